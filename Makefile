@@ -1,0 +1,43 @@
+# Every target makes the virtual environment if it is missing and installs only when the requirements changed.
+PYTHON ?= $(shell command -v python3.11 || command -v python3)
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+
+.DEFAULT_GOAL := help
+.PHONY: help install demo test lint format accuracy clean
+
+help:  ## show this list
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+
+install: $(STAMP)  ## make .venv with conal and its development tools
+
+$(STAMP): pyproject.toml constraints.txt
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt torch
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev]"
+	touch $(STAMP)
+
+demo: $(STAMP)  ## train on the embedded data and compare with majority vote and gold labels
+	$(BIN)/conal demo --out conal-demo --overwrite
+
+test: $(STAMP)  ## run the tests and report coverage
+	$(BIN)/python -m pytest --cov --cov-report=term:skip-covered --cov-fail-under=90 --durations=10
+
+lint: $(STAMP)  ## ruff, mypy --strict, import-linter
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+format: $(STAMP)  ## let ruff format the code
+	$(BIN)/ruff check --fix-only .
+	$(BIN)/ruff format .
+
+accuracy: $(STAMP)  ## test accuracy on LabelMe and Music, five seeds (needs the data: see README)
+	$(BIN)/python benchmarks/accuracy.py
+
+clean:  ## remove everything that make made
+	rm -rf $(VENV) build dist src/*.egg-info conal-demo .coverage .pytest_cache .mypy_cache .ruff_cache \
+		.import_linter_cache .hypothesis
+	find . -name __pycache__ -prune -exec rm -rf {} +

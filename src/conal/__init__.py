@@ -1,0 +1,1 @@
+"""conal: train classifiers straight from crowd labels."""

@@ -1,0 +1,424 @@
+"""Who said what about which task: the one container that every part of conal takes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from os import PathLike
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from conal.cleaning import OnDuplicate, drop_missing_labels, match_classes, refuse_missing_ids, resolve_duplicates
+from conal.encoding import MISSING, Names, as_names, decode_position, encode
+from conal.errors import InputError
+
+__all__ = ["MISSING", "Annotations", "OnDuplicate"]
+
+MAX_DENSE_CELLS = 200_000_000
+
+
+class Annotations:
+    """Crowd labels: which annotator gave which label to which task.
+
+    Three integer arrays sorted by task, with row pointers (CSR), and the names that the user gave to tasks,
+    annotators and classes. Nothing of size tasks x annotators is made unless :meth:`to_matrix` is called.
+    Objects are immutable; methods return new ones.
+
+    Make one with :meth:`from_frame`, :meth:`from_matrix`, :meth:`from_triples` or :meth:`read`.
+
+    Attributes
+    ----------
+    tasks, annotators, labels : (n_annotations,) int32
+        Codes of the annotations, sorted by task, then annotator.
+    indptr : (n_tasks + 1,) int64
+        Annotations of task ``i`` are ``indptr[i]:indptr[i + 1]``.
+    task_ids, annotator_ids, classes : arrays
+        What the user called them. Sorted, unless an order was given.
+    by_position : bool
+        True for a matrix and for ``ann[rows]``: task ``i`` goes with row ``i`` of a feature array of that length,
+        whatever the task is called. This is what lets scikit-learn split features and annotations together.
+
+    Example
+    -------
+    >>> ann = Annotations.from_triples([0, 0, 1], ["ann", "bob", "ann"], ["cat", "dog", "dog"])
+    >>> ann
+    Annotations(2 tasks, 2 annotators, 2 classes, 3 annotations)
+    >>> ann.to_matrix().tolist()
+    [[0, 1], [1, -1]]
+    """
+
+    def __init__(
+        self,
+        tasks: npt.ArrayLike,
+        annotators: npt.ArrayLike,
+        labels: npt.ArrayLike,
+        *,
+        task_ids: Sequence[Any] | Names,
+        annotator_ids: Sequence[Any] | Names,
+        classes: Sequence[Any] | Names,
+        by_position: bool = False,
+    ) -> None:
+        names = [_frozen_names(ids) for ids in (task_ids, annotator_ids, classes)]
+        self._task_ids, self._annotator_ids, self._classes = names
+        columns = [np.asarray(codes, dtype=np.int32) for codes in (tasks, annotators, labels)]
+        _check_codes(columns, [len(ids) for ids in names])
+        order = np.lexsort((columns[1], columns[0]))
+        self._tasks, self._annotators, self._labels = (_frozen(codes[order]) for codes in columns)
+        self._indptr = _frozen(np.searchsorted(self._tasks, np.arange(self.n_tasks + 1)).astype(np.int64))
+        self._by_position = by_position
+
+    # ---------------------------------------------------------------- ways in
+
+    @classmethod
+    def from_triples(
+        cls,
+        tasks: object,
+        workers: object,
+        labels: object,
+        *,
+        classes: Sequence[Any] | None = None,
+        on_duplicate: OnDuplicate = "last",
+        where: str = "annotations",
+    ) -> Annotations:
+        """From three equally long sequences, one entry per annotation.
+
+        Parameters
+        ----------
+        tasks, workers, labels : sequences of any hashable values
+            Missing labels (None, NaN) are dropped with a warning; missing tasks or workers are an error.
+        classes : sequence, optional
+            The classes in the order you want; sorted labels otherwise. A label outside it is an error.
+        on_duplicate : {"last", "first", "error"}
+            What to do when a worker labelled a task twice.
+        where : str
+            How messages name the source, such as the file.
+        """
+        task, worker, label = encode(tasks), encode(workers), encode(labels)
+        lengths = {len(task.codes), len(worker.codes), len(label.codes)}
+        if len(lengths) > 1:
+            raise InputError(
+                f"{where}: tasks, workers and labels have {len(task.codes)}, {len(worker.codes)} and "
+                f"{len(label.codes)} entries; give one of each per annotation"
+            )
+        refuse_missing_ids(task.codes, "task", where)
+        refuse_missing_ids(worker.codes, "worker", where)
+        kept = drop_missing_labels(label.codes, where)
+        class_names, label_codes = match_classes(label.names, label.codes, classes, where)
+        columns = task.codes[kept], worker.codes[kept], label_codes[kept]
+        single = resolve_duplicates(columns[0], columns[1], on_duplicate, where, (task.names, worker.names))
+        return cls(
+            *(column[single] for column in columns),
+            task_ids=task.names,
+            annotator_ids=worker.names,
+            classes=class_names,
+        )
+
+    @classmethod
+    def from_frame(
+        cls,
+        frame: Any,
+        *,
+        task: str | None = None,
+        worker: str | None = None,
+        label: str | None = None,
+        classes: Sequence[Any] | None = None,
+        on_duplicate: OnDuplicate = "last",
+        where: str = "frame",
+    ) -> Annotations:
+        """From a long table (pandas, polars, Arrow) with one row per annotation.
+
+        Columns are found by name: ``task``, ``worker``, ``label``, or one of their usual aliases
+        (:data:`conal.columns.ALIASES`); name other columns by keyword.
+
+        >>> import pandas as pd
+        >>> frame = pd.DataFrame({"item": [7, 7], "annotator": ["a", "b"], "answer": ["yes", "no"]})
+        >>> Annotations.from_frame(frame).classes.tolist()
+        ['no', 'yes']
+        """
+        import narwhals as nw
+
+        from conal.columns import find_columns
+
+        table = nw.from_native(frame, eager_only=True)
+        found = find_columns(table.columns, {"task": task, "worker": worker, "label": label}, where)
+        columns = [_narwhals_column(table[found[role]]) for role in ("task", "worker", "label")]
+        return cls.from_triples(*columns, classes=classes, on_duplicate=on_duplicate, where=where)
+
+    @classmethod
+    def from_matrix(
+        cls,
+        matrix: Any,
+        *,
+        classes: Sequence[Any] | None = None,
+        task_ids: Sequence[Any] | None = None,
+        annotator_ids: Sequence[Any] | None = None,
+        where: str = "matrix",
+    ) -> Annotations:
+        """From an (n_tasks, n_annotators) matrix; -1, NaN and None mean "not annotated".
+
+        A DataFrame's index and columns name the tasks and annotators. Rows are always tasks, also when the
+        matrix is square.
+
+        >>> Annotations.from_matrix([[0, -1], [1, 1]])
+        Annotations(2 tasks, 2 annotators, 2 classes, 3 annotations)
+        """
+        if hasattr(matrix, "to_numpy") and hasattr(matrix, "columns"):
+            task_ids = list(matrix.index) if task_ids is None and hasattr(matrix, "index") else task_ids
+            annotator_ids = list(matrix.columns) if annotator_ids is None else annotator_ids
+            matrix = matrix.to_numpy()
+        values = np.asarray(matrix)
+        if values.ndim != 2:
+            raise InputError(
+                f"{where}: expected tasks x annotators, got an array of shape {values.shape}; "
+                "one label per task is not a crowd: use conal.make('gold') for true labels"
+            )
+        label = encode(values.ravel())
+        missing = label.codes == MISSING
+        if values.dtype.kind in "iuf" or MISSING in label.names.tolist():
+            missing |= label.codes == int(decode_position(label.names, as_names([MISSING]))[0])
+        tasks, annotators = np.nonzero(~missing.reshape(values.shape))
+        if not len(tasks):
+            raise InputError(f"{where}: holds no label at all; -1 and NaN mean 'not annotated'")
+        present = label.codes[~missing]
+        used = np.unique(present)
+        codes = np.searchsorted(used, present).astype(np.int32)
+        class_names, codes = match_classes(label.names[used], codes, classes, where)
+        return cls(
+            tasks,
+            annotators,
+            codes,
+            task_ids=np.arange(values.shape[0]) if task_ids is None else task_ids,
+            annotator_ids=np.arange(values.shape[1]) if annotator_ids is None else annotator_ids,
+            classes=class_names,
+            by_position=True,
+        )
+
+    @classmethod
+    def read(cls, path: str | PathLike[str], **options: Any) -> Annotations:
+        """From a file: CSV, TSV, Parquet or JSON Lines with one annotation per row, or a ``.npy`` matrix.
+
+        Options are those of :func:`conal.io.read_annotations`; ``format=`` overrides the file name's ending.
+        """
+        from conal.io import read_annotations
+
+        return read_annotations(path, **options)
+
+    # ---------------------------------------------------------------- what is inside
+
+    @property
+    def tasks(self) -> npt.NDArray[np.int32]:
+        return self._tasks
+
+    @property
+    def annotators(self) -> npt.NDArray[np.int32]:
+        return self._annotators
+
+    @property
+    def labels(self) -> npt.NDArray[np.int32]:
+        return self._labels
+
+    @property
+    def indptr(self) -> npt.NDArray[np.int64]:
+        return self._indptr
+
+    @property
+    def task_ids(self) -> Names:
+        return self._task_ids
+
+    @property
+    def annotator_ids(self) -> Names:
+        return self._annotator_ids
+
+    @property
+    def classes(self) -> Names:
+        return self._classes
+
+    @property
+    def by_position(self) -> bool:
+        return self._by_position
+
+    @property
+    def n_tasks(self) -> int:
+        return len(self._task_ids)
+
+    @property
+    def n_annotators(self) -> int:
+        return len(self._annotator_ids)
+
+    @property
+    def n_classes(self) -> int:
+        return len(self._classes)
+
+    @property
+    def n_annotations(self) -> int:
+        return len(self._labels)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(n_tasks, n_annotators), as of the matrix that is never made."""
+        return self.n_tasks, self.n_annotators
+
+    def labels_per_task(self) -> npt.NDArray[np.int64]:
+        """(n_tasks,) how many labels each task has."""
+        return np.diff(self._indptr)
+
+    def labels_per_annotator(self) -> npt.NDArray[np.int64]:
+        """(n_annotators,) how many labels each annotator gave."""
+        return np.bincount(self._annotators, minlength=self.n_annotators).astype(np.int64)
+
+    def votes(self) -> npt.NDArray[np.int64]:
+        """(n_tasks, n_classes) ``votes[i, l]`` = how many annotators gave label ``l`` to task ``i``."""
+        cells = self._tasks.astype(np.int64) * self.n_classes + self._labels
+        counts = np.bincount(cells, minlength=self.n_tasks * self.n_classes)
+        return counts.astype(np.int64).reshape(self.n_tasks, self.n_classes)
+
+    # ---------------------------------------------------------------- derived ones
+
+    def __len__(self) -> int:
+        return self.n_tasks
+
+    def __getitem__(self, rows: Any) -> Annotations:
+        """The annotations of some tasks, in that order; annotators and classes stay as they are.
+
+        Takes what NumPy takes along one axis. Repeated rows are kept, as a bootstrap wants.
+        """
+        if isinstance(rows, tuple):  # scikit-learn indexes arrays by (rows, ...)
+            rows = rows[0]
+        picked = np.atleast_1d(np.arange(self.n_tasks)[rows])
+        counts = self.labels_per_task()[picked]
+        at = gather_ranges(self._indptr[picked], counts)
+        return Annotations(
+            np.repeat(np.arange(len(picked)), counts),
+            self._annotators[at],
+            self._labels[at],
+            task_ids=self._task_ids[picked],
+            annotator_ids=self._annotator_ids,
+            classes=self._classes,
+            by_position=True,
+        )
+
+    def reindex(self, task_ids: Sequence[Any] | Names) -> Annotations:
+        """The same annotations for exactly these tasks in this order.
+
+        A task that had no annotations becomes a task without labels; annotations of other tasks are left out.
+
+        >>> ann = Annotations.from_triples([0, 2], ["a", "a"], ["x", "y"])
+        >>> ann.reindex(range(3)).labels_per_task().tolist()
+        [1, 0, 1]
+        """
+        wanted = _frozen_names(task_ids)
+        position = decode_position(wanted, self._task_ids)[self._tasks]
+        kept = position != MISSING
+        return Annotations(
+            position[kept],
+            self._annotators[kept],
+            self._labels[kept],
+            task_ids=wanted,
+            annotator_ids=self._annotator_ids,
+            classes=self._classes,
+            by_position=self._by_position,
+        )
+
+    def select(self, kept: npt.ArrayLike) -> Annotations:
+        """Only the annotations where ``kept`` is true; tasks, annotators and classes stay."""
+        mask = np.asarray(kept, dtype=bool)
+        return Annotations(
+            self._tasks[mask],
+            self._annotators[mask],
+            self._labels[mask],
+            task_ids=self._task_ids,
+            annotator_ids=self._annotator_ids,
+            classes=self._classes,
+            by_position=self._by_position,
+        )
+
+    # ---------------------------------------------------------------- ways out
+
+    def to_matrix(self) -> npt.NDArray[np.int32]:
+        """(n_tasks, n_annotators) class codes, ``MISSING`` (-1) where there is none."""
+        matrix = np.full(self.shape, MISSING, dtype=np.int32)
+        matrix[self._tasks, self._annotators] = self._labels
+        return matrix
+
+    def to_table(self) -> pa.Table:
+        """An Arrow table with columns task, worker, label in the user's names, one row per annotation."""
+        columns = (
+            (self._task_ids, self._tasks),
+            (self._annotator_ids, self._annotators),
+            (self._classes, self._labels),
+        )
+        return pa.table(
+            {
+                name: pa.array(names.tolist()).take(pa.array(codes))
+                for name, (names, codes) in zip(("task", "worker", "label"), columns, strict=True)
+            }
+        )
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> npt.NDArray[Any]:
+        if self.n_tasks * self.n_annotators > MAX_DENSE_CELLS:
+            raise InputError(
+                f"{self!r} is too large to be turned into a matrix unasked; "
+                "call to_matrix() if you mean it, or pass scikit-learn a splitter such as cv=KFold(5)"
+            )
+        return self.to_matrix().astype(dtype or np.int32)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Annotations):
+            return NotImplemented
+        return all(
+            np.array_equal(getattr(self, name), getattr(other, name))
+            for name in ("tasks", "annotators", "labels", "task_ids", "annotator_ids", "classes")
+        )
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return (
+            f"Annotations({self.n_tasks:,} tasks, {self.n_annotators:,} annotators, "
+            f"{self.n_classes:,} classes, {self.n_annotations:,} annotations)"
+        )
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        for value in state.values():
+            if isinstance(value, np.ndarray):
+                value.setflags(write=False)
+        self.__dict__.update(state)
+
+
+def gather_ranges(starts: npt.NDArray[np.int64], counts: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """The ranges ``starts[k] : starts[k] + counts[k]`` one after the other, without a Python loop.
+
+    >>> gather_ranges(np.array([5, 0]), np.array([2, 3])).tolist()
+    [5, 6, 0, 1, 2]
+    """
+    ends = np.cumsum(counts)
+    offsets = np.repeat(starts - (ends - counts), counts)
+    return offsets + np.arange(len(offsets))
+
+
+def _frozen(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    array.setflags(write=False)
+    return array
+
+
+def _frozen_names(values: Sequence[Any] | Names) -> Names:
+    if isinstance(values, np.ndarray) and not values.flags.writeable:
+        return values
+    return as_names(values)
+
+
+def _check_codes(columns: list[npt.NDArray[np.int32]], sizes: list[int]) -> None:
+    for codes, size, kind in zip(columns, sizes, ("task", "annotator", "class"), strict=True):
+        if codes.ndim != 1 or len(codes) != len(columns[0]):
+            raise InputError("tasks, annotators and labels must be one-dimensional and equally long")
+        if len(codes) and (codes.min() < 0 or codes.max() >= size):
+            raise InputError(f"{kind} codes must be in range({size}), found {codes.min()} to {codes.max()}")
+
+
+def _narwhals_column(series: Any) -> object:
+    try:
+        return series.to_arrow()
+    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, TypeError):
+        return series.to_list()  # mixed objects, which Arrow has no type for

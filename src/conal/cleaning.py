@@ -1,0 +1,107 @@
+"""What happens to imperfect annotations at the door: refuse, drop with a count, or keep one of several."""
+
+from __future__ import annotations
+
+import difflib
+import warnings
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from conal.encoding import MISSING, Names, as_names, decode_position
+from conal.errors import DataWarning, InputError, examples
+
+__all__ = ["OnDuplicate", "drop_missing_labels", "match_classes", "refuse_missing_ids", "resolve_duplicates"]
+
+OnDuplicate = Literal["last", "first", "error"]
+"""Which of several labels by one worker for one task counts."""
+
+
+def refuse_missing_ids(codes: npt.NDArray[np.int32], role: str, where: str) -> None:
+    """An annotation without a task or without a worker is an error."""
+    if not len(codes):
+        raise InputError(f"{where}: holds no annotations; expected one row per annotation (task, worker, label)")
+    missing = np.flatnonzero(codes == MISSING)
+    if len(missing):
+        raise InputError(
+            f"{where}: {len(missing):,} rows have no {role}, the first is row {missing[0] + 1}; "
+            f"fill in the {role} or remove these rows"
+        )
+
+
+def drop_missing_labels(codes: npt.NDArray[np.int32], where: str) -> npt.NDArray[np.bool_]:
+    """Which rows have a label; the others are counted in a warning and never become a class."""
+    kept: npt.NDArray[np.bool_] = codes != MISSING
+    dropped = len(codes) - int(kept.sum())
+    if dropped == len(codes):
+        raise InputError(f"{where}: every label is missing; is this the right label column?")
+    if dropped:
+        warnings.warn(f"{where}: dropped {dropped:,} rows without a label (empty or NaN)", DataWarning, stacklevel=4)
+    return kept
+
+
+def match_classes(
+    names: Names, codes: npt.NDArray[np.int32], classes: Sequence[Any] | None, where: str
+) -> tuple[Names, npt.NDArray[np.int32]]:
+    """Class names and label codes in the order that the user asked for, or sorted."""
+    if classes is None:
+        _warn_lookalikes(names, where)
+        return names, codes
+    wanted = as_names(classes)
+    if len(set(wanted.tolist())) < len(wanted):
+        raise InputError(f"{where}: classes are listed twice in {wanted.tolist()}")
+    position = decode_position(wanted, names)
+    unknown = names[position == MISSING].tolist()
+    if unknown:
+        close = difflib.get_close_matches(str(unknown[0]), [str(name) for name in wanted], n=1)
+        hint = f"did you mean {close[0]!r}? " if close else ""
+        first = int(np.flatnonzero(codes == names.tolist().index(unknown[0]))[0]) + 1
+        raise InputError(
+            f"{where}: row {first}: {examples(unknown)} not among the {len(wanted)} classes; {hint}"
+            "Correct the labels or add them to the classes"
+        )
+    return wanted, np.append(position, MISSING).astype(np.int32)[codes]
+
+
+def _warn_lookalikes(names: Names, where: str) -> None:
+    seen: dict[str, Any] = {}
+    for name in names.tolist():
+        twin = seen.setdefault(name.strip().casefold(), name) if isinstance(name, str) else name
+        if twin != name:
+            warnings.warn(
+                f"{where}: classes {twin!r} and {name!r} differ only in case or spaces; they count as two classes",
+                DataWarning,
+                stacklevel=5,
+            )
+
+
+def resolve_duplicates(
+    tasks: npt.NDArray[np.int32],
+    annotators: npt.NDArray[np.int32],
+    rule: OnDuplicate,
+    where: str,
+    names: tuple[Names, Names],
+) -> npt.NDArray[np.int64]:
+    """Row numbers to keep, at most one per (task, worker)."""
+    if rule not in ("last", "first", "error"):
+        raise InputError(f"on_duplicate must be 'last', 'first' or 'error', not {rule!r}")
+    order: npt.NDArray[np.int64] = np.lexsort((annotators, tasks))  # stable: rows of one pair stay in file order
+    same = (np.diff(tasks[order]) == 0) & (np.diff(annotators[order]) == 0)
+    if not same.any():
+        return order
+    first = order[np.flatnonzero(same)[0]]
+    pair = f"task {examples([names[0][tasks[first]]])}, worker {examples([names[1][annotators[first]]])}"
+    count = int(same.sum())
+    if rule == "error":
+        raise InputError(
+            f"{where}: {count:,} rows repeat a (task, worker) pair, the first is {pair}; "
+            "remove them, or keep one of each with on_duplicate='last' or 'first'"
+        )
+    warnings.warn(
+        f"{where}: {count:,} rows repeat a (task, worker) pair, the first is {pair}; kept the {rule} of each",
+        DataWarning,
+        stacklevel=4,
+    )
+    return order[np.append(~same, True)] if rule == "last" else order[np.append(True, ~same)]

@@ -1,0 +1,62 @@
+"""Finding the columns that people mean.
+
+Names are compared without case, blanks, dots, dashes and underscores: ``WorkerId`` is ``worker_id``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+
+from conal.errors import InputError
+
+__all__ = ["ALIASES", "find_column", "find_columns"]
+
+ALIASES: dict[str, tuple[str, ...]] = {
+    "task": ("task", "task_id", "id", "item", "item_id", "unit", "unit_id", "question", "example", "example_id"),
+    "worker": ("worker", "worker_id", "annotator", "annotator_id", "user", "user_id", "rater", "rater_id", "coder"),
+    "label": ("label", "answer", "response", "annotation"),
+    "truth": ("truth", "true_label", "gold", "gold_label", "ground_truth", "label", "class"),
+}
+"""Column names that are understood for each role; the first is the canonical one."""
+
+
+def find_columns(columns: Sequence[str], wanted: Mapping[str, str | None], where: str) -> dict[str, str]:
+    """The column for each role: the one named, else the canonical name, else the only alias.
+
+    >>> find_columns(["WorkerId", "item", "answer"], {"task": None, "worker": None, "label": None}, "x.csv")
+    {'task': 'item', 'worker': 'WorkerId', 'label': 'answer'}
+    """
+    found = {}
+    for role, name in wanted.items():
+        column = find_column(columns, role, name, where)
+        if column is None:
+            raise InputError(
+                f"{where}: no column for the {role}; it has {', '.join(map(repr, columns))}. "
+                f"Rename one to {ALIASES[role][0]!r} or name it with {role}= (--{role}-column)"
+            )
+        found[role] = column
+    return found
+
+
+def find_column(columns: Sequence[str], role: str, name: str | None, where: str) -> str | None:
+    """The column for one role, or None where there is none; several candidates are an error."""
+    if name is not None:
+        if name not in columns:
+            raise InputError(f"{where}: no column {name!r}; it has {', '.join(map(repr, columns))}")
+        return name
+    plain = {_plain(alias): alias for alias in ALIASES[role]}
+    candidates = [column for column in columns if _plain(column) in plain]
+    canonical = [column for column in candidates if _plain(column) == _plain(ALIASES[role][0])]
+    if len(canonical) == 1:
+        return canonical[0]
+    if len(candidates) > 1:
+        raise InputError(
+            f"{where}: columns {', '.join(map(repr, candidates))} could all be the {role}; "
+            f"say which with {role}= (--{role}-column)"
+        )
+    return candidates[0] if candidates else None
+
+
+def _plain(name: str) -> str:
+    return re.sub(r"[\s._\-]", "", name).casefold()

@@ -1,0 +1,130 @@
+"""From whatever people call things to integer codes, and back.
+
+Identifiers and labels are encoded once, at the door. Codes follow the *sorted* names, so that the same
+annotations in another row order give the same model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+__all__ = ["MISSING", "Encoded", "as_names", "decode_position", "encode"]
+
+IntArray = npt.NDArray[np.int32]
+Names = npt.NDArray[Any]
+
+MISSING = -1
+"""The code of a missing value, and the conventional missing label of annotation matrices."""
+
+
+class Encoded(NamedTuple):
+    """Codes into a sorted array of distinct names; ``MISSING`` where a value is null or NaN."""
+
+    codes: IntArray
+    names: Names
+
+
+def encode(values: object) -> Encoded:
+    """Encode a column of any hashable values.
+
+    Arrow does the work where it knows the type; mixed or exotic objects (tuples, say) take the slower road
+    through a dictionary. Whole numbers that arrive as floats, as they do from a pandas column with gaps, become
+    integers again.
+
+    >>> encode(["b", "a", None, "b"])
+    Encoded(codes=array([ 1,  0, -1,  1], dtype=int32), names=array(['a', 'b'], dtype=object))
+    """
+    column = _to_arrow(values)
+    codes, names = _encode_objects(values) if column is None else _encode_arrow(column)
+    order = _sorted_order(names)
+    rank = np.empty(len(names) + 1, dtype=np.int32)
+    rank[order] = np.arange(len(names), dtype=np.int32)
+    rank[-1] = MISSING  # code -1 picks the last entry
+    return Encoded(rank[codes], as_names([names[k] for k in order]))
+
+
+def as_names(values: Iterable[Any]) -> Names:
+    """A one-dimensional, read-only array of names: integers, floats, booleans, or objects as they are."""
+    items = [value.item() if isinstance(value, np.generic) else value for value in values]
+    kinds = {type(item) for item in items}
+    if kinds and kinds <= {int, float} and all(float(item).is_integer() for item in items):
+        array = np.array([int(item) for item in items], dtype=np.int64)
+    elif kinds in ({bool}, {float}):
+        array = np.array(items)
+    else:
+        array = np.empty(len(items), dtype=object)  # filled one by one, so that tuples stay tuples
+        for k, item in enumerate(items):
+            array[k] = item
+    array.setflags(write=False)
+    return array
+
+
+def decode_position(names: Names, wanted: Names) -> npt.NDArray[np.int64]:
+    """Position of each of ``wanted`` among the distinct ``names``; ``MISSING`` where it is not there."""
+    if len(names) and names.dtype.kind in "iu" and wanted.dtype.kind in "iu":
+        order = np.argsort(names, kind="stable")
+        found = np.minimum(np.searchsorted(names, wanted, sorter=order), len(names) - 1)
+        position = order[found]
+        return np.where(names[position] == wanted, position, MISSING)
+    table = {name: k for k, name in enumerate(names.tolist())}
+    return np.array([table.get(name, MISSING) for name in wanted.tolist()], dtype=np.int64)
+
+
+def _to_arrow(values: object) -> pa.ChunkedArray | None:
+    if isinstance(values, pa.ChunkedArray):
+        column = values
+    elif isinstance(values, pa.Array):
+        column = pa.chunked_array([values])
+    else:
+        if not isinstance(values, np.ndarray):
+            values = list(values)  # type: ignore[call-overload]
+        try:
+            column = pa.chunked_array([pa.array(values, from_pandas=True)])
+        except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError):
+            return None
+    if pa.types.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
+    if pa.types.is_nested(column.type) or pa.types.is_null(column.type):
+        return None
+    return column
+
+
+def _encode_arrow(column: pa.ChunkedArray) -> tuple[npt.NDArray[np.int64], list[Any]]:
+    if pa.types.is_floating(column.type):
+        import pyarrow.compute as pc
+
+        column = pc.if_else(pc.is_nan(column), None, column)
+    combined = column.combine_chunks().dictionary_encode()
+    if isinstance(combined, pa.ChunkedArray):
+        combined = combined.unify_dictionaries().combine_chunks()
+    codes = combined.indices.fill_null(MISSING).to_numpy(zero_copy_only=False)
+    return codes.astype(np.int64), combined.dictionary.to_pylist()
+
+
+def _encode_objects(values: object) -> tuple[npt.NDArray[np.int64], list[Any]]:
+    table: dict[Any, int] = {}
+    items = values.tolist() if isinstance(values, np.ndarray) else _as_list(values)
+    codes = [MISSING if _is_missing(item) else table.setdefault(item, len(table)) for item in items]
+    return np.array(codes, dtype=np.int64), list(table)
+
+
+def _as_list(values: object) -> list[Any]:
+    if isinstance(values, pa.Array | pa.ChunkedArray):
+        return list(values.to_pylist())
+    return list(values)  # type: ignore[call-overload, no-any-return]
+
+
+def _is_missing(item: Any) -> bool:
+    return item is None or (isinstance(item, float) and item != item)
+
+
+def _sorted_order(names: Sequence[Any]) -> list[int]:
+    try:
+        return sorted(range(len(names)), key=names.__getitem__)
+    except TypeError:  # names that cannot be compared still get one fixed order
+        return sorted(range(len(names)), key=lambda k: (type(names[k]).__name__, repr(names[k])))

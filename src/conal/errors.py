@@ -1,0 +1,55 @@
+"""What can go wrong, said so that the reader can mend it.
+
+Every message answers three questions in this order: what is wrong, where, and what to do about it.
+The command line turns a :class:`ConalError` into one line on standard error and exit code 2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+__all__ = [
+    "ConalError",
+    "ConalWarning",
+    "DataWarning",
+    "InputError",
+    "ModelFolderError",
+    "VanishedClassWarning",
+    "examples",
+]
+
+
+class ConalError(Exception):
+    """Base of every error that conal raises on purpose."""
+
+
+class InputError(ConalError, ValueError):
+    """Data, a file or an argument that the user supplied cannot be used."""
+
+
+class ModelFolderError(InputError):
+    """A model folder is incomplete, was changed, or comes from a newer version."""
+
+
+class ConalWarning(UserWarning):
+    """Base of conal's warnings."""
+
+
+class DataWarning(ConalWarning):
+    """Something in the data was dropped or merged; the message counts what."""
+
+
+class VanishedClassWarning(ConalWarning):
+    """The classifier no longer predicts a class that the crowd votes for."""
+
+
+def examples(values: Iterable[object], limit: int = 3) -> str:
+    """Quote a few values and count the rest.
+
+    >>> examples(["a", "b", "c", "d", "e"])
+    "'a', 'b', 'c' and 2 more"
+    """
+    # Identifiers come out of NumPy arrays: show 3, not np.int64(3).
+    quoted = [repr(value.item() if hasattr(value, "item") else value) for value in values]
+    shown = ", ".join(quoted[:limit])
+    return shown if len(quoted) <= limit else f"{shown} and {len(quoted) - limit:,} more"

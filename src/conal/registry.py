@@ -1,0 +1,80 @@
+"""Names to things: one file registers itself, and everything else follows from the registration.
+
+A package that owns a registry calls :meth:`Registry.discover` to import its own modules, so that adding a
+method or a dataset means adding a file and editing nothing.
+"""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import pkgutil
+from collections.abc import Callable
+from typing import Generic, TypeVar
+
+from conal.errors import InputError
+
+__all__ = ["Registry"]
+
+T = TypeVar("T")
+
+
+class Registry(Generic[T]):
+    """A table of named things of one kind.
+
+    Parameters
+    ----------
+    kind : str
+        What the things are, for error messages ("method", "dataset").
+    package : str
+        The package whose modules register themselves; imported on first use.
+
+    Example
+    -------
+    >>> fruit = Registry("fruit", package="")
+    >>> @fruit.register("plum")
+    ... def plum() -> int:
+    ...     return 1
+    >>> fruit.get("plum") is plum
+    True
+    """
+
+    def __init__(self, kind: str, package: str) -> None:
+        self.kind = kind
+        self.package = package
+        self._entries: dict[str, T] = {}
+        self._discovered = not package
+
+    def register(self, name: str) -> Callable[[T], T]:
+        """Decorate a class or function to enter it under ``name``."""
+
+        def enter(thing: T) -> T:
+            if name in self._entries:
+                raise ValueError(f"{self.kind} {name!r} is registered twice")
+            self._entries[name] = thing
+            return thing
+
+        return enter
+
+    def discover(self) -> None:
+        """Import every module of the package once, so that each can register itself."""
+        if self._discovered:
+            return
+        self._discovered = True
+        paths = importlib.import_module(self.package).__path__
+        for module in pkgutil.iter_modules(paths):
+            importlib.import_module(f"{self.package}.{module.name}")
+
+    def names(self) -> list[str]:
+        """All names, sorted."""
+        self.discover()
+        return sorted(self._entries)
+
+    def get(self, name: str) -> T:
+        """The thing called ``name``; an unknown name is an error that lists the known ones."""
+        self.discover()
+        if name in self._entries:
+            return self._entries[name]
+        close = difflib.get_close_matches(str(name), self._entries, n=1)
+        hint = f"did you mean {close[0]!r}? " if close else ""
+        raise InputError(f"no {self.kind} is called {name!r}; {hint}Known: {', '.join(self.names())}")
