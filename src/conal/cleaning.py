@@ -104,4 +104,5 @@ def resolve_duplicates(
         DataWarning,
         stacklevel=4,
     )
-    return order[np.append(~same, True)] if rule == "last" else order[np.append(True, ~same)]
+    kept: npt.NDArray[np.int64] = order[np.append(~same, True) if rule == "last" else np.append(True, ~same)]
+    return kept

@@ -14,6 +14,7 @@ __all__ = [
     "DataWarning",
     "InputError",
     "ModelFolderError",
+    "TrainingError",
     "VanishedClassWarning",
     "examples",
 ]
@@ -29,6 +30,10 @@ class InputError(ConalError, ValueError):
 
 class ModelFolderError(InputError):
     """A model folder is incomplete, was changed, or comes from a newer version."""
+
+
+class TrainingError(ConalError):
+    """Training failed although the input was usable, for example because the loss is no longer a number."""
 
 
 class ConalWarning(UserWarning):

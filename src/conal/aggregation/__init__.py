@@ -1,0 +1,5 @@
+"""From crowd labels alone to one label per task: NumPy and SciPy, no torch."""
+
+from conal.aggregation.majority_vote import MajorityVote
+
+__all__ = ["MajorityVote"]

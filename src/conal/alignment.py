@@ -1,0 +1,113 @@
+"""Which row of the features belongs to which task.
+
+Features that carry ids are joined by id. A bare array has row numbers for ids: task ids must then be integers in
+``range(len(X))``, and rows without labels are unlabelled tasks. Annotations taken by row (``ann[rows]``, a matrix)
+go with features taken by the same rows.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from conal.annotations import Annotations
+from conal.encoding import MISSING, Names, as_names, decode_position
+from conal.errors import DataWarning, InputError, examples
+
+__all__ = ["Aligned", "align", "check_unique_ids"]
+
+
+@dataclass(frozen=True)
+class Aligned:
+    """Annotations and the feature row of each of their tasks.
+
+    Attributes
+    ----------
+    annotations : Annotations
+        Its tasks are those that have features.
+    rows : (n_tasks,) int64 or None
+        ``rows[i]`` is the feature row of task ``i``; None where row ``i`` is task ``i`` throughout, so that a memory
+        map need not be copied or even indexed.
+    """
+
+    annotations: Annotations
+    rows: npt.NDArray[np.int64] | None = None
+
+
+def align(
+    annotations: Annotations,
+    n_rows: int,
+    feature_ids: Sequence[Any] | Names | None = None,
+    *,
+    allow_missing: bool = False,
+) -> Aligned:
+    """Join annotations to ``n_rows`` feature rows, by ``feature_ids`` where there are any.
+
+    ``allow_missing`` drops tasks without features and feature rows that match no task, and says how many; otherwise
+    either is an error.
+
+    >>> ann = Annotations.from_triples(["b", "a"], ["w", "w"], [0, 1])
+    >>> align(ann, 2, ["b", "a"]).rows.tolist(), ann.task_ids.tolist()
+    ([1, 0], ['a', 'b'])
+    """
+    if feature_ids is not None:
+        return _by_id(annotations, as_names(feature_ids), n_rows, allow_missing)
+    if annotations.by_position and annotations.n_tasks == n_rows:
+        return Aligned(annotations)
+    return _by_row_number(annotations, n_rows, allow_missing)
+
+
+def check_unique_ids(ids: Names, where: str) -> None:
+    """Two feature rows for one task are an error: which would be meant?"""
+    seen: set[Any] = set()
+    twice = [name for name in ids.tolist() if name in seen or seen.add(name)]  # type: ignore[func-returns-value]
+    if twice:
+        raise InputError(
+            f"{where}: {len(twice):,} ids occur more than once ({examples(twice)}); keep one feature row per task"
+        )
+
+
+def _by_id(annotations: Annotations, ids: Names, n_rows: int, allow_missing: bool) -> Aligned:
+    if len(ids) != n_rows:
+        raise InputError(f"{len(ids):,} task ids were given for {n_rows:,} feature rows; give one per row")
+    check_unique_ids(ids, "features")
+    rows = decode_position(ids, annotations.task_ids)
+    orphans = annotations.task_ids[rows == MISSING].tolist()
+    spare = ids[decode_position(annotations.task_ids, ids) == MISSING].tolist()
+    if len(orphans) == annotations.n_tasks:
+        raise InputError(
+            f"no task id is among the feature ids: tasks are called {examples(annotations.task_ids)}, "
+            f"feature rows {examples(ids)}; check that both files use the same ids and types"
+        )
+    _report(orphans, "tasks have no features", allow_missing)
+    _report(spare, "feature rows match no task", allow_missing)
+    kept = rows != MISSING
+    return Aligned(annotations if kept.all() else annotations[kept], rows[kept])
+
+
+def _by_row_number(annotations: Annotations, n_rows: int, allow_missing: bool) -> Aligned:
+    ids = annotations.task_ids
+    if ids.dtype.kind not in "iu":
+        raise InputError(
+            f"task ids such as {examples(ids[:1])} cannot be matched to a feature array without ids; "
+            "use features with a task or id column, or pass task_ids= (one per feature row)"
+        )
+    inside = (ids >= 0) & (ids < n_rows)
+    _report(ids[~inside].tolist(), f"tasks have no features (row numbers run from 0 to {n_rows - 1:,})", allow_missing)
+    if not inside.any():
+        raise InputError(f"no task id is a row number of the features (0 to {n_rows - 1:,})")
+    return Aligned(annotations.reindex(np.arange(n_rows)))
+
+
+def _report(names: list[Any], what: str, allow_missing: bool) -> None:
+    if not names:
+        return
+    message = f"{len(names):,} {what}: {examples(names)}"
+    if not allow_missing:
+        raise InputError(f"{message}; complete the files, or drop these with allow_missing=True (--allow-missing)")
+    warnings.warn(f"dropped: {message}", DataWarning, stacklevel=4)

@@ -1,0 +1,49 @@
+"""Crowd datasets, real and simulated: features, annotations and the truth to measure against.
+
+Each file of this room that holds a function decorated with :func:`conal.datasets.base.dataset` adds a dataset.
+
+>>> from conal import datasets
+>>> datasets.names()
+['cifar10', 'digits', 'labelme', 'music', 'synthetic']
+>>> datasets.load("synthetic", n_train=100, n_valid=10, n_test=10).annotations.n_tasks
+100
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from conal.datasets.base import CrowdDataset, Split, dataset_registry
+
+# The functions take the place of the modules of the same name as attributes of this package.
+from conal.datasets.cifar10 import cifar10
+from conal.datasets.crowd import CrowdSettings, CrowdTruth, simulate_crowd
+from conal.datasets.digits import digits
+from conal.datasets.labelme import labelme
+from conal.datasets.music import music
+from conal.datasets.synthetic import synthetic
+
+__all__ = [
+    "CrowdDataset",
+    "CrowdSettings",
+    "CrowdTruth",
+    "Split",
+    "cifar10",
+    "digits",
+    "labelme",
+    "load",
+    "music",
+    "names",
+    "simulate_crowd",
+    "synthetic",
+]
+
+
+def load(name: str, **options: Any) -> CrowdDataset:
+    """The dataset called ``name``; options are those of the function of that name."""
+    return dataset_registry.get(name)(**options)
+
+
+def names() -> list[str]:
+    """The names of all datasets, sorted."""
+    return dataset_registry.names()

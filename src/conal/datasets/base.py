@@ -1,0 +1,156 @@
+"""What a crowd dataset is, how one registers itself, and where its files are looked for."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from conal.annotations import Annotations
+from conal.datasets.crowd import CrowdTruth
+from conal.encoding import Names
+from conal.errors import InputError
+from conal.registry import Registry
+
+__all__ = ["CrowdDataset", "Split", "data_folder", "dataset", "dataset_registry"]
+
+Loader = TypeVar("Loader", bound=Callable[..., "CrowdDataset"])
+
+DATA_VARIABLE = "CONAL_DATA"
+SHARED_DATA = Path("..", "shared", "data")
+
+dataset_registry: Registry[Callable[..., CrowdDataset]] = Registry("dataset", "conal.datasets")
+
+
+def dataset(name: str) -> Callable[[Loader], Loader]:
+    """Decorate a function that returns a :class:`CrowdDataset` to make it known as ``name``."""
+
+    def enter(loader: Loader) -> Loader:
+        dataset_registry.register(name)(loader)
+        return loader
+
+    return enter
+
+
+@dataclass(frozen=True, eq=False)
+class Split:
+    """Instances with their true labels, for model selection or for testing.
+
+    Parameters
+    ----------
+    x : (n, ...) array
+        Features or images, one row per instance.
+    y : (n,) int64
+        True labels as class *codes*: positions in the dataset's ``classes``.
+
+    Example
+    -------
+    >>> split = Split(np.zeros((2, 3), dtype=np.float32), np.array([0, 1]))
+    >>> len(split)
+    2
+    """
+
+    x: npt.NDArray[Any]
+    y: npt.NDArray[np.int64]
+
+    def __post_init__(self) -> None:
+        if self.y.ndim != 1 or len(self.x) != len(self.y):
+            raise InputError(f"split: {len(self.x)} rows of features, labels of shape {self.y.shape}; give one of each")
+
+    def __len__(self) -> int:
+        return len(self.y)
+
+
+@dataclass(frozen=True, eq=False)
+class CrowdDataset:
+    """Annotated training instances, with gold instances beside them.
+
+    A crowd of R annotators labelled N training instances: annotator r gave instance i the label ``y_i^r``,
+    and most pairs (i, r) were never asked. Learners see ``x`` and ``annotations`` only.
+
+    Parameters
+    ----------
+    name : str
+        What the dataset is called.
+    x : (N, ...) float32 features or uint8 images
+        The training instances; row ``i`` is task ``i`` of ``annotations``.
+    annotations : Annotations
+        The crowd's labels, ``by_position``.
+    y_true : (N,) int64
+        True class codes of the training instances. For evaluation only: no learner may see them.
+    valid, test : Split, optional
+        Gold instances for model selection and for testing.
+    truth : CrowdTruth, optional
+        What a simulated crowd was drawn from; None for a crowd of people.
+
+    Example
+    -------
+    >>> ann = Annotations.from_matrix([[0, 1], [1, -1]])
+    >>> data = CrowdDataset("tiny", np.zeros((2, 3), dtype=np.float32), ann, np.array([0, 1]))
+    >>> data.classes.tolist()
+    [0, 1]
+    """
+
+    name: str
+    x: npt.NDArray[Any]
+    annotations: Annotations
+    y_true: npt.NDArray[np.int64]
+    valid: Split | None = None
+    test: Split | None = None
+    truth: CrowdTruth | None = None
+
+    def __post_init__(self) -> None:
+        sizes = len(self.x), self.annotations.n_tasks, len(self.y_true)
+        if len(set(sizes)) > 1:
+            raise InputError(
+                f"{self.name}: {sizes[0]} rows of features, {sizes[1]} annotated tasks and {sizes[2]} true labels; "
+                "give one of each per instance"
+            )
+        if not self.annotations.by_position:
+            raise InputError(
+                f"{self.name}: task i must be row i of the features; pick tasks by row with annotations[rows]"
+            )
+
+    @property
+    def classes(self) -> Names:
+        """The classes in the order of their codes."""
+        return self.annotations.classes
+
+
+def data_folder(
+    name: str | tuple[str, ...], folder: str | os.PathLike[str] | None = None, *, archive: str = "its archive"
+) -> Path:
+    """Where the files of a dataset are: ``folder``, or ``name`` below the data folder.
+
+    The data folder is the one in the environment variable ``CONAL_DATA``, then ``../shared/data`` as seen from
+    the current directory.
+
+    Parameters
+    ----------
+    name : str or tuple of str
+        What the dataset's folder is called, or several names it goes by, the preferred one first.
+    folder : path, optional
+        The user's own choice, which alone counts when it is given.
+    archive : str
+        The public archive that holds the files, for the message when there is no such folder.
+    """
+    names = (name,) if isinstance(name, str) else name
+    places = [root / each for root in _data_roots() for each in names] if folder is None else [Path(folder)]
+    for place in places:
+        if place.is_dir():
+            return place
+    looked = ", ".join(str(place) for place in places)
+    raise InputError(
+        f"{names[0]}: no such folder (looked in {looked}); unpack {archive} and give folder=, "
+        f"or set {DATA_VARIABLE} to the folder that holds {names[0]}"
+    )
+
+
+def _data_roots() -> list[Path]:
+    chosen = os.environ.get(DATA_VARIABLE)
+    return [Path(chosen), SHARED_DATA] if chosen else [SHARED_DATA]

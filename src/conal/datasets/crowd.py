@@ -1,0 +1,227 @@
+"""A simulated crowd whose mistakes are partly shared: the paper's annotation generator."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from conal.annotations import Annotations
+from conal.datasets.confusion import CommonType, Pairs, common_confusion, individual_confusions
+from conal.datasets.gate import Gate, draw_gate
+from conal.datasets.streams import stream
+from conal.encoding import as_names
+from conal.errors import InputError
+
+__all__ = ["CrowdSettings", "CrowdTruth", "draw_assignment", "simulate_crowd"]
+
+FloatArray = npt.NDArray[np.float64]
+IntArray = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, kw_only=True)
+class CrowdSettings:
+    """How a simulated crowd errs. The defaults are the paper's, where it states them.
+
+    Parameters
+    ----------
+    n_annotators : int
+        R, the size of the crowd.
+    labels_per_instance : float
+        Mean number of labels of an instance, between 1 and R. An instance gets 1 + Binomial(R - 1, p) labels with
+        p = (labels_per_instance - 1) / (R - 1): the mean is exact, and no instance goes without a label.
+    common_strength : float
+        Off-diagonal mass of each corrupted row of ``pi_g``.
+    common_type : {"asymmetric", "symmetric"}
+        Asymmetric: each class is taken for one uniformly chosen other class. Symmetric: classes are paired at
+        random and swapped; with an odd number of classes the one left over stays uncorrupted.
+    individual_strength : float
+        Off-diagonal mass of each row of every ``pi_r``, which are always asymmetric. The paper fixes "individual
+        noise strength 0.7" and calls its annotators "of high quality": 0.3 reads this as accuracy 0.7, and 0.7 is
+        the other reading.
+    proportion : float
+        Mean of omega over the observed pairs; 0 means no common noise at all.
+    gate_scale : float
+        kappa, how much omega varies between pairs; 0 makes it constant.
+    embedding_dim : int
+        D, the dimension of the embeddings behind omega.
+    pairs : mapping or sequence of pairs, optional
+        Which classes the crowd confuses instead of random ones, by class name: ``{true: observed}`` for asymmetric,
+        ``[(a, b), ...]`` for symmetric confusion. Classes that are not mentioned stay uncorrupted.
+    seed : int
+        Everything random follows from it, in separate streams: another strength keeps who labelled what.
+    """
+
+    n_annotators: int = 30
+    labels_per_instance: float = 3.0
+    common_strength: float = 0.4
+    common_type: CommonType = "asymmetric"
+    individual_strength: float = 0.3
+    proportion: float = 0.5
+    gate_scale: float = 4.0
+    embedding_dim: int = 20
+    pairs: Pairs | None = None
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        _check_range("n_annotators", self.n_annotators, 1, np.inf)
+        _check_range("labels_per_instance", self.labels_per_instance, 1, self.n_annotators)
+        for name in ("common_strength", "individual_strength", "proportion"):
+            _check_range(name, getattr(self, name), 0, 1)
+        _check_range("gate_scale", self.gate_scale, 0, 1e6)
+        _check_range("embedding_dim", self.embedding_dim, 1, np.inf)
+        if self.common_type not in ("asymmetric", "symmetric"):
+            raise InputError(f"common_type must be 'asymmetric' or 'symmetric', not {self.common_type!r}")
+
+
+@dataclass(frozen=True, eq=False)
+class CrowdTruth:
+    """What a simulated crowd was drawn from, to measure recovery against. No learner may see it.
+
+    Parameters
+    ----------
+    z : (N,) int64
+        True class codes.
+    s : (n_annotations,) bool
+        Whether an annotation came from the common confusion, in the order of ``annotations.labels``.
+    omega : (n_annotations,) float64
+        P(s = 1) of each annotation, in the same order.
+    pi_g : (C, C) float64
+        ``pi_g[c, l] = P(observe l | true c, common)``.
+    pi_r : (R, C, C) float64
+        ``pi_r[r, c, l] = P(observe l | true c, annotator r's own confusion)``.
+    gate : Gate
+        The embeddings, scale and bias that omega comes from.
+    settings : CrowdSettings
+        What was asked for.
+    """
+
+    z: IntArray
+    s: npt.NDArray[np.bool_]
+    omega: FloatArray
+    pi_g: FloatArray
+    pi_r: FloatArray
+    gate: Gate
+    settings: CrowdSettings
+
+    def omega_matrix(self) -> FloatArray:
+        """(N, R) omega of every pair, observed or not: only for crowds small enough for it."""
+        return self.gate.matrix()
+
+
+def simulate_crowd(
+    z: npt.ArrayLike, features: npt.NDArray[Any], classes: Sequence[Any], settings: CrowdSettings | None = None
+) -> tuple[Annotations, CrowdTruth]:
+    r"""Let a crowd with common and individual confusion label instances.
+
+    For each observed pair of instance i and annotator r, a coin decides whose confusion is at work, and the label
+    is drawn from that matrix's row of the true class:
+
+    .. math::
+        s_i^r \sim B(\omega_i^r), \quad \omega_i^r = \sigma(\kappa\, u_r \cdot v_i + b), \qquad
+        y_i^r \mid z_i = c \sim \pi^g_{c\cdot} \text{ if } s_i^r = 1, \text{ else } \pi^r_{c\cdot}
+
+    Parameters
+    ----------
+    z : (N,) class codes
+        True labels: positions in ``classes``.
+    features : (N, ...) array
+        What omega depends on, in any shape and number type; images are projected in chunks.
+    classes : sequence
+        The names of the C classes.
+    settings : CrowdSettings, optional
+        The crowd; the paper's by default.
+
+    Returns
+    -------
+    annotations, truth : Annotations, CrowdTruth
+
+    References
+    ----------
+    Chu, Ma, Wang. Learning from Crowds by Modeling Common Confusions. AAAI 2021.
+
+    Example
+    -------
+    >>> ann, truth = simulate_crowd([0, 1, 0], np.eye(3), ["cat", "dog"], CrowdSettings(n_annotators=4, seed=1))
+    >>> ann.n_annotations == len(truth.s) == len(truth.omega)
+    True
+    >>> truth.pi_g.tolist()
+    [[0.6, 0.4], [0.4, 0.6]]
+    """
+    settings = settings or CrowdSettings()
+    codes = _check_instances(z, features, len(classes))
+    counts = draw_counts(len(codes), settings, stream(settings.seed, "assignment"))
+    tasks, annotators = draw_assignment(counts, settings.n_annotators, stream(settings.seed, "annotators"))
+    gate = draw_gate(features, (tasks, annotators), settings)
+    pi_g = common_confusion(as_names(classes), settings, stream(settings.seed, "common"))
+    pi_r = individual_confusions(len(classes), settings, stream(settings.seed, "individual"))
+    omega = gate.of_pairs(tasks, annotators)
+    # Both coins at once, so that the same seed tosses the same coins whatever the matrices are.
+    tosses = stream(settings.seed, "labels").random((2, len(tasks)))
+    s: npt.NDArray[np.bool_] = tosses[0] < omega
+    rows = np.where(s[:, None], pi_g[codes[tasks]], pi_r[annotators, codes[tasks]])
+    annotations = Annotations(
+        tasks,
+        annotators,
+        draw_from_rows(rows, tosses[1]),
+        task_ids=np.arange(len(codes)),
+        annotator_ids=np.arange(settings.n_annotators),
+        classes=as_names(classes),
+        by_position=True,
+    )
+    return annotations, CrowdTruth(codes, s, omega, pi_g, pi_r, gate, settings)
+
+
+def draw_counts(n_instances: int, settings: CrowdSettings, rng: np.random.Generator) -> IntArray:
+    """(N,) how many annotators label each instance: 1 + Binomial(R - 1, p)."""
+    others = settings.n_annotators - 1
+    p = (settings.labels_per_instance - 1) / others if others else 0.0
+    return 1 + rng.binomial(others, p, size=n_instances).astype(np.int64)
+
+
+def draw_assignment(counts: IntArray, n_annotators: int, rng: np.random.Generator) -> tuple[IntArray, IntArray]:
+    """Pairs (task, annotator): ``counts[i]`` different annotators for task i, every set of them equally likely.
+
+    Floyd's algorithm, one step for all tasks at once, so that nothing of size tasks x annotators is made.
+    Pairs are sorted by task, then annotator, as :class:`Annotations` keeps them.
+    """
+    chosen = np.full((len(counts), int(counts.max(initial=0))), -1, dtype=np.int64)
+    for step in range(chosen.shape[1]):
+        last = n_annotators - counts + step
+        candidate = rng.integers(0, last + 1)
+        taken = (chosen[:, :step] == candidate[:, None]).any(axis=1)
+        chosen[:, step] = np.where(step < counts, np.where(taken, last, candidate), -1)
+    chosen.sort(axis=1)
+    tasks, slots = np.nonzero(chosen >= 0)
+    return tasks, chosen[tasks, slots]
+
+
+def draw_from_rows(rows: FloatArray, uniform: FloatArray) -> IntArray:
+    """One draw from each row of probabilities by inverse CDF; a class of probability 0 is never drawn.
+
+    >>> draw_from_rows(np.array([[0.6, 0.4], [0.0, 1.0]]), np.array([0.5, 0.0])).tolist()
+    [0, 1]
+    """
+    cdf = np.cumsum(rows, axis=1)
+    cdf /= cdf[:, -1:]  # exactly 1 from the last possible class on, whatever the rounding
+    return np.count_nonzero(uniform[:, None] >= cdf, axis=1).astype(np.int64)
+
+
+def _check_range(name: str, value: float, low: float, high: float) -> None:
+    if not low <= value <= high:
+        bounds = f"at least {low}" if high == np.inf else f"between {low} and {high}"
+        raise InputError(f"{name} must be {bounds}, not {value}")
+
+
+def _check_instances(z: npt.ArrayLike, features: npt.NDArray[Any], n_classes: int) -> IntArray:
+    codes = np.asarray(z, dtype=np.int64)
+    if codes.ndim != 1 or len(codes) != len(features):
+        raise InputError(f"z has shape {codes.shape} for {len(features)} rows of features; give one class code per row")
+    if n_classes < 2:
+        raise InputError(f"a crowd confuses at least 2 classes, not {n_classes}")
+    if len(codes) and (codes.min() < 0 or codes.max() >= n_classes):
+        raise InputError(f"class codes must be in range({n_classes}), found {codes.min()} to {codes.max()}")
+    return codes

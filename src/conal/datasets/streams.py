@@ -1,0 +1,25 @@
+"""One seed, several independent streams of random numbers.
+
+What one step draws then never shifts what another sees: with the same seed, another noise strength meets the same
+instances, the same assignment of annotators and the same coins.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, get_args
+
+import numpy as np
+
+__all__ = ["Purpose", "stream"]
+
+Purpose = Literal["features", "split", "assignment", "annotators", "gate", "common", "individual", "labels"]
+
+
+def stream(seed: int, purpose: Purpose) -> np.random.Generator:
+    """The random numbers of one purpose under this seed.
+
+    >>> stream(0, "gate").random() == stream(0, "gate").random() != stream(0, "labels").random()
+    True
+    """
+    key = get_args(Purpose).index(purpose)
+    return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(key,)))

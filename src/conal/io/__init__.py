@@ -1,0 +1,17 @@
+"""Files in, files out."""
+
+from conal.io.features import FeatureTable, features_from, read_features
+from conal.io.gold import GoldLabels, read_gold
+from conal.io.tables import read_annotations, read_table, write_annotations, write_table
+
+__all__ = [
+    "FeatureTable",
+    "GoldLabels",
+    "features_from",
+    "read_annotations",
+    "read_features",
+    "read_gold",
+    "read_table",
+    "write_annotations",
+    "write_table",
+]

@@ -1,0 +1,187 @@
+"""Features from ``.npy`` (memory-mapped), ``.npz``, ``.parquet`` and ``.csv``, with task ids where there are any."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from conal.alignment import check_unique_ids
+from conal.columns import find_column
+from conal.encoding import MISSING, Names, encode
+from conal.errors import InputError, examples
+from conal.io.tables import check_readable, read_table
+
+__all__ = ["FeatureTable", "check_finite", "features_from", "read_features"]
+
+CHUNK_BYTES = 64 * 2**20
+
+
+@dataclass(frozen=True)
+class FeatureTable:
+    """Feature rows and what is known about them.
+
+    Attributes
+    ----------
+    values : (n, ...) array
+        One row per task; a memory map where the file allows it.
+    ids : (n,) array or None
+        Task ids, where the source carries any.
+    columns : tuple of str
+        Names of the feature columns; empty for bare arrays.
+    where : str
+        How messages name the source.
+    """
+
+    values: npt.NDArray[Any]
+    ids: Names | None = None
+    columns: tuple[str, ...] = ()
+    where: str = "features"
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+
+def read_features(path: str | PathLike[str], *, task: str | None = None, check: bool = True) -> FeatureTable:
+    """Read features; NaN and infinities are an error that names row and column.
+
+    ``.npz`` holds the array as ``X``, ``features`` or its only array, and ids, if any, as ``task``, ``task_ids``,
+    ``id`` or ``ids``. Tables hold ids in a ``task`` or ``id`` column (or the one named by ``task``); every other
+    column is a feature, or one column of equally long lists is the whole feature vector.
+    """
+    path = Path(path)
+    check_readable(path)
+    kind = path.suffix.lower()
+    if kind == ".npy":
+        table = FeatureTable(_load_numpy(path, mmap=True), where=str(path))
+    elif kind == ".npz":
+        table = _read_npz(path)
+    elif kind in (".csv", ".tsv", ".tab", ".parquet", ".pq"):
+        table = _from_arrow(read_table(path), task, str(path))
+    else:
+        raise InputError(f"{path}: unknown kind of features {kind!r}; use .npy, .npz, .parquet or .csv")
+    return _checked(table, check)
+
+
+def features_from(values: Any, *, task_ids: Any = None, where: str = "features", check: bool = True) -> FeatureTable:
+    """Features from an array, a DataFrame (a task or id column gives the ids) or a :class:`FeatureTable`."""
+    if isinstance(values, FeatureTable):
+        table = values
+    elif hasattr(values, "columns") and not isinstance(values, np.ndarray):
+        import narwhals as nw
+
+        table = _from_arrow(nw.from_native(values, eager_only=True).to_arrow(), None, where)
+    else:
+        table = FeatureTable(np.asanyarray(values), where=where)
+    if task_ids is not None:
+        encoded = encode(task_ids)
+        table = FeatureTable(table.values, encoded.names[encoded.codes], table.columns, where)
+    return _checked(table, check)
+
+
+def check_finite(table: FeatureTable) -> None:
+    """NaN or infinity anywhere is an error; reads a memory map in pieces."""
+    if table.values.dtype.kind != "f":
+        return
+    for start, chunk in _chunks(table.values):
+        bad = ~np.isfinite(chunk)
+        if not bad.any():
+            continue
+        row, *rest = (int(k) for k in np.argwhere(bad)[0])
+        column = repr(table.columns[rest[0]]) if table.columns else ", ".join(map(str, rest))
+        rows = sum(int((~np.isfinite(c)).reshape(len(c), -1).any(1).sum()) for _, c in _chunks(table.values))
+        raise InputError(
+            f"{table.where}: {chunk[(row, *rest)]} in row {start + row}, column {column} "
+            f"({rows:,} rows hold NaN or infinity); impute or remove them"
+        )
+
+
+def _checked(table: FeatureTable, check: bool) -> FeatureTable:
+    values = table.values
+    if values.dtype.kind not in "fiub":
+        raise InputError(f"{table.where}: features must be numbers, found {values.dtype}; encode text first")
+    if values.ndim < 2:
+        raise InputError(f"{table.where}: expected rows x features, got shape {values.shape}; reshape to (n, 1)?")
+    if not values.size:
+        raise InputError(f"{table.where}: holds no features (shape {values.shape})")
+    if table.ids is not None:
+        if len(table.ids) != len(values):
+            raise InputError(f"{table.where}: {len(table.ids):,} ids for {len(values):,} rows; give one per row")
+        check_unique_ids(table.ids, table.where)
+    if check:
+        check_finite(table)
+    return table
+
+
+def _chunks(values: npt.NDArray[Any]) -> Iterator[tuple[int, npt.NDArray[Any]]]:
+    size = max(1, CHUNK_BYTES // max(1, values[:1].nbytes))
+    for start in range(0, len(values), size):
+        yield start, np.asarray(values[start : start + size])
+
+
+def _load_numpy(path: Path, mmap: bool) -> Any:
+    try:
+        return np.load(path, mmap_mode="r" if mmap else None, allow_pickle=False)
+    except (ValueError, OSError, EOFError) as error:
+        reason = str(error).splitlines()[0]
+        raise InputError(f"{path}: cannot be read as NumPy numbers: {reason}") from error
+
+
+def _read_npz(path: Path) -> FeatureTable:
+    try:
+        with _load_numpy(path, mmap=False) as archive:
+            arrays = {name: archive[name] for name in archive.files}
+    except (ValueError, TypeError, AttributeError, OSError) as error:
+        raise InputError(f"{path}: cannot be read as a .npz archive: {error}") from error
+    ids_name = next((name for name in ("task", "task_ids", "id", "ids") if name in arrays), None)
+    ids = None if ids_name is None else encode(arrays.pop(ids_name))
+    name = next((name for name in ("X", "features") if name in arrays), None)
+    if name is None and len(arrays) == 1:
+        name = next(iter(arrays))
+    if name is None:
+        raise InputError(f"{path}: holds arrays {examples(arrays)}; call the features 'X' or 'features'")
+    return FeatureTable(arrays[name], None if ids is None else ids.names[ids.codes], where=str(path))
+
+
+def _from_arrow(table: pa.Table, task: str | None, where: str) -> FeatureTable:
+    columns = [str(name) for name in table.column_names]
+    task_column = find_column(columns, "task", task, where)
+    names = tuple(name for name in columns if name != task_column)
+    ids = None
+    if task_column is not None:
+        encoded = encode(table[task_column])
+        if (encoded.codes == MISSING).any():
+            raise InputError(f"{where}: some rows have no {task_column!r}; every feature row needs its task")
+        ids = encoded.names[encoded.codes]
+    if len(names) == 1 and pa.types.is_nested(table[names[0]].type):
+        return FeatureTable(_list_column(table[names[0]], where), ids, where=where)
+    arrays = [_numeric_column(table[name], name, where) for name in names]
+    if not arrays:
+        raise InputError(f"{where}: has ids but no feature columns")
+    return FeatureTable(np.column_stack(arrays), ids, names, where)
+
+
+def _numeric_column(column: pa.ChunkedArray, name: str, where: str) -> npt.NDArray[np.float32]:
+    kinds = (pa.types.is_integer, pa.types.is_floating, pa.types.is_boolean, pa.types.is_decimal)
+    if not any(is_kind(column.type) for is_kind in kinds):
+        raise InputError(
+            f"{where}: column {name!r} holds {column.type}, not numbers; remove it, encode it, or if it is the "
+            "task id, call it 'task'"
+        )
+    return np.asarray(column.cast(pa.float32(), safe=False).to_numpy(), dtype=np.float32)
+
+
+def _list_column(column: pa.ChunkedArray, where: str) -> npt.NDArray[np.float32]:
+    rows = column.to_pylist()
+    widths = {len(row) if row is not None else 0 for row in rows}
+    if len(widths) != 1:
+        raise InputError(
+            f"{where}: feature lists have {min(widths)} to {max(widths)} entries; they must be equally long"
+        )
+    return np.array(rows, dtype=np.float32)

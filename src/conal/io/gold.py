@@ -1,0 +1,82 @@
+"""True labels from a file: for validation, for evaluation, and for the ``gold`` method."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from conal.cleaning import match_classes
+from conal.columns import find_column, find_columns
+from conal.encoding import MISSING, Names, decode_position, encode
+from conal.errors import InputError, examples
+from conal.io.tables import blank_to_null, coerce_classes, read_matrix, read_table
+
+__all__ = ["GoldLabels", "read_gold"]
+
+
+@dataclass(frozen=True)
+class GoldLabels:
+    """One true label per task, in the user's names.
+
+    Attributes
+    ----------
+    labels : (n,) array
+        True labels.
+    task_ids : (n,) array or None
+        Task of each label; None where the file has no task column and rows go with feature rows.
+    """
+
+    labels: Names
+    task_ids: Names | None
+    where: str
+
+    def for_rows(self, n_rows: int, feature_ids: Sequence[Any] | Names | None) -> Names:
+        """The label of each feature row, joined by id where both sides have ids, else by row."""
+        ids = None if feature_ids is None else np.asarray(feature_ids)
+        if self.task_ids is None or (ids is None and self.task_ids.dtype.kind not in "iu"):
+            if len(self.labels) != n_rows or self.task_ids is not None:
+                raise InputError(
+                    f"{self.where}: {len(self.labels):,} labels for {n_rows:,} feature rows, and no common ids to "
+                    "join them by; give one label per feature row, or ids in both files"
+                )
+            return self.labels
+        wanted = np.arange(n_rows) if ids is None else ids
+        at = decode_position(self.task_ids, wanted)
+        lost = wanted[at == MISSING].tolist()
+        if lost:
+            raise InputError(f"{self.where}: {len(lost):,} feature rows have no label: {examples(lost)}")
+        return self.labels[at]
+
+
+def read_gold(
+    path: str | PathLike[str],
+    *,
+    task: str | None = None,
+    label: str | None = None,
+    classes: Sequence[Any] | None = None,
+) -> GoldLabels:
+    """Read true labels: a table with a label (or truth, gold, class) column and, if any, task ids; or ``.npy``."""
+    path = Path(path)
+    where = str(path)
+    if path.suffix.lower() == ".npy":
+        values: Any = read_matrix(path).ravel()
+        ids = None
+    else:
+        table = read_table(path)
+        column = find_columns(table.column_names, {"truth": label}, where)["truth"]
+        others = [name for name in table.column_names if name != column]
+        task_column = find_column(others, "task", task, where)
+        values = blank_to_null(table[column], keep=classes or ())
+        classes = None if classes is None else coerce_classes(classes, values)
+        ids = None if task_column is None else encode(table[task_column])
+    label_codes = encode(values)
+    missing = np.flatnonzero(label_codes.codes == MISSING)
+    if len(missing):
+        raise InputError(f"{where}: {len(missing):,} true labels are missing, the first in row {missing[0] + 1}")
+    names, codes = match_classes(label_codes.names, label_codes.codes, classes, where)
+    return GoldLabels(names[codes], None if ids is None else ids.names[ids.codes], where)

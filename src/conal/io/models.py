@@ -1,0 +1,174 @@
+"""Model folders: safetensors and JSON, complete or absent, and checked when they are read.
+
+``config.json`` lists the files and holds a digest of the weights and of itself, so that a folder that lost a file or
+was changed by hand is noticed before it predicts nonsense. Nothing is ever unpickled.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from datetime import date, datetime
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from conal.encoding import Names, as_names
+from conal.errors import InputError, ModelFolderError
+from conal.io.atomic import atomic_folder
+from conal.io.tables import write_table
+
+__all__ = ["FORMAT_VERSION", "check_target", "names_from_json", "names_to_json", "read_model", "write_model"]
+
+FORMAT = "conal-model"
+FORMAT_VERSION = 1
+WEIGHTS, CONFIG, METRICS = "model.safetensors", "config.json", "metrics.json"
+Tensors = Mapping[str, npt.NDArray[Any]]
+
+
+def write_model(
+    folder: str | PathLike[str],
+    tensors: Tensors,
+    config: Mapping[str, Any],
+    metrics: Mapping[str, Any],
+    tables: Mapping[str, pa.Table],
+    *,
+    overwrite: bool = False,
+) -> None:
+    """Write a model folder aside and rename it into place.
+
+    Parameters
+    ----------
+    tensors, config : mappings
+        The weights and everything needed to rebuild the model around them.
+    metrics : mapping
+        Figures for ``metrics.json``.
+    tables : mapping
+        File name to table, such as ``labels.csv``.
+    """
+    from safetensors.numpy import save_file
+
+    path = Path(folder)
+    check_target(path, overwrite=overwrite)
+    with atomic_folder(path) as aside:
+        save_file({name: np.ascontiguousarray(array) for name, array in tensors.items()}, aside / WEIGHTS)
+        _write_json(aside / METRICS, metrics)
+        for name, table in tables.items():
+            write_table(table, aside / name)
+        content = {
+            "format": FORMAT,
+            "format_version": FORMAT_VERSION,
+            **config,
+            "files": sorted([WEIGHTS, METRICS, *tables]),
+            "sha256": _digest((aside / WEIGHTS).read_bytes()),
+        }
+        _write_json(aside / CONFIG, {**content, "config_sha256": _digest(_canonical(content))})
+
+
+def read_model(folder: str | PathLike[str]) -> tuple[dict[str, npt.NDArray[Any]], dict[str, Any], dict[str, Any]]:
+    """Weights, configuration and metrics of a model folder, after checking that it is whole."""
+    from safetensors import SafetensorError
+    from safetensors.numpy import load
+
+    path = Path(folder)
+    config = _read_config(path)
+    missing = [name for name in config["files"] if not (path / name).is_file()]
+    if missing:
+        raise ModelFolderError(f"{path}: is incomplete, {', '.join(missing)} missing; fit the model again")
+    weights = (path / WEIGHTS).read_bytes()
+    if _digest(weights) != config["sha256"]:
+        raise ModelFolderError(f"{path / WEIGHTS}: was changed since it was saved; fit the model again")
+    try:
+        tensors = load(weights)
+    except SafetensorError as error:
+        raise ModelFolderError(f"{path / WEIGHTS}: cannot be read ({error}); fit the model again") from error
+    return tensors, config, _load_json(path / METRICS)
+
+
+def check_target(path: Path, *, overwrite: bool) -> None:
+    """Refuse to write over anything, except a model folder that the user allows to be replaced."""
+    if not path.exists() or (path.is_dir() and not any(path.iterdir())):
+        return
+    if not overwrite:
+        raise InputError(f"{path}: exists already; choose another place, or allow it with overwrite=True (--overwrite)")
+    try:
+        _read_config(path)
+    except ModelFolderError as error:
+        raise InputError(
+            f"{path}: is not a conal model folder, so it is not overwritten; choose another place"
+        ) from error
+
+
+def names_to_json(names: Names) -> list[Any]:
+    """Names as JSON values; dates and tuples are marked so that they come back as what they were."""
+    return [_to_json(name) for name in names.tolist()]
+
+
+def names_from_json(values: list[Any]) -> Names:
+    """The inverse of :func:`names_to_json`."""
+    return as_names([_from_json(value) for value in values])
+
+
+def _to_json(name: Any) -> Any:
+    if isinstance(name, str | bool | int | float):
+        return name
+    if isinstance(name, tuple):
+        return {"tuple": [_to_json(part) for part in name]}
+    if isinstance(name, date):  # and datetime, which is one
+        return {type(name).__name__: name.isoformat()}
+    raise InputError(f"names of type {type(name).__name__}, such as {name!r}, cannot be saved; use text or numbers")
+
+
+def _from_json(value: Any) -> Any:
+    if not isinstance(value, dict):
+        return value
+    ((kind, content),) = value.items()
+    if kind == "tuple":
+        return tuple(_from_json(part) for part in content)
+    return {"date": date, "datetime": datetime}[kind].fromisoformat(content)
+
+
+def _read_config(path: Path) -> dict[str, Any]:
+    if not path.is_dir():
+        raise ModelFolderError(f"{path}: no such model folder")
+    if not (path / CONFIG).is_file():
+        raise ModelFolderError(f"{path}: is not a model folder, it has no {CONFIG}")
+    config = _load_json(path / CONFIG)
+    if config.get("format") != FORMAT:
+        raise ModelFolderError(f"{path / CONFIG}: does not describe a conal model")
+    if config.get("format_version", 0) > FORMAT_VERSION:
+        raise ModelFolderError(
+            f"{path}: was written by a newer conal (model format {config['format_version']}, this version reads up to "
+            f"{FORMAT_VERSION}); upgrade conal"
+        )
+    digest = config.pop("config_sha256", None)
+    if digest != _digest(_canonical(config)):
+        raise ModelFolderError(f"{path / CONFIG}: was changed since it was saved; fit the model again")
+    return config
+
+
+def _load_json(path: Path) -> dict[str, Any]:
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except (ValueError, OSError) as error:
+        raise ModelFolderError(f"{path}: cannot be read ({error}); fit the model again") from error
+    if not isinstance(content, dict):
+        raise ModelFolderError(f"{path}: does not hold a JSON object; fit the model again")
+    return content
+
+
+def _write_json(path: Path, content: Mapping[str, Any]) -> None:
+    path.write_text(json.dumps(content, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+def _canonical(content: Mapping[str, Any]) -> bytes:
+    return json.dumps(content, sort_keys=True, ensure_ascii=False).encode()
+
+
+def _digest(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()

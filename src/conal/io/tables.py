@@ -1,0 +1,214 @@
+"""CSV, TSV, Parquet and JSON Lines through Arrow, and annotations from them and back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from conal.annotations import Annotations, OnDuplicate
+from conal.columns import find_columns
+from conal.errors import InputError, examples
+from conal.io.atomic import atomic_file
+
+__all__ = ["file_kind", "read_annotations", "read_matrix", "read_table", "write_annotations", "write_table"]
+
+ENDINGS = {
+    ".csv": "csv",
+    ".tsv": "tsv",
+    ".tab": "tsv",
+    ".parquet": "parquet",
+    ".pq": "parquet",
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+}
+MISSING_TOKENS = ("", "nan", "NaN", "NAN", "<NA>", "NA", "N/A", "#N/A", "null", "NULL")
+"""Text that means "no label" in a text file. "None" is not among them: it is often a class."""
+
+
+def read_annotations(
+    path: str | PathLike[str],
+    *,
+    format: str | None = None,  # noqa: A002 - the word that users expect
+    task: str | None = None,
+    worker: str | None = None,
+    label: str | None = None,
+    classes: Sequence[Any] | None = None,
+    on_duplicate: OnDuplicate = "last",
+) -> Annotations:
+    """Read one annotation per row from CSV, TSV, Parquet or JSON Lines, or a matrix from ``.npy``.
+
+    Parameters
+    ----------
+    path : path
+        The file; its ending names the format unless ``format`` does ("csv", "tsv", "parquet", "jsonl", "npy").
+    task, worker, label : str, optional
+        Column names, where they are not the usual ones (:data:`conal.columns.ALIASES`).
+    classes : sequence, optional
+        Class order; numbers may be given as text.
+    on_duplicate : {"last", "first", "error"}
+        Which label of a repeated (task, worker) pair counts.
+    """
+    path = Path(path)
+    if (format or path.suffix.lstrip(".").lower()) == "npy":
+        return Annotations.from_matrix(read_matrix(path), classes=classes, where=str(path))
+    table = read_table(path, format)
+    found = find_columns(table.column_names, {"task": task, "worker": worker, "label": label}, str(path))
+    labels = blank_to_null(table[found["label"]], keep=classes or ())
+    return Annotations.from_triples(
+        table[found["task"]],
+        blank_to_null(table[found["worker"]], tokens=("",)),
+        labels,
+        classes=None if classes is None else coerce_classes(classes, labels),
+        on_duplicate=on_duplicate,
+        where=str(path),
+    )
+
+
+def write_annotations(annotations: Annotations, path: str | PathLike[str]) -> None:
+    """Write columns task, worker, label; the format follows the ending."""
+    write_table(annotations.to_table(), path)
+
+
+def read_table(path: str | PathLike[str], format: str | None = None) -> pa.Table:  # noqa: A002
+    """Read a table file; what cannot be read, and an empty file, is an error that says so."""
+    path = Path(path)
+    kind = file_kind(path, format)
+    check_readable(path)
+    try:
+        table = _READERS[kind](path)
+    except (pa.ArrowInvalid, pa.ArrowTypeError, UnicodeDecodeError, OSError) as error:
+        reason = str(error).splitlines()[0]
+        raise InputError(
+            f"{path}: cannot be read as {kind}: {reason}. Check the file, or say what it is with format= (--format)"
+        ) from error
+    if not table.num_rows:
+        raise InputError(f"{path}: has a header ({', '.join(map(repr, table.column_names))}) but no rows")
+    twice = {name for name in table.column_names if table.column_names.count(name) > 1}
+    if twice:
+        raise InputError(f"{path}: several columns are called {examples(sorted(twice))}; rename them")
+    return table
+
+
+def write_table(table: pa.Table, path: str | PathLike[str]) -> None:
+    """Write a table in the format of the path's ending, aside first and then renamed."""
+    path = Path(path)
+    kind = file_kind(path, None)
+    with atomic_file(path) as aside:
+        _WRITERS[kind](table, aside)
+
+
+def read_matrix(path: Path) -> np.ndarray[Any, np.dtype[Any]]:
+    """An annotation matrix from ``.npy``; pickled objects are refused."""
+    check_readable(path)
+    try:
+        return np.asarray(np.load(path, allow_pickle=False))
+    except (ValueError, OSError, EOFError) as error:
+        raise InputError(f"{path}: is not a .npy array of plain numbers or text: {error}") from error
+
+
+def file_kind(path: Path, format: str | None) -> str:  # noqa: A002
+    """The format by name or ending; an unknown one is an error that lists the known ones."""
+    kind = format or ENDINGS.get(path.suffix.lower())
+    if kind is not None and kind in _READERS:
+        return kind
+    known = ", ".join(sorted(ENDINGS))
+    raise InputError(f"{path}: unknown kind of table {(format or path.suffix)!r}; use {known}, or say format=")
+
+
+def check_readable(path: Path) -> None:
+    """A missing, empty or unreadable file is an error."""
+    if not path.exists():
+        raise InputError(f"{path}: no such file")
+    if path.is_dir():
+        raise InputError(f"{path}: is a folder, expected a file")
+    if not path.stat().st_size:
+        raise InputError(f"{path}: is empty")
+
+
+def blank_to_null(
+    column: pa.ChunkedArray, tokens: Sequence[str] = MISSING_TOKENS, keep: Sequence[Any] = ()
+) -> pa.ChunkedArray:
+    """Text that means "missing" becomes null, unless it is among the classes to ``keep``."""
+    import pyarrow.compute as pc
+
+    if not (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)):
+        return column
+    missing = pa.array([token for token in tokens if token not in keep], type=column.type)
+    is_missing = pc.is_in(pc.utf8_trim_whitespace(column), value_set=missing)
+    return pc.if_else(is_missing, pa.scalar(None, type=column.type), column)
+
+
+def coerce_classes(classes: Sequence[Any], labels: pa.ChunkedArray) -> list[Any]:
+    """Classes given as text, as a command line does, in the type of the labels."""
+    if not all(isinstance(name, str) for name in classes):
+        return list(classes)
+    try:
+        if pa.types.is_integer(labels.type) or pa.types.is_floating(labels.type):
+            return [float(name) for name in classes]
+        if pa.types.is_boolean(labels.type):
+            return [{"true": True, "false": False}[name.lower()] for name in classes]
+    except (ValueError, KeyError):
+        raise InputError(f"classes {examples(classes)} are not of the labels' type ({labels.type})") from None
+    return list(classes)
+
+
+def _read_delimited(delimiter: str) -> Callable[[Path], pa.Table]:
+    def read(path: Path) -> pa.Table:
+        import pyarrow.csv as pv
+
+        return pv.read_csv(path, parse_options=pv.ParseOptions(delimiter=delimiter, newlines_in_values=True))
+
+    return read
+
+
+def _read_parquet(path: Path) -> pa.Table:
+    import pyarrow.parquet as pq
+
+    return pq.read_table(path)
+
+
+def _read_jsonl(path: Path) -> pa.Table:
+    import pyarrow.json as pj
+
+    return pj.read_json(path)
+
+
+def _write_delimited(delimiter: str) -> Callable[[pa.Table, Path], None]:
+    def write(table: pa.Table, path: Path) -> None:
+        import pyarrow.csv as pv
+
+        pv.write_csv(table, path, pv.WriteOptions(delimiter=delimiter, quoting_style="needed"))
+
+    return write
+
+
+def _write_parquet(table: pa.Table, path: Path) -> None:
+    import pyarrow.parquet as pq
+
+    pq.write_table(table, path)
+
+
+def _write_jsonl(table: pa.Table, path: Path) -> None:
+    import json
+
+    with path.open("w", encoding="utf-8") as file:
+        file.writelines(json.dumps(row, ensure_ascii=False) + "\n" for row in table.to_pylist())
+
+
+_READERS: dict[str, Callable[[Path], pa.Table]] = {
+    "csv": _read_delimited(","),
+    "tsv": _read_delimited("\t"),
+    "parquet": _read_parquet,
+    "jsonl": _read_jsonl,
+}
+_WRITERS: dict[str, Callable[[pa.Table, Path], None]] = {
+    "csv": _write_delimited(","),
+    "tsv": _write_delimited("\t"),
+    "parquet": _write_parquet,
+    "jsonl": _write_jsonl,
+}

@@ -1,0 +1,169 @@
+"""What every method is: a backbone, a loss over observed annotations, and a reading of the crowd's confusion."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import ClassVar, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from conal.annotations import Annotations
+from conal.networks import FeatureScaler
+from conal.registry import Registry
+
+__all__ = ["Batch", "CrowdMethod", "Problem", "methods", "register"]
+
+methods: Registry[type[CrowdMethod]] = Registry("method", "conal.methods")
+
+
+def register(name: str) -> Callable[[type[CrowdMethod]], type[CrowdMethod]]:
+    """Enter a method under the paper's name for it; the name is kept as ``cls.name``."""
+
+    def enter(cls: type[CrowdMethod]) -> type[CrowdMethod]:
+        cls.name = name
+        return methods.register(name)(cls)
+
+    return enter
+
+
+class Batch(NamedTuple):
+    """Instances with their observed annotations, and nothing else: a true label never enters here.
+
+    Attributes
+    ----------
+    x : (N, ...)
+        Features of the batch's instances.
+    instances : (N,) int64
+        Position of each instance among the training tasks.
+    rows, annotators, labels : (P,) int64
+        The observed triples. ``rows`` points into ``x``; an annotator unknown to the model is -1.
+    """
+
+    x: Tensor
+    instances: Tensor
+    rows: Tensor
+    annotators: Tensor
+    labels: Tensor
+
+
+class Problem(NamedTuple):
+    """The size of what is to be learned.
+
+    Attributes
+    ----------
+    shape : tuple of int
+        Shape of one instance.
+    n_classes, n_annotators, n_tasks : int
+        C, R, and N, the number of training tasks that have labels.
+    labels_per_annotator : (R,) int64
+        How many training labels each annotator gave.
+    annotator_features : (R, F) tensor or None
+    """
+
+    shape: tuple[int, ...]
+    n_classes: int
+    n_annotators: int
+    n_tasks: int
+    labels_per_annotator: Tensor
+    annotator_features: Tensor | None = None
+
+
+class CrowdMethod(nn.Module):
+    """Base of all methods.
+
+    A method supplies :meth:`loss`; it may supply :meth:`log_prob_given_class`, its own model of the annotators, and
+    the hooks :meth:`prepare` and :meth:`end_epoch`. Methods without a model of the annotators keep an estimate of
+    every annotator's confusion matrix, counted against the classifier's predictions, so that annotations can be
+    scored and true labels inferred with any of them.
+
+    Parameters
+    ----------
+    problem : Problem
+    backbone : nn.Module
+        From features to (N, C) class logits.
+    **hyperparameters
+        Keyword-only arguments of a subclass are its hyper-parameters: the estimator and the command line offer them.
+    """
+
+    name: ClassVar[str]
+    takes: ClassVar[str] = "crowd"
+    """What ``fit`` takes: "crowd" annotations, or "gold" labels."""
+    models_annotators: ClassVar[bool] = False
+    """Whether the method learns confusion matrices of its own."""
+
+    labels_per_annotator: Tensor
+    estimated_pi_g: Tensor
+    estimated_pi_r: Tensor
+
+    def __init__(self, problem: Problem, backbone: nn.Module) -> None:
+        super().__init__()
+        self.problem = problem
+        self.backbone = backbone
+        self.scaler = FeatureScaler()
+        self.register_buffer("labels_per_annotator", problem.labels_per_annotator)
+        if not self.models_annotators:
+            C = problem.n_classes
+            self.register_buffer("estimated_pi_g", torch.full((C, C), 1.0 / C))
+            self.register_buffer("estimated_pi_r", torch.full((problem.n_annotators, C, C), 1.0 / C))
+
+    # ---------------------------------------------------------------- what a method supplies
+
+    def loss(self, batch: Batch) -> Tensor:
+        """The objective on one batch of scaled features; mean over its annotations, so that it is comparable."""
+        raise NotImplementedError
+
+    def prepare(self, annotations: Annotations) -> None:
+        """Called once before training with the training annotations; two-stage methods aggregate here."""
+
+    def end_epoch(self) -> None:
+        """Called after every epoch; methods with an E-step do it here."""
+
+    def class_logits(self, x: Tensor) -> Tensor:
+        """(N, C) unnormalised log-probabilities of the true class, from scaled features."""
+        logits: Tensor = self.backbone(x)
+        return logits
+
+    def log_prob_given_class(self, batch: Batch) -> Tensor:
+        """(P, C) log P(y | z = c, x) of each observed label for every class c, from scaled features."""
+        known = batch.annotators >= 0
+        own = self.estimated_pi_r[batch.annotators.clamp(min=0), :, batch.labels]
+        return torch.where(known[:, None], own, self.estimated_pi_g[:, batch.labels].T).log()
+
+    def log_prob(self, batch: Batch) -> Tensor:
+        """(P,) log P(y | x) of each observed label, from scaled features."""
+        log_class_proba = self.class_logits(batch.x).log_softmax(-1)
+        return torch.logsumexp(log_class_proba[batch.rows] + self.log_prob_given_class(batch), dim=-1)
+
+    def confusion(self) -> tuple[Tensor, Tensor]:
+        """(C, C) common and (R, C, C) individual confusion, ``[..., c, l] = P(observe l | true c)``.
+
+        Annotators without labels are given the common matrix.
+        """
+        return self.estimated_pi_g, self.estimated_pi_r
+
+    # ---------------------------------------------------------------- what everybody calls, on raw features
+
+    def forward(self, batch: Batch) -> Tensor:
+        """The loss of a batch of raw features."""
+        return self.loss(self._scaled(batch))
+
+    @torch.no_grad()
+    def predict_proba(self, x: Tensor) -> Tensor:
+        """(N, C) probabilities of the true class, from raw features."""
+        return self.class_logits(self.scaler(x)).softmax(-1)
+
+    @torch.no_grad()
+    def score_annotations(self, batch: Batch) -> Tensor:
+        """(P,) log P(y | x) of observed labels, from raw features."""
+        return self.log_prob(self._scaled(batch))
+
+    @torch.no_grad()
+    def infer(self, batch: Batch) -> Tensor:
+        """(N, C) P(z | x, all labels of the instance): the classifier as prior, every annotation as evidence."""
+        scaled = self._scaled(batch)
+        log_joint = self.class_logits(scaled.x).log_softmax(-1)
+        return log_joint.index_add(0, batch.rows, self.log_prob_given_class(scaled)).softmax(-1)
+
+    def _scaled(self, batch: Batch) -> Batch:
+        return batch._replace(x=self.scaler(batch.x))

@@ -1,0 +1,135 @@
+"""CoNAL, the paper's method: common and individual noise adaptation layers behind one classifier."""
+
+from __future__ import annotations
+
+import math
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+
+from conal.errors import InputError
+from conal.methods.base import Batch, CrowdMethod, Problem, register
+from conal.networks import AuxiliaryNetwork, NoiseAdaptation
+from conal.networks.noise_adaptation import Layer, Mixing
+
+__all__ = ["CoNALMethod"]
+
+Likelihood = Literal["annotation", "joint"]
+
+
+@register("conal")
+class CoNALMethod(CrowdMethod):
+    r"""Learning from crowds with common noise adaptation layers.
+
+    An annotator labels an instance either as everybody would, by the common confusion, or in a way of his or her own,
+    by the individual confusion. An auxiliary network decides which, for every instance and annotator, and everything
+    is trained together by the likelihood of the observed labels:
+
+    .. math::
+        \mathcal L = - \frac{1}{|\mathcal O|} \sum_{(i, r) \in \mathcal O}
+            \log \bigl[ \omega_i^r p_{W^g}(y_i^r \mid f(x_i)) + (1 - \omega_i^r) p_{W^r}(y_i^r \mid f(x_i)) \bigr]
+            - \lambda \sum_r \| W^g - W^r \|_2
+
+    The first sum is a mean over the observed annotations. The second runs over annotators who gave labels; a batch
+    takes its own annotators, weighted so that the expected sum is the whole one, and cost follows the batch.
+
+    Parameters
+    ----------
+    embedding_dim : int
+        Dimension of the annotator and instance embeddings of the auxiliary network.
+    lam : float
+        Weight of the term that pushes the individual layers away from the common one.
+    mixing, layer : str
+        See :class:`conal.networks.NoiseAdaptation`.
+    likelihood : {"annotation", "joint"}
+        "annotation" is the paper's: every annotation marginalises the true label by itself. "joint" is
+        :math:`\log \sum_z f_z \prod_r p(y^r \mid z)`, with ``layer="row-stochastic"``.
+    omega_scale : float or "learn"
+        Factor on the inner product of the embeddings; 1 in the paper.
+
+    References
+    ----------
+    Chu, Ma and Wang (2021). Learning from crowds by modeling common confusions. AAAI.
+    """
+
+    models_annotators = True
+
+    def __init__(
+        self,
+        problem: Problem,
+        backbone: nn.Module,
+        *,
+        embedding_dim: int = 20,
+        lam: float = 1e-5,
+        mixing: Mixing = "probability",
+        layer: Layer = "softmax",
+        likelihood: Likelihood = "annotation",
+        omega_scale: float | Literal["learn"] = 1.0,
+    ) -> None:
+        super().__init__(problem, backbone)
+        if likelihood not in ("annotation", "joint"):
+            raise InputError(f"likelihood must be 'annotation' or 'joint', not {likelihood!r}")
+        if likelihood == "joint" and layer != "row-stochastic":
+            raise InputError("likelihood='joint' needs P(y | z), a confusion matrix; use layer='row-stochastic'")
+        self.lam = lam
+        self.likelihood = likelihood
+        self.noise = NoiseAdaptation(problem.n_classes, problem.n_annotators, layer=layer, mixing=mixing)
+        self.auxiliary = AuxiliaryNetwork(
+            math.prod(problem.shape),
+            problem.n_annotators,
+            embedding_dim=embedding_dim,
+            annotator_features=problem.annotator_features,
+            scale=omega_scale,
+        )
+
+    def loss(self, batch: Batch) -> Tensor:
+        """Negative log-likelihood per annotation, and the term that keeps the layers apart."""
+        data = self._joint(batch) if self.likelihood == "joint" else self.log_prob(batch).sum()
+        return -data / max(len(batch.labels), 1) - self.lam * self._separation(batch)
+
+    def log_prob(self, batch: Batch) -> Tensor:
+        """(P,) log p(y | x) under the mixture of the two layers."""
+        log_class_proba = self.class_logits(batch.x).log_softmax(-1)
+        annotators, omega_logits = self._gate(batch)
+        return self.noise.log_prob(log_class_proba, omega_logits, batch.rows, annotators, batch.labels)
+
+    def log_prob_given_class(self, batch: Batch) -> Tensor:
+        """(P, C) log [omega pi_g + (1 - omega) pi_r] at the observed labels."""
+        annotators, omega_logits = self._gate(batch)
+        return self.noise.log_prob_given_class(omega_logits, annotators, batch.labels)
+
+    @torch.no_grad()
+    def common_noise_rate(self, batch: Batch) -> Tensor:
+        """(P,) omega of the batch's pairs, from raw features; 1 for annotators without training labels."""
+        return self._gate(self._scaled(batch))[1].sigmoid()
+
+    def confusion(self) -> tuple[Tensor, Tensor]:
+        """The two kinds of confusion, read from the weights by a softmax on each row."""
+        pi_g = self.noise.pi_g
+        labelled = (self.labels_per_annotator > 0)[:, None, None]
+        return pi_g, torch.where(labelled, self.noise.pi_r, pi_g)
+
+    def _gate(self, batch: Batch) -> tuple[Tensor, Tensor]:
+        """Annotator codes that are safe to index with, and omega's logits; strangers get the common layer."""
+        annotators = batch.annotators.clamp(min=0)
+        omega_logits = self.auxiliary(batch.x, batch.rows, annotators)
+        known = (batch.annotators >= 0) & (self.labels_per_annotator[annotators] > 0)
+        return annotators, torch.where(known, omega_logits, torch.inf)
+
+    def _joint(self, batch: Batch) -> Tensor:
+        log_joint = self.class_logits(batch.x).log_softmax(-1)
+        log_joint = log_joint.index_add(0, batch.rows, self.log_prob_given_class(batch))
+        return torch.logsumexp(log_joint, dim=-1).sum()
+
+    def _separation(self, batch: Batch) -> Tensor:
+        """Unbiased estimate of sum_r ||W^g - W^r||_2 from the batch's annotators.
+
+        Each of annotator r's n_r labels is in a batch of B of the N tasks with probability B / N, so weighting a
+        label by N / (B n_r) makes the expected weight of every annotator 1.
+        """
+        counts = torch.bincount(batch.annotators, minlength=self.problem.n_annotators)
+        present = counts.nonzero().squeeze(-1)
+        share = counts[present] / self.labels_per_annotator[present].clamp(min=1)
+        weight = share * (self.problem.n_tasks / max(len(batch.x), 1))
+        return (weight * self.noise.separation(present)).sum()

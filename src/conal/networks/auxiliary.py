@@ -1,0 +1,78 @@
+r"""The auxiliary network: how likely is an annotation to come from the confusion that everybody shares?"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import normalize
+
+__all__ = ["AuxiliaryNetwork"]
+
+
+class AuxiliaryNetwork(nn.Module):
+    r"""Gate between common and individual confusion, from instance difficulty and annotator expertise.
+
+    Instances and annotators are mapped to unit vectors, whose agreement decides:
+
+    .. math::
+        v_i = W_v x_i + b_v, \quad u_r = W_u e_r + b_u, \quad
+        \omega_i^r = \sigma(k \, \bar u_r^\top \bar v_i) \qquad \text{Eq. (3)}
+
+    with :math:`\bar u = u / \|u\|`. The paper has :math:`k = 1`, which confines omega to [0.27, 0.73]; another
+    ``scale``, or ``scale="learn"``, lets the gate open and close further.
+
+    Parameters
+    ----------
+    n_features : int
+        Width of the flattened instance features.
+    n_annotators : int
+        One embedding each: a one-hot code times ``W_u`` is row r of a table, and the table is all that is kept.
+    embedding_dim : int
+        Dimension D of both embeddings.
+    annotator_features : (R, F) tensor, optional
+        Raw features of the annotators; ``u_r`` is then linear in them and no table is learned.
+    scale : float or "learn"
+        The factor k.
+    """
+
+    annotator_features: Tensor | None
+
+    def __init__(
+        self,
+        n_features: int,
+        n_annotators: int,
+        *,
+        embedding_dim: int = 20,
+        annotator_features: Tensor | None = None,
+        scale: float | str = 1.0,
+    ) -> None:
+        super().__init__()
+        self.instance = nn.Linear(n_features, embedding_dim)
+        self.register_buffer("annotator_features", annotator_features)
+        if annotator_features is None:
+            bound = n_annotators**-0.5  # as nn.Linear on one-hot codes would start
+            self.annotator_table = nn.Parameter(torch.empty(n_annotators, embedding_dim).uniform_(-bound, bound))
+            self.annotator_bias = nn.Parameter(torch.empty(embedding_dim).uniform_(-bound, bound))
+        else:
+            self.annotator = nn.Linear(annotator_features.shape[1], embedding_dim)
+        self.learn_scale = scale == "learn"
+        start = torch.tensor(1.0 if self.learn_scale else float(scale))
+        if self.learn_scale:
+            self.scale = nn.Parameter(start)
+        else:
+            self.register_buffer("scale", start)
+
+    def annotator_embedding(self, annotators: Tensor) -> Tensor:
+        """(P, D) unit vectors of the given annotators."""
+        if self.annotator_features is None:
+            return normalize(self.annotator_table[annotators] + self.annotator_bias, dim=-1)
+        return normalize(self.annotator(self.annotator_features[annotators]), dim=-1)
+
+    def instance_embedding(self, x: Tensor) -> Tensor:
+        """(N, D) unit vectors of the given instances."""
+        return normalize(self.instance(x.flatten(1)), dim=-1)
+
+    def forward(self, x: Tensor, rows: Tensor, annotators: Tensor) -> Tensor:
+        """(P,) logits of omega for pairs of an instance (row of ``x``) and an annotator."""
+        instances = self.instance_embedding(x)[rows]
+        return self.scale * (instances * self.annotator_embedding(annotators)).sum(-1)

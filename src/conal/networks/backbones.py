@@ -1,0 +1,120 @@
+"""Classifiers from features to class logits: an MLP, VGG-16, or any module of the user's."""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Callable, Sequence
+
+from torch import Tensor, nn
+
+from conal.errors import InputError
+
+__all__ = ["MLP", "VGG16", "Backbone", "build_backbone"]
+
+Backbone = str | nn.Module | Callable[[tuple[int, ...], int], nn.Module]
+"""A name ("mlp", "vgg16"), a module, or a function of (feature shape, number of classes) that makes one."""
+
+
+class MLP(nn.Sequential):
+    """The paper's classifier for feature vectors: one hidden layer of 128 ReLU units and 50 % dropout.
+
+    Parameters
+    ----------
+    n_features, n_classes : int
+        Width of the (flattened) input and of the output.
+    hidden : sequence of int
+        Units of the hidden layers.
+    dropout : float
+        Probability of dropping a hidden unit.
+    batch_norm : bool
+        Normalise the input and every hidden layer over the batch, without learned scale or shift. The paper does so
+        on LabelMe and Music, not on its synthetic data.
+    """
+
+    def __init__(
+        self,
+        n_features: int,
+        n_classes: int,
+        *,
+        hidden: Sequence[int] = (128,),
+        dropout: float = 0.5,
+        batch_norm: bool = False,
+    ) -> None:
+        layers: list[nn.Module] = [nn.Flatten()]
+        if batch_norm:
+            layers.append(nn.BatchNorm1d(n_features, affine=False))
+        width = n_features
+        for units in hidden:
+            layers += [nn.Linear(width, units), nn.ReLU()]
+            if batch_norm:
+                layers.append(nn.BatchNorm1d(units, affine=False))
+            layers.append(nn.Dropout(dropout))
+            width = units
+        layers.append(nn.Linear(width, n_classes))
+        super().__init__(*layers)
+
+
+VGG16_PLAN = ((2, 64), (2, 128), (3, 256), (3, 512), (3, 512))
+"""(convolutions, channels) of each block; a 2 x 2 max-pooling ends each."""
+
+
+class VGG16(nn.Module):
+    """VGG-16 with batch normalisation for small images, as the paper's CIFAR-10 experiments use it.
+
+    Thirteen 3 x 3 convolutions in five blocks, global average pooling, dropout and a linear layer, so that any image
+    of at least 32 x 32 pixels fits.
+
+    References
+    ----------
+    Simonyan and Zisserman (2015). Very deep convolutional networks for large-scale image recognition. ICLR.
+    """
+
+    def __init__(self, n_channels: int, n_classes: int, *, dropout: float = 0.5) -> None:
+        super().__init__()
+        blocks: list[nn.Module] = []
+        width = n_channels
+        for depth, channels in VGG16_PLAN:
+            for _ in range(depth):
+                blocks += [
+                    nn.Conv2d(width, channels, 3, padding=1, bias=False),
+                    nn.BatchNorm2d(channels),
+                    nn.ReLU(inplace=True),
+                ]
+                width = channels
+            blocks.append(nn.MaxPool2d(2))
+        self.features = nn.Sequential(*blocks)
+        self.classifier = nn.Sequential(
+            nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Dropout(dropout), nn.Linear(width, n_classes)
+        )
+
+    def forward(self, images: Tensor) -> Tensor:
+        """(N, channels, height, width) images to (N, C) class logits."""
+        logits: Tensor = self.classifier(self.features(images))
+        return logits
+
+
+def build_backbone(
+    backbone: Backbone,
+    shape: tuple[int, ...],
+    n_classes: int,
+    *,
+    hidden: Sequence[int] = (128,),
+    dropout: float = 0.5,
+    batch_norm: bool = False,
+) -> nn.Module:
+    """Make the backbone for instances of this ``shape``; a module of the user's is copied, never trained in place."""
+    if isinstance(backbone, nn.Module):
+        return copy.deepcopy(backbone)
+    if callable(backbone):
+        return backbone(shape, n_classes)
+    if backbone == "mlp":
+        return MLP(math.prod(shape), n_classes, hidden=hidden, dropout=dropout, batch_norm=batch_norm)
+    if backbone == "vgg16":
+        if len(shape) != 3 or min(shape[1:]) < 32:
+            raise InputError(
+                f"backbone 'vgg16' takes images (channels, height, width) of at least 32 x 32, "
+                f"these instances have shape {shape}; use backbone='mlp' for feature vectors"
+            )
+        return VGG16(shape[0], n_classes, dropout=dropout)
+    raise InputError(f"no backbone is called {backbone!r}; use 'mlp', 'vgg16', a torch.nn.Module or a function")

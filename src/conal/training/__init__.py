@@ -1,0 +1,21 @@
+"""The training loop and what it needs: batches of observed pairs, selection, checkpoints, progress."""
+
+from conal.training.batches import CrowdBatches
+from conal.training.instances import Instances
+from conal.training.loop import Settings, TrainingResult, train
+from conal.training.scaling import fit_scaler
+from conal.training.selection import AnnotationLikelihood, GoldAccuracy, LastEpoch, Selection, hold_out
+
+__all__ = [
+    "AnnotationLikelihood",
+    "CrowdBatches",
+    "GoldAccuracy",
+    "Instances",
+    "LastEpoch",
+    "Selection",
+    "Settings",
+    "TrainingResult",
+    "fit_scaler",
+    "hold_out",
+    "train",
+]

@@ -1,0 +1,128 @@
+"""Checkpoints without pickle: everything that training needs to go on exactly where it was.
+
+One safetensors file holds the weights, the best weights so far, the optimiser's moments and the state of the random
+generators; its metadata holds the history and a fingerprint of the settings and data, so that a checkpoint is never
+continued with others.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+from torch import Tensor
+
+from conal.errors import InputError
+from conal.io.atomic import atomic_file
+
+__all__ = ["Checkpoint", "State", "optimizer_tensors", "restore_optimizer"]
+
+MAX_OVERHEAD = 0.05
+"""At most this share of the time goes into writing checkpoints."""
+
+
+@dataclass
+class State:
+    """What a checkpoint holds: tensors by name, and plain values."""
+
+    tensors: dict[str, Tensor]
+    values: dict[str, Any]
+
+    def group(self, prefix: str) -> dict[str, Tensor]:
+        """The tensors below a prefix, without it."""
+        start = f"{prefix}/"
+        return {name.removeprefix(start): tensor for name, tensor in self.tensors.items() if name.startswith(start)}
+
+
+@dataclass
+class Checkpoint:
+    """A checkpoint file, written after epochs as often as :data:`MAX_OVERHEAD` allows.
+
+    Parameters
+    ----------
+    path : Path
+    fingerprint : dict
+        Settings and data digests; a checkpoint with another fingerprint is refused.
+    resume : bool
+        Continue from the file if it is there.
+    """
+
+    path: Path
+    fingerprint: dict[str, str] = field(default_factory=dict)
+    resume: bool = False
+    _next_write: float = 0.0
+
+    def due(self) -> bool:
+        """Whether enough time has passed since the last one."""
+        return time.monotonic() >= self._next_write
+
+    def write(self, state: State) -> None:
+        """Write the file aside and rename it."""
+        began = time.monotonic()
+        values = json.dumps({"fingerprint": self.fingerprint, **state.values})
+        tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in state.tensors.items()}
+        with atomic_file(self.path) as aside:
+            save_file(tensors, aside, metadata={"state": values})
+        ended = time.monotonic()
+        self._next_write = ended + (ended - began) / MAX_OVERHEAD
+
+    def read(self) -> State | None:
+        """The state to continue from; None if there is nothing to resume."""
+        if not (self.resume and self.path.exists()):
+            return None
+        try:
+            with safe_open(self.path, framework="pt") as file:
+                tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a dict
+                values = json.loads((file.metadata() or {})["state"])
+        except (SafetensorError, KeyError, ValueError, OSError) as error:
+            raise InputError(
+                f"{self.path}: is not a usable checkpoint ({error}); start again without --resume"
+            ) from error
+        self._check(values.pop("fingerprint", {}))
+        return State(tensors, values)
+
+    def remove(self) -> None:
+        """Delete the file, once the model is safe elsewhere."""
+        self.path.unlink(missing_ok=True)
+
+    def _check(self, found: dict[str, str]) -> None:
+        changed = sorted(key for key in self.fingerprint | found if self.fingerprint.get(key) != found.get(key))
+        if changed:
+            raise InputError(
+                f"{self.path}: was written with other {', '.join(changed)}; "
+                "resume with the same settings and data, or start again without --resume"
+            )
+
+
+def optimizer_tensors(optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
+    """The optimiser's state as named tensors: ``<parameter number>/<moment>``."""
+    state = optimizer.state_dict()["state"]
+    return {f"{k}/{name}": value for k, moments in state.items() for name, value in moments.items()}
+
+
+def restore_optimizer(optimizer: torch.optim.Optimizer, tensors: dict[str, Tensor]) -> None:
+    """Put :func:`optimizer_tensors` back."""
+    state: dict[int, dict[str, Tensor]] = {}
+    for name, tensor in tensors.items():
+        k, moment = name.split("/")
+        state.setdefault(int(k), {})[moment] = tensor
+    optimizer.load_state_dict({"state": state, "param_groups": optimizer.state_dict()["param_groups"]})
+
+
+def generator_state(rng: np.random.Generator) -> dict[str, Any]:
+    """A NumPy generator's state as plain values."""
+    return dict(rng.bit_generator.state)
+
+
+def restore_generator(state: dict[str, Any]) -> np.random.Generator:
+    """The generator in that state."""
+    rng = np.random.default_rng()
+    rng.bit_generator.state = state
+    return rng

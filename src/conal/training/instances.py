@@ -1,0 +1,62 @@
+"""Features stay where they are: an array, a memory map, or any torch ``Dataset``; batches are cut from it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+from torch.utils.data import Dataset
+
+__all__ = ["Instances"]
+
+CHUNK_BYTES = 32 * 2**20
+
+
+class Instances:
+    """Instances 0 .. n-1, each a tensor of one shape, read on demand.
+
+    Parameters
+    ----------
+    source : (m, ...) array or torch Dataset
+        Where features are. A Dataset's items are tensors or arrays, or tuples that begin with one.
+    rows : (n,) integers, optional
+        Row of the source for each instance; by default they are the same.
+    """
+
+    def __init__(self, source: Any, rows: npt.NDArray[np.int64] | None = None) -> None:
+        self.source = source
+        self.rows = rows
+        self.is_dataset = isinstance(source, Dataset)
+
+    def __len__(self) -> int:
+        return len(self.source) if self.rows is None else len(self.rows)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape of one instance."""
+        return tuple(self.take(np.array([0])).shape[1:])
+
+    def take(self, index: npt.NDArray[np.int64]) -> Tensor:
+        """(len(index), ...) the chosen instances; floating point arrives as float32, integers as they are."""
+        at = index if self.rows is None else self.rows[index]
+        if self.is_dataset:
+            return torch.stack([_first(self.source[int(k)]) for k in at])
+        values = np.asarray(self.source[at])
+        return torch.from_numpy(values.astype(np.float32, copy=False) if values.dtype.kind == "f" else values)
+
+    def chunks(self) -> Iterator[Tensor]:
+        """All instances in order, in pieces of bounded size."""
+        width = self.take(np.array([0]))
+        size = max(1, CHUNK_BYTES // max(1, width.nbytes))
+        for start in range(0, len(self), size):
+            yield self.take(np.arange(start, min(start + size, len(self))))
+
+
+def _first(item: Any) -> Tensor:
+    value = item[0] if isinstance(item, tuple | list) else item
+    tensor = torch.as_tensor(value)
+    return tensor.to(torch.float32) if tensor.is_floating_point() else tensor

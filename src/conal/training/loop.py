@@ -1,0 +1,264 @@
+"""The training loop: fit -> epoch -> step; keeps the best epoch, survives interruptions, notices lost classes."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+import torch
+from lightning_fabric import Fabric
+from torch import Tensor
+
+from conal.aggregation import MajorityVote
+from conal.errors import TrainingError, VanishedClassWarning, examples
+from conal.methods.base import Batch, CrowdMethod
+from conal.training.batches import CrowdBatches
+from conal.training.checkpoint import (
+    Checkpoint,
+    State,
+    generator_state,
+    optimizer_tensors,
+    restore_generator,
+    restore_optimizer,
+)
+from conal.training.confusion import estimate_confusion
+from conal.training.progress import Progress, Row
+from conal.training.selection import Selection, predict_proba
+
+__all__ = ["Settings", "TrainingResult", "lost_classes", "train"]
+
+LOST_SHARE = 0.1
+"""A class counts as lost if it is predicted less often than this share of the tasks whose vote it wins."""
+MIN_WINS = 5
+"""Classes that win fewer votes than this are too rare to be missed."""
+RESTART_CHECK = 5
+"""Epochs after the warm-up at which a lost class leads to a restart."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How to train. See :class:`conal.CoNAL` for the meaning of each."""
+
+    lr: float = 0.01
+    epochs: int = 100
+    batch_size: int = 256
+    warmup_epochs: int = 5
+    patience: int | None = None
+    max_restarts: int = 2
+    seed: int = 0
+    accelerator: str = "auto"
+    precision: str = "32-true"
+
+
+@dataclass
+class TrainingResult:
+    """The trained method (weights of the selected epoch, on the CPU) and how it came about."""
+
+    method: CrowdMethod
+    history: list[Row]
+    best_epoch: int
+    best_score: float | None
+    restarts: int
+    lost_classes: list[int] = field(default_factory=list)
+
+
+def train(
+    build: Callable[[], CrowdMethod],
+    data: CrowdBatches,
+    selection: Selection,
+    settings: Settings,
+    *,
+    progress: Progress | None = None,
+    checkpoint: Checkpoint | None = None,
+) -> TrainingResult:
+    """Train a method and return it with the weights of its best epoch.
+
+    Parameters
+    ----------
+    build : callable
+        Makes the method; called under the seed, once more at every restart.
+    data : CrowdBatches
+        The training annotations and their instances.
+    selection : Selection
+        Scores epochs; the best is kept.
+    """
+    fabric = Fabric(accelerator=settings.accelerator, devices=1, precision=settings.precision)  # type: ignore[arg-type]
+    devices = [fabric.device] if fabric.device.type == "cuda" else []
+    with torch.random.fork_rng(devices=devices), progress or Progress() as shown:
+        return _Trainer(fabric, build, data, selection, settings, shown, checkpoint).fit()
+
+
+def lost_classes(method: CrowdMethod, data: CrowdBatches) -> list[int]:
+    """Classes that win votes but are (almost) never predicted on the training instances."""
+    winners = MajorityVote().fit(data.annotations).codes_[data.labelled]
+    wins = np.bincount(winners, minlength=method.problem.n_classes)
+    predicted = predict_proba(method, data.instances).argmax(-1).numpy()[data.labelled]
+    found = np.bincount(predicted, minlength=len(wins))
+    return np.flatnonzero((wins >= MIN_WINS) & (found < LOST_SHARE * wins)).tolist()
+
+
+class _Trainer:
+    def __init__(
+        self,
+        fabric: Fabric,
+        build: Callable[[], CrowdMethod],
+        data: CrowdBatches,
+        selection: Selection,
+        settings: Settings,
+        progress: Progress,
+        checkpoint: Checkpoint | None,
+    ) -> None:
+        self.fabric = fabric
+        self.build = build
+        self.data = data
+        self.selection = selection
+        self.settings = settings
+        self.progress = progress
+        self.checkpoint = checkpoint
+        self.epoch, self.best_epoch, self.restarts = 0, 0, 0
+        self.best_score: float | None = None
+        self.best: dict[str, Tensor] = {}
+        self.history: list[Row] = []
+
+    def fit(self) -> TrainingResult:
+        if not self._resume():
+            self._start(restarts=0)
+        while self.epoch < self.settings.epochs and not self._out_of_patience():
+            self.run_epoch()
+            if self._must_restart():
+                self._start(self.restarts + 1)
+        return self._result()
+
+    def run_epoch(self) -> None:
+        began = time.perf_counter()
+        self.module.train()
+        total = torch.zeros((), device=self.fabric.device)
+        for step, batch in enumerate(self.data.shuffled(self.rng)):
+            total += self.train_step(batch, step) * len(batch.labels)
+        self.epoch += 1
+        self.method.end_epoch()
+        loss = float(total) / self.data.annotations.n_annotations
+        if not np.isfinite(loss):
+            raise TrainingError(
+                f"the loss became {loss} in epoch {self.epoch}; lower lr, or scale the features (scaling='standard')"
+            )
+        row: Row = {"epoch": self.epoch, "loss": loss, "lr": self._lr(self.data.n_batches - 1, self.epoch - 1)}
+        self._select(row)
+        row["seconds"] = time.perf_counter() - began
+        self.history.append(row)
+        self.progress.epoch(row, self.settings.epochs)
+        if self.checkpoint is not None and (self.checkpoint.due() or self.epoch == self.settings.epochs):
+            self.checkpoint.write(self._state())
+
+    def train_step(self, batch: Batch, step: int) -> Tensor:
+        for group in self.optimizer.param_groups:
+            group["lr"] = self._lr(step, self.epoch)
+        loss: Tensor = self.module(self.fabric.to_device(batch))
+        self.optimizer.zero_grad()
+        self.fabric.backward(loss)
+        self.optimizer.step()
+        return loss.detach()
+
+    def _lr(self, step: int, epoch: int) -> float:
+        """Linear warm-up over the first epochs, then constant.
+
+        Adam's first steps have the size of the learning rate, however small the gradient is. Where features are
+        non-negative these steps add up over hundreds of inputs, and a class's logit can fall so far that the class
+        is never predicted again: its gradient is gone with it. Small first steps prevent that.
+        """
+        warmup = self.settings.warmup_epochs * self.data.n_batches
+        done = epoch * self.data.n_batches + step + 1
+        return self.settings.lr * min(1.0, done / warmup) if warmup else self.settings.lr
+
+    def _select(self, row: Row) -> None:
+        score = self.selection.score(self.method)
+        if score is not None:
+            row[self.selection.name] = score
+        if score is None or self.best_score is None or score > self.best_score:
+            self.best_score, self.best_epoch = score, self.epoch
+            self.best = {name: tensor.detach().clone() for name, tensor in self.method.state_dict().items()}
+
+    def _out_of_patience(self) -> bool:
+        patience = self.settings.patience
+        return patience is not None and self.epoch - self.best_epoch >= patience
+
+    def _must_restart(self) -> bool:
+        if self.epoch != self.settings.warmup_epochs + RESTART_CHECK or self.restarts >= self.settings.max_restarts:
+            return False
+        lost = lost_classes(self.method, self.data)
+        if lost:
+            warnings.warn(
+                f"after {self.epoch} epochs {self._name(lost)} no longer predicted; training starts again",
+                VanishedClassWarning,
+                stacklevel=2,
+            )
+        return bool(lost)
+
+    def _name(self, codes: list[int]) -> str:
+        names = examples(self.data.annotations.classes[codes], limit=10)
+        return f"class {names} is" if len(codes) == 1 else f"classes {names} are"
+
+    def _start(self, restarts: int) -> None:
+        self.restarts = restarts
+        seed = int(np.random.SeedSequence(self.settings.seed, spawn_key=(restarts,)).generate_state(1)[0])
+        torch.manual_seed(self.settings.seed if restarts == 0 else seed)
+        self.rng = np.random.default_rng(self.settings.seed if restarts == 0 else seed)
+        self._build()
+        self.epoch, self.best_epoch, self.best_score = 0, 0, None
+        self.history, self.best = [], {}
+
+    def _build(self) -> None:
+        self.method = self.build()
+        self.method.prepare(self.data.annotations)
+        optimizer = torch.optim.Adam(self.method.parameters(), lr=self.settings.lr)
+        self.module, self.optimizer = self.fabric.setup(self.method, optimizer)
+
+    def _state(self) -> State:
+        groups = {
+            "method": self.method.state_dict(),
+            "best": self.best,
+            "optimizer": optimizer_tensors(self.optimizer),
+            "random": {"torch": torch.get_rng_state()},
+        }
+        if self.fabric.device.type == "cuda":
+            groups["random"]["cuda"] = torch.cuda.get_rng_state(self.fabric.device)
+        tensors = {f"{group}/{name}": tensor for group, named in groups.items() for name, tensor in named.items()}
+        values = {name: getattr(self, name) for name in ("epoch", "restarts", "history", "best_epoch", "best_score")}
+        return State(tensors, {**values, "rng": generator_state(self.rng)})
+
+    def _resume(self) -> bool:
+        state = self.checkpoint.read() if self.checkpoint is not None else None
+        if state is None:
+            return False
+        for name in ("epoch", "restarts", "history", "best_epoch", "best_score"):
+            setattr(self, name, state.values[name])
+        self._build()
+        self.method.load_state_dict(state.group("method"))
+        restore_optimizer(self.optimizer, state.group("optimizer"))
+        self.best = state.group("best")
+        self.rng = restore_generator(state.values["rng"])
+        random = state.group("random")
+        torch.set_rng_state(random["torch"])
+        if "cuda" in random:
+            torch.cuda.set_rng_state(random["cuda"], self.fabric.device)
+        return True
+
+    def _result(self) -> TrainingResult:
+        if self.best:
+            self.method.load_state_dict(self.best)
+        self.method.eval()
+        if not self.method.models_annotators and self.method.takes == "crowd":
+            estimate_confusion(self.method, self.data)
+        lost = lost_classes(self.method, self.data)
+        if lost:
+            warnings.warn(
+                f"{self._name(lost)} (almost) never predicted, although the crowd votes for it; "
+                "try another seed, a lower lr, a longer warm-up or another scaling",
+                VanishedClassWarning,
+                stacklevel=2,
+            )
+        method = self.method.cpu()
+        return TrainingResult(method, self.history, self.best_epoch, self.best_score, self.restarts, lost)
