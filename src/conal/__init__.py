@@ -1,1 +1,37 @@
-"""conal: train classifiers straight from crowd labels."""
+"""conal: train classifiers straight from crowd labels.
+
+The public names are below; torch is imported only when one of them needs it.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+__all__ = ["Annotations", "CoNAL", "aggregation", "datasets", "load", "make", "methods"]
+
+if TYPE_CHECKING:
+    from conal import aggregation, datasets, methods
+    from conal.annotations import Annotations
+    from conal.estimator import CoNAL, load, make
+
+_HOMES = {
+    "Annotations": "conal.annotations",
+    "CoNAL": "conal.estimator",
+    "load": "conal.estimator",
+    "make": "conal.estimator",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOMES:
+        return getattr(importlib.import_module(_HOMES[name]), name)
+    if name in __all__:
+        return importlib.import_module(f"conal.{name}")
+    raise AttributeError(f"module 'conal' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted([*__all__, "__version__"])

@@ -17,10 +17,11 @@ from conal.datasets.base import CrowdDataset, Split, dataset_registry
 
 # The functions take the place of the modules of the same name as attributes of this package.
 from conal.datasets.cifar10 import cifar10
-from conal.datasets.crowd import CrowdSettings, CrowdTruth, simulate_crowd
+from conal.datasets.crowd import CrowdTruth, simulate_crowd
 from conal.datasets.digits import digits
 from conal.datasets.labelme import labelme
 from conal.datasets.music import music
+from conal.datasets.settings import CrowdSettings
 from conal.datasets.synthetic import synthetic
 
 __all__ = [

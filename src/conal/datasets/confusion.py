@@ -2,37 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Literal, Protocol
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from conal.datasets.settings import CommonType, CrowdSettings, Pairs
 from conal.encoding import MISSING, Names, as_names, decode_position
 from conal.errors import InputError, examples
 
-__all__ = ["CommonType", "Pairs", "common_confusion", "corrupt", "individual_confusions"]
+__all__ = ["common_confusion", "corrupt", "individual_confusions"]
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
-CommonType = Literal["asymmetric", "symmetric"]
-Pairs = Mapping[Any, Any] | Sequence[tuple[Any, Any]]
 
 
-class _Settings(Protocol):
-    @property
-    def n_annotators(self) -> int: ...
-    @property
-    def common_strength(self) -> float: ...
-    @property
-    def common_type(self) -> CommonType: ...
-    @property
-    def individual_strength(self) -> float: ...
-    @property
-    def pairs(self) -> Pairs | None: ...
-
-
-def common_confusion(classes: Names, settings: _Settings, rng: np.random.Generator) -> FloatArray:
+def common_confusion(classes: Names, settings: CrowdSettings, rng: np.random.Generator) -> FloatArray:
     """(C, C) ``pi_g[c, l] = P(observe l | true c, common)``."""
     if settings.pairs is not None:
         targets = _chosen_targets(classes, settings.pairs, settings.common_type)
@@ -43,7 +29,7 @@ def common_confusion(classes: Names, settings: _Settings, rng: np.random.Generat
     return corrupt(targets, settings.common_strength)
 
 
-def individual_confusions(n_classes: int, settings: _Settings, rng: np.random.Generator) -> FloatArray:
+def individual_confusions(n_classes: int, settings: CrowdSettings, rng: np.random.Generator) -> FloatArray:
     """(R, C, C) ``pi_r[r, c, l] = P(observe l | true c, annotator r)``, asymmetric."""
     return corrupt(_other_targets((settings.n_annotators, n_classes), rng), settings.individual_strength)
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 from types import MappingProxyType
 
 import numpy as np
+import numpy.typing as npt
 
 from conal.datasets.base import CrowdDataset, Split, dataset
-from conal.datasets.confusion import CommonType, Pairs
-from conal.datasets.crowd import CrowdSettings, simulate_crowd
+from conal.datasets.crowd import simulate_crowd
+from conal.datasets.settings import CommonType, CrowdSettings, Pairs
 from conal.datasets.streams import stream
 
 __all__ = ["LOOK_ALIKES", "SWAPS", "digits"]
@@ -40,8 +41,8 @@ def digits(
 ) -> CrowdDataset:
     """Handwritten digits labelled by a crowd that shares the confusion of look-alikes; needs no download.
 
-    1,797 images of 8 x 8 pixels, in [0, 1], shuffled once and for all into 1,000 training, 297 validation and 500
-    test instances: ``seed`` changes the crowd, never the split. The crowd is drawn by
+    1,797 images of 8 x 8 pixels, in [0, 1], split once and for all, stratified, into 1,000 training, 297 validation
+    and 500 test instances: ``seed`` changes the crowd, never the split. The crowd is drawn by
     :func:`conal.datasets.crowd.simulate_crowd` with ``pi_g`` moving ``common_strength`` of digit c to
     ``LOOK_ALIKES[c]``.
 
@@ -51,7 +52,7 @@ def digits(
         Other confusions than :data:`LOOK_ALIKES` (asymmetric) or :data:`SWAPS` (symmetric).
     n_annotators, labels_per_instance, common_strength, common_type, individual_strength, proportion, gate_scale, \
     embedding_dim, seed
-        The crowd: see :class:`conal.datasets.crowd.CrowdSettings`.
+        The crowd: see :class:`conal.datasets.settings.CrowdSettings`.
 
     References
     ----------
@@ -90,7 +91,16 @@ def _split_digits() -> tuple[Split, Split, Split]:
 
     pixels, target = load_digits(return_X_y=True)
     x, y = (pixels / BRIGHTEST).astype(np.float32), target.astype(np.int64)
-    # Neighbours in the file were written by the same hand: shuffle before cutting.
-    order = stream(SPLIT_SEED, "split").permutation(len(y))
-    train, valid, test = np.split(order, [N_TRAIN, N_TRAIN + N_VALID])
+    train, valid, test = np.split(_stratified_order(y), [N_TRAIN, N_TRAIN + N_VALID])
     return Split(x[train], y[train]), Split(x[valid], y[valid]), Split(x[test], y[test])
+
+
+def _stratified_order(y: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """A shuffle in which every stretch holds each digit in proportion, so that any cut is stratified."""
+    # Neighbours in the file were written by the same hand: shuffle first.
+    shuffled = stream(SPLIT_SEED, "split").permutation(len(y))
+    place = np.empty(len(y))
+    for digit in np.unique(y):
+        members = np.flatnonzero(y[shuffled] == digit)
+        place[members] = (np.arange(len(members)) + 0.5) / len(members)
+    return shuffled[np.argsort(place, kind="stable")]

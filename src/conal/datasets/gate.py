@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from conal.datasets.settings import CrowdSettings
 from conal.datasets.streams import stream
 
 __all__ = ["Gate", "draw_gate", "project", "solve_bias"]
@@ -17,19 +18,6 @@ IntArray = npt.NDArray[np.int64]
 
 CHUNK_CELLS = 2**21
 BISECTIONS = 100
-
-
-class _Settings(Protocol):
-    @property
-    def n_annotators(self) -> int: ...
-    @property
-    def proportion(self) -> float: ...
-    @property
-    def gate_scale(self) -> float: ...
-    @property
-    def embedding_dim(self) -> int: ...
-    @property
-    def seed(self) -> int: ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,7 +57,7 @@ class Gate:
         return sigmoid(self.scale * self.instance_embedding @ self.annotator_embedding.T + self.bias)
 
 
-def draw_gate(features: npt.NDArray[Any], pairs: tuple[IntArray, IntArray], settings: _Settings) -> Gate:
+def draw_gate(features: npt.NDArray[Any], pairs: tuple[IntArray, IntArray], settings: CrowdSettings) -> Gate:
     """Random embeddings, and the bias that gives the observed ``pairs`` the asked mean omega.
 
     u is a random linear map of random annotator features. v is a random linear map of the features minus their
@@ -99,8 +87,8 @@ def project(features: npt.NDArray[Any], weights: FloatArray) -> FloatArray:
 def solve_bias(scores: FloatArray, proportion: float, bound: float) -> float:
     """The b at which the mean of sigmoid(scores + b) is ``proportion``, by bisection; ``|scores| <= bound``.
 
-    >>> round(solve_bias(np.array([-1.0, 1.0]), 0.5, bound=1.0), 6)
-    0.0
+    >>> round(solve_bias(np.array([-1.0, -3.0]), 0.5, bound=3.0), 6)
+    2.0
     """
     if proportion in (0, 1):
         return float(np.inf if proportion else -np.inf)

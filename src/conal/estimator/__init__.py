@@ -1,0 +1,8 @@
+"""The scikit-learn face that every method shares."""
+
+from conal.estimator.base import CrowdClassifier
+from conal.estimator.conal import CoNAL
+from conal.estimator.factory import estimator_class, make
+from conal.estimator.folder import load
+
+__all__ = ["CoNAL", "CrowdClassifier", "estimator_class", "load", "make"]

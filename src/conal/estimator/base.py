@@ -1,0 +1,462 @@
+"""The estimator: fit, predict, infer, score, save, for every method alike."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from os import PathLike
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils.validation import check_is_fitted
+
+from conal import methods
+from conal.annotations import MAX_DENSE_CELLS, Annotations
+from conal.encoding import Names, as_names, decode_position
+from conal.errors import InputError
+from conal.estimator import data as door
+from conal.estimator.checks import check_parameters
+from conal.estimator.summary import summary_tables
+from conal.methods import Batch, CrowdMethod, Problem
+from conal.networks import build_backbone
+from conal.networks.backbones import Backbone
+from conal.training import (
+    AnnotationLikelihood,
+    CrowdBatches,
+    GoldAccuracy,
+    Instances,
+    LastEpoch,
+    Selection,
+    Settings,
+    TrainingResult,
+    fit_scaler,
+    hold_out,
+    train,
+)
+from conal.training.checkpoint import Checkpoint
+from conal.training.progress import Row, make_progress
+from conal.training.scaling import Scaling
+from conal.training.selection import predict_proba
+
+__all__ = ["CrowdClassifier"]
+
+FloatArray = npt.NDArray[np.float64]
+
+
+class CrowdClassifier(ClassifierMixin, BaseEstimator):
+    """A classifier trained straight from crowd labels, with the conventions of scikit-learn.
+
+    Use a subclass: :class:`conal.CoNAL`, or ``conal.make(name)`` for any method.
+
+    Parameters
+    ----------
+    backbone : {"mlp", "vgg16"}, nn.Module or callable
+        The network from features to class logits. A module is copied; a callable gets (feature shape, number of
+        classes) and returns one.
+    hidden, dropout, batch_norm
+        The MLP's hidden units, dropout probability, and whether to normalise over batches.
+    scaling : {"auto", "global", "standard", "none"}
+        How features are scaled; part of the model (:func:`conal.training.fit_scaler`).
+    lr, epochs, batch_size
+        Learning rate of Adam, passes over the data, instances in a batch.
+    warmup_epochs : int
+        Epochs over which the learning rate rises from zero.
+    selection : {"auto", "gold", "annotations", "last"}
+        Which epoch is kept: best accuracy on ``validation`` ("gold"), best likelihood of held-out annotations, or the
+        last. "auto" is "gold" if validation data are given and "annotations" otherwise.
+    holdout : float
+        Share of the labelled tasks whose annotations are held out for ``selection="annotations"``.
+    patience : int, optional
+        Stop after so many epochs without a better score.
+    max_restarts : int
+        How often to start again if a class is lost early in training.
+    accelerator, precision : str
+        Where and how to compute; passed to Lightning Fabric ("auto", "cpu", "cuda"; "32-true", "bf16-mixed").
+    seed : int
+        Same seed, same data, same model.
+    verbose : bool
+        Show progress, where standard error is a terminal.
+
+    Attributes
+    ----------
+    classes_, annotator_ids_, task_ids_ : arrays
+        What the user called them.
+    probas_ : (n_tasks, n_classes)
+        ``probas_[i, c]`` = P(true class c | features and annotations) of training task i.
+    labels_ : (n_tasks,)
+        The most probable class of every training task: the cleaned labels.
+    history_ : list of dict
+        One row per epoch.
+    metrics_ : dict
+        How the model was selected, and figures about training.
+    model_ : conal.methods.CrowdMethod
+        The trained torch module.
+    """
+
+    method: ClassVar[str]
+
+    classes_: Names
+    annotator_ids_: Names
+    task_ids_: Names
+    probas_: FloatArray
+    labels_: Names
+    history_: list[Row]
+    metrics_: dict[str, Any]
+    model_: CrowdMethod
+    tables_: dict[str, Any]
+    instance_shape_: tuple[int, ...]
+    n_features_in_: int
+
+    def __init__(
+        self,
+        *,
+        backbone: Backbone = "mlp",
+        hidden: Sequence[int] = (128,),
+        dropout: float = 0.5,
+        batch_norm: bool = False,
+        scaling: Scaling = "auto",
+        lr: float = 0.01,
+        epochs: int = 100,
+        batch_size: int = 256,
+        warmup_epochs: int = 5,
+        selection: str = "auto",
+        holdout: float = 0.1,
+        patience: int | None = None,
+        max_restarts: int = 2,
+        accelerator: str = "auto",
+        precision: str = "32-true",
+        seed: int = 0,
+        verbose: bool = True,
+    ) -> None:
+        self.backbone = backbone
+        self.hidden = hidden
+        self.dropout = dropout
+        self.batch_norm = batch_norm
+        self.scaling = scaling
+        self.lr = lr
+        self.epochs = epochs
+        self.batch_size = batch_size
+        self.warmup_epochs = warmup_epochs
+        self.selection = selection
+        self.holdout = holdout
+        self.patience = patience
+        self.max_restarts = max_restarts
+        self.accelerator = accelerator
+        self.precision = precision
+        self.seed = seed
+        self.verbose = verbose
+
+    # ---------------------------------------------------------------- fit
+
+    def fit(
+        self,
+        X: Any,
+        y: Any,
+        *,
+        validation: tuple[Any, Any] | None = None,
+        task_ids: Any = None,
+        annotator_features: npt.ArrayLike | None = None,
+        allow_missing: bool = False,
+        checkpoint: str | PathLike[str] | None = None,
+        resume: bool = False,
+    ) -> Self:
+        """Train on features and crowd labels.
+
+        Parameters
+        ----------
+        X : (n, ...) array, DataFrame, torch Dataset
+            Features. A frame's ``task`` or ``id`` column, or ``task_ids``, joins them to the annotations by id; a
+            bare array's row numbers are its ids.
+        y : Annotations, long DataFrame, or (n, n_annotators) matrix
+            The crowd's labels; -1 or NaN is missing. The method "gold" takes one true label per row instead.
+        validation : (X, y_true), optional
+            Instances with true labels, used to select the epoch and for nothing else.
+        task_ids : (n,) sequence, optional
+            Ids of the rows of X.
+        annotator_features : (n_annotators, F), optional
+            Raw features of the annotators, in the order of ``annotations.annotator_ids``.
+        allow_missing : bool
+            Drop tasks without features and features without a task, with a warning, instead of refusing them.
+        checkpoint : path, optional
+            File to keep the state of training in; deleted once the fit is complete.
+        resume : bool
+            Go on from the checkpoint if it is there.
+        """
+        check_parameters(self)
+        method = methods.get(self.method)
+        crowd = door.as_gold(y) if method.takes == "gold" else door.as_annotations(y)
+        instances, crowd = door.aligned(X, crowd, task_ids, allow_missing=allow_missing)
+        kept, selection = self._selection(instances, crowd, validation)
+        training = CrowdBatches(instances, kept, self.batch_size)
+        build = self._builder(method, training, annotator_features)
+        saver = None
+        if checkpoint is not None:
+            marks = self._fingerprint(instances, crowd)
+            saver = Checkpoint(Path(checkpoint), marks, resume=resume)
+        with make_progress(self.method, self.verbose) as progress:
+            result = train(build, training, selection, self._settings(), progress=progress, checkpoint=saver)
+        self._adopt(result, selection, instances, crowd)
+        if saver is not None:
+            saver.remove()
+        return self
+
+    def _settings(self) -> Settings:
+        return Settings(
+            lr=self.lr,
+            epochs=self.epochs,
+            batch_size=self.batch_size,
+            warmup_epochs=self.warmup_epochs,
+            patience=self.patience,
+            max_restarts=self.max_restarts,
+            seed=self.seed,
+            accelerator=self.accelerator,
+            precision=self.precision,
+        )
+
+    def _selection(
+        self, instances: Instances, crowd: Annotations, validation: tuple[Any, Any] | None
+    ) -> tuple[Annotations, Selection]:
+        """The annotations to train on, and the rule that selects the epoch."""
+        rule = self.selection
+        if rule == "auto":
+            rule = "annotations" if validation is None else "gold"
+        if rule == "gold":
+            if validation is None:
+                raise InputError("selection='gold' needs validation=(X, y_true); or use selection='annotations'")
+            checked = door.as_instances(validation[0], instances.shape, "validation features")
+            codes = door.as_codes(validation[1], crowd.classes, "validation labels")
+            if len(codes) != len(checked):
+                raise InputError(f"validation: {len(checked):,} feature rows but {len(codes):,} labels; give one each")
+            return crowd, GoldAccuracy(checked, codes)
+        if rule == "annotations" and np.count_nonzero(crowd.labels_per_task()) > 1:
+            kept = hold_out(crowd, self.holdout, self.seed)
+            held_out = CrowdBatches(instances, crowd.select(~kept), self.batch_size)
+            fitted = crowd.select(kept)
+            return fitted, AnnotationLikelihood(held_out, CrowdBatches(instances, fitted, self.batch_size))
+        return crowd, LastEpoch()
+
+    def _builder(
+        self, method: type[CrowdMethod], training: CrowdBatches, annotator_features: npt.ArrayLike | None
+    ) -> Callable[[], CrowdMethod]:
+        crowd = training.annotations
+        extra = None
+        if annotator_features is not None:
+            extra = torch.as_tensor(np.asarray(annotator_features, dtype=np.float32))
+            if extra.ndim != 2 or len(extra) != crowd.n_annotators:
+                raise InputError(
+                    f"annotator_features has shape {tuple(extra.shape)}; expected ({crowd.n_annotators}, F), "
+                    "one row for each of annotations.annotator_ids"
+                )
+        problem = Problem(
+            shape=training.instances.shape,
+            n_classes=crowd.n_classes,
+            n_annotators=crowd.n_annotators,
+            n_tasks=len(training.labelled),
+            labels_per_annotator=torch.from_numpy(crowd.labels_per_annotator()),
+            annotator_features=extra,
+        )
+        scaler = fit_scaler(training.instances, self.scaling)
+
+        def build() -> CrowdMethod:
+            made = self._build_method(method, problem)
+            made.scaler = scaler
+            return made
+
+        return build
+
+    def _build_method(self, method: type[CrowdMethod], problem: Problem) -> CrowdMethod:
+        backbone = build_backbone(
+            self.backbone,
+            problem.shape,
+            problem.n_classes,
+            hidden=self.hidden,
+            dropout=self.dropout,
+            batch_norm=self.batch_norm,
+        )
+        return method(problem, backbone, **self._method_parameters())
+
+    def _method_parameters(self) -> dict[str, Any]:
+        shared = CrowdClassifier._get_param_names()
+        return {name: value for name, value in self.get_params(deep=False).items() if name not in shared}
+
+    def _fingerprint(self, instances: Instances, crowd: Annotations) -> dict[str, str]:
+        free = {"epochs", "patience", "verbose"}  # may change between interruption and resumption
+        params = {name: repr(value) for name, value in self.get_params(deep=False).items() if name not in free}
+        return {**params, "method": self.method, **door.fingerprint(instances, crowd)}
+
+    def _adopt(self, result: TrainingResult, selection: Selection, instances: Instances, crowd: Annotations) -> None:
+        self.model_ = result.method
+        self.classes_ = crowd.classes
+        self.annotator_ids_ = crowd.annotator_ids
+        self.task_ids_ = crowd.task_ids
+        self.instance_shape_ = instances.shape
+        self.n_features_in_ = int(np.prod(self.instance_shape_))
+        self.history_ = result.history
+        self.metrics_ = {
+            "method": self.method,
+            "selection": selection.name,
+            "best_epoch": result.best_epoch,
+            "best_score": result.best_score,
+            "epochs": len(result.history),
+            "seconds": sum(row["seconds"] for row in result.history),
+            "restarts": result.restarts,
+            "lost_classes": self.classes_[result.lost_classes].tolist(),
+            "n_tasks": crowd.n_tasks,
+            "n_annotators": crowd.n_annotators,
+            "n_annotations": crowd.n_annotations,
+            "seed": self.seed,
+        }
+        gold = self.model_.takes == "gold"
+        self.probas_ = self._gold_probas(instances, crowd) if gold else self._posterior(instances, crowd)
+        self.labels_ = self.classes_[self.probas_.argmax(1)]
+        omega = None if gold else self._pair_rates(instances, crowd)
+        self.tables_ = summary_tables(self, crowd, omega)
+
+    def _gold_probas(self, instances: Instances, crowd: Annotations) -> FloatArray:
+        """Predictions, and certainty where the user gave the true label."""
+        probas = _normalised(predict_proba(self.model_, instances))
+        probas[crowd.tasks] = np.eye(crowd.n_classes)[crowd.labels]
+        return probas
+
+    # ---------------------------------------------------------------- use
+
+    def predict_proba(self, X: Any) -> FloatArray:
+        """(n, C) class probabilities from features alone; columns follow ``classes_``."""
+        check_is_fitted(self, "model_")
+        return _normalised(predict_proba(self.model_, door.as_instances(X, self.instance_shape_)))
+
+    def predict(self, X: Any) -> Names:
+        """(n,) the most probable class, in the user's own labels."""
+        labels: Names = self.classes_[self.predict_proba(X).argmax(1)]
+        return labels
+
+    def infer(self, X: Any, y: Any, *, task_ids: Any = None) -> FloatArray:
+        """(n_tasks, C) P(true class | features and annotations), one row per task of ``y``.
+
+        Uses all annotations of a task jointly. Annotators unknown to the model count by the common confusion.
+        """
+        check_is_fitted(self, "model_")
+        return self._posterior(*self._joined(X, y, task_ids))
+
+    def score(self, X: Any, y: Any) -> float:
+        """Accuracy for true labels; for annotations, the mean log-likelihood of a label.
+
+        The second is what lets ``GridSearchCV`` compare settings without a single true label.
+        """
+        if door.is_labels(y):
+            codes = door.as_codes(y, self.classes_, "y")
+            return float((self.predict_proba(X).argmax(1) == codes).mean())
+        check_is_fitted(self, "model_")
+        self.model_.eval()
+        batches = self._batches(*self._joined(X, y, None)).labelled_in_order()
+        return float(torch.cat([self.model_.score_annotations(batch) for batch in batches]).mean())
+
+    @property
+    def common_confusion_(self) -> FloatArray:
+        """(C, C) ``[c, l]`` = P(observed l | true c) shared by all annotators.
+
+        Where omega hardly varies, the split between common and individual confusion is not identifiable from the
+        likelihood: a range of matrices fits equally well, and the start of training decides among them.
+        """
+        check_is_fitted(self, "model_")
+        return self.model_.confusion()[0].detach().double().numpy()
+
+    @property
+    def annotator_confusion_(self) -> FloatArray:
+        """(R, C, C) ``[r, c, l]`` = P(observed l | true c) of each annotator; the common one without labels."""
+        check_is_fitted(self, "model_")
+        return self.model_.confusion()[1].detach().double().numpy()
+
+    def common_noise_rate(self, X: Any, annotators: Any = None, *, task_ids: Any = None) -> FloatArray:
+        """Omega: how likely annotations are to come from the common confusion.
+
+        Parameters
+        ----------
+        X : features
+        annotators : None, (n,) annotator ids, or Annotations
+            None gives all (n, n_annotators), refused where that is too large; ids give omega of (row k, annotator k);
+            annotations give one value per annotation, in their order.
+        """
+        check_is_fitted(self, "model_")
+        if not hasattr(self.model_, "common_noise_rate"):
+            raise InputError(f"method {self.method!r} has no common noise rate; conal has")
+        if isinstance(annotators, Annotations):
+            return self._pair_rates(*self._joined(X, annotators, task_ids))
+        instances = door.as_instances(X, self.instance_shape_)
+        if annotators is not None:
+            return self._rates_of_rows(instances, as_names(annotators))
+        R = len(self.annotator_ids_)
+        if len(instances) * R > MAX_DENSE_CELLS:
+            raise InputError(f"{len(instances):,} x {R:,} rates are too many at once; pass annotators= or pieces of X")
+        rates = [self._rates_of_rows(instances, np.full(len(instances), self.annotator_ids_[r])) for r in range(R)]
+        return np.stack(rates, axis=1)
+
+    # ---------------------------------------------------------------- save
+
+    def save(self, folder: str | PathLike[str], *, overwrite: bool = False) -> None:
+        """Write a model folder (safetensors, JSON, CSV); see :func:`conal.load`."""
+        from conal.estimator.folder import save
+
+        check_is_fitted(self, "model_")
+        save(self, folder, overwrite=overwrite)
+
+    # ---------------------------------------------------------------- inside
+
+    def _joined(self, X: Any, y: Any, task_ids: Any) -> tuple[Instances, Annotations]:
+        crowd = door.as_annotations(y)
+        if not np.array_equal(crowd.classes, self.classes_):
+            crowd = self._with_own_classes(crowd)
+        instances, crowd = door.aligned(X, crowd, task_ids, allow_missing=True)
+        if instances.shape != self.instance_shape_:
+            raise InputError(f"instances have shape {instances.shape}, the model was trained on {self.instance_shape_}")
+        return instances, crowd
+
+    def _with_own_classes(self, crowd: Annotations) -> Annotations:
+        codes = door.as_codes(crowd.classes, self.classes_, "annotations")[crowd.labels]
+        known = codes >= 0
+        return Annotations(
+            crowd.tasks[known],
+            crowd.annotators[known],
+            codes[known],
+            task_ids=crowd.task_ids,
+            annotator_ids=crowd.annotator_ids,
+            classes=self.classes_,
+            by_position=crowd.by_position,
+        )
+
+    def _batches(self, instances: Instances, crowd: Annotations) -> CrowdBatches:
+        codes = decode_position(self.annotator_ids_, crowd.annotator_ids)
+        return CrowdBatches(instances, crowd, self.batch_size, codes)
+
+    def _posterior(self, instances: Instances, crowd: Annotations) -> FloatArray:
+        self.model_.eval()
+        batches = self._batches(instances, crowd).in_order()
+        return _normalised(torch.cat([self.model_.infer(batch) for batch in batches]))
+
+    def _pair_rates(self, instances: Instances, crowd: Annotations) -> FloatArray | None:
+        rate = getattr(self.model_, "common_noise_rate", None)
+        if rate is None:
+            return None
+        self.model_.eval()
+        batches = self._batches(instances, crowd).labelled_in_order()
+        return torch.cat([rate(batch) for batch in batches]).double().numpy()
+
+    def _rates_of_rows(self, instances: Instances, annotators: Names) -> FloatArray:
+        if len(annotators) != len(instances):
+            raise InputError(f"{len(annotators):,} annotators for {len(instances):,} rows; give one per row")
+        codes = torch.from_numpy(decode_position(self.annotator_ids_, annotators))
+        rates, start = [], 0
+        for x in instances.chunks():
+            rows = torch.arange(len(x))
+            batch = Batch(x, rows + start, rows, codes[start : start + len(x)], torch.zeros_like(rows))
+            rates.append(self.model_.common_noise_rate(batch))  # type: ignore[operator]
+            start += len(x)
+        return torch.cat(rates).double().numpy()
+
+
+def _normalised(probas: torch.Tensor) -> FloatArray:
+    values = probas.double().numpy()
+    return np.asarray(values / values.sum(1, keepdims=True))

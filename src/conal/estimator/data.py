@@ -1,0 +1,133 @@
+"""From what users pass to ``fit`` and ``predict`` to instances and annotations that belong together."""
+
+from __future__ import annotations
+
+import hashlib
+import warnings
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from torch.utils.data import Dataset
+
+from conal.alignment import align
+from conal.annotations import Annotations
+from conal.columns import find_column
+from conal.encoding import MISSING, Names, decode_position, encode
+from conal.errors import DataWarning, InputError, examples
+from conal.io import FeatureTable, features_from
+from conal.training import Instances
+
+__all__ = ["aligned", "as_annotations", "as_codes", "as_gold", "as_instances", "fingerprint", "is_labels"]
+
+
+def as_features(X: Any, task_ids: Any = None, where: str = "features") -> FeatureTable | Dataset[Any]:
+    """Checked features with their ids, or a torch Dataset as it is."""
+    if isinstance(X, Dataset):
+        return X
+    return features_from(X, task_ids=task_ids, where=where)
+
+
+def as_instances(X: Any, shape: tuple[int, ...] | None = None, where: str = "features") -> Instances:
+    """Instances in row order; another ``shape`` than the model was trained on is an error."""
+    features = as_features(X, where=where)
+    instances = Instances(features.values if isinstance(features, FeatureTable) else features)
+    if shape is not None and len(instances) and instances.shape != shape:
+        raise InputError(
+            f"{getattr(features, 'where', where)}: instances have shape {instances.shape}, the model was trained on "
+            f"{shape}; use the same features in the same order"
+        )
+    return instances
+
+
+def as_annotations(y: Any) -> Annotations:
+    """Annotations from themselves, a long DataFrame, or an (n_tasks, n_annotators) matrix."""
+    if isinstance(y, Annotations):
+        return y
+    if y is None:
+        raise InputError("fit needs annotations: fit(X, annotations), with Annotations, a long frame or a matrix")
+    if hasattr(y, "columns"):
+        names = [str(name) for name in y.columns]
+        if find_column(names, "worker", None, "y") and find_column(names, "label", None, "y"):
+            return Annotations.from_frame(y, where="y")
+    return Annotations.from_matrix(y, where="y")
+
+
+def as_gold(y: Any) -> Annotations:
+    """True labels as the annotations of one annotator called "gold"; None and NaN mean "not labelled"."""
+    if y is None or isinstance(y, Annotations) or np.ndim(y) != 1:
+        raise InputError("method 'gold' takes one true label per row of X: fit(X, y_true)")
+    encoded = encode(y if isinstance(y, np.ndarray) else list(y))
+    labelled = np.flatnonzero(encoded.codes != MISSING)
+    if not len(labelled):
+        raise InputError("y holds no label at all")
+    return Annotations(
+        labelled,
+        np.zeros(len(labelled)),
+        encoded.codes[labelled],
+        task_ids=np.arange(len(encoded.codes)),
+        annotator_ids=["gold"],
+        classes=encoded.names,
+        by_position=True,
+    )
+
+
+def is_labels(y: Any) -> bool:
+    """Whether ``y`` is one label per row, rather than annotations."""
+    return not isinstance(y, Annotations) and np.ndim(y) == 1
+
+
+def aligned(
+    X: Any, annotations: Annotations, task_ids: Any = None, *, allow_missing: bool = False
+) -> tuple[Instances, Annotations]:
+    """Instances and annotations, joined so that task i is instance i."""
+    if annotations.n_classes < 2:
+        raise InputError(
+            f"annotations hold a single class ({examples(annotations.classes)}); there is nothing to tell apart. "
+            "If there are others that nobody chose, list them with classes="
+        )
+    features = as_features(X, task_ids)
+    if not isinstance(features, FeatureTable):
+        n_rows = len(features)  # type: ignore[arg-type]
+        joined = align(annotations, n_rows, task_ids, allow_missing=allow_missing)
+        return Instances(features, joined.rows), joined.annotations
+    if annotations.by_position and features.ids is not None and len(features) == annotations.n_tasks:
+        known = decode_position(features.ids, annotations.task_ids) != MISSING
+        if not known.any():  # a matrix has no ids of its own: its rows are the features' rows
+            return Instances(features.values), annotations
+    joined = align(annotations, len(features), features.ids, allow_missing=allow_missing)
+    return Instances(features.values, joined.rows), joined.annotations
+
+
+def as_codes(y: Any, classes: Names, where: str) -> npt.NDArray[np.int64]:
+    """Class codes of true labels; -1 for classes that the model does not have, which is said in a warning."""
+    encoded = encode(y if isinstance(y, np.ndarray) else list(y))
+    if (encoded.codes == MISSING).any():
+        raise InputError(f"{where}: {int((encoded.codes == MISSING).sum()):,} labels are missing")
+    position = decode_position(classes, encoded.names)
+    codes: npt.NDArray[np.int64] = position[encoded.codes]
+    strange = encoded.names[position == MISSING].tolist()
+    if len(strange) == len(encoded.names):
+        raise InputError(
+            f"{where}: labels {examples(strange)} are none of the classes {examples(classes)}; "
+            "use the same names and types as in the annotations"
+        )
+    if strange:
+        warnings.warn(
+            f"{where}: {int((codes == MISSING).sum()):,} labels are of classes that no annotator used "
+            f"({examples(strange)}); they count as errors",
+            DataWarning,
+            stacklevel=3,
+        )
+    return codes
+
+
+def fingerprint(instances: Instances, annotations: Annotations) -> dict[str, str]:
+    """Digests that change when the data do: all annotations, and a sample of the features."""
+    columns = (annotations.tasks, annotations.annotators, annotations.labels)
+    sample = np.unique(np.linspace(0, len(instances) - 1, num=min(64, len(instances))).astype(np.int64))
+    features = f"{len(instances)} {instances.shape} ".encode() + instances.take(sample).numpy().tobytes()
+    return {
+        "annotations": hashlib.sha256(b"".join(column.tobytes() for column in columns)).hexdigest(),
+        "features": hashlib.sha256(features).hexdigest(),
+    }

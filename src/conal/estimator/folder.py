@@ -1,0 +1,103 @@
+"""Estimators to model folders and back."""
+
+from __future__ import annotations
+
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from conal import methods
+from conal.errors import InputError, ModelFolderError
+from conal.estimator.base import CrowdClassifier
+from conal.estimator.factory import make
+from conal.io.models import names_from_json, names_to_json, read_model, write_model
+from conal.io.tables import read_table
+from conal.methods import CrowdMethod, Problem
+from conal.networks import FeatureScaler
+
+__all__ = ["load", "save"]
+
+CUSTOM = "custom"
+
+
+def save(fitted: CrowdClassifier, folder: str | PathLike[str], *, overwrite: bool = False) -> None:
+    """Write a fitted estimator as a model folder."""
+    from conal import __version__
+
+    problem = fitted.model_.problem
+    config = {
+        "conal_version": __version__,
+        "method": fitted.method,
+        "parameters": _plain_parameters(fitted),
+        "classes": names_to_json(fitted.classes_),
+        "annotator_ids": names_to_json(fitted.annotator_ids_),
+        "instance_shape": list(fitted.instance_shape_),
+        "n_tasks": problem.n_tasks,
+    }
+    tensors = {name: tensor.detach().numpy() for name, tensor in fitted.model_.state_dict().items()}
+    write_model(folder, tensors, config, fitted.metrics_, fitted.tables_, overwrite=overwrite)
+
+
+def load(folder: str | PathLike[str], *, backbone: Any = None) -> CrowdClassifier:
+    """Load a model folder that :meth:`CrowdClassifier.save` or ``conal fit`` wrote.
+
+    Parameters
+    ----------
+    folder : path
+    backbone : nn.Module or callable, optional
+        The architecture, for a model whose backbone was the user's own: only its weights are stored.
+    """
+    tensors, config, metrics = read_model(folder)
+    try:
+        return _restore(Path(folder), tensors, config, metrics, backbone)
+    except (KeyError, TypeError, RuntimeError) as error:
+        raise ModelFolderError(f"{folder}: does not fit this version's {config.get('method')!r}: {error}") from error
+
+
+def _restore(
+    folder: Path, tensors: dict[str, Any], config: dict[str, Any], metrics: dict[str, Any], backbone: Any
+) -> CrowdClassifier:
+    parameters = dict(config["parameters"])
+    if parameters["backbone"] == CUSTOM:
+        if backbone is None:
+            raise InputError(f"{folder}: the model has a backbone of your own; pass it as load(folder, backbone=...)")
+        parameters["backbone"] = backbone
+    parameters["hidden"] = tuple(parameters["hidden"])
+    made = make(config["method"], **parameters)
+    state = {name: torch.from_numpy(array) for name, array in tensors.items()}
+    made.classes_ = names_from_json(config["classes"])
+    made.annotator_ids_ = names_from_json(config["annotator_ids"])
+    made.instance_shape_ = tuple(config["instance_shape"])
+    made.n_features_in_ = int(torch.Size(made.instance_shape_).numel())
+    made.metrics_ = metrics
+    made.tables_ = {name: read_table(folder / name) for name in config["files"] if name.endswith(".csv")}
+    made.history_ = made.tables_["history.csv"].to_pylist()
+    made.model_ = _rebuild(made, config, state)
+    return made
+
+
+def _rebuild(made: CrowdClassifier, config: dict[str, Any], state: dict[str, torch.Tensor]) -> CrowdMethod:
+    problem = Problem(
+        shape=made.instance_shape_,
+        n_classes=len(made.classes_),
+        n_annotators=len(made.annotator_ids_),
+        n_tasks=config["n_tasks"],
+        labels_per_annotator=state["labels_per_annotator"],
+        annotator_features=state.get("auxiliary.annotator_features"),
+    )
+    with torch.random.fork_rng(devices=[]):  # initial weights are drawn and thrown away
+        method = made._build_method(methods.get(made.method), problem)
+    method.scaler = FeatureScaler(state["scaler.shift"], state["scaler.factor"])
+    method.load_state_dict(state)
+    return method.eval()
+
+
+def _plain_parameters(fitted: CrowdClassifier) -> dict[str, Any]:
+    parameters = fitted.get_params(deep=False)
+    if isinstance(parameters["backbone"], nn.Module) or callable(parameters["backbone"]):
+        parameters["backbone"] = CUSTOM
+    parameters["hidden"] = [int(units) for units in parameters["hidden"]]
+    return {name: value.item() if hasattr(value, "item") else value for name, value in parameters.items()}

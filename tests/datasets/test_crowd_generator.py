@@ -1,0 +1,253 @@
+"""The generator draws what it says it draws."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from conal.annotations import Annotations
+from conal.datasets.crowd import CrowdTruth, draw_assignment, draw_from_rows, simulate_crowd
+from conal.datasets.gate import project, solve_bias
+from conal.datasets.settings import CrowdSettings
+from conal.errors import InputError
+
+FloatArray = npt.NDArray[np.float64]
+
+
+def crowd(
+    n: int = 4000, n_classes: int = 4, dim: int = 6, **options: Any
+) -> tuple[Annotations, CrowdTruth, npt.NDArray[np.int64]]:
+    rng = np.random.default_rng(7)
+    z = rng.integers(n_classes, size=n)
+    ann, truth = simulate_crowd(z, rng.standard_normal((n, dim)), range(n_classes), CrowdSettings(**options))
+    return ann, truth, z
+
+
+def assert_within_sampling_error(counts: npt.NDArray[Any], proba: FloatArray) -> None:
+    """Each frequency lies within five standard errors of its probability; impossible cells are empty."""
+    totals = counts.sum(axis=-1, keepdims=True)
+    assert totals.min() > 200
+    error = np.sqrt(proba * (1 - proba) / totals)
+    np.testing.assert_array_less(np.abs(counts / totals - proba), 5 * error + 1e-12)
+
+
+# ---------------------------------------------------------------- recovery
+
+
+def test_labels_follow_the_matrix_that_the_coin_chose() -> None:
+    ann, truth, z = crowd(n=20_000, n_annotators=5)
+    cells = np.zeros((2, 5, 4, 4), dtype=np.int64)
+    np.add.at(cells, (truth.s.astype(int), ann.annotators, z[ann.tasks], ann.labels), 1)
+    assert_within_sampling_error(cells[1].sum(axis=0), truth.pi_g)
+    assert_within_sampling_error(cells[0], truth.pi_r)
+
+
+def test_coins_follow_omega() -> None:
+    _, truth, _ = crowd(n=20_000, gate_scale=6.0, proportion=0.3)
+    bins = np.digitize(truth.omega, [0.2, 0.4, 0.6])
+    for k in range(4):
+        omega, s = truth.omega[bins == k], truth.s[bins == k]
+        assert abs(s.mean() - omega.mean()) < 5 * np.sqrt((omega * (1 - omega)).mean() / len(omega))
+
+
+def test_draws_never_hit_a_class_of_probability_zero() -> None:
+    rows = np.tile([0.1, 0.2, 0.3, 0.4, 0.0, 0.0], (2, 1))
+    rows[:, 3] -= 1e-16  # a row that sums to a little less than 1
+    assert draw_from_rows(rows, np.array([0.0, np.nextafter(1.0, 0.0)])).tolist() == [0, 3]
+
+
+# ---------------------------------------------------------------- omega
+
+
+@pytest.mark.parametrize("proportion", [0.01, 0.3, 0.5, 0.7, 0.99])
+def test_mean_omega_is_the_proportion(proportion: float) -> None:
+    _, truth, _ = crowd(n=500, proportion=proportion)
+    assert truth.omega.mean() == pytest.approx(proportion, abs=1e-6)
+    assert truth.omega.std() > 0.001
+
+
+@pytest.mark.parametrize("proportion", [0, 1])
+def test_extreme_proportions_are_exact(proportion: int) -> None:
+    _, truth, _ = crowd(n=500, proportion=proportion)
+    assert (truth.omega == proportion).all()
+    assert (truth.s == bool(proportion)).all()
+    assert (truth.omega_matrix() == proportion).all()
+
+
+def test_scale_zero_makes_omega_constant() -> None:
+    _, truth, _ = crowd(n=500, gate_scale=0.0, proportion=0.3)
+    np.testing.assert_allclose(truth.omega, 0.3, atol=1e-9)
+
+
+def test_scale_spreads_omega() -> None:
+    spreads = [crowd(n=500, gate_scale=scale)[1].omega.std() for scale in (1.0, 4.0, 16.0)]
+    assert spreads == sorted(spreads)
+
+
+def test_matrix_agrees_with_the_pairs_and_the_equation() -> None:
+    ann, truth, _ = crowd(n=300)
+    matrix = truth.omega_matrix()
+    assert matrix.shape == ann.shape
+    np.testing.assert_allclose(matrix[ann.tasks, ann.annotators], truth.omega, rtol=1e-12)
+    u, v = truth.gate.annotator_embedding, truth.gate.instance_embedding
+    np.testing.assert_allclose(np.linalg.norm(u, axis=1), 1)
+    np.testing.assert_allclose(np.linalg.norm(v, axis=1), 1)
+    i, r = int(ann.tasks[5]), int(ann.annotators[5])
+    by_hand = 1 / (1 + np.exp(-(4.0 * sum(u[r] * v[i]) + truth.gate.bias)))
+    assert truth.omega[5] == pytest.approx(by_hand, rel=1e-12)
+
+
+def test_projection_in_chunks_is_the_product(monkeypatch: pytest.MonkeyPatch) -> None:
+    images = np.random.default_rng(0).integers(0, 256, size=(11, 3, 2, 2), dtype=np.uint8)
+    weights = np.random.default_rng(1).standard_normal((12, 5))
+    monkeypatch.setattr("conal.datasets.gate.CHUNK_CELLS", 36)
+    np.testing.assert_allclose(project(images, weights), images.reshape(11, 12).astype(float) @ weights)
+
+
+@given(st.lists(st.floats(-8, 8), min_size=1, max_size=20), st.floats(0.001, 0.999))
+@settings(deadline=None)
+def test_bias_solves_for_any_scores(scores: list[float], proportion: float) -> None:
+    values = np.array(scores)
+    bias = solve_bias(values, proportion, bound=8.0)
+    assert (1 / (1 + np.exp(-(values + bias)))).mean() == pytest.approx(proportion, abs=1e-6)
+
+
+# ---------------------------------------------------------------- matrices
+
+
+def test_strength_is_the_off_diagonal_mass() -> None:
+    _, truth, _ = crowd(n=50, common_strength=0.6, individual_strength=0.2)
+    for pi, strength in ((truth.pi_g[None], 0.6), (truth.pi_r, 0.2)):
+        diagonal = np.diagonal(pi, axis1=1, axis2=2)
+        np.testing.assert_array_equal(diagonal, 1 - strength)
+        np.testing.assert_allclose(pi.sum(axis=2) - diagonal, strength, rtol=1e-12)
+        assert ((pi > 0).sum(axis=2) == 2).all()  # one other class per row
+
+
+def test_asymmetric_targets_are_uniform_over_the_other_classes() -> None:
+    _, truth, _ = crowd(n=10, n_annotators=3000)
+    targets = (truth.pi_r > 0).sum(axis=0)
+    assert (np.diagonal(targets) == 3000).all()
+    others = targets[~np.eye(4, dtype=bool)]
+    assert np.abs(others - 1000).max() < 5 * np.sqrt(3000 * 1 / 3 * 2 / 3)
+
+
+@pytest.mark.parametrize("n_classes", [4, 5])
+def test_symmetric_confusion_swaps_pairs(n_classes: int) -> None:
+    _, truth, _ = crowd(n=50, n_classes=n_classes, common_type="symmetric", common_strength=0.4)
+    np.testing.assert_array_equal(truth.pi_g, truth.pi_g.T)
+    np.testing.assert_allclose(truth.pi_g.sum(axis=1), 1)
+    untouched = np.diagonal(truth.pi_g) == 1
+    assert untouched.sum() == n_classes % 2
+    assert (np.diagonal(truth.pi_g)[~untouched] == 0.6).all()
+
+
+def test_pairs_name_the_confused_classes() -> None:
+    z, x, classes = np.array([0, 1, 2]), np.eye(3), ["cat", "dog", "emu"]
+    swapped = simulate_crowd(z, x, classes, CrowdSettings(common_type="symmetric", pairs=[("emu", "cat")]))[1]
+    np.testing.assert_allclose(swapped.pi_g, [[0.6, 0.0, 0.4], [0.0, 1.0, 0.0], [0.4, 0.0, 0.6]])
+    mapped = simulate_crowd(z, x, classes, CrowdSettings(pairs={"dog": "cat"}))[1]
+    np.testing.assert_allclose(mapped.pi_g, [[1.0, 0.0, 0.0], [0.4, 0.6, 0.0], [0.0, 0.0, 1.0]])
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"pairs": [(0, 1)]}, r"asymmetric confusion takes a mapping \{true: observed\}, not list"),
+        ({"pairs": {0: 1}, "common_type": "symmetric"}, "symmetric confusion takes a list of pairs"),
+        ({"pairs": {0: 9}}, r"9 not among the classes \[0, 1, 2, 3\]"),
+        ({"pairs": {0: 0}}, "confused with itself"),
+        ({"pairs": [(0, 1), (1, 2)], "common_type": "symmetric"}, "some class is in two pairs"),
+        ({"labels_per_instance": 31}, "labels_per_instance must be between 1 and 30, not 31"),
+        ({"labels_per_instance": 0.5}, "labels_per_instance must be between 1 and 30, not 0.5"),
+        ({"common_strength": 1.2}, "common_strength must be between 0 and 1, not 1.2"),
+        ({"individual_strength": float("nan")}, "individual_strength must be between 0 and 1, not nan"),
+        ({"proportion": -0.1}, "proportion must be between 0 and 1, not -0.1"),
+        ({"n_annotators": 0}, "n_annotators must be at least 1, not 0"),
+        ({"embedding_dim": 0}, "embedding_dim must be at least 1"),
+        ({"common_type": "sideways"}, "'asymmetric' or 'symmetric', not 'sideways'"),
+        ({"n_classes": 1}, "at least 2 classes, not 1"),
+    ],
+)
+def test_impossible_settings_are_errors(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        crowd(n=20, **options)
+
+
+def test_wrong_truth_is_an_error() -> None:
+    with pytest.raises(InputError, match=r"z has shape \(2,\) for 3 rows"):
+        simulate_crowd([0, 1], np.eye(3), [0, 1])
+    with pytest.raises(InputError, match=r"range\(2\), found 0 to 2"):
+        simulate_crowd([0, 1, 2], np.eye(3), [0, 1])
+
+
+# ---------------------------------------------------------------- who labels what
+
+
+@pytest.mark.parametrize(("mean", "n_annotators"), [(3.0, 30), (1.0, 30), (2.5, 4), (1.0, 1)])
+def test_labels_per_instance(mean: float, n_annotators: int) -> None:
+    ann, _, _ = crowd(n=5000, labels_per_instance=mean, n_annotators=n_annotators)
+    counts = ann.labels_per_task()
+    assert counts.min() >= 1
+    assert counts.max() <= n_annotators
+    assert abs(counts.mean() - mean) <= 5 * counts.std() / np.sqrt(5000)
+
+
+def test_everybody_labels_everything_when_asked() -> None:
+    ann, _, _ = crowd(n=50, labels_per_instance=7, n_annotators=7)
+    assert ann.n_annotations == 350
+
+
+@given(st.lists(st.integers(0, 8), min_size=1, max_size=30), st.integers(8, 12), st.integers(0, 99))
+@settings(deadline=None)
+def test_assignment_gives_each_task_different_annotators_in_order(counts: list[int], r: int, seed: int) -> None:
+    tasks, annotators = draw_assignment(np.array(counts), r, np.random.default_rng(seed))
+    assert np.bincount(tasks, minlength=len(counts)).tolist() == counts
+    pairs = list(zip(tasks.tolist(), annotators.tolist(), strict=True))
+    assert pairs == sorted(set(pairs))
+    assert all(0 <= annotator < r for _, annotator in pairs)
+
+
+def test_every_set_of_annotators_is_equally_likely() -> None:
+    n = 60_000
+    _, annotators = draw_assignment(np.full(n, 2), 4, np.random.default_rng(0))
+    first, second = annotators.reshape(n, 2).T
+    counts = np.bincount(first * 4 + second, minlength=16).reshape(4, 4)[np.triu_indices(4, k=1)]
+    assert counts.sum() == n
+    assert np.abs(counts - n / 6).max() < 5 * np.sqrt(n * 1 / 6 * 5 / 6)
+
+
+# ---------------------------------------------------------------- seeds
+
+
+def test_same_seed_same_crowd() -> None:
+    first, second, other = (crowd(n=300, seed=seed) for seed in (3, 3, 4))
+    assert first[0] == second[0]
+    np.testing.assert_array_equal(first[1].omega, second[1].omega)
+    np.testing.assert_array_equal(first[1].pi_r, second[1].pi_r)
+    assert first[0] != other[0]
+
+
+@pytest.mark.parametrize(
+    "change", [{"common_strength": 0.8}, {"individual_strength": 0.7}, {"common_type": "symmetric"}]
+)
+def test_other_matrices_keep_assignment_and_coins(change: dict[str, Any]) -> None:
+    (ann, truth, _), (other, changed, _) = crowd(n=300), crowd(n=300, **change)
+    for name in ("tasks", "annotators"):
+        np.testing.assert_array_equal(getattr(ann, name), getattr(other, name))
+    np.testing.assert_array_equal(truth.s, changed.s)
+    np.testing.assert_array_equal(truth.omega, changed.omega)
+    np.testing.assert_array_equal(truth.pi_r > 0, changed.pi_r > 0)
+    assert not np.array_equal(ann.labels, other.labels)
+
+
+def test_truth_keeps_what_was_asked_for() -> None:
+    _, truth, z = crowd(n=20, seed=5)
+    assert truth.settings == replace(CrowdSettings(), seed=5)
+    np.testing.assert_array_equal(truth.z, z)
