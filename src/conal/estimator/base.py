@@ -17,10 +17,11 @@ from conal import methods
 from conal.annotations import MAX_DENSE_CELLS, Annotations
 from conal.encoding import Names, as_names, decode_position
 from conal.errors import InputError
+from conal.estimator import compute
 from conal.estimator import data as door
 from conal.estimator.checks import check_parameters
 from conal.estimator.summary import summary_tables
-from conal.methods import Batch, CrowdMethod, Problem
+from conal.methods import CrowdMethod, Problem
 from conal.networks import build_backbone
 from conal.networks.backbones import Backbone
 from conal.training import (
@@ -39,7 +40,6 @@ from conal.training import (
 from conal.training.checkpoint import Checkpoint
 from conal.training.progress import Row, make_progress
 from conal.training.scaling import Scaling
-from conal.training.selection import predict_proba
 
 __all__ = ["CrowdClassifier"]
 
@@ -187,7 +187,7 @@ class CrowdClassifier(ClassifierMixin, BaseEstimator):
         """
         check_parameters(self)
         method = methods.get(self.method)
-        crowd = door.as_gold(y) if method.takes == "gold" else door.as_annotations(y)
+        crowd = door.as_target(y, method.takes)
         instances, crowd = door.aligned(X, crowd, task_ids, allow_missing=allow_missing)
         kept, selection = self._selection(instances, crowd, validation)
         training = CrowdBatches(instances, kept, self.batch_size)
@@ -309,24 +309,18 @@ class CrowdClassifier(ClassifierMixin, BaseEstimator):
             "n_annotations": crowd.n_annotations,
             "seed": self.seed,
         }
-        gold = self.model_.takes == "gold"
-        self.probas_ = self._gold_probas(instances, crowd) if gold else self._posterior(instances, crowd)
+        batches = self._batches(instances, crowd)
+        self.probas_ = compute.posterior(self.model_, batches)
         self.labels_ = self.classes_[self.probas_.argmax(1)]
-        omega = None if gold else self._pair_rates(instances, crowd)
+        omega = compute.pair_rates(self.model_, batches) if self.model_.separates_noise else None
         self.tables_ = summary_tables(self, crowd, omega)
-
-    def _gold_probas(self, instances: Instances, crowd: Annotations) -> FloatArray:
-        """Predictions, and certainty where the user gave the true label."""
-        probas = _normalised(predict_proba(self.model_, instances))
-        probas[crowd.tasks] = np.eye(crowd.n_classes)[crowd.labels]
-        return probas
 
     # ---------------------------------------------------------------- use
 
     def predict_proba(self, X: Any) -> FloatArray:
         """(n, C) class probabilities from features alone; columns follow ``classes_``."""
         check_is_fitted(self, "model_")
-        return _normalised(predict_proba(self.model_, door.as_instances(X, self.instance_shape_)))
+        return compute.class_probas(self.model_, door.as_instances(X, self.instance_shape_))
 
     def predict(self, X: Any) -> Names:
         """(n,) the most probable class, in the user's own labels."""
@@ -339,7 +333,7 @@ class CrowdClassifier(ClassifierMixin, BaseEstimator):
         Uses all annotations of a task jointly. Annotators unknown to the model count by the common confusion.
         """
         check_is_fitted(self, "model_")
-        return self._posterior(*self._joined(X, y, task_ids))
+        return compute.posterior(self.model_, self._batches(*self._joined(X, y, task_ids)))
 
     def score(self, X: Any, y: Any) -> float:
         """Accuracy for true labels; for annotations, the mean log-likelihood of a label.
@@ -350,9 +344,7 @@ class CrowdClassifier(ClassifierMixin, BaseEstimator):
             codes = door.as_codes(y, self.classes_, "y")
             return float((self.predict_proba(X).argmax(1) == codes).mean())
         check_is_fitted(self, "model_")
-        self.model_.eval()
-        batches = self._batches(*self._joined(X, y, None)).labelled_in_order()
-        return float(torch.cat([self.model_.score_annotations(batch) for batch in batches]).mean())
+        return compute.log_likelihood(self.model_, self._batches(*self._joined(X, y, None)))
 
     @property
     def common_confusion_(self) -> FloatArray:
@@ -381,18 +373,21 @@ class CrowdClassifier(ClassifierMixin, BaseEstimator):
             annotations give one value per annotation, in their order.
         """
         check_is_fitted(self, "model_")
-        if not hasattr(self.model_, "common_noise_rate"):
-            raise InputError(f"method {self.method!r} has no common noise rate; conal has")
+        if not self.model_.separates_noise:
+            raise InputError(f"method {self.method!r} does not tell common from individual confusion; use 'conal'")
         if isinstance(annotators, Annotations):
-            return self._pair_rates(*self._joined(X, annotators, task_ids))
+            return compute.pair_rates(self.model_, self._batches(*self._joined(X, annotators, task_ids)))
         instances = door.as_instances(X, self.instance_shape_)
         if annotators is not None:
-            return self._rates_of_rows(instances, as_names(annotators))
+            codes = decode_position(self.annotator_ids_, as_names(annotators))
+            if len(codes) != len(instances):
+                raise InputError(f"{len(codes):,} annotators for {len(instances):,} rows; give one per row")
+            return compute.row_rates(self.model_, instances, codes)
         R = len(self.annotator_ids_)
         if len(instances) * R > MAX_DENSE_CELLS:
             raise InputError(f"{len(instances):,} x {R:,} rates are too many at once; pass annotators= or pieces of X")
-        rates = [self._rates_of_rows(instances, np.full(len(instances), self.annotator_ids_[r])) for r in range(R)]
-        return np.stack(rates, axis=1)
+        everyone = (np.full(len(instances), r) for r in range(R))
+        return np.stack([compute.row_rates(self.model_, instances, codes) for codes in everyone], axis=1)
 
     # ---------------------------------------------------------------- save
 
@@ -406,7 +401,7 @@ class CrowdClassifier(ClassifierMixin, BaseEstimator):
     # ---------------------------------------------------------------- inside
 
     def _joined(self, X: Any, y: Any, task_ids: Any) -> tuple[Instances, Annotations]:
-        crowd = door.as_annotations(y)
+        crowd = door.as_target(y, self.model_.takes)
         if not np.array_equal(crowd.classes, self.classes_):
             crowd = self._with_own_classes(crowd)
         instances, crowd = door.aligned(X, crowd, task_ids, allow_missing=True)
@@ -430,33 +425,3 @@ class CrowdClassifier(ClassifierMixin, BaseEstimator):
     def _batches(self, instances: Instances, crowd: Annotations) -> CrowdBatches:
         codes = decode_position(self.annotator_ids_, crowd.annotator_ids)
         return CrowdBatches(instances, crowd, self.batch_size, codes)
-
-    def _posterior(self, instances: Instances, crowd: Annotations) -> FloatArray:
-        self.model_.eval()
-        batches = self._batches(instances, crowd).in_order()
-        return _normalised(torch.cat([self.model_.infer(batch) for batch in batches]))
-
-    def _pair_rates(self, instances: Instances, crowd: Annotations) -> FloatArray | None:
-        rate = getattr(self.model_, "common_noise_rate", None)
-        if rate is None:
-            return None
-        self.model_.eval()
-        batches = self._batches(instances, crowd).labelled_in_order()
-        return torch.cat([rate(batch) for batch in batches]).double().numpy()
-
-    def _rates_of_rows(self, instances: Instances, annotators: Names) -> FloatArray:
-        if len(annotators) != len(instances):
-            raise InputError(f"{len(annotators):,} annotators for {len(instances):,} rows; give one per row")
-        codes = torch.from_numpy(decode_position(self.annotator_ids_, annotators))
-        rates, start = [], 0
-        for x in instances.chunks():
-            rows = torch.arange(len(x))
-            batch = Batch(x, rows + start, rows, codes[start : start + len(x)], torch.zeros_like(rows))
-            rates.append(self.model_.common_noise_rate(batch))  # type: ignore[operator]
-            start += len(x)
-        return torch.cat(rates).double().numpy()
-
-
-def _normalised(probas: torch.Tensor) -> FloatArray:
-    values = probas.double().numpy()
-    return np.asarray(values / values.sum(1, keepdims=True))

@@ -18,7 +18,7 @@ from conal.errors import DataWarning, InputError, examples
 from conal.io import FeatureTable, features_from
 from conal.training import Instances
 
-__all__ = ["aligned", "as_annotations", "as_codes", "as_gold", "as_instances", "fingerprint", "is_labels"]
+__all__ = ["aligned", "as_annotations", "as_codes", "as_gold", "as_instances", "as_target", "fingerprint", "is_labels"]
 
 
 def as_features(X: Any, task_ids: Any = None, where: str = "features") -> FeatureTable | Dataset[Any]:
@@ -38,6 +38,11 @@ def as_instances(X: Any, shape: tuple[int, ...] | None = None, where: str = "fea
             f"{shape}; use the same features in the same order"
         )
     return instances
+
+
+def as_target(y: Any, takes: str) -> Annotations:
+    """What a method is trained on: true labels for "gold", annotations for "crowd"."""
+    return as_gold(y) if takes == "gold" else as_annotations(y)
 
 
 def as_annotations(y: Any) -> Annotations:

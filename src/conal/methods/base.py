@@ -91,6 +91,8 @@ class CrowdMethod(nn.Module):
     """What ``fit`` takes: "crowd" annotations, or "gold" labels."""
     models_annotators: ClassVar[bool] = False
     """Whether the method learns confusion matrices of its own."""
+    separates_noise: ClassVar[bool] = False
+    """Whether the method tells common from individual confusion (:meth:`common_noise_rate`)."""
 
     labels_per_annotator: Tensor
     estimated_pi_g: Tensor
@@ -143,6 +145,10 @@ class CrowdMethod(nn.Module):
         return self.estimated_pi_g, self.estimated_pi_r
 
     # ---------------------------------------------------------------- what everybody calls, on raw features
+
+    def common_noise_rate(self, batch: Batch) -> Tensor:
+        """(P,) omega of the batch's pairs, where ``separates_noise``."""
+        raise NotImplementedError
 
     def forward(self, batch: Batch) -> Tensor:
         """The loss of a batch of raw features."""

@@ -54,6 +54,7 @@ class CoNALMethod(CrowdMethod):
     """
 
     models_annotators = True
+    separates_noise = True
 
     def __init__(
         self,

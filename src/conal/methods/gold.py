@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import torch
 from torch import Tensor
-from torch.nn.functional import cross_entropy
+from torch.nn.functional import cross_entropy, one_hot
 
-from conal.errors import InputError
 from conal.methods.base import Batch, CrowdMethod, register
 
 __all__ = ["GoldMethod"]
@@ -21,6 +20,7 @@ class GoldMethod(CrowdMethod):
     """
 
     takes = "gold"
+    models_annotators = True  # a single one, who is always right
 
     def loss(self, batch: Batch) -> Tensor:
         """Cross-entropy to the true labels, which arrive as the labels of one infallible annotator."""
@@ -33,5 +33,12 @@ class GoldMethod(CrowdMethod):
 
     @torch.no_grad()
     def infer(self, batch: Batch) -> Tensor:
-        """Refused: nothing was learned about annotators."""
-        raise InputError("method 'gold' learns nothing about annotators; use predict_proba, or a crowd method's infer")
+        """(N, C) certainty where a true label is given, the classifier's probabilities elsewhere."""
+        probas = self.predict_proba(batch.x)
+        probas[batch.rows] = one_hot(batch.labels, self.problem.n_classes).to(probas.dtype)
+        return probas
+
+    def confusion(self) -> tuple[Tensor, Tensor]:
+        """The identity: a true label is not confused."""
+        identity = torch.eye(self.problem.n_classes)
+        return identity, identity.repeat(self.problem.n_annotators, 1, 1)

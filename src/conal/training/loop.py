@@ -250,7 +250,7 @@ class _Trainer:
         if self.best:
             self.method.load_state_dict(self.best)
         self.method.eval()
-        if not self.method.models_annotators and self.method.takes == "crowd":
+        if not self.method.models_annotators:
             estimate_confusion(self.method, self.data)
         lost = lost_classes(self.method, self.data)
         if lost:

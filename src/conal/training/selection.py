@@ -81,7 +81,7 @@ class AnnotationLikelihood:
 
     def score(self, method: CrowdMethod) -> float:
         """Mean log P(y | x) over the held-out annotations."""
-        if not method.models_annotators and method.takes == "crowd":
+        if not method.models_annotators:
             estimate_confusion(method, self.training)
         method.eval()
         device = next(method.parameters()).device

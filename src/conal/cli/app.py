@@ -1,0 +1,74 @@
+"""The application: its commands, and how errors and warnings reach the user."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from typing import Annotated
+
+import click
+import typer
+
+from conal import __version__
+from conal.cli.demo import demo
+from conal.cli.fit import fit
+from conal.cli.predict import predict
+from conal.cli.simulate import simulate
+from conal.errors import ConalError, InputError
+
+__all__ = ["app", "main"]
+
+app = typer.Typer(
+    name="conal",
+    help="Train classifiers straight from crowd labels, and see whom and what to trust.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+for command in (demo, fit, predict, simulate):
+    app.command()(command)
+
+
+def _show_version(asked: bool) -> None:
+    if asked:
+        typer.echo(f"conal {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def common(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit.")
+    ] = False,
+) -> None:
+    """Train classifiers straight from crowd labels, and see whom and what to trust."""
+
+
+def main() -> None:
+    """Run the command line: exit code 0, 2 for bad usage or input, 1 for failure, 130 when interrupted."""
+    warnings.showwarning = _show_warning
+    warnings.simplefilter("always", category=UserWarning)
+    try:
+        code = app(standalone_mode=False)
+    except InputError as error:
+        _fail(f"error: {error}", 2)
+    except ConalError as error:
+        _fail(f"error: {error}", 1)
+    except click.ClickException as error:
+        error.show()
+        sys.exit(error.exit_code)
+    except (KeyboardInterrupt, click.Abort):
+        _fail("interrupted", 130)
+    sys.exit(code if isinstance(code, int) else 0)
+
+
+def _fail(message: str, code: int) -> None:
+    sys.stderr.write(message + "\n")
+    sys.exit(code)
+
+
+def _show_warning(message: Warning | str, category: type[Warning], *_: object, **__: object) -> None:
+    """One line on standard error; only conal's own warnings speak to its users."""
+    if category.__module__.startswith("conal"):
+        sys.stderr.write(f"warning: {message}\n")

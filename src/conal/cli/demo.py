@@ -1,0 +1,125 @@
+"""``conal demo``: the whole thing on the embedded default."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from conal.cli.options import AsJson, Overwrite, Quiet, Seed, emit
+
+if TYPE_CHECKING:
+    from conal.datasets import CrowdDataset
+    from conal.estimator import CrowdClassifier
+
+__all__ = ["demo"]
+
+METHODS = {"gold": "true labels (ceiling)", "dl-mv": "majority vote", "conal": "CoNAL"}
+RULES = {"annotations": "epoch chosen without gold", "gold": "epoch chosen on 297 gold labels"}
+
+
+def demo(
+    out: Annotated[Path, typer.Option(help="Where to put the trained model folder.")] = Path("conal-demo"),
+    seeds: Annotated[int, typer.Option(min=1, help="Runs of each method.")] = 5,
+    epochs: Annotated[int, typer.Option(min=1, help="Passes over the data.")] = 100,
+    seed: Seed = 0,
+    overwrite: Overwrite = False,
+    quiet: Quiet = False,
+    as_json: AsJson = False,
+) -> None:
+    """Learn handwritten digits from a noisy simulated crowd, and compare.
+
+    Trains on true labels, on majority votes and with CoNAL, several seeds each, prints test accuracies, and leaves a
+    CoNAL model folder.
+    """
+    import torch
+
+    from conal.datasets import digits
+    from conal.io.models import check_target
+
+    check_target(out, overwrite=overwrite)
+    torch.set_num_threads(1)  # so small a network is slowed down by more
+    data = digits()
+    if not (quiet or as_json):
+        typer.echo(_story(data))
+    runs = _run_all(data, range(seed, seed + seeds), epochs, show=not quiet)
+    model = next(run["model"] for run in runs if run["method"] == "conal" and run["rule"] == "annotations")
+    model.save(out, overwrite=overwrite)
+    rows = [{key: run[key] for key in ("method", "rule", "seed", "test_accuracy")} for run in runs]
+    emit({"out": out, "runs": rows, "table": _table(rows)}, _report(rows, model, out), as_json=as_json, quiet=quiet)
+
+
+def _story(data: CrowdDataset) -> str:
+    from conal.aggregation import MajorityVote
+
+    crowd = data.annotations
+    right = (crowd.labels == data.y_true[crowd.tasks]).mean()
+    votes = (MajorityVote().fit(crowd).codes_ == data.y_true).mean()
+    return (
+        f"{crowd.n_tasks:,} images of digits, {crowd.n_annotations:,} labels by {crowd.n_annotators} simulated "
+        "annotators, who share confusions between look-alikes.\n"
+        f"{100 * right:.1f} % of the labels are right, {100 * votes:.1f} % of the majority votes."
+    )
+
+
+def _run_all(data: CrowdDataset, seeds: range, epochs: int, *, show: bool) -> list[dict[str, Any]]:
+    from rich.console import Console
+    from rich.progress import Progress
+
+    jobs = [(rule, method, seed) for rule in RULES for method in METHODS for seed in seeds]
+    console = Console(stderr=True)
+    runs = []
+    with Progress(console=console, transient=True, disable=not (show and console.is_terminal)) as bar:
+        task = bar.add_task("training", total=len(jobs))
+        for rule, method, seed in jobs:
+            bar.update(task, description=f"{method}, seed {seed}")
+            runs.append(_run(data, rule, method, seed, epochs))
+            bar.advance(task)
+    return runs
+
+
+def _run(data: CrowdDataset, rule: str, method: str, seed: int, epochs: int) -> dict[str, Any]:
+    from conal.estimator import make
+
+    assert data.valid is not None and data.test is not None  # noqa: S101, PT018 - the digits have both
+    model = make(method, seed=seed, epochs=epochs, selection=rule, verbose=False)
+    target = data.classes[data.y_true] if method == "gold" else data.annotations
+    model.fit(data.x, target, validation=(data.valid.x, data.classes[data.valid.y]))
+    accuracy = model.score(data.test.x, data.classes[data.test.y])
+    return {"method": method, "rule": rule, "seed": seed, "test_accuracy": accuracy, "model": model}
+
+
+def _table(rows: list[dict[str, Any]]) -> dict[str, dict[str, dict[str, float]]]:
+    """method -> rule -> mean and standard deviation over seeds."""
+    import numpy as np
+
+    table: dict[str, dict[str, dict[str, float]]] = {}
+    for method in METHODS:
+        for rule in RULES:
+            values = [row["test_accuracy"] for row in rows if (row["method"], row["rule"]) == (method, rule)]
+            table.setdefault(method, {})[rule] = {"mean": float(np.mean(values)), "std": float(np.std(values))}
+    return table
+
+
+def _report(rows: list[dict[str, Any]], model: CrowdClassifier, out: Path) -> str:
+    count = len({row["seed"] for row in rows})
+    widths = [max(len(title), 12) for title in RULES.values()]
+    heads = "  ".join(f"{title:>{width}}" for title, width in zip(RULES.values(), widths, strict=True))
+    lines = ["", f"Test accuracy, mean ± standard deviation over {count} seeds (%)", f"{'trained on':24}{heads}"]
+    for method, by_rule in _table(rows).items():
+        cells = [f"{100 * cell['mean']:.1f} ± {100 * cell['std']:.1f}" for cell in by_rule.values()]
+        row = "  ".join(f"{cell:>{width}}" for cell, width in zip(cells, widths, strict=True))
+        lines.append(f"{METHODS[method]:24}{row}")
+    lines += ["", f"Confusions that everybody shares, as learned: {_top_confusions(model)}"]
+    lines += [f"Model folder (CoNAL, no gold labels): {out}", f"Cleaned labels: {out / 'labels.csv'}"]
+    return "\n".join(lines)
+
+
+def _top_confusions(model: CrowdClassifier, count: int = 5) -> str:
+    import numpy as np
+
+    confusion = model.common_confusion_ * (1 - np.eye(len(model.classes_)))
+    order = np.argsort(-confusion, axis=None)[:count]
+    pairs = [divmod(int(k), len(model.classes_)) for k in order]
+    return ", ".join(f"{model.classes_[c]} as {model.classes_[k]} ({100 * confusion[c, k]:.0f} %)" for c, k in pairs)

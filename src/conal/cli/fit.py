@@ -1,0 +1,132 @@
+"""``conal fit``: files in, a model folder out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from conal.cli.options import AsJson, Overwrite, Quiet, Seed, TaskColumn, emit, parse_settings, split_classes
+from conal.errors import InputError
+
+if TYPE_CHECKING:
+    from conal.estimator import CrowdClassifier
+    from conal.io import FeatureTable
+
+__all__ = ["fit"]
+
+
+def fit(
+    labels: Annotated[Path, typer.Argument(help="Crowd labels: CSV, TSV, Parquet, JSON Lines or a .npy matrix.")],
+    features: Annotated[Path, typer.Option(help="Features: .npy, .npz, .parquet or .csv.")],
+    out: Annotated[Path, typer.Option(help="Model folder to write.")],
+    valid_features: Annotated[Path | None, typer.Option(help="Features of a validation set.")] = None,
+    valid_labels: Annotated[Path | None, typer.Option(help="Its true labels, which select the epoch.")] = None,
+    method: Annotated[str, typer.Option(help="Method, by the paper's name: conal, dl-mv, gold ...")] = "conal",
+    classes: Annotated[str | None, typer.Option(help="Classes in order, separated by commas.")] = None,
+    task_column: TaskColumn = None,
+    worker_column: Annotated[str | None, typer.Option(help="Column of the workers.")] = None,
+    label_column: Annotated[str | None, typer.Option(help="Column of the labels.")] = None,
+    file_format: Annotated[
+        str | None, typer.Option("--format", help="csv, tsv, parquet, jsonl or npy, if the ending misleads.")
+    ] = None,
+    on_duplicate: Annotated[
+        Literal["last", "first", "error"], typer.Option(help="If a worker labelled a task twice.")
+    ] = "last",
+    allow_missing: Annotated[
+        bool, typer.Option("--allow-missing", help="Drop tasks without features and features without a task.")
+    ] = False,
+    lr: Annotated[float, typer.Option(help="Learning rate.")] = 0.01,
+    epochs: Annotated[int, typer.Option(help="Passes over the data.")] = 100,
+    batch_size: Annotated[int, typer.Option(help="Instances in a batch.")] = 256,
+    patience: Annotated[int | None, typer.Option(help="Stop after so many epochs without a better score.")] = None,
+    scaling: Annotated[str, typer.Option(help="auto, global, standard or none.")] = "auto",
+    settings: Annotated[
+        list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="Any other parameter of the method.")
+    ] = None,
+    seed: Seed = 0,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on where an interrupted fit stopped.")] = False,
+    overwrite: Overwrite = False,
+    quiet: Quiet = False,
+    as_json: AsJson = False,
+) -> None:
+    """Train a classifier from crowd labels and features, and write a model folder.
+
+    The folder holds the model, the cleaned labels (labels.csv), what is known about the annotators (annotators.csv)
+    and the confusion that they share (common_confusion.csv).
+    """
+    from conal.estimator import make
+    from conal.io import read_features
+    from conal.io.models import check_target
+
+    check_target(out, overwrite=overwrite)
+    if (valid_features is None) != (valid_labels is None):
+        raise InputError("--valid-features and --valid-labels go together; give both or neither")
+    fixed = {"lr": lr, "epochs": epochs, "batch_size": batch_size, "patience": patience, "scaling": scaling}
+    estimator = make(method, **(fixed | parse_settings(settings)), seed=seed, verbose=not quiet)
+    table = read_features(features, task=task_column)
+    columns = {"task": task_column, "worker": worker_column, "label": label_column}
+    target = _read_target(labels, estimator.method, table, columns, split_classes(classes), file_format, on_duplicate)
+    validation = _read_validation(valid_features, valid_labels, task_column)
+    checkpoint = out.with_name(f"{out.name}.checkpoint")
+    if resume and not checkpoint.exists():
+        typer.echo(f"no checkpoint at {checkpoint}: starting from the beginning", err=True)
+    try:
+        estimator.fit(
+            table,
+            target,
+            validation=validation,
+            allow_missing=allow_missing,
+            checkpoint=checkpoint,
+            resume=resume,
+        )
+    except KeyboardInterrupt:
+        typer.echo(f"stopped; the state is in {checkpoint}: go on with --resume", err=True)
+        raise
+    estimator.save(out, overwrite=overwrite)
+    emit({"out": out, **estimator.metrics_}, _summary(estimator, out), as_json=as_json, quiet=quiet)
+
+
+def _read_target(
+    path: Path,
+    method: str,
+    table: FeatureTable,
+    columns: dict[str, str | None],
+    classes: list[str] | None,
+    file_format: str | None,
+    on_duplicate: Literal["last", "first", "error"],
+) -> Any:
+    from conal import methods
+    from conal.io import read_annotations, read_gold
+
+    if methods.get(method).takes == "gold":
+        gold = read_gold(path, task=columns["task"], label=columns["label"], classes=classes)
+        return gold.for_rows(len(table), table.ids)
+    return read_annotations(path, format=file_format, classes=classes, on_duplicate=on_duplicate, **columns)
+
+
+def _read_validation(features: Path | None, labels: Path | None, task: str | None) -> tuple[FeatureTable, Any] | None:
+    from conal.io import read_features, read_gold
+
+    if features is None or labels is None:
+        return None
+    table = read_features(features, task=task)
+    return table, read_gold(labels).for_rows(len(table), table.ids)
+
+
+def _summary(estimator: CrowdClassifier, out: Path) -> str:
+    metrics = estimator.metrics_
+    rules = {
+        "validation_accuracy": "by accuracy on the validation labels",
+        "holdout_log_likelihood": "by the likelihood of held-out annotations",
+        "last": "as the last",
+    }
+    score = "" if metrics["best_score"] is None else f" ({metrics['best_score']:.4f})"
+    return (
+        f"{estimator.method}: {metrics['n_annotations']:,} labels by {metrics['n_annotators']:,} annotators on "
+        f"{metrics['n_tasks']:,} tasks, {len(estimator.classes_)} classes\n"
+        f"epoch {metrics['best_epoch']} of {metrics['epochs']} kept, {rules[metrics['selection']]}{score}; "
+        f"{metrics['seconds']:.1f} s\n"
+        f"model, cleaned labels and annotators: {out}"
+    )

@@ -1,0 +1,65 @@
+"""Options that several commands share, worded once."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from conal.errors import InputError
+
+__all__ = ["AsJson", "Overwrite", "Quiet", "Seed", "TaskColumn", "emit", "parse_settings", "split_classes"]
+
+Seed = Annotated[int, typer.Option(min=0, help="Same seed, same data, same result.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no summary; warnings stay.")]
+AsJson = Annotated[
+    bool, typer.Option("--json", help="Print one JSON object on standard output, everything else on standard error.")
+]
+Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace an earlier result at this place.")]
+TaskColumn = Annotated[str | None, typer.Option(help="Column of the task ids, if it has an unusual name.")]
+
+
+def emit(result: dict[str, Any], text: str, *, as_json: bool, quiet: bool) -> None:
+    """Print the result for a machine or for a person."""
+    if as_json:
+        typer.echo(json.dumps(result, ensure_ascii=False, default=_plain))
+    elif not quiet:
+        typer.echo(text)
+
+
+def parse_settings(pairs: list[str] | None) -> dict[str, Any]:
+    """``name=value`` pairs; values are JSON where they can be read as such, text otherwise.
+
+    >>> parse_settings(["lam=1e-4", "layer=row-stochastic", "hidden=[64, 64]"])
+    {'lam': 0.0001, 'layer': 'row-stochastic', 'hidden': [64, 64]}
+    """
+    settings = {}
+    for pair in pairs or []:
+        name, equals, text = pair.partition("=")
+        if not equals or not name:
+            raise InputError(f"--set {pair!r}: expected NAME=VALUE, such as --set lam=1e-4")
+        try:
+            settings[name] = json.loads(text)
+        except ValueError:
+            settings[name] = text
+    return settings
+
+
+def split_classes(text: str | None) -> list[str] | None:
+    """Comma-separated class names, in order."""
+    if text is None:
+        return None
+    names = [name.strip() for name in text.split(",")]
+    if "" in names:
+        raise InputError(f"--classes {text!r}: a name is empty; separate names by single commas")
+    return names
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Path):
+        return str(value)
+    if hasattr(value, "tolist"):
+        return value.tolist()
+    return str(value)

@@ -1,0 +1,46 @@
+"""``conal predict``: a model folder and features to a table of labels."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from conal.cli.options import AsJson, Quiet, TaskColumn, emit
+
+__all__ = ["predict"]
+
+
+def predict(
+    model: Annotated[Path, typer.Argument(help="Model folder written by conal fit.")],
+    features: Annotated[Path, typer.Argument(help="Features: .npy, .npz, .parquet or .csv.")],
+    out: Annotated[Path, typer.Option(help="Table to write: .csv, .tsv, .parquet or .jsonl.")],
+    task_column: TaskColumn = None,
+    quiet: Quiet = False,
+    as_json: AsJson = False,
+) -> None:
+    """Predict the class of every feature row.
+
+    The table has a row per instance: task (its id, or its row number), label, the label's probability, and one
+    column proba_CLASS for each class.
+    """
+    import numpy as np
+    import pyarrow as pa
+
+    from conal.estimator import load
+    from conal.io import read_features, write_table
+    from conal.io.tables import file_kind
+
+    file_kind(out, None)  # an unknown ending is better refused before the work than after it
+    estimator = load(model)
+    table = read_features(features, task=task_column)
+    probas = estimator.predict_proba(table)
+    labels = estimator.classes_[probas.argmax(1)].tolist()
+    tasks = np.arange(len(table)) if table.ids is None else table.ids
+    columns = {"task": tasks.tolist(), "label": labels, "probability": probas.max(1)}
+    columns |= {f"proba_{name}": probas[:, k] for k, name in enumerate(estimator.classes_.tolist())}
+    write_table(pa.table(columns), out)
+    counts = {str(name): labels.count(name) for name in estimator.classes_.tolist()}
+    text = f"{len(labels):,} predictions: {out}\n" + ", ".join(f"{name} {count:,}" for name, count in counts.items())
+    emit({"out": out, "n": len(labels), "counts": counts}, text, as_json=as_json, quiet=quiet)
