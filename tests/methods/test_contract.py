@@ -1,0 +1,144 @@
+"""What every registered method promises."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from conal import methods
+from conal.annotations import Annotations
+from conal.methods import Batch, CrowdMethod, Problem
+from conal.networks import MLP
+from conal.training import CrowdBatches, Instances
+
+NAMES = methods.names()
+N, R, C, D = 40, 5, 3, 6
+
+
+def full_crowd(n_annotators: int = R) -> Annotations:
+    rng = np.random.default_rng(0)
+    return Annotations.from_matrix(rng.integers(0, C, size=(N, n_annotators)), classes=range(C))
+
+
+def crowd_for(name: str) -> Annotations:
+    """A fully labelled crowd; one label per task where the method takes true labels."""
+    return full_crowd(1 if methods.get(name).takes == "gold" else R)
+
+
+def made_for(name: str, crowd: Annotations, **options: Any) -> tuple[CrowdMethod, CrowdBatches]:
+    torch.manual_seed(0)
+    x = np.random.default_rng(1).normal(size=(crowd.n_tasks, D)).astype(np.float32)
+    batches = CrowdBatches(Instances(x), crowd, batch_size=1000)
+    problem = Problem((D,), C, crowd.n_annotators, len(batches.labelled), torch.tensor(crowd.labels_per_annotator()))
+    method = methods.get(name)(problem, MLP(D, C, dropout=0.0), **options)
+    method.prepare(crowd)
+    return method, batches
+
+
+def whole(batches: CrowdBatches) -> Batch:
+    return batches.cut(np.arange(len(batches.instances)))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_few_steps_move_every_parameter(name: str) -> None:
+    method, batches = made_for(name, crowd_for(name))
+    before = {key: value.detach().clone() for key, value in method.named_parameters()}
+    optimizer = torch.optim.Adam(method.parameters(), lr=0.01)
+    for _ in range(5):
+        optimizer.zero_grad()
+        loss = method(whole(batches))
+        loss.backward()
+        for key, value in method.named_parameters():
+            assert value.grad is None or torch.isfinite(value.grad).all(), key
+        optimizer.step()
+    for key, value in method.named_parameters():
+        assert not torch.equal(value, before[key]), key
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_probabilities_sum_to_one(name: str) -> None:
+    method, batches = made_for(name, crowd_for(name))
+    batch = whole(batches)
+    for probas in (method.predict_proba(batch.x), method.infer(batch)):
+        assert probas.shape == (N, C)
+        torch.testing.assert_close(probas.sum(-1), torch.ones(N))
+    for confusion in method.confusion():
+        torch.testing.assert_close(confusion.sum(-1), torch.ones(confusion.shape[:-1]))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_an_annotator_who_never_answers_changes_nothing(name: str) -> None:
+    crowd = crowd_for(name)
+    silent = Annotations(
+        crowd.tasks,
+        crowd.annotators,
+        crowd.labels,
+        task_ids=crowd.task_ids,
+        annotator_ids=np.arange(crowd.n_annotators + 1),
+        classes=crowd.classes,
+    )
+    one, batches = made_for(name, crowd)
+    other, more = made_for(name, silent)
+    # New random numbers are drawn for the newcomer: give both the same weights where they share them.
+    state = other.state_dict()
+    for key, value in one.state_dict().items():
+        state[key] = value if state[key].shape == value.shape else torch.cat([value, state[key][len(value) :]])
+    other.load_state_dict(state)
+    torch.testing.assert_close(one(whole(batches)), other(whole(more)))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_order_of_annotators_does_not_matter(name: str) -> None:
+    crowd = crowd_for(name)
+    order = np.random.default_rng(3).permutation(crowd.n_annotators)
+    rank = np.argsort(order)
+    shuffled = Annotations(
+        crowd.tasks,
+        rank[crowd.annotators],
+        crowd.labels,
+        task_ids=crowd.task_ids,
+        annotator_ids=crowd.annotator_ids[order],
+        classes=crowd.classes,
+    )
+    one, batches = made_for(name, crowd)
+    other, again = made_for(name, shuffled)
+    with torch.no_grad():
+        for parameter in one.parameters():
+            parameter.add_(0.1 * torch.randn_like(parameter))
+    per_annotator = {key for key, value in one.named_parameters() if len(value) == R and value.ndim > 1}
+    state = one.state_dict()
+    other.load_state_dict({k: v[order] if k in per_annotator and "backbone" not in k else v for k, v in state.items()})
+    torch.testing.assert_close(one(whole(batches)), other(whole(again)))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_scores_of_labels_are_log_probabilities(name: str) -> None:
+    """The probabilities of all C labels of one annotator on one instance sum to one."""
+    method, batches = made_for(name, crowd_for(name))
+    x = whole(batches).x[:1]
+    zero = torch.zeros(C, dtype=torch.long)
+    batch = Batch(x, torch.tensor([0]), zero, zero, torch.arange(C))
+    assert float(method.score_annotations(batch).exp().sum()) == pytest.approx(1.0, abs=1e-5)
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if methods.get(name).takes == "crowd"])
+def test_an_unknown_annotator_counts_by_the_common_confusion(name: str) -> None:
+    method, batches = made_for(name, crowd_for(name))
+    with torch.no_grad():
+        for parameter in method.parameters():
+            parameter.add_(0.3 * torch.randn_like(parameter))
+    x = whole(batches).x[:1]
+    batch = Batch(x, torch.tensor([0]), torch.tensor([0]), torch.tensor([-1]), torch.tensor([2]))
+    prior = method.predict_proba(x)[0]
+    expected = prior * method.confusion()[0][:, 2]
+    torch.testing.assert_close(method.infer(batch)[0], (expected / expected.sum()).detach())
+
+
+def test_registered_names_and_docstrings() -> None:
+    assert {"conal", "dl-mv", "gold"} <= set(NAMES)
+    for name in NAMES:
+        assert methods.get(name).name == name
+        assert methods.get(name).__doc__

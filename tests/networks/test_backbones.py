@@ -1,0 +1,65 @@
+"""Backbones: shapes, options that change something, and errors."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+
+from conal.errors import InputError
+from conal.networks import MLP, VGG16, FeatureScaler, build_backbone
+
+
+def test_the_mlp_is_the_papers() -> None:
+    made = MLP(10, 3)
+    kinds = [type(layer).__name__ for layer in made]
+    assert kinds == ["Flatten", "Linear", "ReLU", "Dropout", "Linear"]
+    assert made[1].weight.shape == (128, 10)
+    assert made[3].p == 0.5
+
+
+def test_batch_norm_normalises_input_and_hidden_layers() -> None:
+    made = MLP(10, 3, hidden=(8, 6), batch_norm=True)
+    widths = [layer.num_features for layer in made if isinstance(layer, nn.BatchNorm1d)]
+    assert widths == [10, 8, 6]
+    x = 7 + 5 * torch.randn(64, 10)
+    normalised = made[1](x)
+    torch.testing.assert_close(normalised.mean(0), torch.zeros(10), atol=1e-5, rtol=0)
+    torch.testing.assert_close(normalised.var(0, correction=0), torch.ones(10), atol=1e-3, rtol=0)
+
+
+def test_the_mlp_takes_images_too() -> None:
+    assert build_backbone("mlp", (3, 4, 4), 5)(torch.randn(2, 3, 4, 4)).shape == (2, 5)
+
+
+def test_vgg16_has_sixteen_weight_layers_less_the_two_hidden_dense_ones() -> None:
+    made = VGG16(3, 10)
+    convolutions = [m for m in made.modules() if isinstance(m, nn.Conv2d)]
+    assert [c.out_channels for c in convolutions] == [64, 64, 128, 128] + [256] * 3 + [512] * 6
+    assert made(torch.randn(2, 3, 32, 32)).shape == (2, 10)
+
+
+def test_a_module_is_copied() -> None:
+    mine = nn.Linear(4, 2)
+    made = build_backbone(mine, (4,), 2)
+    assert made is not mine
+    torch.testing.assert_close(made.weight, mine.weight)
+
+
+def test_a_function_gets_shape_and_classes() -> None:
+    made = build_backbone(lambda shape, n: nn.Linear(shape[0], n), (4,), 2)
+    assert isinstance(made, nn.Linear)
+    assert made.weight.shape == (2, 4)
+
+
+def test_unknown_and_unfit_backbones_are_refused() -> None:
+    with pytest.raises(InputError, match="no backbone is called 'resnet'"):
+        build_backbone("resnet", (4,), 2)
+    with pytest.raises(InputError, match=r"shape \(4,\)"):
+        build_backbone("vgg16", (4,), 2)
+
+
+def test_the_scaler_shifts_and_multiplies_and_takes_bytes() -> None:
+    scaler = FeatureScaler(torch.tensor([1.0, 2.0]), torch.tensor([10.0, 0.5]))
+    images = torch.tensor([[3, 4]], dtype=torch.uint8)
+    torch.testing.assert_close(scaler(images), torch.tensor([[20.0, 1.0]]))

@@ -1,0 +1,261 @@
+"""The loop: warm-up, selection, patience, restarts, checkpoints, and reproducibility."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from safetensors import safe_open
+from safetensors.torch import load_file
+from torch import nn
+
+from conal.annotations import Annotations
+from conal.errors import InputError, TrainingError, VanishedClassWarning
+from conal.methods import CrowdMethod, Problem
+from conal.methods.conal import CoNALMethod
+from conal.networks import MLP
+from conal.training import CrowdBatches, Instances, LastEpoch, Settings, train
+from conal.training.checkpoint import Checkpoint
+from conal.training.loop import lost_classes
+from conal.training.progress import Progress, Row
+
+N, R, C, D = 60, 4, 3, 5
+TRUTH = np.arange(N) % C
+X = (3 * np.eye(D)[TRUTH] + np.random.default_rng(0).normal(size=(N, D))).astype(np.float32)
+VOTES = np.where(np.random.default_rng(1).random((N, R)) < 0.8, TRUTH[:, None], (TRUTH[:, None] + 1) % C)
+DATA = CrowdBatches(Instances(X), Annotations.from_matrix(VOTES), 16)
+
+
+def build() -> CrowdMethod:
+    counts = torch.tensor(DATA.annotations.labels_per_annotator())
+    return CoNALMethod(Problem((D,), C, R, N, counts), MLP(D, C, hidden=(16,)))
+
+
+class Scripted:
+    """A selection rule that gives the scores it was told to."""
+
+    name = "scripted"
+
+    def __init__(self, scores: list[float]) -> None:
+        self.scores = iter(scores)
+        self.seen: list[torch.Tensor] = []
+
+    def score(self, method: CrowdMethod) -> float:
+        self.seen.append(next(method.parameters()).detach().clone())
+        return next(self.scores)
+
+
+def weights(method: CrowdMethod) -> dict[str, torch.Tensor]:
+    return {name: tensor.clone() for name, tensor in method.state_dict().items()}
+
+
+def assert_same(one: dict[str, torch.Tensor], other: dict[str, torch.Tensor]) -> None:
+    assert one.keys() == other.keys()
+    for name, tensor in one.items():
+        assert torch.equal(tensor, other[name]), name
+
+
+def test_the_best_epoch_is_kept() -> None:
+    selection = Scripted([0.1, 0.7, 0.3, 0.7])
+    result = train(build, DATA, selection, Settings(epochs=4))
+    assert (result.best_epoch, result.best_score) == (2, 0.7)
+    assert torch.equal(next(result.method.parameters()), selection.seen[1])
+    assert [row["scripted"] for row in result.history] == [0.1, 0.7, 0.3, 0.7]
+
+
+def test_patience_stops_early() -> None:
+    result = train(build, DATA, Scripted([0.5, 0.4, 0.3, 0.2, 0.9]), Settings(epochs=5, patience=3))
+    assert len(result.history) == 4
+    assert result.best_epoch == 1
+
+
+def test_the_last_epoch_is_kept_without_scores() -> None:
+    result = train(build, DATA, LastEpoch(), Settings(epochs=3))
+    assert (result.best_epoch, result.best_score) == (3, None)
+
+
+def test_warm_up_rises_linearly_and_then_stays() -> None:
+    result = train(build, DATA, LastEpoch(), Settings(epochs=4, lr=0.02, warmup_epochs=2))
+    assert [row["lr"] for row in result.history] == pytest.approx([0.01, 0.02, 0.02, 0.02])
+
+
+def test_the_first_step_is_small() -> None:
+    """Adam's first step has the size of the learning rate; with a warm-up over 2 x 4 steps it is an eighth of it."""
+    one = CrowdBatches(DATA.instances, DATA.annotations, 1000)
+    torch.manual_seed(0)
+    before = build().noise.raw_pi_g.detach().clone()  # type: ignore[union-attr, operator]
+    after = train(build, one, LastEpoch(), Settings(epochs=1, lr=0.08, warmup_epochs=8)).method
+    moved = (after.noise.raw_pi_g - before).abs().max()  # type: ignore[union-attr, operator]
+    assert float(moved.detach()) == pytest.approx(0.01, rel=1e-3)
+
+
+def test_training_learns() -> None:
+    result = train(build, DATA, LastEpoch(), Settings(epochs=60))
+    assert result.history[-1]["loss"] < 0.8 * result.history[0]["loss"]
+    predicted = result.method.predict_proba(torch.from_numpy(X)).argmax(-1).numpy()
+    assert (predicted == TRUTH).mean() > 0.95
+    assert result.lost_classes == []
+
+
+@pytest.mark.filterwarnings("ignore::conal.errors.VanishedClassWarning")
+def test_same_seed_same_result_bit_for_bit() -> None:
+    one, same, other = (train(build, DATA, LastEpoch(), Settings(epochs=3, seed=seed)).method for seed in (5, 5, 6))
+    assert_same(weights(one), weights(same))
+    assert not torch.equal(next(one.parameters()), next(other.parameters()))
+
+
+def test_the_callers_random_numbers_are_left_alone() -> None:
+    torch.manual_seed(11)
+    expected = torch.rand(3)
+    torch.manual_seed(11)
+    train(build, DATA, LastEpoch(), Settings(epochs=1))
+    assert torch.equal(torch.rand(3), expected)
+
+
+class Listener(Progress):
+    """Remembers what it was told."""
+
+    def __init__(self) -> None:
+        self.rows: list[Row] = []
+
+    def epoch(self, row: Row, epochs: int) -> None:
+        self.rows.append(row)
+
+
+class PlugError(Exception):
+    """What the plug raises."""
+
+
+def interrupted(path: Path, monkeypatch: pytest.MonkeyPatch, after: int, settings: Settings) -> None:
+    """Train with a checkpoint after every epoch, and die in the middle of an epoch."""
+    calls = iter(range(10_000))
+    original = CrowdBatches.cut
+
+    def cut(self: CrowdBatches, index: Any) -> Any:
+        if next(calls) == after * DATA.n_batches + 2:
+            raise PlugError
+        return original(self, index)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(CrowdBatches, "cut", cut)
+        patched.setattr(Checkpoint, "due", lambda self: True)
+        with pytest.raises(PlugError):
+            train(build, DATA, LastEpoch(), settings, checkpoint=Checkpoint(path, {"lr": "0.01"}))
+
+
+def test_a_resumed_run_ends_like_an_uninterrupted_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = Settings(epochs=6)
+    path = tmp_path / "fit.checkpoint"
+    interrupted(path, monkeypatch, 3, settings)
+    resumed = train(build, DATA, LastEpoch(), settings, checkpoint=Checkpoint(path, {"lr": "0.01"}, resume=True))
+    straight = train(build, DATA, LastEpoch(), settings)
+    assert_same(weights(resumed.method), weights(straight.method))
+    assert [row["epoch"] for row in resumed.history] == [1, 2, 3, 4, 5, 6]
+    assert [row["loss"] for row in resumed.history] == [row["loss"] for row in straight.history]
+
+
+def test_the_best_epoch_survives_an_interruption(tmp_path: Path) -> None:
+    path = tmp_path / "c"
+    first = Scripted([0.2, 0.9])
+    train(build, DATA, first, Settings(epochs=2), checkpoint=Checkpoint(path))
+    result = train(build, DATA, Scripted([0.3, 0.4]), Settings(epochs=4), checkpoint=Checkpoint(path, resume=True))
+    assert result.best_epoch == 2
+    assert torch.equal(next(result.method.parameters()), first.seen[1])
+
+
+def test_a_checkpoint_with_other_settings_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "c"
+    interrupted(path, monkeypatch, 1, Settings(epochs=3))
+    with pytest.raises(InputError, match="other lr"):
+        train(build, DATA, LastEpoch(), Settings(epochs=3), checkpoint=Checkpoint(path, {"lr": "0.5"}, resume=True))
+    assert path.exists()
+
+
+def test_a_damaged_checkpoint_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "c"
+    path.write_bytes(b"not a checkpoint")
+    with pytest.raises(InputError, match="not a usable checkpoint"):
+        train(build, DATA, LastEpoch(), Settings(epochs=3), checkpoint=Checkpoint(path, resume=True))
+
+
+def test_a_checkpoint_is_plain_tensors_and_json(tmp_path: Path) -> None:
+    path = tmp_path / "c"
+    train(build, DATA, LastEpoch(), Settings(epochs=2), checkpoint=Checkpoint(path))
+    names = load_file(path)
+    assert "method/noise.raw_pi_g" in names
+    assert any(name.startswith("optimizer/0/exp_avg") for name in names)
+    with safe_open(path, framework="pt") as file:
+        state = json.loads(file.metadata()["state"])
+    assert state["epoch"] == 2
+    assert len(state["history"]) == 2
+
+
+def test_checkpoints_take_little_of_the_time(tmp_path: Path) -> None:
+    saver = Checkpoint(tmp_path / "c")
+    assert saver.due()
+    train(build, DATA, LastEpoch(), Settings(epochs=1), checkpoint=saver)
+    assert not saver.due()
+
+
+def test_progress_hears_of_every_epoch() -> None:
+    heard = Listener()
+    train(build, DATA, LastEpoch(), Settings(epochs=3), progress=heard)
+    assert [row["epoch"] for row in heard.rows] == [1, 2, 3]
+    assert all({"loss", "lr", "seconds"} <= row.keys() for row in heard.rows)
+
+
+def one_eyed() -> CrowdMethod:
+    """A method whose classifier cannot say the last class."""
+    method = build()
+
+    class Blind(nn.Module):
+        def __init__(self, inner: nn.Module) -> None:
+            super().__init__()
+            self.inner = inner
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            logits: torch.Tensor = self.inner(x)
+            return logits + torch.tensor([0.0, 0.0, -1e4])
+
+    method.backbone = Blind(method.backbone)
+    return method
+
+
+def test_a_lost_class_is_noticed() -> None:
+    assert lost_classes(one_eyed(), DATA) == [2]
+
+
+def test_a_lost_class_leads_to_restarts_and_a_warning() -> None:
+    with pytest.warns(VanishedClassWarning) as caught:
+        result = train(one_eyed, DATA, LastEpoch(), Settings(epochs=3, warmup_epochs=0, max_restarts=2))
+    assert result.restarts == 0  # too short to judge, so only the final word
+    assert result.lost_classes == [2]
+    assert "class 2 is (almost) never predicted" in str(caught[0].message)
+    with pytest.warns(VanishedClassWarning) as caught:
+        result = train(one_eyed, DATA, LastEpoch(), Settings(epochs=6, warmup_epochs=0, max_restarts=2))
+    assert result.restarts == 2
+    assert [("starts again" in str(w.message)) for w in caught] == [True, True, False]
+    assert [row["epoch"] for row in result.history] == [1, 2, 3, 4, 5, 6]
+
+
+def test_a_restart_can_succeed() -> None:
+    attempts = iter([one_eyed, build])
+    with pytest.warns(VanishedClassWarning, match="starts again"):
+        result = train(lambda: next(attempts)(), DATA, LastEpoch(), Settings(epochs=30, warmup_epochs=0))
+    assert result.restarts == 1
+    assert result.lost_classes == []
+
+
+def test_a_loss_that_is_no_number_is_a_failure() -> None:
+    def broken() -> CrowdMethod:
+        method = build()
+        with torch.no_grad():
+            next(method.parameters()).fill_(torch.nan)
+        return method
+
+    with pytest.raises(TrainingError, match="the loss became nan in epoch 1"):
+        train(broken, DATA, LastEpoch(), Settings(epochs=1))
