@@ -67,9 +67,7 @@ def check_unique_ids(ids: Names, where: str) -> None:
     seen: set[Any] = set()
     twice = [name for name in ids.tolist() if name in seen or seen.add(name)]  # type: ignore[func-returns-value]
     if twice:
-        raise InputError(
-            f"{where}: {len(twice):,} ids occur more than once ({examples(twice)}); keep one feature row per task"
-        )
+        raise InputError(f"{where}: {len(twice):,} ids occur more than once ({examples(twice)}); keep one row per task")
 
 
 def _by_id(annotations: Annotations, ids: Names, n_rows: int, allow_missing: bool) -> Aligned:

@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from conal.cleaning import OnDuplicate, drop_missing_labels, match_classes, refuse_missing_ids, resolve_duplicates
-from conal.encoding import MISSING, Names, as_names, decode_position, encode
+from conal.encoding import MISSING, Encoded, Names, as_names, decode_position, encode
 from conal.errors import InputError
 
 __all__ = ["MISSING", "Annotations", "OnDuplicate"]
@@ -95,7 +95,9 @@ class Annotations:
         where : str
             How messages name the source, such as the file.
         """
-        task, worker, label = encode(tasks), encode(workers), encode(labels)
+        task, worker, label = (
+            _encoded(values, role, where) for values, role in ((tasks, "task"), (workers, "worker"), (labels, "label"))
+        )
         lengths = {len(task.codes), len(worker.codes), len(label.codes)}
         if len(lengths) > 1:
             raise InputError(
@@ -141,7 +143,12 @@ class Annotations:
 
         from conal.columns import find_columns
 
-        table = nw.from_native(frame, eager_only=True)
+        try:
+            table = nw.from_native(frame, eager_only=True)
+        except TypeError as error:
+            raise InputError(f"{where}: {error}; give a pandas or polars DataFrame or an Arrow table") from error
+        except nw.exceptions.DuplicateError as error:
+            raise InputError(f"{where}: several columns have one name: {' '.join(str(error).split())}") from error
         found = find_columns(table.columns, {"task": task, "worker": worker, "label": label}, where)
         columns = [_narwhals_column(table[found[role]]) for role in ("task", "worker", "label")]
         return cls.from_triples(*columns, classes=classes, on_duplicate=on_duplicate, where=where)
@@ -168,7 +175,7 @@ class Annotations:
             task_ids = list(matrix.index) if task_ids is None and hasattr(matrix, "index") else task_ids
             annotator_ids = list(matrix.columns) if annotator_ids is None else annotator_ids
             matrix = matrix.to_numpy()
-        values = np.asarray(matrix)
+        values = _cells(matrix, where)
         if values.ndim != 2:
             raise InputError(
                 f"{where}: expected tasks x annotators, got an array of shape {values.shape}; "
@@ -184,7 +191,10 @@ class Annotations:
         present = label.codes[~missing]
         used = np.unique(present)
         codes = np.searchsorted(used, present).astype(np.int32)
-        class_names, codes = match_classes(label.names[used], codes, classes, where)
+        class_names, codes = match_classes(label.names[used], codes, classes, where, tasks)
+        for ids, size, kind in zip((task_ids, annotator_ids), values.shape, ("task", "annotator"), strict=True):
+            if ids is not None and len(ids) != size:
+                raise InputError(f"{where}: {len(ids):,} {kind} ids for {size:,} {kind}s; give one each")
         return cls(
             tasks,
             annotators,
@@ -351,7 +361,7 @@ class Annotations:
         )
         return pa.table(
             {
-                name: pa.array(names.tolist()).take(pa.array(codes))
+                name: _arrow_names(names, name).take(pa.array(codes))
                 for name, (names, codes) in zip(("task", "worker", "label"), columns, strict=True)
             }
         )
@@ -417,8 +427,36 @@ def _check_codes(columns: list[npt.NDArray[np.int32]], sizes: list[int]) -> None
             raise InputError(f"{kind} codes must be in range({size}), found {codes.min()} to {codes.max()}")
 
 
-def _narwhals_column(series: Any) -> object:
+def _encoded(values: object, role: str, where: str) -> Encoded:
     try:
-        return series.to_arrow()
-    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, TypeError):
-        return series.to_list()  # mixed objects, which Arrow has no type for
+        return encode(values)
+    except InputError as error:
+        raise InputError(f"{where}: {role}: {error}") from error
+
+
+def _cells(matrix: Any, where: str) -> npt.NDArray[Any]:
+    try:
+        values = np.asarray(matrix)
+    except ValueError as error:
+        raise InputError(f"{where}: expected tasks x annotators, but the rows are not equally long") from error
+    if values.dtype.kind in "US" and not isinstance(matrix, np.ndarray):
+        return np.asarray(matrix, dtype=object)  # NumPy made text of the NaN and -1 among the labels
+    return values
+
+
+def _arrow_names(names: Names, role: str) -> pa.Array:
+    try:
+        return pa.array(names.tolist())
+    except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError) as error:
+        raise InputError(f"{role} names of several types do not fit into one column ({error})") from error
+
+
+def _narwhals_column(series: Any) -> object:
+    import narwhals as nw
+
+    try:
+        if series.dtype != nw.Object:  # polars hands Arrow the addresses of its objects, pandas makes lists of tuples
+            return series.to_arrow()
+    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError):
+        pass  # mixed categories, which Arrow has no type for
+    return series.to_list()

@@ -43,9 +43,16 @@ def drop_missing_labels(codes: npt.NDArray[np.int32], where: str) -> npt.NDArray
 
 
 def match_classes(
-    names: Names, codes: npt.NDArray[np.int32], classes: Sequence[Any] | None, where: str
+    names: Names,
+    codes: npt.NDArray[np.int32],
+    classes: Sequence[Any] | None,
+    where: str,
+    rows: npt.NDArray[np.int64] | None = None,
 ) -> tuple[Names, npt.NDArray[np.int32]]:
-    """Class names and label codes in the order that the user asked for, or sorted."""
+    """Class names and label codes in the order that the user asked for, or sorted.
+
+    ``rows`` holds the row of each code, for the message, where that is not its position.
+    """
     if classes is None:
         _warn_lookalikes(names, where)
         return names, codes
@@ -57,9 +64,10 @@ def match_classes(
     if unknown:
         close = difflib.get_close_matches(str(unknown[0]), [str(name) for name in wanted], n=1)
         hint = f"did you mean {close[0]!r}? " if close else ""
-        first = int(np.flatnonzero(codes == names.tolist().index(unknown[0]))[0]) + 1
+        first = int(np.flatnonzero(codes == names.tolist().index(unknown[0]))[0])
+        row = first if rows is None else int(rows[first])
         raise InputError(
-            f"{where}: row {first}: {examples(unknown)} not among the {len(wanted)} classes; {hint}"
+            f"{where}: row {row + 1}: {examples(unknown)} not among the {len(wanted)} classes; {hint}"
             "Correct the labels or add them to the classes"
         )
     return wanted, np.append(position, MISSING).astype(np.int32)[codes]

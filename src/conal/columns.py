@@ -21,6 +21,10 @@ ALIASES: dict[str, tuple[str, ...]] = {
 """Column names that are understood for each role; the first is the canonical one."""
 
 
+KEYWORDS = {"truth": "label"}
+"""Roles that are named by another role's keyword: a file of true labels has no other label column."""
+
+
 def find_columns(columns: Sequence[str], wanted: Mapping[str, str | None], where: str) -> dict[str, str]:
     """The column for each role: the one named, else the canonical name, else the only alias.
 
@@ -33,7 +37,7 @@ def find_columns(columns: Sequence[str], wanted: Mapping[str, str | None], where
         if column is None:
             raise InputError(
                 f"{where}: no column for the {role}; it has {', '.join(map(repr, columns))}. "
-                f"Rename one to {ALIASES[role][0]!r} or name it with {role}= (--{role}-column)"
+                f"Rename one to {ALIASES[role][0]!r} or name it with {_option(role)}"
             )
         found[role] = column
     return found
@@ -53,10 +57,15 @@ def find_column(columns: Sequence[str], role: str, name: str | None, where: str)
     if len(candidates) > 1:
         raise InputError(
             f"{where}: columns {', '.join(map(repr, candidates))} could all be the {role}; "
-            f"say which with {role}= (--{role}-column)"
+            f"say which with {_option(role)}"
         )
     return candidates[0] if candidates else None
 
 
-def _plain(name: str) -> str:
-    return re.sub(r"[\s._\-]", "", name).casefold()
+def _option(role: str) -> str:
+    keyword = KEYWORDS.get(role, role)
+    return f"{keyword}= (--{keyword}-column)"
+
+
+def _plain(name: object) -> str:
+    return re.sub(r"[\s._\-]", "", str(name)).casefold()  # pandas has columns called 0, 1, 2

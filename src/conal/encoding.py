@@ -13,6 +13,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from conal.errors import InputError
+
 __all__ = ["MISSING", "Encoded", "as_names", "decode_position", "encode"]
 
 IntArray = npt.NDArray[np.int32]
@@ -20,6 +22,9 @@ Names = npt.NDArray[Any]
 
 MISSING = -1
 """The code of a missing value, and the conventional missing label of annotation matrices."""
+
+EXACT_FLOATS = 2**53
+"""Below this, different whole numbers are different floats."""
 
 
 class Encoded(NamedTuple):
@@ -39,6 +44,8 @@ def encode(values: object) -> Encoded:
     >>> encode(["b", "a", None, "b"])
     Encoded(codes=array([ 1,  0, -1,  1], dtype=int32), names=array(['a', 'b'], dtype=object))
     """
+    if not isinstance(values, np.ndarray | pa.Array | pa.ChunkedArray):
+        values = list(values)  # type: ignore[call-overload]
     column = _to_arrow(values)
     codes, names = _encode_objects(values) if column is None else _encode_arrow(column)
     order = _sorted_order(names)
@@ -52,7 +59,7 @@ def as_names(values: Iterable[Any]) -> Names:
     """A one-dimensional, read-only array of names: integers, floats, booleans, or objects as they are."""
     items = [value.item() if isinstance(value, np.generic) else value for value in values]
     kinds = {type(item) for item in items}
-    if kinds and kinds <= {int, float} and all(float(item).is_integer() for item in items):
+    if kinds and kinds <= {int, float} and all(_fits_int64(item) for item in items):
         array = np.array([int(item) for item in items], dtype=np.int64)
     elif kinds in ({bool}, {float}):
         array = np.array(items)
@@ -75,14 +82,16 @@ def decode_position(names: Names, wanted: Names) -> npt.NDArray[np.int64]:
     return np.array([table.get(name, MISSING) for name in wanted.tolist()], dtype=np.int64)
 
 
+def _fits_int64(item: float) -> bool:
+    return float(item).is_integer() and -(2**63) <= item < 2**63
+
+
 def _to_arrow(values: object) -> pa.ChunkedArray | None:
     if isinstance(values, pa.ChunkedArray):
         column = values
     elif isinstance(values, pa.Array):
         column = pa.chunked_array([values])
     else:
-        if not isinstance(values, np.ndarray):
-            values = list(values)  # type: ignore[call-overload]
         try:
             column = pa.chunked_array([pa.array(values, from_pandas=True)])
         except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError):
@@ -99,6 +108,7 @@ def _encode_arrow(column: pa.ChunkedArray) -> tuple[npt.NDArray[np.int64], list[
         import pyarrow.compute as pc
 
         column = pc.if_else(pc.is_nan(column), None, column)
+        _refuse_rounded(column)
     combined = column.combine_chunks().dictionary_encode()
     if isinstance(combined, pa.ChunkedArray):
         combined = combined.unify_dictionaries().combine_chunks()
@@ -106,21 +116,37 @@ def _encode_arrow(column: pa.ChunkedArray) -> tuple[npt.NDArray[np.int64], list[
     return codes.astype(np.int64), combined.dictionary.to_pylist()
 
 
-def _encode_objects(values: object) -> tuple[npt.NDArray[np.int64], list[Any]]:
+def _refuse_rounded(column: pa.ChunkedArray) -> None:
+    """Long numbers that became floats on the way have lost digits: two ids may have become one."""
+    values = column.drop_null().to_numpy().astype(np.float64)
+    rounded = values[np.isfinite(values) & (np.abs(values) >= EXACT_FLOATS)]
+    if len(rounded):
+        raise InputError(
+            f"numbers such as {rounded[0]:.0f} have too many digits to be told apart as floats; "
+            "give them as text, or as integers without gaps"
+        )
+
+
+def _encode_objects(values: Any) -> tuple[npt.NDArray[np.int64], list[Any]]:
     table: dict[Any, int] = {}
-    items = values.tolist() if isinstance(values, np.ndarray) else _as_list(values)
-    codes = [MISSING if _is_missing(item) else table.setdefault(item, len(table)) for item in items]
+    codes: list[int] = []
+    for item in values if isinstance(values, list) else _as_list(values):
+        try:
+            codes.append(MISSING if _is_missing(item) else table.setdefault(item, len(table)))
+        except TypeError:
+            raise InputError(
+                f"{item!r} cannot be a name, it is a {type(item).__name__}; give one text, number or tuple per row"
+            ) from None
     return np.array(codes, dtype=np.int64), list(table)
 
 
-def _as_list(values: object) -> list[Any]:
-    if isinstance(values, pa.Array | pa.ChunkedArray):
-        return list(values.to_pylist())
-    return list(values)  # type: ignore[call-overload, no-any-return]
+def _as_list(values: npt.NDArray[Any] | pa.Array | pa.ChunkedArray) -> list[Any]:
+    return list(values.tolist() if isinstance(values, np.ndarray) else values.to_pylist())
 
 
 def _is_missing(item: Any) -> bool:
-    return item is None or (isinstance(item, float) and item != item)
+    # The last are pandas' own missing values, which compare as neither equal nor unequal.
+    return item is None or (isinstance(item, float) and item != item) or type(item).__name__ in ("NAType", "NaTType")
 
 
 def _sorted_order(names: Sequence[Any]) -> list[int]:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import sys
 import warnings
-from typing import Annotated
+from typing import Annotated, Any
 
-import click
 import typer
 
 from conal import __version__
@@ -17,6 +16,9 @@ from conal.cli.simulate import simulate
 from conal.errors import ConalError, InputError
 
 __all__ = ["app", "main"]
+
+UsageProblem: Any = typer.BadParameter.__mro__[2]
+"""The base of what Typer raises for bad usage: Click's ClickException, which newer versions carry inside."""
 
 app = typer.Typer(
     name="conal",
@@ -55,16 +57,26 @@ def main() -> None:
         _fail(f"error: {error}", 2)
     except ConalError as error:
         _fail(f"error: {error}", 1)
-    except click.ClickException as error:
-        error.show()
-        sys.exit(error.exit_code)
-    except (KeyboardInterrupt, click.Abort):
+    except UsageProblem as error:
+        _fail(_usage_line(error), error.exit_code)
+    except OSError as error:
+        _fail(f"error: {error}", 1)
+    except (KeyboardInterrupt, typer.Abort):
         _fail("interrupted", 130)
     sys.exit(code if isinstance(code, int) else 0)
 
 
+def _usage_line(error: Any) -> str:
+    """What is wrong with the arguments and where help is; empty where the help has been shown already."""
+    message = " ".join(error.format_message().split()).rstrip(".")
+    context = getattr(error, "ctx", None)
+    hint = f"; see {context.command_path} --help" if context is not None else ""
+    return f"error: {message}{hint}" if message else ""
+
+
 def _fail(message: str, code: int) -> None:
-    sys.stderr.write(message + "\n")
+    if message:
+        sys.stderr.write(message + "\n")
     sys.exit(code)
 
 

@@ -64,7 +64,8 @@ def fit(
     if (valid_features is None) != (valid_labels is None):
         raise InputError("--valid-features and --valid-labels go together; give both or neither")
     fixed = {"lr": lr, "epochs": epochs, "batch_size": batch_size, "patience": patience, "scaling": scaling}
-    estimator = make(method, **(fixed | parse_settings(settings)), seed=seed, verbose=not quiet)
+    own = {"seed": seed, "verbose": not quiet}
+    estimator = make(method, **(fixed | own | parse_settings(settings)))
     table = read_features(features, task=task_column)
     columns = {"task": task_column, "worker": worker_column, "label": label_column}
     target = _read_target(labels, estimator.method, table, columns, split_classes(classes), file_format, on_duplicate)
@@ -82,7 +83,8 @@ def fit(
             resume=resume,
         )
     except KeyboardInterrupt:
-        typer.echo(f"stopped; the state is in {checkpoint}: go on with --resume", err=True)
+        if checkpoint.exists():
+            typer.echo(f"stopped; the state is in {checkpoint}: go on with --resume", err=True)
         raise
     estimator.save(out, overwrite=overwrite)
     emit({"out": out, **estimator.metrics_}, _summary(estimator, out), as_json=as_json, quiet=quiet)

@@ -30,9 +30,11 @@ def predict(
 
     from conal.estimator import load
     from conal.io import read_features, write_table
+    from conal.io.atomic import check_place
     from conal.io.tables import file_kind
 
-    file_kind(out, None)  # an unknown ending is better refused before the work than after it
+    file_kind(out, None)  # what cannot be written is better refused before the work than after it
+    check_place(out)
     estimator = load(model)
     table = read_features(features, task=task_column)
     probas = estimator.predict_proba(table)

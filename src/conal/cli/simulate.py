@@ -70,6 +70,9 @@ def simulate(
 
 
 def _check_target(out: Path, overwrite: bool) -> None:
+    from conal.io.atomic import check_place
+
+    check_place(out)
     if not out.exists() or (out.is_dir() and not any(out.iterdir())):
         return
     if not (overwrite and (out / TRUTH).is_file()):

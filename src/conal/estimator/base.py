@@ -324,7 +324,8 @@ class CrowdClassifier(ClassifierMixin, BaseEstimator):
 
     def predict(self, X: Any) -> Names:
         """(n,) the most probable class, in the user's own labels."""
-        labels: Names = self.classes_[self.predict_proba(X).argmax(1)]
+        best = self.predict_proba(X).argmax(1)
+        labels: Names = self.classes_[best]
         return labels
 
     def infer(self, X: Any, y: Any, *, task_ids: Any = None) -> FloatArray:
@@ -340,10 +341,10 @@ class CrowdClassifier(ClassifierMixin, BaseEstimator):
 
         The second is what lets ``GridSearchCV`` compare settings without a single true label.
         """
+        check_is_fitted(self, "model_")
         if door.is_labels(y):
             codes = door.as_codes(y, self.classes_, "y")
             return float((self.predict_proba(X).argmax(1) == codes).mean())
-        check_is_fitted(self, "model_")
         return compute.log_likelihood(self.model_, self._batches(*self._joined(X, y, None)))
 
     @property

@@ -11,13 +11,26 @@ from pathlib import Path
 
 from conal.errors import InputError
 
-__all__ = ["atomic_file", "atomic_folder"]
+__all__ = ["atomic_file", "atomic_folder", "check_place"]
+
+
+def check_place(path: Path) -> None:
+    """Refuse a path that cannot be written, so that this is known before the work and not after it."""
+    if not path.name:
+        raise InputError(f"{path}: cannot be replaced by a result; choose a name inside it")
+    nearest = next(parent for parent in path.parents if parent.exists())
+    if not nearest.is_dir():
+        raise InputError(f"{path}: cannot be written, {nearest} is not a folder; choose another place")
+    if not os.access(nearest, os.W_OK):
+        raise InputError(f"{path}: cannot be written, {nearest} is write-protected; choose another place")
 
 
 @contextmanager
 def atomic_file(path: Path) -> Iterator[Path]:
     """A temporary path beside ``path`` that takes its place when the block ends without an error."""
-    _check_parent(path)
+    if path.is_dir():
+        raise InputError(f"{path}: is a folder; choose another name for the file")
+    _make_parent(path)
     handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
     os.close(handle)
     aside = Path(name)
@@ -32,7 +45,7 @@ def atomic_file(path: Path) -> Iterator[Path]:
 @contextmanager
 def atomic_folder(path: Path) -> Iterator[Path]:
     """A temporary folder beside ``path`` that takes its place, also of an earlier one, when the block ends."""
-    _check_parent(path)
+    _make_parent(path)
     aside = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent))
     old = aside.with_name(f"{aside.name}.old")
     try:
@@ -50,7 +63,8 @@ def atomic_folder(path: Path) -> Iterator[Path]:
         shutil.rmtree(old, ignore_errors=True)
 
 
-def _check_parent(path: Path) -> None:
+def _make_parent(path: Path) -> None:
+    check_place(path)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:

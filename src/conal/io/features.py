@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import zipfile
+import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from os import PathLike
@@ -16,9 +18,9 @@ from conal.alignment import check_unique_ids
 from conal.columns import find_column
 from conal.encoding import MISSING, Names, encode
 from conal.errors import InputError, examples
-from conal.io.tables import check_readable, read_table
+from conal.io.tables import blank_to_null, check_readable, decoded, read_table
 
-__all__ = ["FeatureTable", "check_finite", "features_from", "read_features"]
+__all__ = ["FeatureTable", "check_finite", "features_from", "ids_from", "read_features"]
 
 CHUNK_BYTES = 64 * 2**20
 
@@ -59,7 +61,7 @@ def read_features(path: str | PathLike[str], *, task: str | None = None, check: 
     check_readable(path)
     kind = path.suffix.lower()
     if kind == ".npy":
-        table = FeatureTable(_load_numpy(path, mmap=True), where=str(path))
+        table = FeatureTable(_map_numpy(path), where=str(path))
     elif kind == ".npz":
         table = _read_npz(path)
     elif kind in (".csv", ".tsv", ".tab", ".parquet", ".pq"):
@@ -76,13 +78,31 @@ def features_from(values: Any, *, task_ids: Any = None, where: str = "features",
     elif hasattr(values, "columns") and not isinstance(values, np.ndarray):
         import narwhals as nw
 
-        table = _from_arrow(nw.from_native(values, eager_only=True).to_arrow(), None, where)
+        try:
+            table = _from_arrow(nw.from_native(values, eager_only=True).to_arrow(), None, where)
+        except nw.exceptions.DuplicateError as error:
+            raise InputError(f"{where}: several columns have one name: {' '.join(str(error).split())}") from error
     else:
         table = FeatureTable(np.asanyarray(values), where=where)
     if task_ids is not None:
-        encoded = encode(task_ids)
-        table = FeatureTable(table.values, encoded.names[encoded.codes], table.columns, where)
+        table = FeatureTable(table.values, ids_from(task_ids, table.where), table.columns, table.where)
     return _checked(table, check)
+
+
+def ids_from(values: Any, where: str) -> Names:
+    """Ids in the order of the rows, the way annotations hold theirs; a row without one is an error."""
+    if isinstance(values, pa.ChunkedArray):
+        values = blank_to_null(decoded(values, f"{where}: the id column"), tokens=("",))
+    try:
+        encoded = encode(values)
+    except InputError as error:
+        raise InputError(f"{where}: ids: {error}") from error
+    missing = np.flatnonzero(encoded.codes == MISSING)
+    if len(missing):
+        raise InputError(
+            f"{where}: {len(missing):,} rows have no id, the first is row {missing[0] + 1}; give one per row"
+        )
+    return encoded.names[encoded.codes]
 
 
 def check_finite(table: FeatureTable) -> None:
@@ -125,9 +145,9 @@ def _chunks(values: npt.NDArray[Any]) -> Iterator[tuple[int, npt.NDArray[Any]]]:
         yield start, np.asarray(values[start : start + size])
 
 
-def _load_numpy(path: Path, mmap: bool) -> Any:
+def _map_numpy(path: Path) -> npt.NDArray[Any]:
     try:
-        return np.load(path, mmap_mode="r" if mmap else None, allow_pickle=False)
+        return np.lib.format.open_memmap(path, mode="r")
     except (ValueError, OSError, EOFError) as error:
         reason = str(error).splitlines()[0]
         raise InputError(f"{path}: cannot be read as NumPy numbers: {reason}") from error
@@ -135,30 +155,27 @@ def _load_numpy(path: Path, mmap: bool) -> Any:
 
 def _read_npz(path: Path) -> FeatureTable:
     try:
-        with _load_numpy(path, mmap=False) as archive:
-            arrays = {name: archive[name] for name in archive.files}
-    except (ValueError, TypeError, AttributeError, OSError) as error:
+        with zipfile.ZipFile(path):  # np.load would take any NumPy file, and leave a broken one open
+            pass
+        with np.load(path, allow_pickle=False) as archive:
+            arrays = {name: np.asarray(archive[name]) for name in archive.files}
+    except (ValueError, OSError, EOFError, zipfile.BadZipFile, zlib.error) as error:
         raise InputError(f"{path}: cannot be read as a .npz archive: {error}") from error
     ids_name = next((name for name in ("task", "task_ids", "id", "ids") if name in arrays), None)
-    ids = None if ids_name is None else encode(arrays.pop(ids_name))
+    ids = None if ids_name is None else ids_from(arrays.pop(ids_name), str(path))
     name = next((name for name in ("X", "features") if name in arrays), None)
     if name is None and len(arrays) == 1:
         name = next(iter(arrays))
     if name is None:
         raise InputError(f"{path}: holds arrays {examples(arrays)}; call the features 'X' or 'features'")
-    return FeatureTable(arrays[name], None if ids is None else ids.names[ids.codes], where=str(path))
+    return FeatureTable(arrays[name], ids, where=str(path))
 
 
 def _from_arrow(table: pa.Table, task: str | None, where: str) -> FeatureTable:
     columns = [str(name) for name in table.column_names]
     task_column = find_column(columns, "task", task, where)
     names = tuple(name for name in columns if name != task_column)
-    ids = None
-    if task_column is not None:
-        encoded = encode(table[task_column])
-        if (encoded.codes == MISSING).any():
-            raise InputError(f"{where}: some rows have no {task_column!r}; every feature row needs its task")
-        ids = encoded.names[encoded.codes]
+    ids = None if task_column is None else ids_from(table[task_column], where)
     if len(names) == 1 and pa.types.is_nested(table[names[0]].type):
         return FeatureTable(_list_column(table[names[0]], where), ids, where=where)
     arrays = [_numeric_column(table[name], name, where) for name in names]
@@ -184,4 +201,7 @@ def _list_column(column: pa.ChunkedArray, where: str) -> npt.NDArray[np.float32]
         raise InputError(
             f"{where}: feature lists have {min(widths)} to {max(widths)} entries; they must be equally long"
         )
-    return np.array(rows, dtype=np.float32)
+    try:
+        return np.array(rows, dtype=np.float32)
+    except (ValueError, TypeError) as error:
+        raise InputError(f"{where}: feature lists must hold numbers only, equally many each ({error})") from error

@@ -10,11 +10,13 @@ from typing import Any
 
 import numpy as np
 
+from conal.alignment import check_unique_ids
 from conal.cleaning import match_classes
 from conal.columns import find_column, find_columns
-from conal.encoding import MISSING, Names, decode_position, encode
+from conal.encoding import MISSING, Names, as_names, decode_position, encode
 from conal.errors import InputError, examples
-from conal.io.tables import blank_to_null, coerce_classes, read_matrix, read_table
+from conal.io.features import ids_from
+from conal.io.tables import blank_to_null, coerce_classes, decoded, read_matrix, read_table
 
 __all__ = ["GoldLabels", "read_gold"]
 
@@ -37,7 +39,7 @@ class GoldLabels:
 
     def for_rows(self, n_rows: int, feature_ids: Sequence[Any] | Names | None) -> Names:
         """The label of each feature row, joined by id where both sides have ids, else by row."""
-        ids = None if feature_ids is None else np.asarray(feature_ids)
+        ids = None if feature_ids is None else as_names(feature_ids)
         if self.task_ids is None or (ids is None and self.task_ids.dtype.kind not in "iu"):
             if len(self.labels) != n_rows or self.task_ids is not None:
                 raise InputError(
@@ -71,12 +73,15 @@ def read_gold(
         column = find_columns(table.column_names, {"truth": label}, where)["truth"]
         others = [name for name in table.column_names if name != column]
         task_column = find_column(others, "task", task, where)
-        values = blank_to_null(table[column], keep=classes or ())
+        labels = decoded(table[column], f"{where}: column {column!r}")
+        values = blank_to_null(labels, keep=() if classes is None else classes)
         classes = None if classes is None else coerce_classes(classes, values)
-        ids = None if task_column is None else encode(table[task_column])
+        ids = None if task_column is None else ids_from(table[task_column], where)
     label_codes = encode(values)
     missing = np.flatnonzero(label_codes.codes == MISSING)
     if len(missing):
         raise InputError(f"{where}: {len(missing):,} true labels are missing, the first in row {missing[0] + 1}")
     names, codes = match_classes(label_codes.names, label_codes.codes, classes, where)
-    return GoldLabels(names[codes], None if ids is None else ids.names[ids.codes], where)
+    if ids is not None:
+        check_unique_ids(ids, where)
+    return GoldLabels(names[codes], ids, where)

@@ -20,7 +20,7 @@ import pyarrow as pa
 
 from conal.encoding import Names, as_names
 from conal.errors import InputError, ModelFolderError
-from conal.io.atomic import atomic_folder
+from conal.io.atomic import atomic_folder, check_place
 from conal.io.tables import write_table
 
 __all__ = ["FORMAT_VERSION", "check_target", "names_from_json", "names_to_json", "read_model", "write_model"]
@@ -92,6 +92,7 @@ def read_model(folder: str | PathLike[str]) -> tuple[dict[str, npt.NDArray[Any]]
 
 def check_target(path: Path, *, overwrite: bool) -> None:
     """Refuse to write over anything, except a model folder that the user allows to be replaced."""
+    check_place(path)
     if not path.exists() or (path.is_dir() and not any(path.iterdir())):
         return
     if not overwrite:
@@ -120,7 +121,7 @@ def _to_json(name: Any) -> Any:
     if isinstance(name, tuple):
         return {"tuple": [_to_json(part) for part in name]}
     if isinstance(name, date):  # and datetime, which is one
-        return {type(name).__name__: name.isoformat()}
+        return {"datetime" if isinstance(name, datetime) else "date": name.isoformat()}
     raise InputError(f"names of type {type(name).__name__}, such as {name!r}, cannot be saved; use text or numbers")
 
 
@@ -141,9 +142,10 @@ def _read_config(path: Path) -> dict[str, Any]:
     config = _load_json(path / CONFIG)
     if config.get("format") != FORMAT:
         raise ModelFolderError(f"{path / CONFIG}: does not describe a conal model")
-    if config.get("format_version", 0) > FORMAT_VERSION:
+    version = config.get("format_version")
+    if isinstance(version, int) and version > FORMAT_VERSION:
         raise ModelFolderError(
-            f"{path}: was written by a newer conal (model format {config['format_version']}, this version reads up to "
+            f"{path}: was written by a newer conal (model format {version}, this version reads up to "
             f"{FORMAT_VERSION}); upgrade conal"
         )
     digest = config.pop("config_sha256", None)

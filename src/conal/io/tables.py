@@ -58,10 +58,11 @@ def read_annotations(
         return Annotations.from_matrix(read_matrix(path), classes=classes, where=str(path))
     table = read_table(path, format)
     found = find_columns(table.column_names, {"task": task, "worker": worker, "label": label}, str(path))
-    labels = blank_to_null(table[found["label"]], keep=classes or ())
+    columns = {role: decoded(table[name], f"{path}: column {name!r}") for role, name in found.items()}
+    labels = blank_to_null(columns["label"], keep=() if classes is None else classes)
     return Annotations.from_triples(
-        table[found["task"]],
-        blank_to_null(table[found["worker"]], tokens=("",)),
+        blank_to_null(columns["task"], tokens=("",)),
+        blank_to_null(columns["worker"], tokens=("",)),
         labels,
         classes=None if classes is None else coerce_classes(classes, labels),
         on_duplicate=on_duplicate,
@@ -81,14 +82,15 @@ def read_table(path: str | PathLike[str], format: str | None = None) -> pa.Table
     check_readable(path)
     try:
         table = _READERS[kind](path)
+        names = table.column_names
     except (pa.ArrowInvalid, pa.ArrowTypeError, UnicodeDecodeError, OSError) as error:
         reason = str(error).splitlines()[0]
         raise InputError(
             f"{path}: cannot be read as {kind}: {reason}. Check the file, or say what it is with format= (--format)"
         ) from error
     if not table.num_rows:
-        raise InputError(f"{path}: has a header ({', '.join(map(repr, table.column_names))}) but no rows")
-    twice = {name for name in table.column_names if table.column_names.count(name) > 1}
+        raise InputError(f"{path}: has a header ({', '.join(map(repr, names))}) but no rows")
+    twice = {name for name in names if names.count(name) > 1}
     if twice:
         raise InputError(f"{path}: several columns are called {examples(sorted(twice))}; rename them")
     return table
@@ -99,14 +101,18 @@ def write_table(table: pa.Table, path: str | PathLike[str]) -> None:
     path = Path(path)
     kind = file_kind(path, None)
     with atomic_file(path) as aside:
-        _WRITERS[kind](table, aside)
+        try:
+            _WRITERS[kind](table, aside)
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+            raise InputError(f"{path}: this table cannot be written as {kind}: {error}") from error
 
 
 def read_matrix(path: Path) -> np.ndarray[Any, np.dtype[Any]]:
     """An annotation matrix from ``.npy``; pickled objects are refused."""
     check_readable(path)
     try:
-        return np.asarray(np.load(path, allow_pickle=False))
+        with path.open("rb") as file:
+            return np.asarray(np.lib.format.read_array(file, allow_pickle=False))
     except (ValueError, OSError, EOFError) as error:
         raise InputError(f"{path}: is not a .npy array of plain numbers or text: {error}") from error
 
@@ -130,6 +136,16 @@ def check_readable(path: Path) -> None:
         raise InputError(f"{path}: is empty")
 
 
+def decoded(column: pa.ChunkedArray, where: str) -> pa.ChunkedArray:
+    """Bytes, which is what Arrow makes of text in another encoding, as text."""
+    if not pa.types.is_binary(column.type):
+        return column
+    try:
+        return column.cast(pa.string())
+    except pa.ArrowInvalid as error:
+        raise InputError(f"{where} is not UTF-8 text; save the file as UTF-8") from error
+
+
 def blank_to_null(
     column: pa.ChunkedArray, tokens: Sequence[str] = MISSING_TOKENS, keep: Sequence[Any] = ()
 ) -> pa.ChunkedArray:
@@ -138,7 +154,8 @@ def blank_to_null(
 
     if not (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)):
         return column
-    missing = pa.array([token for token in tokens if token not in keep], type=column.type)
+    kept = list(keep)
+    missing = pa.array([token for token in tokens if token not in kept], type=column.type)
     is_missing = pc.is_in(pc.utf8_trim_whitespace(column), value_set=missing)
     return pc.if_else(is_missing, pa.scalar(None, type=column.type), column)
 
@@ -197,7 +214,7 @@ def _write_jsonl(table: pa.Table, path: Path) -> None:
     import json
 
     with path.open("w", encoding="utf-8") as file:
-        file.writelines(json.dumps(row, ensure_ascii=False) + "\n" for row in table.to_pylist())
+        file.writelines(json.dumps(row, ensure_ascii=False, default=str) + "\n" for row in table.to_pylist())
 
 
 _READERS: dict[str, Callable[[Path], pa.Table]] = {

@@ -260,5 +260,5 @@ class _Trainer:
                 VanishedClassWarning,
                 stacklevel=2,
             )
-        method = self.method.cpu()
+        method = self.method.float().cpu()  # whatever precision it was trained in, a model is single precision
         return TrainingResult(method, self.history, self.best_epoch, self.best_score, self.restarts, lost)

@@ -1,0 +1,322 @@
+"""The estimator: what it takes, what it gives, and what it says about the crowd."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+import torch
+from torch import nn
+from torch.utils.data import Dataset, TensorDataset
+
+import conal
+from conal.annotations import Annotations
+from conal.datasets import CrowdDataset
+from conal.errors import DataWarning, InputError
+from conal.estimator import CrowdClassifier
+from conal.networks import VGG16
+
+FAST: dict[str, Any] = {"epochs": 15, "batch_size": 32, "verbose": False}
+
+
+@pytest.fixture(scope="module")
+def data() -> CrowdDataset:
+    return conal.datasets.synthetic(n_train=240, n_valid=60, n_test=200, n_classes=3, n_annotators=8, seed=2)
+
+
+@pytest.fixture(scope="module")
+def fitted(data: CrowdDataset) -> CrowdClassifier:
+    return conal.CoNAL(**FAST).fit(data.x, data.annotations)
+
+
+def named(data: CrowdDataset) -> Annotations:
+    """The same crowd with text for names."""
+    crowd = data.annotations
+    return Annotations.from_triples(
+        [f"t{k:03}" for k in crowd.tasks],
+        [f"w{k}" for k in crowd.annotators],
+        np.array(["cat", "dog", "elk"])[crowd.labels],
+    )
+
+
+def test_it_learns_without_gold(data: CrowdDataset, fitted: CrowdClassifier) -> None:
+    assert data.test is not None
+    assert fitted.score(data.test.x, data.test.y) > 0.85
+    assert fitted.metrics_["selection"] == "holdout_log_likelihood"
+    assert len(fitted.history_) == 15
+
+
+def test_shapes_and_stochastic_rows(data: CrowdDataset, fitted: CrowdClassifier) -> None:
+    assert data.test is not None
+    probas = fitted.predict_proba(data.test.x)
+    assert probas.shape == (200, 3)
+    np.testing.assert_allclose(probas.sum(1), np.ones(200), atol=1e-12)
+    assert fitted.common_confusion_.shape == (3, 3)
+    assert fitted.annotator_confusion_.shape == (8, 3, 3)
+    np.testing.assert_allclose(fitted.annotator_confusion_.sum(-1), np.ones((8, 3)), atol=1e-6)
+    assert fitted.classes_.tolist() == [0, 1, 2]
+    assert fitted.n_features_in_ == 20
+
+
+def test_cleaned_labels_beat_the_majority(data: CrowdDataset, fitted: CrowdClassifier) -> None:
+    votes = conal.aggregation.MajorityVote().fit(data.annotations).codes_
+    cleaned = (fitted.labels_ == data.y_true).mean()
+    assert cleaned > (votes == data.y_true).mean() + 0.05
+
+
+def test_infer_uses_the_annotations(data: CrowdDataset, fitted: CrowdClassifier) -> None:
+    np.testing.assert_allclose(fitted.infer(data.x, data.annotations), fitted.probas_)
+    assert not np.allclose(fitted.predict_proba(data.x), fitted.probas_, atol=0.05)
+    nobody = data.annotations.select(np.zeros(data.annotations.n_annotations, dtype=bool))
+    np.testing.assert_allclose(fitted.infer(data.x, nobody), fitted.predict_proba(data.x), atol=1e-6)
+
+
+def test_every_way_to_pass_the_same_data_gives_the_same_model(data: CrowdDataset, fitted: CrowdClassifier) -> None:
+    assert data.test is not None
+    crowd = data.annotations
+    long = pd.DataFrame({"task": crowd.tasks, "worker": crowd.annotators, "label": crowd.labels})
+    matrix = crowd.to_matrix().astype(float)
+    matrix[matrix < 0] = np.nan
+    frame = pd.DataFrame(data.x).add_prefix("f")
+    ways: list[tuple[Any, Any, dict[str, Any]]] = [
+        (data.x, crowd.to_matrix(), {}),
+        (data.x, matrix, {}),
+        (data.x, long.sample(frac=1, random_state=0), {}),
+        (data.x, pl.from_pandas(long), {}),
+        (data.x, pd.DataFrame(matrix), {}),
+        (torch.from_numpy(data.x), crowd, {}),
+        (frame, crowd, {}),
+        (TensorDataset(torch.from_numpy(data.x)), crowd, {}),
+    ]
+    expected = fitted.predict_proba(data.test.x)
+    for X, y, options in ways:
+        clf = conal.CoNAL(**FAST).fit(X, y, **options)
+        np.testing.assert_array_equal(clf.predict_proba(data.test.x), expected)
+
+
+def test_features_are_joined_by_id(data: CrowdDataset, fitted: CrowdClassifier) -> None:
+    """Feature rows in any order, with ids in a column or beside them, give the same model."""
+    assert data.test is not None
+    crowd = named(data)
+    order = np.random.default_rng(0).permutation(len(data.x))
+    ids = [f"t{k:03}" for k in order]
+    frame = pd.DataFrame(data.x[order]).add_prefix("f").assign(task=ids)
+    expected = fitted.predict_proba(data.test.x)
+    ways: list[tuple[Any, dict[str, Any]]] = [
+        (frame, {}),
+        (data.x[order], {"task_ids": ids}),
+        (pl.from_pandas(frame), {}),
+    ]
+    for X, options in ways:
+        clf = conal.CoNAL(**FAST).fit(X, crowd, **options)
+        np.testing.assert_array_equal(clf.predict_proba(data.test.x), expected)
+        assert set(clf.predict(data.test.x)) == {"cat", "dog", "elk"}
+
+
+def test_text_ids_with_a_bare_array_are_refused(data: CrowdDataset) -> None:
+    with pytest.raises(InputError, match="'t000' cannot be matched to a feature array without ids"):
+        conal.CoNAL(**FAST).fit(data.x, named(data))
+
+
+def test_missing_features_are_refused_or_dropped(data: CrowdDataset) -> None:
+    ids = [f"t{k:03}" for k in range(len(data.x))]
+    with pytest.raises(InputError, match=r"40 tasks have no features: 't200', 't201', 't202' and 37 more"):
+        conal.CoNAL(**FAST).fit(data.x[:200], named(data), task_ids=ids[:200])
+    with pytest.warns(DataWarning, match="dropped: 40 tasks have no features"):
+        clf = conal.CoNAL(**FAST).fit(data.x[:200], named(data), task_ids=ids[:200], allow_missing=True)
+    assert len(clf.labels_) == 200
+
+
+def test_unlabelled_rows_annotators_without_labels_and_strangers_are_no_errors(data: CrowdDataset) -> None:
+    crowd = data.annotations.select(data.annotations.tasks >= 40)
+    crowd = crowd.select(crowd.annotators != 3)
+    clf = conal.CoNAL(**FAST).fit(data.x, crowd)
+    assert clf.probas_.shape == (240, 3)
+    np.testing.assert_array_equal(clf.annotator_confusion_[3], clf.common_confusion_)
+    np.testing.assert_allclose(clf.probas_[:40], clf.predict_proba(data.x[:40]), atol=1e-6)
+    stranger = Annotations.from_triples([0], ["nobody knows me"], [1], classes=[0, 1, 2])
+    prior = clf.predict_proba(data.x[:1])[0]
+    expected = prior * clf.common_confusion_[:, 1]
+    np.testing.assert_allclose(clf.infer(data.x[:1], stranger)[0], expected / expected.sum(), atol=1e-5)
+
+
+def test_omega_of_all_of_pairs_and_of_annotations(data: CrowdDataset, fitted: CrowdClassifier) -> None:
+    crowd = data.annotations
+    everything = fitted.common_noise_rate(data.x)
+    assert everything.shape == (240, 8)
+    assert 0.26 < everything.min() < everything.max() < 0.74
+    by_annotation = fitted.common_noise_rate(data.x, crowd)
+    np.testing.assert_allclose(by_annotation, everything[crowd.tasks, crowd.annotators], atol=1e-6)
+    one_each = fitted.common_noise_rate(data.x, np.arange(240) % 8)
+    np.testing.assert_allclose(one_each, everything[np.arange(240), np.arange(240) % 8], atol=1e-6)
+    assert fitted.common_noise_rate(data.x[:2], ["stranger", 0])[0] == 1
+    with pytest.raises(InputError, match="3 annotators for 2 rows"):
+        fitted.common_noise_rate(data.x[:2], [0, 1, 2])
+
+
+def test_a_huge_omega_matrix_is_never_made_by_accident(
+    data: CrowdDataset, fitted: CrowdClassifier, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("conal.estimator.base.MAX_DENSE_CELLS", 100)
+    with pytest.raises(InputError, match="240 x 8 rates are too many at once"):
+        fitted.common_noise_rate(data.x)
+
+
+def test_methods_without_common_noise_say_so(data: CrowdDataset) -> None:
+    clf = conal.make("dl-mv", **FAST).fit(data.x, data.annotations)
+    assert clf.annotator_confusion_.shape == (8, 3, 3)
+    with pytest.raises(InputError, match="'dl-mv' does not tell"):
+        clf.common_noise_rate(data.x)
+
+
+def test_gold_validation_selects_the_epoch(data: CrowdDataset) -> None:
+    assert data.valid is not None
+    clf = conal.CoNAL(**FAST).fit(data.x, data.annotations, validation=(data.valid.x, data.valid.y))
+    scores = [row["validation_accuracy"] for row in clf.history_]
+    assert clf.metrics_["selection"] == "validation_accuracy"
+    assert clf.metrics_["best_score"] == max(scores) == pytest.approx(clf.score(data.valid.x, data.valid.y))
+    assert clf.metrics_["best_epoch"] == 1 + scores.index(max(scores))
+
+
+def test_validation_that_cannot_be_meant_is_refused(data: CrowdDataset) -> None:
+    assert data.valid is not None
+    x, y = data.valid.x, data.valid.y
+    clf = conal.CoNAL(**FAST)
+    with pytest.raises(InputError, match=r"shape \(5,\), the model was trained on \(20,\)"):
+        clf.fit(data.x, data.annotations, validation=(x[:, :5], y))
+    with pytest.raises(InputError, match="60 feature rows but 59 labels"):
+        clf.fit(data.x, data.annotations, validation=(x, y[:-1]))
+    with pytest.raises(InputError, match="none of the classes"):
+        clf.fit(data.x, data.annotations, validation=(x, [f"c{k}" for k in y]))
+    with pytest.warns(DataWarning, match="20 labels are of classes that no annotator used"):
+        clf.fit(data.x, data.annotations, validation=(x, np.where(np.arange(60) % 3 == 0, 9, y)))
+    with pytest.raises(InputError, match="selection='gold' needs validation"):
+        conal.CoNAL(selection="gold", **FAST).fit(data.x, data.annotations)
+
+
+def test_gold_takes_true_labels_and_is_the_ceiling(data: CrowdDataset) -> None:
+    assert data.test is not None
+    truth = np.array(["cat", "dog", "elk"])[data.y_true]
+    clf = conal.make("gold", **FAST).fit(data.x, truth)
+    assert clf.score(data.test.x, np.array(["cat", "dog", "elk"])[data.test.y]) > 0.93
+    assert (clf.labels_ == truth).all()
+    np.testing.assert_array_equal(clf.common_confusion_, np.eye(3))
+    with pytest.raises(InputError, match="one true label per row"):
+        clf.fit(data.x, data.annotations)
+
+
+def test_crowd_methods_refuse_one_label_per_row(data: CrowdDataset) -> None:
+    with pytest.raises(InputError, match=r"use conal\.make\('gold'\)"):
+        conal.CoNAL(**FAST).fit(data.x, data.y_true)
+
+
+def test_other_widths_are_refused(data: CrowdDataset, fitted: CrowdClassifier) -> None:
+    with pytest.raises(InputError, match=r"shape \(19,\), the model was trained on \(20,\)"):
+        fitted.predict(data.x[:, 1:])
+
+
+def test_a_single_class_is_refused(data: CrowdDataset) -> None:
+    with pytest.raises(InputError, match="a single class"):
+        conal.CoNAL(**FAST).fit(data.x, np.zeros((240, 3), dtype=int))
+
+
+@pytest.mark.parametrize(
+    ("parameter", "value"),
+    [("epochs", 0), ("batch_size", 2.5), ("lr", -1), ("dropout", 1.0), ("holdout", 0), ("patience", 0), ("seed", "a")],
+)
+def test_impossible_parameters_are_refused(data: CrowdDataset, parameter: str, value: Any) -> None:
+    with pytest.raises(InputError, match=f"{parameter} must be"):
+        conal.CoNAL(**{**FAST, parameter: value}).fit(data.x, data.annotations)
+
+
+def test_unknown_parameters_and_methods_are_named() -> None:
+    with pytest.raises(InputError, match="has no parameter 'lamda'"):
+        conal.make("conal", lamda=1)
+    with pytest.raises(InputError, match="did you mean 'conal'"):
+        conal.make("connal")
+
+
+def test_any_module_is_a_backbone(data: CrowdDataset) -> None:
+    mine = nn.Sequential(nn.Linear(20, 12), nn.Tanh(), nn.Linear(12, 3))
+    before = [parameter.detach().clone() for parameter in mine.parameters()]
+    clf = conal.CoNAL(backbone=mine, **FAST).fit(data.x, data.annotations)
+    assert clf.score(data.x, data.y_true) > 0.8
+    for parameter, old in zip(mine.parameters(), before, strict=True):
+        assert torch.equal(parameter, old)
+
+
+def test_vgg16_trains_on_images_for_a_few_steps() -> None:
+    rng = np.random.default_rng(0)
+    images = rng.integers(0, 256, size=(6, 3, 32, 32)).astype(np.uint8)
+    labels = np.array([[0, 1], [1, 1], [0, 0], [1, -1], [0, 1], [-1, 1]])
+    clf = conal.CoNAL(backbone="vgg16", epochs=2, batch_size=3, selection="last", verbose=False).fit(images, labels)
+    assert isinstance(clf.model_.backbone, VGG16)
+    assert clf.predict_proba(images).shape == (6, 2)
+
+
+def test_annotator_features_are_used_and_checked(data: CrowdDataset) -> None:
+    features = np.random.default_rng(0).normal(size=(8, 4))
+    features[1] = features[0]
+    clf = conal.CoNAL(**FAST).fit(data.x, data.annotations, annotator_features=features)
+    omega = clf.common_noise_rate(data.x)
+    np.testing.assert_allclose(omega[:, 0], omega[:, 1])
+    assert not np.allclose(omega[:, 0], omega[:, 2])
+    with pytest.raises(InputError, match=r"shape \(7, 4\); expected \(8, F\)"):
+        conal.CoNAL(**FAST).fit(data.x, data.annotations, annotator_features=features[:7])
+
+
+def test_every_option_of_conal_changes_something(data: CrowdDataset, fitted: CrowdClassifier) -> None:
+    assert data.test is not None
+    base = fitted.predict_proba(data.test.x)
+    changes: list[dict[str, Any]] = [
+        {"mixing": "logit"},
+        {"layer": "row-stochastic"},
+        {"layer": "row-stochastic", "likelihood": "joint"},
+        {"embedding_dim": 5},
+        {"lam": 0.1},
+        {"omega_scale": 5.0},
+        {"omega_scale": "learn"},
+        {"hidden": (16,)},
+        {"dropout": 0.1},
+        {"batch_norm": True},
+        {"scaling": "none"},
+        {"lr": 0.005},
+        {"batch_size": 16},
+        {"warmup_epochs": 1},
+        {"holdout": 0.3},
+        {"selection": "last"},
+        {"seed": 1},
+    ]
+    seen = [base]
+    for change in changes:
+        found = conal.CoNAL(**{**FAST, **change}).fit(data.x, data.annotations).predict_proba(data.test.x)
+        assert not any(np.array_equal(found, other) for other in seen), change
+        seen.append(found)
+
+
+def test_precision_is_that_of_training_and_the_model_is_single(data: CrowdDataset, fitted: CrowdClassifier) -> None:
+    clf = conal.CoNAL(precision="64-true", accelerator="cpu", **FAST).fit(data.x, data.annotations)
+    assert all(parameter.dtype == torch.float32 for parameter in clf.model_.parameters())
+    losses = [[row["loss"] for row in model.history_] for model in (clf, fitted)]
+    np.testing.assert_allclose(losses[0][:3], losses[1][:3], rtol=1e-4)
+    assert losses[0] != losses[1]
+
+
+class Endless(Dataset[torch.Tensor]):
+    """Instances that exist only when asked for."""
+
+    def __init__(self, x: np.ndarray[Any, Any]) -> None:
+        self.x = x
+
+    def __len__(self) -> int:
+        return len(self.x)
+
+    def __getitem__(self, k: int) -> torch.Tensor:
+        return torch.from_numpy(self.x[k])
+
+
+def test_predictions_from_a_dataset(data: CrowdDataset, fitted: CrowdClassifier) -> None:
+    np.testing.assert_array_equal(fitted.predict(Endless(data.x)), fitted.predict(data.x))

@@ -1,0 +1,144 @@
+"""Save and load: identical predictions, no pickle, and clear errors."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.csv as pv
+import pytest
+from torch import nn
+
+import conal
+from conal import methods
+from conal.annotations import Annotations
+from conal.datasets import CrowdDataset
+from conal.errors import InputError, ModelFolderError
+from conal.io.models import CONFIG, FORMAT_VERSION, WEIGHTS, _canonical, _digest
+
+FAST: dict[str, Any] = {"epochs": 4, "batch_size": 32, "verbose": False}
+pytestmark = pytest.mark.filterwarnings("ignore::conal.errors.VanishedClassWarning")
+
+
+@pytest.fixture(scope="module")
+def data() -> CrowdDataset:
+    return conal.datasets.synthetic(n_train=120, n_valid=20, n_test=50, n_classes=3, n_annotators=6, seed=4)
+
+
+def named(data: CrowdDataset) -> Annotations:
+    crowd = data.annotations
+    names = np.array(["cat", "dög", "elk"])
+    return Annotations.from_triples(crowd.tasks, [("w", int(k)) for k in crowd.annotators], names[crowd.labels])
+
+
+@pytest.mark.parametrize("name", methods.names())
+def test_save_load_predict_is_identical(name: str, data: CrowdDataset, tmp_path: Path) -> None:
+    gold = methods.get(name).takes == "gold"
+    clf = conal.make(name, **FAST).fit(data.x, data.y_true if gold else data.annotations)
+    clf.save(tmp_path / "model")
+    loaded = conal.load(tmp_path / "model")
+    assert type(loaded) is type(clf)
+    assert loaded.get_params() == clf.get_params()
+    np.testing.assert_array_equal(loaded.predict_proba(data.x), clf.predict_proba(data.x))
+    np.testing.assert_array_equal(loaded.common_confusion_, clf.common_confusion_)
+    np.testing.assert_array_equal(loaded.annotator_confusion_, clf.annotator_confusion_)
+    if not gold:
+        np.testing.assert_array_equal(loaded.infer(data.x, data.annotations), clf.probas_)
+    assert loaded.history_ == clf.history_
+    assert loaded.metrics_ == clf.metrics_
+
+
+def test_names_come_back_as_they_were(data: CrowdDataset, tmp_path: Path) -> None:
+    clf = conal.CoNAL(**FAST).fit(data.x, named(data))
+    clf.save(tmp_path / "model")
+    loaded = conal.load(tmp_path / "model")
+    assert loaded.classes_.tolist() == ["cat", "dög", "elk"]
+    assert loaded.annotator_ids_.tolist() == [("w", k) for k in range(6)]
+    np.testing.assert_array_equal(loaded.predict(data.x), clf.predict(data.x))
+
+
+def test_options_that_shape_the_network_are_stored(data: CrowdDataset, tmp_path: Path) -> None:
+    options: dict[str, Any] = {"hidden": (16, 8), "batch_norm": True, "scaling": "standard", "omega_scale": "learn"}
+    features = np.random.default_rng(0).normal(size=(6, 2))
+    clf = conal.CoNAL(**options, **FAST).fit(data.x, data.annotations, annotator_features=features)
+    clf.save(tmp_path / "model")
+    loaded = conal.load(tmp_path / "model")
+    np.testing.assert_array_equal(loaded.predict_proba(data.x), clf.predict_proba(data.x))
+    np.testing.assert_array_equal(loaded.common_noise_rate(data.x), clf.common_noise_rate(data.x))
+
+
+def test_a_backbone_of_ones_own_is_asked_for(data: CrowdDataset, tmp_path: Path) -> None:
+    clf = conal.CoNAL(backbone=nn.Linear(20, 3), **FAST).fit(data.x, data.annotations)
+    clf.save(tmp_path / "model")
+    with pytest.raises(InputError, match="backbone of your own"):
+        conal.load(tmp_path / "model")
+    loaded = conal.load(tmp_path / "model", backbone=nn.Linear(20, 3))
+    np.testing.assert_array_equal(loaded.predict_proba(data.x), clf.predict_proba(data.x))
+    with pytest.raises(ModelFolderError, match="does not fit"):
+        conal.load(tmp_path / "model", backbone=nn.Linear(20, 4))
+
+
+def test_the_tables_say_what_the_estimator_says(data: CrowdDataset, tmp_path: Path) -> None:
+    clf = conal.CoNAL(**FAST).fit(data.x, data.annotations)
+    clf.save(tmp_path / "model")
+    labels = pv.read_csv(tmp_path / "model" / "labels.csv").to_pydict()
+    assert labels["task"] == clf.task_ids_.tolist()
+    assert labels["label"] == clf.labels_.tolist()
+    np.testing.assert_allclose(labels["probability"], clf.probas_.max(1))
+    people = pv.read_csv(tmp_path / "model" / "annotators.csv").to_pydict()
+    crowd = data.annotations
+    assert people["worker"] == crowd.annotator_ids.tolist()
+    assert people["num_examples_labeled"] == crowd.labels_per_annotator().tolist()
+    third = crowd.annotators == 3
+    mine, inferred = crowd.labels[third], clf.labels_[crowd.tasks[third]]
+    assert people["agreement_with_consensus"][3] == pytest.approx((mine == inferred).mean())
+    assert people["annotator_quality"][3] == pytest.approx(clf.probas_[crowd.tasks[third], mine].mean())
+    assert people["common_noise_rate"][3] == pytest.approx(clf.common_noise_rate(data.x, crowd)[third].mean())
+    confusion = pv.read_csv(tmp_path / "model" / "common_confusion.csv").to_pydict()
+    np.testing.assert_allclose([confusion[str(k)] for k in range(3)], clf.common_confusion_.T)
+
+
+def test_a_loaded_model_can_be_saved_again(data: CrowdDataset, tmp_path: Path) -> None:
+    conal.CoNAL(**FAST).fit(data.x, data.annotations).save(tmp_path / "one")
+    conal.load(tmp_path / "one").save(tmp_path / "two")
+    for name in ("model.safetensors", "labels.csv", "annotators.csv", "common_confusion.csv"):
+        assert (tmp_path / "one" / name).read_bytes() == (tmp_path / "two" / name).read_bytes()
+
+
+def test_an_existing_folder_is_not_overwritten_unasked(data: CrowdDataset, tmp_path: Path) -> None:
+    clf = conal.CoNAL(**FAST).fit(data.x, data.annotations)
+    clf.save(tmp_path / "model")
+    with pytest.raises(InputError, match="exists already"):
+        clf.save(tmp_path / "model")
+    clf.save(tmp_path / "model", overwrite=True)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["model"]
+
+
+@pytest.mark.parametrize("change", [{"method": "no-such-method"}, {"instance_shape": [7]}, {"parameters": {}}])
+def test_a_config_that_does_not_fit_the_weights(data: CrowdDataset, tmp_path: Path, change: dict[str, Any]) -> None:
+    """Even with digests forged to match, nothing but a clear error comes out."""
+    conal.CoNAL(**FAST).fit(data.x, data.annotations).save(tmp_path / "model")
+    path = tmp_path / "model" / CONFIG
+    config = json.loads(path.read_text()) | change
+    config.pop("config_sha256")
+    path.write_text(json.dumps(config | {"config_sha256": _digest(_canonical(config))}))
+    with pytest.raises(InputError, match=r"does not fit|no method is called"):
+        conal.load(tmp_path / "model")
+
+
+def test_weights_of_a_newer_version_are_refused(data: CrowdDataset, tmp_path: Path) -> None:
+    conal.CoNAL(**FAST).fit(data.x, data.annotations).save(tmp_path / "model")
+    path = tmp_path / "model" / CONFIG
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"format_version": FORMAT_VERSION + 1}))
+    with pytest.raises(ModelFolderError, match="newer conal"):
+        conal.load(tmp_path / "model")
+
+
+def test_no_pickle_is_written(data: CrowdDataset, tmp_path: Path) -> None:
+    conal.CoNAL(**FAST).fit(data.x, data.annotations).save(tmp_path / "model")
+    names = sorted(path.name for path in (tmp_path / "model").iterdir())
+    assert names == sorted(
+        ["annotators.csv", "common_confusion.csv", CONFIG, "history.csv", "labels.csv", "metrics.json", WEIGHTS]
+    )

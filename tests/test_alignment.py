@@ -1,0 +1,193 @@
+"""Which feature row belongs to which task."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from conal.alignment import Aligned, align, check_unique_ids
+from conal.annotations import Annotations
+from conal.encoding import as_names
+from conal.errors import DataWarning, InputError
+
+
+def crowd(task_ids: list[Any]) -> Annotations:
+    """One label per task, which says which task it is: class k is the k-th id of the list."""
+    return Annotations.from_triples(task_ids, ["w"] * len(task_ids), range(len(task_ids)), classes=range(len(task_ids)))
+
+
+def rows_by_task(aligned: Aligned) -> dict[Any, int]:
+    assert aligned.rows is not None
+    return dict(zip(aligned.annotations.task_ids.tolist(), aligned.rows.tolist(), strict=True))
+
+
+# ---------------------------------------------------------------- by id
+
+
+@pytest.mark.parametrize(
+    ("tasks", "features"),
+    [
+        (["b", "a", "c"], ["c", "b", "a"]),
+        ([30, 10, 20], [10, 20, 30]),
+        ([2, 0, 1], np.array([1, 2, 0])),
+        ([(1, "x"), (0, "y")], [(0, "y"), (1, "x")]),
+        (["a", 3], [3, "a"]),
+        ([1.0, 2.0], [2, 1]),
+    ],
+)
+def test_by_id(tasks: list[Any], features: Any) -> None:
+    ann = crowd(tasks)
+    aligned = align(ann, len(features), features)
+    assert aligned.annotations is ann
+    assert rows_by_task(aligned) == {task: list(features).index(task) for task in tasks}
+
+
+@given(st.permutations(list("abcdef")), st.permutations(list("abcdef")))
+def test_labels_end_up_with_their_features(tasks: list[str], features: list[str]) -> None:
+    aligned = align(crowd(tasks), 6, features)
+    assert aligned.rows is not None
+    labels = aligned.annotations.labels.tolist()
+    assert [tasks[label] for label in labels] == [features[row] for row in aligned.rows]
+
+
+def test_ids_win_over_position() -> None:
+    ann = Annotations.from_matrix([[0], [1], [2]], task_ids=["a", "b", "c"])
+    assert rows_by_task(align(ann, 3, ["c", "a", "b"])) == {"a": 1, "b": 2, "c": 0}
+
+
+def test_task_without_features_is_an_error() -> None:
+    message = "2 tasks have no features: 'c', 'd'; complete the files, or drop these with allow_missing=True (--allow-missing)"
+    with pytest.raises(InputError, match=f"^{re.escape(message)}$"):
+        align(crowd(["a", "b", "c", "d"]), 2, ["a", "b"])
+
+
+def test_features_without_a_task_are_an_error() -> None:
+    with pytest.raises(InputError, match="4 feature rows match no task: 'p', 'q', 'r' and 1 more; complete"):
+        align(crowd(["a"]), 5, ["p", "q", "a", "r", "s"])
+
+
+def test_allow_missing_drops_tasks_without_features() -> None:
+    with pytest.warns(DataWarning, match="^dropped: 2 tasks have no features: 'b', 'd'$"):
+        aligned = align(crowd(["d", "c", "b", "a"]), 2, ["c", "a"], allow_missing=True)
+    assert rows_by_task(aligned) == {"a": 1, "c": 0}
+    assert aligned.annotations.labels.tolist() == [3, 1]
+    assert aligned.annotations.n_classes == 4
+
+
+def test_allow_missing_drops_features_without_a_task() -> None:
+    with pytest.warns(DataWarning, match="^dropped: 1 feature rows match no task: 'x'$"):
+        aligned = align(crowd(["b", "a"]), 3, ["b", "x", "a"], allow_missing=True)
+    assert rows_by_task(aligned) == {"a": 2, "b": 0}
+
+
+def test_allow_missing_both_ways() -> None:
+    with pytest.warns(DataWarning) as caught:
+        aligned = align(crowd(["a", "b"]), 3, ["x", "b", "y"], allow_missing=True)
+    assert [str(warning.message) for warning in caught] == [
+        "dropped: 1 tasks have no features: 'a'",
+        "dropped: 2 feature rows match no task: 'x', 'y'",
+    ]
+    assert rows_by_task(aligned) == {"b": 1}
+
+
+@pytest.mark.parametrize("allow_missing", [False, True])
+def test_no_common_id_shows_both_sides(allow_missing: bool) -> None:
+    with pytest.raises(
+        InputError, match=r"no task id is among the feature ids: tasks are called 1, 2, feature rows '1', '2'"
+    ):
+        align(crowd([1, 2]), 2, ["1", "2"], allow_missing=allow_missing)
+
+
+def test_ids_must_be_one_per_feature_row() -> None:
+    with pytest.raises(InputError, match=r"2 task ids were given for 1,000 feature rows; give one per row"):
+        align(crowd(["a", "b"]), 1000, ["a", "b"])
+
+
+def test_feature_ids_must_be_distinct() -> None:
+    with pytest.raises(InputError, match=r"features: 2 ids occur more than once \('a', 'b'\); keep one row per task"):
+        align(crowd(["a", "b"]), 5, ["a", "b", "a", "b", "c"])
+
+
+def test_check_unique_ids() -> None:
+    check_unique_ids(as_names([1, "1", (1,)]), "f.csv")
+    with pytest.raises(InputError, match=r"f\.csv: 1 ids occur more than once \(3\)"):
+        check_unique_ids(as_names([3, 4, 3]), "f.csv")
+
+
+# ---------------------------------------------------------------- by row number
+
+
+def test_a_bare_array_has_row_numbers_for_ids() -> None:
+    aligned = align(crowd([4, 0, 2]), 6)
+    assert aligned.rows is None
+    assert aligned.annotations.task_ids.tolist() == [0, 1, 2, 3, 4, 5]
+    assert aligned.annotations.to_matrix()[:, 0].tolist() == [1, -1, 2, -1, 0, -1]
+
+
+def test_all_rows_labelled() -> None:
+    ann = crowd([1, 0])
+    aligned = align(ann, 2)
+    assert aligned.rows is None
+    assert aligned.annotations == ann
+
+
+@pytest.mark.parametrize("task_id", ["a", "0", 0.5, (1, 2), True])
+def test_other_ids_cannot_be_row_numbers(task_id: Any) -> None:
+    message = f"task ids such as {task_id!r} cannot be matched to a feature array without ids"
+    with pytest.raises(InputError, match=re.escape(message)):
+        align(crowd([task_id]), 3)
+
+
+def test_ids_beyond_the_array_are_an_error() -> None:
+    message = r"3 tasks have no features \(row numbers run from 0 to 1,999\): -1, 2000, 2001; complete the files"
+    with pytest.raises(InputError, match=message):
+        align(crowd([0, 2000, 1999, -1, 2001]), 2000)
+
+
+def test_ids_beyond_the_array_can_be_dropped() -> None:
+    with pytest.warns(DataWarning, match=r"dropped: 2 tasks have no features \(row numbers run from 0 to 2\): -1, 3"):
+        aligned = align(crowd([3, 2, -1]), 3, allow_missing=True)
+    assert aligned.rows is None
+    assert aligned.annotations.task_ids.tolist() == [0, 1, 2]
+    assert aligned.annotations.to_matrix()[:, 0].tolist() == [-1, -1, 1]
+
+
+def test_no_id_inside_the_array_is_an_error_also_when_missing_is_allowed() -> None:
+    with (
+        pytest.warns(DataWarning, match="dropped: 1 tasks"),
+        pytest.raises(InputError, match=r"no task id is a row number of the features \(0 to 2\)"),
+    ):
+        align(crowd([3]), 3, allow_missing=True)
+
+
+# ---------------------------------------------------------------- by position
+
+
+def test_a_matrix_goes_by_position_whatever_its_tasks_are_called() -> None:
+    ann = Annotations.from_matrix([[0], [1]], task_ids=["x", "y"])
+    aligned = align(ann, 2)
+    assert aligned.annotations is ann
+    assert aligned.rows is None
+
+
+def test_rows_taken_from_annotations_go_with_the_same_rows_of_features() -> None:
+    ann = crowd([10, 20, 30, 40])
+    part = ann[[3, 1, 1]]
+    aligned = align(part, 3)
+    assert aligned.annotations is part
+    assert aligned.rows is None
+    assert aligned.annotations.labels.tolist() == [3, 1, 1]
+
+
+def test_position_needs_equally_many_rows() -> None:
+    part = crowd([0, 1, 2, 3])[[3, 1]]
+    aligned = align(part, 4)  # numbers still say which row
+    assert aligned.annotations.to_matrix()[:, 0].tolist() == [-1, 1, -1, 3]
+    named = Annotations.from_matrix([[0], [1]], task_ids=["x", "y"])
+    with pytest.raises(InputError, match="task ids such as 'x' cannot be matched"):
+        align(named, 3)

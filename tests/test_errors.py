@@ -1,0 +1,56 @@
+"""Error classes and the quoting of examples."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from conal.errors import (
+    ConalError,
+    ConalWarning,
+    DataWarning,
+    InputError,
+    ModelFolderError,
+    TrainingError,
+    VanishedClassWarning,
+    examples,
+)
+
+
+@pytest.mark.parametrize("kind", [InputError, ModelFolderError, TrainingError])
+def test_every_error_is_a_conal_error(kind: type[Exception]) -> None:
+    assert issubclass(kind, ConalError)
+
+
+def test_bad_input_is_also_a_value_error() -> None:
+    assert issubclass(InputError, ValueError)
+    assert issubclass(ModelFolderError, InputError)
+    assert not issubclass(TrainingError, ValueError)
+
+
+@pytest.mark.parametrize("kind", [DataWarning, VanishedClassWarning])
+def test_every_warning_is_a_conal_warning(kind: type[Warning]) -> None:
+    assert issubclass(kind, ConalWarning)
+    assert issubclass(kind, UserWarning)
+
+
+@pytest.mark.parametrize(
+    ("values", "shown"),
+    [
+        ([], ""),
+        (["a"], "'a'"),
+        (["a", "b", "c"], "'a', 'b', 'c'"),
+        (["a", "b", "c", "d"], "'a', 'b', 'c' and 1 more"),
+        (range(2003), "0, 1, 2 and 2,000 more"),
+        (np.array([3, 4]), "3, 4"),
+        (np.array([1.5]), "1.5"),
+        ([("a", 1)], "('a', 1)"),
+        ({"x": 1, "y": 2}, "'x', 'y'"),
+    ],
+)
+def test_examples(values: object, shown: str) -> None:
+    assert examples(values) == shown  # type: ignore[arg-type]
+
+
+def test_examples_limit() -> None:
+    assert examples(iter("abc"), limit=1) == "'a' and 2 more"

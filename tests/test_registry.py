@@ -1,0 +1,100 @@
+"""Registries: entering, finding, and discovering by import."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from conal.errors import InputError
+from conal.registry import Registry
+
+OWNER = """
+from conal.registry import Registry
+FRUIT = Registry("fruit", package="orchard_for_tests")
+IMPORTED = []
+"""
+MEMBER = """
+from orchard_for_tests import FRUIT, IMPORTED
+IMPORTED.append("{name}")
+@FRUIT.register("{name}")
+def make():
+    return "{name}"
+"""
+
+
+@pytest.fixture
+def fruit() -> Registry[str]:
+    registry: Registry[str] = Registry("fruit", package="")
+    registry.register("plum")("a plum")
+    registry.register("apple")("an apple")
+    return registry
+
+
+@pytest.fixture
+def orchard(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    package = tmp_path / "orchard_for_tests"
+    package.mkdir()
+    (package / "__init__.py").write_text(OWNER)
+    for name in ("pear", "cherry"):
+        (package / f"{name}.py").write_text(MEMBER.format(name=name))
+    monkeypatch.syspath_prepend(tmp_path)
+    yield
+    for name in [name for name in sys.modules if name.startswith("orchard_for_tests")]:
+        del sys.modules[name]
+
+
+def test_get_returns_the_registered_thing(fruit: Registry[str]) -> None:
+    assert fruit.get("plum") == "a plum"
+    assert fruit.get("apple") == "an apple"
+
+
+def test_names_are_sorted(fruit: Registry[str]) -> None:
+    assert fruit.names() == ["apple", "plum"]
+
+
+def test_register_returns_what_it_decorates() -> None:
+    registry: Registry[type] = Registry("thing", package="")
+
+    @registry.register("thing")
+    class Thing:
+        pass
+
+    assert isinstance(Thing, type)
+    assert registry.get("thing") is Thing
+
+
+def test_two_registrations_of_one_name_are_an_error(fruit: Registry[str]) -> None:
+    with pytest.raises(ValueError, match="fruit 'plum' is registered twice"):
+        fruit.register("plum")("another")
+    assert fruit.get("plum") == "a plum"
+
+
+def test_unknown_name_suggests_the_nearest_and_lists_all(fruit: Registry[str]) -> None:
+    with pytest.raises(InputError, match=r"no fruit is called 'plumm'; did you mean 'plum'\? Known: apple, plum$"):
+        fruit.get("plumm")
+
+
+def test_unknown_name_without_a_near_one(fruit: Registry[str]) -> None:
+    with pytest.raises(InputError, match=r"no fruit is called 'xyz'; Known: apple, plum$"):
+        fruit.get("xyz")
+
+
+@pytest.mark.usefixtures("orchard")
+def test_modules_are_imported_on_first_use_and_once() -> None:
+    import orchard_for_tests as owner  # type: ignore[import-not-found]
+
+    assert owner.IMPORTED == []
+    assert owner.FRUIT.names() == ["cherry", "pear"]
+    assert owner.FRUIT.get("pear")() == "pear"
+    owner.FRUIT.discover()
+    assert sorted(owner.IMPORTED) == ["cherry", "pear"]
+
+
+@pytest.mark.usefixtures("orchard")
+def test_get_discovers_too() -> None:
+    import orchard_for_tests as owner
+
+    assert owner.FRUIT.get("cherry")() == "cherry"
