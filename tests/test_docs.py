@@ -1,0 +1,87 @@
+"""The documentation is true: examples run, and everything that is registered is described."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+import typer
+
+import conal
+from conal import methods
+from conal.cli import app
+from conal.io import write_annotations, write_table
+
+ROOT = Path(__file__).parents[1]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+ARCHITECTURE = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+
+
+def blocks(language: str) -> list[str]:
+    return re.findall(rf"```{language}\n(.*?)```", README, flags=re.DOTALL)
+
+
+@pytest.mark.parametrize("code", blocks("python"))
+def test_python_examples_run(code: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    exec(compile(code, "README.md", "exec"), {})  # noqa: S102
+
+
+def test_command_examples_run(tmp_path: Path) -> None:
+    """The commands of "Your own data", on files in the layout shown there."""
+    data = conal.datasets.synthetic(n_train=80, n_valid=10, n_test=10, n_classes=2, n_annotators=5, seed=0)
+    crowd = data.annotations
+    ids = np.array([f"img_{k:04}" for k in range(80)])
+    named = conal.Annotations.from_triples(
+        ids[crowd.tasks], crowd.annotators.astype(str), np.array(["cat", "dog"])[crowd.labels]
+    )
+    write_annotations(named, tmp_path / "labels.csv")
+    features = pa.table({"task": ids.tolist(), **{f"f{k}": data.x[:, k] for k in range(data.x.shape[1])}})
+    write_table(features, tmp_path / "features.csv")
+    write_table(features.slice(0, 7), tmp_path / "new_features.csv")
+    commands = [line[2:] for block in blocks("console") for line in block.splitlines() if line.startswith("$ conal")]
+    assert len(commands) == 2
+    for command in commands:
+        subprocess.run([sys.executable, "-m", *shlex.split(command)], cwd=tmp_path, check=True, capture_output=True)
+    predictions = (tmp_path / "predictions.csv").read_text().splitlines()
+    assert predictions[0] == "task,label,probability,proba_cat,proba_dog"
+    assert len(predictions) == 8
+
+
+@pytest.mark.parametrize("name", methods.names())
+def test_every_method_is_in_the_readme(name: str) -> None:
+    assert re.search(rf"^\| `{name}` \|", README, flags=re.MULTILINE)
+
+
+def test_every_make_target_of_the_readme_exists() -> None:
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    for target in re.findall(r"`?make ([a-z]+)`?", README):
+        assert re.search(rf"^{target}:", makefile, flags=re.MULTILINE), target
+
+
+def test_ci_calls_the_test_command_of_the_readme() -> None:
+    script = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
+    assert re.search(r"^make test$", script, flags=re.MULTILINE)
+    assert re.search(r"^\$ make test\b", README, flags=re.MULTILINE)
+
+
+def test_every_module_has_its_place_in_the_architecture() -> None:
+    for path in (ROOT / "src" / "conal").rglob("*.py"):
+        room = path.relative_to(ROOT / "src" / "conal")
+        named = room.name in ARCHITECTURE or room.stem in ARCHITECTURE or room.parts[0] == "cli"
+        assert named or room.name in ("__init__.py", "__main__.py"), room
+
+
+def test_the_commands_have_help() -> None:
+    group = typer.main.get_group(app)
+    assert set(group.commands) >= {"demo", "fit", "predict", "simulate"}
+    for name, command in group.commands.items():
+        assert command.help, name
+        for parameter in command.params:
+            assert getattr(parameter, "help", None), f"{name}: {parameter.name}"
