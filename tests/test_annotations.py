@@ -159,7 +159,7 @@ def test_names_of_every_type_in_every_role(library: str, role: str, values: list
     columns: dict[str, list[Any]] = {"task": [0, 1, 2], "worker": [0, 1, 2], "label": [0, 1, 2]}
     columns[role] = values
     if library == "lists":
-        ann = Annotations.from_triples(**{f"{name}s": column for name, column in columns.items()})
+        ann = Annotations.from_triples(columns["task"], columns["worker"], columns["label"])
     elif library == "pandas":
         ann = Annotations.from_frame(pd.DataFrame({name: pd.Series(column) for name, column in columns.items()}))
     else:
@@ -512,7 +512,7 @@ def test_contents_against_loops(matrix: IntMatrix, data: st.DataObject) -> None:
         [sum(c[0] == i and c[2] == label for c in cells) for label in range(4)] for i in range(ann.n_tasks)
     ]
     np.testing.assert_array_equal(ann.to_matrix(), matrix)
-    assert (ann.tasks.dtype, ann.annotators.dtype, ann.labels.dtype) == (np.int32, np.int32, np.int32)
+    assert [codes.dtype.name for codes in (ann.tasks, ann.annotators, ann.labels)] == ["int32"] * 3
     assert ann.indptr.dtype == np.int64
 
 

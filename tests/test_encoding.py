@@ -90,6 +90,7 @@ def test_codes_follow_the_sorted_names(values: list[Any], codes: list[int], name
         (pa.chunked_array([[None, "b"], ["a", "b"]]), [-1, 1, 0, 1], ["a", "b"]),
         (pa.chunked_array([[1.0, NAN], [None, 0.5]]), [1, -1, -1, 0], [0.5, 1.0]),
         (pa.nulls(2), [-1, -1], []),
+        (pa.chunked_array([], pa.string()), [], []),
     ],
 )
 def test_missing_values_have_code_minus_one(values: object, codes: list[int], names: list[Any]) -> None:

@@ -78,7 +78,7 @@ class Annotations:
         workers: object,
         labels: object,
         *,
-        classes: Sequence[Any] | None = None,
+        classes: Sequence[Any] | Names | None = None,
         on_duplicate: OnDuplicate = "last",
         where: str = "annotations",
     ) -> Annotations:
@@ -125,7 +125,7 @@ class Annotations:
         task: str | None = None,
         worker: str | None = None,
         label: str | None = None,
-        classes: Sequence[Any] | None = None,
+        classes: Sequence[Any] | Names | None = None,
         on_duplicate: OnDuplicate = "last",
         where: str = "frame",
     ) -> Annotations:
@@ -158,9 +158,9 @@ class Annotations:
         cls,
         matrix: Any,
         *,
-        classes: Sequence[Any] | None = None,
-        task_ids: Sequence[Any] | None = None,
-        annotator_ids: Sequence[Any] | None = None,
+        classes: Sequence[Any] | Names | None = None,
+        task_ids: Sequence[Any] | Names | None = None,
+        annotator_ids: Sequence[Any] | Names | None = None,
         where: str = "matrix",
     ) -> Annotations:
         """From an (n_tasks, n_annotators) matrix; -1, NaN and None mean "not annotated".

@@ -45,7 +45,7 @@ def drop_missing_labels(codes: npt.NDArray[np.int32], where: str) -> npt.NDArray
 def match_classes(
     names: Names,
     codes: npt.NDArray[np.int32],
-    classes: Sequence[Any] | None,
+    classes: Sequence[Any] | Names | None,
     where: str,
     rows: npt.NDArray[np.int64] | None = None,
 ) -> tuple[Names, npt.NDArray[np.int32]]:

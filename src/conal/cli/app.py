@@ -54,13 +54,13 @@ def main() -> None:
     try:
         code = app(standalone_mode=False)
     except InputError as error:
-        _fail(f"error: {error}", 2)
+        _fail(f"error: {_one_line(error)}", 2)
     except ConalError as error:
-        _fail(f"error: {error}", 1)
+        _fail(f"error: {_one_line(error)}", 1)
     except UsageProblem as error:
         _fail(_usage_line(error), error.exit_code)
     except OSError as error:
-        _fail(f"error: {error}", 1)
+        _fail(f"error: {_one_line(error)}", 1)
     except (KeyboardInterrupt, typer.Abort):
         _fail("interrupted", 130)
     sys.exit(code if isinstance(code, int) else 0)
@@ -68,10 +68,14 @@ def main() -> None:
 
 def _usage_line(error: Any) -> str:
     """What is wrong with the arguments and where help is; empty where the help has been shown already."""
-    message = " ".join(error.format_message().split()).rstrip(".")
+    message = _one_line(error.format_message()).rstrip(".")
     context = getattr(error, "ctx", None)
     hint = f"; see {context.command_path} --help" if context is not None else ""
     return f"error: {message}{hint}" if message else ""
+
+
+def _one_line(message: object) -> str:
+    return " ".join(line.strip() for line in str(message).splitlines())
 
 
 def _fail(message: str, code: int) -> None:
@@ -83,4 +87,4 @@ def _fail(message: str, code: int) -> None:
 def _show_warning(message: Warning | str, category: type[Warning], *_: object, **__: object) -> None:
     """One line on standard error; only conal's own warnings speak to its users."""
     if category.__module__.startswith("conal"):
-        sys.stderr.write(f"warning: {message}\n")
+        sys.stderr.write(f"warning: {_one_line(message)}\n")

@@ -60,7 +60,7 @@ def read_gold(
     *,
     task: str | None = None,
     label: str | None = None,
-    classes: Sequence[Any] | None = None,
+    classes: Sequence[Any] | Names | None = None,
 ) -> GoldLabels:
     """Read true labels: a table with a label (or truth, gold, class) column and, if any, task ids; or ``.npy``."""
     path = Path(path)

@@ -56,7 +56,7 @@ def write_model(
     path = Path(folder)
     check_target(path, overwrite=overwrite)
     with atomic_folder(path) as aside:
-        save_file({name: np.ascontiguousarray(array) for name, array in tensors.items()}, aside / WEIGHTS)
+        save_file({name: np.asarray(array, order="C") for name, array in tensors.items()}, aside / WEIGHTS)
         _write_json(aside / METRICS, metrics)
         for name, table in tables.items():
             write_table(table, aside / name)

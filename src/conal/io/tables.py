@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from conal.annotations import Annotations, OnDuplicate
 from conal.columns import find_columns
+from conal.encoding import Names
 from conal.errors import InputError, examples
 from conal.io.atomic import atomic_file
 
@@ -37,7 +38,7 @@ def read_annotations(
     task: str | None = None,
     worker: str | None = None,
     label: str | None = None,
-    classes: Sequence[Any] | None = None,
+    classes: Sequence[Any] | Names | None = None,
     on_duplicate: OnDuplicate = "last",
 ) -> Annotations:
     """Read one annotation per row from CSV, TSV, Parquet or JSON Lines, or a matrix from ``.npy``.
@@ -147,7 +148,7 @@ def decoded(column: pa.ChunkedArray, where: str) -> pa.ChunkedArray:
 
 
 def blank_to_null(
-    column: pa.ChunkedArray, tokens: Sequence[str] = MISSING_TOKENS, keep: Sequence[Any] = ()
+    column: pa.ChunkedArray, tokens: Sequence[str] = MISSING_TOKENS, keep: Sequence[Any] | Names = ()
 ) -> pa.ChunkedArray:
     """Text that means "missing" becomes null, unless it is among the classes to ``keep``."""
     import pyarrow.compute as pc
@@ -160,7 +161,7 @@ def blank_to_null(
     return pc.if_else(is_missing, pa.scalar(None, type=column.type), column)
 
 
-def coerce_classes(classes: Sequence[Any], labels: pa.ChunkedArray) -> list[Any]:
+def coerce_classes(classes: Sequence[Any] | Names, labels: pa.ChunkedArray) -> list[Any]:
     """Classes given as text, as a command line does, in the type of the labels."""
     if not all(isinstance(name, str) for name in classes):
         return list(classes)
@@ -196,12 +197,33 @@ def _read_jsonl(path: Path) -> pa.Table:
 
 
 def _write_delimited(delimiter: str) -> Callable[[pa.Table, Path], None]:
-    def write(table: pa.Table, path: Path) -> None:
-        import pyarrow.csv as pv
+    """Quotes only where some value needs them: Arrow would put them around every text."""
 
-        pv.write_csv(table, path, pv.WriteOptions(delimiter=delimiter, quoting_style="needed"))
+    def write(table: pa.Table, path: Path) -> None:
+        import csv
+
+        with path.open("w", encoding="utf-8", newline="") as file:
+            csv.writer(file, delimiter=delimiter, lineterminator="\n").writerow(table.column_names)
+        try:
+            _append_rows(table, path, delimiter, "none")
+        except pa.ArrowInvalid:  # a value holds a delimiter, a quote or a line end
+            _append_rows(table, path, delimiter, "needed")
 
     return write
+
+
+def _append_rows(table: pa.Table, path: Path, delimiter: str, quoting: str) -> None:
+    import pyarrow.csv as pv
+
+    options = pv.WriteOptions(include_header=False, delimiter=delimiter, quoting_style=quoting)
+    with path.open("r+b") as file:
+        file.seek(0, 2)
+        start = file.tell()
+        try:
+            pv.write_csv(table, file, options)
+        except pa.ArrowInvalid:
+            file.truncate(start)
+            raise
 
 
 def _write_parquet(table: pa.Table, path: Path) -> None:

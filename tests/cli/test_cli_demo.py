@@ -1,0 +1,61 @@
+"""``conal demo``: runs without any input, compares, and leaves a model folder."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow.csv as pv
+import pytest
+
+import conal as package
+
+if TYPE_CHECKING:
+    from cli.conftest import Run
+
+TINY = ("--seeds", 1, "--epochs", 2)
+METHODS = {"gold", "dl-mv", "conal"}
+RULES = {"annotations", "gold"}
+
+
+def test_a_table_for_people_and_a_model_folder(conal: Run, tmp_path: Path) -> None:
+    out = tmp_path / "demo"
+    run = conal("demo", "--out", out, *TINY)
+    assert run.code == 0, run.err
+    assert "1,000 images of digits" in run.out
+    for words in ("true labels (ceiling)", "majority vote", "CoNAL", "epoch chosen without gold", str(out)):
+        assert words in run.out
+    loaded = package.load(out)
+    assert loaded.method == "conal"
+    assert loaded.classes_.tolist() == list(range(10))
+    assert loaded.metrics_["selection"] == "holdout_log_likelihood"
+    assert pv.read_csv(out / "labels.csv").num_rows == 1000
+    assert [path.name for path in tmp_path.iterdir()] == ["demo"]
+
+
+def test_json_is_one_object_on_stdout(conal: Run, tmp_path: Path) -> None:
+    run = conal("demo", "--out", tmp_path / "demo", "--json", "--seeds", 2, "--epochs", 1, "--seed", 5)
+    result = run.json()
+    runs = {(row["method"], row["rule"], row["seed"]): row["test_accuracy"] for row in result["runs"]}
+    assert set(runs) == {(method, rule, seed) for method in METHODS for rule in RULES for seed in (5, 6)}
+    assert all(0 <= accuracy <= 1 for accuracy in runs.values())
+    for method in METHODS:
+        for rule in RULES:
+            cell = result["table"][method][rule]
+            assert cell["mean"] == pytest.approx((runs[method, rule, 5] + runs[method, rule, 6]) / 2)
+            assert cell["std"] == pytest.approx(abs(runs[method, rule, 5] - runs[method, rule, 6]) / 2)
+
+
+def test_quiet_says_nothing_and_a_result_is_not_overwritten(conal: Run, tmp_path: Path) -> None:
+    out = tmp_path / "demo"
+    run = conal("demo", "--out", out, *TINY, "--quiet")
+    assert (run.code, run.out) == (0, "")
+    assert "exists already" in conal("demo", "--out", out, *TINY).refusal()
+    assert conal("demo", "--out", out, *TINY, "--seed", 1, "--quiet", "--overwrite").code == 0
+    assert package.load(out).metrics_["seed"] == 1
+
+
+@pytest.mark.parametrize("options", [("--seeds", 0), ("--epochs", 0), ("--seed", -1), ("--seeds", "some")])
+def test_settings_that_cannot_be_meant_are_refused(conal: Run, tmp_path: Path, options: tuple[object, ...]) -> None:
+    assert str(options[0]) in conal("demo", "--out", tmp_path / "demo", *options).refusal()
+    assert list(tmp_path.iterdir()) == []

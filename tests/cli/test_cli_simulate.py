@@ -1,0 +1,138 @@
+"""``conal simulate``, and the way from there through fit to predictions."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow.csv as pv
+import pytest
+
+import conal as package
+
+if TYPE_CHECKING:
+    from cli.conftest import Run
+
+SMALL = (
+    "--n-train", 120, "--n-valid", 40, "--n-test", 30, "--n-classes", 3, "--n-features", 4, "--n-annotators", 8,
+)  # fmt: skip
+FILES = {
+    "labels.csv",
+    "features.npy",
+    "valid_features.npy",
+    "valid_labels.csv",
+    "test_features.npy",
+    "test_labels.csv",
+    "truth.npz",
+}
+
+
+def test_the_folder_holds_the_simulated_crowd(conal: Run, tmp_path: Path) -> None:
+    out = tmp_path / "s"
+    run = conal("simulate", "--out", out, *SMALL, "--seed", 3)
+    assert run.code == 0, run.err
+    assert {path.name for path in out.iterdir()} == FILES
+    assert [path.name for path in tmp_path.iterdir()] == ["s"]
+    data = package.datasets.synthetic(
+        n_train=120, n_valid=40, n_test=30, n_classes=3, n_features=4, n_annotators=8, seed=3
+    )
+    assert package.Annotations.read(out / "labels.csv") == data.annotations
+    np.testing.assert_array_equal(np.load(out / "features.npy"), data.x)
+    for name, split in (("valid", data.valid), ("test", data.test)):
+        assert split is not None
+        np.testing.assert_array_equal(np.load(out / f"{name}_features.npy"), split.x)
+        table = pv.read_csv(out / f"{name}_labels.csv")
+        assert table.column_names == ["task", "label"]
+        assert table["task"].to_pylist() == list(range(len(split.y)))
+        assert table["label"].to_pylist() == split.y.tolist()
+    with np.load(out / "truth.npz") as truth:
+        assert set(truth.files) == {"z", "s", "omega", "pi_g", "pi_r"}
+        np.testing.assert_array_equal(truth["z"], data.y_true)
+        assert truth["pi_g"].shape == (3, 3)
+        assert truth["pi_r"].shape == (8, 3, 3)
+        assert len(truth["s"]) == len(truth["omega"]) == data.annotations.n_annotations
+
+
+def test_simulate_fit_predict(conal: Run, tmp_path: Path) -> None:
+    sim, out = tmp_path / "s", tmp_path / "m"
+    assert conal("simulate", "--out", sim, *SMALL, "--common-strength", 0.2, "--separation", 2).code == 0
+    valid = ("--valid-features", sim / "valid_features.npy", "--valid-labels", sim / "valid_labels.csv")
+    fitted = conal("fit", sim / "labels.csv", "--features", sim / "features.npy", "--out", out, "--epochs", 8, *valid)
+    assert fitted.code == 0, fitted.err
+    assert conal("predict", out, sim / "test_features.npy", "--out", tmp_path / "p.csv").code == 0
+    predicted = pv.read_csv(tmp_path / "p.csv")["label"].to_pylist()
+    assert predicted == package.load(out).predict(np.load(sim / "test_features.npy")).tolist()
+    truth = pv.read_csv(sim / "test_labels.csv")["label"].to_numpy()
+    assert (np.array(predicted) == truth).mean() > 0.6
+    assert {path.name for path in tmp_path.iterdir()} == {"s", "m", "p.csv"}
+
+
+def test_same_seed_same_files(conal: Run, tmp_path: Path) -> None:
+    for name, seed in (("a", 1), ("b", 1), ("c", 2)):
+        assert conal("simulate", "--out", tmp_path / name, *SMALL, "--seed", seed, "--quiet").code == 0
+    for name in ("labels.csv", "features.npy", "test_labels.csv"):
+        a, b, c = ((tmp_path / folder / name).read_bytes() for folder in "abc")
+        assert a == b != c
+
+
+def test_json_is_one_object_on_stdout(conal: Run, tmp_path: Path) -> None:
+    run = conal("simulate", "--out", tmp_path / "s", *SMALL, "--json")
+    result = run.json()
+    assert run.err == ""
+    assert result["n_tasks"] == 120
+    assert result["n_annotators"] == 8
+    assert result["n_annotations"] == pv.read_csv(tmp_path / "s" / "labels.csv").num_rows
+    assert 0 < result["annotation_accuracy"] < 1
+
+
+def test_quiet_says_nothing(conal: Run, tmp_path: Path) -> None:
+    run = conal("simulate", "--out", tmp_path / "s", *SMALL, "-q")
+    assert (run.code, run.out, run.err) == (0, "", "")
+
+
+def test_no_validation_and_test_set_if_none_is_wanted(conal: Run, tmp_path: Path) -> None:
+    run = conal("simulate", "--out", tmp_path / "s", *SMALL, "--n-valid", 0, "--n-test", 0)
+    assert run.code == 0, run.err
+    assert {path.name for path in (tmp_path / "s").iterdir()} == {"labels.csv", "features.npy", "truth.npz"}
+
+
+def test_overwrite_replaces_a_simulation_and_nothing_else(conal: Run, tmp_path: Path) -> None:
+    sim, mine = tmp_path / "s", tmp_path / "mine"
+    assert conal("simulate", "--out", sim, *SMALL).code == 0
+    before = (sim / "labels.csv").read_bytes()
+    assert "exists already" in conal("simulate", "--out", sim, *SMALL, "--seed", 1).refusal()
+    assert (sim / "labels.csv").read_bytes() == before
+    assert conal("simulate", "--out", sim, *SMALL, "--seed", 1, "--overwrite").code == 0
+    assert (sim / "labels.csv").read_bytes() != before
+    mine.mkdir()
+    (mine / "thesis.tex").write_text("years of work", encoding="utf-8")
+    assert "exists already" in conal("simulate", "--out", mine, *SMALL, "--overwrite").refusal()
+    assert [path.name for path in mine.iterdir()] == ["thesis.tex"]
+    assert {path.name for path in tmp_path.iterdir()} == {"s", "mine"}
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (("--n-classes", 1), "at least 2 classes"),
+        (("--n-classes", 0), "classes"),
+        (("--n-classes", -3), "classes"),
+        (("--n-train", 0), "n_train"),
+        (("--n-annotators", 0), "n_annotators must be at least 1"),
+        (("--labels-per-instance", 50), "labels_per_instance must be between 1 and 8"),
+        (("--common-strength", 1.5), "common_strength must be between 0 and 1"),
+        (("--proportion", "nan"), "proportion must be between 0 and 1"),
+        (("--separation", "nan"), "separation"),
+        (("--separation", "inf"), "separation"),
+        (("--embedding-dim", 0), "embedding_dim must be at least 1"),
+        (("--common-type", "sideways"), "'sideways' is not one of 'asymmetric', 'symmetric'"),
+        (("--seed", -1), "--seed"),
+        (("--n-train", "many"), "--n-train"),
+    ],
+)
+def test_settings_that_cannot_be_meant_are_refused(
+    conal: Run, tmp_path: Path, options: tuple[object, ...], words: str
+) -> None:
+    assert words in conal("simulate", "--out", tmp_path / "s", *SMALL, *options).refusal()
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,155 @@
+"""True labels from files, and joined to feature rows."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from conal.errors import DataWarning, InputError
+from conal.io import GoldLabels, read_gold, write_table
+
+
+def write(path: Path, *lines: str) -> Path:
+    path.write_text("".join(line + "\n" for line in lines), encoding="utf-8")
+    return path
+
+
+@pytest.mark.parametrize("ending", ["csv", "tsv", "parquet", "jsonl"])
+def test_tables(tmp_path: Path, ending: str) -> None:
+    write_table(pa.table({"task": ["b", "a"], "truth": ["x", "y"]}), tmp_path / f"g.{ending}")
+    gold = read_gold(tmp_path / f"g.{ending}")
+    assert gold.labels.tolist() == ["x", "y"]
+    assert gold.task_ids is not None
+    assert gold.task_ids.tolist() == ["b", "a"]
+    assert gold.where == str(tmp_path / f"g.{ending}")
+
+
+@pytest.mark.parametrize(
+    "header", ["task,truth", "id,label", "item,class", "Example ID,Gold", "question,ground_truth", "task,true_label"]
+)
+def test_usual_columns(tmp_path: Path, header: str) -> None:
+    gold = read_gold(write(tmp_path / "g.csv", header, "7,x", "3,y"))
+    assert gold.labels.tolist() == ["x", "y"]
+    assert gold.task_ids is not None
+    assert gold.task_ids.tolist() == [7, 3]
+
+
+def test_columns_by_name(tmp_path: Path) -> None:
+    path = write(tmp_path / "g.csv", "song,genre,label", "s,rock,1", "t,pop,2")
+    gold = read_gold(path, task="song", label="genre")
+    assert gold.labels.tolist() == ["rock", "pop"]
+    assert gold.for_rows(2, ["t", "s"]).tolist() == ["pop", "rock"]
+
+
+def test_without_ids(tmp_path: Path) -> None:
+    gold = read_gold(write(tmp_path / "g.csv", "label", "2", "0", "2"))
+    assert gold.task_ids is None
+    assert gold.labels.tolist() == [2, 0, 2]
+
+
+def test_npy(tmp_path: Path) -> None:
+    np.save(tmp_path / "g.npy", np.array([2.0, 0.0, 2.0]))
+    gold = read_gold(tmp_path / "g.npy", classes=[0, 1, 2])
+    assert gold.task_ids is None
+    assert gold.labels.tolist() == [2, 0, 2]
+
+
+@pytest.mark.parametrize("classes", [["2", "1"], [1, 2], np.array([1, 2, 3])])
+def test_classes_are_checked_in_the_labels_type(tmp_path: Path, classes: Any) -> None:
+    path = write(tmp_path / "g.csv", "task,label", "a,2", "b,1")
+    assert read_gold(path, classes=classes).labels.tolist() == [2, 1]
+
+
+def test_unknown_class(tmp_path: Path) -> None:
+    path = write(tmp_path / "g.csv", "task,label", "a,cat", "b,dgo")
+    with pytest.raises(InputError, match=r"g\.csv: row 2: 'dgo' not among the 2 classes; did you mean 'dog'\?"):
+        read_gold(path, classes=["cat", "dog"])
+
+
+def test_lookalikes_are_named(tmp_path: Path) -> None:
+    with pytest.warns(DataWarning, match="classes 'Cat' and 'cat' differ only in case or spaces"):
+        read_gold(write(tmp_path / "g.csv", "task,label", "a,cat", "b,Cat"))
+
+
+@pytest.mark.parametrize(("labels", "count"), [(["x", "", "NaN"], 2), (["1", "", "2"], 1)])
+def test_missing_labels_are_an_error(tmp_path: Path, labels: list[str], count: int) -> None:
+    path = write(tmp_path / "g.csv", "task,label", *(f"{k},{label}" for k, label in enumerate(labels)))
+    with pytest.raises(InputError, match=rf"g\.csv: {count} true labels are missing, the first in row 2"):
+        read_gold(path)
+
+
+def test_a_word_for_missing_that_is_a_class(tmp_path: Path) -> None:
+    path = write(tmp_path / "g.csv", "task,label", "a,NA", "b,EU")
+    assert read_gold(path, classes=["EU", "NA"]).labels.tolist() == ["NA", "EU"]
+
+
+@pytest.mark.parametrize("name", ["a", "1"])
+def test_missing_ids_are_an_error(tmp_path: Path, name: str) -> None:
+    path = write(tmp_path / "g.csv", "task,label", f"{name},x", ",y")
+    with pytest.raises(InputError, match=r"g\.csv: 1 rows have no id, the first is row 2"):
+        read_gold(path)
+
+
+def test_two_true_labels_for_one_task_are_an_error(tmp_path: Path) -> None:
+    path = write(tmp_path / "g.csv", "task,label", "a,x", "b,y", "a,y")
+    with pytest.raises(InputError, match=r"g\.csv: 1 ids occur more than once \('a'\); keep one row per task"):
+        read_gold(path)
+
+
+def test_no_label_column(tmp_path: Path) -> None:
+    path = write(tmp_path / "g.csv", "task,genre", "a,x")
+    with pytest.raises(InputError, match=r"no column for the truth; it has 'task', 'genre'.*label= \(--label-column\)"):
+        read_gold(path)
+
+
+def test_several_label_columns(tmp_path: Path) -> None:
+    path = write(tmp_path / "g.csv", "task,gold,label", "a,x,y")
+    with pytest.raises(InputError, match="columns 'gold', 'label' could all be the truth"):
+        read_gold(path)
+    assert read_gold(path, label="label").labels.tolist() == ["y"]
+
+
+# ---------------------------------------------------------------- joined to feature rows
+
+
+def gold(labels: list[Any], task_ids: list[Any] | None) -> GoldLabels:
+    ids = None if task_ids is None else np.array(task_ids, dtype=object if isinstance(task_ids[0], str) else None)
+    return GoldLabels(np.array(labels), ids, "g.csv")
+
+
+def test_by_id_in_the_order_of_the_features() -> None:
+    labels = gold(["x", "y", "z"], ["a", "b", "c"])
+    assert labels.for_rows(2, ["c", "a"]).tolist() == ["z", "x"]
+    assert labels.for_rows(2, np.array(["b", "a"])).tolist() == ["y", "x"]
+
+
+def test_ids_of_several_types_stay_what_they_are() -> None:
+    labels = gold(["x", "y"], [1, 2])
+    with pytest.raises(InputError, match=r"g\.csv: 1 feature rows have no label: '2'"):
+        labels.for_rows(2, [1, "2"])
+
+
+def test_by_row_number_for_a_bare_array() -> None:
+    assert gold(["x", "y", "z"], [2, 0, 1]).for_rows(3, None).tolist() == ["y", "z", "x"]
+
+
+def test_by_position_without_ids() -> None:
+    assert gold(["x", "y"], None).for_rows(2, None).tolist() == ["x", "y"]
+    assert gold(["x", "y"], None).for_rows(2, ["b", "a"]).tolist() == ["x", "y"]
+
+
+def test_rows_without_a_label() -> None:
+    with pytest.raises(InputError, match=r"g\.csv: 4 feature rows have no label: 'p', 'q', 'r' and 1 more"):
+        gold(["x"], ["a"]).for_rows(5, ["p", "a", "q", "r", "s"])
+    with pytest.raises(InputError, match=r"g\.csv: 1 feature rows have no label: 1"):
+        gold(["x"], [0]).for_rows(2, None)
+
+
+@pytest.mark.parametrize(("labels", "ids"), [(["x", "y"], None), (["x", "y", "z"], ["a", "b", "c"])])
+def test_nothing_to_join_by(labels: list[str], ids: list[str] | None) -> None:
+    with pytest.raises(InputError, match=rf"g\.csv: {len(labels)} labels for 3 feature rows, and no common ids"):
+        gold(labels, ids).for_rows(3, None)
