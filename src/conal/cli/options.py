@@ -12,7 +12,7 @@ from conal.errors import InputError
 
 __all__ = ["AsJson", "Overwrite", "Quiet", "Seed", "TaskColumn", "emit", "parse_settings", "split_classes"]
 
-Seed = Annotated[int, typer.Option(min=0, max=2**63 - 1, help="Same seed, same data, same result.")]
+Seed = Annotated[int, typer.Option(min=0, max=2**32 - 1, help="Same seed, same data, same result.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no summary; warnings stay.")]
 AsJson = Annotated[
     bool, typer.Option("--json", help="Print one JSON object on standard output, everything else on standard error.")

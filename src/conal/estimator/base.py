@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from os import PathLike
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
-import torch
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
@@ -17,26 +16,14 @@ from conal import methods
 from conal.annotations import MAX_DENSE_CELLS, Annotations
 from conal.encoding import Names, as_names, decode_position
 from conal.errors import InputError
-from conal.estimator import compute
+from conal.estimator import compute, preparation
 from conal.estimator import data as door
 from conal.estimator.checks import check_parameters
 from conal.estimator.summary import summary_tables
 from conal.methods import CrowdMethod, Problem
 from conal.networks import build_backbone
 from conal.networks.backbones import Backbone
-from conal.training import (
-    AnnotationLikelihood,
-    CrowdBatches,
-    GoldAccuracy,
-    Instances,
-    LastEpoch,
-    Selection,
-    Settings,
-    TrainingResult,
-    fit_scaler,
-    hold_out,
-    train,
-)
+from conal.training import CrowdBatches, Instances, Selection, TrainingResult, train
 from conal.training.checkpoint import Checkpoint
 from conal.training.progress import Row, make_progress
 from conal.training.scaling import Scaling
@@ -189,85 +176,23 @@ class CrowdClassifier(ClassifierMixin, BaseEstimator):
         method = methods.get(self.method)
         crowd = door.as_target(y, method.takes)
         instances, crowd = door.aligned(X, crowd, task_ids, allow_missing=allow_missing)
-        kept, selection = self._selection(instances, crowd, validation)
+        kept, selection = preparation.choose_selection(self, instances, crowd, validation)
         training = CrowdBatches(instances, kept, self.batch_size)
-        build = self._builder(method, training, annotator_features)
+        build = preparation.make_builder(self, method, training, annotator_features)
+        settings = preparation.settings_of(self)
         saver = None
         if checkpoint is not None:
-            marks = self._fingerprint(instances, crowd)
+            marks = preparation.fingerprint_of(self, instances, crowd)
             saver = Checkpoint(Path(checkpoint), marks, resume=resume)
         with make_progress(self.method, self.verbose) as progress:
-            result = train(build, training, selection, self._settings(), progress=progress, checkpoint=saver)
+            result = train(build, training, selection, settings, progress=progress, checkpoint=saver)
         self._adopt(result, selection, instances, crowd)
         if saver is not None:
             saver.remove()
         return self
 
-    def _settings(self) -> Settings:
-        return Settings(
-            lr=self.lr,
-            epochs=self.epochs,
-            batch_size=self.batch_size,
-            warmup_epochs=self.warmup_epochs,
-            patience=self.patience,
-            max_restarts=self.max_restarts,
-            seed=self.seed,
-            accelerator=self.accelerator,
-            precision=self.precision,
-        )
-
-    def _selection(
-        self, instances: Instances, crowd: Annotations, validation: tuple[Any, Any] | None
-    ) -> tuple[Annotations, Selection]:
-        """The annotations to train on, and the rule that selects the epoch."""
-        rule = self.selection
-        if rule == "auto":
-            rule = "annotations" if validation is None else "gold"
-        if rule == "gold":
-            if validation is None:
-                raise InputError("selection='gold' needs validation=(X, y_true); or use selection='annotations'")
-            checked = door.as_instances(validation[0], instances.shape, "validation features")
-            codes = door.as_codes(validation[1], crowd.classes, "validation labels")
-            if len(codes) != len(checked):
-                raise InputError(f"validation: {len(checked):,} feature rows but {len(codes):,} labels; give one each")
-            return crowd, GoldAccuracy(checked, codes)
-        if rule == "annotations" and np.count_nonzero(crowd.labels_per_task()) > 1:
-            kept = hold_out(crowd, self.holdout, self.seed)
-            held_out = CrowdBatches(instances, crowd.select(~kept), self.batch_size)
-            fitted = crowd.select(kept)
-            return fitted, AnnotationLikelihood(held_out, CrowdBatches(instances, fitted, self.batch_size))
-        return crowd, LastEpoch()
-
-    def _builder(
-        self, method: type[CrowdMethod], training: CrowdBatches, annotator_features: npt.ArrayLike | None
-    ) -> Callable[[], CrowdMethod]:
-        crowd = training.annotations
-        extra = None
-        if annotator_features is not None:
-            extra = torch.as_tensor(np.asarray(annotator_features, dtype=np.float32))
-            if extra.ndim != 2 or len(extra) != crowd.n_annotators:
-                raise InputError(
-                    f"annotator_features has shape {tuple(extra.shape)}; expected ({crowd.n_annotators}, F), "
-                    "one row for each of annotations.annotator_ids"
-                )
-        problem = Problem(
-            shape=training.instances.shape,
-            n_classes=crowd.n_classes,
-            n_annotators=crowd.n_annotators,
-            n_tasks=len(training.labelled),
-            labels_per_annotator=torch.from_numpy(crowd.labels_per_annotator()),
-            annotator_features=extra,
-        )
-        scaler = fit_scaler(training.instances, self.scaling)
-
-        def build() -> CrowdMethod:
-            made = self._build_method(method, problem)
-            made.scaler = scaler
-            return made
-
-        return build
-
     def _build_method(self, method: type[CrowdMethod], problem: Problem) -> CrowdMethod:
+        """The untrained method around its backbone, as these parameters describe it."""
         backbone = build_backbone(
             self.backbone,
             problem.shape,
@@ -281,11 +206,6 @@ class CrowdClassifier(ClassifierMixin, BaseEstimator):
     def _method_parameters(self) -> dict[str, Any]:
         shared = CrowdClassifier._get_param_names()
         return {name: value for name, value in self.get_params(deep=False).items() if name not in shared}
-
-    def _fingerprint(self, instances: Instances, crowd: Annotations) -> dict[str, str]:
-        free = {"epochs", "patience", "verbose"}  # may change between interruption and resumption
-        params = {name: repr(value) for name, value in self.get_params(deep=False).items() if name not in free}
-        return {**params, "method": self.method, **door.fingerprint(instances, crowd)}
 
     def _adopt(self, result: TrainingResult, selection: Selection, instances: Instances, crowd: Annotations) -> None:
         self.model_ = result.method

@@ -1,0 +1,120 @@
+"""Before training: how to select the epoch, how to build the method, and what identifies the run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from conal.annotations import Annotations
+from conal.errors import InputError
+from conal.estimator import data as door
+from conal.methods import CrowdMethod, Problem
+from conal.training import (
+    AnnotationLikelihood,
+    CrowdBatches,
+    GoldAccuracy,
+    Instances,
+    LastEpoch,
+    Selection,
+    Settings,
+    fit_scaler,
+    hold_out,
+)
+
+if TYPE_CHECKING:
+    from conal.estimator.base import CrowdClassifier
+
+__all__ = ["choose_selection", "fingerprint_of", "make_builder", "settings_of"]
+
+FREE = {"epochs", "patience", "verbose"}
+"""Parameters that may change between an interruption and its resumption."""
+
+
+def settings_of(estimator: CrowdClassifier) -> Settings:
+    """The training settings among the estimator's parameters."""
+    return Settings(
+        lr=estimator.lr,
+        epochs=estimator.epochs,
+        batch_size=estimator.batch_size,
+        warmup_epochs=estimator.warmup_epochs,
+        patience=estimator.patience,
+        max_restarts=estimator.max_restarts,
+        seed=estimator.seed,
+        accelerator=estimator.accelerator,
+        precision=estimator.precision,
+    )
+
+
+def choose_selection(
+    estimator: CrowdClassifier, instances: Instances, crowd: Annotations, validation: tuple[Any, Any] | None
+) -> tuple[Annotations, Selection]:
+    """The annotations to train on, and the rule that selects the epoch."""
+    rule = estimator.selection
+    if rule == "auto":
+        rule = "annotations" if validation is None else "gold"
+    if rule == "gold":
+        return crowd, _gold_accuracy(instances, crowd, validation)
+    if rule == "annotations" and np.count_nonzero(crowd.labels_per_task()) > 1:
+        kept = hold_out(crowd, estimator.holdout, estimator.seed)
+        held_out = CrowdBatches(instances, crowd.select(~kept), estimator.batch_size)
+        fitted = crowd.select(kept)
+        return fitted, AnnotationLikelihood(held_out, CrowdBatches(instances, fitted, estimator.batch_size))
+    return crowd, LastEpoch()
+
+
+def make_builder(
+    estimator: CrowdClassifier,
+    method: type[CrowdMethod],
+    training: CrowdBatches,
+    annotator_features: npt.ArrayLike | None,
+) -> Callable[[], CrowdMethod]:
+    """A function that makes the untrained method, scaler included, once for every (re)start."""
+    crowd = training.annotations
+    problem = Problem(
+        shape=training.instances.shape,
+        n_classes=crowd.n_classes,
+        n_annotators=crowd.n_annotators,
+        n_tasks=len(training.labelled),
+        labels_per_annotator=torch.from_numpy(crowd.labels_per_annotator()),
+        annotator_features=_annotator_features(annotator_features, crowd.n_annotators),
+    )
+    scaler = fit_scaler(training.instances, estimator.scaling)
+
+    def build() -> CrowdMethod:
+        made = estimator._build_method(method, problem)
+        made.scaler = scaler
+        return made
+
+    return build
+
+
+def fingerprint_of(estimator: CrowdClassifier, instances: Instances, crowd: Annotations) -> dict[str, str]:
+    """What must be the same for a checkpoint to be continued."""
+    params = {name: repr(value) for name, value in estimator.get_params(deep=False).items() if name not in FREE}
+    return {**params, "method": estimator.method, **door.fingerprint(instances, crowd)}
+
+
+def _gold_accuracy(instances: Instances, crowd: Annotations, validation: tuple[Any, Any] | None) -> GoldAccuracy:
+    if validation is None:
+        raise InputError("selection='gold' needs validation=(X, y_true); or use selection='annotations'")
+    checked = door.as_instances(validation[0], instances.shape, "validation features")
+    codes = door.as_codes(validation[1], crowd.classes, "validation labels")
+    if len(codes) != len(checked):
+        raise InputError(f"validation: {len(checked):,} feature rows but {len(codes):,} labels; give one each")
+    return GoldAccuracy(checked, codes)
+
+
+def _annotator_features(values: npt.ArrayLike | None, n_annotators: int) -> torch.Tensor | None:
+    if values is None:
+        return None
+    features = torch.as_tensor(np.asarray(values, dtype=np.float32))
+    if features.ndim != 2 or len(features) != n_annotators:
+        raise InputError(
+            f"annotator_features has shape {tuple(features.shape)}; expected ({n_annotators}, F), "
+            "one row for each of annotations.annotator_ids"
+        )
+    return features
