@@ -218,6 +218,12 @@ def test_other_widths_are_refused(data: CrowdDataset, fitted: CrowdClassifier) -
         fitted.predict(data.x[:, 1:])
 
 
+def test_no_label_at_all_is_refused(data: CrowdDataset) -> None:
+    nobody = data.annotations.select(np.zeros(data.annotations.n_annotations, dtype=bool))
+    with pytest.raises(InputError, match="annotations hold no label"):
+        conal.CoNAL(**FAST).fit(data.x, nobody)
+
+
 def test_a_single_class_is_refused(data: CrowdDataset) -> None:
     with pytest.raises(InputError, match="a single class"):
         conal.CoNAL(**FAST).fit(data.x, np.zeros((240, 3), dtype=int))

@@ -91,8 +91,6 @@ def aligned(
             f"annotations hold a single class ({examples(annotations.classes)}); there is nothing to tell apart. "
             "If there are others that nobody chose, list them with classes="
         )
-    if not annotations.n_annotations:
-        raise InputError("annotations hold no label; at least one task must be labelled")
     features = as_features(X, task_ids)
     if not isinstance(features, FeatureTable):
         n_rows = len(features)  # type: ignore[arg-type]

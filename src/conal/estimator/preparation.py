@@ -53,6 +53,8 @@ def choose_selection(
     estimator: CrowdClassifier, instances: Instances, crowd: Annotations, validation: tuple[Any, Any] | None
 ) -> tuple[Annotations, Selection]:
     """The annotations to train on, and the rule that selects the epoch."""
+    if not crowd.n_annotations:
+        raise InputError("annotations hold no label of a task with features; at least one is needed")
     rule = estimator.selection
     if rule == "auto":
         rule = "annotations" if validation is None else "gold"

@@ -94,6 +94,8 @@ def read_table(path: str | PathLike[str], format: str | None = None) -> pa.Table
     twice = {name for name in names if names.count(name) > 1}
     if twice:
         raise InputError(f"{path}: several columns are called {examples(sorted(twice))}; rename them")
+    if kind in ("csv", "tsv") and len(names) == 1:
+        _refuse_other_delimiter(path, kind, names[0])
     return table
 
 
@@ -173,6 +175,17 @@ def coerce_classes(classes: Sequence[Any] | Names, labels: pa.ChunkedArray) -> l
     except (ValueError, KeyError):
         raise InputError(f"classes {examples(classes)} are not of the labels' type ({labels.type})") from None
     return list(classes)
+
+
+def _refuse_other_delimiter(path: Path, kind: str, header: str) -> None:
+    """A table of one column whose name holds delimiters was not meant to be one."""
+    found = next((mark for mark in (";", "\t", ",", "|") if mark in header), None)
+    if found is not None:
+        advice = {"\t": "call it .tsv, or say format='tsv' (--format tsv)", ",": "call it .csv"}
+        raise InputError(
+            f"{path}: columns are separated by {found!r}, which is not {kind}; "
+            f"{advice.get(found, 'separate them by commas')}"
+        )
 
 
 def _read_delimited(delimiter: str) -> Callable[[Path], pa.Table]:
