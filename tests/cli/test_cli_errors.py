@@ -200,6 +200,15 @@ def test_text_in_another_encoding(refuse_fit: Refuse, crowd: Crowd, tmp_path: Pa
     assert "UTF-8" in refuse_fit(labels=tmp_path / "l.csv")
 
 
+@pytest.mark.parametrize(("mark", "advice"), [(";", "commas"), ("\t", "--format tsv"), ("|", "commas")])
+def test_other_delimiters(refuse_fit: Refuse, crowd: Crowd, tmp_path: Path, mark: str, advice: str) -> None:
+    text = crowd.labels.read_text(encoding="utf-8").replace(",", mark)
+    (tmp_path / "l.csv").write_text(text, encoding="utf-8")
+    message = refuse_fit(labels=tmp_path / "l.csv")
+    assert f"l.csv: columns are separated by {mark!r}" in message
+    assert advice in message
+
+
 # -------------------------------------------------------------------- features
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -304,6 +305,52 @@ def test_a_class_may_be_called_true(conal: Run, crowd: Crowd, tmp_path: Path, wr
     assert table.num_columns == 4
     assert table.column(0).to_pylist() == ["false", "true", "unsure"]
     assert package.load(tmp_path / "m").classes_.tolist() == ["false", "true", "unsure"]
+
+
+def test_classes_may_be_dates_also_lost_ones(
+    conal: Run, crowd: Crowd, tmp_path: Path, write: Callable[..., Path]
+) -> None:
+    names = {"cat": "2020-01-01", "dog": "2020-01-02", "fish": "2020-01-03"}
+    rows = [(task, worker, names[label]) for task, worker, label in crowd.rows]
+    labels = write(tmp_path / "labels.csv", ("task", "worker", "label"), rows)
+    np.save(tmp_path / "x.npy", np.zeros_like(crowd.x))  # nothing to tell classes apart by
+    run = conal("fit", labels, "--features", tmp_path / "x.npy", "--out", tmp_path / "m", "--epochs", 2)
+    assert run.code == 0, run.err
+    assert len(metrics(tmp_path / "m")["lost_classes"]) == 2
+    assert [str(name) for name in package.load(tmp_path / "m").classes_] == sorted(names.values())
+
+
+@pytest.mark.parametrize("line_end", ["\r\n", "\r"])
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig"])
+def test_files_of_other_systems(
+    conal: Run, shared_crowd: Crowd, model: Path, tmp_path: Path, line_end: str, encoding: str
+) -> None:
+    text = shared_crowd.labels.read_text(encoding="utf-8").replace("\n", line_end)
+    labels = tmp_path / "labels.csv"
+    labels.write_bytes(text.encode(encoding))
+    arguments = ("fit", labels, "--features", shared_crowd.features, "--out", tmp_path / "m", "--epochs", 6)
+    assert conal(*arguments).code == 0
+    assert (tmp_path / "m" / "model.safetensors").read_bytes() == (model / "model.safetensors").read_bytes()
+
+
+def test_names_of_any_characters_survive(conal: Run, crowd: Crowd, tmp_path: Path) -> None:
+    names = {"cat": 'a "quoted" cat', "dog": "いぬ, 犬", "fish": "two\nlines"}
+    tasks = [f"t\n{k:02d}," for k in range(90)]
+    rows = [(tasks[task], f"{worker} é", names[label]) for task, worker, label in crowd.rows]
+    with (tmp_path / "labels.csv").open("w", encoding="utf-8", newline="") as file:
+        csv.writer(file).writerows([("task", "worker", "label"), *rows])
+    np.savez(tmp_path / "x.npz", X=crowd.x, task=np.array(tasks))
+    end = ("--features", tmp_path / "x.npz", "--out", tmp_path / "m", "--epochs", 2)
+    assert conal("fit", tmp_path / "labels.csv", *end).code == 0
+    with (tmp_path / "m" / "labels.csv").open(encoding="utf-8", newline="") as file:
+        found = list(csv.DictReader(file))
+    assert [row["task"] for row in found] == tasks
+    assert {row["label"] for row in found} <= set(names.values())
+    assert conal("predict", tmp_path / "m", tmp_path / "x.npz", "--out", tmp_path / "p.csv").code == 0
+    with (tmp_path / "p.csv").open(encoding="utf-8", newline="") as file:
+        predicted = csv.DictReader(file)
+        assert list(predicted.fieldnames or ())[3:] == [f"proba_{name}" for name in sorted(names.values())]
+        assert [row["task"] for row in predicted] == tasks
 
 
 # -------------------------------------------------------------------- imperfect data that are no errors

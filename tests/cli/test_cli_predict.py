@@ -81,6 +81,21 @@ def test_ids_are_carried_to_the_table(conal: Run, model: Path, shared_crowd: Cro
     np.testing.assert_allclose(probas_of(found), package.load(model).predict_proba(x), atol=1e-6)
 
 
+def test_columns_in_another_order_do_not_change_predictions(conal: Run, shared_crowd: Crowd, tmp_path: Path) -> None:
+    columns = {f"f{k}": shared_crowd.x[:, k] for k in range(5)}
+    table = pa.table({"task": list(range(90)), **columns})
+    pv.write_csv(table, tmp_path / "x.csv")
+    pv.write_csv(table.select(["task", "f4", "f3", "f2", "f1", "f0"]), tmp_path / "turned.csv")
+    end = ("--features", tmp_path / "x.csv", "--out", tmp_path / "m", "--epochs", 6)
+    assert conal("fit", shared_crowd.labels, *end).code == 0
+    assert conal("predict", tmp_path / "m", tmp_path / "x.csv", "--out", tmp_path / "p.csv").code == 0
+    turned = conal("predict", tmp_path / "m", tmp_path / "turned.csv", "--out", tmp_path / "q.csv")
+    if turned.code == 0:  # joined by name
+        assert (tmp_path / "q.csv").read_bytes() == (tmp_path / "p.csv").read_bytes()
+    else:
+        assert "f4" in turned.refusal()
+
+
 def test_json_is_one_object_on_stdout(conal: Run, model: Path, shared_crowd: Crowd, tmp_path: Path) -> None:
     run = conal("predict", model, shared_crowd.features, "--out", tmp_path / "p.csv", "--json")
     result = run.json()

@@ -148,6 +148,23 @@ def test_other_data_are_not_resumed(
     assert interrupted.exists()
 
 
+def test_another_way_to_select_the_epoch_is_not_resumed(
+    conal: Run, shared_crowd: Crowd, tmp_path: Path, interrupted: Path, write: Callable[..., Path]
+) -> None:
+    labels = write(tmp_path / "vy.csv", ("task", "label"), list(enumerate(shared_crowd.z)))
+    valid = ("--valid-features", shared_crowd.features, "--valid-labels", labels)
+    message = conal(*fit(shared_crowd, tmp_path / "m", "--epochs", 8, "--resume", *valid)).refusal()
+    assert "m.checkpoint: was written with other " in message
+    assert interrupted.exists()
+
+
+def test_other_classes_are_not_resumed(conal: Run, shared_crowd: Crowd, tmp_path: Path, interrupted: Path) -> None:
+    classes = ("--classes", "cat,dog,fish,whale")
+    message = conal(*fit(shared_crowd, tmp_path / "m", "--epochs", 8, "--resume", *classes)).refusal()
+    assert "m.checkpoint: was written with other " in message
+    assert interrupted.exists()
+
+
 def test_a_resumed_fit_is_the_whole_fit_and_cleans_up(
     conal: Run, shared_crowd: Crowd, tmp_path: Path, interrupted: Path
 ) -> None:
@@ -204,3 +221,19 @@ def test_an_interruption_before_the_first_checkpoint_promises_nothing(
     assert (run.code, run.out) == (130, "")
     assert "checkpoint" not in run.err
     assert list(tmp_path.iterdir()) == []
+
+
+def test_the_checkpoint_stays_until_the_model_is_saved(
+    conal: Run, shared_crowd: Crowd, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("conal.io.atomic.tempfile.mkdtemp", fail)
+        run = conal(*fit(shared_crowd, tmp_path / "m", "--epochs", 2))
+    assert (run.code, run.out) == (1, "")
+    assert "No space left on device" in run.err
+    assert [path.name for path in tmp_path.iterdir()] == ["m.checkpoint"]
+    assert conal(*fit(shared_crowd, tmp_path / "m", "--epochs", 2, "--resume")).code == 0
+    assert [path.name for path in tmp_path.iterdir()] == ["m"]
