@@ -540,6 +540,7 @@ def row_indexers(n: int) -> st.SearchStrategy[Any]:
         st.lists(st.booleans(), min_size=n, max_size=n).map(np.array),
         arrays,
         arrays.map(lambda rows: (rows, ...)),
+        arrays.map(lambda rows: (rows, slice(None))),
         st.lists(positions, min_size=1, max_size=2 * n),
     )
 

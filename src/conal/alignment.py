@@ -74,9 +74,13 @@ def _by_id(annotations: Annotations, ids: Names, n_rows: int, allow_missing: boo
     if len(ids) != n_rows:
         raise InputError(f"{len(ids):,} task ids were given for {n_rows:,} feature rows; give one per row")
     check_unique_ids(ids, "features")
-    rows = decode_position(ids, annotations.task_ids)
+    tasks = annotations.task_ids
+    rows = decode_position(ids, tasks)
+    if (rows == MISSING).all():  # 7 in one file may be "7" in the other
+        ids, tasks = _as_text(ids), _as_text(tasks)
+        rows = decode_position(ids, tasks)
     orphans = annotations.task_ids[rows == MISSING].tolist()
-    spare = ids[decode_position(annotations.task_ids, ids) == MISSING].tolist()
+    spare = ids[decode_position(tasks, ids) == MISSING].tolist()
     if len(orphans) == annotations.n_tasks:
         raise InputError(
             f"no task id is among the feature ids: tasks are called {examples(annotations.task_ids)}, "
@@ -86,6 +90,10 @@ def _by_id(annotations: Annotations, ids: Names, n_rows: int, allow_missing: boo
     _report(spare, "feature rows match no task", allow_missing)
     kept = rows != MISSING
     return Aligned(annotations if kept.all() else annotations[kept], rows[kept])
+
+
+def _as_text(names: Names) -> Names:
+    return as_names([str(name) for name in names.tolist()])
 
 
 def _by_row_number(annotations: Annotations, n_rows: int, allow_missing: bool) -> Aligned:

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 
 from conal.errors import InputError
 
-__all__ = ["ALIASES", "find_column", "find_columns"]
+__all__ = ["ALIASES", "find_column", "find_columns", "is_name_column"]
 
 ALIASES: dict[str, tuple[str, ...]] = {
     "task": ("task", "task_id", "id", "item", "item_id", "unit", "unit_id", "question", "example", "example_id"),
@@ -65,6 +65,11 @@ def find_column(columns: Sequence[str], role: str, name: str | None, where: str)
 def _option(role: str) -> str:
     keyword = KEYWORDS.get(role, role)
     return f"{keyword}= (--{keyword}-column)"
+
+
+def is_name_column(column: str) -> bool:
+    """Whether a column is called like one that holds names: of tasks, workers or classes."""
+    return any(_plain(column) == _plain(alias) for aliases in ALIASES.values() for alias in aliases)
 
 
 def _plain(name: object) -> str:

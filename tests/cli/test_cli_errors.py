@@ -218,7 +218,7 @@ def test_features_that_are_no_numbers(refuse_fit: Refuse, crowd: Crowd, tmp_path
     x[17, 3] = x[80, 0] = value
     np.save(tmp_path / "x.npy", x)
     message = refuse_fit(features=tmp_path / "x.npy")
-    assert f"x.npy: {value} in row 17, column 3 (2 rows hold NaN or infinity)" in message
+    assert f"x.npy: {value} in row 17, column 3 (2 rows hold NaN, infinity or more than 3.4e38)" in message
 
 
 def test_an_empty_cell_in_a_feature_table_is_named_by_its_column(
@@ -227,7 +227,9 @@ def test_an_empty_cell_in_a_feature_table_is_named_by_its_column(
     rows = [[task, *values] for task, values in enumerate(crowd.x.tolist())]
     rows[4][2] = ""
     features = write(tmp_path / "x.csv", ("task", "length", "width", "a", "b", "c"), rows)
-    assert "x.csv: nan in row 4, column 'width' (1 rows hold NaN or infinity)" in refuse_fit(features=features)
+    assert "x.csv: nan in row 4, column 'width' (1 rows hold NaN, infinity or more than 3.4e38)" in refuse_fit(
+        features=features
+    )
 
 
 def test_text_among_the_features(refuse_fit: Refuse, crowd: Crowd, tmp_path: Path, write: Write) -> None:
@@ -333,7 +335,7 @@ def test_ids_of_another_number_than_rows(refuse_fit: Refuse, crowd: Crowd, tmp_p
         (("--epochs", 0), "epochs must be a whole number of at least 1, not 0"),
         (("--batch-size", 0), "batch_size must be"),
         (("--patience", 0), "patience must be"),
-        (("--lr", -1), "lr must be a number above 0, not -1"),
+        (("--lr", -1), "lr must be a finite number above 0, not -1"),
         (("--lr", "nan"), "lr must be"),
         (("--lr", "inf"), "lr must be"),
         (("--scaling", "foo"), "scaling must be 'auto', 'global', 'standard' or 'none', not 'foo'"),

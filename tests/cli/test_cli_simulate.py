@@ -115,7 +115,7 @@ def test_overwrite_replaces_a_simulation_and_nothing_else(conal: Run, tmp_path: 
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (("--n-classes", 1), "at least 2 classes"),
+        (("--n-classes", 1), "n_classes must be at least 2"),
         (("--n-classes", 0), "classes"),
         (("--n-classes", -3), "classes"),
         (("--n-train", 0), "n_train"),

@@ -52,7 +52,7 @@ def main() -> None:
     warnings.showwarning = _show_warning
     warnings.simplefilter("always", category=UserWarning)
     try:
-        code = app(standalone_mode=False)
+        code = app(standalone_mode=False, prog_name="conal")
     except InputError as error:
         _fail(f"error: {_one_line(error)}", 2)
     except ConalError as error:

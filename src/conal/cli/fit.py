@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from conal.cli.options import AsJson, Overwrite, Quiet, Seed, TaskColumn, emit, parse_settings, split_classes
-from conal.errors import InputError
+from conal.errors import InputError, TrainingError
 
 if TYPE_CHECKING:
     from conal.estimator import CrowdClassifier
@@ -71,8 +71,7 @@ def fit(
     target = _read_target(labels, estimator.method, table, columns, split_classes(classes), file_format, on_duplicate)
     validation = _read_validation(valid_features, valid_labels, task_column)
     checkpoint = out.with_name(f"{out.name}.checkpoint")
-    if resume and not checkpoint.exists():
-        typer.echo(f"no checkpoint at {checkpoint}: starting from the beginning", err=True)
+    _say_about(checkpoint, resume)
     try:
         estimator.fit(
             table,
@@ -86,8 +85,19 @@ def fit(
         if checkpoint.exists():
             typer.echo(f"stopped; the state is in {checkpoint}: go on with --resume", err=True)
         raise
+    except TrainingError:
+        checkpoint.unlink(missing_ok=True)  # going on from there would fail again
+        raise
     estimator.save(out, overwrite=overwrite)
+    checkpoint.unlink(missing_ok=True)
     emit({"out": out, **estimator.metrics_}, _summary(estimator, out), as_json=as_json, quiet=quiet)
+
+
+def _say_about(checkpoint: Path, resume: bool) -> None:
+    if resume and not checkpoint.exists():
+        typer.echo(f"no checkpoint at {checkpoint}: starting from the beginning", err=True)
+    if not resume and checkpoint.exists():
+        typer.echo(f"starting anew; the earlier checkpoint {checkpoint} is replaced (--resume would go on)", err=True)
 
 
 def _read_target(

@@ -61,17 +61,18 @@ class CrowdSettings:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        _check_range("n_annotators", self.n_annotators, 1, np.inf)
-        _check_range("labels_per_instance", self.labels_per_instance, 1, self.n_annotators)
+        check_range("n_annotators", self.n_annotators, 1, np.inf)
+        check_range("labels_per_instance", self.labels_per_instance, 1, self.n_annotators)
         for name in ("common_strength", "individual_strength", "proportion"):
-            _check_range(name, getattr(self, name), 0, 1)
-        _check_range("gate_scale", self.gate_scale, 0, 1e6)
-        _check_range("embedding_dim", self.embedding_dim, 1, np.inf)
+            check_range(name, getattr(self, name), 0, 1)
+        check_range("gate_scale", self.gate_scale, 0, 1e6)
+        check_range("embedding_dim", self.embedding_dim, 1, np.inf)
         if self.common_type not in ("asymmetric", "symmetric"):
             raise InputError(f"common_type must be 'asymmetric' or 'symmetric', not {self.common_type!r}")
 
 
-def _check_range(name: str, value: float, low: float, high: float) -> None:
+def check_range(name: str, value: float, low: float, high: float) -> None:
+    """A setting outside its range, or not a number, is an error."""
     if not low <= value <= high:
         bounds = f"at least {low}" if high == np.inf else f"between {low} and {high}"
         raise InputError(f"{name} must be {bounds}, not {value}")

@@ -7,9 +7,8 @@ import numpy.typing as npt
 
 from conal.datasets.base import CrowdDataset, Split, dataset
 from conal.datasets.crowd import simulate_crowd
-from conal.datasets.settings import CommonType, CrowdSettings, Pairs
+from conal.datasets.settings import CommonType, CrowdSettings, Pairs, check_range
 from conal.datasets.streams import stream
-from conal.errors import InputError
 
 __all__ = ["synthetic"]
 
@@ -82,8 +81,11 @@ def synthetic(
         pairs=pairs,
         seed=seed,
     )
-    if min(n_train, n_features) < 1 or min(n_valid, n_test, separation) < 0:
-        raise InputError("synthetic: n_train and n_features must be at least 1; n_valid, n_test, separation at least 0")
+    for name, value, low in (("n_train", n_train, 1), ("n_features", n_features, 1), ("n_classes", n_classes, 2)):
+        check_range(name, value, low, np.inf)
+    for name, size in (("n_valid", n_valid), ("n_test", n_test)):
+        check_range(name, size, 0, np.inf)
+    check_range("separation", separation, 0, 1e6)
     rng = stream(seed, "features")
     means = rng.normal(0.0, separation, size=(n_classes, n_features))
     train, valid, test = (_draw_instances(n, means, rng) for n in (n_train, n_valid, n_test))

@@ -75,6 +75,8 @@ class CrowdClassifier(ClassifierMixin, BaseEstimator):
         ``probas_[i, c]`` = P(true class c | features and annotations) of training task i.
     labels_ : (n_tasks,)
         The most probable class of every training task: the cleaned labels.
+    feature_names_in_ : tuple of str
+        Names of the features, where they came with names; predictions then put columns in this order.
     history_ : list of dict
         One row per epoch.
     metrics_ : dict
@@ -96,6 +98,7 @@ class CrowdClassifier(ClassifierMixin, BaseEstimator):
     tables_: dict[str, Any]
     instance_shape_: tuple[int, ...]
     n_features_in_: int
+    feature_names_in_: tuple[str, ...]
 
     def __init__(
         self,
@@ -168,27 +171,26 @@ class CrowdClassifier(ClassifierMixin, BaseEstimator):
         allow_missing : bool
             Drop tasks without features and features without a task, with a warning, instead of refusing them.
         checkpoint : path, optional
-            File to keep the state of training in; deleted once the fit is complete.
+            File to keep the state of training in. Delete it once the model is saved.
         resume : bool
             Go on from the checkpoint if it is there.
         """
         check_parameters(self)
         method = methods.get(self.method)
         crowd = door.as_target(y, method.takes)
-        instances, crowd = door.aligned(X, crowd, task_ids, allow_missing=allow_missing)
+        instances, crowd, columns = door.aligned(X, crowd, task_ids, allow_missing=allow_missing)
         kept, selection = preparation.choose_selection(self, instances, crowd, validation)
         training = CrowdBatches(instances, kept, self.batch_size)
         build = preparation.make_builder(self, method, training, annotator_features)
         settings = preparation.settings_of(self)
         saver = None
         if checkpoint is not None:
-            marks = preparation.fingerprint_of(self, instances, crowd)
+            marks = preparation.fingerprint_of(self, instances, crowd, selection)
             saver = Checkpoint(Path(checkpoint), marks, resume=resume)
         with make_progress(self.method, self.verbose) as progress:
             result = train(build, training, selection, settings, progress=progress, checkpoint=saver)
+        self.feature_names_in_ = columns
         self._adopt(result, selection, instances, crowd)
-        if saver is not None:
-            saver.remove()
         return self
 
     def _build_method(self, method: type[CrowdMethod], problem: Problem) -> CrowdMethod:
@@ -240,7 +242,9 @@ class CrowdClassifier(ClassifierMixin, BaseEstimator):
     def predict_proba(self, X: Any) -> FloatArray:
         """(n, C) class probabilities from features alone; columns follow ``classes_``."""
         check_is_fitted(self, "model_")
-        return compute.class_probas(self.model_, door.as_instances(X, self.instance_shape_))
+        return compute.class_probas(
+            self.model_, door.as_instances(X, self.instance_shape_, columns=self.feature_names_in_)
+        )
 
     def predict(self, X: Any) -> Names:
         """(n,) the most probable class, in the user's own labels."""
@@ -298,7 +302,7 @@ class CrowdClassifier(ClassifierMixin, BaseEstimator):
             raise InputError(f"method {self.method!r} does not tell common from individual confusion; use 'conal'")
         if isinstance(annotators, Annotations):
             return compute.pair_rates(self.model_, self._batches(*self._joined(X, annotators, task_ids)))
-        instances = door.as_instances(X, self.instance_shape_)
+        instances = self._instances(X)
         if annotators is not None:
             codes = decode_position(self.annotator_ids_, as_names(annotators))
             if len(codes) != len(instances):
@@ -321,11 +325,15 @@ class CrowdClassifier(ClassifierMixin, BaseEstimator):
 
     # ---------------------------------------------------------------- inside
 
+    def _instances(self, X: Any) -> Instances:
+        return door.as_instances(X, self.instance_shape_, columns=self.feature_names_in_)
+
     def _joined(self, X: Any, y: Any, task_ids: Any) -> tuple[Instances, Annotations]:
         crowd = door.as_target(y, self.model_.takes)
         if not np.array_equal(crowd.classes, self.classes_):
             crowd = self._with_own_classes(crowd)
-        instances, crowd = door.aligned(X, crowd, task_ids, allow_missing=True)
+        names = self.feature_names_in_
+        instances, crowd, _ = door.aligned(X, crowd, task_ids, allow_missing=True, columns=names)
         if instances.shape != self.instance_shape_:
             raise InputError(f"instances have shape {instances.shape}, the model was trained on {self.instance_shape_}")
         return instances, crowd

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from numbers import Integral, Real
 from typing import Any
 
@@ -21,7 +23,9 @@ def check_parameters(estimator: Any) -> None:
     for name in _COUNTS:
         _require(estimator, name, lambda v: _whole(v) and v >= 0, "a whole number of at least 0")
     _require(estimator, "patience", lambda v: v is None or (_whole(v) and v >= 1), "None or a whole number from 1")
-    _require(estimator, "lr", lambda v: _number(v) and v > 0, "a number above 0")
+    _require(estimator, "lr", lambda v: _number(v) and v > 0, "a finite number above 0")
+    _require(estimator, "hidden", _widths, "a list of whole numbers of at least 1")
+    _require(estimator, "batch_norm", lambda v: isinstance(v, bool), "true or false")
     _require(estimator, "dropout", lambda v: _number(v) and 0 <= v < 1, "a number from 0 to below 1")
     _require(estimator, "holdout", lambda v: _number(v) and 0 < v < 1, "a share between 0 and 1")
     _require(estimator, "selection", lambda v: v in SELECTIONS, f"one of {', '.join(map(repr, SELECTIONS))}")
@@ -37,5 +41,9 @@ def _whole(value: object) -> bool:
     return isinstance(value, Integral) and not isinstance(value, bool)
 
 
-def _number(value: object) -> bool:
-    return isinstance(value, Real) and not isinstance(value, bool)
+def _number(value: Any) -> bool:
+    return not isinstance(value, bool) and isinstance(value, Real) and math.isfinite(value)
+
+
+def _widths(value: object) -> bool:
+    return isinstance(value, Sequence) and not isinstance(value, str) and all(_whole(v) and v >= 1 for v in value)

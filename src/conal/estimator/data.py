@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import warnings
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -18,19 +19,53 @@ from conal.errors import DataWarning, InputError, examples
 from conal.io import FeatureTable, features_from
 from conal.training import Instances
 
-__all__ = ["aligned", "as_annotations", "as_codes", "as_gold", "as_instances", "as_target", "fingerprint", "is_labels"]
+__all__ = [
+    "Joined",
+    "aligned",
+    "as_annotations",
+    "as_codes",
+    "as_gold",
+    "as_instances",
+    "as_target",
+    "digest",
+    "digest_features",
+    "is_labels",
+]
 
 
-def as_features(X: Any, task_ids: Any = None, where: str = "features") -> FeatureTable | Dataset[Any]:
-    """Checked features with their ids, or a torch Dataset as it is."""
+class Joined(NamedTuple):
+    """Instances and annotations that belong together: task i is instance i; and the features' names, if any."""
+
+    instances: Instances
+    annotations: Annotations
+    columns: tuple[str, ...] = ()
+
+
+def as_features(
+    X: Any, task_ids: Any = None, where: str = "features", columns: Sequence[str] = ()
+) -> FeatureTable | Dataset[Any]:
+    """Checked features with their ids, their ``columns`` in the model's order; or a torch Dataset as it is."""
     if isinstance(X, Dataset):
         return X
-    return features_from(X, task_ids=task_ids, where=where)
+    table = features_from(X, task_ids=task_ids, where=where)
+    if not columns or not table.columns or tuple(columns) == table.columns:
+        return table
+    missing = [name for name in columns if name not in table.columns]
+    if missing:
+        strange = [name for name in table.columns if name not in columns]
+        raise InputError(
+            f"{table.where}: features {examples(missing)} are missing, which the model was trained on; "
+            f"unknown to it: {examples(strange) or 'none'}"
+        )
+    order = [table.columns.index(name) for name in columns]
+    return FeatureTable(table.values[:, order], table.ids, tuple(columns), table.where)
 
 
-def as_instances(X: Any, shape: tuple[int, ...] | None = None, where: str = "features") -> Instances:
+def as_instances(
+    X: Any, shape: tuple[int, ...] | None = None, where: str = "features", columns: Sequence[str] = ()
+) -> Instances:
     """Instances in row order; another ``shape`` than the model was trained on is an error."""
-    features = as_features(X, where=where)
+    features = as_features(X, where=where, columns=columns)
     instances = Instances(features.values if isinstance(features, FeatureTable) else features)
     if shape is not None and len(instances) and instances.shape != shape:
         raise InputError(
@@ -83,25 +118,30 @@ def is_labels(y: Any) -> bool:
 
 
 def aligned(
-    X: Any, annotations: Annotations, task_ids: Any = None, *, allow_missing: bool = False
-) -> tuple[Instances, Annotations]:
+    X: Any,
+    annotations: Annotations,
+    task_ids: Any = None,
+    *,
+    allow_missing: bool = False,
+    columns: Sequence[str] = (),
+) -> Joined:
     """Instances and annotations, joined so that task i is instance i."""
     if annotations.n_classes < 2:
         raise InputError(
             f"annotations hold a single class ({examples(annotations.classes)}); there is nothing to tell apart. "
-            "If there are others that nobody chose, list them with classes="
+            "If there are others that nobody chose, list them with classes= (--classes)"
         )
-    features = as_features(X, task_ids)
+    features = as_features(X, task_ids, columns=columns)
     if not isinstance(features, FeatureTable):
         n_rows = len(features)  # type: ignore[arg-type]
         joined = align(annotations, n_rows, task_ids, allow_missing=allow_missing)
-        return Instances(features, joined.rows), joined.annotations
+        return Joined(Instances(features, joined.rows), joined.annotations)
     if annotations.by_position and features.ids is not None and len(features) == annotations.n_tasks:
         known = decode_position(features.ids, annotations.task_ids) != MISSING
         if not known.any():  # a matrix has no ids of its own: its rows are the features' rows
-            return Instances(features.values), annotations
+            return Joined(Instances(features.values), annotations, features.columns)
     joined = align(annotations, len(features), features.ids, allow_missing=allow_missing)
-    return Instances(features.values, joined.rows), joined.annotations
+    return Joined(Instances(features.values, joined.rows), joined.annotations, features.columns)
 
 
 def as_codes(y: Any, classes: Names, where: str) -> npt.NDArray[np.int64]:
@@ -127,12 +167,12 @@ def as_codes(y: Any, classes: Names, where: str) -> npt.NDArray[np.int64]:
     return codes
 
 
-def fingerprint(instances: Instances, annotations: Annotations) -> dict[str, str]:
-    """Digests that change when the data do: all annotations, and a sample of the features."""
-    columns = (annotations.tasks, annotations.annotators, annotations.labels)
+def digest(*arrays: npt.NDArray[Any]) -> str:
+    """A digest of everything in the arrays."""
+    return hashlib.sha256(b"".join(array.tobytes() for array in arrays)).hexdigest()
+
+
+def digest_features(instances: Instances) -> str:
+    """A digest of the features' shape and of a sample of rows: they may be too many to read twice."""
     sample = np.unique(np.linspace(0, len(instances) - 1, num=min(64, len(instances))).astype(np.int64))
-    features = f"{len(instances)} {instances.shape} ".encode() + instances.take(sample).numpy().tobytes()
-    return {
-        "annotations": hashlib.sha256(b"".join(column.tobytes() for column in columns)).hexdigest(),
-        "features": hashlib.sha256(features).hexdigest(),
-    }
+    return f"{len(instances)} {instances.shape} {digest(instances.take(sample).numpy())}"

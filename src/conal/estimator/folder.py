@@ -35,6 +35,7 @@ def save(fitted: CrowdClassifier, folder: str | PathLike[str], *, overwrite: boo
         "classes": names_to_json(fitted.classes_),
         "annotator_ids": names_to_json(fitted.annotator_ids_),
         "instance_shape": list(fitted.instance_shape_),
+        "feature_names": list(fitted.feature_names_in_),
         "n_tasks": problem.n_tasks,
     }
     tensors = {name: tensor.detach().numpy() for name, tensor in fitted.model_.state_dict().items()}
@@ -72,6 +73,7 @@ def _restore(
     made.annotator_ids_ = names_from_json(config["annotator_ids"])
     made.instance_shape_ = tuple(config["instance_shape"])
     made.n_features_in_ = int(torch.Size(made.instance_shape_).numel())
+    made.feature_names_in_ = tuple(config["feature_names"])
     made.metrics_ = metrics
     made.tables_ = {name: read_table(folder / name) for name in config["files"] if name.endswith(".csv")}
     made.history_ = made.tables_["history.csv"].to_pylist()

@@ -94,10 +94,21 @@ def make_builder(
     return build
 
 
-def fingerprint_of(estimator: CrowdClassifier, instances: Instances, crowd: Annotations) -> dict[str, str]:
+def fingerprint_of(
+    estimator: CrowdClassifier, instances: Instances, crowd: Annotations, selection: Selection
+) -> dict[str, str]:
     """What must be the same for a checkpoint to be continued."""
     params = {name: repr(value) for name, value in estimator.get_params(deep=False).items() if name not in FREE}
-    return {**params, "method": estimator.method, **door.fingerprint(instances, crowd)}
+    marks = {**params, "method": estimator.method, "selection": selection.name}
+    if isinstance(selection, GoldAccuracy):
+        marks["validation"] = door.digest(selection.codes) + door.digest_features(selection.instances)
+    names = repr([crowd.classes.tolist(), crowd.annotator_ids.tolist()]).encode()
+    return {
+        **marks,
+        "annotations": door.digest(crowd.tasks, crowd.annotators, crowd.labels),
+        "classes or annotators": door.digest(np.frombuffer(names, dtype=np.uint8)),
+        "features": door.digest_features(instances),
+    }
 
 
 def _gold_accuracy(instances: Instances, crowd: Annotations, validation: tuple[Any, Any] | None) -> GoldAccuracy:

@@ -76,10 +76,13 @@ def _mean_by_annotator(crowd: Annotations, values: FloatArray) -> pa.Array:
 
 
 def _common_confusion(fitted: CrowdClassifier) -> pa.Table:
-    """Rows are true classes, columns observed ones."""
+    """Rows are true classes, columns observed ones; the first column names the true class."""
     confusion = fitted.common_confusion_
     observed = {str(name): confusion[:, k] for k, name in enumerate(fitted.classes_.tolist())}
-    return pa.table({"true": _text_or_number(fitted.classes_), **observed})
+    first = "true"
+    while first in observed:  # a class may be called so
+        first += "_"
+    return pa.table({first: _text_or_number(fitted.classes_), **observed})
 
 
 def _history(fitted: CrowdClassifier) -> pa.Table:

@@ -65,7 +65,7 @@ def read_features(path: str | PathLike[str], *, task: str | None = None, check: 
     elif kind == ".npz":
         table = _read_npz(path)
     elif kind in (".csv", ".tsv", ".tab", ".parquet", ".pq"):
-        table = _from_arrow(read_table(path), task, str(path))
+        table = _from_arrow(read_table(path, names=(task,)), task, str(path))
     else:
         raise InputError(f"{path}: unknown kind of features {kind!r}; use .npy, .npz, .parquet or .csv")
     return _checked(table, check)
@@ -106,20 +106,25 @@ def ids_from(values: Any, where: str) -> Names:
 
 
 def check_finite(table: FeatureTable) -> None:
-    """NaN or infinity anywhere is an error; reads a memory map in pieces."""
+    """NaN, infinity or what single precision cannot hold is an error; reads a memory map in pieces."""
     if table.values.dtype.kind != "f":
         return
     for start, chunk in _chunks(table.values):
-        bad = ~np.isfinite(chunk)
+        bad = _unusable(chunk)
         if not bad.any():
             continue
         row, *rest = (int(k) for k in np.argwhere(bad)[0])
         column = repr(table.columns[rest[0]]) if table.columns else ", ".join(map(str, rest))
-        rows = sum(int((~np.isfinite(c)).reshape(len(c), -1).any(1).sum()) for _, c in _chunks(table.values))
+        rows = sum(int(_unusable(c).reshape(len(c), -1).any(1).sum()) for _, c in _chunks(table.values))
         raise InputError(
             f"{table.where}: {chunk[(row, *rest)]} in row {start + row}, column {column} "
-            f"({rows:,} rows hold NaN or infinity); impute or remove them"
+            f"({rows:,} rows hold NaN, infinity or more than 3.4e38); impute or remove them"
         )
+
+
+def _unusable(values: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
+    bad: npt.NDArray[np.bool_] = ~(np.abs(values) <= np.finfo(np.float32).max)
+    return bad
 
 
 def _checked(table: FeatureTable, check: bool) -> FeatureTable:
@@ -175,6 +180,10 @@ def _from_arrow(table: pa.Table, task: str | None, where: str) -> FeatureTable:
     columns = [str(name) for name in table.column_names]
     task_column = find_column(columns, "task", task, where)
     names = tuple(name for name in columns if name != task_column)
+    if "" in names:
+        raise InputError(
+            f"{where}: a column has no name (a pandas index?); call it 'task' if it is the id, or remove it"
+        )
     ids = None if task_column is None else ids_from(table[task_column], where)
     if len(names) == 1 and pa.types.is_nested(table[names[0]].type):
         return FeatureTable(_list_column(table[names[0]], where), ids, where=where)

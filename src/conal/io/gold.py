@@ -69,7 +69,7 @@ def read_gold(
         values: Any = read_matrix(path).ravel()
         ids = None
     else:
-        table = read_table(path)
+        table = read_table(path, names=(task, label))
         column = find_columns(table.column_names, {"truth": label}, where)["truth"]
         others = [name for name in table.column_names if name != column]
         task_column = find_column(others, "task", task, where)

@@ -15,6 +15,7 @@ from conal.columns import find_columns
 from conal.encoding import Names
 from conal.errors import InputError, examples
 from conal.io.atomic import atomic_file
+from conal.io.delimited import MISSING_TOKENS, read_delimited, write_delimited
 
 __all__ = ["file_kind", "read_annotations", "read_matrix", "read_table", "write_annotations", "write_table"]
 
@@ -27,8 +28,8 @@ ENDINGS = {
     ".jsonl": "jsonl",
     ".ndjson": "jsonl",
 }
-MISSING_TOKENS = ("", "nan", "NaN", "NAN", "<NA>", "NA", "N/A", "#N/A", "null", "NULL")
-"""Text that means "no label" in a text file. "None" is not among them: it is often a class."""
+COMPRESSED = (".gz", ".bz2", ".zst")
+"""Endings of compressed text, which is read as it is."""
 
 
 def read_annotations(
@@ -57,7 +58,7 @@ def read_annotations(
     path = Path(path)
     if (format or path.suffix.lstrip(".").lower()) == "npy":
         return Annotations.from_matrix(read_matrix(path), classes=classes, where=str(path))
-    table = read_table(path, format)
+    table = read_table(path, format, (task, worker, label))
     found = find_columns(table.column_names, {"task": task, "worker": worker, "label": label}, str(path))
     columns = {role: decoded(table[name], f"{path}: column {name!r}") for role, name in found.items()}
     labels = blank_to_null(columns["label"], keep=() if classes is None else classes)
@@ -76,26 +77,37 @@ def write_annotations(annotations: Annotations, path: str | PathLike[str]) -> No
     write_table(annotations.to_table(), path)
 
 
-def read_table(path: str | PathLike[str], format: str | None = None) -> pa.Table:  # noqa: A002
-    """Read a table file; what cannot be read, and an empty file, is an error that says so."""
+def read_table(
+    path: str | PathLike[str],
+    format: str | None = None,  # noqa: A002
+    names: Sequence[str | None] = (),
+) -> pa.Table:
+    """Read a table file; what cannot be read, and an empty file, is an error that says so.
+
+    ``names`` are columns that hold names, in addition to those that are called like it: in CSV and TSV they are text
+    unless all of them are numbers.
+    """
     path = Path(path)
-    kind = file_kind(path, format)
+    plain = path.with_suffix("") if path.suffix.lower() in COMPRESSED else path
+    kind = file_kind(plain, format)
     check_readable(path)
     try:
-        table = _READERS[kind](path)
-        names = table.column_names
+        table = _READERS[kind](path, [name for name in names if name is not None])
+        header = table.column_names
     except (pa.ArrowInvalid, pa.ArrowTypeError, UnicodeDecodeError, OSError) as error:
         reason = str(error).splitlines()[0]
+        if "UTF8" in reason:
+            raise InputError(f"{path}: is not UTF-8 text ({reason}); save the file as UTF-8") from error
         raise InputError(
             f"{path}: cannot be read as {kind}: {reason}. Check the file, or say what it is with format= (--format)"
         ) from error
     if not table.num_rows:
-        raise InputError(f"{path}: has a header ({', '.join(map(repr, names))}) but no rows")
-    twice = {name for name in names if names.count(name) > 1}
+        raise InputError(f"{path}: has a header ({', '.join(map(repr, header))}) but no rows")
+    twice = {name for name in header if header.count(name) > 1}
     if twice:
         raise InputError(f"{path}: several columns are called {examples(sorted(twice))}; rename them")
-    if kind in ("csv", "tsv") and len(names) == 1:
-        _refuse_other_delimiter(path, kind, names[0])
+    if kind in ("csv", "tsv") and len(header) == 1:
+        _refuse_other_delimiter(path, kind, header[0])
     return table
 
 
@@ -126,7 +138,7 @@ def file_kind(path: Path, format: str | None) -> str:  # noqa: A002
     if kind is not None and kind in _READERS:
         return kind
     known = ", ".join(sorted(ENDINGS))
-    raise InputError(f"{path}: unknown kind of table {(format or path.suffix)!r}; use {known}, or say format=")
+    raise InputError(f"{path}: unknown kind of table {(format or path.suffix)!r}; use {known}")
 
 
 def check_readable(path: Path) -> None:
@@ -188,15 +200,6 @@ def _refuse_other_delimiter(path: Path, kind: str, header: str) -> None:
         )
 
 
-def _read_delimited(delimiter: str) -> Callable[[Path], pa.Table]:
-    def read(path: Path) -> pa.Table:
-        import pyarrow.csv as pv
-
-        return pv.read_csv(path, parse_options=pv.ParseOptions(delimiter=delimiter, newlines_in_values=True))
-
-    return read
-
-
 def _read_parquet(path: Path) -> pa.Table:
     import pyarrow.parquet as pq
 
@@ -207,36 +210,6 @@ def _read_jsonl(path: Path) -> pa.Table:
     import pyarrow.json as pj
 
     return pj.read_json(path)
-
-
-def _write_delimited(delimiter: str) -> Callable[[pa.Table, Path], None]:
-    """Quotes only where some value needs them: Arrow would put them around every text."""
-
-    def write(table: pa.Table, path: Path) -> None:
-        import csv
-
-        with path.open("w", encoding="utf-8", newline="") as file:
-            csv.writer(file, delimiter=delimiter, lineterminator="\n").writerow(table.column_names)
-        try:
-            _append_rows(table, path, delimiter, "none")
-        except pa.ArrowInvalid:  # a value holds a delimiter, a quote or a line end
-            _append_rows(table, path, delimiter, "needed")
-
-    return write
-
-
-def _append_rows(table: pa.Table, path: Path, delimiter: str, quoting: str) -> None:
-    import pyarrow.csv as pv
-
-    options = pv.WriteOptions(include_header=False, delimiter=delimiter, quoting_style=quoting)
-    with path.open("r+b") as file:
-        file.seek(0, 2)
-        start = file.tell()
-        try:
-            pv.write_csv(table, file, options)
-        except pa.ArrowInvalid:
-            file.truncate(start)
-            raise
 
 
 def _write_parquet(table: pa.Table, path: Path) -> None:
@@ -252,15 +225,15 @@ def _write_jsonl(table: pa.Table, path: Path) -> None:
         file.writelines(json.dumps(row, ensure_ascii=False, default=str) + "\n" for row in table.to_pylist())
 
 
-_READERS: dict[str, Callable[[Path], pa.Table]] = {
-    "csv": _read_delimited(","),
-    "tsv": _read_delimited("\t"),
-    "parquet": _read_parquet,
-    "jsonl": _read_jsonl,
+_READERS: dict[str, Callable[[Path, Sequence[str]], pa.Table]] = {
+    "csv": lambda path, names: read_delimited(path, ",", names),
+    "tsv": lambda path, names: read_delimited(path, "\t", names),
+    "parquet": lambda path, _: _read_parquet(path),
+    "jsonl": lambda path, _: _read_jsonl(path),
 }
 _WRITERS: dict[str, Callable[[pa.Table, Path], None]] = {
-    "csv": _write_delimited(","),
-    "tsv": _write_delimited("\t"),
+    "csv": lambda table, path: write_delimited(table, path, ","),
+    "tsv": lambda table, path: write_delimited(table, path, "\t"),
     "parquet": _write_parquet,
     "jsonl": _write_jsonl,
 }

@@ -69,6 +69,8 @@ class CoNALMethod(CrowdMethod):
         omega_scale: float | Literal["learn"] = 1.0,
     ) -> None:
         super().__init__(problem, backbone)
+        if not (isinstance(lam, int | float) and math.isfinite(lam) and lam >= 0):
+            raise InputError(f"lam must be a finite number of at least 0, not {lam!r}")
         if likelihood not in ("annotation", "joint"):
             raise InputError(f"likelihood must be 'annotation' or 'joint', not {likelihood!r}")
         if likelihood == "joint" and layer != "row-stochastic":

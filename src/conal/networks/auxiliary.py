@@ -2,9 +2,13 @@ r"""The auxiliary network: how likely is an annotation to come from the confusio
 
 from __future__ import annotations
 
+import math
+
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import normalize
+
+from conal.errors import InputError
 
 __all__ = ["AuxiliaryNetwork"]
 
@@ -47,6 +51,10 @@ class AuxiliaryNetwork(nn.Module):
         scale: float | str = 1.0,
     ) -> None:
         super().__init__()
+        if not (isinstance(embedding_dim, int) and embedding_dim >= 1):
+            raise InputError(f"embedding_dim must be a whole number of at least 1, not {embedding_dim!r}")
+        if scale != "learn" and not (isinstance(scale, int | float) and math.isfinite(scale)):
+            raise InputError(f"omega_scale must be a finite number or 'learn', not {scale!r}")
         self.instance = nn.Linear(n_features, embedding_dim)
         self.register_buffer("annotator_features", annotator_features)
         if annotator_features is None:

@@ -80,17 +80,13 @@ class Checkpoint:
         try:
             with safe_open(self.path, framework="pt") as file:
                 tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a dict
-                values = json.loads((file.metadata() or {})["state"])
-        except (SafetensorError, KeyError, ValueError, OSError) as error:
+                values = dict(json.loads((file.metadata() or {})["state"]))
+        except (SafetensorError, KeyError, ValueError, TypeError, OSError) as error:
             raise InputError(
                 f"{self.path}: is not a usable checkpoint ({error}); start again without --resume"
             ) from error
         self._check(values.pop("fingerprint", {}))
         return State(tensors, values)
-
-    def remove(self) -> None:
-        """Delete the file, once the model is safe elsewhere."""
-        self.path.unlink(missing_ok=True)
 
     def _check(self, found: dict[str, str]) -> None:
         changed = sorted(key for key in self.fingerprint | found if self.fingerprint.get(key) != found.get(key))

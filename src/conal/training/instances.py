@@ -46,7 +46,9 @@ class Instances:
         if self.is_dataset:
             return torch.stack([_first(self.source[int(k)]) for k in at])
         values = np.asarray(self.source[at])
-        return torch.from_numpy(values.astype(np.float32, copy=False) if values.dtype.kind == "f" else values)
+        # torch wants the machine's own byte order; files may have the other
+        kind = np.float32 if values.dtype.kind == "f" else values.dtype.newbyteorder("=")
+        return torch.from_numpy(values.astype(kind, copy=False))
 
     def chunks(self) -> Iterator[Tensor]:
         """All instances in order, in pieces of bounded size."""

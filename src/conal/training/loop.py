@@ -13,7 +13,7 @@ from lightning_fabric import Fabric
 from torch import Tensor
 
 from conal.aggregation import MajorityVote
-from conal.errors import TrainingError, VanishedClassWarning, examples
+from conal.errors import InputError, TrainingError, VanishedClassWarning, examples
 from conal.methods.base import Batch, CrowdMethod
 from conal.training.batches import CrowdBatches
 from conal.training.checkpoint import (
@@ -85,10 +85,19 @@ def train(
     selection : Selection
         Scores epochs; the best is kept.
     """
-    fabric = Fabric(accelerator=settings.accelerator, devices=1, precision=settings.precision)  # type: ignore[arg-type]
+    fabric = _make_fabric(settings)
     devices = [fabric.device] if fabric.device.type == "cuda" else []
     with torch.random.fork_rng(devices=devices), progress or Progress() as shown:
         return _Trainer(fabric, build, data, selection, settings, shown, checkpoint).fit()
+
+
+def _make_fabric(settings: Settings) -> Fabric:
+    try:
+        return Fabric(accelerator=settings.accelerator, devices=1, precision=settings.precision)  # type: ignore[arg-type]
+    except (ValueError, RuntimeError) as error:
+        raise InputError(
+            f"accelerator {settings.accelerator!r} with precision {settings.precision!r} cannot be used here: {error}"
+        ) from error
 
 
 def lost_classes(method: CrowdMethod, data: CrowdBatches) -> list[int]:
@@ -255,7 +264,7 @@ class _Trainer:
         lost = lost_classes(self.method, self.data)
         if lost:
             warnings.warn(
-                f"{self._name(lost)} (almost) never predicted, although the crowd votes for it; "
+                f"{self._name(lost)} (almost) never predicted, in spite of the crowd's votes; "
                 "try another seed, a lower lr, a longer warm-up or another scaling",
                 VanishedClassWarning,
                 stacklevel=2,

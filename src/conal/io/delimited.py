@@ -1,0 +1,80 @@
+"""CSV and TSV, in which everything is text and names must stay what they are."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Sequence
+from pathlib import Path
+
+import pyarrow as pa
+
+from conal.columns import is_name_column
+
+__all__ = ["MISSING_TOKENS", "read_delimited", "write_delimited"]
+
+MISSING_TOKENS = ("", "nan", "NaN", "NAN", "<NA>", "NA", "N/A", "#N/A", "null", "NULL")
+"""Text that means "no label" in a text file. "None" is not among them: it is often a class."""
+
+_WHOLE = r"^-?(0|[1-9][0-9]{0,17})$"
+_DECIMAL = r"^-?(0|[1-9][0-9]{0,17})(\.[0-9]+)?$"
+
+
+def read_delimited(path: Path, delimiter: str, names: Sequence[str] = ()) -> pa.Table:
+    """Read a table; columns that hold names (ids, labels) are text unless all of them are plain numbers.
+
+    Arrow alone would read ``007`` as 7, ``12:00`` as a time and ``true`` as a truth value.
+
+    Parameters
+    ----------
+    names : sequence of str
+        Columns with names, in addition to those that are called like it (:data:`conal.columns.ALIASES`).
+    """
+    import pyarrow.csv as pv
+
+    parse = pv.ParseOptions(delimiter=delimiter, newlines_in_values=True)
+    with pv.open_csv(path, parse_options=parse) as reader:
+        header = reader.schema.names
+    text = [name for name in header if name in names or is_name_column(name)]
+    convert = pv.ConvertOptions(column_types=dict.fromkeys(text, pa.string()))
+    table = pv.read_csv(path, parse_options=parse, convert_options=convert)
+    for name in text:
+        if header.count(name) == 1:
+            table = table.set_column(header.index(name), name, _numbers_or_text(table[name]))
+    return table
+
+
+def write_delimited(table: pa.Table, path: Path, delimiter: str) -> None:
+    """Write a table with quotes only where some value needs them: Arrow would put them around every text."""
+    with path.open("w", encoding="utf-8", newline="") as file:
+        csv.writer(file, delimiter=delimiter, lineterminator="\n").writerow(table.column_names)
+    try:
+        _append_rows(table, path, delimiter, "none")
+    except pa.ArrowInvalid:  # a value holds a delimiter, a quote or a line end
+        _append_rows(table, path, delimiter, "needed")
+
+
+def _numbers_or_text(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Integers or decimals where every present value is written as one; the text otherwise."""
+    import pyarrow.compute as pc
+
+    trimmed = pc.utf8_trim_whitespace(column)
+    missing = pc.is_in(trimmed, value_set=pa.array(MISSING_TOKENS))
+    present = trimmed.filter(pc.invert(missing))
+    for pattern, kind in ((_WHOLE, pa.int64()), (_DECIMAL, pa.float64())):
+        if len(present) and pc.all(pc.match_substring_regex(present, pattern)).as_py():
+            return pc.if_else(missing, pa.scalar(None, pa.string()), trimmed).cast(kind)
+    return column
+
+
+def _append_rows(table: pa.Table, path: Path, delimiter: str, quoting: str) -> None:
+    import pyarrow.csv as pv
+
+    options = pv.WriteOptions(include_header=False, delimiter=delimiter, quoting_style=quoting)
+    with path.open("r+b") as file:
+        file.seek(0, 2)
+        start = file.tell()
+        try:
+            pv.write_csv(table, file, options)
+        except pa.ArrowInvalid:
+            file.truncate(start)
+            raise
