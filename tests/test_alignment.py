@@ -97,10 +97,24 @@ def test_allow_missing_both_ways() -> None:
 
 @pytest.mark.parametrize("allow_missing", [False, True])
 def test_no_common_id_shows_both_sides(allow_missing: bool) -> None:
-    with pytest.raises(
-        InputError, match=r"no task id is among the feature ids: tasks are called 1, 2, feature rows '1', '2'"
-    ):
-        align(crowd([1, 2]), 2, ["1", "2"], allow_missing=allow_missing)
+    message = "no task id is among the feature ids: tasks are called 1, 2, feature rows 'one', 'two'"
+    with pytest.raises(InputError, match=message):
+        align(crowd([1, 2]), 2, ["one", "two"], allow_missing=allow_missing)
+
+
+@pytest.mark.parametrize(("tasks", "features"), [([7, 12], ["12", "7"]), (["7", "12"], [12, 7])])
+def test_numbers_in_one_file_and_text_in_the_other(tasks: list[Any], features: list[Any]) -> None:
+    ann = crowd(tasks)
+    aligned = align(ann, 2, features)
+    assert aligned.annotations is ann
+    assert rows_by_task(aligned) == {tasks[0]: 1, tasks[1]: 0}
+
+
+def test_numbers_and_text_with_gaps_are_an_error_as_well() -> None:
+    with pytest.raises(InputError, match=r"^1 tasks have no features: 3; complete"):
+        align(crowd([1, 2, 3]), 2, ["2", "1"])
+    with pytest.raises(InputError, match=r"^1 feature rows match no task: '3'; complete"):
+        align(crowd([1, 2]), 3, ["2", "1", "3"])
 
 
 def test_ids_must_be_one_per_feature_row() -> None:

@@ -172,7 +172,7 @@ def test_pairs_name_the_confused_classes() -> None:
         ({"n_annotators": 0}, "n_annotators must be at least 1, not 0"),
         ({"embedding_dim": 0}, "embedding_dim must be at least 1"),
         ({"common_type": "sideways"}, "'asymmetric' or 'symmetric', not 'sideways'"),
-        ({"n_classes": 1}, "n_classes must be at least 2, not 1"),
+        ({"n_classes": 1}, "at least 2 classes, not 1"),
     ],
 )
 def test_impossible_settings_are_errors(options: dict[str, Any], message: str) -> None:

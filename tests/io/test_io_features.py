@@ -192,6 +192,29 @@ def test_gaps_in_a_file_are_named(tmp_path: Path) -> None:
         read_features(tmp_path / "x.csv")
 
 
+def test_numbers_beyond_single_precision() -> None:
+    values = X.copy()
+    values[2, 1] = -1e39
+    with pytest.raises(
+        InputError, match=r"-1e\+39 in row 2, column 1 \(1 rows hold NaN, infinity or more than 3\.4e38"
+    ):
+        features_from(values)
+    features_from(np.full((2, 2), np.finfo(np.float32).max, dtype=np.float64))
+
+
+def test_a_column_without_a_name(tmp_path: Path) -> None:
+    pd.DataFrame({"width": [1.0, 2.0]}).to_csv(tmp_path / "x.csv")
+    with pytest.raises(InputError, match=r"x\.csv: a column has no name \(a pandas index\?\)"):
+        read_features(tmp_path / "x.csv")
+
+
+def test_ids_in_csv_stay_what_they_are(tmp_path: Path) -> None:
+    (tmp_path / "x.csv").write_text("song,width\n007,1\n7,2\n")
+    ids = read_features(tmp_path / "x.csv", task="song").ids
+    assert ids is not None
+    assert ids.tolist() == ["007", "7"]
+
+
 def test_gap_in_a_list() -> None:
     with pytest.raises(InputError, match="nan in row 1, column 0"):
         features_from(pl.DataFrame({"id": [1, 2], "vector": [[1.0, 2.0], [None, 1.0]]}))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import re
 import struct
@@ -20,7 +21,8 @@ from hypothesis import strategies as st
 from conal.annotations import Annotations
 from conal.errors import DataWarning, InputError
 from conal.io import read_annotations, read_table, write_annotations, write_table
-from conal.io.tables import MISSING_TOKENS, blank_to_null, coerce_classes, file_kind
+from conal.io.delimited import MISSING_TOKENS
+from conal.io.tables import blank_to_null, coerce_classes, file_kind
 
 ENDINGS = ["csv", "tsv", "tab", "parquet", "pq", "jsonl", "ndjson"]
 ROWS = [("t2", "bob", "dog"), ("t1", "eve", "cat"), ("t3", "ann", "cat"), ("t1", "ann", "dog"), ("t2", "ann", "cow")]
@@ -110,17 +112,26 @@ def test_columns_by_name(tmp_path: Path) -> None:
         (["3", "1", "2"], [1, 2, 3]),
         (["3.0", "1", "2.0"], [1, 2, 3]),
         (["0.5", "1", "2"], [0.5, 1.0, 2.0]),
-        (["true", "false", "true"], [False, True]),
-        (["2024-01-02", "2024-01-01", "2024-01-02"], [date(2024, 1, 1), date(2024, 1, 2)]),
+        (["-2", "0", " 1"], [-2, 0, 1]),
         (["b", "1", "a"], ["1", "a", "b"]),
+        (["true", "false"], ["false", "true"]),
+        (["2024-01-02", "2024-01-01"], ["2024-01-01", "2024-01-02"]),
+        (["12:00", "09:30"], ["09:30", "12:00"]),
+        (["007", "7"], ["007", "7"]),
+        (["1e3", "5"], ["1e3", "5"]),
+        (["18446744073709551615", "18446744073709551614"], ["18446744073709551614", "18446744073709551615"]),
+        (["1234567890123456789", "5"], ["1234567890123456789", "5"]),
+        (["123456789012345678", "5"], [5, 123456789012345678]),
     ],
 )
 def test_types_in_csv(tmp_path: Path, texts: list[str], names: list[Any]) -> None:
-    lines = [f"{text},{text},{text}" for text in dict.fromkeys(texts)]
-    ann = read_annotations(write_text(tmp_path / "a.csv", "task,worker,label", *lines))
-    for found in (ann.task_ids, ann.annotator_ids, ann.classes):
-        assert found.tolist() == names
-        assert [type(name) for name in found.tolist()] == [type(name) for name in names]
+    lines = [f"{text},{text},{text}" for text in texts]
+    path = write_text(tmp_path / "a.csv", "task,worker,label", *lines)
+    renamed = write_text(tmp_path / "b.csv", "song,who,genre", *lines)
+    for ann in (read_annotations(path), read_annotations(renamed, task="song", worker="who", label="genre")):
+        for found in (ann.task_ids, ann.annotator_ids, ann.classes):
+            assert found.tolist() == names
+            assert [type(name) for name in found.tolist()] == [type(name) for name in names]
 
 
 def test_types_of_arrow_in_parquet(tmp_path: Path) -> None:
@@ -143,7 +154,7 @@ def test_types_of_arrow_in_parquet(tmp_path: Path) -> None:
         ("121", [2, 1], [2, 1], [1, 0, 1]),
         ("121", np.array([2, 1]), [2, 1], [1, 0, 1]),
         ("xyx", np.array(["y", "x"]), ["y", "x"], [1, 0, 1]),
-        (["true", "false", "true"], ["True", "false"], [True, False], [0, 1, 0]),
+        (["true", "false", "true"], ["true", "false"], ["true", "false"], [0, 1, 0]),
         (["0.5", "1", "0.5"], ["1", "0.5"], [1.0, 0.5], [1, 0, 1]),
     ],
 )
@@ -152,6 +163,13 @@ def test_class_order(tmp_path: Path, labels: Any, given: Any, names: list[Any], 
     ann = read_annotations(path, classes=given)
     assert ann.classes.tolist() == names
     assert ann.labels.tolist() == codes
+
+
+def test_classes_given_as_text_for_truth_values(tmp_path: Path) -> None:
+    path = write_rows(tmp_path / "a.parquet", [("t", "w", True), ("u", "w", False)])
+    ann = read_annotations(path, classes=["True", "false"])
+    assert ann.classes.tolist() == [True, False]
+    assert ann.labels.tolist() == [0, 1]
 
 
 def test_classes_of_another_type(tmp_path: Path) -> None:
@@ -196,7 +214,7 @@ def test_kinds_of_npy(tmp_path: Path, matrix: Any) -> None:
         ROWS,
         [(1, 10, 0), (2, 10, 1), (1, 20, 1)],
         [(0.5, "w", 1.5), (1.5, "w", 2.0)],
-        [("t", "w", True), ("u", "w", False)],
+        [("007", "12:00", "true"), ("7", "nine", "false")],
         [("a,b", 'say "hi"', "x\ty"), ("line\nbreak", "é ü 漢", " padded ")],
         [("None", "None", "None"), ("x", "NaN", "y")],
     ],
@@ -210,11 +228,20 @@ def test_there_and_back(tmp_path: Path, ending: str, rows: list[tuple[Any, ...]]
     assert [entry.name for entry in tmp_path.iterdir()] == [f"a.{ending}"]
 
 
-@pytest.mark.parametrize("ending", ["csv", "tsv", "parquet"])
-def test_dates_there_and_back(tmp_path: Path, ending: str) -> None:
-    ann = Annotations.from_triples([date(2024, 1, 2), date(2024, 1, 1)], ["w", "w"], [0, 1])
+def test_dates_and_truth_values_there_and_back(tmp_path: Path) -> None:
+    ann = Annotations.from_triples([date(2024, 1, 2), date(2024, 1, 1)], ["w", "w"], [True, False])
+    write_annotations(ann, tmp_path / "a.parquet")
+    assert read_annotations(tmp_path / "a.parquet") == ann
+
+
+@pytest.mark.parametrize("ending", ["csv", "tsv"])
+def test_dates_and_truth_values_are_text_in_csv(tmp_path: Path, ending: str) -> None:
+    ann = Annotations.from_triples([date(2024, 1, 2), date(2024, 1, 1)], ["w", "w"], [True, False])
     write_annotations(ann, tmp_path / f"a.{ending}")
-    assert read_annotations(tmp_path / f"a.{ending}") == ann
+    again = read_annotations(tmp_path / f"a.{ending}")
+    assert again.task_ids.tolist() == ["2024-01-01", "2024-01-02"]
+    assert again.classes.tolist() == ["false", "true"]
+    assert again.to_matrix().tolist() == ann.to_matrix().tolist()
 
 
 def test_dates_in_json_lines_are_text(tmp_path: Path) -> None:
@@ -285,7 +312,7 @@ def test_missing_tokens_in_text_labels(tmp_path: Path) -> None:
         (["2", "", "3"], [2, 3], 1),
         (["2", "NaN", "3", "nan", "NA"], [2, 3], 3),
         (["2.5", "", "nan", "3"], [2.5, 3.0], 2),
-        (["true", "", "false"], [False, True], 1),
+        (["true", "", "false"], ["false", "true"], 1),
     ],
 )
 def test_missing_tokens_in_other_labels(tmp_path: Path, labels: list[str], classes: list[Any], dropped: int) -> None:
@@ -293,7 +320,7 @@ def test_missing_tokens_in_other_labels(tmp_path: Path, labels: list[str], class
     with pytest.warns(DataWarning, match=f"dropped {dropped} rows without a label"):
         ann = read_annotations(path)
     assert ann.classes.tolist() == classes
-    assert ann.classes.dtype == np.array(classes).dtype
+    assert [type(name) for name in ann.classes.tolist()] == [type(name) for name in classes]
 
 
 def test_a_token_that_is_a_class_is_kept(tmp_path: Path) -> None:
@@ -456,8 +483,11 @@ def test_npy_of_another_shape(tmp_path: Path) -> None:
 
 def test_text_in_another_encoding(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_bytes(b"task,worker,label\nt,w,caf\xe9\n")
-    with pytest.raises(InputError, match=r"a\.csv: column 'label' is not UTF-8 text; save the file as UTF-8"):
+    with pytest.raises(InputError, match=r"a\.csv: is not UTF-8 text \(.*\); save the file as UTF-8"):
         read_annotations(tmp_path / "a.csv")
+    pq.write_table(pa.table({"task": [1], "worker": [1], "label": [b"caf\xe9"]}), tmp_path / "a.parquet")
+    with pytest.raises(InputError, match=r"a\.parquet: column 'label' is not UTF-8 text; save the file as UTF-8"):
+        read_annotations(tmp_path / "a.parquet")
 
 
 def test_other_columns_may_hold_anything(tmp_path: Path) -> None:
@@ -494,15 +524,35 @@ def test_lists_are_no_names(tmp_path: Path, column: str) -> None:
 
 
 def test_ids_with_more_digits_than_a_number_holds(tmp_path: Path) -> None:
-    path = write_text(tmp_path / "a.csv", "task,worker,label", "18446744073709551615,w,x", "18446744073709551614,w,x")
-    with pytest.raises(InputError, match=r"a\.csv: task: numbers such as 18446744073709551616 have too many digits"):
+    lines = [f'{{"task": {task}, "worker": 1, "label": 1}}' for task in (18446744073709551615, 18446744073709551614)]
+    path = write_text(tmp_path / "a.jsonl", *lines)
+    with pytest.raises(InputError, match=r"a\.jsonl: task: numbers such as 18446744073709551616 have too many digits"):
         read_annotations(path)
 
 
+@pytest.mark.parametrize(
+    ("name", "mark", "advice"),
+    [
+        ("a.csv", ";", "columns are separated by ';', which is not csv; separate them by commas"),
+        ("a.csv", "\t", r"columns are separated by '\\t', which is not csv; call it .tsv, or say format='tsv'"),
+        ("a.tsv", ",", "columns are separated by ',', which is not tsv; call it .csv"),
+    ],
+)
+def test_another_delimiter(tmp_path: Path, name: str, mark: str, advice: str) -> None:
+    path = write_text(tmp_path / name, mark.join(["task", "worker", "label"]), mark.join("twx"))
+    with pytest.raises(InputError, match=f"{name}: {advice}"):
+        read_annotations(path)
+
+
+@pytest.mark.parametrize("ending", ["csv", "jsonl"])
+def test_compressed_text(tmp_path: Path, ending: str) -> None:
+    content = write_rows(tmp_path / f"a.{ending}", ROWS).read_bytes()
+    (tmp_path / f"b.{ending}.gz").write_bytes(gzip.compress(content))
+    assert read_annotations(tmp_path / f"b.{ending}.gz") == expected()
+
+
 def test_unknown_format(tmp_path: Path) -> None:
-    with pytest.raises(
-        InputError, match=r"a\.xlsx: unknown kind of table '\.xlsx'; use \.csv, \.jsonl.*or say format="
-    ):
+    with pytest.raises(InputError, match=r"a\.xlsx: unknown kind of table '\.xlsx'; use \.csv, \.jsonl"):
         read_table(tmp_path / "a.xlsx")
     with pytest.raises(InputError, match="unknown kind of table 'excel'"):
         file_kind(tmp_path / "a.csv", "excel")
