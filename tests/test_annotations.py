@@ -779,3 +779,15 @@ def test_grid_search_indexes_annotations() -> None:
     search = GridSearchCV(Recorder(), {"knob": [0, 1]}, cv=KFold(3)).fit(np.arange(6)[:, None], ann)
     assert search.cv_results_["mean_test_score"].tolist() == [1.0, 1.0]
     assert search.best_estimator_.n_ == 6
+
+
+def test_reindex_refuses_repeated_ids() -> None:
+    ann = Annotations.from_triples([0, 1], ["w", "w"], ["x", "y"])
+    with pytest.raises(InputError, match="listed twice"):
+        ann.reindex([0, 0, 1])
+
+
+def test_empty_text_in_a_matrix_is_no_class() -> None:
+    ann = Annotations.from_matrix(np.array([["x", ""], ["", "y"]]))
+    assert ann.classes.tolist() == ["x", "y"]
+    assert ann.to_matrix().tolist() == [[0, -1], [-1, 1]]

@@ -163,7 +163,7 @@ class Annotations:
         annotator_ids: Sequence[Any] | Names | None = None,
         where: str = "matrix",
     ) -> Annotations:
-        """From an (n_tasks, n_annotators) matrix; -1, NaN and None mean "not annotated".
+        """From an (n_tasks, n_annotators) matrix; -1, NaN, None and empty text mean "not annotated".
 
         A DataFrame's index and columns name the tasks and annotators. Rows are always tasks, also when the
         matrix is square.
@@ -183,8 +183,8 @@ class Annotations:
             )
         label = encode(values.ravel())
         missing = label.codes == MISSING
-        if values.dtype.kind in "iuf" or MISSING in label.names.tolist():
-            missing |= label.codes == int(decode_position(label.names, as_names([MISSING]))[0])
+        for empty in (MISSING, ""):
+            missing |= label.codes == int(decode_position(label.names, as_names([empty]))[0])
         tasks, annotators = np.nonzero(~missing.reshape(values.shape))
         if not len(tasks):
             raise InputError(f"{where}: holds no label at all; -1 and NaN mean 'not annotated'")
@@ -319,6 +319,8 @@ class Annotations:
         [1, 0, 1]
         """
         wanted = _frozen_names(task_ids)
+        if len(set(wanted.tolist())) < len(wanted):
+            raise InputError("reindex: task ids are listed twice; give each once, or repeat rows with ann[rows]")
         position = decode_position(wanted, self._task_ids)[self._tasks]
         kept = position != MISSING
         return Annotations(

@@ -6,7 +6,7 @@ Names are compared without case, blanks, dots, dashes and underscores: ``WorkerI
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from conal.errors import InputError
 
@@ -67,9 +67,9 @@ def _option(role: str) -> str:
     return f"{keyword}= (--{keyword}-column)"
 
 
-def is_name_column(column: str) -> bool:
-    """Whether a column is called like one that holds names: of tasks, workers or classes."""
-    return any(_plain(column) == _plain(alias) for aliases in ALIASES.values() for alias in aliases)
+def is_name_column(column: str, roles: Iterable[str]) -> bool:
+    """Whether a column is called like one that holds names, such as of tasks, workers or classes."""
+    return any(_plain(column) == _plain(alias) for role in roles for alias in ALIASES[role])
 
 
 def _plain(name: object) -> str:

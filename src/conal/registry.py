@@ -60,10 +60,10 @@ class Registry(Generic[T]):
         """Import every module of the package once, so that each can register itself."""
         if self._discovered:
             return
-        self._discovered = True
         paths = importlib.import_module(self.package).__path__
         for module in pkgutil.iter_modules(paths):
             importlib.import_module(f"{self.package}.{module.name}")
+        self._discovered = True
 
     def names(self) -> list[str]:
         """All names, sorted."""

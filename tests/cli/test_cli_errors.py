@@ -218,7 +218,10 @@ def test_features_that_are_no_numbers(refuse_fit: Refuse, crowd: Crowd, tmp_path
     x[17, 3] = x[80, 0] = value
     np.save(tmp_path / "x.npy", x)
     message = refuse_fit(features=tmp_path / "x.npy")
-    assert f"x.npy: {value} in row 17, column 3 (2 rows hold NaN, infinity or more than 3.4e38)" in message
+    assert (
+        f"x.npy: {value} in row 17, column 3 (2 rows hold NaN, infinity or more than 3.4e38; rows count from 0)"
+        in message
+    )
 
 
 def test_an_empty_cell_in_a_feature_table_is_named_by_its_column(
@@ -227,8 +230,9 @@ def test_an_empty_cell_in_a_feature_table_is_named_by_its_column(
     rows = [[task, *values] for task, values in enumerate(crowd.x.tolist())]
     rows[4][2] = ""
     features = write(tmp_path / "x.csv", ("task", "length", "width", "a", "b", "c"), rows)
-    assert "x.csv: nan in row 4, column 'width' (1 rows hold NaN, infinity or more than 3.4e38)" in refuse_fit(
-        features=features
+    assert (
+        "x.csv: nan in row 4, column 'width' (1 rows hold NaN, infinity or more than 3.4e38; rows count from 0)"
+        in refuse_fit(features=features)
     )
 
 

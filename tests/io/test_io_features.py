@@ -168,7 +168,7 @@ def test_a_feature_table_passes_through(tmp_path: Path) -> None:
 def test_bad_numbers_are_named_by_row_and_column(tmp_path: Path, bad: float, shown: str) -> None:
     values = X.copy()
     values[1, 1] = values[2, 0] = values[2, 1] = bad
-    end = r"\(2 rows hold NaN, infinity or more than 3\.4e38\); impute or remove them"
+    end = r"\(2 rows hold NaN, infinity or more than 3\.4e38; rows count from 0\); impute or remove them"
     with pytest.raises(InputError, match=rf"^features: {shown} in row 1, column 1 {end}$"):
         features_from(values)
     np.save(tmp_path / "x.npy", values)

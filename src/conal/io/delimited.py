@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable
 from pathlib import Path
 
 import pyarrow as pa
@@ -19,22 +19,24 @@ _WHOLE = r"^-?(0|[1-9][0-9]{0,17})$"
 _DECIMAL = r"^-?(0|[1-9][0-9]{0,17})(\.[0-9]+)?$"
 
 
-def read_delimited(path: Path, delimiter: str, names: Sequence[str] = ()) -> pa.Table:
+def read_delimited(path: Path, delimiter: str, names: Collection[str], roles: Iterable[str]) -> pa.Table:
     """Read a table; columns that hold names (ids, labels) are text unless all of them are plain numbers.
 
     Arrow alone would read ``007`` as 7, ``12:00`` as a time and ``true`` as a truth value.
 
     Parameters
     ----------
-    names : sequence of str
-        Columns with names, in addition to those that are called like it (:data:`conal.columns.ALIASES`).
+    names : collection of str
+        Columns that hold names.
+    roles : iterable of str
+        Columns that are called like one of these (:data:`conal.columns.ALIASES`) hold names too.
     """
     import pyarrow.csv as pv
 
     parse = pv.ParseOptions(delimiter=delimiter, newlines_in_values=True)
     with pv.open_csv(path, parse_options=parse) as reader:
         header = reader.schema.names
-    text = [name for name in header if name in names or is_name_column(name)]
+    text = [name for name in header if name in names or is_name_column(name, roles)]
     convert = pv.ConvertOptions(column_types=dict.fromkeys(text, pa.string()))
     table = pv.read_csv(path, parse_options=parse, convert_options=convert)
     for name in text:

@@ -65,7 +65,7 @@ def read_features(path: str | PathLike[str], *, task: str | None = None, check: 
     elif kind == ".npz":
         table = _read_npz(path)
     elif kind in (".csv", ".tsv", ".tab", ".parquet", ".pq"):
-        table = _from_arrow(read_table(path, names=(task,)), task, str(path))
+        table = _from_arrow(read_table(path, names=(task,), roles=("task",)), task, str(path))
     else:
         raise InputError(f"{path}: unknown kind of features {kind!r}; use .npy, .npz, .parquet or .csv")
     return _checked(table, check)
@@ -118,7 +118,7 @@ def check_finite(table: FeatureTable) -> None:
         rows = sum(int(_unusable(c).reshape(len(c), -1).any(1).sum()) for _, c in _chunks(table.values))
         raise InputError(
             f"{table.where}: {chunk[(row, *rest)]} in row {start + row}, column {column} "
-            f"({rows:,} rows hold NaN, infinity or more than 3.4e38); impute or remove them"
+            f"({rows:,} rows hold NaN, infinity or more than 3.4e38; rows count from 0); impute or remove them"
         )
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from conal.annotations import Annotations, OnDuplicate
-from conal.columns import find_columns
+from conal.columns import ALIASES, find_columns
 from conal.encoding import Names
 from conal.errors import InputError, examples
 from conal.io.atomic import atomic_file
@@ -81,18 +81,19 @@ def read_table(
     path: str | PathLike[str],
     format: str | None = None,  # noqa: A002
     names: Sequence[str | None] = (),
+    roles: Sequence[str] = tuple(ALIASES),
 ) -> pa.Table:
     """Read a table file; what cannot be read, and an empty file, is an error that says so.
 
-    ``names`` are columns that hold names, in addition to those that are called like it: in CSV and TSV they are text
-    unless all of them are numbers.
+    ``names`` are columns that hold names, in addition to those that are called like one of the ``roles``: in CSV and
+    TSV they are text unless all of them are numbers.
     """
     path = Path(path)
     plain = path.with_suffix("") if path.suffix.lower() in COMPRESSED else path
     kind = file_kind(plain, format)
     check_readable(path)
     try:
-        table = _READERS[kind](path, [name for name in names if name is not None])
+        table = _READERS[kind](path, [name for name in names if name is not None], roles)
         header = table.column_names
     except (pa.ArrowInvalid, pa.ArrowTypeError, UnicodeDecodeError, OSError) as error:
         reason = str(error).splitlines()[0]
@@ -225,11 +226,11 @@ def _write_jsonl(table: pa.Table, path: Path) -> None:
         file.writelines(json.dumps(row, ensure_ascii=False, default=str) + "\n" for row in table.to_pylist())
 
 
-_READERS: dict[str, Callable[[Path, Sequence[str]], pa.Table]] = {
-    "csv": lambda path, names: read_delimited(path, ",", names),
-    "tsv": lambda path, names: read_delimited(path, "\t", names),
-    "parquet": lambda path, _: _read_parquet(path),
-    "jsonl": lambda path, _: _read_jsonl(path),
+_READERS: dict[str, Callable[[Path, Sequence[str], Sequence[str]], pa.Table]] = {
+    "csv": lambda path, names, roles: read_delimited(path, ",", names, roles),
+    "tsv": lambda path, names, roles: read_delimited(path, "\t", names, roles),
+    "parquet": lambda path, *_: _read_parquet(path),
+    "jsonl": lambda path, *_: _read_jsonl(path),
 }
 _WRITERS: dict[str, Callable[[pa.Table, Path], None]] = {
     "csv": lambda table, path: write_delimited(table, path, ","),
