@@ -174,9 +174,9 @@ class _Trainer:
     def _lr(self, step: int, epoch: int) -> float:
         """Linear warm-up over the first epochs, then constant.
 
-        Adam's first steps have the size of the learning rate, however small the gradient is. Where features are
-        non-negative these steps add up over hundreds of inputs, and a class's logit can fall so far that the class
-        is never predicted again: its gradient is gone with it. Small first steps prevent that.
+        Adam's first step has the size of the learning rate in every weight, however small the gradient is. Where
+        features are non-negative it adds up over hundreds of inputs, and a class's logit can fall so far that the
+        class is never predicted again: its gradient is gone with it. Small first steps prevent that.
         """
         warmup = self.settings.warmup_epochs * self.data.n_batches
         done = epoch * self.data.n_batches + step + 1

@@ -1,0 +1,63 @@
+"""Progress is shown to somebody who watches, and to nobody else."""
+
+from __future__ import annotations
+
+import os
+import pty
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from conal.cli import main
+
+
+@pytest.fixture
+def crowd(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A small simulated crowd on disk."""
+    monkeypatch.setattr(
+        sys, "argv", ["conal", "simulate", "--out", str(tmp_path / "sim"), "--n-train", "200", "--quiet"]
+    )
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code == 0
+    return tmp_path / "sim"
+
+
+def fit_in_terminal(crowd: Path, *options: str) -> str:
+    """What ``conal fit`` writes to a terminal on standard error, without control sequences."""
+    command = [sys.executable, "-m", "conal", "fit", str(crowd / "labels.csv")]
+    command += ["--features", str(crowd / "features.npy"), "--out", str(crowd.parent / "model"), "--epochs", "30"]
+    command += [
+        "--valid-features",
+        str(crowd / "valid_features.npy"),
+        "--valid-labels",
+        str(crowd / "valid_labels.csv"),
+    ]
+    ours, theirs = pty.openpty()
+    environment = {**os.environ, "TERM": "xterm", "COLUMNS": "120"}
+    process = subprocess.Popen([*command, *options], stdout=subprocess.DEVNULL, stderr=theirs, env=environment)
+    os.close(theirs)
+    seen = b""
+    while True:
+        try:
+            piece = os.read(ours, 4096)
+        except OSError:  # the other side is closed
+            break
+        if not piece:
+            break
+        seen += piece
+    os.close(ours)
+    assert process.wait() == 0
+    return re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", seen.decode())
+
+
+def test_a_terminal_sees_loss_accuracy_and_remaining_time(crowd: Path) -> None:
+    seen = fit_in_terminal(crowd)
+    assert re.search(r"conal .*\d+/30 +loss \d\.\d{4}  validation accuracy \d+\.\d % +ETA", seen)
+
+
+def test_quiet_is_quiet_in_a_terminal_too(crowd: Path) -> None:
+    assert fit_in_terminal(crowd, "--quiet") == ""
