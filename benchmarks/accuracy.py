@@ -47,10 +47,11 @@ def run(data: CrowdDataset, method: str, seed: int, parameters: dict[str, Any]) 
 def summary(rows: list[dict[str, Any]]) -> str:
     """One line for the seeds of one method on one dataset."""
     test = np.array([row["test"] for row in rows])
+    spread = test.std(ddof=1) if len(test) > 1 else 0.0
     first = rows[0]
     paper = f"paper {PAPER[first['dataset']]:.2f}" if first["method"] == "conal" else ""
     return (
-        f"{first['dataset']:8} {first['method']:6} {test.mean():6.2f} ± {test.std():4.2f}  "
+        f"{first['dataset']:8} {first['method']:6} {test.mean():6.2f} ± {spread:4.2f}  "
         f"(worst {test.min():.2f})  by {first['selection']:22} {paper}"
     )
 

@@ -103,6 +103,11 @@ def _by_row_number(annotations: Annotations, n_rows: int, allow_missing: bool) -
             f"task ids such as {examples(ids[:1])} cannot be matched to a feature array without ids; "
             "use features with a task or id column, or pass task_ids= (one per feature row)"
         )
+    if len(ids) and ids.min() == 1 and ids.max() == n_rows:
+        raise InputError(
+            f"task ids run from 1 to {n_rows:,}, but rows of a bare feature array count from 0; "
+            "subtract 1 from the task ids, or give the features ids"
+        )
     inside = (ids >= 0) & (ids < n_rows)
     _report(ids[~inside].tolist(), f"tasks have no features (row numbers run from 0 to {n_rows - 1:,})", allow_missing)
     if not inside.any():

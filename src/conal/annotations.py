@@ -369,12 +369,16 @@ class Annotations:
         )
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> npt.NDArray[Any]:
-        if self.n_tasks * self.n_annotators > MAX_DENSE_CELLS:
-            raise InputError(
-                f"{self!r} is too large to be turned into a matrix unasked; "
-                "call to_matrix() if you mean it, or pass scikit-learn a splitter such as cv=KFold(5)"
-            )
-        return self.to_matrix().astype(dtype or np.int32)
+        """(n_tasks,) objects, one per task: its (annotator, label) codes.
+
+        scikit-learn asks for an array to find out what kind of target this is. It gets one that it can split and
+        count, but not mistake for labels; for the matrix call :meth:`to_matrix`.
+        """
+        pairs = list(zip(self._annotators.tolist(), self._labels.tolist(), strict=True))
+        array = np.empty(self.n_tasks, dtype=object)
+        for i in range(self.n_tasks):
+            array[i] = tuple(pairs[self._indptr[i] : self._indptr[i + 1]])
+        return array
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Annotations):

@@ -68,7 +68,7 @@ def match_classes(
         row = first if rows is None else int(rows[first])
         raise InputError(
             f"{where}: row {row + 1}: {examples(unknown)} not among the {len(wanted)} classes; {hint}"
-            "Correct the labels or add them to the classes"
+            "correct the labels or add them to the classes"
         )
     return wanted, np.append(position, MISSING).astype(np.int32)[codes]
 

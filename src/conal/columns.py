@@ -14,7 +14,18 @@ __all__ = ["ALIASES", "find_column", "find_columns", "is_name_column"]
 
 ALIASES: dict[str, tuple[str, ...]] = {
     "task": ("task", "task_id", "id", "item", "item_id", "unit", "unit_id", "question", "example", "example_id"),
-    "worker": ("worker", "worker_id", "annotator", "annotator_id", "user", "user_id", "rater", "rater_id", "coder"),
+    "worker": (
+        "worker",
+        "worker_id",
+        "annotator",
+        "annotator_id",
+        "user",
+        "user_id",
+        "rater",
+        "rater_id",
+        "coder",
+        "performer",
+    ),
     "label": ("label", "answer", "response", "annotation"),
     "truth": ("truth", "true_label", "gold", "gold_label", "ground_truth", "label", "class"),
 }

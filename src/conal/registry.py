@@ -75,6 +75,6 @@ class Registry(Generic[T]):
         self.discover()
         if name in self._entries:
             return self._entries[name]
-        close = difflib.get_close_matches(str(name), self._entries, n=1)
-        hint = f"did you mean {close[0]!r}? " if close else ""
-        raise InputError(f"no {self.kind} is called {name!r}; {hint}Known: {', '.join(self.names())}")
+        close = difflib.get_close_matches(str(name).lower(), self._entries, n=1)
+        hint = f"; did you mean {close[0]!r}?" if close else "."
+        raise InputError(f"no {self.kind} is called {name!r}{hint} Known: {', '.join(self.names())}")

@@ -90,6 +90,13 @@ def _run(data: CrowdDataset, rule: str, method: str, seed: int, epochs: int) -> 
     return {"method": method, "rule": rule, "seed": seed, "test_accuracy": accuracy, "model": model}
 
 
+def spread(values: list[float]) -> float:
+    """Sample standard deviation over seeds; 0 for a single one."""
+    import numpy as np
+
+    return float(np.std(values, ddof=1)) if len(values) > 1 else 0.0
+
+
 def _table(rows: list[dict[str, Any]]) -> dict[str, dict[str, dict[str, float]]]:
     """method -> rule -> mean and standard deviation over seeds."""
     import numpy as np
@@ -98,7 +105,7 @@ def _table(rows: list[dict[str, Any]]) -> dict[str, dict[str, dict[str, float]]]
     for method in METHODS:
         for rule in RULES:
             values = [row["test_accuracy"] for row in rows if (row["method"], row["rule"]) == (method, rule)]
-            table.setdefault(method, {})[rule] = {"mean": float(np.mean(values)), "std": float(np.std(values))}
+            table.setdefault(method, {})[rule] = {"mean": float(np.mean(values)), "std": spread(values)}
     return table
 
 

@@ -23,7 +23,7 @@ def fit(
     out: Annotated[Path, typer.Option(help="Model folder to write.")],
     valid_features: Annotated[Path | None, typer.Option(help="Features of a validation set.")] = None,
     valid_labels: Annotated[Path | None, typer.Option(help="Its true labels, which select the epoch.")] = None,
-    method: Annotated[str, typer.Option(help="Method, by the paper's name: conal, dl-mv, gold ...")] = "conal",
+    method: Annotated[str, typer.Option(help="Method, by the paper's name; a wrong one lists them all.")] = "conal",
     classes: Annotated[str | None, typer.Option(help="Classes in order, separated by commas.")] = None,
     task_column: TaskColumn = None,
     worker_column: Annotated[str | None, typer.Option(help="Column of the workers.")] = None,
@@ -41,9 +41,17 @@ def fit(
     epochs: Annotated[int, typer.Option(help="Passes over the data.")] = 100,
     batch_size: Annotated[int, typer.Option(help="Instances in a batch.")] = 256,
     patience: Annotated[int | None, typer.Option(help="Stop after so many epochs without a better score.")] = None,
-    scaling: Annotated[str, typer.Option(help="auto, global, standard or none.")] = "auto",
+    scaling: Annotated[
+        str, typer.Option(help="global: one factor; standard: every feature; none; auto chooses.")
+    ] = "auto",
     settings: Annotated[
-        list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="Any other parameter of the method.")
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="NAME=VALUE",
+            help="Any other parameter, such as hidden=[64,32], dropout=0.3, batch_norm=true, lam=1e-4, holdout=0.2, "
+            "selection=last; a wrong name lists them all.",
+        ),
     ] = None,
     seed: Seed = 0,
     resume: Annotated[bool, typer.Option("--resume", help="Go on where an interrupted fit stopped.")] = False,
@@ -134,11 +142,13 @@ def _summary(estimator: CrowdClassifier, out: Path) -> str:
         "holdout_log_likelihood": "by the likelihood of held-out annotations",
         "last": "as the last",
     }
+    held_out = metrics["n_tasks_labelled"] - metrics["n_tasks_trained_on"]
+    aside = f"; {held_out:,} tasks were held out for it" if held_out else ""
     score = "" if metrics["best_score"] is None else f" ({metrics['best_score']:.4f})"
     return (
         f"{estimator.method}: {metrics['n_annotations']:,} labels by {metrics['n_annotators']:,} annotators on "
         f"{metrics['n_tasks']:,} tasks, {len(estimator.classes_)} classes\n"
-        f"epoch {metrics['best_epoch']} of {metrics['epochs']} kept, {rules[metrics['selection']]}{score}; "
+        f"epoch {metrics['best_epoch']} of {metrics['epochs']} kept, {rules[metrics['selection']]}{score}{aside}; "
         f"{metrics['seconds']:.1f} s\n"
         f"model, cleaned labels and annotators: {out}"
     )

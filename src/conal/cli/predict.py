@@ -7,7 +7,8 @@ from typing import Annotated
 
 import typer
 
-from conal.cli.options import AsJson, Quiet, TaskColumn, emit
+from conal.cli.options import AsJson, Overwrite, Quiet, TaskColumn, emit
+from conal.errors import InputError
 
 __all__ = ["predict"]
 
@@ -17,6 +18,7 @@ def predict(
     features: Annotated[Path, typer.Argument(help="Features: .npy, .npz, .parquet or .csv.")],
     out: Annotated[Path, typer.Option(help="Table to write: .csv, .tsv, .parquet or .jsonl.")],
     task_column: TaskColumn = None,
+    overwrite: Overwrite = False,
     quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
@@ -29,20 +31,21 @@ def predict(
     import pyarrow as pa
 
     from conal.estimator import load
+    from conal.estimator.summary import label_table
     from conal.io import read_features, write_table
     from conal.io.atomic import check_place
     from conal.io.tables import file_kind
 
     file_kind(out, None)  # what cannot be written is better refused before the work than after it
     check_place(out)
+    if out.exists() and not overwrite:
+        raise InputError(f"{out}: exists already; choose another place, or allow it with --overwrite")
     estimator = load(model)
     table = read_features(features, task=task_column)
     probas = estimator.predict_proba(table)
     labels = estimator.classes_[probas.argmax(1)].tolist()
     tasks = np.arange(len(table)) if table.ids is None else table.ids
-    columns = {"task": tasks.tolist(), "label": labels, "probability": probas.max(1)}
-    columns |= {f"proba_{name}": probas[:, k] for k, name in enumerate(estimator.classes_.tolist())}
-    write_table(pa.table(columns), out)
+    write_table(label_table(pa.array(tasks.tolist()), probas, estimator.classes_), out)
     counts = {str(name): labels.count(name) for name in estimator.classes_.tolist()}
     text = f"{len(labels):,} predictions: {out}\n" + ", ".join(f"{name} {count:,}" for name, count in counts.items())
     emit({"out": out, "n": len(labels), "counts": counts}, text, as_json=as_json, quiet=quiet)

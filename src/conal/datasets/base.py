@@ -104,6 +104,11 @@ class CrowdDataset:
     test: Split | None = None
     truth: CrowdTruth | None = None
 
+    def __repr__(self) -> str:
+        parts = [f"{self.name!r}", f"x of shape {self.x.shape}", repr(self.annotations)]
+        parts += [f"{len(split):,} {name}" for name, split in (("valid", self.valid), ("test", self.test)) if split]
+        return f"CrowdDataset({', '.join(parts)})"
+
     def __post_init__(self) -> None:
         sizes = len(self.x), self.annotations.n_tasks, len(self.y_true)
         if len(set(sizes)) > 1:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from os import PathLike
 from pathlib import Path
@@ -15,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 from conal import methods
 from conal.annotations import MAX_DENSE_CELLS, Annotations
 from conal.encoding import Names, as_names, decode_position
-from conal.errors import InputError
+from conal.errors import DataWarning, InputError, examples
 from conal.estimator import compute, preparation
 from conal.estimator import data as door
 from conal.estimator.checks import check_parameters
@@ -61,9 +62,10 @@ class CrowdClassifier(ClassifierMixin, BaseEstimator):
     max_restarts : int
         How often to start again if a class is lost early in training.
     accelerator, precision : str
-        Where and how to compute; passed to Lightning Fabric ("auto", "cpu", "cuda"; "32-true", "bf16-mixed").
+        Where and how to compute; passed to Lightning Fabric ("auto", "cpu", "cuda"; "32-true", "16-mixed", "64-true").
     seed : int
-        Same seed, same data, same model.
+        Same seed, same data, same model; bit for bit on one CPU thread. Fits in parallel threads share torch's random
+        generator: use processes.
     verbose : bool
         Show progress, where standard error is a terminal.
 
@@ -75,8 +77,8 @@ class CrowdClassifier(ClassifierMixin, BaseEstimator):
         ``probas_[i, c]`` = P(true class c | features and annotations) of training task i.
     labels_ : (n_tasks,)
         The most probable class of every training task: the cleaned labels.
-    feature_names_in_ : tuple of str
-        Names of the features, where they came with names; predictions then put columns in this order.
+    feature_names_in_ : (n_features,) array of str
+        Names of the features, only where they came with names; predictions then put columns in this order.
     history_ : list of dict
         One row per epoch.
     metrics_ : dict
@@ -98,7 +100,7 @@ class CrowdClassifier(ClassifierMixin, BaseEstimator):
     tables_: dict[str, Any]
     instance_shape_: tuple[int, ...]
     n_features_in_: int
-    feature_names_in_: tuple[str, ...]
+    _feature_names: tuple[str, ...]
 
     def __init__(
         self,
@@ -178,19 +180,18 @@ class CrowdClassifier(ClassifierMixin, BaseEstimator):
         check_parameters(self)
         method = methods.get(self.method)
         crowd = door.as_target(y, method.takes)
-        instances, crowd, columns = door.aligned(X, crowd, task_ids, allow_missing=allow_missing)
-        kept, selection = preparation.choose_selection(self, instances, crowd, validation)
-        training = CrowdBatches(instances, kept, self.batch_size)
+        joined = door.aligned(X, crowd, task_ids, allow_missing=allow_missing)
+        kept, selection = preparation.choose_selection(self, joined, validation)
+        training = CrowdBatches(joined.instances, kept, self.batch_size)
         build = preparation.make_builder(self, method, training, annotator_features)
         settings = preparation.settings_of(self)
         saver = None
         if checkpoint is not None:
-            marks = preparation.fingerprint_of(self, instances, crowd, selection)
+            marks = preparation.fingerprint_of(self, joined, selection, annotator_features)
             saver = Checkpoint(Path(checkpoint), marks, resume=resume)
         with make_progress(self.method, self.verbose) as progress:
             result = train(build, training, selection, settings, progress=progress, checkpoint=saver)
-        self.feature_names_in_ = columns
-        self._adopt(result, selection, instances, crowd)
+        self._adopt(result, selection, joined)
         return self
 
     def _build_method(self, method: type[CrowdMethod], problem: Problem) -> CrowdMethod:
@@ -209,7 +210,8 @@ class CrowdClassifier(ClassifierMixin, BaseEstimator):
         shared = CrowdClassifier._get_param_names()
         return {name: value for name, value in self.get_params(deep=False).items() if name not in shared}
 
-    def _adopt(self, result: TrainingResult, selection: Selection, instances: Instances, crowd: Annotations) -> None:
+    def _adopt(self, result: TrainingResult, selection: Selection, joined: door.Joined) -> None:
+        instances, crowd, self._feature_names = joined
         self.model_ = result.method
         self.classes_ = crowd.classes
         self.annotator_ids_ = crowd.annotator_ids
@@ -229,7 +231,9 @@ class CrowdClassifier(ClassifierMixin, BaseEstimator):
             "n_tasks": crowd.n_tasks,
             "n_annotators": crowd.n_annotators,
             "n_annotations": crowd.n_annotations,
-            "seed": self.seed,
+            "n_tasks_labelled": int(np.count_nonzero(crowd.labels_per_task())),
+            "n_tasks_trained_on": self.model_.problem.n_tasks,
+            "seed": int(self.seed),
         }
         batches = self._batches(instances, crowd)
         self.probas_ = compute.posterior(self.model_, batches)
@@ -243,7 +247,7 @@ class CrowdClassifier(ClassifierMixin, BaseEstimator):
         """(n, C) class probabilities from features alone; columns follow ``classes_``."""
         check_is_fitted(self, "model_")
         return compute.class_probas(
-            self.model_, door.as_instances(X, self.instance_shape_, columns=self.feature_names_in_)
+            self.model_, door.as_instances(X, self.instance_shape_, columns=self._feature_names)
         )
 
     def predict(self, X: Any) -> Names:
@@ -267,9 +271,16 @@ class CrowdClassifier(ClassifierMixin, BaseEstimator):
         """
         check_is_fitted(self, "model_")
         if door.is_labels(y):
-            codes = door.as_codes(y, self.classes_, "y")
+            codes = door.as_codes(door.true_labels(y, X, "y"), self.classes_, "y")
             return float((self.predict_proba(X).argmax(1) == codes).mean())
         return compute.log_likelihood(self.model_, self._batches(*self._joined(X, y, None)))
+
+    @property
+    def feature_names_in_(self) -> Names:
+        """Names of the features; absent, as scikit-learn has it, where they came without."""
+        if not getattr(self, "_feature_names", ()):
+            raise AttributeError("feature_names_in_: the features came without names")
+        return np.array(self._feature_names, dtype=object)
 
     @property
     def common_confusion_(self) -> FloatArray:
@@ -283,7 +294,11 @@ class CrowdClassifier(ClassifierMixin, BaseEstimator):
 
     @property
     def annotator_confusion_(self) -> FloatArray:
-        """(R, C, C) ``[r, c, l]`` = P(observed l | true c) of each annotator; the common one without labels."""
+        """(R, C, C) ``[r, c, l]`` = P(observed l | true c) of each annotator; the common one without labels.
+
+        Of an annotator with a handful of labels it says little: rows that he or she gave no label for stay near the
+        start, and the term that pushes the layers apart moves them further.
+        """
         check_is_fitted(self, "model_")
         return self.model_.confusion()[1].detach().double().numpy()
 
@@ -293,14 +308,14 @@ class CrowdClassifier(ClassifierMixin, BaseEstimator):
         Parameters
         ----------
         X : features
-        annotators : None, (n,) annotator ids, or Annotations
+        annotators : None, (n,) annotator ids, Annotations or a long frame
             None gives all (n, n_annotators), refused where that is too large; ids give omega of (row k, annotator k);
-            annotations give one value per annotation, in their order.
+            annotations give one value each, in the order of ``Annotations.to_table()``: by task, then annotator.
         """
         check_is_fitted(self, "model_")
         if not self.model_.separates_noise:
             raise InputError(f"method {self.method!r} does not tell common from individual confusion; use 'conal'")
-        if isinstance(annotators, Annotations):
+        if isinstance(annotators, Annotations) or hasattr(annotators, "columns"):
             return compute.pair_rates(self.model_, self._batches(*self._joined(X, annotators, task_ids)))
         instances = self._instances(X)
         if annotators is not None:
@@ -326,21 +341,28 @@ class CrowdClassifier(ClassifierMixin, BaseEstimator):
     # ---------------------------------------------------------------- inside
 
     def _instances(self, X: Any) -> Instances:
-        return door.as_instances(X, self.instance_shape_, columns=self.feature_names_in_)
+        return door.as_instances(X, self.instance_shape_, columns=self._feature_names)
 
     def _joined(self, X: Any, y: Any, task_ids: Any) -> tuple[Instances, Annotations]:
         crowd = door.as_target(y, self.model_.takes)
         if not np.array_equal(crowd.classes, self.classes_):
             crowd = self._with_own_classes(crowd)
-        names = self.feature_names_in_
+        names = self._feature_names
         instances, crowd, _ = door.aligned(X, crowd, task_ids, allow_missing=True, columns=names)
         if instances.shape != self.instance_shape_:
             raise InputError(f"instances have shape {instances.shape}, the model was trained on {self.instance_shape_}")
         return instances, crowd
 
     def _with_own_classes(self, crowd: Annotations) -> Annotations:
-        codes = door.as_codes(crowd.classes, self.classes_, "annotations")[crowd.labels]
+        codes = decode_position(self.classes_, crowd.classes)[crowd.labels]
         known = codes >= 0
+        if not known.all():
+            warnings.warn(
+                f"left out {int((~known).sum()):,} labels of classes that the model does not have: "
+                f"{examples(crowd.classes[decode_position(self.classes_, crowd.classes) < 0])}",
+                DataWarning,
+                stacklevel=4,
+            )
         return Annotations(
             crowd.tasks[known],
             crowd.annotators[known],

@@ -7,6 +7,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from conal.errors import InputError
 from conal.methods import Batch, CrowdMethod
 from conal.training import CrowdBatches, Instances
 from conal.training.selection import predict_proba
@@ -29,15 +30,17 @@ def posterior(model: CrowdMethod, batches: CrowdBatches) -> FloatArray:
 
 def log_likelihood(model: CrowdMethod, batches: CrowdBatches) -> float:
     """Mean log P(label | features) of the annotations."""
+    if not len(batches.labelled):
+        raise InputError("there is no annotation to score")
     model.eval()
-    return float(torch.cat([model.score_annotations(batch) for batch in batches.labelled_in_order()]).mean())
+    return float(torch.cat([model.score_annotations(batch) for batch in batches.labelled_in_order()]).double().mean())
 
 
 def pair_rates(model: CrowdMethod, batches: CrowdBatches) -> FloatArray:
     """(n_annotations,) omega of every annotation, in their order."""
     model.eval()
     rates = [model.common_noise_rate(batch) for batch in batches.labelled_in_order()]
-    return torch.cat(rates).double().numpy()
+    return torch.cat([torch.empty(0), *rates]).double().numpy()
 
 
 def row_rates(model: CrowdMethod, instances: Instances, annotators: npt.NDArray[np.int64]) -> FloatArray:

@@ -16,7 +16,7 @@ from conal.annotations import Annotations
 from conal.columns import find_column
 from conal.encoding import MISSING, Names, decode_position, encode
 from conal.errors import DataWarning, InputError, examples
-from conal.io import FeatureTable, features_from
+from conal.io import FeatureTable, features_from, gold_from_table
 from conal.training import Instances
 
 __all__ = [
@@ -30,6 +30,7 @@ __all__ = [
     "digest",
     "digest_features",
     "is_labels",
+    "true_labels",
 ]
 
 
@@ -96,7 +97,7 @@ def as_annotations(y: Any) -> Annotations:
 def as_gold(y: Any) -> Annotations:
     """True labels as the annotations of one annotator called "gold"; None and NaN mean "not labelled"."""
     if y is None or isinstance(y, Annotations) or np.ndim(y) != 1:
-        raise InputError("method 'gold' takes one true label per row of X: fit(X, y_true)")
+        raise InputError("method 'gold' takes one true label per row of X: fit(X, y_true); crowds need another method")
     encoded = encode(y if isinstance(y, np.ndarray) else list(y))
     labelled = np.flatnonzero(encoded.codes != MISSING)
     if not len(labelled):
@@ -113,8 +114,26 @@ def as_gold(y: Any) -> Annotations:
 
 
 def is_labels(y: Any) -> bool:
-    """Whether ``y`` is one label per row, rather than annotations."""
-    return not isinstance(y, Annotations) and np.ndim(y) == 1
+    """Whether ``y`` is one label per row, or a frame of true labels, rather than annotations."""
+    if isinstance(y, Annotations):
+        return False
+    if hasattr(y, "columns"):
+        names = [str(name) for name in y.columns]
+        worker, truth = (find_column(names, role, None, "y") for role in ("worker", "truth"))
+        return worker is None and truth is not None
+    return np.ndim(y) == 1
+
+
+def true_labels(y: Any, X: Any, where: str) -> Any:
+    """One label per row of X; a frame with a label column is joined by task id where both have ids."""
+    if not hasattr(y, "columns"):
+        return y
+    import narwhals as nw
+
+    features = as_features(X)
+    ids = features.ids if isinstance(features, FeatureTable) else None
+    gold = gold_from_table(nw.from_native(y, eager_only=True).to_arrow(), where=where)
+    return gold.for_rows(len(features), ids)  # type: ignore[arg-type]
 
 
 def aligned(

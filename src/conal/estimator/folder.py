@@ -6,10 +6,12 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from torch import nn
 
 from conal import methods
+from conal.encoding import as_names
 from conal.errors import InputError, ModelFolderError
 from conal.estimator.base import CrowdClassifier
 from conal.estimator.factory import make
@@ -35,8 +37,8 @@ def save(fitted: CrowdClassifier, folder: str | PathLike[str], *, overwrite: boo
         "classes": names_to_json(fitted.classes_),
         "annotator_ids": names_to_json(fitted.annotator_ids_),
         "instance_shape": list(fitted.instance_shape_),
-        "feature_names": list(fitted.feature_names_in_),
-        "n_tasks": problem.n_tasks,
+        "feature_names": list(fitted._feature_names),
+        "n_tasks_trained_on": problem.n_tasks,
     }
     tensors = {name: tensor.detach().numpy() for name, tensor in fitted.model_.state_dict().items()}
     write_model(folder, tensors, config, fitted.metrics_, fitted.tables_, overwrite=overwrite)
@@ -73,12 +75,21 @@ def _restore(
     made.annotator_ids_ = names_from_json(config["annotator_ids"])
     made.instance_shape_ = tuple(config["instance_shape"])
     made.n_features_in_ = int(torch.Size(made.instance_shape_).numel())
-    made.feature_names_in_ = tuple(config["feature_names"])
+    made._feature_names = tuple(config["feature_names"])
     made.metrics_ = metrics
     made.tables_ = {name: read_table(folder / name) for name in config["files"] if name.endswith(".csv")}
     made.history_ = made.tables_["history.csv"].to_pylist()
+    _restore_labels(made)
     made.model_ = _rebuild(made, config, state)
     return made
+
+
+def _restore_labels(made: CrowdClassifier) -> None:
+    """What was inferred about the training tasks, from labels.csv; ids that are no text or number are text now."""
+    table = made.tables_["labels.csv"]
+    made.task_ids_ = as_names(table["task"].to_pylist())
+    made.probas_ = np.column_stack([table[f"proba_{name}"].to_numpy() for name in made.classes_.tolist()])
+    made.labels_ = made.classes_[made.probas_.argmax(1)]
 
 
 def _rebuild(made: CrowdClassifier, config: dict[str, Any], state: dict[str, torch.Tensor]) -> CrowdMethod:
@@ -86,7 +97,7 @@ def _rebuild(made: CrowdClassifier, config: dict[str, Any], state: dict[str, tor
         shape=made.instance_shape_,
         n_classes=len(made.classes_),
         n_annotators=len(made.annotator_ids_),
-        n_tasks=config["n_tasks"],
+        n_tasks=config["n_tasks_trained_on"],
         labels_per_annotator=state["labels_per_annotator"],
         annotator_features=state.get("auxiliary.annotator_features"),
     )

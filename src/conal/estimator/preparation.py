@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +11,7 @@ import numpy.typing as npt
 import torch
 
 from conal.annotations import Annotations
-from conal.errors import InputError
+from conal.errors import DataWarning, InputError
 from conal.estimator import data as door
 from conal.methods import CrowdMethod, Problem
 from conal.training import (
@@ -50,17 +51,23 @@ def settings_of(estimator: CrowdClassifier) -> Settings:
 
 
 def choose_selection(
-    estimator: CrowdClassifier, instances: Instances, crowd: Annotations, validation: tuple[Any, Any] | None
+    estimator: CrowdClassifier, joined: door.Joined, validation: tuple[Any, Any] | None
 ) -> tuple[Annotations, Selection]:
     """The annotations to train on, and the rule that selects the epoch."""
+    instances, crowd, _ = joined
     if not crowd.n_annotations:
         raise InputError("annotations hold no label of a task with features; at least one is needed")
     rule = estimator.selection
     if rule == "auto":
         rule = "annotations" if validation is None else "gold"
     if rule == "gold":
-        return crowd, _gold_accuracy(instances, crowd, validation)
-    if rule == "annotations" and np.count_nonzero(crowd.labels_per_task()) > 1:
+        return crowd, _gold_accuracy(joined, validation)
+    few = np.count_nonzero(crowd.labels_per_task()) < 2
+    if rule == "annotations" and few:
+        warnings.warn(
+            "a single task has labels, so none is held out; the last epoch is kept", DataWarning, stacklevel=3
+        )
+    if rule == "annotations" and not few:
         kept = hold_out(crowd, estimator.holdout, estimator.seed)
         held_out = CrowdBatches(instances, crowd.select(~kept), estimator.batch_size)
         fitted = crowd.select(kept)
@@ -89,19 +96,27 @@ def make_builder(
     def build() -> CrowdMethod:
         made = estimator._build_method(method, problem)
         made.scaler = scaler
+        if not isinstance(estimator.backbone, str):
+            _try_out(made, training.instances)
         return made
 
     return build
 
 
 def fingerprint_of(
-    estimator: CrowdClassifier, instances: Instances, crowd: Annotations, selection: Selection
+    estimator: CrowdClassifier,
+    joined: door.Joined,
+    selection: Selection,
+    annotator_features: npt.ArrayLike | None = None,
 ) -> dict[str, str]:
     """What must be the same for a checkpoint to be continued."""
-    params = {name: repr(value) for name, value in estimator.get_params(deep=False).items() if name not in FREE}
+    instances, crowd, _ = joined
+    params = {name: _mark(value) for name, value in estimator.get_params(deep=False).items() if name not in FREE}
     marks = {**params, "method": estimator.method, "selection": selection.name}
     if isinstance(selection, GoldAccuracy):
         marks["validation"] = door.digest(selection.codes) + door.digest_features(selection.instances)
+    if annotator_features is not None:
+        marks["annotator features"] = door.digest(np.asarray(annotator_features, dtype=np.float32))
     names = repr([crowd.classes.tolist(), crowd.annotator_ids.tolist()]).encode()
     return {
         **marks,
@@ -111,20 +126,51 @@ def fingerprint_of(
     }
 
 
-def _gold_accuracy(instances: Instances, crowd: Annotations, validation: tuple[Any, Any] | None) -> GoldAccuracy:
+def _mark(value: Any) -> str:
+    """A text that tells parameters apart, and is the same in another process."""
+    if isinstance(value, torch.nn.Module):
+        weights = (tensor.detach().cpu().numpy() for tensor in value.state_dict().values())
+        return f"{type(value).__qualname__} {door.digest(*weights)}"
+    if callable(value):
+        return f"{value.__module__}.{value.__qualname__}"
+    if isinstance(value, list | tuple | np.ndarray):
+        return repr([_mark(item) for item in value])
+    return repr(value.item() if isinstance(value, np.generic) else value)
+
+
+def _gold_accuracy(joined: door.Joined, validation: tuple[Any, Any] | None) -> GoldAccuracy:
     if validation is None:
         raise InputError("selection='gold' needs validation=(X, y_true); or use selection='annotations'")
-    checked = door.as_instances(validation[0], instances.shape, "validation features")
-    codes = door.as_codes(validation[1], crowd.classes, "validation labels")
+    shape = joined.instances.shape
+    checked = door.as_instances(validation[0], shape, "validation features", columns=joined.columns)
+    labels = door.true_labels(validation[1], validation[0], "validation labels")
+    codes = door.as_codes(labels, joined.annotations.classes, "validation labels")
     if len(codes) != len(checked):
         raise InputError(f"validation: {len(checked):,} feature rows but {len(codes):,} labels; give one each")
     return GoldAccuracy(checked, codes)
+
+
+@torch.no_grad()
+def _try_out(method: CrowdMethod, instances: Instances) -> None:
+    """A backbone of the user's own must turn two instances into two rows of class logits."""
+    expected = (min(2, len(instances)), method.problem.n_classes)
+    x = instances.take(np.arange(expected[0]))
+    try:
+        found = tuple(method.eval().class_logits(method.scaler(x)).shape)
+    except (RuntimeError, TypeError, ValueError) as error:
+        raise InputError(f"the backbone cannot take instances of shape {instances.shape}: {error}") from error
+    if found != expected:
+        raise InputError(
+            f"the backbone makes {found} of {expected[0]} instances; expected {expected}, one logit per class"
+        )
 
 
 def _annotator_features(values: npt.ArrayLike | None, n_annotators: int) -> torch.Tensor | None:
     if values is None:
         return None
     features = torch.as_tensor(np.asarray(values, dtype=np.float32))
+    if not torch.isfinite(features).all():
+        raise InputError("annotator_features holds NaN or infinity; impute or remove it")
     if features.ndim != 2 or len(features) != n_annotators:
         raise InputError(
             f"annotator_features has shape {tuple(features.shape)}; expected ({n_annotators}, F), "

@@ -14,7 +14,7 @@ from conal.encoding import Names
 if TYPE_CHECKING:
     from conal.estimator.base import CrowdClassifier
 
-__all__ = ["summary_tables"]
+__all__ = ["label_table", "summary_tables"]
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -39,34 +39,45 @@ def _text_or_number(names: Names) -> pa.Array:
 
 
 def _labels(fitted: CrowdClassifier) -> pa.Table:
-    return pa.table(
-        {
-            "task": _text_or_number(fitted.task_ids_),
-            "label": _text_or_number(fitted.labels_),
-            "probability": fitted.probas_.max(1),
-        }
-    )
+    return label_table(_text_or_number(fitted.task_ids_), fitted.probas_, fitted.classes_)
+
+
+def label_table(tasks: pa.Array, probas: FloatArray, classes: Names) -> pa.Table:
+    """One row per task: its most probable label, the label's probability, and ``proba_<class>`` for every class."""
+    columns = {
+        "task": tasks,
+        "label": _text_or_number(classes[probas.argmax(1)]),
+        "probability": probas.max(1),
+    }
+    return pa.table(columns | {f"proba_{name}": probas[:, k] for k, name in enumerate(classes.tolist())})
 
 
 def _annotators(fitted: CrowdClassifier, crowd: Annotations, omega: FloatArray | None) -> pa.Table:
     """Quality and character of each annotator; empty cells for those without labels.
 
-    ``annotator_quality`` is the probability that the annotator's label is right, averaged over the inferred true
-    labels of the tasks that he or she labelled; ``agreement_with_consensus`` is the share of labels equal to the
-    inferred label; ``common_noise_rate`` is the mean omega.
+    ``annotator_quality`` is the probability of a right label by the learned confusion, averaged over the tasks that
+    the annotator labelled; ``agreement_with_consensus`` is the share of his or her labels that equal the inferred
+    label; ``common_noise_rate`` is the mean omega.
     """
-    count = crowd.labels_per_annotator()
-    right = fitted.probas_[crowd.tasks, crowd.labels]
     equal = fitted.probas_.argmax(1)[crowd.tasks] == crowd.labels
     columns = {
         "worker": _text_or_number(crowd.annotator_ids),
-        "num_examples_labeled": pa.array(count),
-        "annotator_quality": _mean_by_annotator(crowd, right),
+        "num_examples_labeled": pa.array(crowd.labels_per_annotator()),
+        "annotator_quality": _mean_by_annotator(crowd, _expected_accuracy(fitted, crowd, omega)),
         "agreement_with_consensus": _mean_by_annotator(crowd, equal.astype(float)),
     }
     if omega is not None:
         columns["common_noise_rate"] = _mean_by_annotator(crowd, omega)
     return pa.table(columns)
+
+
+def _expected_accuracy(fitted: CrowdClassifier, crowd: Annotations, omega: FloatArray | None) -> FloatArray:
+    """(n_annotations,) sum_c P(z = c) [omega pi_g + (1 - omega) pi_r]_cc of each annotation."""
+    share = np.zeros(crowd.n_annotations) if omega is None else omega
+    individual = np.diagonal(fitted.annotator_confusion_, axis1=1, axis2=2)[crowd.annotators]
+    common = np.diagonal(fitted.common_confusion_)
+    right = share[:, None] * common + (1 - share[:, None]) * individual
+    return np.asarray((fitted.probas_[crowd.tasks] * right).sum(1))
 
 
 def _mean_by_annotator(crowd: Annotations, values: FloatArray) -> pa.Array:

@@ -1,13 +1,14 @@
 """Files in, files out."""
 
 from conal.io.features import FeatureTable, features_from, read_features
-from conal.io.gold import GoldLabels, read_gold
+from conal.io.gold import GoldLabels, gold_from_table, read_gold
 from conal.io.tables import read_annotations, read_table, write_annotations, write_table
 
 __all__ = [
     "FeatureTable",
     "GoldLabels",
     "features_from",
+    "gold_from_table",
     "read_annotations",
     "read_features",
     "read_gold",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import zipfile
 import zlib
 from collections.abc import Iterator
@@ -15,7 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from conal.alignment import check_unique_ids
-from conal.columns import find_column
+from conal.columns import find_column, is_name_column
 from conal.encoding import MISSING, Names, encode
 from conal.errors import InputError, examples
 from conal.io.tables import blank_to_null, check_readable, decoded, read_table
@@ -23,6 +24,7 @@ from conal.io.tables import blank_to_null, check_readable, decoded, read_table
 __all__ = ["FeatureTable", "check_finite", "features_from", "ids_from", "read_features"]
 
 CHUNK_BYTES = 64 * 2**20
+INDEX_COLUMN = re.compile(r"__index_level_\d+__$")
 
 
 @dataclass(frozen=True)
@@ -54,8 +56,9 @@ def read_features(path: str | PathLike[str], *, task: str | None = None, check: 
     """Read features; NaN and infinities are an error that names row and column.
 
     ``.npz`` holds the array as ``X``, ``features`` or its only array, and ids, if any, as ``task``, ``task_ids``,
-    ``id`` or ``ids``. Tables hold ids in a ``task`` or ``id`` column (or the one named by ``task``); every other
-    column is a feature, or one column of equally long lists is the whole feature vector.
+    ``id`` or ``ids``. Tables hold ids in the column named by ``task`` if there is one, else in one that is called
+    like it (``task``, ``id``, ...); every other column is a feature, or one column of equally long lists is the whole
+    feature vector.
     """
     path = Path(path)
     check_readable(path)
@@ -76,12 +79,9 @@ def features_from(values: Any, *, task_ids: Any = None, where: str = "features",
     if isinstance(values, FeatureTable):
         table = values
     elif hasattr(values, "columns") and not isinstance(values, np.ndarray):
-        import narwhals as nw
-
-        try:
-            table = _from_arrow(nw.from_native(values, eager_only=True).to_arrow(), None, where)
-        except nw.exceptions.DuplicateError as error:
-            raise InputError(f"{where}: several columns have one name: {' '.join(str(error).split())}") from error
+        table = _from_arrow(_frame_to_arrow(values, where), None, where)
+    elif hasattr(values, "toarray"):
+        raise InputError(f"{where}: is a sparse matrix; pass X.toarray(), or fewer dimensions (TruncatedSVD)")
     else:
         table = FeatureTable(np.asanyarray(values), where=where)
     if task_ids is not None:
@@ -176,9 +176,24 @@ def _read_npz(path: Path) -> FeatureTable:
     return FeatureTable(arrays[name], ids, where=str(path))
 
 
+def _frame_to_arrow(frame: Any, where: str) -> pa.Table:
+    """A frame's columns; a pandas index is left out unless it is called like a task id."""
+    import narwhals as nw
+
+    if hasattr(frame, "reset_index"):
+        is_id = isinstance(frame.index.name, str) and is_name_column(frame.index.name, ["task"])
+        frame = frame.reset_index(drop=not is_id)
+    try:
+        return nw.from_native(frame, eager_only=True).to_arrow()
+    except nw.exceptions.DuplicateError as error:
+        raise InputError(f"{where}: several columns have one name: {' '.join(str(error).split())}") from error
+
+
 def _from_arrow(table: pa.Table, task: str | None, where: str) -> FeatureTable:
+    # An unnamed pandas index in a Parquet file is no feature.
+    table = table.drop_columns([name for name in table.column_names if INDEX_COLUMN.match(str(name))])
     columns = [str(name) for name in table.column_names]
-    task_column = find_column(columns, "task", task, where)
+    task_column = find_column(columns, "task", task if task in columns else None, where)
     names = tuple(name for name in columns if name != task_column)
     if "" in names:
         raise InputError(

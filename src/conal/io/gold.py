@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
-from conal.alignment import check_unique_ids
 from conal.cleaning import match_classes
 from conal.columns import find_column, find_columns
 from conal.encoding import MISSING, Names, as_names, decode_position, encode
@@ -18,7 +18,7 @@ from conal.errors import InputError, examples
 from conal.io.features import ids_from
 from conal.io.tables import blank_to_null, coerce_classes, decoded, read_matrix, read_table
 
-__all__ = ["GoldLabels", "read_gold"]
+__all__ = ["GoldLabels", "gold_from_table", "read_gold"]
 
 
 @dataclass(frozen=True)
@@ -64,24 +64,39 @@ def read_gold(
 ) -> GoldLabels:
     """Read true labels: a table with a label (or truth, gold, class) column and, if any, task ids; or ``.npy``."""
     path = Path(path)
-    where = str(path)
     if path.suffix.lower() == ".npy":
-        values: Any = read_matrix(path).ravel()
-        ids = None
-    else:
-        table = read_table(path, names=(task, label))
-        column = find_columns(table.column_names, {"truth": label}, where)["truth"]
-        others = [name for name in table.column_names if name != column]
-        task_column = find_column(others, "task", task, where)
-        labels = decoded(table[column], f"{where}: column {column!r}")
-        values = blank_to_null(labels, keep=() if classes is None else classes)
-        classes = None if classes is None else coerce_classes(classes, values)
-        ids = None if task_column is None else ids_from(table[task_column], where)
-    label_codes = encode(values)
-    missing = np.flatnonzero(label_codes.codes == MISSING)
+        return _checked(read_matrix(path).ravel(), None, classes, str(path))
+    table = read_table(path, names=(task, label))
+    return gold_from_table(table, task=task, label=label, classes=classes, where=str(path))
+
+
+def gold_from_table(
+    table: pa.Table,
+    *,
+    task: str | None = None,
+    label: str | None = None,
+    classes: Sequence[Any] | Names | None = None,
+    where: str = "true labels",
+) -> GoldLabels:
+    """True labels from an Arrow table with a label (or truth, gold, class) column and, if any, task ids."""
+    column = find_columns(table.column_names, {"truth": label}, where)["truth"]
+    others = [name for name in table.column_names if name != column]
+    task_column = find_column(others, "task", task, where)
+    labels = decoded(table[column], f"{where}: column {column!r}")
+    values = blank_to_null(labels, keep=() if classes is None else classes)
+    ids = None if task_column is None else ids_from(table[task_column], where)
+    return _checked(values, ids, None if classes is None else coerce_classes(classes, values), where)
+
+
+def _checked(values: Any, ids: Names | None, classes: Sequence[Any] | Names | None, where: str) -> GoldLabels:
+    encoded = encode(values)
+    missing = np.flatnonzero(encoded.codes == MISSING)
     if len(missing):
         raise InputError(f"{where}: {len(missing):,} true labels are missing, the first in row {missing[0] + 1}")
-    names, codes = match_classes(label_codes.names, label_codes.codes, classes, where)
-    if ids is not None:
-        check_unique_ids(ids, where)
+    names, codes = match_classes(encoded.names, encoded.codes, classes, where)
+    if ids is not None and len(set(ids.tolist())) < len(ids):
+        raise InputError(
+            f"{where}: {len(ids):,} labels for {len(set(ids.tolist())):,} tasks; true labels are one per task. "
+            "If these are crowd labels, use a crowd method such as 'conal'"
+        )
     return GoldLabels(names[codes], ids, where)

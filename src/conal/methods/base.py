@@ -127,7 +127,10 @@ class CrowdMethod(nn.Module):
         return logits
 
     def log_prob_given_class(self, batch: Batch) -> Tensor:
-        """(P, C) log P(y | z = c, x) of each observed label for every class c, from scaled features."""
+        """(P, C) log P(y | z = c, x) of each observed label for every class c, from scaled features.
+
+        ``batch.annotators`` is -1 for annotators whom the model does not know: they go by the common confusion.
+        """
         known = batch.annotators >= 0
         own = self.estimated_pi_r[batch.annotators.clamp(min=0), :, batch.labels]
         return torch.where(known[:, None], own, self.estimated_pi_g[:, batch.labels].T).log()
@@ -140,9 +143,17 @@ class CrowdMethod(nn.Module):
     def confusion(self) -> tuple[Tensor, Tensor]:
         """(C, C) common and (R, C, C) individual confusion, ``[..., c, l] = P(observe l | true c)``.
 
-        Annotators without labels are given the common matrix.
+        Annotators without labels are given the common matrix. A method that models annotators overrides this; one
+        that has no common matrix of its own can use :meth:`pooled`.
         """
+        if self.models_annotators:
+            raise NotImplementedError(f"{type(self).__name__} models annotators: it must override confusion()")
         return self.estimated_pi_g, self.estimated_pi_r
+
+    def pooled(self, pi_r: Tensor) -> Tensor:
+        """(C, C) mean of the annotators' matrices, weighted by the labels they gave."""
+        weights = self.labels_per_annotator / self.labels_per_annotator.sum().clamp(min=1)
+        return torch.einsum("r,rcl->cl", weights.to(pi_r.dtype), pi_r)
 
     # ---------------------------------------------------------------- what everybody calls, on raw features
 

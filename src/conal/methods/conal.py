@@ -8,6 +8,7 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
+from conal.checking import is_number
 from conal.errors import InputError
 from conal.methods.base import Batch, CrowdMethod, Problem, register
 from conal.networks import AuxiliaryNetwork, NoiseAdaptation
@@ -32,7 +33,7 @@ class CoNALMethod(CrowdMethod):
             - \lambda \sum_r \| W^g - W^r \|_2
 
     The first sum is a mean over the observed annotations. The second runs over annotators who gave labels; a batch
-    takes its own annotators, weighted so that the expected sum is the whole one, and cost follows the batch.
+    takes its own annotators, weighted so that the expected sum is the whole one.
 
     Parameters
     ----------
@@ -69,13 +70,13 @@ class CoNALMethod(CrowdMethod):
         omega_scale: float | Literal["learn"] = 1.0,
     ) -> None:
         super().__init__(problem, backbone)
-        if not (isinstance(lam, int | float) and math.isfinite(lam) and lam >= 0):
+        if not (is_number(lam) and lam >= 0):
             raise InputError(f"lam must be a finite number of at least 0, not {lam!r}")
         if likelihood not in ("annotation", "joint"):
             raise InputError(f"likelihood must be 'annotation' or 'joint', not {likelihood!r}")
         if likelihood == "joint" and layer != "row-stochastic":
             raise InputError("likelihood='joint' needs P(y | z), a confusion matrix; use layer='row-stochastic'")
-        self.lam = lam
+        self.lam = float(lam)
         self.likelihood = likelihood
         self.noise = NoiseAdaptation(problem.n_classes, problem.n_annotators, layer=layer, mixing=mixing)
         self.auxiliary = AuxiliaryNetwork(

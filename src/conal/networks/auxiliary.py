@@ -2,15 +2,17 @@ r"""The auxiliary network: how likely is an annotation to come from the confusio
 
 from __future__ import annotations
 
-import math
-
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import normalize
 
+from conal.checking import is_number, is_whole
 from conal.errors import InputError
 
 __all__ = ["AuxiliaryNetwork"]
+
+EPS = 1e-6
+"""Smallest norm of an embedding; a smaller one would give a gradient without bounds."""
 
 
 class AuxiliaryNetwork(nn.Module):
@@ -51,18 +53,18 @@ class AuxiliaryNetwork(nn.Module):
         scale: float | str = 1.0,
     ) -> None:
         super().__init__()
-        if not (isinstance(embedding_dim, int) and embedding_dim >= 1):
+        if not (is_whole(embedding_dim) and embedding_dim >= 1):
             raise InputError(f"embedding_dim must be a whole number of at least 1, not {embedding_dim!r}")
-        if scale != "learn" and not (isinstance(scale, int | float) and math.isfinite(scale)):
+        if scale != "learn" and not is_number(scale):
             raise InputError(f"omega_scale must be a finite number or 'learn', not {scale!r}")
-        self.instance = nn.Linear(n_features, embedding_dim)
+        self.instance = nn.Linear(n_features, int(embedding_dim))
         self.register_buffer("annotator_features", annotator_features)
         if annotator_features is None:
             bound = n_annotators**-0.5  # as nn.Linear on one-hot codes would start
-            self.annotator_table = nn.Parameter(torch.empty(n_annotators, embedding_dim).uniform_(-bound, bound))
-            self.annotator_bias = nn.Parameter(torch.empty(embedding_dim).uniform_(-bound, bound))
+            self.annotator_table = nn.Parameter(torch.empty(n_annotators, int(embedding_dim)).uniform_(-bound, bound))
+            self.annotator_bias = nn.Parameter(torch.empty(int(embedding_dim)).uniform_(-bound, bound))
         else:
-            self.annotator = nn.Linear(annotator_features.shape[1], embedding_dim)
+            self.annotator = nn.Linear(annotator_features.shape[1], int(embedding_dim))
         self.learn_scale = scale == "learn"
         start = torch.tensor(1.0 if self.learn_scale else float(scale))
         if self.learn_scale:
@@ -73,12 +75,12 @@ class AuxiliaryNetwork(nn.Module):
     def annotator_embedding(self, annotators: Tensor) -> Tensor:
         """(P, D) unit vectors of the given annotators."""
         if self.annotator_features is None:
-            return normalize(self.annotator_table[annotators] + self.annotator_bias, dim=-1)
-        return normalize(self.annotator(self.annotator_features[annotators]), dim=-1)
+            return normalize(self.annotator_table[annotators] + self.annotator_bias, dim=-1, eps=EPS)
+        return normalize(self.annotator(self.annotator_features[annotators]), dim=-1, eps=EPS)
 
     def instance_embedding(self, x: Tensor) -> Tensor:
         """(N, D) unit vectors of the given instances."""
-        return normalize(self.instance(x.flatten(1)), dim=-1)
+        return normalize(self.instance(x.flatten(1)), dim=-1, eps=EPS)
 
     def forward(self, x: Tensor, rows: Tensor, annotators: Tensor) -> Tensor:
         """(P,) logits of omega for pairs of an instance (row of ``x``) and an annotator."""

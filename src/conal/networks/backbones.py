@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import inspect
 import math
 from collections.abc import Callable, Sequence
 
@@ -106,6 +107,8 @@ def build_backbone(
     """Make the backbone for instances of this ``shape``; a module of the user's is copied, never trained in place."""
     if isinstance(backbone, nn.Module):
         return copy.deepcopy(backbone)
+    if inspect.isclass(backbone):
+        raise InputError(f"backbone is the class {backbone.__name__}; pass an instance, or a function that makes one")
     if callable(backbone):
         return backbone(shape, n_classes)
     if backbone == "mlp":

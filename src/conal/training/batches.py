@@ -14,6 +14,9 @@ from conal.training.instances import Instances
 
 __all__ = ["CrowdBatches"]
 
+EVALUATION_BATCH = 1024
+"""Instances at a time where nothing is learned."""
+
 
 class CrowdBatches:
     """The training data: instances, their annotations, and ways to go through them in batches.
@@ -24,7 +27,8 @@ class CrowdBatches:
         Instance i is task i of the annotations.
     annotations : Annotations
     batch_size : int
-        At most so many instances in a batch. An epoch is divided evenly, so that no batch is left with a single one.
+        So many instances in a batch. An epoch is divided evenly, and never into batches of one, which batch
+        normalisation cannot take.
     annotator_codes : (R,) integers, optional
         The model's code of each annotator, where it differs; -1 for annotators whom the model does not know.
     """
@@ -40,14 +44,13 @@ class CrowdBatches:
         self.annotations = annotations
         self.batch_size = batch_size
         self.labelled = np.flatnonzero(annotations.labels_per_task())
-        codes = annotations.annotators if annotator_codes is None else annotator_codes[annotations.annotators]
-        self._annotators = codes.astype(np.int64)
-        self._labels = annotations.labels.astype(np.int64)
+        self._codes = annotator_codes
 
     @property
     def n_batches(self) -> int:
-        """Batches in an epoch over the labelled instances."""
-        return -(-len(self.labelled) // self.batch_size)
+        """Batches in an epoch over the labelled instances: as many as needed, but none of a single instance."""
+        n = len(self.labelled)
+        return max(1, min(-(-n // self.batch_size), n // 2))
 
     def shuffled(self, rng: np.random.Generator) -> Iterator[Batch]:
         """One epoch over the instances that have labels, in random order."""
@@ -57,25 +60,29 @@ class CrowdBatches:
 
     def in_order(self) -> Iterator[Batch]:
         """All instances once, labelled or not, in order."""
-        size = max(self.batch_size, 1024)
-        for start in range(0, len(self.instances), size):
-            yield self.cut(np.arange(start, min(start + size, len(self.instances))))
+        return self._pieces(np.arange(len(self.instances)))
 
     def labelled_in_order(self) -> Iterator[Batch]:
         """The instances that have labels, once and in order."""
-        size = max(self.batch_size, 1024)
-        for start in range(0, len(self.labelled), size):
-            yield self.cut(self.labelled[start : start + size])
+        return self._pieces(self.labelled)
+
+    def _pieces(self, index: npt.NDArray[np.int64]) -> Iterator[Batch]:
+        size = max(self.batch_size, EVALUATION_BATCH)
+        for start in range(0, len(index), size):
+            yield self.cut(index[start : start + size])
 
     def cut(self, index: npt.NDArray[np.int64]) -> Batch:
         """The batch of these instances."""
         starts = self.annotations.indptr[index]
         counts = self.annotations.indptr[index + 1] - starts
         at = gather_ranges(starts, counts)
+        annotators = self.annotations.annotators[at].astype(np.int64)
+        if self._codes is not None:
+            annotators = self._codes[annotators]
         return Batch(
             x=self.instances.take(index),
             instances=torch.from_numpy(index),
             rows=torch.from_numpy(np.repeat(np.arange(len(index)), counts)),
-            annotators=torch.from_numpy(self._annotators[at]),
-            labels=torch.from_numpy(self._labels[at]),
+            annotators=torch.from_numpy(annotators),
+            labels=torch.from_numpy(self.annotations.labels[at].astype(np.int64)),
         )

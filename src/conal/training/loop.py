@@ -31,7 +31,7 @@ from conal.training.selection import Selection, predict_proba
 __all__ = ["Settings", "TrainingResult", "lost_classes", "train"]
 
 LOST_SHARE = 0.1
-"""A class counts as lost if it is predicted less often than this share of the tasks whose vote it wins."""
+"""A class counts as lost if predictions, and their probabilities, fall below this share of the votes it wins."""
 MIN_WINS = 5
 """Classes that win fewer votes than this are too rare to be missed."""
 RESTART_CHECK = 5
@@ -101,12 +101,16 @@ def _make_fabric(settings: Settings) -> Fabric:
 
 
 def lost_classes(method: CrowdMethod, data: CrowdBatches) -> list[int]:
-    """Classes that win votes but are (almost) never predicted on the training instances."""
+    """Classes that win votes but have (almost) no probability anywhere on the training instances.
+
+    A class that is not predicted *yet*, because learning is slow, still has a fair share of the probability.
+    """
     winners = MajorityVote().fit(data.annotations).codes_[data.labelled]
     wins = np.bincount(winners, minlength=method.problem.n_classes)
-    predicted = predict_proba(method, data.instances).argmax(-1).numpy()[data.labelled]
-    found = np.bincount(predicted, minlength=len(wins))
-    return np.flatnonzero((wins >= MIN_WINS) & (found < LOST_SHARE * wins)).tolist()
+    probas = predict_proba(method, data.instances).numpy()[data.labelled]
+    predicted = np.bincount(probas.argmax(1), minlength=len(wins))
+    scarce = np.maximum(predicted, probas.sum(0)) < LOST_SHARE * wins
+    return np.flatnonzero((wins >= MIN_WINS) & scarce).tolist()
 
 
 class _Trainer:
@@ -139,6 +143,8 @@ class _Trainer:
             self.run_epoch()
             if self._must_restart():
                 self._start(self.restarts + 1)
+            elif self.checkpoint is not None and (self.checkpoint.due() or self.epoch == self.settings.epochs):
+                self.checkpoint.write(self._state())
         return self._result()
 
     def run_epoch(self) -> None:
@@ -159,8 +165,6 @@ class _Trainer:
         row["seconds"] = time.perf_counter() - began
         self.history.append(row)
         self.progress.epoch(row, self.settings.epochs)
-        if self.checkpoint is not None and (self.checkpoint.due() or self.epoch == self.settings.epochs):
-            self.checkpoint.write(self._state())
 
     def train_step(self, batch: Batch, step: int) -> Tensor:
         for group in self.optimizer.param_groups:
@@ -184,9 +188,14 @@ class _Trainer:
 
     def _select(self, row: Row) -> None:
         score = self.selection.score(self.method)
+        if score is not None and np.isnan(score):
+            raise TrainingError(f"the {self.selection.name} became nan in epoch {self.epoch}; lower lr")
         if score is not None:
             row[self.selection.name] = score
-        if score is None or self.best_score is None or score > self.best_score:
+        # Epochs of the warm-up are kept only until there are others: by chance they score well, half learned.
+        warmup = self.settings.warmup_epochs if self.settings.warmup_epochs < self.settings.epochs else 0
+        unripe = self.best_epoch <= warmup
+        if score is None or self.best_score is None or unripe or score > self.best_score:
             self.best_score, self.best_epoch = score, self.epoch
             self.best = {name: tensor.detach().clone() for name, tensor in self.method.state_dict().items()}
 
@@ -200,9 +209,9 @@ class _Trainer:
         lost = lost_classes(self.method, self.data)
         if lost:
             warnings.warn(
-                f"after {self.epoch} epochs {self._name(lost)} no longer predicted; training starts again",
+                f"after {self.epoch} epochs {self._name(lost)} not predicted any more; training starts again",
                 VanishedClassWarning,
-                stacklevel=2,
+                stacklevel=5,
             )
         return bool(lost)
 
@@ -265,9 +274,9 @@ class _Trainer:
         if lost:
             warnings.warn(
                 f"{self._name(lost)} (almost) never predicted, in spite of the crowd's votes; "
-                "try another seed, a lower lr, a longer warm-up or another scaling",
+                "try another seed, a longer warm-up, another scaling, or a lower lr with more epochs",
                 VanishedClassWarning,
-                stacklevel=2,
+                stacklevel=5,
             )
         method = self.method.float().cpu()  # whatever precision it was trained in, a model is single precision
         return TrainingResult(method, self.history, self.best_epoch, self.best_score, self.restarts, lost)

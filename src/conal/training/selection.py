@@ -87,7 +87,7 @@ class AnnotationLikelihood:
         device = next(method.parameters()).device
         batches = (to_device(batch, device) for batch in self.held_out.labelled_in_order())
         scores = torch.cat([method.score_annotations(batch).cpu() for batch in batches])
-        return float(scores.mean())
+        return float(scores.double().mean())
 
 
 def hold_out(annotations: Annotations, fraction: float, seed: int) -> npt.NDArray[np.bool_]:
