@@ -205,3 +205,10 @@ def test_position_needs_equally_many_rows() -> None:
     named = Annotations.from_matrix([[0], [1]], task_ids=["x", "y"])
     with pytest.raises(InputError, match="task ids such as 'x' cannot be matched"):
         align(named, 3)
+
+
+@pytest.mark.parametrize("allow_missing", [False, True])
+def test_ids_that_count_from_one_are_noticed(allow_missing: bool) -> None:
+    """Dropping the last task would shift every row by one."""
+    with pytest.raises(InputError, match=r"task ids run from 1 to 4, but rows of a bare feature array count from 0"):
+        align(crowd([1, 2, 3, 4]), 4, allow_missing=allow_missing)

@@ -78,7 +78,7 @@ def test_unknown_name_suggests_the_nearest_and_lists_all(fruit: Registry[str]) -
 
 
 def test_unknown_name_without_a_near_one(fruit: Registry[str]) -> None:
-    with pytest.raises(InputError, match=r"no fruit is called 'xyz'; Known: apple, plum$"):
+    with pytest.raises(InputError, match=r"no fruit is called 'xyz'\. Known: apple, plum$"):
         fruit.get("xyz")
 
 

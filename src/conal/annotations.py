@@ -369,7 +369,7 @@ class Annotations:
         )
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> npt.NDArray[Any]:
-        """(n_tasks,) objects, one per task: its (annotator, label) codes.
+        """(n_tasks,) objects, one per task: the set of its (annotator, label) codes.
 
         scikit-learn asks for an array to find out what kind of target this is. It gets one that it can split and
         count, but not mistake for labels; for the matrix call :meth:`to_matrix`.
@@ -377,7 +377,7 @@ class Annotations:
         pairs = list(zip(self._annotators.tolist(), self._labels.tolist(), strict=True))
         array = np.empty(self.n_tasks, dtype=object)
         for i in range(self.n_tasks):
-            array[i] = tuple(pairs[self._indptr[i] : self._indptr[i + 1]])
+            array[i] = frozenset(pairs[self._indptr[i] : self._indptr[i + 1]])
         return array
 
     def __eq__(self, other: object) -> bool:

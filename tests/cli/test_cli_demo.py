@@ -43,7 +43,7 @@ def test_json_is_one_object_on_stdout(conal: Run, tmp_path: Path) -> None:
         for rule in RULES:
             cell = result["table"][method][rule]
             assert cell["mean"] == pytest.approx((runs[method, rule, 5] + runs[method, rule, 6]) / 2)
-            assert cell["std"] == pytest.approx(abs(runs[method, rule, 5] - runs[method, rule, 6]) / 2)
+            assert cell["std"] == pytest.approx(abs(runs[method, rule, 5] - runs[method, rule, 6]) / 2**0.5)
 
 
 def test_quiet_says_nothing_and_a_result_is_not_overwritten(conal: Run, tmp_path: Path) -> None:

@@ -112,10 +112,15 @@ def test_quiet_says_nothing(conal: Run, model: Path, shared_crowd: Crowd, tmp_pa
     assert (tmp_path / "p.csv").is_file()
 
 
-def test_an_earlier_table_is_replaced(conal: Run, model: Path, shared_crowd: Crowd, tmp_path: Path) -> None:
+def test_an_earlier_table_is_replaced_only_when_asked(
+    conal: Run, model: Path, shared_crowd: Crowd, tmp_path: Path
+) -> None:
     out = tmp_path / "p.csv"
     out.write_text("old", encoding="utf-8")
-    assert conal("predict", model, shared_crowd.features, "--out", out).code == 0
+    refused = conal("predict", model, shared_crowd.features, "--out", out)
+    assert (refused.code, out.read_text(encoding="utf-8")) == (2, "old")
+    assert "p.csv: exists already" in refused.err
+    assert conal("predict", model, shared_crowd.features, "--out", out, "--overwrite").code == 0
     assert pv.read_csv(out).num_rows == 90
 
 

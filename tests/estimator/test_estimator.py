@@ -175,10 +175,10 @@ def test_methods_without_common_noise_say_so(data: CrowdDataset) -> None:
 def test_gold_validation_selects_the_epoch(data: CrowdDataset) -> None:
     assert data.valid is not None
     clf = conal.CoNAL(**FAST).fit(data.x, data.annotations, validation=(data.valid.x, data.valid.y))
-    scores = [row["validation_accuracy"] for row in clf.history_]
+    scores = [row["validation_accuracy"] for row in clf.history_][5:]  # the warm-up does not count
     assert clf.metrics_["selection"] == "validation_accuracy"
     assert clf.metrics_["best_score"] == max(scores) == pytest.approx(clf.score(data.valid.x, data.valid.y))
-    assert clf.metrics_["best_epoch"] == 1 + scores.index(max(scores))
+    assert clf.metrics_["best_epoch"] == 6 + scores.index(max(scores))
 
 
 def test_validation_that_cannot_be_meant_is_refused(data: CrowdDataset) -> None:
@@ -309,6 +309,134 @@ def test_precision_is_that_of_training_and_the_model_is_single(data: CrowdDatase
     losses = [[row["loss"] for row in model.history_] for model in (clf, fitted)]
     np.testing.assert_allclose(losses[0][:3], losses[1][:3], rtol=1e-4)
     assert losses[0] != losses[1]
+
+
+def test_frames_in_any_row_and_column_order(data: CrowdDataset, fitted: CrowdClassifier) -> None:
+    """A shuffled pandas frame keeps its index, and columns go by name: neither changes a prediction."""
+    assert data.valid is not None
+    frame = pd.DataFrame(data.x).add_prefix("f")
+    order = np.random.default_rng(0).permutation(len(frame))
+    clf = conal.CoNAL(**FAST).fit(frame.iloc[order], data.annotations[order])
+    bare = conal.CoNAL(**FAST).fit(data.x[order], data.annotations[order])
+    np.testing.assert_array_equal(clf.predict_proba(frame), bare.predict_proba(data.x))
+    np.testing.assert_array_equal(clf.predict_proba(frame[frame.columns[::-1]]), bare.predict_proba(data.x))
+    assert clf.feature_names_in_.tolist() == frame.columns.tolist()
+    assert not hasattr(bare, "feature_names_in_")
+    with pytest.raises(InputError, match="features 'f3' are missing"):
+        clf.predict(frame.drop(columns="f3"))
+    valid = pd.DataFrame(data.valid.x).add_prefix("f")
+    for columns in (valid.columns, valid.columns[::-1]):
+        chosen = conal.CoNAL(**FAST).fit(frame, data.annotations, validation=(valid[columns], data.valid.y))
+        assert chosen.metrics_["best_score"] == chosen.score(valid, data.valid.y)
+        assert chosen.metrics_["best_score"] > 0.85
+
+
+def test_true_labels_in_a_frame_are_joined_by_id(data: CrowdDataset, fitted: CrowdClassifier) -> None:
+    assert data.valid is not None
+    ids = [f"v{k}" for k in range(60)]
+    features = pd.DataFrame(data.valid.x).add_prefix("f").assign(task=ids)
+    truth = pd.DataFrame({"task": ids, "label": data.valid.y}).iloc[::-1]
+    expected = fitted.score(data.valid.x, data.valid.y)
+    assert fitted.score(features, truth) == expected
+    assert fitted.score(data.valid.x, truth.iloc[::-1][["label"]]) == expected
+    one = conal.CoNAL(**FAST).fit(data.x, data.annotations, validation=(features, truth))
+    other = conal.CoNAL(**FAST).fit(data.x, data.annotations, validation=(data.valid.x, data.valid.y))
+    assert one.metrics_["best_score"] == other.metrics_["best_score"]
+
+
+def test_numpy_numbers_are_numbers(data: CrowdDataset) -> None:
+    parameters = {
+        "embedding_dim": np.int64(5),
+        "lam": np.float32(1e-5),
+        "omega_scale": np.int64(2),
+        "seed": np.int64(1),
+    }
+    plain = {"embedding_dim": 5, "lam": float(np.float32(1e-5)), "omega_scale": 2, "seed": 1}
+    models = [conal.CoNAL(**FAST, **options).fit(data.x, data.annotations) for options in (parameters, plain)]
+    np.testing.assert_array_equal(models[0].predict_proba(data.x), models[1].predict_proba(data.x))
+
+
+@pytest.mark.parametrize(
+    ("backbone", "message"),
+    [
+        (nn.Linear(20, 7), r"makes \(2, 7\) of 2 instances; expected \(2, 3\)"),
+        (nn.Linear(19, 3), r"cannot take instances of shape \(20,\)"),
+        (nn.Linear, "is the class Linear; pass an instance"),
+    ],
+)
+def test_backbones_that_do_not_fit_are_refused(data: CrowdDataset, backbone: Any, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        conal.CoNAL(backbone=backbone, **FAST).fit(data.x, data.annotations)
+
+
+@pytest.mark.filterwarnings("ignore::conal.errors.VanishedClassWarning")
+def test_batch_norm_with_tiny_batches(data: CrowdDataset) -> None:
+    clf = conal.CoNAL(batch_norm=True, epochs=2, batch_size=1, verbose=False).fit(data.x[:9], data.annotations[:9])
+    assert np.isfinite(clf.predict_proba(data.x)).all()
+
+
+@pytest.mark.filterwarnings("ignore::conal.errors.VanishedClassWarning")
+def test_one_labelled_task_keeps_the_last_epoch_and_says_so(data: CrowdDataset) -> None:
+    crowd = data.annotations.select(data.annotations.tasks == 5)
+    with pytest.warns(DataWarning, match="a single task has labels"):
+        clf = conal.CoNAL(epochs=2, verbose=False).fit(data.x, crowd)
+    assert clf.metrics_["selection"] == "last"
+
+
+def test_scores_and_rates_of_nobody(data: CrowdDataset, fitted: CrowdClassifier) -> None:
+    nobody = data.annotations.select(np.zeros(data.annotations.n_annotations, dtype=bool))
+    assert fitted.common_noise_rate(data.x, nobody).shape == (0,)
+    with pytest.raises(InputError, match="no annotation to score"):
+        fitted.score(data.x, nobody)
+
+
+def test_labels_of_unknown_classes_are_left_out_with_a_count(data: CrowdDataset, fitted: CrowdClassifier) -> None:
+    crowd = data.annotations
+    strange = Annotations.from_triples(crowd.tasks, crowd.annotators, np.where(crowd.tasks < 10, 9, crowd.labels))
+    known = crowd.select(crowd.tasks >= 10)
+    with pytest.warns(DataWarning, match=f"left out {(crowd.tasks < 10).sum()} labels .* does not have: 9"):
+        score = fitted.score(data.x, strange)
+    assert score == pytest.approx(fitted.score(data.x, known))
+
+
+def test_evaluation_in_pieces_keeps_the_order(
+    data: CrowdDataset, fitted: CrowdClassifier, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Posteriors, rates and scores are the same in pieces of a few instances."""
+    pairs = np.arange(240) % 8
+
+    def everything() -> list[Any]:
+        return [
+            fitted.infer(data.x, data.annotations),
+            fitted.common_noise_rate(data.x, data.annotations),
+            fitted.common_noise_rate(data.x, pairs),
+            fitted.predict_proba(data.x),
+            fitted.score(data.x, data.annotations),
+        ]
+
+    whole = everything()
+    monkeypatch.setattr("conal.training.batches.EVALUATION_BATCH", 7)
+    monkeypatch.setattr("conal.training.instances.CHUNK_BYTES", 600)
+    for one, other in zip(whole, everything(), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-6)
+
+
+def test_scaling_is_part_of_everything_the_model_says(data: CrowdDataset) -> None:
+    """Features in other units give the same model in every respect."""
+    one = conal.CoNAL(scaling="standard", **FAST).fit(data.x, data.annotations)
+    x = 100 * data.x + 7
+    other = conal.CoNAL(scaling="standard", **FAST).fit(x, data.annotations)
+    np.testing.assert_allclose(other.predict_proba(x), one.predict_proba(data.x), atol=2e-3)
+    np.testing.assert_allclose(
+        other.common_noise_rate(x, data.annotations), one.common_noise_rate(data.x, data.annotations), atol=2e-3
+    )
+    assert other.score(x, data.annotations) == pytest.approx(one.score(data.x, data.annotations), abs=2e-3)
+
+
+def test_confusion_of_methods_without_any_is_estimated_for_every_selection(data: CrowdDataset) -> None:
+    for selection in ("last", "annotations"):
+        clf = conal.make("dl-mv", selection=selection, **FAST).fit(data.x, data.annotations)
+        assert np.abs(clf.common_confusion_ - 1 / 3).max() > 0.2
 
 
 class Endless(Dataset[torch.Tensor]):

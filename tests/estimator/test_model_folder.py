@@ -46,6 +46,9 @@ def test_save_load_predict_is_identical(name: str, data: CrowdDataset, tmp_path:
     np.testing.assert_array_equal(loaded.annotator_confusion_, clf.annotator_confusion_)
     if not gold:
         np.testing.assert_array_equal(loaded.infer(data.x, data.annotations), clf.probas_)
+    np.testing.assert_allclose(loaded.probas_, clf.probas_, rtol=1e-12)
+    assert loaded.labels_.tolist() == clf.labels_.tolist()
+    assert loaded.task_ids_.tolist() == clf.task_ids_.tolist()
     assert loaded.history_ == clf.history_
     assert loaded.metrics_ == clf.metrics_
 
@@ -94,8 +97,16 @@ def test_the_tables_say_what_the_estimator_says(data: CrowdDataset, tmp_path: Pa
     third = crowd.annotators == 3
     mine, inferred = crowd.labels[third], clf.labels_[crowd.tasks[third]]
     assert people["agreement_with_consensus"][3] == pytest.approx((mine == inferred).mean())
-    assert people["annotator_quality"][3] == pytest.approx(clf.probas_[crowd.tasks[third], mine].mean())
-    assert people["common_noise_rate"][3] == pytest.approx(clf.common_noise_rate(data.x, crowd)[third].mean())
+    omega = clf.common_noise_rate(data.x, crowd)[third]
+    assert people["common_noise_rate"][3] == pytest.approx(omega.mean())
+    right = [
+        sum(
+            clf.probas_[task, c] * (w * clf.common_confusion_[c, c] + (1 - w) * clf.annotator_confusion_[3, c, c])
+            for c in range(3)
+        )
+        for task, w in zip(crowd.tasks[third], omega, strict=True)
+    ]
+    assert people["annotator_quality"][3] == pytest.approx(np.mean(right))
     confusion = pv.read_csv(tmp_path / "model" / "common_confusion.csv").to_pydict()
     np.testing.assert_allclose([confusion[str(k)] for k in range(3)], clf.common_confusion_.T)
 
@@ -142,3 +153,30 @@ def test_no_pickle_is_written(data: CrowdDataset, tmp_path: Path) -> None:
     assert names == sorted(
         ["annotators.csv", "common_confusion.csv", CONFIG, "history.csv", "labels.csv", "metrics.json", WEIGHTS]
     )
+
+
+def test_a_fit_resumes_only_with_the_same_data_and_parts(data: CrowdDataset, tmp_path: Path) -> None:
+    """Annotator features, class names, labels and the weights of a backbone all belong to a run."""
+    path = tmp_path / "c"
+    features = np.random.default_rng(0).normal(size=(6, 2))
+    mine = nn.Linear(20, 3)
+    options: dict[str, Any] = {**FAST, "backbone": mine, "hidden": [16]}
+    conal.CoNAL(**options).fit(data.x, data.annotations, annotator_features=features, checkpoint=path)
+    same = conal.CoNAL(**{**options, "hidden": (16,), "epochs": 5})
+    same.fit(data.x, data.annotations, annotator_features=features, checkpoint=path, resume=True)
+    assert len(same.history_) == 5
+    crowd = data.annotations
+    relabelled = Annotations.from_matrix(np.where(crowd.to_matrix() == 1, 2, crowd.to_matrix()), classes=range(3))
+    renamed = Annotations.from_matrix(crowd.to_matrix(), annotator_ids=list("abcdef"))
+    changes: list[tuple[str, dict[str, Any], Any, Any]] = [
+        ("annotator features", {}, crowd, features + 1),
+        ("annotations", {}, relabelled, features),
+        ("classes or annotators", {}, renamed, features),
+        ("backbone", {"backbone": nn.Linear(20, 3)}, crowd, features),
+        ("lr", {"lr": 0.5}, crowd, features),
+    ]
+    for name, change, labels, extra in changes:
+        with pytest.raises(InputError, match=f"was written with other .*{name}"):
+            conal.CoNAL(**{**options, **change}).fit(
+                data.x, labels, annotator_features=extra, checkpoint=path, resume=True
+            )

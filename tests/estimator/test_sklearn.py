@@ -10,13 +10,14 @@ import numpy as np
 import pytest
 from sklearn.base import clone, is_classifier
 from sklearn.exceptions import NotFittedError
-from sklearn.model_selection import GridSearchCV, KFold, cross_val_score
+from sklearn.model_selection import GridSearchCV, KFold, cross_val_predict, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import conal
 from conal import methods
 from conal.datasets import CrowdDataset
+from conal.errors import InputError
 from conal.estimator import CrowdClassifier, estimator_class
 
 FAST: dict[str, Any] = {"epochs": 4, "batch_size": 32, "verbose": False}
@@ -82,6 +83,16 @@ def test_grid_search_over_rows_needs_no_gold(data: CrowdDataset, cv: Any) -> Non
         assert search.best_score_ < 0
         assert search.predict(data.x).shape == (150,)
         assert (search.predict(data.x) == data.y_true).mean() > 0.8
+
+
+@pytest.mark.filterwarnings("ignore::conal.errors.VanishedClassWarning")
+def test_out_of_fold_predictions(data: CrowdDataset) -> None:
+    """Labels work; probabilities would make scikit-learn encode the annotations as labels, and are refused."""
+    clf = conal.CoNAL(**{**FAST, "epochs": 20})
+    predicted = cross_val_predict(clf, data.x, data.annotations, cv=3)
+    assert (predicted == data.y_true).mean() > 0.8
+    with pytest.raises(InputError, match="one label per task is not a crowd"):
+        cross_val_predict(clf, data.x, data.annotations, cv=3, method="predict_proba")
 
 
 @pytest.mark.filterwarnings("ignore::conal.errors.VanishedClassWarning")

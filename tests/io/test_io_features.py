@@ -11,6 +11,7 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
+import scipy.sparse
 
 from conal.errors import InputError
 from conal.io import FeatureTable, features_from, read_features, write_table
@@ -383,3 +384,32 @@ def test_kinds_of_numpy_files_mixed_up(tmp_path: Path) -> None:
         read_features((tmp_path / "x.npy").rename(tmp_path / "x.npz"))
     with pytest.raises(InputError, match=r"y\.npy: cannot be read as NumPy numbers"):
         read_features((tmp_path / "y.npz").rename(tmp_path / "y.npy"))
+
+
+def test_a_pandas_index_is_no_feature(tmp_path: Path) -> None:
+    """Shuffled frames keep their index; it must not become a column, in memory or in Parquet."""
+    frame = pd.DataFrame(X, columns=["width", "height"]).iloc[::-1]
+    table = features_from(frame)
+    assert table.columns == ("width", "height")
+    assert table.ids is None
+    np.testing.assert_array_equal(table.values, X[::-1].astype(np.float32))
+    frame.to_parquet(tmp_path / "x.parquet")
+    assert read_features(tmp_path / "x.parquet").columns == ("width", "height")
+
+
+def test_a_pandas_index_that_is_called_like_an_id_is_one() -> None:
+    frame = pd.DataFrame(X, columns=["width", "height"], index=pd.Index(IDS, name="task"))
+    table = features_from(frame)
+    assert table.columns == ("width", "height")
+    assert table.ids is not None
+    assert table.ids.tolist() == list(IDS)
+
+
+def test_the_usual_name_where_the_named_column_is_absent(tmp_path: Path) -> None:
+    write_table(pa.table(columns()), tmp_path / "x.csv")
+    check(read_features(tmp_path / "x.csv", task="song", or_usual=True), IDS, ("width", "height"))
+
+
+def test_sparse_features_are_refused_by_name() -> None:
+    with pytest.raises(InputError, match=r"sparse matrix; pass X\.toarray\(\)"):
+        features_from(scipy.sparse.eye(3).tocsr())

@@ -114,6 +114,18 @@ def test_annotators_without_labels_are_reported_with_the_common_matrix(crowd: An
     assert (crowd.labels_per_annotator() == 0).any()
 
 
+def test_omega_of_an_annotator_without_training_labels_is_one(crowd: Annotations) -> None:
+    method, batches = made_for(crowd)
+    batch = everything(batches)
+    silent = int(np.flatnonzero(crowd.labels_per_annotator() == 0)[0])
+    busy = int(np.argmax(crowd.labels_per_annotator()))
+    pairs = torch.zeros(2, dtype=torch.long)
+    asked = Batch(batch.x[:1], torch.tensor([0]), pairs, torch.tensor([silent, busy]), pairs)
+    rates = method.common_noise_rate(asked)
+    assert float(rates[0]) == 1
+    assert 0.26 < float(rates[1]) < 0.74
+
+
 def test_a_batch_without_labels_has_no_loss_and_no_error(crowd: Annotations) -> None:
     method, batches = made_for(crowd)
     empty = np.flatnonzero(crowd.labels_per_task() == 0)[:1]

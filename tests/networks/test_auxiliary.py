@@ -54,6 +54,14 @@ def test_annotator_features_replace_the_table() -> None:
     assert "annotator_table" not in dict(made.named_parameters())
 
 
+def test_both_embeddings_are_unit_vectors() -> None:
+    x = 9 * torch.randn(3, 4)
+    for features in (None, 9 * torch.randn(3, 2)):
+        made = AuxiliaryNetwork(4, 3, annotator_features=features)
+        for embedding in (made.instance_embedding(x), made.annotator_embedding(torch.arange(3))):
+            torch.testing.assert_close(embedding.norm(dim=-1), torch.ones(3))
+
+
 def test_gradcheck() -> None:
     made = AuxiliaryNetwork(3, 2, embedding_dim=4).double()
     x = torch.randn(2, 3, dtype=torch.float64, requires_grad=True)

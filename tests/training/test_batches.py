@@ -9,6 +9,7 @@ from torch.utils.data import Dataset
 
 from conal.annotations import Annotations
 from conal.training import CrowdBatches, Instances
+from conal.training import batches as batches_module
 
 
 def triples(batches: CrowdBatches, rng: np.random.Generator) -> list[tuple[int, int, int]]:
@@ -20,7 +21,7 @@ def triples(batches: CrowdBatches, rng: np.random.Generator) -> list[tuple[int, 
     return found
 
 
-@pytest.mark.parametrize("batch_size", [1, 3, 5, 100])
+@pytest.mark.parametrize("batch_size", [2, 3, 5, 100])
 def test_an_epoch_sees_every_annotation_once(crowd: Annotations, batch_size: int) -> None:
     x = np.arange(crowd.n_tasks, dtype=np.float32)[:, None]
     batches = CrowdBatches(Instances(x), crowd, batch_size)
@@ -37,8 +38,17 @@ def test_batches_are_even_so_that_none_has_a_single_instance() -> None:
     assert sorted(sizes) == [128, 129]
 
 
-def test_in_order_includes_unlabelled_instances(crowd: Annotations) -> None:
-    batches = CrowdBatches(Instances(np.zeros((crowd.n_tasks, 2))), crowd, 4)
+@pytest.mark.parametrize(("n", "batch_size", "expected"), [(3, 2, [3]), (4, 1, [2, 2]), (5, 1, [2, 3]), (1, 8, [1])])
+def test_no_batch_has_one_instance_unless_there_is_only_one(n: int, batch_size: int, expected: list[int]) -> None:
+    crowd = Annotations.from_matrix(np.zeros((n, 1), dtype=int), classes=[0, 1])
+    batches = CrowdBatches(Instances(np.zeros((n, 2))), crowd, batch_size)
+    assert sorted(len(batch.x) for batch in batches.shuffled(np.random.default_rng(0))) == expected
+
+
+@pytest.mark.parametrize("size", [1024, 3])
+def test_in_order_includes_unlabelled_instances(crowd: Annotations, size: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(batches_module, "EVALUATION_BATCH", size)
+    batches = CrowdBatches(Instances(np.zeros((crowd.n_tasks, 2))), crowd, 2)
     everyone = torch.cat([batch.instances for batch in batches.in_order()])
     labelled = torch.cat([batch.instances for batch in batches.labelled_in_order()])
     assert everyone.tolist() == list(range(crowd.n_tasks))

@@ -61,14 +61,44 @@ def assert_same(one: dict[str, torch.Tensor], other: dict[str, torch.Tensor]) ->
 
 def test_the_best_epoch_is_kept() -> None:
     selection = Scripted([0.1, 0.7, 0.3, 0.7])
-    result = train(build, DATA, selection, Settings(epochs=4))
+    result = train(build, DATA, selection, Settings(epochs=4, warmup_epochs=0))
     assert (result.best_epoch, result.best_score) == (2, 0.7)
     assert torch.equal(next(result.method.parameters()), selection.seen[1])
     assert [row["scripted"] for row in result.history] == [0.1, 0.7, 0.3, 0.7]
 
 
+def test_epochs_of_the_warm_up_are_not_kept() -> None:
+    result = train(build, DATA, Scripted([0.9, 0.8, 0.3, 0.5, 0.4]), Settings(epochs=5, warmup_epochs=2))
+    assert (result.best_epoch, result.best_score) == (4, 0.5)
+
+
+def test_a_schedule_shorter_than_the_warm_up_keeps_its_best() -> None:
+    result = train(build, DATA, Scripted([0.1, 0.8, 0.3]), Settings(epochs=3, warmup_epochs=5))
+    assert result.best_epoch == 2
+
+
+def test_a_score_that_is_no_number_is_a_failure() -> None:
+    with pytest.raises(TrainingError, match="scripted became nan in epoch 2"):
+        train(build, DATA, Scripted([0.1, float("nan"), 0.3]), Settings(epochs=3))
+
+
+def test_the_loss_of_an_epoch_is_a_mean_over_annotations() -> None:
+    """Two batches of tasks with one and with three labels; a learning rate that changes nothing."""
+    votes = np.where(np.arange(20)[:, None] < 10, VOTES[:20, :3], [[1, -1, -1]])
+    data = CrowdBatches(Instances(X[:20]), Annotations.from_matrix(votes, classes=range(C)), 10)
+
+    def still() -> CrowdMethod:
+        counts = torch.tensor(data.annotations.labels_per_annotator())
+        return CoNALMethod(Problem((D,), C, 3, 20, counts), MLP(D, C, dropout=0.0), lam=0.0)
+
+    result = train(still, data, LastEpoch(), Settings(epochs=1, lr=1e-12))
+    everything = data.cut(np.arange(20))
+    assert result.history[0]["loss"] == pytest.approx(float(result.method(everything).detach()), rel=1e-5)
+
+
 def test_patience_stops_early() -> None:
-    result = train(build, DATA, Scripted([0.5, 0.4, 0.3, 0.2, 0.9]), Settings(epochs=5, patience=3))
+    scores = Scripted([0.5, 0.4, 0.3, 0.2, 0.9])
+    result = train(build, DATA, scores, Settings(epochs=5, patience=3, warmup_epochs=0))
     assert len(result.history) == 4
     assert result.best_epoch == 1
 
@@ -161,8 +191,9 @@ def test_a_resumed_run_ends_like_an_uninterrupted_one(tmp_path: Path, monkeypatc
 def test_the_best_epoch_survives_an_interruption(tmp_path: Path) -> None:
     path = tmp_path / "c"
     first = Scripted([0.2, 0.9])
-    train(build, DATA, first, Settings(epochs=2), checkpoint=Checkpoint(path))
-    result = train(build, DATA, Scripted([0.3, 0.4]), Settings(epochs=4), checkpoint=Checkpoint(path, resume=True))
+    train(build, DATA, first, Settings(epochs=2, warmup_epochs=0), checkpoint=Checkpoint(path))
+    longer, saved = Settings(epochs=4, warmup_epochs=0), Checkpoint(path, resume=True)
+    result = train(build, DATA, Scripted([0.3, 0.4]), longer, checkpoint=saved)
     assert result.best_epoch == 2
     assert torch.equal(next(result.method.parameters()), first.seen[1])
 
@@ -240,6 +271,60 @@ def test_a_lost_class_leads_to_restarts_and_a_warning() -> None:
     assert result.restarts == 2
     assert [("starts again" in str(w.message)) for w in caught] == [True, True, False]
     assert [row["epoch"] for row in result.history] == [1, 2, 3, 4, 5, 6]
+
+
+@pytest.mark.parametrize("epochs", [5, 6, 7, 13])
+@pytest.mark.filterwarnings("ignore::conal.errors.VanishedClassWarning")
+def test_restarts_survive_an_interruption(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, epochs: int) -> None:
+    """Killed after so many epochs; a restart is decided after the 6th and the 12th. The end is the same."""
+    settings = Settings(epochs=9, warmup_epochs=1, max_restarts=2)
+    straight = train(one_eyed, DATA, LastEpoch(), settings)
+    assert straight.restarts == 2
+    monkeypatch.setattr(Checkpoint, "due", lambda self: True)
+    path, calls, original = tmp_path / "c", iter(range(1000)), CrowdBatches.shuffled
+
+    def shuffled(self: CrowdBatches, rng: Any) -> Any:
+        if next(calls) == epochs:
+            raise PlugError
+        return original(self, rng)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(CrowdBatches, "shuffled", shuffled)
+        with pytest.raises(PlugError):
+            train(one_eyed, DATA, LastEpoch(), settings, checkpoint=Checkpoint(path))
+    resumed = train(one_eyed, DATA, LastEpoch(), settings, checkpoint=Checkpoint(path, resume=True))
+    assert resumed.restarts == 2
+    assert_same(weights(resumed.method), weights(straight.method))
+
+
+@pytest.mark.filterwarnings("ignore::conal.errors.VanishedClassWarning")
+def test_a_restart_begins_elsewhere() -> None:
+    starts = []
+
+    def recorded() -> CrowdMethod:
+        method = one_eyed()
+        starts.append(next(method.parameters()).detach().clone())
+        return method
+
+    train(recorded, DATA, LastEpoch(), Settings(epochs=6, warmup_epochs=0, max_restarts=1))
+    assert len(starts) == 2
+    assert not torch.equal(starts[0], starts[1])
+
+
+def test_the_check_for_lost_classes_waits_for_the_warm_up() -> None:
+    with pytest.warns(VanishedClassWarning) as caught:
+        train(one_eyed, DATA, LastEpoch(), Settings(epochs=8, warmup_epochs=3, max_restarts=1))
+    assert "after 8 epochs class 2 is not predicted any more" in str(caught[0].message)
+
+
+def test_a_class_that_is_only_slow_to_come_is_not_lost() -> None:
+    """Not predicted yet, but with a fair share of the probability."""
+    method = build()
+    with torch.no_grad():
+        for parameter in method.backbone.parameters():
+            parameter.zero_()
+        list(method.backbone.parameters())[-1].copy_(torch.tensor([0.1, 0.1, 0.0]))
+    assert lost_classes(method, DATA) == []
 
 
 def test_a_restart_can_succeed() -> None:

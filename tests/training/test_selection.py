@@ -56,6 +56,35 @@ def test_methods_without_a_noise_model_are_given_one() -> None:
     assert not torch.allclose(pi, torch.full_like(pi, 0.5))
 
 
+def test_selection_sees_the_held_out_part_and_learns_from_the_other() -> None:
+    """Confusion is estimated on the training annotations, likelihood measured on the held-out ones."""
+    method = MajorityVoteMethod(problem(), knowing_backbone([0, 1, 0, 1]))
+    first = CROWD.tasks < 2
+    training = CrowdBatches(Instances(X), CROWD.select(first), 8)
+    held_out = CrowdBatches(Instances(X), CROWD.select(~first), 8)
+    score = AnnotationLikelihood(held_out, training).score(method)
+    f = method.predict_proba(torch.from_numpy(X)).numpy()
+    counts = np.zeros((2, 2, 2))
+    for i, r, y in zip(CROWD.tasks[first], CROWD.annotators[first], CROWD.labels[first], strict=True):
+        counts[r, :, y] += f[i]
+    common = counts.sum(0) + 0.5
+    common /= common.sum(1, keepdims=True)
+    pi = (counts + common) / (counts.sum(-1, keepdims=True) + 1)
+    rest = zip(CROWD.tasks[~first], CROWD.annotators[~first], CROWD.labels[~first], strict=True)
+    assert score == pytest.approx(np.mean([np.log(f[i] @ pi[r, :, y]) for i, r, y in rest]), abs=1e-5)
+
+
+def test_selection_scores_without_dropout() -> None:
+    method = CoNALMethod(problem(), nn.Sequential(nn.Dropout(0.9), knowing_backbone([0, 1, 0, 1])))
+    batches = CrowdBatches(Instances(X), CROWD, 8)
+    method.train()
+    scores = set()
+    for _ in range(3):
+        method.train()
+        scores.add(AnnotationLikelihood(batches, batches).score(method))
+    assert len(scores) == 1
+
+
 def test_the_last_epoch_needs_no_score() -> None:
     assert LastEpoch().score(MajorityVoteMethod(problem(), knowing_backbone([0, 0, 0, 0]))) is None
 

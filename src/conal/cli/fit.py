@@ -74,7 +74,7 @@ def fit(
     fixed = {"lr": lr, "epochs": epochs, "batch_size": batch_size, "patience": patience, "scaling": scaling}
     own = {"seed": seed, "verbose": not quiet}
     estimator = make(method, **(fixed | own | parse_settings(settings)))
-    table = read_features(features, task=task_column)
+    table = read_features(features, task=task_column, or_usual=True)
     columns = {"task": task_column, "worker": worker_column, "label": label_column}
     target = _read_target(labels, estimator.method, table, columns, split_classes(classes), file_format, on_duplicate)
     validation = _read_validation(valid_features, valid_labels, task_column)
@@ -131,7 +131,7 @@ def _read_validation(features: Path | None, labels: Path | None, task: str | Non
 
     if features is None or labels is None:
         return None
-    table = read_features(features, task=task)
+    table = read_features(features, task=task, or_usual=True)
     return table, read_gold(labels).for_rows(len(table), table.ids)
 
 

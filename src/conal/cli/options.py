@@ -18,7 +18,9 @@ AsJson = Annotated[
     bool, typer.Option("--json", help="Print one JSON object on standard output, everything else on standard error.")
 ]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace an earlier result at this place.")]
-TaskColumn = Annotated[str | None, typer.Option(help="Column of the task ids, if it has an unusual name.")]
+TaskColumn = Annotated[
+    str | None, typer.Option(help="Column of the task ids, in whichever file has an unusual name for it.")
+]
 
 
 def emit(result: dict[str, Any], text: str, *, as_json: bool, quiet: bool) -> None:

@@ -38,7 +38,7 @@ def predict(
 
     file_kind(out, None)  # what cannot be written is better refused before the work than after it
     check_place(out)
-    if out.exists() and not overwrite:
+    if out.is_file() and not overwrite:
         raise InputError(f"{out}: exists already; choose another place, or allow it with --overwrite")
     estimator = load(model)
     table = read_features(features, task=task_column)

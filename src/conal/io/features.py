@@ -52,13 +52,15 @@ class FeatureTable:
         return len(self.values)
 
 
-def read_features(path: str | PathLike[str], *, task: str | None = None, check: bool = True) -> FeatureTable:
+def read_features(
+    path: str | PathLike[str], *, task: str | None = None, or_usual: bool = False, check: bool = True
+) -> FeatureTable:
     """Read features; NaN and infinities are an error that names row and column.
 
     ``.npz`` holds the array as ``X``, ``features`` or its only array, and ids, if any, as ``task``, ``task_ids``,
-    ``id`` or ``ids``. Tables hold ids in the column named by ``task`` if there is one, else in one that is called
-    like it (``task``, ``id``, ...); every other column is a feature, or one column of equally long lists is the whole
-    feature vector.
+    ``id`` or ``ids``. Tables hold ids in the column named by ``task``, or in one that is called like it (``task``,
+    ``id``, ...) if none was named or, with ``or_usual``, if there is none of that name; every other column is a
+    feature, or one column of equally long lists is the whole feature vector.
     """
     path = Path(path)
     check_readable(path)
@@ -68,7 +70,7 @@ def read_features(path: str | PathLike[str], *, task: str | None = None, check: 
     elif kind == ".npz":
         table = _read_npz(path)
     elif kind in (".csv", ".tsv", ".tab", ".parquet", ".pq"):
-        table = _from_arrow(read_table(path, names=(task,), roles=("task",)), task, str(path))
+        table = _from_arrow(read_table(path, names=(task,), roles=("task",)), task, str(path), or_usual)
     else:
         raise InputError(f"{path}: unknown kind of features {kind!r}; use .npy, .npz, .parquet or .csv")
     return _checked(table, check)
@@ -189,11 +191,11 @@ def _frame_to_arrow(frame: Any, where: str) -> pa.Table:
         raise InputError(f"{where}: several columns have one name: {' '.join(str(error).split())}") from error
 
 
-def _from_arrow(table: pa.Table, task: str | None, where: str) -> FeatureTable:
+def _from_arrow(table: pa.Table, task: str | None, where: str, or_usual: bool = False) -> FeatureTable:
     # An unnamed pandas index in a Parquet file is no feature.
     table = table.drop_columns([name for name in table.column_names if INDEX_COLUMN.match(str(name))])
     columns = [str(name) for name in table.column_names]
-    task_column = find_column(columns, "task", task if task in columns else None, where)
+    task_column = find_column(columns, "task", None if or_usual and task not in columns else task, where)
     names = tuple(name for name in columns if name != task_column)
     if "" in names:
         raise InputError(
