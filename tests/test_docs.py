@@ -16,7 +16,9 @@ import typer
 import conal
 from conal import methods
 from conal.cli import app
+from conal.estimator import factory
 from conal.io import write_annotations, write_table
+from conal.methods.base import methods as registry
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -52,6 +54,20 @@ def test_command_examples_run(tmp_path: Path) -> None:
     predictions = (tmp_path / "predictions.csv").read_text().splitlines()
     assert predictions[0] == "task,label,probability,proba_cat,proba_dog"
     assert len(predictions) == 8
+
+
+def test_the_method_of_the_contributing_guide_works(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As a file of its own would: registered, made by name with its own parameter, fitted."""
+    (code,) = re.findall(
+        r"```python\n(.*?)```", (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8"), flags=re.DOTALL
+    )
+    monkeypatch.setattr(registry, "_entries", dict(registry._entries))
+    monkeypatch.setattr(factory, "_CLASSES", dict(factory._CLASSES))
+    exec(compile(code, "CONTRIBUTING.md", "exec"), {"__name__": "guide"})  # noqa: S102
+    data = conal.datasets.synthetic(n_train=200, n_valid=10, n_test=100, n_classes=3, seed=1)
+    assert data.test is not None
+    clf = conal.make("soft-votes", smoothing=0.1, epochs=20, batch_size=32, verbose=False)
+    assert clf.fit(data.x, data.annotations).score(data.test.x, data.test.y) > 0.6
 
 
 @pytest.mark.parametrize("name", methods.names())

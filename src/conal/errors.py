@@ -12,6 +12,7 @@ __all__ = [
     "ConalError",
     "ConalWarning",
     "DataWarning",
+    "EarlyEpochWarning",
     "InputError",
     "ModelFolderError",
     "TrainingError",
@@ -42,6 +43,10 @@ class ConalWarning(UserWarning):
 
 class DataWarning(ConalWarning):
     """Something in the data was dropped or merged; the message counts what."""
+
+
+class EarlyEpochWarning(ConalWarning):
+    """The epoch that scored best is one in which little had been learned about the annotators."""
 
 
 class VanishedClassWarning(ConalWarning):

@@ -14,11 +14,11 @@ from safetensors.torch import load_file
 from torch import nn
 
 from conal.annotations import Annotations
-from conal.errors import InputError, TrainingError, VanishedClassWarning
+from conal.errors import EarlyEpochWarning, InputError, TrainingError, VanishedClassWarning
 from conal.methods import CrowdMethod, Problem
 from conal.methods.conal import CoNALMethod
 from conal.networks import MLP
-from conal.training import CrowdBatches, Instances, LastEpoch, Settings, train
+from conal.training import CrowdBatches, GoldAccuracy, Instances, LastEpoch, Settings, train
 from conal.training.checkpoint import Checkpoint
 from conal.training.loop import lost_classes
 from conal.training.progress import Progress, Row
@@ -38,9 +38,8 @@ def build() -> CrowdMethod:
 class Scripted:
     """A selection rule that gives the scores it was told to."""
 
-    name = "scripted"
-
-    def __init__(self, scores: list[float]) -> None:
+    def __init__(self, scores: list[float], name: str = "scripted") -> None:
+        self.name = name
         self.scores = iter(scores)
         self.seen: list[torch.Tensor] = []
 
@@ -67,13 +66,17 @@ def test_the_best_epoch_is_kept() -> None:
     assert [row["scripted"] for row in result.history] == [0.1, 0.7, 0.3, 0.7]
 
 
-def test_epochs_of_the_warm_up_are_not_kept() -> None:
-    result = train(build, DATA, Scripted([0.9, 0.8, 0.3, 0.5, 0.4]), Settings(epochs=5, warmup_epochs=2))
-    assert (result.best_epoch, result.best_score) == (4, 0.5)
+def test_an_epoch_of_the_warm_up_is_kept_with_a_warning() -> None:
+    scores = Scripted([0.9, 0.8, 0.3], GoldAccuracy.name)
+    with pytest.warns(EarlyEpochWarning, match="epoch 1 was selected, within the warm-up of 2"):
+        result = train(build, DATA, scores, Settings(epochs=3, warmup_epochs=2))
+    assert result.best_epoch == 1
+    late = Scripted([0.1, 0.8, 0.9], GoldAccuracy.name)
+    assert train(build, DATA, late, Settings(epochs=3, warmup_epochs=2)).best_epoch == 3
 
 
-def test_a_schedule_shorter_than_the_warm_up_keeps_its_best() -> None:
-    result = train(build, DATA, Scripted([0.1, 0.8, 0.3]), Settings(epochs=3, warmup_epochs=5))
+def test_a_schedule_shorter_than_the_warm_up_is_no_reason_to_warn() -> None:
+    result = train(build, DATA, Scripted([0.1, 0.8, 0.3], GoldAccuracy.name), Settings(epochs=3, warmup_epochs=5))
     assert result.best_epoch == 2
 
 

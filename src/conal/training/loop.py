@@ -13,7 +13,7 @@ from lightning_fabric import Fabric
 from torch import Tensor
 
 from conal.aggregation import MajorityVote
-from conal.errors import InputError, TrainingError, VanishedClassWarning, examples
+from conal.errors import EarlyEpochWarning, InputError, TrainingError, VanishedClassWarning, examples
 from conal.methods.base import Batch, CrowdMethod
 from conal.training.batches import CrowdBatches
 from conal.training.checkpoint import (
@@ -26,7 +26,7 @@ from conal.training.checkpoint import (
 )
 from conal.training.confusion import estimate_confusion
 from conal.training.progress import Progress, Row
-from conal.training.selection import Selection, predict_proba
+from conal.training.selection import GoldAccuracy, Selection, predict_proba
 
 __all__ = ["Settings", "TrainingResult", "lost_classes", "train"]
 
@@ -192,10 +192,7 @@ class _Trainer:
             raise TrainingError(f"the {self.selection.name} became nan in epoch {self.epoch}; lower lr")
         if score is not None:
             row[self.selection.name] = score
-        # Epochs of the warm-up are kept only until there are others: by chance they score well, half learned.
-        warmup = self.settings.warmup_epochs if self.settings.warmup_epochs < self.settings.epochs else 0
-        unripe = self.best_epoch <= warmup
-        if score is None or self.best_score is None or unripe or score > self.best_score:
+        if score is None or self.best_score is None or score > self.best_score:
             self.best_score, self.best_epoch = score, self.epoch
             self.best = {name: tensor.detach().clone() for name, tensor in self.method.state_dict().items()}
 
@@ -214,6 +211,19 @@ class _Trainer:
                 stacklevel=5,
             )
         return bool(lost)
+
+    def _warn_of_early_epoch(self) -> None:
+        """On few gold labels an epoch of the warm-up can score best by chance, while confusion is hardly learned."""
+        learns_confusion = self.method.models_annotators and self.method.takes == "crowd"
+        by_gold = self.selection.name == GoldAccuracy.name
+        if learns_confusion and by_gold and self.best_epoch <= self.settings.warmup_epochs < self.epoch:
+            warnings.warn(
+                f"epoch {self.best_epoch} was selected, within the warm-up of {self.settings.warmup_epochs}: confusion "
+                "matrices and cleaned labels are hardly learned there. Is the validation set too small to choose by? "
+                "Without it, held-out annotations select the epoch",
+                EarlyEpochWarning,
+                stacklevel=6,
+            )
 
     def _name(self, codes: list[int]) -> str:
         names = examples(self.data.annotations.classes[codes], limit=10)
@@ -270,6 +280,7 @@ class _Trainer:
         self.method.eval()
         if not self.method.models_annotators:
             estimate_confusion(self.method, self.data)
+        self._warn_of_early_epoch()
         lost = lost_classes(self.method, self.data)
         if lost:
             warnings.warn(
