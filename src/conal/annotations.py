@@ -16,8 +16,6 @@ from conal.errors import InputError
 
 __all__ = ["MISSING", "Annotations", "OnDuplicate"]
 
-MAX_DENSE_CELLS = 200_000_000
-
 
 class Annotations:
     """Crowd labels: which annotator gave which label to which task.

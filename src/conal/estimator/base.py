@@ -14,11 +14,10 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
 from conal import methods
-from conal.annotations import MAX_DENSE_CELLS, Annotations
+from conal.annotations import Annotations
 from conal.encoding import Names, as_names, decode_position
 from conal.errors import DataWarning, InputError, examples
-from conal.estimator import compute, preparation
-from conal.estimator import data as door
+from conal.estimator import compute, inputs, preparation
 from conal.estimator.checks import check_parameters
 from conal.estimator.summary import summary_tables
 from conal.methods import CrowdMethod, Problem
@@ -32,6 +31,9 @@ from conal.training.scaling import Scaling
 __all__ = ["CrowdClassifier"]
 
 FloatArray = npt.NDArray[np.float64]
+
+MAX_DENSE_CELLS = 200_000_000
+"""More rates than this are not computed unasked."""
 
 
 class CrowdClassifier(ClassifierMixin, BaseEstimator):
@@ -179,8 +181,8 @@ class CrowdClassifier(ClassifierMixin, BaseEstimator):
         """
         check_parameters(self)
         method = methods.get(self.method)
-        crowd = door.as_target(y, method.takes)
-        joined = door.aligned(X, crowd, task_ids, allow_missing=allow_missing)
+        crowd = inputs.as_target(y, method.takes)
+        joined = inputs.aligned(X, crowd, task_ids, allow_missing=allow_missing)
         kept, selection = preparation.choose_selection(self, joined, validation)
         training = CrowdBatches(joined.instances, kept, self.batch_size)
         build = preparation.make_builder(self, method, training, annotator_features)
@@ -210,7 +212,7 @@ class CrowdClassifier(ClassifierMixin, BaseEstimator):
         shared = CrowdClassifier._get_param_names()
         return {name: value for name, value in self.get_params(deep=False).items() if name not in shared}
 
-    def _adopt(self, result: TrainingResult, selection: Selection, joined: door.Joined) -> None:
+    def _adopt(self, result: TrainingResult, selection: Selection, joined: inputs.Joined) -> None:
         instances, crowd, self._feature_names = joined
         self.model_ = result.method
         self.classes_ = crowd.classes
@@ -247,7 +249,7 @@ class CrowdClassifier(ClassifierMixin, BaseEstimator):
         """(n, C) class probabilities from features alone; columns follow ``classes_``."""
         check_is_fitted(self, "model_")
         return compute.class_probas(
-            self.model_, door.as_instances(X, self.instance_shape_, columns=self._feature_names)
+            self.model_, inputs.as_instances(X, self.instance_shape_, columns=self._feature_names)
         )
 
     def predict(self, X: Any) -> Names:
@@ -270,8 +272,8 @@ class CrowdClassifier(ClassifierMixin, BaseEstimator):
         The second is what lets ``GridSearchCV`` compare settings without a single true label.
         """
         check_is_fitted(self, "model_")
-        if door.is_labels(y):
-            codes = door.as_codes(door.true_labels(y, X, "y"), self.classes_, "y")
+        if inputs.is_labels(y):
+            codes = inputs.as_codes(inputs.true_labels(y, X, "y"), self.classes_, "y")
             return float((self.predict_proba(X).argmax(1) == codes).mean())
         return compute.log_likelihood(self.model_, self._batches(*self._joined(X, y, None)))
 
@@ -341,14 +343,14 @@ class CrowdClassifier(ClassifierMixin, BaseEstimator):
     # ---------------------------------------------------------------- inside
 
     def _instances(self, X: Any) -> Instances:
-        return door.as_instances(X, self.instance_shape_, columns=self._feature_names)
+        return inputs.as_instances(X, self.instance_shape_, columns=self._feature_names)
 
     def _joined(self, X: Any, y: Any, task_ids: Any) -> tuple[Instances, Annotations]:
-        crowd = door.as_target(y, self.model_.takes)
+        crowd = inputs.as_target(y, self.model_.takes)
         if not np.array_equal(crowd.classes, self.classes_):
             crowd = self._with_own_classes(crowd)
         names = self._feature_names
-        instances, crowd, _ = door.aligned(X, crowd, task_ids, allow_missing=True, columns=names)
+        instances, crowd, _ = inputs.aligned(X, crowd, task_ids, allow_missing=True, columns=names)
         if instances.shape != self.instance_shape_:
             raise InputError(f"instances have shape {instances.shape}, the model was trained on {self.instance_shape_}")
         return instances, crowd

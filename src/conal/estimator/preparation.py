@@ -12,7 +12,7 @@ import torch
 
 from conal.annotations import Annotations
 from conal.errors import DataWarning, InputError
-from conal.estimator import data as door
+from conal.estimator import inputs
 from conal.methods import CrowdMethod, Problem
 from conal.training import (
     AnnotationLikelihood,
@@ -51,7 +51,7 @@ def settings_of(estimator: CrowdClassifier) -> Settings:
 
 
 def choose_selection(
-    estimator: CrowdClassifier, joined: door.Joined, validation: tuple[Any, Any] | None
+    estimator: CrowdClassifier, joined: inputs.Joined, validation: tuple[Any, Any] | None
 ) -> tuple[Annotations, Selection]:
     """The annotations to train on, and the rule that selects the epoch."""
     instances, crowd, _ = joined
@@ -105,7 +105,7 @@ def make_builder(
 
 def fingerprint_of(
     estimator: CrowdClassifier,
-    joined: door.Joined,
+    joined: inputs.Joined,
     selection: Selection,
     annotator_features: npt.ArrayLike | None = None,
 ) -> dict[str, str]:
@@ -114,15 +114,15 @@ def fingerprint_of(
     params = {name: _mark(value) for name, value in estimator.get_params(deep=False).items() if name not in FREE}
     marks = {**params, "method": estimator.method, "selection": selection.name}
     if isinstance(selection, GoldAccuracy):
-        marks["validation"] = door.digest(selection.codes) + door.digest_features(selection.instances)
+        marks["validation"] = inputs.digest(selection.codes) + inputs.digest_features(selection.instances)
     if annotator_features is not None:
-        marks["annotator features"] = door.digest(np.asarray(annotator_features, dtype=np.float32))
+        marks["annotator features"] = inputs.digest(np.asarray(annotator_features, dtype=np.float32))
     names = repr([crowd.classes.tolist(), crowd.annotator_ids.tolist()]).encode()
     return {
         **marks,
-        "annotations": door.digest(crowd.tasks, crowd.annotators, crowd.labels),
-        "classes or annotators": door.digest(np.frombuffer(names, dtype=np.uint8)),
-        "features": door.digest_features(instances),
+        "annotations": inputs.digest(crowd.tasks, crowd.annotators, crowd.labels),
+        "classes or annotators": inputs.digest(np.frombuffer(names, dtype=np.uint8)),
+        "features": inputs.digest_features(instances),
     }
 
 
@@ -130,7 +130,7 @@ def _mark(value: Any) -> str:
     """A text that tells parameters apart, and is the same in another process."""
     if isinstance(value, torch.nn.Module):
         weights = (tensor.detach().cpu().numpy() for tensor in value.state_dict().values())
-        return f"{type(value).__qualname__} {door.digest(*weights)}"
+        return f"{type(value).__qualname__} {inputs.digest(*weights)}"
     if callable(value):
         return f"{value.__module__}.{value.__qualname__}"
     if isinstance(value, list | tuple | np.ndarray):
@@ -138,13 +138,13 @@ def _mark(value: Any) -> str:
     return repr(value.item() if isinstance(value, np.generic) else value)
 
 
-def _gold_accuracy(joined: door.Joined, validation: tuple[Any, Any] | None) -> GoldAccuracy:
+def _gold_accuracy(joined: inputs.Joined, validation: tuple[Any, Any] | None) -> GoldAccuracy:
     if validation is None:
         raise InputError("selection='gold' needs validation=(X, y_true); or use selection='annotations'")
     shape = joined.instances.shape
-    checked = door.as_instances(validation[0], shape, "validation features", columns=joined.columns)
-    labels = door.true_labels(validation[1], validation[0], "validation labels")
-    codes = door.as_codes(labels, joined.annotations.classes, "validation labels")
+    checked = inputs.as_instances(validation[0], shape, "validation features", columns=joined.columns)
+    labels = inputs.true_labels(validation[1], validation[0], "validation labels")
+    codes = inputs.as_codes(labels, joined.annotations.classes, "validation labels")
     if len(codes) != len(checked):
         raise InputError(f"validation: {len(checked):,} feature rows but {len(codes):,} labels; give one each")
     return GoldAccuracy(checked, codes)

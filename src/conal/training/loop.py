@@ -190,9 +190,11 @@ class _Trainer:
         score = self.selection.score(self.method)
         if score is not None and np.isnan(score):
             raise TrainingError(f"the {self.selection.name} became nan in epoch {self.epoch}; lower lr")
-        if score is not None:
-            row[self.selection.name] = score
-        if score is None or self.best_score is None or score > self.best_score:
+        if score is None:  # the last epoch is kept, and its weights are those of the method
+            self.best_epoch = self.epoch
+            return
+        row[self.selection.name] = score
+        if self.best_score is None or score > self.best_score:
             self.best_score, self.best_epoch = score, self.epoch
             self.best = {name: tensor.detach().clone() for name, tensor in self.method.state_dict().items()}
 
