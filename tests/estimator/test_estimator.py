@@ -143,6 +143,17 @@ def test_unlabelled_rows_annotators_without_labels_and_strangers_are_no_errors(d
     np.testing.assert_allclose(clf.infer(data.x[:1], stranger)[0], expected / expected.sum(), atol=1e-5)
 
 
+def test_only_labelled_tasks_are_trained_on(data: CrowdDataset) -> None:
+    crowd = data.annotations.select(data.annotations.tasks < 100)
+    last = conal.CoNAL(selection="last", **FAST).fit(data.x, crowd)
+    held = conal.CoNAL(holdout=0.2, **FAST).fit(data.x, crowd)
+    counts = [
+        (m.metrics_["n_tasks"], m.metrics_["n_tasks_labelled"], m.metrics_["n_tasks_trained_on"]) for m in (last, held)
+    ]
+    assert counts == [(240, 100, 100), (240, 100, 80)]
+    assert held.model_.problem.n_tasks == 80
+
+
 def test_omega_of_all_of_pairs_and_of_annotations(data: CrowdDataset, fitted: CrowdClassifier) -> None:
     crowd = data.annotations
     everything = fitted.common_noise_rate(data.x)
