@@ -11,8 +11,10 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from conal.cleaning import OnDuplicate, drop_missing_labels, match_classes, refuse_missing_ids, resolve_duplicates
+from conal.columns import find_columns
 from conal.encoding import MISSING, Encoded, Names, as_names, decode_position, encode
 from conal.errors import InputError
+from conal.frames import frame_column, matrix_cells, open_frame
 
 __all__ = ["MISSING", "Annotations", "OnDuplicate"]
 
@@ -137,18 +139,9 @@ class Annotations:
         >>> Annotations.from_frame(frame).classes.tolist()
         ['no', 'yes']
         """
-        import narwhals as nw
-
-        from conal.columns import find_columns
-
-        try:
-            table = nw.from_native(frame, eager_only=True)
-        except TypeError as error:
-            raise InputError(f"{where}: {error}; give a pandas or polars DataFrame or an Arrow table") from error
-        except nw.exceptions.DuplicateError as error:
-            raise InputError(f"{where}: several columns have one name: {' '.join(str(error).split())}") from error
+        table = open_frame(frame, where)
         found = find_columns(table.columns, {"task": task, "worker": worker, "label": label}, where)
-        columns = [_narwhals_column(table[found[role]]) for role in ("task", "worker", "label")]
+        columns = [frame_column(table[found[role]]) for role in ("task", "worker", "label")]
         return cls.from_triples(*columns, classes=classes, on_duplicate=on_duplicate, where=where)
 
     @classmethod
@@ -173,7 +166,7 @@ class Annotations:
             task_ids = list(matrix.index) if task_ids is None and hasattr(matrix, "index") else task_ids
             annotator_ids = list(matrix.columns) if annotator_ids is None else annotator_ids
             matrix = matrix.to_numpy()
-        values = _cells(matrix, where)
+        values = matrix_cells(matrix, where)
         if values.ndim != 2:
             raise InputError(
                 f"{where}: expected tasks x annotators, got an array of shape {values.shape}; "
@@ -438,29 +431,8 @@ def _encoded(values: object, role: str, where: str) -> Encoded:
         raise InputError(f"{where}: {role}: {error}") from error
 
 
-def _cells(matrix: Any, where: str) -> npt.NDArray[Any]:
-    try:
-        values = np.asarray(matrix)
-    except ValueError as error:
-        raise InputError(f"{where}: expected tasks x annotators, but the rows are not equally long") from error
-    if values.dtype.kind in "US" and not isinstance(matrix, np.ndarray):
-        return np.asarray(matrix, dtype=object)  # NumPy made text of the NaN and -1 among the labels
-    return values
-
-
 def _arrow_names(names: Names, role: str) -> pa.Array:
     try:
         return pa.array(names.tolist())
     except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError) as error:
         raise InputError(f"{role} names of several types do not fit into one column ({error})") from error
-
-
-def _narwhals_column(series: Any) -> object:
-    import narwhals as nw
-
-    try:
-        if series.dtype != nw.Object:  # polars hands Arrow the addresses of its objects, pandas makes lists of tuples
-            return series.to_arrow()
-    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError):
-        pass  # mixed categories, which Arrow has no type for
-    return series.to_list()

@@ -16,6 +16,7 @@ from conal.annotations import Annotations
 from conal.columns import find_column
 from conal.encoding import MISSING, Names, decode_position, encode
 from conal.errors import DataWarning, InputError, examples
+from conal.frames import open_frame
 from conal.io import FeatureTable, features_from, gold_from_table
 from conal.training import Instances
 
@@ -128,11 +129,9 @@ def true_labels(y: Any, X: Any, where: str) -> Any:
     """One label per row of X; a frame with a label column is joined by task id where both have ids."""
     if not hasattr(y, "columns"):
         return y
-    import narwhals as nw
-
     features = as_features(X)
     ids = features.ids if isinstance(features, FeatureTable) else None
-    gold = gold_from_table(nw.from_native(y, eager_only=True).to_arrow(), where=where)
+    gold = gold_from_table(open_frame(y, where).to_arrow(), where=where)
     return gold.for_rows(len(features), ids)  # type: ignore[arg-type]
 
 

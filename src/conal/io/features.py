@@ -19,6 +19,7 @@ from conal.alignment import check_unique_ids
 from conal.columns import find_column, is_name_column
 from conal.encoding import MISSING, Names, encode
 from conal.errors import InputError, examples
+from conal.frames import open_frame
 from conal.io.tables import blank_to_null, check_readable, decoded, read_table
 
 __all__ = ["FeatureTable", "check_finite", "features_from", "ids_from", "read_features"]
@@ -180,15 +181,10 @@ def _read_npz(path: Path) -> FeatureTable:
 
 def _frame_to_arrow(frame: Any, where: str) -> pa.Table:
     """A frame's columns; a pandas index is left out unless it is called like a task id."""
-    import narwhals as nw
-
     if hasattr(frame, "reset_index"):
         is_id = isinstance(frame.index.name, str) and is_name_column(frame.index.name, ["task"])
         frame = frame.reset_index(drop=not is_id)
-    try:
-        return nw.from_native(frame, eager_only=True).to_arrow()
-    except nw.exceptions.DuplicateError as error:
-        raise InputError(f"{where}: several columns have one name: {' '.join(str(error).split())}") from error
+    return open_frame(frame, where).to_arrow()
 
 
 def _from_arrow(table: pa.Table, task: str | None, where: str, or_usual: bool = False) -> FeatureTable:

@@ -1,0 +1,48 @@
+"""DataFrames of any make, and matrices, on their way in."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from conal.errors import InputError
+
+__all__ = ["frame_column", "matrix_cells", "open_frame"]
+
+
+def open_frame(frame: Any, where: str) -> Any:
+    """A pandas or polars frame or an Arrow table behind one face (narwhals); anything else is an error."""
+    import narwhals as nw
+
+    try:
+        return nw.from_native(frame, eager_only=True)
+    except TypeError as error:
+        raise InputError(f"{where}: {error}; give a pandas or polars DataFrame or an Arrow table") from error
+    except nw.exceptions.DuplicateError as error:
+        raise InputError(f"{where}: several columns have one name: {' '.join(str(error).split())}") from error
+
+
+def frame_column(series: Any) -> object:
+    """A column as Arrow, or as a list of objects where Arrow has no type for them."""
+    import narwhals as nw
+
+    try:
+        if series.dtype != nw.Object:  # polars hands Arrow the addresses of its objects, pandas makes lists of tuples
+            return series.to_arrow()
+    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError):
+        pass  # mixed categories
+    return series.to_list()
+
+
+def matrix_cells(matrix: Any, where: str) -> npt.NDArray[Any]:
+    """The cells of a matrix, each as it was."""
+    try:
+        values = np.asarray(matrix)
+    except ValueError as error:
+        raise InputError(f"{where}: expected tasks x annotators, but the rows are not equally long") from error
+    if values.dtype.kind in "US" and not isinstance(matrix, np.ndarray):
+        return np.asarray(matrix, dtype=object)  # NumPy made text of the NaN and -1 among the labels
+    return values
