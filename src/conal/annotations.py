@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from conal.cleaning import OnDuplicate, drop_missing_labels, match_classes, refuse_missing_ids, resolve_duplicates
-from conal.columns import find_columns
+from conal.columns import find_column, find_columns
 from conal.encoding import MISSING, Encoded, Names, as_names, decode_position, encode
 from conal.errors import InputError
 from conal.frames import frame_column, matrix_cells, open_frame
@@ -195,6 +195,19 @@ class Annotations:
             classes=class_names,
             by_position=True,
         )
+
+    @classmethod
+    def of(cls, data: Any, *, where: str = "annotations") -> Annotations:
+        """From whatever holds annotations: themselves, a long DataFrame, or an (n_tasks, n_annotators) matrix."""
+        if isinstance(data, Annotations):
+            return data
+        if data is None:
+            raise InputError(f"{where}: expected annotations: Annotations, a long frame or a matrix, not None")
+        if hasattr(data, "columns"):
+            names = [str(name) for name in data.columns]
+            if find_column(names, "worker", None, where) and find_column(names, "label", None, where):
+                return cls.from_frame(data, where=where)
+        return cls.from_matrix(data, where=where)
 
     @classmethod
     def read(cls, path: str | PathLike[str], **options: Any) -> Annotations:

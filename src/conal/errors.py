@@ -11,6 +11,7 @@ from collections.abc import Iterable
 __all__ = [
     "ConalError",
     "ConalWarning",
+    "ConvergenceWarning",
     "DataWarning",
     "EarlyEpochWarning",
     "InputError",
@@ -39,6 +40,10 @@ class TrainingError(ConalError):
 
 class ConalWarning(UserWarning):
     """Base of conal's warnings."""
+
+
+class ConvergenceWarning(ConalWarning):
+    """An iterative method stopped before it had settled; the message says what to try."""
 
 
 class DataWarning(ConalWarning):

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 import torch
 from torch import nn
 
+from conal.aggregation import DawidSkene, MajorityVote
+from conal.aggregation.base import Aggregator
 from conal.annotations import Annotations
 from conal.methods import Problem
 from conal.methods.gold import GoldMethod
-from conal.methods.two_stage import MajorityVoteMethod
+from conal.methods.two_stage import DawidSkeneMethod, MajorityVoteMethod, TwoStageMethod
 from conal.training import CrowdBatches, Instances
 from conal.training.confusion import estimate_confusion
 
@@ -35,6 +38,19 @@ def test_the_loss_is_cross_entropy_to_the_majority() -> None:
     batch = CrowdBatches(Instances(X), CROWD, 8).cut(np.array([2, 0]))
     log_f = method.class_logits(batch.x).log_softmax(-1)
     torch.testing.assert_close(method.loss(batch), -(log_f[0, 2] + log_f[1, 0]) / 2)
+
+
+@pytest.mark.parametrize(
+    ("cls", "aggregator"), [(MajorityVoteMethod, MajorityVote()), (DawidSkeneMethod, DawidSkene(n_iter=1000))]
+)
+def test_soft_targets_are_the_shares_and_posteriors(cls: type[TwoStageMethod], aggregator: Aggregator) -> None:
+    soft = cls(problem(CROWD), nn.Linear(3, 3), soft=True)
+    soft.prepare(CROWD)
+    expected = torch.as_tensor(aggregator.fit(CROWD).probas_).float()
+    torch.testing.assert_close(soft.targets, expected)
+    hard = cls(problem(CROWD), nn.Linear(3, 3))
+    hard.prepare(CROWD)
+    torch.testing.assert_close(hard.targets, torch.eye(3)[expected.argmax(1)])
 
 
 def test_targets_are_not_saved() -> None:

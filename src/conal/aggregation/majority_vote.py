@@ -7,14 +7,14 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
+from conal.aggregation.base import Aggregator, clamped
 from conal.annotations import Annotations
-from conal.encoding import Names
 from conal.errors import InputError
 
 __all__ = ["MajorityVote"]
 
 
-class MajorityVote:
+class MajorityVote(Aggregator):
     r"""One vote per annotator, the class with most votes wins: :math:`\hat z_i = \arg\max_c \sum_r [y_i^r = c]`.
 
     Parameters
@@ -29,10 +29,8 @@ class MajorityVote:
     ----------
     probas_ : (n_tasks, n_classes) float
         ``probas_[i, c]`` = share of the votes of task i for class c; uniform for a task without votes.
-    codes_ : (n_tasks,) int64
-        Winning class, as a position in ``annotations.classes``.
-    labels_ : (n_tasks,) array
-        Winning class, in the user's names.
+    codes_, labels_ : (n_tasks,) arrays
+        Winning class, as a position in ``classes_`` and in the user's names.
 
     Example
     -------
@@ -41,24 +39,21 @@ class MajorityVote:
     [0, 1]
     """
 
-    probas_: npt.NDArray[np.float64]
-    codes_: npt.NDArray[np.int64]
-    labels_: Names
-
     def __init__(self, ties: Literal["first", "random"] = "first", seed: int = 0) -> None:
         self.ties = ties
         self.seed = seed
 
-    def fit(self, annotations: Annotations) -> MajorityVote:
-        """Count the votes."""
+    def _aggregate(self, crowd: Annotations, known: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
         if self.ties not in ("first", "random"):
             raise InputError(f"ties must be 'first' or 'random', not {self.ties!r}")
-        votes = annotations.votes().astype(np.float64)
+        votes = crowd.votes().astype(np.float64)
         total = votes.sum(1, keepdims=True)
-        self.probas_ = np.where(total > 0, votes / np.maximum(total, 1), 1.0 / annotations.n_classes)
-        ranked = votes
-        if self.ties == "random":  # less than one vote: decides ties and nothing else
-            ranked = votes + np.random.default_rng(self.seed).random(votes.shape) / 2
-        self.codes_ = ranked.argmax(1)
-        self.labels_ = annotations.classes[self.codes_]
-        return self
+        shares = np.where(total > 0, votes / np.maximum(total, 1), 1.0 / crowd.n_classes)
+        return clamped(shares, known)
+
+    def _winners(self, probas: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
+        if self.ties == "first":
+            return super()._winners(probas)
+        # Among the classes with the highest share, up to rounding, the one with the highest random number.
+        best = probas >= probas.max(1, keepdims=True) - 1e-9
+        return super()._winners(np.where(best, np.random.default_rng(self.seed).random(probas.shape), -1.0))

@@ -23,7 +23,6 @@ from conal.training import Instances
 __all__ = [
     "Joined",
     "aligned",
-    "as_annotations",
     "as_codes",
     "as_gold",
     "as_instances",
@@ -79,20 +78,7 @@ def as_instances(
 
 def as_target(y: Any, takes: str) -> Annotations:
     """What a method is trained on: true labels for "gold", annotations for "crowd"."""
-    return as_gold(y) if takes == "gold" else as_annotations(y)
-
-
-def as_annotations(y: Any) -> Annotations:
-    """Annotations from themselves, a long DataFrame, or an (n_tasks, n_annotators) matrix."""
-    if isinstance(y, Annotations):
-        return y
-    if y is None:
-        raise InputError("fit needs annotations: fit(X, annotations), with Annotations, a long frame or a matrix")
-    if hasattr(y, "columns"):
-        names = [str(name) for name in y.columns]
-        if find_column(names, "worker", None, "y") and find_column(names, "label", None, "y"):
-            return Annotations.from_frame(y, where="y")
-    return Annotations.from_matrix(y, where="y")
+    return as_gold(y) if takes == "gold" else Annotations.of(y, where="y")
 
 
 def as_gold(y: Any) -> Annotations:

@@ -1,0 +1,138 @@
+"""Dawid and Skene's model: every annotator has a confusion matrix, and the truth is what explains the labels."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from scipy.special import xlogy
+
+from conal.aggregation.base import EMAggregator, Votes
+from conal.checking import is_number
+from conal.errors import InputError
+
+__all__ = ["DawidSkene", "OneCoinDawidSkene"]
+
+FloatArray = npt.NDArray[np.float64]
+
+
+class Confusions(NamedTuple):
+    """Class prior (C,) and confusion matrices (R, C, C), ``pi_r[r, c, l] = P(observe l | true c)``."""
+
+    rho: FloatArray
+    pi_r: FloatArray
+
+
+class DawidSkene(EMAggregator[Confusions]):
+    r"""Maximum likelihood for annotators with a confusion matrix each, by EM.
+
+    A task's class is drawn from :math:`\rho`, annotator r labels class c as l with probability :math:`\pi^r_{cl}`:
+
+    .. math::
+        q_i(c) \propto \rho_c \prod_{r} \pi^r_{c, y_i^r}, \qquad
+        \pi^r_{cl} = \frac{\sum_{i : y_i^r = l} q_i(c) + \alpha}{\sum_{i, l'} q_i(c) [y_i^r = l'] + C \alpha}, \qquad
+        \rho_c = \tfrac1N \sum_i q_i(c)
+
+    The two sums are two sparse products, so an iteration costs as much as there are labels times classes.
+
+    Parameters
+    ----------
+    prior : float
+        :math:`\alpha`, pseudo-labels in every cell: the mode under a Dirichlet(:math:`1 + \alpha`) prior on every
+        row. 0 is maximum likelihood. A row that nothing speaks for is uniform.
+    n_iter, tol, n_restarts, seed
+        See :class:`conal.aggregation.base.EMAggregator`. The first start is the vote shares, others are perturbed.
+
+    Attributes
+    ----------
+    confusion_ : (R, C, C)
+        ``confusion_[r, c, l]`` = P(observed l | true c): true before observed.
+    class_prior_ : (C,)
+    skills_ : (R,)
+        Expected share of right labels, sum_c rho_c pi_r[c, c].
+
+    References
+    ----------
+    Dawid and Skene (1979). Maximum likelihood estimation of observer error-rates using the EM algorithm. Applied
+    Statistics 28, 20-28.
+
+    Example
+    -------
+    >>> from conal import Annotations
+    >>> crowd = Annotations.from_matrix([[0, 0, 1], [1, 1, 0], [0, 0, 1], [1, 1, 1]])
+    >>> DawidSkene().fit(crowd).labels_.tolist()
+    [0, 1, 0, 1]
+    """
+
+    confusion_: FloatArray
+    class_prior_: FloatArray
+    skills_: FloatArray
+
+    def __init__(
+        self, *, prior: float = 0.0, n_iter: int = 100, tol: float = 1e-5, n_restarts: int = 1, seed: int = 0
+    ) -> None:
+        super().__init__(n_iter=n_iter, tol=tol, n_restarts=n_restarts, seed=seed)
+        self.prior = prior
+
+    def _check(self) -> None:
+        super()._check()
+        if not (is_number(self.prior) and self.prior >= 0):
+            raise InputError(f"prior must be a number of at least 0, not {self.prior!r}")
+
+    def _initialize(self, votes: Votes, rng: np.random.Generator | None) -> FloatArray:
+        counts = votes.annotations.votes().astype(np.float64)
+        if rng is not None:
+            counts = counts + rng.exponential(size=counts.shape)
+        total = counts.sum(1, keepdims=True)
+        return np.asarray(np.where(total > 0, counts / np.maximum(total, 1e-300), 1.0 / counts.shape[1]))
+
+    def _m_step(self, votes: Votes, posterior: FloatArray) -> Confusions:
+        return Confusions(posterior.mean(0), self._confusion(votes.counts(posterior)))
+
+    def _confusion(self, counts: FloatArray) -> FloatArray:
+        smoothed = counts + self.prior
+        total = smoothed.sum(-1, keepdims=True)
+        return np.where(total > 0, smoothed / np.where(total > 0, total, 1.0), 1.0 / counts.shape[-1])
+
+    def _log_joint(self, votes: Votes, parameters: Confusions) -> FloatArray:
+        with np.errstate(divide="ignore"):  # a probability of zero rules a class out
+            log_rho, log_confusion = np.log(parameters.rho), np.log(parameters.pi_r)
+        return np.asarray(log_rho + votes.log_evidence(log_confusion))
+
+    def _log_prior(self, parameters: Confusions) -> float:
+        return float(xlogy(self.prior, parameters.pi_r).sum())
+
+    def _adopt(self, parameters: Confusions) -> None:
+        self.class_prior_, self.confusion_ = parameters
+        self.skills_ = np.einsum("c,rcc->r", self.class_prior_, self.confusion_)
+
+
+class OneCoinDawidSkene(DawidSkene):
+    r"""Dawid-Skene with one number per annotator: right with probability :math:`p_r`, else any other class alike.
+
+    .. math::
+        \pi^r_{cl} = p_r \text{ if } l = c \text{ else } \frac{1 - p_r}{C - 1}, \qquad
+        p_r = \frac{\sum_i q_i(y_i^r) + \alpha}{n_r + 2 \alpha}
+
+    Far fewer parameters, and so the better choice where annotators gave few labels.
+
+    Parameters
+    ----------
+    prior : float
+        :math:`\alpha`, pseudo-labels right and wrong: the mode under a Beta(:math:`1 + \alpha, 1 + \alpha`) prior.
+    n_iter, tol, n_restarts, seed
+        As for :class:`DawidSkene`.
+    """
+
+    def _confusion(self, counts: FloatArray) -> FloatArray:
+        C = counts.shape[-1]
+        right = np.einsum("rcc->r", counts) + self.prior
+        total = counts.sum((1, 2)) + 2 * self.prior
+        skill = np.where(total > 0, right / np.where(total > 0, total, 1.0), 1.0 / C)[:, None, None]
+        identity = np.eye(C)
+        return np.asarray(identity * skill + (1 - identity) * (1 - skill) / max(C - 1, 1))
+
+    def _log_prior(self, parameters: Confusions) -> float:
+        skill = parameters.pi_r[:, 0, 0]
+        return float((xlogy(self.prior, skill) + xlogy(self.prior, 1 - skill)).sum())

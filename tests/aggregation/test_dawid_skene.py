@@ -1,0 +1,206 @@
+"""Dawid-Skene against a slow textbook version, hand-worked cases, and real crowds with gold labels."""
+
+from __future__ import annotations
+
+import csv
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from conal.aggregation import DawidSkene, MajorityVote, OneCoinDawidSkene
+from conal.annotations import Annotations
+from conal.errors import ConvergenceWarning, InputError
+
+CLASSES: list[type[DawidSkene]] = [DawidSkene, OneCoinDawidSkene]
+
+
+def random_crowd(seed: int, n_tasks: int = 40, n_annotators: int = 6, n_classes: int = 3) -> Annotations:
+    """Annotators of graded quality; some tasks and one annotator without labels."""
+    rng = np.random.default_rng(seed)
+    z = rng.integers(n_classes, size=n_tasks)
+    right = rng.random((n_tasks, n_annotators)) < np.linspace(0.4, 0.95, n_annotators)
+    matrix = np.where(right, z[:, None], rng.integers(n_classes, size=right.shape))
+    matrix[rng.random(matrix.shape) < 0.5] = -1
+    matrix[:, 0] = -1
+    matrix[0] = -1
+    matrix[1, 1:4] = [0, 1, 2]
+    return Annotations.from_matrix(matrix, classes=range(n_classes))
+
+
+def textbook(crowd: Annotations, iterations: int) -> tuple[Any, Any, Any, list[float]]:
+    """Dawid and Skene's equations with loops over plain numbers, no logarithms and no sparse products."""
+    N, R, C = crowd.n_tasks, crowd.n_annotators, crowd.n_classes
+    matrix = crowd.to_matrix()
+    q = np.array([[np.mean(row[row >= 0] == c) if (row >= 0).any() else 1 / C for c in range(C)] for row in matrix])
+    likelihoods = []
+    for _ in range(iterations + 1):
+        rho = q.mean(0)
+        pi = np.full((R, C, C), 1 / C)
+        for r in range(R):
+            for c in range(C):
+                total = sum(q[i, c] for i in range(N) if matrix[i, r] >= 0)
+                if total > 0:
+                    pi[r, c] = [sum(q[i, c] for i in range(N) if matrix[i, r] == y) / total for y in range(C)]
+        joint = np.array(
+            [[rho[c] * np.prod([pi[r, c, y] for r, y in enumerate(row) if y >= 0]) for c in range(C)] for row in matrix]
+        )
+        likelihoods.append(float(np.log(joint.sum(1)).sum()))
+        q = joint / joint.sum(1, keepdims=True)
+    return q, rho, pi, likelihoods
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_it_agrees_with_the_textbook(seed: int) -> None:
+    crowd = random_crowd(seed)
+    with pytest.warns(ConvergenceWarning, match="not converged after 12 iterations"):
+        fitted = DawidSkene(n_iter=12, tol=0).fit(crowd)
+    q, rho, pi, likelihoods = textbook(crowd, 12)
+    np.testing.assert_allclose(fitted.probas_, q, atol=1e-10)
+    np.testing.assert_allclose(fitted.class_prior_, rho, atol=1e-10)
+    np.testing.assert_allclose(fitted.confusion_, pi, atol=1e-10)
+    np.testing.assert_allclose(fitted.objective_history_, likelihoods, rtol=1e-10)
+
+
+@pytest.mark.parametrize("cls", CLASSES)
+@pytest.mark.filterwarnings("ignore::conal.errors.ConvergenceWarning")
+@given(seed=st.integers(0, 10_000), prior=st.sampled_from([0.0, 0.1, 2.0]), known=st.integers(0, 5))
+@settings(max_examples=40, deadline=None)
+def test_the_objective_never_falls(cls: type[DawidSkene], seed: int, prior: float, known: int) -> None:
+    crowd = random_crowd(seed, n_tasks=15, n_annotators=5, n_classes=int(2 + seed % 3) + (seed % 3 == 0))
+    fitted = cls(prior=prior, n_iter=30, tol=0).fit(crowd, true_labels=dict.fromkeys(range(known), 0))
+    assert (np.diff(fitted.objective_history_) >= -1e-9).all()
+    assert np.isfinite(fitted.probas_).all()
+    np.testing.assert_allclose(fitted.probas_.sum(1), np.ones(15))
+    np.testing.assert_allclose(fitted.confusion_.sum(-1), np.ones((5, crowd.n_classes)))
+
+
+@pytest.mark.parametrize("cls", CLASSES)
+def test_perfect_annotators_give_the_truth(cls: type[DawidSkene]) -> None:
+    z = np.arange(30) % 3
+    fitted = cls().fit(np.repeat(z[:, None], 4, axis=1))
+    assert (fitted.codes_ == z).all()
+    np.testing.assert_allclose(fitted.confusion_, np.broadcast_to(np.eye(3), (4, 3, 3)), atol=1e-12)
+    np.testing.assert_allclose(fitted.skills_, np.ones(4))
+    assert fitted.converged_
+
+
+def test_one_coin_by_hand() -> None:
+    """Two annotators who always agree and one who never does with them: p = 1, 1, 0, and the pair is right."""
+    fitted = OneCoinDawidSkene().fit(np.array([[0, 0, 1], [1, 1, 0], [0, 0, 1], [1, 1, 0]]))
+    np.testing.assert_allclose(fitted.skills_, [1, 1, 0], atol=1e-6)
+    assert fitted.labels_.tolist() == [0, 1, 0, 1]
+
+
+def test_an_adversary_counts_backwards() -> None:
+    """Three random annotators are outvoted by the structure: an annotator who is always wrong is as good as right."""
+    rng = np.random.default_rng(0)
+    z = rng.integers(2, size=400)
+    noisy = np.where(rng.random((400, 3)) < 0.75, z[:, None], 1 - z[:, None])
+    matrix = np.column_stack([noisy, 1 - z])
+    fitted = DawidSkene().fit(matrix)
+    assert (fitted.codes_ == z).mean() > 0.97
+    assert (MajorityVote().fit(matrix).codes_ == z).mean() < 0.8
+    assert fitted.skills_[3] < 0.05
+
+
+def test_a_prior_pulls_rare_rows_to_uniform() -> None:
+    crowd = Annotations.from_matrix([[0, 0], [1, 1], [0, -1]])
+    strong = DawidSkene(prior=1000.0).fit(crowd)
+    np.testing.assert_allclose(strong.confusion_, np.full((2, 2, 2), 0.5), atol=1e-2)
+
+
+def test_known_labels_are_certain_and_teach() -> None:
+    """Two annotators who always disagree: a tie without gold, settled by a few true labels."""
+    z = np.arange(40) % 2
+    matrix = np.column_stack([z, 1 - z])
+    gold = {task: int(z[task]) for task in range(6)}
+    for labels in (gold, pd.Series(gold)):
+        fitted = DawidSkene().fit(matrix, true_labels=labels)
+        assert (fitted.codes_ == z).all()
+        np.testing.assert_array_equal(fitted.probas_[:6], np.eye(2)[z[:6]])
+    with pytest.raises(InputError, match="'x' are none of the classes"):
+        DawidSkene().fit(matrix, true_labels={0: "x"})
+    with pytest.raises(InputError, match="must map task ids to labels"):
+        DawidSkene().fit(matrix, true_labels=[0, 1])
+
+
+def test_restarts_keep_the_best_and_are_seeded() -> None:
+    crowd = random_crowd(7)
+    single = DawidSkene(n_iter=500).fit(crowd)
+    many, again = (DawidSkene(n_iter=500, n_restarts=8, seed=1).fit(crowd) for _ in range(2))
+    assert many.objective_history_[-1] >= single.objective_history_[-1]
+    np.testing.assert_array_equal(many.probas_, again.probas_)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"n_iter": 0}, "n_iter"),
+        ({"tol": -1}, "tol"),
+        ({"prior": float("nan")}, "prior"),
+        ({"n_restarts": 0}, "n_restarts"),
+    ],
+)
+def test_impossible_settings_are_refused(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=f"{message} must be"):
+        DawidSkene(**options).fit(random_crowd(0))
+
+
+@pytest.mark.parametrize("cls", [MajorityVote, *CLASSES])
+def test_frames_come_back_as_frames(cls: Any) -> None:
+    rows = {"task": ["b", "a", "b", "a"], "worker": [1, 1, 2, 2], "label": ["x", "y", "x", "y"]}
+    series = cls().fit_predict(pd.DataFrame(rows))
+    assert isinstance(series, pd.Series)
+    assert series.to_dict() == {"a": "y", "b": "x"}
+    assert series.index.name == "task"
+    probas = cls().fit_predict_proba(pd.DataFrame(rows))
+    np.testing.assert_allclose(probas.loc["a", ["x", "y"]].to_numpy(dtype=float), [0, 1], atol=1e-6)
+    frame = cls().fit_predict(pl.DataFrame(rows))
+    assert frame.to_dict(as_series=False) == {"task": ["a", "b"], "label": ["y", "x"]}
+    assert cls().fit_predict(Annotations.from_frame(pd.DataFrame(rows))).tolist() == ["y", "x"]
+
+
+@pytest.mark.parametrize("cls", [MajorityVote, *CLASSES])
+@pytest.mark.filterwarnings("ignore::conal.errors.ConvergenceWarning")
+def test_thin_crowds_give_numbers(cls: Any) -> None:
+    """One label per task, one annotator in all, a class nobody chose, ten identical annotators, N = R."""
+    rng = np.random.default_rng(0)
+    single = np.full((100, 9), -1)
+    single[np.arange(100), rng.integers(9, size=100)] = rng.integers(3, size=100)
+    same = np.repeat(rng.integers(3, size=(20, 1)), 10, axis=1)
+    for matrix in (single, rng.integers(3, size=(30, 1)), same, rng.integers(3, size=(5, 5))):
+        fitted = cls().fit(Annotations.from_matrix(matrix, classes=range(4)))
+        assert np.isfinite(fitted.probas_).all()
+        np.testing.assert_allclose(fitted.probas_.sum(1), np.ones(len(matrix)))
+    assert (cls().fit(same).labels_ == same[:, 0]).all()
+
+
+def real_crowd(name: str) -> tuple[Annotations, dict[str, str]]:
+    root = Path(os.environ.get("CONAL_DATA", Path(__file__).parents[3] / "shared" / "data")) / "aggregation" / name
+    if not root.is_dir():
+        pytest.skip(f"the {name} crowd is not here (CONAL_DATA or ../shared/data)")
+    with (root / "truth.csv").open(encoding="utf-8") as file:
+        truth = {row["item"]: row["truth"] for row in csv.DictReader(file)}
+    return Annotations.read(root / "label.csv"), truth
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [("bluebird", 88.8), ("dog", 84.2), ("face", 64.0), ("product", 93.9), ("sentiment", 96.0)],
+)
+def test_real_crowds(name: str, expected: float) -> None:
+    crowd, truth = real_crowd(name)
+    fitted = DawidSkene(n_iter=2000, tol=1e-9).fit(crowd)
+    right = [
+        str(label) == truth[str(task)]
+        for task, label in zip(crowd.task_ids, fitted.labels_, strict=True)
+        if str(task) in truth
+    ]
+    assert 100 * np.mean(right) >= expected - 0.05
