@@ -10,7 +10,6 @@ from typing import Any, Generic, Self, TypeVar
 import numpy as np
 import numpy.typing as npt
 from scipy.sparse import csr_array
-from scipy.special import logsumexp
 
 from conal.annotations import Annotations
 from conal.checking import is_number, is_whole
@@ -219,11 +218,13 @@ class EMAggregator(Aggregator, Generic[Parameters]):
     def _e_step(self, votes: Votes, parameters: Parameters, known: npt.NDArray[np.int64]) -> tuple[FloatArray, float]:
         """The posterior and the objective under the current parameters; known tasks contribute their joint."""
         log_joint = self._log_joint(votes, parameters)
-        evidence = logsumexp(log_joint, axis=1)
+        top = log_joint.max(1, keepdims=True)  # taken off first, so that nothing underflows
+        weights = np.exp(log_joint - top)
+        total = weights.sum(1, keepdims=True)
+        evidence = (top + np.log(total))[:, 0]
         given = np.flatnonzero(known != MISSING)
         evidence[given] = log_joint[given, known[given]]
-        posterior = clamped(np.exp(log_joint - logsumexp(log_joint, axis=1, keepdims=True)), known)
-        return posterior, float(evidence.sum()) + self._log_prior(parameters)
+        return clamped(weights / total, known), float(evidence.sum()) + self._log_prior(parameters)
 
     def _check(self) -> None:
         for name, low in (("n_iter", 1), ("n_restarts", 1), ("seed", 0)):
