@@ -413,3 +413,16 @@ def test_the_usual_name_where_the_named_column_is_absent(tmp_path: Path) -> None
 def test_sparse_features_are_refused_by_name() -> None:
     with pytest.raises(InputError, match=r"sparse matrix; pass X\.toarray\(\)"):
         features_from(scipy.sparse.eye(3).tocsr())
+
+
+def test_values_are_checked_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was read and found usable is not read again; a table made by hand is looked at."""
+    np.save(tmp_path / "x.npy", X)
+    table = read_features(tmp_path / "x.npy")
+    with pytest.raises(InputError, match="nan in row 0"):
+        features_from(FeatureTable(np.array([[np.nan, 1.0]])))
+    monkeypatch.setattr(module, "check_finite", lambda _: pytest.fail("checked twice"))
+    assert features_from(table) is table
+    named = features_from(table, task_ids=list(IDS))
+    assert named.ids is not None
+    assert named.ids.tolist() == list(IDS)

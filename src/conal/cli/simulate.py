@@ -49,10 +49,23 @@ def simulate(
     from conal.datasets import synthetic
 
     _check_target(out, overwrite)
-    options = dict(locals())
-    for name in ("out", "overwrite", "quiet", "as_json", "synthetic"):
-        options.pop(name)
-    data = synthetic(**options)
+    data = synthetic(
+        n_train=n_train,
+        n_valid=n_valid,
+        n_test=n_test,
+        n_classes=n_classes,
+        n_features=n_features,
+        separation=separation,
+        n_annotators=n_annotators,
+        labels_per_instance=labels_per_instance,
+        common_strength=common_strength,
+        common_type=common_type,
+        individual_strength=individual_strength,
+        proportion=proportion,
+        gate_scale=gate_scale,
+        embedding_dim=embedding_dim,
+        seed=seed,
+    )
     _write(data, out)
     summary: dict[str, Any] = {
         "out": out,
@@ -70,12 +83,9 @@ def simulate(
 
 
 def _check_target(out: Path, overwrite: bool) -> None:
-    from conal.io.atomic import check_place
+    from conal.io.atomic import is_free
 
-    check_place(out)
-    if not out.exists() or (out.is_dir() and not any(out.iterdir())):
-        return
-    if not (overwrite and (out / TRUTH).is_file()):
+    if not is_free(out) and not (overwrite and (out / TRUTH).is_file()):
         raise InputError(
             f"{out}: exists already; choose another place, or replace an earlier simulation with --overwrite"
         )

@@ -10,7 +10,7 @@ import numpy as np
 
 from conal.errors import InputError
 
-__all__ = ["CommonType", "CrowdSettings", "Pairs"]
+__all__ = ["CommonType", "CrowdSettings", "Pairs", "check_range"]
 
 CommonType = Literal["asymmetric", "symmetric"]
 Pairs = Mapping[Any, Any] | Sequence[tuple[Any, Any]]

@@ -248,9 +248,7 @@ class CrowdClassifier(ClassifierMixin, BaseEstimator):
     def predict_proba(self, X: Any) -> FloatArray:
         """(n, C) class probabilities from features alone; columns follow ``classes_``."""
         check_is_fitted(self, "model_")
-        return compute.class_probas(
-            self.model_, inputs.as_instances(X, self.instance_shape_, columns=self._feature_names)
-        )
+        return compute.class_probas(self.model_, self._instances(X))
 
     def predict(self, X: Any) -> Names:
         """(n,) the most probable class, in the user's own labels."""
@@ -273,8 +271,9 @@ class CrowdClassifier(ClassifierMixin, BaseEstimator):
         """
         check_is_fitted(self, "model_")
         if inputs.is_labels(y):
-            codes = inputs.as_codes(inputs.true_labels(y, X, "y"), self.classes_, "y")
-            return float((self.predict_proba(X).argmax(1) == codes).mean())
+            features = inputs.as_features(X)
+            codes = inputs.as_codes(inputs.true_labels(y, features, "y"), self.classes_, "y")
+            return float((self.predict_proba(features).argmax(1) == codes).mean())
         return compute.log_likelihood(self.model_, self._batches(*self._joined(X, y, None)))
 
     @property
@@ -356,12 +355,13 @@ class CrowdClassifier(ClassifierMixin, BaseEstimator):
         return instances, crowd
 
     def _with_own_classes(self, crowd: Annotations) -> Annotations:
-        codes = decode_position(self.classes_, crowd.classes)[crowd.labels]
+        position = decode_position(self.classes_, crowd.classes)
+        codes = position[crowd.labels]
         known = codes >= 0
         if not known.all():
             warnings.warn(
                 f"left out {int((~known).sum()):,} labels of classes that the model does not have: "
-                f"{examples(crowd.classes[decode_position(self.classes_, crowd.classes) < 0])}",
+                f"{examples(crowd.classes[position < 0])}",
                 DataWarning,
                 stacklevel=4,
             )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import warnings
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,6 +25,7 @@ __all__ = [
     "Joined",
     "aligned",
     "as_codes",
+    "as_features",
     "as_gold",
     "as_instances",
     "as_target",
@@ -59,7 +61,7 @@ def as_features(
             f"unknown to it: {examples(strange) or 'none'}"
         )
     order = [table.columns.index(name) for name in columns]
-    return FeatureTable(table.values[:, order], table.ids, tuple(columns), table.where)
+    return replace(table, values=table.values[:, order], columns=tuple(columns))
 
 
 def as_instances(
@@ -85,7 +87,7 @@ def as_gold(y: Any) -> Annotations:
     """True labels as the annotations of one annotator called "gold"; None and NaN mean "not labelled"."""
     if y is None or isinstance(y, Annotations) or np.ndim(y) != 1:
         raise InputError("method 'gold' takes one true label per row of X: fit(X, y_true); crowds need another method")
-    encoded = encode(y if isinstance(y, np.ndarray) else list(y))
+    encoded = encode(y)
     labelled = np.flatnonzero(encoded.codes != MISSING)
     if not len(labelled):
         raise InputError("y holds no label at all")
@@ -150,7 +152,7 @@ def aligned(
 
 def as_codes(y: Any, classes: Names, where: str) -> npt.NDArray[np.int64]:
     """Class codes of true labels; -1 for classes that the model does not have, which is said in a warning."""
-    encoded = encode(y if isinstance(y, np.ndarray) else list(y))
+    encoded = encode(y)
     if (encoded.codes == MISSING).any():
         raise InputError(f"{where}: {int((encoded.codes == MISSING).sum()):,} labels are missing")
     position = decode_position(classes, encoded.names)

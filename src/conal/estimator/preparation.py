@@ -141,9 +141,9 @@ def _mark(value: Any) -> str:
 def _gold_accuracy(joined: inputs.Joined, validation: tuple[Any, Any] | None) -> GoldAccuracy:
     if validation is None:
         raise InputError("selection='gold' needs validation=(X, y_true); or use selection='annotations'")
-    shape = joined.instances.shape
-    checked = inputs.as_instances(validation[0], shape, "validation features", columns=joined.columns)
-    labels = inputs.true_labels(validation[1], validation[0], "validation labels")
+    features = inputs.as_features(validation[0], where="validation features", columns=joined.columns)
+    checked = inputs.as_instances(features, joined.instances.shape, "validation features")
+    labels = inputs.true_labels(validation[1], features, "validation labels")
     codes = inputs.as_codes(labels, joined.annotations.classes, "validation labels")
     if len(codes) != len(checked):
         raise InputError(f"validation: {len(checked):,} feature rows but {len(codes):,} labels; give one each")

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from conal.errors import InputError
 
-__all__ = ["atomic_file", "atomic_folder", "check_place"]
+__all__ = ["atomic_file", "atomic_folder", "check_place", "is_free"]
 
 
 def check_place(path: Path) -> None:
@@ -23,6 +23,12 @@ def check_place(path: Path) -> None:
         raise InputError(f"{path}: cannot be written, {nearest} is not a folder; choose another place")
     if not os.access(nearest, os.W_OK):
         raise InputError(f"{path}: cannot be written, {nearest} is write-protected; choose another place")
+
+
+def is_free(path: Path) -> bool:
+    """Whether a folder can be written here without replacing anything; a place that cannot be written is an error."""
+    check_place(path)
+    return not path.exists() or (path.is_dir() and not any(path.iterdir()))
 
 
 @contextmanager

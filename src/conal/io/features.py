@@ -6,7 +6,7 @@ import re
 import zipfile
 import zlib
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -42,12 +42,15 @@ class FeatureTable:
         Names of the feature columns; empty for bare arrays.
     where : str
         How messages name the source.
+    checked : bool
+        Whether all values are known to be usable: a large file need not be read twice to find out.
     """
 
     values: npt.NDArray[Any]
     ids: Names | None = None
     columns: tuple[str, ...] = ()
     where: str = "features"
+    checked: bool = False
 
     def __len__(self) -> int:
         return len(self.values)
@@ -88,7 +91,7 @@ def features_from(values: Any, *, task_ids: Any = None, where: str = "features",
     else:
         table = FeatureTable(np.asanyarray(values), where=where)
     if task_ids is not None:
-        table = FeatureTable(table.values, ids_from(task_ids, table.where), table.columns, table.where)
+        table = replace(table, ids=ids_from(task_ids, table.where))
     return _checked(table, check)
 
 
@@ -142,8 +145,9 @@ def _checked(table: FeatureTable, check: bool) -> FeatureTable:
         if len(table.ids) != len(values):
             raise InputError(f"{table.where}: {len(table.ids):,} ids for {len(values):,} rows; give one per row")
         check_unique_ids(table.ids, table.where)
-    if check:
+    if check and not table.checked:
         check_finite(table)
+        return replace(table, checked=True)
     return table
 
 

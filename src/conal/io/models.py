@@ -20,7 +20,7 @@ import pyarrow as pa
 
 from conal.encoding import Names, as_names
 from conal.errors import InputError, ModelFolderError
-from conal.io.atomic import atomic_folder, check_place
+from conal.io.atomic import atomic_folder, is_free
 from conal.io.tables import write_table
 
 __all__ = ["FORMAT_VERSION", "check_target", "names_from_json", "names_to_json", "read_model", "write_model"]
@@ -92,8 +92,7 @@ def read_model(folder: str | PathLike[str]) -> tuple[dict[str, npt.NDArray[Any]]
 
 def check_target(path: Path, *, overwrite: bool) -> None:
     """Refuse to write over anything, except a model folder that the user allows to be replaced."""
-    check_place(path)
-    if not path.exists() or (path.is_dir() and not any(path.iterdir())):
+    if is_free(path):
         return
     if not overwrite:
         raise InputError(f"{path}: exists already; choose another place, or allow it with overwrite=True (--overwrite)")
