@@ -18,10 +18,10 @@ from conal.errors import EarlyEpochWarning, InputError, TrainingError, VanishedC
 from conal.methods import CrowdMethod, Problem
 from conal.methods.conal import CoNALMethod
 from conal.networks import MLP
+from conal.progress import Progress
 from conal.training import CrowdBatches, GoldAccuracy, Instances, LastEpoch, Settings, train
 from conal.training.checkpoint import Checkpoint
 from conal.training.loop import lost_classes
-from conal.training.progress import Progress, Row
 
 N, R, C, D = 60, 4, 3, 5
 TRUTH = np.arange(N) % C
@@ -155,10 +155,10 @@ class Listener(Progress):
     """Remembers what it was told."""
 
     def __init__(self) -> None:
-        self.rows: list[Row] = []
+        self.told: list[tuple[int, int, str]] = []
 
-    def epoch(self, row: Row, epochs: int) -> None:
-        self.rows.append(row)
+    def update(self, completed: int, total: int, figures: str) -> None:
+        self.told.append((completed, total, figures))
 
 
 class PlugError(Exception):
@@ -239,9 +239,9 @@ def test_checkpoints_take_little_of_the_time(tmp_path: Path) -> None:
 
 def test_progress_hears_of_every_epoch() -> None:
     heard = Listener()
-    train(build, DATA, LastEpoch(), Settings(epochs=3), progress=heard)
-    assert [row["epoch"] for row in heard.rows] == [1, 2, 3]
-    assert all({"loss", "lr", "seconds"} <= row.keys() for row in heard.rows)
+    result = train(build, DATA, LastEpoch(), Settings(epochs=3), progress=heard)
+    assert heard.told == [(k, 3, f"loss {result.history[k - 1]['loss']:.4f}") for k in (1, 2, 3)]
+    assert all({"loss", "lr", "seconds"} <= row.keys() for row in result.history)
 
 
 def one_eyed() -> CrowdMethod:

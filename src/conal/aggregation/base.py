@@ -1,56 +1,51 @@
-"""What aggregators share: what they take, what they give, and one loop for all that learn by EM."""
+"""What aggregators share: their names, what they take, and what they give."""
 
 from __future__ import annotations
 
-import warnings
+import inspect
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
-from typing import Any, Generic, Self, TypeVar
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
 import numpy.typing as npt
-from scipy.sparse import csr_array
 
+from conal.aggregation.votes import FloatArray
 from conal.annotations import Annotations
-from conal.checking import is_number, is_whole
 from conal.encoding import MISSING, Names, as_names, decode_position
-from conal.errors import ConvergenceWarning, InputError, examples
+from conal.errors import InputError, examples
+from conal.registry import Registry
 
-__all__ = ["Aggregator", "EMAggregator", "Votes", "clamped"]
+__all__ = ["Aggregator", "aggregators", "make", "register"]
 
-FloatArray = npt.NDArray[np.float64]
-Parameters = TypeVar("Parameters")
+A = TypeVar("A", bound="Aggregator")
+
+aggregators: Registry[type[Aggregator]] = Registry("aggregator", "conal.aggregation")
 
 
-class Votes:
-    """The annotations as a sparse one-hot matrix, in both orders that EM needs.
+def register(name: str) -> Callable[[type[A]], type[A]]:
+    """Enter an aggregator under a name for the command line; it is kept as ``cls.name``."""
 
-    Attributes
-    ----------
-    by_task : (N, R C) sparse
-        ``by_task[i, r C + l]`` = 1 where annotator r gave task i the label l.
-    by_annotator : (R C, N) sparse
-        Its transpose, stored by row.
+    def enter(cls: type[A]) -> type[A]:
+        cls.name = name
+        aggregators.register(name)(cls)
+        return cls
+
+    return enter
+
+
+def make(name: str, **parameters: Any) -> Aggregator:
+    """An aggregator by its registered name; an unknown parameter is an error that lists the known ones.
+
+    >>> make("dawid-skene", prior=0.1).prior
+    0.1
     """
-
-    def __init__(self, annotations: Annotations) -> None:
-        self.annotations = annotations
-        self.shape = annotations.n_tasks, annotations.n_annotators, annotations.n_classes
-        N, R, C = self.shape
-        column = annotations.annotators.astype(np.int64) * C + annotations.labels
-        ones = np.ones(annotations.n_annotations)
-        self.by_task = csr_array((ones, column, annotations.indptr), shape=(N, R * C))
-        self.by_annotator = self.by_task.T.tocsr()
-
-    def counts(self, posterior: FloatArray) -> FloatArray:
-        """(R, C, C) expected ``[r, c, l]``: how often annotator r labelled l what is c, by the posterior (N, C)."""
-        _, R, C = self.shape
-        return np.asarray(self.by_annotator @ posterior).reshape(R, C, C).transpose(0, 2, 1)
-
-    def log_evidence(self, log_confusion: FloatArray) -> FloatArray:
-        """(N, C) sum over a task's labels of log pi_r[c, y], for every class c."""
-        _, R, C = self.shape
-        return np.asarray(self.by_task @ np.ascontiguousarray(log_confusion.transpose(0, 2, 1)).reshape(R * C, C))
+    cls = aggregators.get(name)
+    known = cls.parameter_names()
+    strange = sorted(set(parameters) - set(known))
+    if strange:
+        raise InputError(f"{name} has no parameter {examples(strange)}; it has {', '.join(known)}")
+    return cls(**parameters)
 
 
 class Aggregator(ABC):
@@ -66,7 +61,13 @@ class Aggregator(ABC):
         ``probas_[i, c]`` = P(true class c) of task i.
     codes_, labels_ : (n_tasks,)
         The most probable class, as a position in ``classes_`` and in the user's names; the first of equals.
+    confusion_ : (n_annotators, n_classes, n_classes)
+        ``confusion_[r, c, l]`` = P(annotator r says l | true c): true before observed.
+    skills_ : (n_annotators,)
+        Probability that a label of the annotator is right.
     """
+
+    name: ClassVar[str]
 
     classes_: Names
     task_ids_: Names
@@ -74,6 +75,13 @@ class Aggregator(ABC):
     probas_: FloatArray
     codes_: npt.NDArray[np.int64]
     labels_: Names
+    confusion_: FloatArray
+    skills_: FloatArray
+
+    @classmethod
+    def parameter_names(cls) -> list[str]:
+        """What the constructor takes."""
+        return [name for name in inspect.signature(cls).parameters if name != "self"]
 
     def fit(self, data: Any, *, true_labels: Any = None) -> Self:
         """Aggregate.
@@ -124,123 +132,6 @@ class Aggregator(ABC):
 
             return pl.DataFrame({"task": self.task_ids_.tolist(), **{str(k): v for k, v in columns.items()}})
         return otherwise
-
-
-class EMAggregator(Aggregator, Generic[Parameters]):
-    """Expectation-maximisation: the loop, its restarts and its convergence, written once.
-
-    A subclass supplies :meth:`_initialize`, :meth:`_m_step` and :meth:`_e_step`; the objective that the last returns
-    is a log-likelihood (or log-posterior) and never falls.
-
-    Parameters
-    ----------
-    n_iter : int
-        Iterations at most.
-    tol : float
-        Stop when an iteration gains less than this per annotation.
-    n_restarts : int
-        Runs from different starts; the one with the highest objective is kept. The first start is the usual one.
-    seed : int
-        For the other starts.
-
-    Attributes
-    ----------
-    objective_history_ : list of float
-        The objective of the kept run after every E-step.
-    n_iter_ : int
-        Its iterations.
-    converged_ : bool
-        Whether it stopped by ``tol``.
-    """
-
-    objective_history_: list[float]
-    n_iter_: int
-    converged_: bool
-
-    def __init__(self, *, n_iter: int = 100, tol: float = 1e-5, n_restarts: int = 1, seed: int = 0) -> None:
-        self.n_iter = n_iter
-        self.tol = tol
-        self.n_restarts = n_restarts
-        self.seed = seed
-
-    @abstractmethod
-    def _initialize(self, votes: Votes, rng: np.random.Generator | None) -> FloatArray:
-        """(N, C) posterior to start from; ``rng`` is None for the usual start."""
-
-    @abstractmethod
-    def _m_step(self, votes: Votes, posterior: FloatArray) -> Parameters:
-        """The parameters that fit a posterior best."""
-
-    @abstractmethod
-    def _log_joint(self, votes: Votes, parameters: Parameters) -> FloatArray:
-        """(N, C) log P(z = c, labels of the task)."""
-
-    @abstractmethod
-    def _adopt(self, parameters: Parameters) -> None:
-        """Keep the parameters of the best run as attributes."""
-
-    def _log_prior(self, parameters: Parameters) -> float:
-        """Log-prior of the parameters, up to a constant; 0 without one."""
-        return 0.0
-
-    def _aggregate(self, crowd: Annotations, known: npt.NDArray[np.int64]) -> FloatArray:
-        self._check()
-        votes = Votes(crowd)
-        streams = [None, *np.random.default_rng(self.seed).spawn(self.n_restarts - 1)]
-        runs = [self._run(votes, known, rng) for rng in streams]
-        history, converged, parameters, posterior = max(runs, key=lambda run: run[0][-1])
-        self.objective_history_, self.converged_, self.n_iter_ = history, converged, len(history) - 1
-        self._adopt(parameters)
-        if not converged:
-            warnings.warn(
-                f"{type(self).__name__} has not converged after {self.n_iter} iterations (last gain per annotation "
-                f"{(history[-1] - history[-2]) / max(crowd.n_annotations, 1):.1e}); raise n_iter, or tol",
-                ConvergenceWarning,
-                stacklevel=4,
-            )
-        return posterior
-
-    def _run(
-        self, votes: Votes, known: npt.NDArray[np.int64], rng: np.random.Generator | None
-    ) -> tuple[list[float], bool, Parameters, FloatArray]:
-        parameters = self._m_step(votes, clamped(self._initialize(votes, rng), known))
-        posterior, objective = self._e_step(votes, parameters, known)
-        history = [objective]
-        enough = self.tol * max(votes.annotations.n_annotations, 1)
-        for _ in range(self.n_iter):
-            parameters = self._m_step(votes, posterior)
-            posterior, objective = self._e_step(votes, parameters, known)
-            history.append(objective)
-            if history[-1] - history[-2] < enough:
-                return history, True, parameters, posterior
-        return history, False, parameters, posterior
-
-    def _e_step(self, votes: Votes, parameters: Parameters, known: npt.NDArray[np.int64]) -> tuple[FloatArray, float]:
-        """The posterior and the objective under the current parameters; known tasks contribute their joint."""
-        log_joint = self._log_joint(votes, parameters)
-        top = log_joint.max(1, keepdims=True)  # taken off first, so that nothing underflows
-        weights = np.exp(log_joint - top)
-        total = weights.sum(1, keepdims=True)
-        evidence = (top + np.log(total))[:, 0]
-        given = np.flatnonzero(known != MISSING)
-        evidence[given] = log_joint[given, known[given]]
-        return clamped(weights / total, known), float(evidence.sum()) + self._log_prior(parameters)
-
-    def _check(self) -> None:
-        for name, low in (("n_iter", 1), ("n_restarts", 1), ("seed", 0)):
-            value = getattr(self, name)
-            if not (is_whole(value) and value >= low):
-                raise InputError(f"{name} must be a whole number of at least {low}, not {value!r}")
-        if not (is_number(self.tol) and self.tol >= 0):
-            raise InputError(f"tol must be a number of at least 0, not {self.tol!r}")
-
-
-def clamped(posterior: FloatArray, known: npt.NDArray[np.int64]) -> FloatArray:
-    """The posterior with certainty where the truth is known."""
-    given = np.flatnonzero(known != MISSING)
-    if len(given):
-        posterior[given] = np.eye(posterior.shape[1])[known[given]]
-    return posterior
 
 
 def _known_codes(crowd: Annotations, true_labels: Any) -> npt.NDArray[np.int64]:

@@ -5,16 +5,13 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 from scipy.special import xlogy
 
-from conal.aggregation.base import EMAggregator, Votes
-from conal.checking import is_number
-from conal.errors import InputError
+from conal.aggregation.base import register
+from conal.aggregation.em import EMAggregator
+from conal.aggregation.votes import FloatArray, Votes, normalised
 
 __all__ = ["DawidSkene", "OneCoinDawidSkene"]
-
-FloatArray = npt.NDArray[np.float64]
 
 
 class Confusions(NamedTuple):
@@ -24,6 +21,7 @@ class Confusions(NamedTuple):
     pi_r: FloatArray
 
 
+@register("dawid-skene")
 class DawidSkene(EMAggregator[Confusions]):
     r"""Maximum likelihood for annotators with a confusion matrix each, by EM.
 
@@ -41,8 +39,8 @@ class DawidSkene(EMAggregator[Confusions]):
     prior : float
         :math:`\alpha`, pseudo-labels in every cell: the mode under a Dirichlet(:math:`1 + \alpha`) prior on every
         row. 0 is maximum likelihood. A row that nothing speaks for is uniform.
-    n_iter, tol, n_restarts, seed
-        See :class:`conal.aggregation.base.EMAggregator`. The first start is the vote shares, others are perturbed.
+    n_iter, tol, n_restarts, seed, verbose
+        See :class:`conal.aggregation.em.EMAggregator`.
 
     Attributes
     ----------
@@ -65,35 +63,30 @@ class DawidSkene(EMAggregator[Confusions]):
     [0, 1, 0, 1]
     """
 
-    confusion_: FloatArray
     class_prior_: FloatArray
-    skills_: FloatArray
 
     def __init__(
-        self, *, prior: float = 0.0, n_iter: int = 100, tol: float = 1e-5, n_restarts: int = 1, seed: int = 0
+        self,
+        *,
+        prior: float = 0.0,
+        n_iter: int = 100,
+        tol: float = 1e-5,
+        n_restarts: int = 1,
+        seed: int = 0,
+        verbose: bool = True,
     ) -> None:
-        super().__init__(n_iter=n_iter, tol=tol, n_restarts=n_restarts, seed=seed)
+        super().__init__(n_iter=n_iter, tol=tol, n_restarts=n_restarts, seed=seed, verbose=verbose)
         self.prior = prior
 
     def _check(self) -> None:
         super()._check()
-        if not (is_number(self.prior) and self.prior >= 0):
-            raise InputError(f"prior must be a number of at least 0, not {self.prior!r}")
+        self._check_not_negative("prior")
 
-    def _initialize(self, votes: Votes, rng: np.random.Generator | None) -> FloatArray:
-        counts = votes.annotations.votes().astype(np.float64)
-        if rng is not None:
-            counts = counts + rng.exponential(size=counts.shape)
-        total = counts.sum(1, keepdims=True)
-        return np.asarray(np.where(total > 0, counts / np.maximum(total, 1e-300), 1.0 / counts.shape[1]))
-
-    def _m_step(self, votes: Votes, posterior: FloatArray) -> Confusions:
+    def _m_step(self, votes: Votes, posterior: FloatArray, previous: Confusions | None) -> Confusions:
         return Confusions(posterior.mean(0), self._confusion(votes.counts(posterior)))
 
     def _confusion(self, counts: FloatArray) -> FloatArray:
-        smoothed = counts + self.prior
-        total = smoothed.sum(-1, keepdims=True)
-        return np.where(total > 0, smoothed / np.where(total > 0, total, 1.0), 1.0 / counts.shape[-1])
+        return normalised(counts + self.prior)
 
     def _log_joint(self, votes: Votes, parameters: Confusions) -> FloatArray:
         with np.errstate(divide="ignore"):  # a probability of zero rules a class out
@@ -103,11 +96,12 @@ class DawidSkene(EMAggregator[Confusions]):
     def _log_prior(self, parameters: Confusions) -> float:
         return float(xlogy(self.prior, parameters.pi_r).sum())
 
-    def _adopt(self, parameters: Confusions) -> None:
+    def _adopt(self, votes: Votes, parameters: Confusions) -> None:
         self.class_prior_, self.confusion_ = parameters
         self.skills_ = np.einsum("c,rcc->r", self.class_prior_, self.confusion_)
 
 
+@register("one-coin")
 class OneCoinDawidSkene(DawidSkene):
     r"""Dawid-Skene with one number per annotator: right with probability :math:`p_r`, else any other class alike.
 
@@ -121,7 +115,7 @@ class OneCoinDawidSkene(DawidSkene):
     ----------
     prior : float
         :math:`\alpha`, pseudo-labels right and wrong: the mode under a Beta(:math:`1 + \alpha, 1 + \alpha`) prior.
-    n_iter, tol, n_restarts, seed
+    n_iter, tol, n_restarts, seed, verbose
         As for :class:`DawidSkene`.
     """
 

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
 
-from conal.aggregation.base import Aggregator, clamped
+from conal.aggregation.base import Aggregator, register
+from conal.aggregation.votes import FloatArray, Votes, clamped, normalised, vote_shares
 from conal.annotations import Annotations
 from conal.errors import InputError
 
 __all__ = ["MajorityVote"]
 
 
+@register("majority-vote")
 class MajorityVote(Aggregator):
     r"""One vote per annotator, the class with most votes wins: :math:`\hat z_i = \arg\max_c \sum_r [y_i^r = c]`.
 
@@ -31,6 +33,10 @@ class MajorityVote(Aggregator):
         ``probas_[i, c]`` = share of the votes of task i for class c; uniform for a task without votes.
     codes_, labels_ : (n_tasks,) arrays
         Winning class, as a position in ``classes_`` and in the user's names.
+    confusion_ : (n_annotators, n_classes, n_classes)
+        ``confusion_[r, c, l]`` = share of l among the labels that annotator r gave where c won.
+    skills_ : (n_annotators,)
+        Share of the annotator's labels that agree with the winner.
 
     Example
     -------
@@ -43,15 +49,22 @@ class MajorityVote(Aggregator):
         self.ties = ties
         self.seed = seed
 
-    def _aggregate(self, crowd: Annotations, known: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
+    def fit(self, data: Any, *, true_labels: Any = None) -> Self:
+        """Count the votes; see :meth:`conal.aggregation.base.Aggregator.fit`."""
+        crowd = Annotations.of(data)
+        super().fit(crowd, true_labels=true_labels)
+        counts = Votes(crowd).counts(np.eye(crowd.n_classes)[self.codes_])
+        self.confusion_ = normalised(counts)
+        right, given = np.einsum("rcc->r", counts), counts.sum((1, 2))
+        self.skills_ = np.where(given > 0, right / np.maximum(given, 1), 1.0 / crowd.n_classes)
+        return self
+
+    def _aggregate(self, crowd: Annotations, known: npt.NDArray[np.int64]) -> FloatArray:
         if self.ties not in ("first", "random"):
             raise InputError(f"ties must be 'first' or 'random', not {self.ties!r}")
-        votes = crowd.votes().astype(np.float64)
-        total = votes.sum(1, keepdims=True)
-        shares = np.where(total > 0, votes / np.maximum(total, 1), 1.0 / crowd.n_classes)
-        return clamped(shares, known)
+        return clamped(vote_shares(crowd), known)
 
-    def _winners(self, probas: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
+    def _winners(self, probas: FloatArray) -> npt.NDArray[np.int64]:
         if self.ties == "first":
             return super()._winners(probas)
         # Among the classes with the highest share, up to rounding, the one with the highest random number.

@@ -23,9 +23,10 @@ from conal.estimator.summary import summary_tables
 from conal.methods import CrowdMethod, Problem
 from conal.networks import build_backbone
 from conal.networks.backbones import Backbone
+from conal.progress import make_progress
 from conal.training import CrowdBatches, Instances, Selection, TrainingResult, train
 from conal.training.checkpoint import Checkpoint
-from conal.training.progress import Row, make_progress
+from conal.training.history import Row
 from conal.training.scaling import Scaling
 
 __all__ = ["CrowdClassifier"]

@@ -15,6 +15,7 @@ from torch import Tensor
 from conal.aggregation import MajorityVote
 from conal.errors import EarlyEpochWarning, InputError, TrainingError, VanishedClassWarning, examples
 from conal.methods.base import Batch, CrowdMethod
+from conal.progress import Progress
 from conal.training.batches import CrowdBatches
 from conal.training.checkpoint import (
     Checkpoint,
@@ -25,7 +26,7 @@ from conal.training.checkpoint import (
     restore_optimizer,
 )
 from conal.training.confusion import estimate_confusion
-from conal.training.progress import Progress, Row
+from conal.training.history import Row, figures
 from conal.training.selection import GoldAccuracy, Selection, predict_proba
 
 __all__ = ["Settings", "TrainingResult", "lost_classes", "train"]
@@ -164,7 +165,7 @@ class _Trainer:
         self._select(row)
         row["seconds"] = time.perf_counter() - began
         self.history.append(row)
-        self.progress.epoch(row, self.settings.epochs)
+        self.progress.update(self.epoch, self.settings.epochs, figures(row))
 
     def train_step(self, batch: Batch, step: int) -> Tensor:
         for group in self.optimizer.param_groups:

@@ -1,0 +1,178 @@
+"""Expectation-maximisation: one loop for all aggregators that learn by it."""
+
+from __future__ import annotations
+
+import warnings
+from abc import abstractmethod
+from typing import Generic, NamedTuple, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from conal.aggregation.base import Aggregator
+from conal.aggregation.votes import FloatArray, Votes, clamped, vote_shares
+from conal.annotations import Annotations
+from conal.checking import is_number, is_whole
+from conal.encoding import MISSING
+from conal.errors import ConvergenceWarning, InputError
+from conal.progress import Progress, make_progress
+
+__all__ = ["EMAggregator"]
+
+Parameters = TypeVar("Parameters")
+
+BAR_DELAY = 1.0
+"""Seconds after which a progress bar appears."""
+
+
+class Run(NamedTuple, Generic[Parameters]):
+    """One run of EM from one start."""
+
+    history: list[float]
+    converged: bool
+    parameters: Parameters
+    posterior: FloatArray
+
+
+class EMAggregator(Aggregator, Generic[Parameters]):
+    r"""Expectation-maximisation: the loop, its restarts and its convergence, written once.
+
+    A subclass supplies :meth:`_m_step` and :meth:`_log_joint`, and where it has priors, or further variational
+    distributions, their part of the objective by :meth:`_log_prior`. The objective is
+
+    .. math::
+        \sum_i \log \sum_c P(z_i = c, y_i \mid \theta) + \log P(\theta)
+
+    (known tasks contribute their joint), and it never falls.
+
+    Parameters
+    ----------
+    n_iter : int
+        Iterations at most.
+    tol : float
+        Stop when an iteration changes the objective by less than this per annotation.
+    n_restarts : int
+        Runs from different starts; the one with the highest objective is kept. The first starts at the vote shares,
+        the others at votes with random weight added to every class.
+    seed : int
+        For the other starts.
+    verbose : bool
+        Show progress on long work, where standard error is a terminal.
+
+    Attributes
+    ----------
+    objective_history_ : list of float
+        The objective of the kept run after every E-step.
+    n_iter_ : int
+        Its iterations.
+    converged_ : bool
+        Whether it stopped by ``tol``.
+    """
+
+    objective_history_: list[float]
+    n_iter_: int
+    converged_: bool
+
+    def __init__(
+        self, *, n_iter: int = 100, tol: float = 1e-5, n_restarts: int = 1, seed: int = 0, verbose: bool = True
+    ) -> None:
+        self.n_iter = n_iter
+        self.tol = tol
+        self.n_restarts = n_restarts
+        self.seed = seed
+        self.verbose = verbose
+
+    # ---------------------------------------------------------------- what a subclass supplies
+
+    @abstractmethod
+    def _m_step(self, votes: Votes, posterior: FloatArray, previous: Parameters | None) -> Parameters:
+        """Parameters that fit the posterior at least as well as the ``previous`` ones (None at the start)."""
+
+    @abstractmethod
+    def _log_joint(self, votes: Votes, parameters: Parameters) -> FloatArray:
+        """(N, C) log P(z = c, labels of the task)."""
+
+    @abstractmethod
+    def _adopt(self, votes: Votes, parameters: Parameters) -> None:
+        """Keep the parameters of the best run as attributes."""
+
+    def _log_prior(self, parameters: Parameters) -> float:
+        """Log-prior of the parameters, up to a constant; 0 without one."""
+        return 0.0
+
+    def _initialize(self, votes: Votes, rng: np.random.Generator | None) -> FloatArray:
+        """(N, C) posterior to start from; ``rng`` is None for the usual start."""
+        return vote_shares(votes.annotations, rng)
+
+    # ---------------------------------------------------------------- the loop
+
+    def _aggregate(self, crowd: Annotations, known: npt.NDArray[np.int64]) -> FloatArray:
+        self._check()
+        votes = Votes(crowd)
+        streams = [None, *np.random.default_rng(self.seed).spawn(self.n_restarts - 1)]
+        with make_progress(type(self).__name__, self.verbose, BAR_DELAY) as progress:
+            best = self._run(votes, known, streams[0], progress, 1)
+            for number, rng in enumerate(streams[1:], start=2):
+                run = self._run(votes, known, rng, progress, number)
+                best = run if run.history[-1] > best.history[-1] else best
+        self.objective_history_, self.converged_, self.n_iter_ = best.history, best.converged, len(best.history) - 1
+        self._adopt(votes, best.parameters)
+        if not best.converged:
+            self._warn(best.history, crowd.n_annotations)
+        return best.posterior
+
+    def _run(
+        self,
+        votes: Votes,
+        known: npt.NDArray[np.int64],
+        rng: np.random.Generator | None,
+        progress: Progress,
+        number: int,
+    ) -> Run[Parameters]:
+        n_annotations = max(votes.annotations.n_annotations, 1)
+        parameters = self._m_step(votes, clamped(self._initialize(votes, rng), known), None)
+        posterior, objective = self._e_step(votes, parameters, known)
+        history = [objective]
+        start = f"start {number} of {self.n_restarts}  " if self.n_restarts > 1 else ""
+        for iteration in range(1, self.n_iter + 1):
+            parameters = self._m_step(votes, posterior, parameters)
+            posterior, objective = self._e_step(votes, parameters, known)
+            history.append(objective)
+            gain = (history[-1] - history[-2]) / n_annotations
+            progress.update(iteration, self.n_iter, f"{start}objective {objective:.6g}  gain per label {gain:.1e}")
+            if abs(gain) < self.tol:
+                return Run(history, True, parameters, posterior)
+        return Run(history, False, parameters, posterior)
+
+    def _e_step(self, votes: Votes, parameters: Parameters, known: npt.NDArray[np.int64]) -> tuple[FloatArray, float]:
+        """The posterior and the objective under the current parameters; known tasks contribute their joint."""
+        log_joint = self._log_joint(votes, parameters)
+        top = log_joint.max(1, keepdims=True)  # taken off first, so that nothing underflows
+        weights = np.exp(log_joint - top)
+        total = weights.sum(1, keepdims=True)
+        evidence = (top + np.log(total))[:, 0]
+        given = np.flatnonzero(known != MISSING)
+        evidence[given] = log_joint[given, known[given]]
+        return clamped(weights / total, known), float(evidence.sum()) + self._log_prior(parameters)
+
+    def _warn(self, history: list[float], n_annotations: int) -> None:
+        gain = (history[-1] - history[-2]) / max(n_annotations, 1)
+        warnings.warn(
+            f"{type(self).__name__} has not converged after {self.n_iter} iterations (last gain per annotation "
+            f"{gain:.1e}); raise n_iter, or tol",
+            ConvergenceWarning,
+            stacklevel=5,
+        )
+
+    def _check(self) -> None:
+        for name, low in (("n_iter", 1), ("n_restarts", 1), ("seed", 0)):
+            value = getattr(self, name)
+            if not (is_whole(value) and value >= low):
+                raise InputError(f"{name} must be a whole number of at least {low}, not {value!r}")
+        self._check_not_negative("tol")
+
+    def _check_not_negative(self, *names: str) -> None:
+        for name in names:
+            value = getattr(self, name)
+            if not (is_number(value) and value >= 0):
+                raise InputError(f"{name} must be a number of at least 0, not {value!r}")
