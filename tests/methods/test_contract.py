@@ -108,9 +108,8 @@ def test_the_order_of_annotators_does_not_matter(name: str) -> None:
     with torch.no_grad():
         for parameter in one.parameters():
             parameter.add_(0.1 * torch.randn_like(parameter))
-    per_annotator = {key for key, value in one.named_parameters() if len(value) == R and value.ndim > 1}
-    state = one.state_dict()
-    other.load_state_dict({k: v[order] if k in per_annotator and "backbone" not in k else v for k, v in state.items()})
+    per_annotator = {k for k, v in one.state_dict().items() if v.ndim and len(v) == R and "backbone" not in k}
+    other.load_state_dict({k: v[order] if k in per_annotator else v for k, v in one.state_dict().items()})
     torch.testing.assert_close(one(whole(batches)), other(whole(again)))
 
 

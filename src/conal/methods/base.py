@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import ClassVar, NamedTuple
 
 import torch
@@ -118,8 +118,17 @@ class CrowdMethod(nn.Module):
     def prepare(self, annotations: Annotations) -> None:
         """Called once before training with the training annotations; two-stage methods aggregate here."""
 
-    def end_epoch(self) -> None:
-        """Called after every epoch; methods with an E-step do it here."""
+    def end_epoch(self, batches: Iterable[Batch]) -> None:
+        """Called after every epoch with the training data in order; methods with an E-step do it here."""
+
+    def working_state(self) -> dict[str, Tensor]:
+        """What training must not forget when it is interrupted, though it is no part of the model."""
+        return {}
+
+    def restore_working_state(self, state: dict[str, Tensor]) -> None:
+        """Take up what :meth:`working_state` gave."""
+        for name, tensor in self.working_state().items():
+            tensor.copy_(state[name])
 
     def class_logits(self, x: Tensor) -> Tensor:
         """(N, C) unnormalised log-probabilities of the true class, from scaled features."""
@@ -131,9 +140,9 @@ class CrowdMethod(nn.Module):
 
         ``batch.annotators`` is -1 for annotators whom the model does not know: they go by the common confusion.
         """
-        known = batch.annotators >= 0
-        own = self.estimated_pi_r[batch.annotators.clamp(min=0), :, batch.labels]
-        return torch.where(known[:, None], own, self.estimated_pi_g[:, batch.labels].T).log()
+        pi_g, pi_r = self.confusion()
+        own = pi_r[batch.annotators.clamp(min=0), :, batch.labels]
+        return torch.where((batch.annotators >= 0)[:, None], own, pi_g[:, batch.labels].T).log()
 
     def log_prob(self, batch: Batch) -> Tensor:
         """(P,) log P(y | x) of each observed label, from scaled features."""
@@ -154,6 +163,21 @@ class CrowdMethod(nn.Module):
         """(C, C) mean of the annotators' matrices, weighted by the labels they gave."""
         weights = self.labels_per_annotator / self.labels_per_annotator.sum().clamp(min=1)
         return torch.einsum("r,rcl->cl", weights.to(pi_r.dtype), pi_r)
+
+    def is_known(self, annotators: Tensor) -> Tensor:
+        """(P,) whether there was anything to learn about each of these annotators; -1 is a stranger."""
+        return (annotators >= 0) & (self.labels_per_annotator[annotators.clamp(min=0)] > 0)
+
+    def batch_annotators(self, batch: Batch) -> tuple[Tensor, Tensor]:
+        """The batch's annotators, and weights that make a sum over them an unbiased estimate of the sum over all.
+
+        Each of annotator r's n_r labels is in a batch of B of the N tasks with probability B / N, so weighting a
+        label by N / (B n_r) makes the expected weight of every annotator 1. Cost follows the batch, not R.
+        """
+        counts = torch.bincount(batch.annotators, minlength=self.problem.n_annotators)
+        present = counts.nonzero().squeeze(-1)
+        share = counts[present] / self.labels_per_annotator[present].clamp(min=1)
+        return present, share * (self.problem.n_tasks / max(len(batch.x), 1))
 
     # ---------------------------------------------------------------- what everybody calls, on raw features
 

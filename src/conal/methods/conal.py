@@ -118,8 +118,7 @@ class CoNALMethod(CrowdMethod):
         """Annotator codes that are safe to index with, and omega's logits; strangers get the common layer."""
         annotators = batch.annotators.clamp(min=0)
         omega_logits = self.auxiliary(batch.x, batch.rows, annotators)
-        known = (batch.annotators >= 0) & (self.labels_per_annotator[annotators] > 0)
-        return annotators, torch.where(known, omega_logits, torch.inf)
+        return annotators, torch.where(self.is_known(batch.annotators), omega_logits, torch.inf)
 
     def _joint(self, batch: Batch) -> Tensor:
         log_joint = self.class_logits(batch.x).log_softmax(-1)
@@ -127,13 +126,6 @@ class CoNALMethod(CrowdMethod):
         return torch.logsumexp(log_joint, dim=-1).sum()
 
     def _separation(self, batch: Batch) -> Tensor:
-        """Unbiased estimate of sum_r ||W^g - W^r||_2 from the batch's annotators.
-
-        Each of annotator r's n_r labels is in a batch of B of the N tasks with probability B / N, so weighting a
-        label by N / (B n_r) makes the expected weight of every annotator 1.
-        """
-        counts = torch.bincount(batch.annotators, minlength=self.problem.n_annotators)
-        present = counts.nonzero().squeeze(-1)
-        share = counts[present] / self.labels_per_annotator[present].clamp(min=1)
-        weight = share * (self.problem.n_tasks / max(len(batch.x), 1))
+        """Unbiased estimate of sum_r ||W^g - W^r||_2 from the batch's annotators."""
+        present, weight = self.batch_annotators(batch)
         return (weight * self.noise.separation(present)).sum()

@@ -155,7 +155,7 @@ class _Trainer:
         for step, batch in enumerate(self.data.shuffled(self.rng)):
             total += self.train_step(batch, step) * len(batch.labels)
         self.epoch += 1
-        self.method.end_epoch()
+        self.method.end_epoch(self.fabric.to_device(batch) for batch in self.data.labelled_in_order())
         loss = float(total) / self.data.annotations.n_annotations
         if not np.isfinite(loss):
             raise TrainingError(
@@ -250,6 +250,7 @@ class _Trainer:
     def _state(self) -> State:
         groups = {
             "method": self.method.state_dict(),
+            "working": self.method.working_state(),
             "best": self.best,
             "optimizer": optimizer_tensors(self.optimizer),
             "random": {"torch": torch.get_rng_state()},
@@ -268,6 +269,7 @@ class _Trainer:
             setattr(self, name, state.values[name])
         self._build()
         self.method.load_state_dict(state.group("method"))
+        self.method.restore_working_state(state.group("working"))
         restore_optimizer(self.optimizer, state.group("optimizer"))
         self.best = state.group("best")
         self.rng = restore_generator(state.values["rng"])

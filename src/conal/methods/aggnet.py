@@ -1,0 +1,59 @@
+"""AggNet: Dawid and Skene's model with a network in place of the class prior, by EM."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from conal.methods.base import Problem, register
+from conal.methods.em import EMMethod, smoothed
+
+__all__ = ["AggNetMethod"]
+
+
+@register("aggnet")
+class AggNetMethod(EMMethod):
+    r"""AggNet, in its multi-class form: EM over the true labels, with the network in the M-step.
+
+    .. math::
+        q_i(c) \propto f_c(x_i) \prod_r \pi^r_{c, y_i^r}, \qquad
+        \pi^r_{cl} = \frac{\sum_{i : y_i^r = l} q_i(c) + \alpha}{\sum_{i, l'} q_i(c) [y_i^r = l'] + C \alpha}
+
+    and the network is trained on q by cross-entropy. The first q are the vote shares.
+
+    Parameters
+    ----------
+    epochs_per_round : int
+        Epochs between E-steps.
+    smoothing : float
+        :math:`\alpha`, pseudo-labels in every cell.
+
+    References
+    ----------
+    Albarqouni, Baur, Achilles, Belagiannis, Demirci and Navab (2016). AggNet: deep learning from crowds for mitosis
+    detection in breast cancer histology images. IEEE Transactions on Medical Imaging 35, 1313-1321.
+
+    Example
+    -------
+    >>> import conal
+    >>> conal.make("aggnet", epochs_per_round=5).epochs_per_round
+    5
+    """
+
+    pi_r: Tensor
+
+    def __init__(
+        self, problem: Problem, backbone: nn.Module, *, epochs_per_round: int = 1, smoothing: float = 0.1
+    ) -> None:
+        super().__init__(problem, backbone, epochs_per_round=epochs_per_round, smoothing=smoothing)
+        C = problem.n_classes
+        self.register_buffer("pi_r", torch.full((problem.n_annotators, C, C), 1.0 / C))
+
+    def update_confusion(self, counts: Tensor) -> None:
+        """Expected counts, smoothed."""
+        self.pi_r.copy_(smoothed(counts, self.smoothing))
+
+    def confusion(self) -> tuple[Tensor, Tensor]:
+        """The annotators' matrices, and their mean for those without labels."""
+        pi_g = self.pooled(self.pi_r)
+        return pi_g, torch.where((self.labels_per_annotator > 0)[:, None, None], self.pi_r, pi_g)

@@ -1,0 +1,69 @@
+"""Anno-Reg: confusion matrices per annotator, kept from explaining too little by a penalty on their trace."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from conal.checking import is_number
+from conal.errors import InputError
+from conal.methods.annotator_layers import AnnotatorLayersMethod, pick
+from conal.methods.base import Batch, Problem, register
+
+__all__ = ["AnnoRegMethod"]
+
+
+@register("anno-reg")
+class AnnoRegMethod(AnnotatorLayersMethod):
+    r"""Learning from noisy labels by regularised estimation of annotator confusion (Anno-Reg).
+
+    Classifier and confusion matrices are learned together. Many pairs explain the labels equally well; the trace of
+    the matrices is *minimised*, which chooses the pair that blames the annotators most and leaves the classifier
+    the clean rest:
+
+    .. math::
+        \mathcal L = - \frac{1}{|\mathcal O|} \sum_{(i, r) \in \mathcal O} \log \sum_c f_c(x_i) \pi^r_{c, y_i^r}
+            + \lambda \sum_r \mathrm{tr}(\pi^r)
+
+    The second sum runs over annotators who gave labels; a batch takes its own, weighted to be unbiased.
+
+    Parameters
+    ----------
+    lam : float
+        Weight of the trace.
+    start : float
+        Every :math:`\pi^r` starts as the row-wise softmax of so many times the identity.
+
+    References
+    ----------
+    Tanno, Saeedi, Sankaranarayanan, Alexander and Silberman (2019). Learning from noisy labels by regularized
+    estimation of annotator confusion. CVPR.
+
+    Example
+    -------
+    >>> import conal
+    >>> conal.make("anno-reg", lam=0.1).lam
+    0.1
+    """
+
+    def __init__(self, problem: Problem, backbone: nn.Module, *, lam: float = 0.01, start: float = 2.0) -> None:
+        super().__init__(problem, backbone, start=start)
+        if not (is_number(lam) and lam >= 0):
+            raise InputError(f"lam must be a finite number of at least 0, not {lam!r}")
+        self.lam = float(lam)
+
+    def loss(self, batch: Batch) -> Tensor:
+        """Negative log-likelihood per annotation, and the trace of the confusion matrices."""
+        present, weight = self.batch_annotators(batch)
+        trace = torch.einsum("acc->a", self.label_confusion(present))
+        return super().loss(batch) + self.lam * (weight * trace).sum()
+
+    def label_log_prob(self, log_class_proba: Tensor, annotators: Tensor, labels: Tensor) -> Tensor:
+        """(P,) log sum_c f_c pi_r[c, y]."""
+        log_pi = self.raw_pi_r[annotators].squeeze(1).log_softmax(-1)
+        columns = pick(log_pi.transpose(0, 1), labels.expand(self.problem.n_classes, -1)).T
+        return torch.logsumexp(log_class_proba + columns, dim=-1)
+
+    def label_confusion(self, annotators: Tensor) -> Tensor:
+        """(A, C, C) softmax of each row."""
+        return self.raw_pi_r[annotators].squeeze(1).softmax(-1)

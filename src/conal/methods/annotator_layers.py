@@ -1,0 +1,75 @@
+"""What methods share that put one layer per annotator behind the classifier, and none in common."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from conal.checking import is_number
+from conal.errors import InputError
+from conal.methods.base import Batch, CrowdMethod, Problem
+
+__all__ = ["AnnotatorLayersMethod", "pick"]
+
+
+class AnnotatorLayersMethod(CrowdMethod):
+    r"""Base of methods that explain a label by the classifier and the annotator's own layer alone.
+
+    .. math::
+        \mathcal L = - \frac{1}{|\mathcal O|} \sum_{(i, r) \in \mathcal O} \log p_{W^r}(y_i^r \mid f(x_i))
+
+    Only the layers of the batch's annotators are touched. An annotator without training labels is taken for the mean
+    of the others, weighted by their labels.
+
+    Parameters
+    ----------
+    start : float
+        Every layer starts at so many times the identity: annotators are mostly right.
+    """
+
+    models_annotators = True
+    depth = 1
+    """Layers per annotator."""
+
+    def __init__(self, problem: Problem, backbone: nn.Module, *, start: float = 1.0) -> None:
+        super().__init__(problem, backbone)
+        if not is_number(start):
+            raise InputError(f"start must be a finite number, not {start!r}")
+        identity = float(start) * torch.eye(problem.n_classes)
+        self.raw_pi_r = nn.Parameter(identity.repeat(problem.n_annotators, self.depth, 1, 1))
+
+    # ---------------------------------------------------------------- what a subclass supplies
+
+    def label_log_prob(self, log_class_proba: Tensor, annotators: Tensor, labels: Tensor) -> Tensor:
+        """(P,) log p(y | f) by the annotators' layers, from (P, C) log f."""
+        raise NotImplementedError
+
+    def label_confusion(self, annotators: Tensor) -> Tensor:
+        """(A, C, C) confusion matrices of some annotators."""
+        raise NotImplementedError
+
+    # ---------------------------------------------------------------- what follows from it
+
+    def loss(self, batch: Batch) -> Tensor:
+        """Negative log-likelihood per annotation."""
+        log_class_proba = self.class_logits(batch.x).log_softmax(-1)
+        log_prob = self.label_log_prob(log_class_proba[batch.rows], batch.annotators, batch.labels)
+        return -log_prob.sum() / max(len(batch.labels), 1)
+
+    def log_prob(self, batch: Batch) -> Tensor:
+        """(P,) log p(y | x)."""
+        log_class_proba = self.class_logits(batch.x).log_softmax(-1)[batch.rows]
+        own = self.label_log_prob(log_class_proba, batch.annotators.clamp(min=0), batch.labels)
+        common = torch.logsumexp(log_class_proba + self.confusion()[0][:, batch.labels].T.log(), dim=-1)
+        return torch.where(self.is_known(batch.annotators), own, common)
+
+    def confusion(self) -> tuple[Tensor, Tensor]:
+        """The annotators' matrices, and their mean for those without labels."""
+        pi_r = self.label_confusion(torch.arange(self.problem.n_annotators, device=self.raw_pi_r.device))
+        pi_g = self.pooled(pi_r)
+        return pi_g, torch.where((self.labels_per_annotator > 0)[:, None, None], pi_r, pi_g)
+
+
+def pick(table: Tensor, labels: Tensor) -> Tensor:
+    """(P,) entry ``labels[p]`` of row p."""
+    return table.gather(-1, labels.unsqueeze(-1)).squeeze(-1)

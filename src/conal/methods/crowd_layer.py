@@ -1,0 +1,86 @@
+"""The crowd layer: one linear map and softmax per annotator behind the classifier (DL-CL), or two (DL-CL_Over)."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from conal.methods.annotator_layers import AnnotatorLayersMethod, pick
+from conal.methods.base import Problem, register
+
+__all__ = ["CrowdLayerMethod", "OverparameterisedCrowdLayerMethod"]
+
+
+@register("dl-cl")
+class CrowdLayerMethod(AnnotatorLayersMethod):
+    r"""Deep learning from crowds with a crowd layer, the variant with a matrix per annotator (DL-CL).
+
+    Every annotator's labels are predicted from the classifier's probabilities f by a layer of his or her own; once
+    trained, the layers are taken off and f is the classifier:
+
+    .. math:: p(y_i^r \mid x_i) = \mathrm{softmax}(f(x_i) W^r)
+
+    Parameters
+    ----------
+    start : float
+        Every :math:`W^r` starts at so many times the identity.
+
+    References
+    ----------
+    Rodrigues and Pereira (2018). Deep learning from crowds. AAAI.
+
+    Example
+    -------
+    >>> import conal
+    >>> conal.make("dl-cl", start=1.0).start
+    1.0
+    """
+
+    def label_log_prob(self, log_class_proba: Tensor, annotators: Tensor, labels: Tensor) -> Tensor:
+        """(P,) log softmax(f W^r) at the observed labels."""
+        return pick(self._through(log_class_proba.exp().unsqueeze(1), annotators).squeeze(1).log_softmax(-1), labels)
+
+    def label_confusion(self, annotators: Tensor) -> Tensor:
+        """(A, C, C) what the layers make of certainty: row c is the distribution of labels where f is class c."""
+        certain = torch.eye(self.problem.n_classes, dtype=self.raw_pi_r.dtype, device=self.raw_pi_r.device)
+        return self._through(certain.expand(len(annotators), -1, -1), annotators).softmax(-1)
+
+    def _through(self, probas: Tensor, annotators: Tensor) -> Tensor:
+        """(P, K, C) logits of labels from (P, K, C) class probabilities, K of them for each annotator."""
+        layers = self.raw_pi_r[annotators].unbind(1)
+        logits = torch.bmm(probas, layers[0])
+        for layer in layers[1:]:
+            logits = torch.bmm(logits.softmax(-1), layer)
+        return logits
+
+
+@register("dl-cl-over")
+class OverparameterisedCrowdLayerMethod(CrowdLayerMethod):
+    r"""The crowd layer with a second softmax layer per annotator (DL-CL_Over).
+
+    Twice the parameters and nothing shared: the paper's control, which shows that CoNAL's gain does not come from
+    having more parameters to fit (Appendix C).
+
+    .. math:: p(y_i^r \mid x_i) = \mathrm{softmax}(\mathrm{softmax}(f(x_i) W^r_1) W^r_2)
+
+    Parameters
+    ----------
+    start : float
+        Every matrix starts at so many times the identity. Two softmax layers in a row flatten what passes through
+        them, so they start steeper than one.
+
+    References
+    ----------
+    Chu, Ma and Wang (2021). Learning from crowds by modeling common confusions. AAAI. Appendix C.
+
+    Example
+    -------
+    >>> import conal
+    >>> conal.make("dl-cl-over").method
+    'dl-cl-over'
+    """
+
+    depth = 2
+
+    def __init__(self, problem: Problem, backbone: nn.Module, *, start: float = 4.0) -> None:
+        super().__init__(problem, backbone, start=start)

@@ -1,0 +1,81 @@
+"""Doctor Net: a head per annotator on a shared trunk, and learned weights to average them."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import cross_entropy
+
+from conal.methods.base import Batch, CrowdMethod, Problem, register
+from conal.networks.heads import AnnotatorHeads, split_head
+
+__all__ = ["DoctorNetMethod"]
+
+MAX_CELLS = 2**24
+"""Probabilities of all heads that are made at a time."""
+
+
+@register("doctor-net")
+class DoctorNetMethod(CrowdMethod):
+    r"""Who said what: modelling individual labelers improves classification (Doctor Net).
+
+    Every annotator is modelled by a softmax head of his or her own on a shared trunk, the backbone without its last
+    layer, and learns from his or her own labels. A weighted mean of the heads is the classifier. Its weights
+    :math:`w = \mathrm{softmax}(a)` learn to predict an annotator's label from the *other* heads, which are frozen in
+    this term:
+
+    .. math::
+        \mathcal L = - \frac{1}{|\mathcal O|} \sum_{(i, r) \in \mathcal O} \Bigl[ \log p_r(y_i^r \mid x_i)
+            + \log \frac{\sum_{j \neq r} w_j \bar p_j(y_i^r \mid x_i)}{1 - w_r} \Bigr], \qquad
+        f(x) = \sum_j w_j p_j(x)
+
+    where the bar stops the gradient. The two stages of the original run side by side, so that every epoch is a whole
+    model that can be selected. Annotators without labels have no weight. Averaging takes all heads: unlike the other
+    methods, cost grows with instances times annotators.
+
+    References
+    ----------
+    Guan, Gulshan, Dai and Hinton (2018). Who said what: modeling individual labelers improves classification. AAAI.
+
+    Example
+    -------
+    >>> import conal
+    >>> conal.make("doctor-net").method
+    'doctor-net'
+    """
+
+    def __init__(self, problem: Problem, backbone: nn.Module) -> None:
+        trunk, width = split_head(backbone, problem.n_classes)
+        super().__init__(problem, trunk)
+        self.heads = AnnotatorHeads(width, problem.n_classes, problem.n_annotators)
+        self.raw_weights = nn.Parameter(torch.zeros(problem.n_annotators))
+
+    def log_weights(self) -> Tensor:
+        """(R,) log w; minus infinity for annotators without labels."""
+        heard = self.labels_per_annotator > 0
+        return self.raw_weights.masked_fill(~heard, -torch.inf).log_softmax(0) if heard.any() else self.raw_weights
+
+    def loss(self, batch: Batch) -> Tensor:
+        """Cross-entropy of every head to its own labels, and of the mean of the others to the same labels."""
+        features = self.backbone(batch.x)
+        own = self.heads.of_pairs(features[batch.rows], batch.annotators)
+        return cross_entropy(own, batch.labels) + self._averaging_loss(features.detach(), batch)
+
+    def class_logits(self, x: Tensor) -> Tensor:
+        """(N, C) log of the weighted mean of the heads' probabilities."""
+        features = self.backbone(x)
+        size = max(1, MAX_CELLS // (self.problem.n_annotators * self.problem.n_classes))
+        return torch.cat([self._mean_of_heads(piece) for piece in features.split(size)])
+
+    def _mean_of_heads(self, features: Tensor) -> Tensor:
+        return torch.logsumexp(self.heads(features).log_softmax(-1) + self.log_weights()[:, None], dim=1)
+
+    def _averaging_loss(self, features: Tensor, batch: Batch) -> Tensor:
+        if int((self.labels_per_annotator > 0).sum()) < 2:  # there are no others to average
+            return features.new_zeros(())
+        with torch.no_grad():
+            log_probas = self.heads(features).log_softmax(-1)[batch.rows, :, batch.labels]  # (P, R)
+        himself = torch.arange(self.problem.n_annotators, device=features.device) == batch.annotators[:, None]
+        log_weights = self.log_weights().masked_fill(himself, -torch.inf)  # (P, R)
+        others = torch.logsumexp(log_weights + log_probas, dim=1) - torch.logsumexp(log_weights, dim=1)
+        return -others.mean()

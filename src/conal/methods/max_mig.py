@@ -1,0 +1,96 @@
+"""Max-MIG: a classifier and an aggregator of the labels that agree as informatively as they can."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from conal.aggregation.votes import Votes, normalised, vote_shares
+from conal.annotations import Annotations
+from conal.methods.base import Batch, CrowdMethod, Problem, register
+
+__all__ = ["MaxMIGMethod"]
+
+SMOOTHING = 1.0
+"""Pseudo-labels per row, spread evenly, in the confusion that the aggregator starts from."""
+
+
+@register("max-mig")
+class MaxMIGMethod(CrowdMethod):
+    r"""An information-theoretic approach for joint learning from crowds (Max-MIG).
+
+    A classifier h sees the features, an aggregator g sees the labels, and both are trained to have as much
+    information in common as possible: the f-mutual information gain of their outputs, in its KL form, which only the
+    truth can carry from one to the other.
+
+    .. math::
+        g(y_i) = \mathrm{softmax} \Bigl( \sum_r W^r_{y_i^r} + \log p \Bigr), \qquad
+        K_{ij} = \sum_c \frac{h_c(x_i) \, g_c(y_j)}{p_c}, \qquad
+        \mathcal L = - \frac1B \sum_i (1 + \log K_{ii}) + \frac{1}{B (B - 1)} \sum_{i \neq j} K_{ij}
+
+    over the pairs of a batch. :math:`W^r` starts at the log of annotator r's smoothed confusion with the vote shares.
+
+    Parameters
+    ----------
+    learn_prior : bool
+        Whether the class prior p is learned; otherwise it stays at the shares of the votes.
+
+    References
+    ----------
+    Cao, Xu, Kong and Wang (2019). Max-MIG: an information theoretic approach for joint learning from crowds. ICLR.
+
+    Example
+    -------
+    >>> import conal
+    >>> conal.make("max-mig", learn_prior=False).learn_prior
+    False
+    """
+
+    raw_prior: Tensor
+
+    def __init__(self, problem: Problem, backbone: nn.Module, *, learn_prior: bool = True) -> None:
+        super().__init__(problem, backbone)
+        R, C = problem.n_annotators, problem.n_classes
+        self.raw_votes = nn.Parameter(torch.zeros(R, C, C))  # [r, observed, true]
+        if learn_prior:
+            self.raw_prior = nn.Parameter(torch.zeros(C))
+        else:
+            self.register_buffer("raw_prior", torch.zeros(C))
+
+    @torch.no_grad()
+    def prepare(self, annotations: Annotations) -> None:
+        """Start the aggregator from the vote shares, and from every annotator's confusion with them."""
+        shares = vote_shares(annotations)[annotations.labels_per_task() > 0]
+        counts = Votes(annotations).counts(vote_shares(annotations))
+        log_confusion = np.log(normalised(counts + SMOOTHING / annotations.n_classes))
+        self.raw_votes.copy_(torch.from_numpy(log_confusion.transpose(0, 2, 1).copy()))
+        smoothed = normalised(shares.sum(0) + SMOOTHING)
+        self.raw_prior.copy_(torch.from_numpy(np.log(smoothed)))
+
+    def loss(self, batch: Batch) -> Tensor:
+        """The negative mutual information gain on the batch's pairs."""
+        log_h = self.class_logits(batch.x).log_softmax(-1)
+        log_ratio = self._log_ratio(batch)
+        matched = torch.logsumexp(log_h + log_ratio, dim=-1)
+        gains = log_h.exp() @ log_ratio.exp().T
+        n_pairs = len(gains) * (len(gains) - 1)
+        mismatched = (gains.sum() - gains.diagonal().sum()) / max(n_pairs, 1)
+        return mismatched - (1 + matched).mean()
+
+    @torch.no_grad()
+    def infer(self, batch: Batch) -> Tensor:
+        """(N, C) P(z | x, labels) proportional to h g / p, the two views that share only the truth."""
+        scaled = self._scaled(batch)
+        evidence = torch.where(
+            self.is_known(batch.annotators)[:, None],
+            self.raw_votes[batch.annotators.clamp(min=0), batch.labels],
+            self.log_prob_given_class(scaled),  # a stranger, by the confusion that all share
+        )
+        return self.class_logits(scaled.x).log_softmax(-1).index_add(0, batch.rows, evidence).softmax(-1)
+
+    def _log_ratio(self, batch: Batch) -> Tensor:
+        """(N, C) log g_c / p_c, without a division by a small p."""
+        votes = self.raw_votes[batch.annotators, batch.labels]
+        evidence = votes.new_zeros(len(batch.x), votes.shape[-1]).index_add(0, batch.rows, votes)
+        return evidence - torch.logsumexp(evidence + self.raw_prior.log_softmax(0), dim=-1, keepdim=True)

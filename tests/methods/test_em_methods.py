@@ -1,0 +1,182 @@
+"""AggNet and CoNAL by EM: every E- and M-step against loops, and a likelihood that never falls."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from conal import methods
+from conal.annotations import Annotations
+from conal.errors import InputError
+from conal.methods import Batch, Problem
+from conal.training import CrowdBatches
+
+Made = Callable[..., tuple[Any, CrowdBatches]]
+Whole = Callable[[CrowdBatches], Batch]
+
+
+def in_pieces(data: CrowdBatches) -> Iterator[Batch]:
+    """The training data in order, in three uneven batches."""
+    for index in (np.arange(5), np.arange(5, 6), np.arange(6, 12)):
+        batch = data.cut(index)
+        yield batch._replace(x=batch.x.double())
+
+
+def triples(batch: Batch) -> list[tuple[int, int, int]]:
+    return list(zip(batch.rows.tolist(), batch.annotators.tolist(), batch.labels.tolist(), strict=True))
+
+
+def by_rows(counts: Any) -> Any:
+    return counts / counts.sum(-1, keepdims=True)
+
+
+def joint_posterior(f: Any, labels: list[tuple[int, int, int]], mu: Any) -> Any:
+    q = f.copy()
+    for i, r, y in labels:
+        q[i] *= mu[r][:, y]
+    return by_rows(q)
+
+
+def test_it_starts_from_the_vote_shares(made: Made, ragged: Annotations) -> None:
+    method, _ = made("aggnet")
+    votes = ragged.votes()
+    shares = votes / votes.sum(1, keepdims=True)
+    np.testing.assert_allclose(method.posterior, shares, atol=1e-6)
+    counts = np.zeros((4, 3, 3))
+    for i, r, y in zip(ragged.tasks, ragged.annotators, ragged.labels, strict=True):
+        counts[r, :, y] += shares[i]
+    np.testing.assert_allclose(method.pi_r, by_rows(counts + 0.1), atol=1e-6)
+
+
+def test_an_aggnet_round(made: Made, whole: Whole) -> None:
+    method, data = made("aggnet", smoothing=0.3)
+    batch = whole(data)
+    f, pi = method.predict_proba(batch.x).numpy(), method.pi_r.numpy().copy()
+    for _ in range(3):
+        method.end_epoch(in_pieces(data))
+        q = joint_posterior(f, triples(batch), pi)
+        counts = np.full((4, 3, 3), 0.3)
+        for i, r, y in triples(batch):
+            counts[r, :, y] += q[i]
+        pi = by_rows(counts)
+        np.testing.assert_allclose(method.posterior, q, atol=1e-12)
+        np.testing.assert_allclose(method.pi_r, pi, atol=1e-12)
+    expected = -(q * np.log(f)).sum(1).mean()
+    assert method(batch).item() == pytest.approx(expected, abs=1e-12)
+
+
+def test_a_conal_em_round(made: Made, whole: Whole) -> None:
+    """Sums over the true label and the source of every single label."""
+    method, data = made("conal-em", smoothing=0.2)
+    batch = whole(data)
+    f = method.predict_proba(batch.x).numpy()
+    g, pi, omega = (getattr(method, name).numpy().copy() for name in ("pi_g", "pi_r", "omega_r"))
+    for _ in range(3):
+        method.end_epoch(in_pieces(data))
+        mu = omega[:, None, None] * g + (1 - omega[:, None, None]) * pi
+        q = joint_posterior(f, triples(batch), mu)
+        common, own, from_common = np.full((3, 3), 0.2), np.full((4, 3, 3), 0.2), np.ones(4)
+        for i, r, y in triples(batch):
+            for c in range(3):
+                t = omega[r] * g[c, y] / mu[r, c, y]
+                common[c, y] += q[i, c] * t
+                own[r, c, y] += q[i, c] * (1 - t)
+                from_common[r] += q[i, c] * t
+        g, pi = by_rows(common), by_rows(own)
+        omega = from_common / (method.labels_per_annotator.numpy() + 2)
+        np.testing.assert_allclose(method.posterior, q, atol=1e-12)
+        np.testing.assert_allclose(method.pi_g, g, atol=1e-12)
+        np.testing.assert_allclose(method.pi_r, pi, atol=1e-12)
+        np.testing.assert_allclose(method.omega_r, omega, atol=1e-12)
+    np.testing.assert_allclose(method.common_noise_rate(batch), omega[batch.annotators.numpy()], atol=1e-12)
+    strangers = batch._replace(annotators=torch.where(batch.annotators == 0, -1, 3))
+    np.testing.assert_array_equal(method.common_noise_rate(strangers), np.ones(len(batch.labels)))
+
+
+def test_the_literal_appendix(made: Made, whole: Whole) -> None:
+    method, data = made("conal-em", omega="annotation", smoothing=0.2)
+    batch = whole(data)
+    labels = triples(batch)
+    f = method.predict_proba(batch.x).numpy()
+    g, pi = method.pi_g.numpy().copy(), method.pi_r.numpy().copy()
+    omega = np.full(len(labels), 0.5)
+    for _ in range(3):
+        method.end_epoch(in_pieces(data))
+        q = f.copy()
+        for (i, r, y), w in zip(labels, omega, strict=True):
+            q[i] *= w * g[:, y] + (1 - w) * pi[r][:, y]
+        q = by_rows(q)
+        common, own = np.full((3, 3), 0.2), np.full((4, 3, 3), 0.2)
+        for k, (i, r, y) in enumerate(labels):
+            yes, no = omega[k] * (q[i] @ g[:, y]), (1 - omega[k]) * (q[i] @ pi[r][:, y])
+            omega[k] = yes / (yes + no)
+        for (i, r, y), w in zip(labels, omega, strict=True):
+            common[:, y] += w * q[i]
+            own[r, :, y] += (1 - w) * q[i]
+        g, pi = by_rows(common), by_rows(own)
+        np.testing.assert_allclose(method.posterior, q, atol=1e-12)
+        np.testing.assert_allclose(method.omega_of_labels, omega, atol=1e-12)
+        np.testing.assert_allclose(method.pi_g, g, atol=1e-12)
+        np.testing.assert_allclose(method.pi_r, pi, atol=1e-12)
+    means = [np.mean([w for (_, r, _), w in zip(labels, omega, strict=True) if r == k]) for k in range(3)]
+    np.testing.assert_allclose(method.omega_r, [*means, 0.0], atol=1e-12)
+
+
+@pytest.mark.parametrize("name", ["aggnet", "conal-em"])
+def test_with_the_network_fixed_the_objective_never_falls(name: str, made: Made, whole: Whole) -> None:
+    """The rounds are then exact EM on the annotators' parameters: log-likelihood and log-prior rise."""
+    method, data = made(name)
+    batch = whole(data)
+
+    def objective() -> float:
+        log_joint = method.predict_proba(batch.x).log()
+        log_joint = log_joint.index_add(0, batch.rows, method.log_prob_given_class(batch))
+        prior = method.smoothing * method.pi_r[:3].log().sum()
+        if name == "conal-em":
+            omega = method.omega_r[:3]
+            prior = prior + method.smoothing * method.pi_g.log().sum() + (omega.log() + (1 - omega).log()).sum()
+        return float(log_joint.logsumexp(-1).sum() + prior)
+
+    history = [objective()]
+    for _ in range(40):
+        method.end_epoch(in_pieces(data))
+        history.append(objective())
+    gains = np.diff(history)
+    assert (gains >= -1e-10).all()
+    assert gains[0] > 1e-3
+
+
+@pytest.mark.parametrize("name", ["aggnet", "conal-em"])
+def test_rounds_may_be_longer_than_an_epoch(name: str, made: Made) -> None:
+    method, data = made(name, epochs_per_round=3)
+    before = method.posterior.clone()
+    for _ in range(2):
+        method.end_epoch(in_pieces(data))
+        assert torch.equal(method.posterior, before)
+    method.end_epoch(in_pieces(data))
+    assert not torch.equal(method.posterior, before)
+
+
+@pytest.mark.parametrize("name", ["aggnet", "conal-em"])
+@pytest.mark.parametrize(
+    ("option", "message"),
+    [({"epochs_per_round": 0}, "epochs_per_round must be"), ({"smoothing": 0.0}, "smoothing must be")],
+)
+def test_options_that_cannot_be_meant(name: str, option: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        methods.get(name)(Problem((2,), 2, 1, 1, torch.tensor([1])), torch.nn.Linear(2, 2), **option)
+
+
+def test_omega_is_per_annotator_or_per_annotation() -> None:
+    with pytest.raises(InputError, match="omega must be 'annotator' or 'annotation'"):
+        methods.get("conal-em")(Problem((2,), 2, 1, 1, torch.tensor([1])), torch.nn.Linear(2, 2), omega="x")  # type: ignore[call-arg]
+
+
+def test_the_posterior_is_no_part_of_the_model(made: Made) -> None:
+    method, _ = made("conal-em", omega="annotation")
+    assert {"posterior", "epochs_done", "omega_of_labels"} == set(method.working_state())
+    assert not any(name in method.state_dict() for name in method.working_state())
