@@ -13,6 +13,7 @@ from safetensors import safe_open
 from safetensors.torch import load_file
 from torch import nn
 
+from conal import methods
 from conal.annotations import Annotations
 from conal.errors import EarlyEpochWarning, InputError, TrainingError, VanishedClassWarning
 from conal.methods import CrowdMethod, Problem
@@ -190,6 +191,44 @@ def test_a_resumed_run_ends_like_an_uninterrupted_one(tmp_path: Path, monkeypatc
     straight = train(build, DATA, LastEpoch(), settings)
     assert_same(weights(resumed.method), weights(straight.method))
     assert [row["epoch"] for row in resumed.history] == [1, 2, 3, 4, 5, 6]
+    assert [row["loss"] for row in resumed.history] == [row["loss"] for row in straight.history]
+
+
+class Plug(Progress):
+    """Pulled when an epoch has ended, before its checkpoint is written."""
+
+    def __init__(self, epoch: int) -> None:
+        self.epoch = epoch
+
+    def update(self, completed: int, total: int, figures: str) -> None:
+        if completed == self.epoch:
+            raise PlugError
+
+
+CROWD_METHODS = [name for name in methods.names() if methods.get(name).takes == "crowd"]
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [(name, {}) for name in CROWD_METHODS]
+    + [("aggnet", {"epochs_per_round": 2}), ("conal-em", {"omega": "annotation"})],
+)
+def test_every_method_resumes_where_it_stopped(
+    name: str, options: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also in the middle of a round of EM, whose posterior is no part of the model."""
+
+    def build_it() -> CrowdMethod:
+        problem = Problem((D,), C, R, N, torch.tensor(DATA.annotations.labels_per_annotator()))
+        return methods.get(name)(problem, MLP(D, C), **options)
+
+    monkeypatch.setattr(Checkpoint, "due", lambda self: True)
+    path, settings = tmp_path / "c", Settings(epochs=6)
+    with pytest.raises(PlugError):
+        train(build_it, DATA, LastEpoch(), settings, progress=Plug(4), checkpoint=Checkpoint(path))
+    resumed = train(build_it, DATA, LastEpoch(), settings, checkpoint=Checkpoint(path, resume=True))
+    straight = train(build_it, DATA, LastEpoch(), settings)
+    assert_same(weights(resumed.method), weights(straight.method))
     assert [row["loss"] for row in resumed.history] == [row["loss"] for row in straight.history]
 
 
