@@ -158,6 +158,13 @@ def test_long_integers_keep_their_digits() -> None:
     check([2**60 + 1, 2**60], [1, 0], [2**60, 2**60 + 1])
 
 
+def test_text_is_in_the_order_of_its_characters() -> None:
+    names = ["", "B", "a", "ab", "é", "\ufffd", "\U0001f600"]
+    assert names == sorted(names)
+    check(names[::-1], [6, 5, 4, 3, 2, 1, 0], names)
+    check(pa.array([*names[::-1], None]), [6, 5, 4, 3, 2, 1, 0, MISSING], names)
+
+
 def test_infinity_is_a_name() -> None:
     check([float("inf"), 1.0], [1, 0], [1.0, float("inf")])
 

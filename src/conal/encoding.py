@@ -47,12 +47,11 @@ def encode(values: object) -> Encoded:
     if not isinstance(values, np.ndarray | pa.Array | pa.ChunkedArray):
         values = list(values)  # type: ignore[call-overload]
     column = _to_arrow(values)
-    codes, names = _encode_objects(values) if column is None else _encode_arrow(column)
-    order = _sorted_order(names)
-    rank = np.empty(len(names) + 1, dtype=np.int32)
-    rank[order] = np.arange(len(names), dtype=np.int32)
-    rank[-1] = MISSING  # code -1 picks the last entry
-    return Encoded(rank[codes], as_names([names[k] for k in order]))
+    if column is not None and (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)):
+        return _encode_text(column)
+    codes, found = _encode_objects(values) if column is None else _encode_arrow(column)
+    order = _sorted_order(found)
+    return Encoded(_ranked(codes, order), as_names([found[k] for k in order]))
 
 
 def as_names(values: Iterable[Any]) -> Names:
@@ -103,17 +102,42 @@ def _to_arrow(values: object) -> pa.ChunkedArray | None:
     return column
 
 
+def _ranked(codes: npt.NDArray[np.int64], order: list[int] | npt.NDArray[np.uint64]) -> IntArray:
+    """Codes into the names in ``order``, from codes into the names as they were found."""
+    rank: IntArray = np.empty(len(order) + 1, dtype=np.int32)
+    rank[order] = np.arange(len(order), dtype=np.int32)
+    rank[-1] = MISSING  # code -1 picks the last entry
+    return rank[codes]
+
+
+def _encode_text(column: pa.ChunkedArray) -> Encoded:
+    """Text stays with Arrow until it is sorted: its order of UTF-8 bytes is Python's order of characters."""
+    import pyarrow.compute as pc
+
+    codes, texts = _dictionary(column)
+    order = pc.array_sort_indices(texts)
+    names: Names = texts.take(order).to_numpy(zero_copy_only=False)
+    names.setflags(write=False)
+    return Encoded(_ranked(codes, order.to_numpy()), names)
+
+
 def _encode_arrow(column: pa.ChunkedArray) -> tuple[npt.NDArray[np.int64], list[Any]]:
     if pa.types.is_floating(column.type):
         import pyarrow.compute as pc
 
         column = pc.if_else(pc.is_nan(column), None, column)
         _refuse_rounded(column)
+    codes, found = _dictionary(column)
+    return codes, found.to_pylist()
+
+
+def _dictionary(column: pa.ChunkedArray) -> tuple[npt.NDArray[np.int64], pa.Array]:
+    """Codes into the distinct values in the order in which they occur, and these values."""
     combined = column.combine_chunks().dictionary_encode()
     if isinstance(combined, pa.ChunkedArray):
         combined = combined.unify_dictionaries().combine_chunks()
     codes = combined.indices.fill_null(MISSING).to_numpy(zero_copy_only=False)
-    return codes.astype(np.int64), combined.dictionary.to_pylist()
+    return codes.astype(np.int64), combined.dictionary
 
 
 def _refuse_rounded(column: pa.ChunkedArray) -> None:

@@ -306,7 +306,7 @@ def test_ids_of_another_number_than_rows(refuse_fit: Refuse, crowd: Crowd, tmp_p
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (("--method", "conl"), "no method is called 'conl'; did you mean 'conal'? Known: conal, dl-"),
+        (("--method", "conl"), "no method is called 'conl'; did you mean 'conal'? Known: aggnet, anno-reg, conal, co"),
         (("--set", "lamda=1"), "method 'conal' has no parameter 'lamda'; it has "),
         (("--method", "dl-mv", "--set", "lam=1"), "method 'dl-mv' has no parameter 'lam'"),
         (("--set", "lam"), "--set 'lam': expected NAME=VALUE"),

@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from conal.annotations import Annotations
 from conal.errors import DataWarning, InputError
 from conal.io import GoldLabels, read_gold, write_table
 
@@ -153,3 +154,54 @@ def test_rows_without_a_label() -> None:
 def test_nothing_to_join_by(labels: list[str], ids: list[str] | None) -> None:
     with pytest.raises(InputError, match=rf"g\.csv: {len(labels)} labels for 3 feature rows, and no common ids"):
         gold(labels, ids).for_rows(3, None)
+
+
+# ---------------------------------------------------------------- in the names of annotations
+
+
+CROWD = Annotations.from_triples(["7", "8", "9b"], ["w"] * 3, ["0", "1", "unsure"])
+
+
+def test_by_task_in_the_annotations_own_names(tmp_path: Path) -> None:
+    labels = read_gold(write(tmp_path / "g.csv", "task,label", "8,0", "7,1"))
+    assert labels.for_tasks(CROWD) == {"8": "0", "7": "1"}  # numbers here, text there
+    numbers = Annotations.from_triples([7, 8, 9], ["w"] * 3, [0, 1, 1])
+    assert labels.for_tasks(numbers) == {8: 0, 7: 1}
+    assert gold(["1"], ["9"]).for_tasks(numbers) == {9: 1}  # text here, numbers there
+    truths = Annotations.from_triples([7, 8], ["w"] * 2, [True, False])
+    assert labels.for_tasks(truths) == {8: False, 7: True}
+
+
+def test_labels_of_other_tasks_are_counted_and_need_be_no_class() -> None:
+    with pytest.warns(DataWarning, match=r"^g\.csv: ignored 1 of 2 true labels, of tasks without annotations: 'z' \("):
+        assert gold(["unsure", "?"], ["7", "z"]).for_tasks(CROWD) == {"7": "unsure"}
+
+
+def test_labels_that_are_no_class() -> None:
+    with pytest.raises(InputError, match=r"g\.csv: true labels '\?' are none of the classes '0', '1', 'unsure'"):
+        gold(["?", "?"], ["7", "8"]).for_tasks(CROWD)
+
+
+def test_by_row_of_a_matrix_only() -> None:
+    matrix = Annotations.from_matrix([[0, 1], [1, 1]])
+    assert gold([1, 0], None).for_tasks(matrix) == {0: 1, 1: 0}
+    for crowd, labels in ((matrix, [1]), (CROWD, ["0", "1", "1"])):
+        with pytest.raises(InputError, match=rf"g\.csv: {len(labels)} true labels without task ids; add a column"):
+            gold(labels, None).for_tasks(crowd)
+
+
+def test_named_columns_or_the_usual_ones(tmp_path: Path) -> None:
+    path = write(tmp_path / "g.csv", "task,truth", "a,x")
+    with pytest.raises(InputError, match="no column 'song'"):
+        read_gold(path, task="song")
+    assert read_gold(path, task="song", label="genre", or_usual=True).labels.tolist() == ["x"]
+    path = write(tmp_path / "h.csv", "song,genre,truth", "a,x,1")
+    named = read_gold(path, task="song", label="genre", or_usual=True)
+    assert (named.labels.tolist(), named.task_ids.tolist() if named.task_ids is not None else None) == (["x"], ["a"])
+
+
+def test_words_for_missing_that_are_to_be_kept(tmp_path: Path) -> None:
+    path = write(tmp_path / "g.csv", "task,label", "a,NA", "b,EU")
+    assert read_gold(path, keep=["EU", "NA", "US"]).labels.tolist() == ["NA", "EU"]
+    with pytest.raises(InputError, match="1 true labels are missing"):
+        read_gold(path, keep=["EU"])

@@ -6,6 +6,7 @@ import gzip
 import json
 import re
 import struct
+import warnings
 import zlib
 from datetime import date
 from pathlib import Path
@@ -22,7 +23,7 @@ from conal.annotations import Annotations
 from conal.errors import DataWarning, InputError
 from conal.io import read_annotations, read_table, write_annotations, write_table
 from conal.io.delimited import MISSING_TOKENS
-from conal.io.tables import blank_to_null, coerce_classes, file_kind
+from conal.io.tables import blank_to_null, check_table_place, coerce_classes, file_kind, write_tables
 
 ENDINGS = ["csv", "tsv", "tab", "parquet", "pq", "jsonl", "ndjson"]
 ROWS = [("t2", "bob", "dog"), ("t1", "eve", "cat"), ("t3", "ann", "cat"), ("t1", "ann", "dog"), ("t2", "ann", "cow")]
@@ -556,3 +557,73 @@ def test_unknown_format(tmp_path: Path) -> None:
         read_table(tmp_path / "a.xlsx")
     with pytest.raises(InputError, match="unknown kind of table 'excel'"):
         file_kind(tmp_path / "a.csv", "excel")
+
+
+# ---------------------------------------------------------------- large files, several files
+
+
+@pytest.mark.parametrize(("written", "name"), [("last", "last"), ('"last\n"', "last\n"), ('"la""st"', 'la"st')])
+def test_quotes_far_down_in_a_file(tmp_path: Path, written: str, name: str) -> None:
+    lines = [f"task-{k:06},w,x" for k in range(120_000)]
+    path = write_text(tmp_path / "a.csv", "task,worker,label", *lines, f"{written},w,x")
+    ann = read_annotations(path)
+    assert (ann.n_tasks, ann.task_ids[0]) == (120_001, name)
+    packed = tmp_path / "a.csv.gz"
+    packed.write_bytes(gzip.compress(path.read_bytes()))
+    assert read_annotations(packed) == ann
+
+
+@pytest.mark.parametrize(
+    ("first", "last", "kind"),
+    [
+        ("", "7", np.int64),
+        ("NA", "7.5", np.float64),
+        ("7", "x", object),
+        ("7", "7.5", np.float64),
+        ("x", "7", object),
+        ("7", "8", np.int64),
+    ],
+)
+def test_types_are_those_of_all_rows(tmp_path: Path, first: str, last: str, kind: type) -> None:
+    lines = [f"{k},w,{first}" for k in range(1500)] + [f"{k},w,{last}" for k in range(1500, 1600)]
+    path = write_text(tmp_path / "a.csv", "task,worker,label", *lines)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DataWarning)
+        ann = read_annotations(path)
+    assert ann.classes.dtype == kind
+    assert ann.task_ids.dtype == np.int64
+
+
+def test_tables_that_belong_together(tmp_path: Path) -> None:
+    tables = {tmp_path / f"{name}.csv": pa.table({"x": [k]}) for k, name in enumerate("ab")}
+    write_tables(tables)
+    assert [path.read_text() for path in tables] == ["x\n0\n", "x\n1\n"]
+    (tmp_path / "a.csv").write_text("old")
+    (tmp_path / "b.csv").unlink()
+    unwritable = pa.table({"x": [[1, 2]]})
+    with pytest.raises(InputError, match=r"b\.csv: this table cannot be written as csv"):
+        write_tables({tmp_path / "a.csv": pa.table({"x": [1]}), tmp_path / "b.csv": unwritable})
+    assert [entry.name for entry in tmp_path.iterdir()] == ["a.csv"]
+    assert (tmp_path / "a.csv").read_text() == "old"
+    with pytest.raises(InputError, match="unknown kind of table"):
+        write_tables({tmp_path / "c.csv": pa.table({"x": [1]}), tmp_path / "d.xlsx": pa.table({"x": [1]})})
+    assert not (tmp_path / "c.csv").exists()
+
+
+def test_places_for_tables(tmp_path: Path) -> None:
+    check_table_place(tmp_path / "new" / "a.csv", overwrite=False)
+    (tmp_path / "a.csv").write_text("")
+    (tmp_path / "b.csv").mkdir()
+    check_table_place(tmp_path / "a.csv", overwrite=True)
+    with pytest.raises(InputError, match=r"a\.csv: exists already"):
+        check_table_place(tmp_path / "a.csv", overwrite=False)
+    with pytest.raises(InputError, match=r"b\.csv: is a folder"):
+        check_table_place(tmp_path / "b.csv", overwrite=True)
+    with pytest.raises(InputError, match="unknown kind of table"):
+        check_table_place(tmp_path / "a", overwrite=False)
+
+
+def test_many_lines_of_json(tmp_path: Path) -> None:
+    write_table(pa.table({"k": range(25_000)}), tmp_path / "a.jsonl")
+    lines = (tmp_path / "a.jsonl").read_text().splitlines()
+    assert [json.loads(line)["k"] for line in lines] == list(range(25_000))

@@ -7,12 +7,21 @@ import pytest
 import torch
 from torch import nn
 
-from conal.aggregation import DawidSkene, MajorityVote
+from conal import aggregation
+from conal.aggregation import GLAD, CommonConfusion, DawidSkene, MajorityVote, WorkerClustering
 from conal.aggregation.base import Aggregator
 from conal.annotations import Annotations
+from conal.errors import InputError
 from conal.methods import Problem
 from conal.methods.gold import GoldMethod
-from conal.methods.two_stage import DawidSkeneMethod, MajorityVoteMethod, TwoStageMethod
+from conal.methods.two_stage import (
+    AnyAggregatorMethod,
+    DawidSkeneMethod,
+    GLADMethod,
+    MajorityVoteMethod,
+    TwoStageMethod,
+    WorkerClusteringMethod,
+)
 from conal.training import CrowdBatches, Instances
 from conal.training.confusion import estimate_confusion
 
@@ -41,7 +50,14 @@ def test_the_loss_is_cross_entropy_to_the_majority() -> None:
 
 
 @pytest.mark.parametrize(
-    ("cls", "aggregator"), [(MajorityVoteMethod, MajorityVote()), (DawidSkeneMethod, DawidSkene(n_iter=1000))]
+    ("cls", "aggregator"),
+    [
+        (MajorityVoteMethod, MajorityVote()),
+        (DawidSkeneMethod, DawidSkene(n_iter=1000)),
+        (GLADMethod, GLAD(n_iter=1000)),
+        (WorkerClusteringMethod, WorkerClustering(n_iter=1000)),
+        (AnyAggregatorMethod, CommonConfusion()),
+    ],
 )
 def test_soft_targets_are_the_shares_and_posteriors(cls: type[TwoStageMethod], aggregator: Aggregator) -> None:
     soft = cls(problem(CROWD), nn.Linear(3, 3), soft=True)
@@ -88,3 +104,21 @@ def test_gold_is_cross_entropy_to_the_true_label() -> None:
     log_f = method.class_logits(batch.x).log_softmax(-1)
     torch.testing.assert_close(method.loss(batch), -(log_f[0, 2] + log_f[1, 0] + log_f[2, 1]) / 3)
     torch.testing.assert_close(method.infer(batch), torch.eye(3)[[2, 0, 1]])
+
+
+@pytest.mark.parametrize("name", aggregation.names())
+def test_any_aggregator_by_name(name: str) -> None:
+    method = AnyAggregatorMethod(problem(CROWD), nn.Linear(3, 3), aggregator=name)
+    method.prepare(CROWD)
+    expected = aggregation.make(name).fit(CROWD).codes_
+    assert method.targets.argmax(1).tolist() == expected.tolist()
+
+
+def test_options_that_cannot_be_meant() -> None:
+    with pytest.raises(InputError, match="no aggregator is called 'x'"):
+        AnyAggregatorMethod(problem(CROWD), nn.Linear(3, 3), aggregator="x")
+    with pytest.raises(InputError, match="soft must be true or false"):
+        AnyAggregatorMethod(problem(CROWD), nn.Linear(3, 3), soft=2)  # type: ignore[arg-type]
+    method = WorkerClusteringMethod(problem(CROWD), nn.Linear(3, 3), n_groups=0)
+    with pytest.raises(InputError, match="n_groups"):
+        method.prepare(CROWD)

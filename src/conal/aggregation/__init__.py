@@ -1,10 +1,23 @@
 """From crowd labels alone to one label per task: NumPy and SciPy, no torch."""
 
 from conal.aggregation.base import aggregators, make
+from conal.aggregation.common_confusion import CommonConfusion
 from conal.aggregation.dawid_skene import DawidSkene, OneCoinDawidSkene
+from conal.aggregation.glad import GLAD
 from conal.aggregation.majority_vote import MajorityVote
+from conal.aggregation.worker_clustering import WorkerClustering
 
-__all__ = ["DawidSkene", "MajorityVote", "OneCoinDawidSkene", "get", "make", "names"]
+__all__ = [
+    "GLAD",
+    "CommonConfusion",
+    "DawidSkene",
+    "MajorityVote",
+    "OneCoinDawidSkene",
+    "WorkerClustering",
+    "get",
+    "make",
+    "names",
+]
 
 names = aggregators.names
 get = aggregators.get

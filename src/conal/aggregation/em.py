@@ -104,6 +104,10 @@ class EMAggregator(Aggregator, Generic[Parameters]):
         """(N, C) posterior to start from; ``rng`` is None for the usual start."""
         return vote_shares(votes.annotations, rng)
 
+    def _first_parameters(self, votes: Votes, posterior: FloatArray, rng: np.random.Generator | None) -> Parameters:
+        """Parameters to start from; for a subclass whose starts differ in more than the posterior."""
+        return self._m_step(votes, posterior, None)
+
     # ---------------------------------------------------------------- the loop
 
     def _aggregate(self, crowd: Annotations, known: npt.NDArray[np.int64]) -> FloatArray:
@@ -130,7 +134,7 @@ class EMAggregator(Aggregator, Generic[Parameters]):
         number: int,
     ) -> Run[Parameters]:
         n_annotations = max(votes.annotations.n_annotations, 1)
-        parameters = self._m_step(votes, clamped(self._initialize(votes, rng), known), None)
+        parameters = self._first_parameters(votes, clamped(self._initialize(votes, rng), known), rng)
         posterior, objective = self._e_step(votes, parameters, known)
         history = [objective]
         start = f"start {number} of {self.n_restarts}  " if self.n_restarts > 1 else ""

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from conal import __version__
+from conal.cli.aggregate import aggregate
 from conal.cli.demo import demo
 from conal.cli.fit import fit
 from conal.cli.predict import predict
@@ -28,7 +29,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (demo, fit, predict, simulate):
+for command in (aggregate, demo, fit, predict, simulate):
     app.command()(command)
 
 

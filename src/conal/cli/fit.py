@@ -7,7 +7,22 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from conal.cli.options import AsJson, Overwrite, Quiet, Seed, TaskColumn, emit, parse_settings, split_classes
+from conal.cli.options import (
+    AsJson,
+    Classes,
+    FileFormat,
+    LabelColumn,
+    Labels,
+    OnDuplicate,
+    Overwrite,
+    Quiet,
+    Seed,
+    TaskColumn,
+    WorkerColumn,
+    emit,
+    parse_settings,
+    split_classes,
+)
 from conal.errors import InputError, TrainingError
 
 if TYPE_CHECKING:
@@ -18,22 +33,18 @@ __all__ = ["fit"]
 
 
 def fit(
-    labels: Annotated[Path, typer.Argument(help="Crowd labels: CSV, TSV, Parquet, JSON Lines or a .npy matrix.")],
+    labels: Labels,
     features: Annotated[Path, typer.Option(help="Features: .npy, .npz, .parquet or .csv.")],
     out: Annotated[Path, typer.Option(help="Model folder to write.")],
     valid_features: Annotated[Path | None, typer.Option(help="Features of a validation set.")] = None,
     valid_labels: Annotated[Path | None, typer.Option(help="Its true labels, which select the epoch.")] = None,
     method: Annotated[str, typer.Option(help="Method, by the paper's name; a wrong one lists them all.")] = "conal",
-    classes: Annotated[str | None, typer.Option(help="Classes in order, separated by commas.")] = None,
+    classes: Classes = None,
     task_column: TaskColumn = None,
-    worker_column: Annotated[str | None, typer.Option(help="Column of the workers.")] = None,
-    label_column: Annotated[str | None, typer.Option(help="Column of the labels.")] = None,
-    file_format: Annotated[
-        str | None, typer.Option("--format", help="csv, tsv, parquet, jsonl or npy, if the ending misleads.")
-    ] = None,
-    on_duplicate: Annotated[
-        Literal["last", "first", "error"], typer.Option(help="If a worker labelled a task twice.")
-    ] = "last",
+    worker_column: WorkerColumn = None,
+    label_column: LabelColumn = None,
+    file_format: FileFormat = None,
+    on_duplicate: OnDuplicate = "last",
     allow_missing: Annotated[
         bool, typer.Option("--allow-missing", help="Drop tasks without features and features without a task.")
     ] = False,

@@ -4,13 +4,28 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 
 from conal.errors import InputError
 
-__all__ = ["AsJson", "Overwrite", "Quiet", "Seed", "TaskColumn", "emit", "parse_settings", "split_classes"]
+__all__ = [
+    "AsJson",
+    "Classes",
+    "FileFormat",
+    "LabelColumn",
+    "Labels",
+    "OnDuplicate",
+    "Overwrite",
+    "Quiet",
+    "Seed",
+    "TaskColumn",
+    "WorkerColumn",
+    "emit",
+    "parse_settings",
+    "split_classes",
+]
 
 Seed = Annotated[int, typer.Option(min=0, max=2**32 - 1, help="Same seed, same data, same result.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no summary; warnings stay.")]
@@ -18,9 +33,17 @@ AsJson = Annotated[
     bool, typer.Option("--json", help="Print one JSON object on standard output, everything else on standard error.")
 ]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace an earlier result at this place.")]
+Labels = Annotated[Path, typer.Argument(help="Crowd labels: CSV, TSV, Parquet, JSON Lines or a .npy matrix.")]
+Classes = Annotated[str | None, typer.Option(help="Classes in order, separated by commas.")]
 TaskColumn = Annotated[
     str | None, typer.Option(help="Column of the task ids, in whichever file has an unusual name for it.")
 ]
+WorkerColumn = Annotated[str | None, typer.Option(help="Column of the workers.")]
+LabelColumn = Annotated[str | None, typer.Option(help="Column of the labels.")]
+FileFormat = Annotated[
+    str | None, typer.Option("--format", help="csv, tsv, parquet, jsonl or npy, if the ending misleads.")
+]
+OnDuplicate = Annotated[Literal["last", "first", "error"], typer.Option(help="If a worker labelled a task twice.")]
 
 
 def emit(result: dict[str, Any], text: str, *, as_json: bool, quiet: bool) -> None:

@@ -9,12 +9,12 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from conal.annotations import Annotations
-from conal.encoding import Names
+from conal.io.results import annotator_table, label_table, mean_by_annotator, name_column
 
 if TYPE_CHECKING:
     from conal.estimator.base import CrowdClassifier
 
-__all__ = ["label_table", "summary_tables"]
+__all__ = ["summary_tables"]
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -29,27 +29,8 @@ def summary_tables(fitted: CrowdClassifier, crowd: Annotations, omega: FloatArra
     }
 
 
-def _text_or_number(names: Names) -> pa.Array:
-    """Names as a column; what Arrow has no type for becomes text."""
-    try:
-        column = pa.array(names.tolist())
-    except (pa.ArrowInvalid, pa.ArrowTypeError):
-        return pa.array([str(name) for name in names.tolist()])
-    return pa.array([str(name) for name in names.tolist()]) if pa.types.is_nested(column.type) else column
-
-
 def _labels(fitted: CrowdClassifier) -> pa.Table:
-    return label_table(_text_or_number(fitted.task_ids_), fitted.probas_, fitted.classes_)
-
-
-def label_table(tasks: pa.Array, probas: FloatArray, classes: Names) -> pa.Table:
-    """One row per task: its most probable label, the label's probability, and ``proba_<class>`` for every class."""
-    columns = {
-        "task": tasks,
-        "label": _text_or_number(classes[probas.argmax(1)]),
-        "probability": probas.max(1),
-    }
-    return pa.table(columns | {f"proba_{name}": probas[:, k] for k, name in enumerate(classes.tolist())})
+    return label_table(fitted.task_ids_, fitted.probas_, fitted.classes_)
 
 
 def _annotators(fitted: CrowdClassifier, crowd: Annotations, omega: FloatArray | None) -> pa.Table:
@@ -59,16 +40,9 @@ def _annotators(fitted: CrowdClassifier, crowd: Annotations, omega: FloatArray |
     the annotator labelled; ``agreement_with_consensus`` is the share of his or her labels that equal the inferred
     label; ``common_noise_rate`` is the mean omega.
     """
-    equal = fitted.probas_.argmax(1)[crowd.tasks] == crowd.labels
-    columns = {
-        "worker": _text_or_number(crowd.annotator_ids),
-        "num_examples_labeled": pa.array(crowd.labels_per_annotator()),
-        "annotator_quality": _mean_by_annotator(crowd, _expected_accuracy(fitted, crowd, omega)),
-        "agreement_with_consensus": _mean_by_annotator(crowd, equal.astype(float)),
-    }
-    if omega is not None:
-        columns["common_noise_rate"] = _mean_by_annotator(crowd, omega)
-    return pa.table(columns)
+    quality = mean_by_annotator(crowd, _expected_accuracy(fitted, crowd, omega))
+    table = annotator_table(crowd, quality, fitted.probas_.argmax(1))
+    return table if omega is None else table.append_column("common_noise_rate", mean_by_annotator(crowd, omega))
 
 
 def _expected_accuracy(fitted: CrowdClassifier, crowd: Annotations, omega: FloatArray | None) -> FloatArray:
@@ -80,12 +54,6 @@ def _expected_accuracy(fitted: CrowdClassifier, crowd: Annotations, omega: Float
     return np.asarray((fitted.probas_[crowd.tasks] * right).sum(1))
 
 
-def _mean_by_annotator(crowd: Annotations, values: FloatArray) -> pa.Array:
-    count = crowd.labels_per_annotator()
-    total = np.bincount(crowd.annotators, weights=values, minlength=crowd.n_annotators)
-    return pa.array(total / np.maximum(count, 1), mask=count == 0)
-
-
 def _common_confusion(fitted: CrowdClassifier) -> pa.Table:
     """Rows are true classes, columns observed ones; the first column names the true class."""
     confusion = fitted.common_confusion_
@@ -93,7 +61,7 @@ def _common_confusion(fitted: CrowdClassifier) -> pa.Table:
     first = "true"
     while first in observed:  # a class may be called so
         first += "_"
-    return pa.table({first: _text_or_number(fitted.classes_), **observed})
+    return pa.table({first: name_column(fitted.classes_), **observed})
 
 
 def _history(fitted: CrowdClassifier) -> pa.Table:

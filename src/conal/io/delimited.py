@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Collection, Iterable
+from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
@@ -17,6 +18,7 @@ MISSING_TOKENS = ("", "nan", "NaN", "NAN", "<NA>", "NA", "N/A", "#N/A", "null", 
 
 _WHOLE = r"^-?(0|[1-9][0-9]{0,17})$"
 _DECIMAL = r"^-?(0|[1-9][0-9]{0,17})(\.[0-9]+)?$"
+_FIRST_ROWS = 1000
 
 
 def read_delimited(path: Path, delimiter: str, names: Collection[str], roles: Iterable[str]) -> pa.Table:
@@ -33,7 +35,7 @@ def read_delimited(path: Path, delimiter: str, names: Collection[str], roles: It
     """
     import pyarrow.csv as pv
 
-    parse = pv.ParseOptions(delimiter=delimiter, newlines_in_values=True)
+    parse = pv.ParseOptions(delimiter=delimiter, newlines_in_values=_has_quotes(path))
     with pv.open_csv(path, parse_options=parse) as reader:
         header = reader.schema.names
     text = [name for name in header if name in names or is_name_column(name, roles)]
@@ -55,17 +57,39 @@ def write_delimited(table: pa.Table, path: Path, delimiter: str) -> None:
         _append_rows(table, path, delimiter, "needed")
 
 
+def _has_quotes(path: Path) -> bool:
+    """Whether a quote occurs at all: only a quoted value can hold a line end, and Arrow reads slower if one may."""
+    with pa.input_stream(path) as stream:  # which unpacks what Arrow's reader unpacks
+        return any(b'"' in block for block in iter(partial(stream.read, 2**20), b""))
+
+
 def _numbers_or_text(column: pa.ChunkedArray) -> pa.ChunkedArray:
     """Integers or decimals where every present value is written as one; the text otherwise."""
     import pyarrow.compute as pc
 
-    trimmed = pc.utf8_trim_whitespace(column)
-    missing = pc.is_in(trimmed, value_set=pa.array(MISSING_TOKENS))
+    first, missing = _trimmed(column.slice(0, _FIRST_ROWS))
+    if not _all_match(first.filter(pc.invert(missing)), _DECIMAL):  # most text is seen to be text at once
+        return column
+    trimmed, missing = _trimmed(column)
     present = trimmed.filter(pc.invert(missing))
     for pattern, kind in ((_WHOLE, pa.int64()), (_DECIMAL, pa.float64())):
-        if len(present) and pc.all(pc.match_substring_regex(present, pattern)).as_py():
+        if len(present) and _all_match(present, pattern):
             return pc.if_else(missing, pa.scalar(None, pa.string()), trimmed).cast(kind)
     return column
+
+
+def _trimmed(column: pa.ChunkedArray) -> tuple[pa.ChunkedArray, pa.ChunkedArray]:
+    """The values without surrounding blanks, and which of them mean "missing"."""
+    import pyarrow.compute as pc
+
+    trimmed = pc.utf8_trim_whitespace(column)
+    return trimmed, pc.is_in(trimmed, value_set=pa.array(MISSING_TOKENS))
+
+
+def _all_match(texts: pa.ChunkedArray, pattern: str) -> bool:
+    import pyarrow.compute as pc
+
+    return bool(pc.all(pc.match_substring_regex(texts, pattern), min_count=0).as_py())
 
 
 def _append_rows(table: pa.Table, path: Path, delimiter: str, quoting: str) -> None:

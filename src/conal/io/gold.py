@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from os import PathLike
@@ -9,12 +10,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
+from conal.annotations import Annotations
 from conal.cleaning import match_classes
 from conal.columns import find_column, find_columns
 from conal.encoding import MISSING, Names, as_names, decode_position, encode
-from conal.errors import InputError, examples
+from conal.errors import DataWarning, InputError, examples
 from conal.io.features import ids_from
 from conal.io.tables import blank_to_null, coerce_classes, decoded, read_matrix, read_table
 
@@ -54,6 +57,44 @@ class GoldLabels:
             raise InputError(f"{self.where}: {len(lost):,} feature rows have no label: {examples(lost)}")
         return self.labels[at]
 
+    def for_tasks(self, crowd: Annotations) -> dict[Any, Any]:
+        """Task id to true label in the annotations' own names; labels of other tasks are left out and counted.
+
+        A file that holds few tasks or classes may have numbers where the annotations have text: 7 is taken for "7".
+        """
+        ids = self._ids_for(crowd)
+        at = _position(crowd.task_ids, ids)
+        here = at != MISSING
+        self._report_others(ids[~here].tolist(), crowd)
+        labels = self.labels[here]
+        codes = _position(crowd.classes, labels)
+        strange = list(dict.fromkeys(labels[codes == MISSING].tolist()))
+        if strange:
+            raise InputError(
+                f"{self.where}: true labels {examples(strange)} are none of the classes {examples(crowd.classes)}; "
+                "correct them, or list all classes with classes= (--classes)"
+            )
+        return dict(zip(crowd.task_ids[at[here]].tolist(), crowd.classes[codes].tolist(), strict=True))
+
+    def _ids_for(self, crowd: Annotations) -> Names:
+        if self.task_ids is not None:
+            return self.task_ids
+        if crowd.by_position and crowd.n_tasks == len(self.labels):
+            return crowd.task_ids
+        raise InputError(
+            f"{self.where}: {len(self.labels):,} true labels without task ids; add a column 'task' that says which "
+            "task each belongs to"
+        )
+
+    def _report_others(self, others: list[Any], crowd: Annotations) -> None:
+        if others:
+            warnings.warn(
+                f"{self.where}: ignored {len(others):,} of {len(self.labels):,} true labels, of tasks without "
+                f"annotations: {examples(others)} (annotated are {examples(crowd.task_ids)})",
+                DataWarning,
+                stacklevel=3,
+            )
+
 
 def read_gold(
     path: str | PathLike[str],
@@ -61,13 +102,21 @@ def read_gold(
     task: str | None = None,
     label: str | None = None,
     classes: Sequence[Any] | Names | None = None,
+    keep: Sequence[Any] | Names | None = None,
+    or_usual: bool = False,
 ) -> GoldLabels:
-    """Read true labels: a table with a label (or truth, gold, class) column and, if any, task ids; or ``.npy``."""
+    """Read true labels: a table with a label (or truth, gold, class) column and, if any, task ids; or ``.npy``.
+
+    With ``or_usual``, a file without the columns that were named may have one of their usual names instead. ``keep``
+    lists classes that a word for "missing", such as NA, may be; ``classes`` does so too, and refuses all others.
+    """
     path = Path(path)
     if path.suffix.lower() == ".npy":
         return _checked(read_matrix(path).ravel(), None, classes, str(path))
     table = read_table(path, names=(task, label))
-    return gold_from_table(table, task=task, label=label, classes=classes, where=str(path))
+    if or_usual:
+        task, label = (name if name in table.column_names else None for name in (task, label))
+    return gold_from_table(table, task=task, label=label, classes=classes, keep=keep, where=str(path))
 
 
 def gold_from_table(
@@ -76,6 +125,7 @@ def gold_from_table(
     task: str | None = None,
     label: str | None = None,
     classes: Sequence[Any] | Names | None = None,
+    keep: Sequence[Any] | Names | None = None,
     where: str = "true labels",
 ) -> GoldLabels:
     """True labels from an Arrow table with a label (or truth, gold, class) column and, if any, task ids."""
@@ -83,7 +133,8 @@ def gold_from_table(
     others = [name for name in table.column_names if name != column]
     task_column = find_column(others, "task", task, where)
     labels = decoded(table[column], f"{where}: column {column!r}")
-    values = blank_to_null(labels, keep=() if classes is None else classes)
+    kept = classes if keep is None else keep
+    values = blank_to_null(labels, keep=() if kept is None else kept)
     ids = None if task_column is None else ids_from(table[task_column], where)
     return _checked(values, ids, None if classes is None else coerce_classes(classes, values), where)
 
@@ -100,3 +151,16 @@ def _checked(values: Any, ids: Names | None, classes: Sequence[Any] | Names | No
             "If these are crowd labels, use a crowd method such as 'conal'"
         )
     return GoldLabels(names[codes], ids, where)
+
+
+def _position(names: Names, wanted: Names) -> npt.NDArray[np.int64]:
+    """Position of each of ``wanted`` among the ``names``, also where one side has text for the other's numbers."""
+    at = decode_position(names, wanted)
+    lost = at == MISSING
+    if names.dtype.kind != wanted.dtype.kind and lost.any():
+        at[lost] = decode_position(_as_text(names), _as_text(wanted[lost]))
+    return at
+
+
+def _as_text(names: Names) -> Names:
+    return as_names([str(name) for name in names.tolist()])

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -14,10 +15,19 @@ from conal.annotations import Annotations, OnDuplicate
 from conal.columns import ALIASES, find_columns
 from conal.encoding import Names
 from conal.errors import InputError, examples
-from conal.io.atomic import atomic_file
+from conal.io.atomic import atomic_file, check_place
 from conal.io.delimited import MISSING_TOKENS, read_delimited, write_delimited
 
-__all__ = ["file_kind", "read_annotations", "read_matrix", "read_table", "write_annotations", "write_table"]
+__all__ = [
+    "check_table_place",
+    "file_kind",
+    "read_annotations",
+    "read_matrix",
+    "read_table",
+    "write_annotations",
+    "write_table",
+    "write_tables",
+]
 
 ENDINGS = {
     ".csv": "csv",
@@ -30,6 +40,8 @@ ENDINGS = {
 }
 COMPRESSED = (".gz", ".bz2", ".zst")
 """Endings of compressed text, which is read as it is."""
+BATCH = 10_000
+"""Rows that are turned into Python objects at a time."""
 
 
 def read_annotations(
@@ -114,13 +126,29 @@ def read_table(
 
 def write_table(table: pa.Table, path: str | PathLike[str]) -> None:
     """Write a table in the format of the path's ending, aside first and then renamed."""
-    path = Path(path)
-    kind = file_kind(path, None)
-    with atomic_file(path) as aside:
-        try:
-            _WRITERS[kind](table, aside)
-        except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-            raise InputError(f"{path}: this table cannot be written as {kind}: {error}") from error
+    write_tables({Path(path): table})
+
+
+def write_tables(tables: Mapping[Path, pa.Table]) -> None:
+    """Write tables that belong together: all aside first, and renamed when the last one is complete."""
+    kinds = {path: file_kind(path, None) for path in tables}
+    with ExitStack() as places:
+        for path, table in tables.items():
+            aside = places.enter_context(atomic_file(path))
+            try:
+                _WRITERS[kinds[path]](table, aside)
+            except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+                raise InputError(f"{path}: this table cannot be written as {kinds[path]}: {error}") from error
+
+
+def check_table_place(path: Path, *, overwrite: bool) -> None:
+    """Refuse a place where no table can or may be written: better known before the work than after it."""
+    file_kind(path, None)
+    check_place(path)
+    if path.is_dir():
+        raise InputError(f"{path}: is a folder; choose another name for the file")
+    if path.exists() and not overwrite:
+        raise InputError(f"{path}: exists already; choose another place, or allow it with --overwrite")
 
 
 def read_matrix(path: Path) -> np.ndarray[Any, np.dtype[Any]]:
@@ -223,7 +251,8 @@ def _write_jsonl(table: pa.Table, path: Path) -> None:
     import json
 
     with path.open("w", encoding="utf-8") as file:
-        file.writelines(json.dumps(row, ensure_ascii=False, default=str) + "\n" for row in table.to_pylist())
+        for batch in table.to_batches(max_chunksize=BATCH):  # all rows at once would be many Python objects
+            file.writelines(json.dumps(row, ensure_ascii=False, default=str) + "\n" for row in batch.to_pylist())
 
 
 _READERS: dict[str, Callable[[Path, Sequence[str], Sequence[str]], pa.Table]] = {

@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from conal.aggregation.votes import Votes, normalised, vote_shares
 from conal.annotations import Annotations
+from conal.errors import InputError
 from conal.methods.base import Batch, CrowdMethod, Problem, register
 
 __all__ = ["MaxMIGMethod"]
@@ -51,6 +52,8 @@ class MaxMIGMethod(CrowdMethod):
 
     def __init__(self, problem: Problem, backbone: nn.Module, *, learn_prior: bool = True) -> None:
         super().__init__(problem, backbone)
+        if not isinstance(learn_prior, bool):
+            raise InputError(f"learn_prior must be true or false, not {learn_prior!r}")
         R, C = problem.n_annotators, problem.n_classes
         self.raw_votes = nn.Parameter(torch.zeros(R, C, C))  # [r, observed, true]
         if learn_prior:

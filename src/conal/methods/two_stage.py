@@ -6,12 +6,21 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, one_hot
 
-from conal.aggregation import DawidSkene, MajorityVote
+from conal import aggregation
+from conal.aggregation import GLAD, DawidSkene, MajorityVote, WorkerClustering
 from conal.aggregation.base import Aggregator
 from conal.annotations import Annotations
+from conal.errors import InputError
 from conal.methods.base import Batch, CrowdMethod, Problem, register
 
-__all__ = ["DawidSkeneMethod", "MajorityVoteMethod", "TwoStageMethod"]
+__all__ = [
+    "AnyAggregatorMethod",
+    "DawidSkeneMethod",
+    "GLADMethod",
+    "MajorityVoteMethod",
+    "TwoStageMethod",
+    "WorkerClusteringMethod",
+]
 
 
 class TwoStageMethod(CrowdMethod):
@@ -27,15 +36,17 @@ class TwoStageMethod(CrowdMethod):
 
     def __init__(self, problem: Problem, backbone: nn.Module, *, soft: bool = False) -> None:
         super().__init__(problem, backbone)
+        if not isinstance(soft, bool):
+            raise InputError(f"soft must be true or false, not {soft!r}")
         self.soft = soft
 
-    def aggregator(self) -> Aggregator:
+    def make_aggregator(self) -> Aggregator:
         """What turns the crowd's labels into one per task."""
         raise NotImplementedError
 
     def prepare(self, annotations: Annotations) -> None:
         """Aggregate once; the targets are not part of the saved model."""
-        fitted = self.aggregator().fit(annotations)
+        fitted = self.make_aggregator().fit(annotations)
         hard = one_hot(torch.as_tensor(fitted.codes_), annotations.n_classes)
         targets = torch.as_tensor(fitted.probas_) if self.soft else hard
         self.register_buffer("targets", targets.to(torch.float32), persistent=False)
@@ -55,9 +66,15 @@ class MajorityVoteMethod(TwoStageMethod):
     ----------
     soft : bool
         Train on the shares of the votes.
+
+    Example
+    -------
+    >>> import conal
+    >>> conal.make("dl-mv", soft=True).soft
+    True
     """
 
-    def aggregator(self) -> Aggregator:
+    def make_aggregator(self) -> Aggregator:
         """One vote per annotator."""
         return MajorityVote()
 
@@ -72,8 +89,96 @@ class DawidSkeneMethod(TwoStageMethod):
     ----------
     soft : bool
         Train on the posterior probabilities.
+
+    Example
+    -------
+    >>> import conal
+    >>> conal.make("dl-ds").method
+    'dl-ds'
     """
 
-    def aggregator(self) -> Aggregator:
+    def make_aggregator(self) -> Aggregator:
         """Maximum likelihood, from the vote shares."""
-        return DawidSkene(n_iter=1000)
+        return DawidSkene(n_iter=1000, verbose=False)
+
+
+@register("dl-glad")
+class GLADMethod(TwoStageMethod):
+    """A classifier trained on the labels that GLAD infers from skill and difficulty (DL-GLAD).
+
+    See :class:`conal.aggregation.GLAD`.
+
+    Parameters
+    ----------
+    soft : bool
+        Train on the posterior probabilities.
+
+    Example
+    -------
+    >>> import conal
+    >>> conal.make("dl-glad").method
+    'dl-glad'
+    """
+
+    def make_aggregator(self) -> Aggregator:
+        """Skill of the annotators, difficulty of the tasks."""
+        return GLAD(n_iter=1000, verbose=False)
+
+
+@register("dl-wc")
+class WorkerClusteringMethod(TwoStageMethod):
+    """A classifier trained on the labels that worker clustering infers (DL-WC).
+
+    See :class:`conal.aggregation.WorkerClustering`.
+
+    Parameters
+    ----------
+    soft : bool
+        Train on the posterior probabilities.
+    n_groups : int
+        Groups of annotators.
+
+    Example
+    -------
+    >>> import conal
+    >>> conal.make("dl-wc", n_groups=2).n_groups
+    2
+    """
+
+    def __init__(self, problem: Problem, backbone: nn.Module, *, soft: bool = False, n_groups: int = 5) -> None:
+        super().__init__(problem, backbone, soft=soft)
+        self.n_groups = n_groups
+
+    def make_aggregator(self) -> Aggregator:
+        """One confusion matrix per group of annotators."""
+        return WorkerClustering(n_groups=self.n_groups, n_iter=1000, verbose=False)
+
+
+@register("two-stage")
+class AnyAggregatorMethod(TwoStageMethod):
+    """A classifier trained on the labels of any aggregator, by name.
+
+    Parameters
+    ----------
+    aggregator : str
+        One of ``conal.aggregation.names()``, with its default parameters.
+    soft : bool
+        Train on the aggregator's probabilities.
+
+    Example
+    -------
+    >>> import conal
+    >>> conal.make("two-stage", aggregator="one-coin", soft=True).aggregator
+    'one-coin'
+    """
+
+    def __init__(
+        self, problem: Problem, backbone: nn.Module, *, aggregator: str = "common-confusion", soft: bool = False
+    ) -> None:
+        super().__init__(problem, backbone, soft=soft)
+        self.aggregator = aggregation.get(aggregator)
+
+    def make_aggregator(self) -> Aggregator:
+        """What was asked for."""
+        quiet = {"verbose": False} if "verbose" in self.aggregator.parameter_names() else {}
+        return self.aggregator(**quiet)

@@ -1,0 +1,209 @@
+"""``conal aggregate``: crowd labels in, one label per task out, without features."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from types import NoneType, UnionType
+from typing import TYPE_CHECKING, Annotated, Any, Union, get_args, get_origin, get_type_hints
+
+import typer
+
+from conal.checking import is_number, is_whole
+from conal.cli.options import (
+    AsJson,
+    Classes,
+    FileFormat,
+    LabelColumn,
+    Labels,
+    OnDuplicate,
+    Overwrite,
+    Quiet,
+    Seed,
+    TaskColumn,
+    WorkerColumn,
+    emit,
+    parse_settings,
+    split_classes,
+)
+from conal.errors import InputError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from conal.aggregation.base import Aggregator
+    from conal.annotations import Annotations
+
+__all__ = ["aggregate"]
+
+
+def aggregate(
+    labels: Labels,
+    out: Annotated[Path, typer.Option(help="Table of labels to write: .csv, .tsv, .parquet or .jsonl.")],
+    method: Annotated[str, typer.Option(help="Aggregator by name; a wrong one lists them all.")] = "dawid-skene",
+    true_labels: Annotated[
+        Path | None, typer.Option(help="Table of task and label where the truth is known; taken as certain.")
+    ] = None,
+    annotators: Annotated[
+        Path | None, typer.Option(help="Table to write about the annotators: labels given, quality, agreement.")
+    ] = None,
+    confusion: Annotated[
+        Path | None, typer.Option(help="Table to write of P(observed label given true label) by annotator.")
+    ] = None,
+    classes: Classes = None,
+    task_column: TaskColumn = None,
+    worker_column: WorkerColumn = None,
+    label_column: LabelColumn = None,
+    file_format: FileFormat = None,
+    on_duplicate: OnDuplicate = "last",
+    settings: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="NAME=VALUE",
+            help="A parameter of the aggregator, such as prior=0.1, n_iter=500, n_restarts=5, ties=random; "
+            "a wrong name lists them all.",
+        ),
+    ] = None,
+    seed: Seed = 0,
+    overwrite: Overwrite = False,
+    quiet: Quiet = False,
+    as_json: AsJson = False,
+) -> None:
+    """Infer one label per task from crowd labels alone, without features.
+
+    The table has a row per task: task, label, the label's probability, and one column proba_CLASS for each class.
+    """
+    from conal.io import read_annotations, read_gold
+    from conal.io.tables import write_tables
+
+    _check_places([out, annotators, confusion], [labels, true_labels], overwrite=overwrite)
+    aggregator = _make(method, parse_settings(settings), seed=seed, verbose=not quiet)
+    columns = {"task": task_column, "worker": worker_column, "label": label_column}
+    crowd = read_annotations(
+        labels, format=file_format, classes=split_classes(classes), on_duplicate=on_duplicate, **columns
+    )
+    known: dict[Any, Any] = {}
+    if true_labels is not None:
+        gold = read_gold(true_labels, task=task_column, label=label_column, keep=crowd.classes, or_usual=True)
+        known = gold.for_tasks(crowd)
+    began = time.perf_counter()
+    aggregator.fit(crowd, true_labels=known)
+    seconds = time.perf_counter() - began
+    write_tables(_tables(aggregator, crowd, out, annotators, confusion))
+    result = {
+        "out": out,
+        "annotators": annotators,
+        "confusion": confusion,
+        "method": method,
+        **_figures(aggregator, crowd),
+        "n_true_labels": len(known),
+        "seconds": seconds,
+    }
+    emit(result, _summary(result), as_json=as_json, quiet=quiet)
+
+
+def _check_places(results: list[Path | None], sources: list[Path | None], *, overwrite: bool) -> None:
+    """Every place must be free and another one, and no result may replace what it is made from."""
+    from conal.io.tables import check_table_place
+
+    read = {path.resolve() for path in sources if path is not None}
+    taken: set[Path] = set()
+    for path in results:
+        if path is None:
+            continue
+        check_table_place(path, overwrite=overwrite or path.resolve() in read)
+        if path.resolve() in read:
+            raise InputError(f"{path}: is read from, and a result would replace it; choose another place")
+        if path.resolve() in taken:
+            raise InputError(f"{path}: is to hold two tables; choose a place of its own for each")
+        taken.add(path.resolve())
+
+
+def _make(method: str, settings: dict[str, Any], *, seed: int, verbose: bool) -> Aggregator:
+    from conal import aggregation
+
+    if "seed" in settings:
+        raise InputError(f"--set seed={settings['seed']}: the seed has an option of its own, --seed")
+    known = aggregation.get(method).parameter_names()
+    own = {name: value for name, value in (("seed", seed), ("verbose", verbose)) if name in known}
+    aggregator = aggregation.make(method, **(own | settings))
+    _check_types(aggregator, settings)
+    return aggregator
+
+
+def _check_types(aggregator: Aggregator, settings: dict[str, Any]) -> None:
+    """Refuse values that are not of a parameter's type, before there is any work to lose."""
+    hints = get_type_hints(type(aggregator).__init__)
+    for name, value in settings.items():
+        accepted = _members(hints[name])
+        if not any(_fits(value, kind) for kind in accepted):
+            wanted = " or ".join(_KINDS[kind][0] for kind in accepted)
+            raise InputError(f"--set {name}: must be {wanted}, not {value!r}")
+
+
+def _members(hint: Any) -> tuple[Any, ...]:
+    return get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
+
+
+def _fits(value: Any, kind: Any) -> bool:
+    """Whether a value is of a plain type; of other types the aggregator itself knows what it takes."""
+    return kind not in _KINDS or _KINDS[kind][1](value)
+
+
+_KINDS: dict[Any, tuple[str, Callable[[Any], bool]]] = {
+    int: ("a whole number", is_whole),
+    float: ("a number", is_number),
+    bool: ("true or false", lambda value: isinstance(value, bool)),
+    str: ("text", lambda value: isinstance(value, str)),
+    NoneType: ("null", lambda value: value is None),
+}
+"""What a parameter of each plain type is called, and how to tell."""
+
+
+def _tables(
+    fitted: Aggregator, crowd: Annotations, out: Path, annotators: Path | None, confusion: Path | None
+) -> dict[Path, pa.Table]:
+    from conal.io.results import annotator_table, confusion_table, label_table, where_labelled
+
+    tables = {out: label_table(fitted.task_ids_, fitted.probas_, fitted.classes_, fitted.codes_)}
+    if annotators is not None:
+        tables[annotators] = annotator_table(crowd, where_labelled(crowd, fitted.skills_), fitted.codes_)
+    if confusion is not None:
+        tables[confusion] = confusion_table(crowd, fitted.confusion_)
+    return tables
+
+
+def _figures(fitted: Aggregator, crowd: Annotations) -> dict[str, Any]:
+    import numpy as np
+
+    counts = np.bincount(fitted.codes_, minlength=crowd.n_classes).tolist()
+    return {
+        "n_annotations": crowd.n_annotations,
+        "n_annotators": crowd.n_annotators,
+        "n_tasks": crowd.n_tasks,
+        "n_classes": crowd.n_classes,
+        "converged": getattr(fitted, "converged_", None),  # counting votes is no iteration
+        "n_iter": getattr(fitted, "n_iter_", None),
+        "counts": {str(name): count for name, count in zip(crowd.classes.tolist(), counts, strict=True)},
+    }
+
+
+def _summary(result: dict[str, Any]) -> str:
+    known = f"; {result['n_true_labels']:,} true labels were given" if result["n_true_labels"] else ""
+    lines = [
+        f"{result['method']}: {result['n_annotations']:,} labels by {result['n_annotators']:,} annotators on "
+        f"{result['n_tasks']:,} tasks, {result['n_classes']} classes",
+        f"{_course(result)}{result['seconds']:.1f} s{known}",
+        ", ".join(f"{name} {count:,}" for name, count in result["counts"].items()),
+    ]
+    titles = {"out": "labels", "annotators": "annotators", "confusion": "confusion"}
+    return "\n".join(lines + [f"{title}: {result[key]}" for key, title in titles.items() if result[key] is not None])
+
+
+def _course(result: dict[str, Any]) -> str:
+    if result["converged"] is None:
+        return ""
+    word = "converged" if result["converged"] else "not converged"
+    return f"{word} after {result['n_iter']:,} iterations; "

@@ -1,0 +1,22 @@
+"""How good is it? Predictions, probabilities, confusion matrices and crowds, each with its usual measure."""
+
+from conal.metrics.agreement import Agreement, fleiss_kappa, krippendorff_alpha
+from conal.metrics.calibration import brier_score, calibration_error
+from conal.metrics.classification import ConfusionCounts, accuracy, confusion_counts, macro_f1
+from conal.metrics.confusion import annotator_recovery_errors, confusion_recovery_error
+from conal.metrics.likelihood import annotation_nll
+
+__all__ = [
+    "Agreement",
+    "ConfusionCounts",
+    "accuracy",
+    "annotation_nll",
+    "annotator_recovery_errors",
+    "brier_score",
+    "calibration_error",
+    "confusion_counts",
+    "confusion_recovery_error",
+    "fleiss_kappa",
+    "krippendorff_alpha",
+    "macro_f1",
+]

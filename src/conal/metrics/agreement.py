@@ -1,0 +1,199 @@
+"""Do annotators agree more than chance would have it? Coefficients with bootstrap intervals."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from scipy import sparse
+
+from conal.annotations import Annotations
+from conal.checking import is_number, is_whole
+from conal.errors import InputError
+
+__all__ = ["Agreement", "fleiss_kappa", "krippendorff_alpha"]
+
+FloatArray = npt.NDArray[np.float64]
+
+CHUNK_CELLS = 2**21
+"""Replicates times tasks that are held at once, 16 MB."""
+
+
+class Agreement(NamedTuple):
+    """A coefficient and its interval; without bootstrap replicates there is none, and both ends are None."""
+
+    value: float
+    low: float | None
+    high: float | None
+
+
+class Units(NamedTuple):
+    """What a coefficient needs to know of each task: sums of these over tasks determine it.
+
+    A bootstrap replicate counts task i w_i times, so its sums are products with the weights w.
+    """
+
+    disagreement: FloatArray  # (U,)
+    shares: Any  # (U, C) sparse: what the task adds to each class
+
+
+Coefficient = Callable[[FloatArray, FloatArray], FloatArray]
+"""From summed disagreement (B,) and summed class shares (B, C) to the coefficient (B,)."""
+
+
+def krippendorff_alpha(
+    data: Any, level: Literal["nominal"] = "nominal", *, n_boot: int = 1000, confidence: float = 0.95, seed: int = 0
+) -> Agreement:
+    r"""Krippendorff's alpha: 1 for perfect agreement, 0 for what chance would give, negative for worse.
+
+    Any number of annotators may have labelled each task. With :math:`n_{ic}` labels c for task i,
+    :math:`m_i = \sum_c n_{ic}`, :math:`n_c = \sum_i n_{ic}` and :math:`n = \sum_c n_c`, over tasks with two or more
+    labels (a single one cannot agree or disagree with anything):
+
+    .. math::
+        \alpha = 1 - \frac{D_o}{D_e}, \qquad
+        D_o = \frac1n \sum_i \sum_{c \ne k} \frac{n_{ic} n_{ik}}{m_i - 1}, \qquad
+        D_e = \sum_{c \ne k} \frac{n_c n_k}{n (n - 1)}
+
+    Where all labels are one class, nothing is expected to differ and nothing does; alpha is then 1 by convention, also
+    in a bootstrap replicate.
+
+    Parameters
+    ----------
+    data : Annotations, long DataFrame or (n_tasks, n_annotators) matrix
+    level : {"nominal"}
+        Classes differ or they do not; no order among them.
+    n_boot : int
+        Bootstrap replicates for the percentile interval; 0 for none. Tasks are drawn with replacement and both
+        disagreements are computed anew.
+    confidence : float
+        Share of replicates between the ends of the interval.
+    seed : int
+
+    References
+    ----------
+    Krippendorff (2011). Computing Krippendorff's alpha-reliability. University of Pennsylvania.
+
+    Example
+    -------
+    >>> round(krippendorff_alpha([[0, 0, -1], [1, 1, 1], [0, 1, -1], [1, -1, -1]], n_boot=0).value, 4)
+    0.5
+    """
+    if level != "nominal":
+        raise InputError(f"level must be 'nominal', the only one there is, not {level!r}")
+    _check_bootstrap(n_boot, confidence, seed)
+    counts, sizes = _pairable_counts(data)
+    units = Units(_differing_pairs(counts, sizes) / (sizes - 1), counts)
+
+    def alpha(disagreement: FloatArray, shares: FloatArray) -> FloatArray:
+        n = shares.sum(-1)
+        return _one_minus_ratio((n - 1) * disagreement, (shares * (n[:, None] - shares)).sum(-1))
+
+    return _with_interval(units, alpha, n_boot, confidence, seed)
+
+
+def fleiss_kappa(data: Any, *, n_boot: int = 1000, confidence: float = 0.95, seed: int = 0) -> Agreement:
+    r"""Fleiss' kappa: agreement of pairs of labels, corrected for chance.
+
+    Gwet's generalisation to tasks with different numbers of labels, in which every task weighs the same. With
+    :math:`n_{ic}` labels c for task i and :math:`m_i = \sum_c n_{ic}`, over the N tasks with two or more labels:
+
+    .. math::
+        \kappa = \frac{\bar P - P_e}{1 - P_e}, \qquad
+        \bar P = \frac1N \sum_i \sum_c \frac{n_{ic} (n_{ic} - 1)}{m_i (m_i - 1)}, \qquad
+        P_e = \sum_c \Bigl( \frac1N \sum_i \frac{n_{ic}}{m_i} \Bigr)^2
+
+    This is Fleiss' own kappa where all :math:`m_i` are equal. Tasks with a single label are left out altogether, while
+    Gwet lets them count in :math:`P_e`. Where all labels are one class, kappa is 1 by convention, also in a bootstrap
+    replicate.
+
+    Parameters
+    ----------
+    data : Annotations, long DataFrame or (n_tasks, n_annotators) matrix
+    n_boot, confidence, seed
+        As for :func:`krippendorff_alpha`.
+
+    References
+    ----------
+    Fleiss (1971). Measuring nominal scale agreement among many raters. Psychological Bulletin 76, 378-382.
+
+    Gwet (2014). Handbook of inter-rater reliability, 4th edition. Advanced Analytics.
+
+    Example
+    -------
+    >>> round(fleiss_kappa([[0, 0], [1, 1], [0, 1], [1, 1]], n_boot=0).value, 4)
+    0.4667
+    """
+    _check_bootstrap(n_boot, confidence, seed)
+    counts, sizes = _pairable_counts(data)
+    N = len(sizes)
+    per_label = counts.data / np.repeat(sizes, np.diff(counts.indptr))
+    shares = sparse.csr_array((per_label, counts.indices, counts.indptr), counts.shape)
+    units = Units(_differing_pairs(counts, sizes) / (sizes * (sizes - 1)), shares)
+
+    def kappa(disagreement: FloatArray, shares: FloatArray) -> FloatArray:
+        return _one_minus_ratio(N * disagreement, (shares * (N - shares)).sum(-1))
+
+    return _with_interval(units, kappa, n_boot, confidence, seed)
+
+
+def _pairable_counts(data: Any) -> tuple[Any, FloatArray]:
+    """(U, C) sparse label counts and (U,) numbers of labels of the tasks with two or more."""
+    crowd = Annotations.of(data)
+    pairable = crowd.labels_per_task() >= 2
+    if not pairable.any():
+        raise InputError(
+            "annotations: no task has two labels, so there is nothing to compare; "
+            "agreement needs tasks that several annotators labelled (rows are tasks, columns annotators)"
+        )
+    ones = np.ones(crowd.n_annotations)
+    counts = sparse.csr_array((ones, crowd.labels.copy(), crowd.indptr.copy()), (crowd.n_tasks, crowd.n_classes))
+    counts.sum_duplicates()
+    return counts[pairable], crowd.labels_per_task()[pairable].astype(np.float64)
+
+
+def _differing_pairs(counts: Any, sizes: FloatArray) -> FloatArray:
+    """(U,) ordered pairs of labels of a task that differ."""
+    return np.asarray(sizes**2 - counts.power(2).sum(1))
+
+
+def _one_minus_ratio(observed: FloatArray, expected: FloatArray) -> FloatArray:
+    # Nothing is expected to differ only where all labels are one class; then nothing does, and 0 / 1 stands for 0 / 0.
+    return 1 - observed / np.where(expected > 0, expected, 1.0)
+
+
+def _with_interval(units: Units, coefficient: Coefficient, n_boot: int, confidence: float, seed: int) -> Agreement:
+    value = float(_evaluate(units, coefficient, np.ones((1, len(units.disagreement))))[0])
+    if not n_boot:
+        return Agreement(value, None, None)
+    replicates = np.concatenate([_evaluate(units, coefficient, w) for w in _resampled(units, n_boot, seed)])
+    low, high = np.quantile(replicates, [(1 - confidence) / 2, (1 + confidence) / 2])
+    return Agreement(value, float(low), float(high))
+
+
+def _evaluate(units: Units, coefficient: Coefficient, weights: FloatArray) -> FloatArray:
+    """(B,) coefficients under (B, U) weights of the tasks."""
+    return coefficient(weights @ units.disagreement, np.asarray(weights @ units.shares))
+
+
+def _resampled(units: Units, n_boot: int, seed: int) -> Iterator[FloatArray]:
+    """How often each task was drawn, some replicates at a time; as many draws as tasks."""
+    rng = np.random.default_rng(seed)
+    U = len(units.disagreement)
+    step = max(1, CHUNK_CELLS // U)
+    for start in range(0, n_boot, step):
+        weights = np.empty((min(step, n_boot - start), U))
+        for row in weights:
+            row[:] = np.bincount(rng.integers(U, size=U), minlength=U)
+        yield weights
+
+
+def _check_bootstrap(n_boot: int, confidence: float, seed: int) -> None:
+    if not (is_whole(n_boot) and n_boot >= 0):
+        raise InputError(f"n_boot must be a whole number of at least 0, not {n_boot!r}")
+    if not (is_number(confidence) and 0 < confidence < 1):
+        raise InputError(f"confidence must be between 0 and 1, such as 0.95, not {confidence!r}")
+    if not (is_whole(seed) and seed >= 0):
+        raise InputError(f"seed must be a whole number of at least 0, not {seed!r}")

@@ -1,0 +1,87 @@
+"""Predicted labels against true ones."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from conal.encoding import Names
+from conal.metrics.inputs import Classes, label_pairs
+
+__all__ = ["ConfusionCounts", "accuracy", "confusion_counts", "macro_f1"]
+
+
+class ConfusionCounts(NamedTuple):
+    """``counts[c, l]`` = how many instances of class ``classes[c]`` were predicted as ``classes[l]``."""
+
+    counts: npt.NDArray[np.int64]
+    classes: Names
+
+
+def accuracy(y_true: object, y_pred: object) -> float:
+    r"""Share of instances whose label is predicted: :math:`\frac1N \sum_i [\hat z_i = z_i]`.
+
+    Parameters
+    ----------
+    y_true, y_pred : sequences of labels
+        Text, numbers, any hashable names, as list, array or Series; matched by position. Missing labels are an error,
+        and so are numbers on one side and text on the other.
+
+    Example
+    -------
+    >>> accuracy(["cat", "dog", "dog"], ["cat", "dog", "cat"])
+    0.6666666666666666
+    """
+    pairs = label_pairs(y_true, y_pred, None)
+    return float((pairs.true == pairs.predicted).mean())
+
+
+def macro_f1(y_true: object, y_pred: object, classes: Classes | None = None) -> float:
+    r"""Mean over classes of F1, the harmonic mean of precision and recall, so that rare classes weigh as much.
+
+    .. math::
+        F_1(c) = \frac{2\, \mathrm{TP}_c}{n_c + \hat n_c}, \qquad
+        n_c = \sum_i [z_i = c], \quad \hat n_c = \sum_i [\hat z_i = c]
+
+    Parameters
+    ----------
+    y_true, y_pred : sequences of labels
+        As for :func:`accuracy`.
+    classes : sequence, optional
+        The mean runs over these, and a label outside them is an error. Without it the mean runs over the classes that
+        occur among true or predicted labels, as in scikit-learn. A class that does not occur at all counts only if
+        it is named here, and then its F1 is 0.
+
+    Example
+    -------
+    >>> macro_f1([0, 0, 1, 1], [0, 0, 1, 0])
+    0.7333333333333334
+    """
+    pairs = label_pairs(y_true, y_pred, classes)
+    C = len(pairs.classes)
+    hits = np.bincount(pairs.true[pairs.true == pairs.predicted], minlength=C)
+    total = np.bincount(pairs.true, minlength=C) + np.bincount(pairs.predicted, minlength=C)
+    return float((2 * hits / np.maximum(total, 1)).mean())
+
+
+def confusion_counts(y_true: object, y_pred: object, classes: Classes | None = None) -> ConfusionCounts:
+    r"""How often each class was predicted as each other: :math:`n_{cl} = \sum_i [z_i = c][\hat z_i = l]`.
+
+    Parameters
+    ----------
+    y_true, y_pred : sequences of labels
+        As for :func:`accuracy`.
+    classes : sequence, optional
+        The classes in the order you want; without it all that occur, sorted. A label outside them is an error.
+
+    Example
+    -------
+    >>> confusion_counts(["a", "a", "b"], ["a", "b", "b"]).counts.tolist()
+    [[1, 1], [0, 1]]
+    """
+    pairs = label_pairs(y_true, y_pred, classes)
+    C = len(pairs.classes)
+    counts = np.bincount(pairs.true * C + pairs.predicted, minlength=C * C)
+    return ConfusionCounts(counts.astype(np.int64).reshape(C, C), pairs.classes)
