@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test lint format accuracy clean
+.PHONY: help install demo test lint format accuracy results bench-aggregation clean
 
 help:  ## show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -33,6 +33,9 @@ lint: $(STAMP)  ## ruff, mypy --strict, import-linter
 format: $(STAMP)  ## let ruff format the code
 	$(BIN)/ruff check --fix-only .
 	$(BIN)/ruff format .
+
+results: $(STAMP)  ## every method on LabelMe and Music, five seeds, into docs/results.md (needs the data)
+	$(BIN)/python benchmarks/accuracy.py --out docs/results.md
 
 accuracy: $(STAMP)  ## test accuracy on LabelMe and Music, five seeds (needs the data: see README)
 	$(BIN)/python benchmarks/accuracy.py

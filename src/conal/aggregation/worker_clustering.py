@@ -125,9 +125,8 @@ class WorkerClustering(EMAggregator[Clusters]):
     def _seeds(self, counts: FloatArray, rng: np.random.Generator | None) -> FloatArray:
         """(K, C, C) matrices to start from: the pooled one, then of annotators whom those before explain worst."""
         pooled = normalised(counts.sum(0) + self.prior)
-        own = normalised(
-            counts + self.prior + pooled
-        )  # pooled, so that few labels do not look like a kind of their own
+        # With the pooled one for a prior, so that few labels do not look like a kind of their own.
+        own = normalised(counts + self.prior + pooled)
         seeds = np.full((self.n_groups, *pooled.shape), 1 / len(pooled))
         seeds[0] = pooled
         best = np.einsum("rcl,rcl->r", counts, np.log(own))
