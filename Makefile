@@ -8,7 +8,7 @@ STAMP := $(VENV)/.installed
 .PHONY: help install demo test lint format accuracy results bench-aggregation clean
 
 help:  ## show this list
-	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
 
 install: $(STAMP)  ## make .venv with conal and its development tools
 
@@ -39,6 +39,9 @@ results: $(STAMP)  ## every method on LabelMe and Music, five seeds, into docs/r
 
 accuracy: $(STAMP)  ## test accuracy on LabelMe and Music, five seeds (needs the data: see README)
 	$(BIN)/python benchmarks/accuracy.py
+
+bench-aggregation: $(STAMP)  ## aggregators against crowd-kit: time, memory, accuracy on real crowds
+	$(BIN)/python benchmarks/aggregation.py
 
 clean:  ## remove everything that make made
 	rm -rf $(VENV) build dist src/*.egg-info conal-demo .coverage .pytest_cache .mypy_cache .ruff_cache \

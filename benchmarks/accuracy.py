@@ -82,7 +82,7 @@ def mean_and_spread(rows: Rows, name: str) -> str:
 
 def paper(method: str, dataset: str) -> str:
     """The paper's figure, where it has one."""
-    return f"{PAPER[method][list(TITLES).index(dataset)]:.2f}" if method in PAPER else "–"
+    return f"{PAPER[method][list(TITLES).index(dataset)]:.2f}" if method in PAPER else "-"
 
 
 def summary(rows: Rows) -> str:

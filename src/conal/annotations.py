@@ -10,7 +10,14 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from conal.cleaning import OnDuplicate, drop_missing_labels, match_classes, refuse_missing_ids, resolve_duplicates
+from conal.cleaning import (
+    OnDuplicate,
+    drop_missing_labels,
+    match_classes,
+    pair_order,
+    refuse_missing_ids,
+    resolve_duplicates,
+)
 from conal.columns import find_column, find_columns
 from conal.encoding import MISSING, Encoded, Names, as_names, decode_position, encode
 from conal.errors import InputError
@@ -64,7 +71,7 @@ class Annotations:
         self._task_ids, self._annotator_ids, self._classes = names
         columns = [np.asarray(codes, dtype=np.int32) for codes in (tasks, annotators, labels)]
         _check_codes(columns, [len(ids) for ids in names])
-        order = np.lexsort((columns[1], columns[0]))
+        order = pair_order(columns[0], columns[1])
         self._tasks, self._annotators, self._labels = (_frozen(codes[order]) for codes in columns)
         self._indptr = _frozen(np.searchsorted(self._tasks, np.arange(self.n_tasks + 1)).astype(np.int64))
         self._by_position = by_position

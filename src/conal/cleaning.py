@@ -13,7 +13,14 @@ import numpy.typing as npt
 from conal.encoding import MISSING, Names, as_names, decode_position
 from conal.errors import DataWarning, InputError, examples
 
-__all__ = ["OnDuplicate", "drop_missing_labels", "match_classes", "refuse_missing_ids", "resolve_duplicates"]
+__all__ = [
+    "OnDuplicate",
+    "drop_missing_labels",
+    "match_classes",
+    "pair_order",
+    "refuse_missing_ids",
+    "resolve_duplicates",
+]
 
 OnDuplicate = Literal["last", "first", "error"]
 """Which of several labels by one worker for one task counts."""
@@ -85,6 +92,17 @@ def _warn_lookalikes(names: Names, where: str) -> None:
             )
 
 
+def pair_order(tasks: npt.NDArray[np.int32], annotators: npt.NDArray[np.int32]) -> npt.NDArray[np.int64]:
+    """Row numbers by task, then annotator; rows of one pair stay in the order in which they came."""
+    if not len(tasks):
+        return np.empty(0, dtype=np.int64)
+    pair = tasks.astype(np.int64) * (int(annotators.max()) + 1) + annotators
+    if (pair[1:] >= pair[:-1]).all():
+        return np.arange(len(pair))
+    order: npt.NDArray[np.int64] = np.argsort(pair, kind="stable")
+    return order
+
+
 def resolve_duplicates(
     tasks: npt.NDArray[np.int32],
     annotators: npt.NDArray[np.int32],
@@ -95,7 +113,7 @@ def resolve_duplicates(
     """Row numbers to keep, at most one per (task, worker)."""
     if rule not in ("last", "first", "error"):
         raise InputError(f"on_duplicate must be 'last', 'first' or 'error', not {rule!r}")
-    order: npt.NDArray[np.int64] = np.lexsort((annotators, tasks))  # stable: rows of one pair stay in file order
+    order = pair_order(tasks, annotators)
     same = (np.diff(tasks[order]) == 0) & (np.diff(annotators[order]) == 0)
     if not same.any():
         return order

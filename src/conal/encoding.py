@@ -49,6 +49,8 @@ def encode(values: object) -> Encoded:
     column = _to_arrow(values)
     if column is not None and (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)):
         return _encode_text(column)
+    if column is not None and pa.types.is_integer(column.type) and column.type != pa.uint64():
+        return _encode_integers(column)
     codes, found = _encode_objects(values) if column is None else _encode_arrow(column)
     order = _sorted_order(found)
     return Encoded(_ranked(codes, order), as_names([found[k] for k in order]))
@@ -102,7 +104,7 @@ def _to_arrow(values: object) -> pa.ChunkedArray | None:
     return column
 
 
-def _ranked(codes: npt.NDArray[np.int64], order: list[int] | npt.NDArray[np.uint64]) -> IntArray:
+def _ranked(codes: npt.NDArray[np.int64], order: list[int] | npt.NDArray[np.integer]) -> IntArray:
     """Codes into the names in ``order``, from codes into the names as they were found."""
     rank: IntArray = np.empty(len(order) + 1, dtype=np.int32)
     rank[order] = np.arange(len(order), dtype=np.int32)
@@ -119,6 +121,16 @@ def _encode_text(column: pa.ChunkedArray) -> Encoded:
     names: Names = texts.take(order).to_numpy(zero_copy_only=False)
     names.setflags(write=False)
     return Encoded(_ranked(codes, order.to_numpy()), names)
+
+
+def _encode_integers(column: pa.ChunkedArray) -> Encoded:
+    """Integers never become Python's, of which there may be millions."""
+    codes, values = _dictionary(column)
+    found = values.to_numpy(zero_copy_only=False).astype(np.int64)
+    order = np.argsort(found, kind="stable")
+    names = found[order]
+    names.setflags(write=False)
+    return Encoded(_ranked(codes, order), names)
 
 
 def _encode_arrow(column: pa.ChunkedArray) -> tuple[npt.NDArray[np.int64], list[Any]]:

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import os
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -180,27 +177,3 @@ def test_thin_crowds_give_numbers(cls: Any) -> None:
         assert np.isfinite(fitted.probas_).all()
         np.testing.assert_allclose(fitted.probas_.sum(1), np.ones(len(matrix)))
     assert (cls().fit(same).labels_ == same[:, 0]).all()
-
-
-def real_crowd(name: str) -> tuple[Annotations, dict[str, str]]:
-    root = Path(os.environ.get("CONAL_DATA", Path(__file__).parents[3] / "shared" / "data")) / "aggregation" / name
-    if not root.is_dir():
-        pytest.skip(f"the {name} crowd is not here (CONAL_DATA or ../shared/data)")
-    with (root / "truth.csv").open(encoding="utf-8") as file:
-        truth = {row["item"]: row["truth"] for row in csv.DictReader(file)}
-    return Annotations.read(root / "label.csv"), truth
-
-
-@pytest.mark.parametrize(
-    ("name", "expected"),
-    [("bluebird", 88.8), ("dog", 84.2), ("face", 64.0), ("product", 93.9), ("sentiment", 96.0)],
-)
-def test_real_crowds(name: str, expected: float) -> None:
-    crowd, truth = real_crowd(name)
-    fitted = DawidSkene(n_iter=2000, tol=1e-9).fit(crowd)
-    right = [
-        str(label) == truth[str(task)]
-        for task, label in zip(crowd.task_ids, fitted.labels_, strict=True)
-        if str(task) in truth
-    ]
-    assert 100 * np.mean(right) >= expected - 0.05

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import csv
 import math
-import os
 import time
-from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
@@ -270,28 +267,3 @@ def test_fifty_thousand_labels_in_seconds() -> None:
     assert time.process_time() - start < 5
     assert fitted.converged_
     assert (fitted.codes_ == z).mean() > (MajorityVote().fit(crowd).codes_ == z).mean() + 0.01
-
-
-def real_crowd(name: str) -> tuple[Annotations, dict[str, str]]:
-    root = Path(os.environ.get("CONAL_DATA", Path(__file__).parents[3] / "shared" / "data")) / "aggregation" / name
-    if not root.is_dir():
-        pytest.skip(f"the {name} crowd is not here (CONAL_DATA or ../shared/data)")
-    with (root / "truth.csv").open(encoding="utf-8") as file:
-        truth = {row["item"]: row["truth"] for row in csv.DictReader(file)}
-    return Annotations.read(root / "label.csv"), truth
-
-
-@pytest.mark.parametrize(
-    ("name", "expected"),
-    [("bluebird", 72.2), ("dog", 83.4), ("face", 62.8), ("product", 92.8), ("sentiment", 94.8)],
-)
-@pytest.mark.parametrize("options", [{}, {"n_iter": 2000, "tol": 1e-10}])
-def test_real_crowds(name: str, expected: float, options: dict[str, Any]) -> None:
-    crowd, truth = real_crowd(name)
-    fitted = GLAD(**options).fit(crowd)
-    right = [
-        str(label) == truth[str(task)]
-        for task, label in zip(crowd.task_ids, fitted.labels_, strict=True)
-        if str(task) in truth
-    ]
-    assert 100 * np.mean(right) >= expected - 0.05

@@ -11,7 +11,7 @@ from scipy.special import xlogy
 
 from conal.aggregation.base import register
 from conal.aggregation.em import EMAggregator
-from conal.aggregation.votes import FloatArray, Votes, normalised
+from conal.aggregation.votes import FloatArray, Votes, class_shares, normalised
 from conal.checking import is_number
 from conal.errors import InputError
 
@@ -156,7 +156,7 @@ class CommonConfusion(EMAggregator[Mixture]):
         split = self._split_by_annotator if self.omega == "annotator" else self._split_by_annotation
         common, own, omega = split(votes, posterior, previous)
         pi_g = normalised(common.sum(0) + self.prior_common)
-        return Mixture(posterior.mean(0), pi_g, normalised(own + self.prior_individual), omega)
+        return Mixture(class_shares(posterior), pi_g, normalised(own + self.prior_individual), omega)
 
     def _split_by_annotator(self, votes: Votes, posterior: FloatArray, previous: Mixture | None) -> Split:
         counts = votes.counts(posterior)

@@ -9,7 +9,7 @@ from scipy.special import xlogy
 
 from conal.aggregation.base import register
 from conal.aggregation.em import EMAggregator
-from conal.aggregation.votes import FloatArray, Votes, normalised
+from conal.aggregation.votes import FloatArray, Votes, class_shares, normalised
 
 __all__ = ["DawidSkene", "OneCoinDawidSkene"]
 
@@ -83,7 +83,7 @@ class DawidSkene(EMAggregator[Confusions]):
         self._check_not_negative("prior")
 
     def _m_step(self, votes: Votes, posterior: FloatArray, previous: Confusions | None) -> Confusions:
-        return Confusions(posterior.mean(0), self._confusion(votes.counts(posterior)))
+        return Confusions(class_shares(posterior), self._confusion(votes.counts(posterior)))
 
     def _confusion(self, counts: FloatArray) -> FloatArray:
         return normalised(counts + self.prior)
@@ -91,7 +91,9 @@ class DawidSkene(EMAggregator[Confusions]):
     def _log_joint(self, votes: Votes, parameters: Confusions) -> FloatArray:
         with np.errstate(divide="ignore"):  # a probability of zero rules a class out
             log_rho, log_confusion = np.log(parameters.rho), np.log(parameters.pi_r)
-        return np.asarray(log_rho + votes.log_evidence(log_confusion))
+        log_joint = votes.log_evidence(log_confusion)
+        log_joint += log_rho
+        return log_joint
 
     def _log_prior(self, parameters: Confusions) -> float:
         return float(xlogy(self.prior, parameters.pi_r).sum())

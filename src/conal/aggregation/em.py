@@ -90,7 +90,7 @@ class EMAggregator(Aggregator, Generic[Parameters]):
 
     @abstractmethod
     def _log_joint(self, votes: Votes, parameters: Parameters) -> FloatArray:
-        """(N, C) log P(z = c, labels of the task)."""
+        """(N, C) log P(z = c, labels of the task), in an array that nobody else keeps."""
 
     @abstractmethod
     def _adopt(self, votes: Votes, parameters: Parameters) -> None:
@@ -150,14 +150,17 @@ class EMAggregator(Aggregator, Generic[Parameters]):
 
     def _e_step(self, votes: Votes, parameters: Parameters, known: npt.NDArray[np.int64]) -> tuple[FloatArray, float]:
         """The posterior and the objective under the current parameters; known tasks contribute their joint."""
-        log_joint = self._log_joint(votes, parameters)
-        top = log_joint.max(1, keepdims=True)  # taken off first, so that nothing underflows
-        weights = np.exp(log_joint - top)
-        total = weights.sum(1, keepdims=True)
-        evidence = (top + np.log(total))[:, 0]
+        weights = self._log_joint(votes, parameters)  # changed in place from here: it is large, and ours alone
         given = np.flatnonzero(known != MISSING)
-        evidence[given] = log_joint[given, known[given]]
-        return clamped(weights / total, known), float(evidence.sum()) + self._log_prior(parameters)
+        known_joint = weights[given, known[given]]
+        top = weights.max(1)  # taken off first, so that nothing underflows
+        weights -= top[:, None]
+        np.exp(weights, out=weights)
+        total = weights @ np.ones(weights.shape[1])  # faster than a sum over short rows
+        weights /= total[:, None]
+        evidence = top + np.log(total)
+        evidence[given] = known_joint
+        return clamped(weights, known), float(evidence.sum()) + self._log_prior(parameters)
 
     def _warn(self, history: list[float], n_annotations: int) -> None:
         gain = (history[-1] - history[-2]) / max(n_annotations, 1)

@@ -11,7 +11,7 @@ from scipy.special import expit, log_expit
 
 from conal.aggregation.base import register
 from conal.aggregation.em import EMAggregator
-from conal.aggregation.votes import FloatArray, Votes, normalised
+from conal.aggregation.votes import FloatArray, Votes, class_shares, normalised
 from conal.errors import InputError
 
 __all__ = ["GLAD"]
@@ -129,7 +129,7 @@ class GLAD(EMAggregator[Abilities]):
 
     def _m_step(self, votes: Votes, posterior: FloatArray, previous: Abilities | None) -> Abilities:
         crowd, (N, R, C) = votes.annotations, votes.shape
-        rho = posterior.mean(0) if self.class_prior == "estimate" else np.full(C, 1.0 / C)
+        rho = class_shares(posterior) if self.class_prior == "estimate" else np.full(C, 1.0 / C)
         _, alpha, b = previous or Abilities(rho, np.full(R, PRIOR_MEAN), np.full(N, PRIOR_MEAN))
         right = posterior[crowd.tasks, crowd.labels]
         alpha = _better_alpha(votes, right, alpha, b)

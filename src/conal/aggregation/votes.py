@@ -9,7 +9,7 @@ from scipy.sparse import csr_array
 from conal.annotations import Annotations
 from conal.encoding import MISSING
 
-__all__ = ["FloatArray", "Votes", "clamped", "normalised", "vote_shares"]
+__all__ = ["FloatArray", "Votes", "clamped", "class_shares", "normalised", "vote_shares"]
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -29,9 +29,11 @@ class Votes:
         self.annotations = annotations
         self.shape = annotations.n_tasks, annotations.n_annotators, annotations.n_classes
         N, R, C = self.shape
-        column = annotations.annotators.astype(np.int64) * C + annotations.labels
+        # Small indices are half the memory to go through in every product.
+        index = np.int32 if max(R * C, N, annotations.n_annotations) < 2**31 else np.int64
+        column = np.multiply(annotations.annotators, C, dtype=index) + annotations.labels
         ones = np.ones(annotations.n_annotations)
-        self.by_task = csr_array((ones, column, annotations.indptr), shape=(N, R * C))
+        self.by_task = csr_array((ones, column, annotations.indptr.astype(index)), shape=(N, R * C))
         self.by_annotator = self.by_task.T.tocsr()
 
     def counts(self, posterior: FloatArray) -> FloatArray:
@@ -57,6 +59,11 @@ def normalised(counts: FloatArray) -> FloatArray:
     """Non-negative counts as distributions over the last axis; uniform where there is nothing to go by."""
     total = counts.sum(-1, keepdims=True)
     return np.where(total > 0, counts / np.where(total > 0, total, 1.0), 1.0 / counts.shape[-1])
+
+
+def class_shares(posterior: FloatArray) -> FloatArray:
+    """(C,) mean of the posterior over tasks, as a product, which is faster than a mean over many short rows."""
+    return np.asarray(np.full(len(posterior), 1.0 / max(len(posterior), 1)) @ posterior)
 
 
 def clamped(posterior: FloatArray, known: npt.NDArray[np.int64]) -> FloatArray:

@@ -10,7 +10,7 @@ from scipy.special import rel_entr, softmax
 
 from conal.aggregation.base import register
 from conal.aggregation.em import EMAggregator
-from conal.aggregation.votes import FloatArray, Votes, normalised, vote_shares
+from conal.aggregation.votes import FloatArray, Votes, class_shares, normalised, vote_shares
 from conal.checking import is_number, is_whole
 from conal.errors import InputError
 
@@ -150,7 +150,7 @@ class WorkerClustering(EMAggregator[Clusters]):
     def _fitted(self, posterior: FloatArray, counts: FloatArray, membership: FloatArray) -> Clusters:
         """The parameters that go best with the posterior of truth and groups."""
         theta = normalised(np.einsum("rk,rcl->kcl", membership, counts, optimize=True) + self.prior)
-        return Clusters(posterior.mean(0), normalised(membership.sum(0) + self.prior), theta, membership)
+        return Clusters(class_shares(posterior), normalised(membership.sum(0) + self.prior), theta, membership)
 
     def _log_joint(self, votes: Votes, parameters: Clusters) -> FloatArray:
         with np.errstate(divide="ignore"):  # a class that nobody votes for is ruled out
