@@ -103,7 +103,7 @@ class Aggregator(ABC):
     def fit_predict(self, data: Any, *, true_labels: Any = None) -> Any:
         """The labels by task: a Series for a pandas frame, a frame for a polars one, ``labels_`` otherwise."""
         self.fit(data, true_labels=true_labels)
-        return self._like(data, {"label": self.labels_.tolist()}, self.labels_)
+        return self._like(data, {"label": self.labels_}, self.labels_)
 
     def fit_predict_proba(self, data: Any, *, true_labels: Any = None) -> Any:
         """The probabilities by task: a frame with a column per class for a frame, ``probas_`` otherwise."""
@@ -124,13 +124,14 @@ class Aggregator(ABC):
         if module == "pandas":
             import pandas as pd
 
-            index = pd.Index(self.task_ids_.tolist(), name="task", tupleize_cols=False)
+            index = pd.Index(self.task_ids_, name="task", tupleize_cols=False)
             frame = pd.DataFrame(columns, index=index)
             return frame["label"] if list(columns) == ["label"] else frame
         if module == "polars":
             import polars as pl
 
-            return pl.DataFrame({"task": self.task_ids_.tolist(), **{str(k): v for k, v in columns.items()}})
+            named = {"task": self.task_ids_, **{str(k): v for k, v in columns.items()}}
+            return pl.DataFrame({name: values.tolist() for name, values in named.items()})
         return otherwise
 
 
