@@ -14,7 +14,7 @@ import pytest
 import typer
 
 import conal
-from conal import methods
+from conal import aggregation, methods
 from conal.cli import app
 from conal.estimator import factory
 from conal.io import write_annotations, write_table
@@ -48,12 +48,17 @@ def test_command_examples_run(tmp_path: Path) -> None:
     write_table(features, tmp_path / "features.csv")
     write_table(features.slice(0, 7), tmp_path / "new_features.csv")
     commands = [line[2:] for block in blocks("console") for line in block.splitlines() if line.startswith("$ conal")]
-    assert len(commands) == 2
+    assert len(commands) == 3
     for command in commands:
         subprocess.run([sys.executable, "-m", *shlex.split(command)], cwd=tmp_path, check=True, capture_output=True)
     predictions = (tmp_path / "predictions.csv").read_text().splitlines()
     assert predictions[0] == "task,label,probability,proba_cat,proba_dog"
     assert len(predictions) == 8
+    clean, workers = ((tmp_path / name).read_text().splitlines() for name in ("clean.csv", "workers.csv"))
+    assert clean[0] == predictions[0]
+    assert len(clean) == 1 + named.n_tasks
+    assert workers[0] == "worker,num_examples_labeled,annotator_quality,agreement_with_consensus"
+    assert len(workers) == 6
 
 
 def test_the_method_of_the_contributing_guide_works(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -75,9 +80,15 @@ def test_every_method_is_in_the_readme(name: str) -> None:
     assert re.search(rf"^\| `{name}` \|", README, flags=re.MULTILINE)
 
 
+@pytest.mark.parametrize("name", aggregation.names())
+def test_every_aggregator_is_in_the_readme(name: str) -> None:
+    row = rf"^\| `{name}` \| `{aggregation.get(name).__name__}` \|"
+    assert re.search(row, README, flags=re.MULTILINE)
+
+
 def test_every_make_target_of_the_readme_exists() -> None:
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
-    for target in re.findall(r"`?make ([a-z]+)`?", README):
+    for target in re.findall(r"`?make ([a-z-]+)`?", README):
         assert re.search(rf"^{target}:", makefile, flags=re.MULTILINE), target
 
 
@@ -96,7 +107,7 @@ def test_every_module_has_its_place_in_the_architecture() -> None:
 
 def test_the_commands_have_help() -> None:
     group = typer.main.get_group(app)
-    assert set(group.commands) >= {"demo", "fit", "predict", "simulate"}
+    assert set(group.commands) >= {"aggregate", "demo", "fit", "predict", "simulate"}
     for name, command in group.commands.items():
         assert command.help, name
         for parameter in command.params:
