@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from conal.errors import InputError
-from conal.registry import Registry
+from conal.registry import Registry, names_in_source
 
 OWNER = """
-from conal.registry import Registry
+from conal.registry import Registry, names_in_source
 FRUIT = Registry("fruit", package="orchard_for_tests")
 IMPORTED = []
 """
@@ -98,3 +99,12 @@ def test_get_discovers_too() -> None:
     import orchard_for_tests as owner
 
     assert owner.FRUIT.get("cherry")() == "cherry"
+
+
+@pytest.mark.parametrize("package", ["conal.methods", "conal.aggregation"])
+def test_names_in_source_are_those_that_register(package: str) -> None:
+    assert names_in_source(package) == importlib.import_module(package).names()
+
+
+def test_names_in_source_of_no_package() -> None:
+    assert names_in_source("conal.errors") == []

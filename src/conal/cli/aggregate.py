@@ -28,6 +28,7 @@ from conal.cli.options import (
     split_classes,
 )
 from conal.errors import InputError
+from conal.registry import names_in_source
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -41,7 +42,9 @@ __all__ = ["aggregate"]
 def aggregate(
     labels: Labels,
     out: Annotated[Path, typer.Option(help="Table of labels to write: .csv, .tsv, .parquet or .jsonl.")],
-    method: Annotated[str, typer.Option(help="Aggregator by name; a wrong one lists them all.")] = "dawid-skene",
+    method: Annotated[
+        str, typer.Option(help=f"One of {', '.join(names_in_source('conal.aggregation'))}.")
+    ] = "dawid-skene",
     true_labels: Annotated[
         Path | None, typer.Option(help="Table of task and label where the truth is known; taken as certain.")
     ] = None,

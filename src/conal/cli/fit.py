@@ -24,6 +24,7 @@ from conal.cli.options import (
     split_classes,
 )
 from conal.errors import InputError, TrainingError
+from conal.registry import names_in_source
 
 if TYPE_CHECKING:
     from conal.estimator import CrowdClassifier
@@ -38,7 +39,7 @@ def fit(
     out: Annotated[Path, typer.Option(help="Model folder to write.")],
     valid_features: Annotated[Path | None, typer.Option(help="Features of a validation set.")] = None,
     valid_labels: Annotated[Path | None, typer.Option(help="Its true labels, which select the epoch.")] = None,
-    method: Annotated[str, typer.Option(help="Method, by the paper's name; a wrong one lists them all.")] = "conal",
+    method: Annotated[str, typer.Option(help=f"One of {', '.join(names_in_source('conal.methods'))}.")] = "conal",
     classes: Classes = None,
     task_column: TaskColumn = None,
     worker_column: WorkerColumn = None,
