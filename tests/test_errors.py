@@ -5,9 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from conal.aggregation import DawidSkene
+from conal.annotations import Annotations
 from conal.errors import (
     ConalError,
     ConalWarning,
+    ConvergenceWarning,
     DataWarning,
     InputError,
     ModelFolderError,
@@ -54,3 +57,15 @@ def test_examples(values: object, shown: str) -> None:
 
 def test_examples_limit() -> None:
     assert examples(iter("abc"), limit=1) == "'a' and 2 more"
+
+
+def test_warnings_point_at_the_users_own_line() -> None:
+    """However deep inside conal the reason was found, and by whichever way in."""
+    matrix = np.array([[0, 1, 0], [1, 1, 0], [0, 0, 1], [1, 0, 1]])
+    for way in (DawidSkene(n_iter=1, tol=0).fit, DawidSkene(n_iter=1, tol=0).fit_predict):
+        with pytest.warns(ConvergenceWarning) as caught:
+            way(matrix)
+        assert [warning.filename for warning in caught] == [__file__]
+    with pytest.warns(DataWarning) as caught:
+        Annotations.from_triples([0, 0], ["a", "b"], ["x", None])
+    assert [warning.filename for warning in caught] == [__file__]

@@ -7,7 +7,6 @@ go with features taken by the same rows.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -17,7 +16,7 @@ import numpy.typing as npt
 
 from conal.annotations import Annotations
 from conal.encoding import MISSING, Names, as_names, decode_position
-from conal.errors import DataWarning, InputError, examples
+from conal.errors import DataWarning, InputError, examples, warn
 
 __all__ = ["Aligned", "align", "check_unique_ids"]
 
@@ -121,4 +120,4 @@ def _report(names: list[Any], what: str, allow_missing: bool) -> None:
     message = f"{len(names):,} {what}: {examples(names)}"
     if not allow_missing:
         raise InputError(f"{message}; complete the files, or drop these with allow_missing=True (--allow-missing)")
-    warnings.warn(f"dropped: {message}", DataWarning, stacklevel=4)
+    warn(f"dropped: {message}", DataWarning)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import warnings
 from collections.abc import Sequence
 from typing import Any, Literal
 
@@ -11,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from conal.encoding import MISSING, Names, as_names, decode_position
-from conal.errors import DataWarning, InputError, examples
+from conal.errors import DataWarning, InputError, examples, warn
 
 __all__ = [
     "OnDuplicate",
@@ -45,7 +44,7 @@ def drop_missing_labels(codes: npt.NDArray[np.int32], where: str) -> npt.NDArray
     if dropped == len(codes):
         raise InputError(f"{where}: every label is missing; is this the right label column?")
     if dropped:
-        warnings.warn(f"{where}: dropped {dropped:,} rows without a label (empty or NaN)", DataWarning, stacklevel=4)
+        warn(f"{where}: dropped {dropped:,} rows without a label (empty or NaN)", DataWarning)
     return kept
 
 
@@ -85,10 +84,9 @@ def _warn_lookalikes(names: Names, where: str) -> None:
     for name in names.tolist():
         twin = seen.setdefault(name.strip().casefold(), name) if isinstance(name, str) else name
         if twin != name:
-            warnings.warn(
+            warn(
                 f"{where}: classes {twin!r} and {name!r} differ only in case or spaces; they count as two classes",
                 DataWarning,
-                stacklevel=5,
             )
 
 
@@ -125,10 +123,9 @@ def resolve_duplicates(
             f"{where}: {count:,} rows repeat a (task, worker) pair, the first is {pair}; "
             "remove them, or keep one of each with on_duplicate='last' or 'first'"
         )
-    warnings.warn(
+    warn(
         f"{where}: {count:,} rows repeat a (task, worker) pair, the first is {pair}; kept the {rule} of each",
         DataWarning,
-        stacklevel=4,
     )
     kept: npt.NDArray[np.int64] = order[np.append(~same, True) if rule == "last" else np.append(True, ~same)]
     return kept

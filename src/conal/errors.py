@@ -6,6 +6,8 @@ The command line turns a :class:`ConalError` into one line on standard error and
 
 from __future__ import annotations
 
+import sys
+import warnings
 from collections.abc import Iterable
 
 __all__ = [
@@ -19,6 +21,7 @@ __all__ = [
     "TrainingError",
     "VanishedClassWarning",
     "examples",
+    "warn",
 ]
 
 
@@ -68,3 +71,11 @@ def examples(values: Iterable[object], limit: int = 3) -> str:
     quoted = [repr(value.item() if hasattr(value, "item") else value) for value in values]
     shown = ", ".join(quoted[:limit])
     return shown if len(quoted) <= limit else f"{shown} and {len(quoted) - limit:,} more"
+
+
+def warn(message: str, category: type[ConalWarning]) -> None:
+    """Warn at the line of the user's own code that called conal, however deep in it the reason was found."""
+    level, frame = 2, sys._getframe(1)
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").split(".")[0] == "conal":
+        level, frame = level + 1, frame.f_back
+    warnings.warn(message, category, stacklevel=level)

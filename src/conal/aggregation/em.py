@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from abc import abstractmethod
 from typing import Generic, NamedTuple, TypeVar
 
@@ -14,7 +13,7 @@ from conal.aggregation.votes import FloatArray, Votes, clamped, vote_shares
 from conal.annotations import Annotations
 from conal.checking import is_number, is_whole
 from conal.encoding import MISSING
-from conal.errors import ConvergenceWarning, InputError
+from conal.errors import ConvergenceWarning, InputError, warn
 from conal.progress import Progress, make_progress
 
 __all__ = ["EMAggregator"]
@@ -164,11 +163,10 @@ class EMAggregator(Aggregator, Generic[Parameters]):
 
     def _warn(self, history: list[float], n_annotations: int) -> None:
         gain = (history[-1] - history[-2]) / max(n_annotations, 1)
-        warnings.warn(
+        warn(
             f"{type(self).__name__} has not converged after {self.n_iter} iterations (last gain per annotation "
             f"{gain:.1e}); raise n_iter, or tol",
             ConvergenceWarning,
-            stacklevel=5,
         )
 
     def _check(self) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from os import PathLike
 from pathlib import Path
@@ -16,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from conal import methods
 from conal.annotations import Annotations
 from conal.encoding import Names, as_names, decode_position
-from conal.errors import DataWarning, InputError, examples
+from conal.errors import DataWarning, InputError, examples, warn
 from conal.estimator import compute, inputs, preparation
 from conal.estimator.checks import check_parameters
 from conal.estimator.summary import summary_tables
@@ -360,11 +359,10 @@ class CrowdClassifier(ClassifierMixin, BaseEstimator):
         codes = position[crowd.labels]
         known = codes >= 0
         if not known.all():
-            warnings.warn(
+            warn(
                 f"left out {int((~known).sum()):,} labels of classes that the model does not have: "
                 f"{examples(crowd.classes[position < 0])}",
                 DataWarning,
-                stacklevel=4,
             )
         return Annotations(
             crowd.tasks[known],

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import warnings
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -16,7 +15,7 @@ from conal.alignment import align
 from conal.annotations import Annotations
 from conal.columns import find_column
 from conal.encoding import MISSING, Names, decode_position, encode
-from conal.errors import DataWarning, InputError, examples
+from conal.errors import DataWarning, InputError, examples, warn
 from conal.frames import open_frame
 from conal.io import FeatureTable, features_from, gold_from_table
 from conal.training import Instances
@@ -164,11 +163,10 @@ def as_codes(y: Any, classes: Names, where: str) -> npt.NDArray[np.int64]:
             "use the same names and types as in the annotations"
         )
     if strange:
-        warnings.warn(
+        warn(
             f"{where}: {int((codes == MISSING).sum()):,} labels are of classes that no annotator used "
             f"({examples(strange)}); they count as errors",
             DataWarning,
-            stacklevel=3,
         )
     return codes
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +10,7 @@ import numpy.typing as npt
 import torch
 
 from conal.annotations import Annotations
-from conal.errors import DataWarning, InputError
+from conal.errors import DataWarning, InputError, warn
 from conal.estimator import inputs
 from conal.methods import CrowdMethod, Problem
 from conal.training import (
@@ -64,9 +63,7 @@ def choose_selection(
         return crowd, _gold_accuracy(joined, validation)
     few = np.count_nonzero(crowd.labels_per_task()) < 2
     if rule == "annotations" and few:
-        warnings.warn(
-            "a single task has labels, so none is held out; the last epoch is kept", DataWarning, stacklevel=3
-        )
+        warn("a single task has labels, so none is held out; the last epoch is kept", DataWarning)
     if rule == "annotations" and not few:
         kept = hold_out(crowd, estimator.holdout, estimator.seed)
         held_out = CrowdBatches(instances, crowd.select(~kept), estimator.batch_size)

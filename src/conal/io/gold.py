@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from os import PathLike
@@ -17,7 +16,7 @@ from conal.annotations import Annotations
 from conal.cleaning import match_classes
 from conal.columns import find_column, find_columns
 from conal.encoding import MISSING, Names, as_names, decode_position, encode
-from conal.errors import DataWarning, InputError, examples
+from conal.errors import DataWarning, InputError, examples, warn
 from conal.io.features import ids_from
 from conal.io.tables import blank_to_null, coerce_classes, decoded, read_matrix, read_table
 
@@ -88,11 +87,10 @@ class GoldLabels:
 
     def _report_others(self, others: list[Any], crowd: Annotations) -> None:
         if others:
-            warnings.warn(
+            warn(
                 f"{self.where}: ignored {len(others):,} of {len(self.labels):,} true labels, of tasks without "
                 f"annotations: {examples(others)} (annotated are {examples(crowd.task_ids)})",
                 DataWarning,
-                stacklevel=3,
             )
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -13,7 +12,7 @@ from lightning_fabric import Fabric
 from torch import Tensor
 
 from conal.aggregation import MajorityVote
-from conal.errors import EarlyEpochWarning, InputError, TrainingError, VanishedClassWarning, examples
+from conal.errors import EarlyEpochWarning, InputError, TrainingError, VanishedClassWarning, examples, warn
 from conal.methods.base import Batch, CrowdMethod
 from conal.progress import Progress
 from conal.training.batches import CrowdBatches
@@ -208,10 +207,9 @@ class _Trainer:
             return False
         lost = lost_classes(self.method, self.data)
         if lost:
-            warnings.warn(
+            warn(
                 f"after {self.epoch} epochs {self._name(lost)} not predicted any more; training starts again",
                 VanishedClassWarning,
-                stacklevel=5,
             )
         return bool(lost)
 
@@ -220,12 +218,11 @@ class _Trainer:
         learns_confusion = self.method.models_annotators and self.method.takes == "crowd"
         by_gold = self.selection.name == GoldAccuracy.name
         if learns_confusion and by_gold and self.best_epoch <= self.settings.warmup_epochs < self.epoch:
-            warnings.warn(
+            warn(
                 f"epoch {self.best_epoch} was selected, within the warm-up of {self.settings.warmup_epochs}: confusion "
                 "matrices and cleaned labels are hardly learned there. Is the validation set too small to choose by? "
                 "Without it, held-out annotations select the epoch",
                 EarlyEpochWarning,
-                stacklevel=6,
             )
 
     def _name(self, codes: list[int]) -> str:
@@ -288,11 +285,10 @@ class _Trainer:
         self._warn_of_early_epoch()
         lost = lost_classes(self.method, self.data)
         if lost:
-            warnings.warn(
+            warn(
                 f"{self._name(lost)} (almost) never predicted, in spite of the crowd's votes; "
                 "try another seed, a longer warm-up, another scaling, or a lower lr with more epochs",
                 VanishedClassWarning,
-                stacklevel=5,
             )
         method = self.method.float().cpu()  # whatever precision it was trained in, a model is single precision
         return TrainingResult(method, self.history, self.best_epoch, self.best_score, self.restarts, lost)
