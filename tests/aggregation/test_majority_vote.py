@@ -35,3 +35,17 @@ def test_random_ties_are_fair_seeded_and_never_beat_a_majority() -> None:
 def test_unknown_tie_rule_is_refused() -> None:
     with pytest.raises(InputError, match="'first' or 'random'"):
         MajorityVote(ties="last").fit(CROWD)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("seed", [-1, 1.5, "x"])
+def test_a_seed_that_cannot_be_meant(seed: object) -> None:
+    with pytest.raises(InputError, match="seed must be a whole number of at least 0"):
+        MajorityVote(ties="random", seed=seed).fit(np.zeros((2, 2), dtype=int))  # type: ignore[arg-type]
+
+
+def test_confusion_and_skill_are_counted_against_the_winner() -> None:
+    """By hand: winners 0, 1, 1; the third annotator is against the majority once in two labels."""
+    fitted = MajorityVote().fit(np.array([[0, 0, 1], [1, 1, -1], [1, 1, 1]]))
+    np.testing.assert_allclose(fitted.skills_, [1, 1, 0.5])
+    np.testing.assert_allclose(fitted.confusion_[2], [[0, 1], [0, 1]])
+    np.testing.assert_allclose(fitted.confusion_[:2], np.broadcast_to(np.eye(2), (2, 2, 2)))

@@ -10,6 +10,7 @@ import numpy.typing as npt
 from conal.aggregation.base import Aggregator, register
 from conal.aggregation.votes import FloatArray, Votes, clamped, normalised, vote_shares
 from conal.annotations import Annotations
+from conal.checking import is_whole
 from conal.errors import InputError
 
 __all__ = ["MajorityVote"]
@@ -62,6 +63,8 @@ class MajorityVote(Aggregator):
     def _aggregate(self, crowd: Annotations, known: npt.NDArray[np.int64]) -> FloatArray:
         if self.ties not in ("first", "random"):
             raise InputError(f"ties must be 'first' or 'random', not {self.ties!r}")
+        if not (is_whole(self.seed) and self.seed >= 0):
+            raise InputError(f"seed must be a whole number of at least 0, not {self.seed!r}")
         return clamped(vote_shares(crowd), known)
 
     def _winners(self, probas: FloatArray) -> npt.NDArray[np.int64]:
