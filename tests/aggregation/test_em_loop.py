@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pandas as pd
 import pytest
 
 from conal import aggregation
@@ -122,3 +123,16 @@ def test_known_labels_stay_and_count(name: str) -> None:
     fitted = aggregation.make(name).fit(crowd, true_labels={0: 2, 7: 0})
     np.testing.assert_array_equal(fitted.probas_[[0, 7]], np.eye(3)[[2, 0]])
     assert fitted.labels_[[0, 7]].tolist() == [2, 0]
+
+
+def test_truth_about_tasks_that_are_not_there_changes_nothing() -> None:
+    crowd = Annotations.from_matrix(votes(5))
+    with_stranger = DawidSkene().fit(crowd, true_labels={0: 2, 999: 0})
+    np.testing.assert_array_equal(with_stranger.probas_, DawidSkene().fit(crowd, true_labels={0: 2}).probas_)
+
+
+def test_ids_that_are_tuples_stay_whole() -> None:
+    frame = pd.DataFrame({"task": [("a", 1), ("a", 2)] * 2, "worker": [0, 0, 1, 1], "label": ["x", "y", "x", "y"]})
+    labels = DawidSkene().fit_predict(frame)
+    assert labels.index.tolist() == [("a", 1), ("a", 2)]
+    assert labels.index.nlevels == 1

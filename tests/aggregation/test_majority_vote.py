@@ -44,8 +44,9 @@ def test_a_seed_that_cannot_be_meant(seed: object) -> None:
 
 
 def test_confusion_and_skill_are_counted_against_the_winner() -> None:
-    """By hand: winners 0, 1, 1; the third annotator is against the majority once in two labels."""
-    fitted = MajorityVote().fit(np.array([[0, 0, 1], [1, 1, -1], [1, 1, 1]]))
-    np.testing.assert_allclose(fitted.skills_, [1, 1, 0.5])
+    """By hand: winners 0, 1, 1; the third annotator disagrees once in two labels, the fourth is silent."""
+    fitted = MajorityVote().fit(np.array([[0, 0, 1, -1], [1, 1, -1, -1], [1, 1, 1, -1]]))
+    np.testing.assert_allclose(fitted.skills_, [1, 1, 0.5, 0.5])
+    np.testing.assert_allclose(fitted.confusion_[3], np.full((2, 2), 0.5))
     np.testing.assert_allclose(fitted.confusion_[2], [[0, 1], [0, 1]])
     np.testing.assert_allclose(fitted.confusion_[:2], np.broadcast_to(np.eye(2), (2, 2, 2)))

@@ -12,7 +12,7 @@ import torch
 from conal import methods
 from conal.annotations import Annotations
 from conal.methods import Batch, CrowdMethod, Problem
-from conal.networks import MLP
+from conal.networks import MLP, FeatureScaler
 from conal.training import CrowdBatches, Instances
 
 N, R, C, D = 12, 4, 3, 5
@@ -40,6 +40,9 @@ def made(ragged: Annotations) -> Made:
         x = np.random.default_rng(1).normal(size=(N, D)).astype(np.float32)
         problem = Problem((D,), C, R, N, torch.tensor(ragged.labels_per_annotator()))
         method = methods.get(name)(problem, MLP(D, C, hidden=(4,), dropout=0.0), **options)
+        method.scaler = FeatureScaler(
+            torch.full((D,), 0.3), torch.full((D,), 1.7)
+        )  # scaled and raw must not be mixed up
         method.prepare(ragged)
         method.double()
         with torch.no_grad():

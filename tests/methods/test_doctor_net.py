@@ -24,7 +24,7 @@ Whole = Callable[[CrowdBatches], Batch]
 
 def heads_of(method: Any, x: torch.Tensor) -> Any:
     """(N, R, C) probabilities of all heads, one linear layer at a time."""
-    features = method.backbone(x).detach().numpy()
+    features = method.backbone(method.scaler(x)).detach().numpy()
     W, b = method.heads.weight.detach().numpy(), method.heads.bias.detach().numpy()
     return np.array([[softmax(h @ W[r] + b[r]) for r in range(len(W))] for h in features])
 
@@ -94,13 +94,21 @@ def test_the_trunk_is_the_backbone_below_its_last_layer() -> None:
     assert torch.equal(trunk(x), x)
 
 
-@pytest.mark.parametrize("tail", [nn.BatchNorm1d(3), nn.Linear(3, 4)])
+@pytest.mark.parametrize("tail", [nn.BatchNorm1d(3), nn.BatchNorm1d(3, affine=False), nn.Linear(3, 4)])
 def test_other_backbones_stay_whole(tail: nn.Module) -> None:
     backbone = nn.Sequential(nn.Linear(5, 3), tail)
     trunk, width = split_head(backbone, 3)
     assert trunk is backbone
     assert width == 3
     assert isinstance(backbone[0], nn.Linear)
+    assert backbone[1] is tail
+
+
+def test_heads_start_like_linear_layers() -> None:
+    heads = AnnotatorHeads(16, 3, 200)
+    for part in (heads.weight, heads.bias):
+        assert 0.24 < part.abs().max() <= 0.25
+        assert abs(float(part.detach().mean())) < 0.02
 
 
 def test_heads_of_pairs_are_a_part_of_all_heads() -> None:

@@ -52,6 +52,26 @@ def test_it_starts_from_the_vote_shares(made: Made, ragged: Annotations) -> None
     np.testing.assert_allclose(method.pi_r, by_rows(counts + 0.1), atol=1e-6)
 
 
+def test_half_of_every_label_is_first_common(made: Made) -> None:
+    """After the first closed forms from the vote shares: omega one half, for the silent annotator too."""
+    for omega in ("annotator", "annotation"):
+        method, _ = made("conal-em", omega=omega)
+        np.testing.assert_allclose(method.omega_r, np.full(4, 0.5), atol=1e-7)
+
+
+@pytest.mark.parametrize("name", ["aggnet", "conal-em"])
+def test_the_silent_annotator_is_given_the_common_confusion(name: str, made: Made) -> None:
+    method, data = made(name)
+    method.end_epoch(in_pieces(data))
+    pi_g, pi_r = method.confusion()
+    assert torch.equal(pi_r[3], pi_g)
+    assert not torch.equal(method.pi_r[3], pi_g)
+    if name == "aggnet":
+        counts = method.labels_per_annotator.double()
+        expected = sum(counts[r] * method.pi_r[r] for r in range(4)) / counts.sum()
+        torch.testing.assert_close(pi_g, expected)
+
+
 def test_an_aggnet_round(made: Made, whole: Whole) -> None:
     method, data = made("aggnet", smoothing=0.3)
     batch = whole(data)

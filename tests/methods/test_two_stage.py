@@ -10,6 +10,7 @@ from torch import nn
 from conal import aggregation
 from conal.aggregation import GLAD, CommonConfusion, DawidSkene, MajorityVote, WorkerClustering
 from conal.aggregation.base import Aggregator
+from conal.aggregation.em import EMAggregator
 from conal.annotations import Annotations
 from conal.errors import InputError
 from conal.methods import Problem
@@ -112,6 +113,14 @@ def test_any_aggregator_by_name(name: str) -> None:
     method.prepare(CROWD)
     expected = aggregation.make(name).fit(CROWD).codes_
     assert method.targets.argmax(1).tolist() == expected.tolist()
+
+
+@pytest.mark.parametrize("cls", [DawidSkeneMethod, GLADMethod, WorkerClusteringMethod, AnyAggregatorMethod])
+def test_the_aggregator_is_silent_below_the_training_bar(cls: type[TwoStageMethod]) -> None:
+    aggregator = cls(problem(CROWD), nn.Linear(3, 3)).make_aggregator()
+    assert isinstance(aggregator, EMAggregator)
+    assert not aggregator.verbose
+    assert aggregator.n_iter >= 500
 
 
 def test_options_that_cannot_be_meant() -> None:
