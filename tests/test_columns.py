@@ -77,3 +77,8 @@ def test_no_candidate_is_none() -> None:
 
 def test_columns_called_by_number_are_compared_too() -> None:
     assert find_column([0, 1, "item"], "task", None, "f") == "item"  # type: ignore[list-item]
+
+
+def test_one_column_cannot_be_two_things() -> None:
+    with pytest.raises(InputError, match=r"x\.csv: column 'w' cannot be task and worker at once"):
+        find_columns(["w", "label"], {"task": "w", "worker": "w", "label": None}, "x.csv")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from os import PathLike
 from typing import Any
 
@@ -21,7 +21,7 @@ from conal.cleaning import (
 from conal.columns import find_column, find_columns
 from conal.encoding import MISSING, Encoded, Names, as_names, decode_position, encode
 from conal.errors import InputError
-from conal.frames import frame_column, matrix_cells, open_frame
+from conal.frames import column_names, frame_column, is_arrow, matrix_cells, open_frame
 
 __all__ = ["MISSING", "Annotations", "OnDuplicate"]
 
@@ -208,12 +208,16 @@ class Annotations:
         """From whatever holds annotations: themselves, a long DataFrame, or an (n_tasks, n_annotators) matrix."""
         if isinstance(data, Annotations):
             return data
-        if data is None:
-            raise InputError(f"{where}: expected annotations: Annotations, a long frame or a matrix, not None")
-        if hasattr(data, "columns"):
-            names = [str(name) for name in data.columns]
-            if find_column(names, "worker", None, where) and find_column(names, "label", None, where):
-                return cls.from_frame(data, where=where)
+        if data is None or isinstance(data, str | PathLike | Mapping):
+            raise InputError(
+                f"{where}: expected Annotations, a long frame or a matrix, not {type(data).__name__}; "
+                "a file is read by conal.Annotations.read(path), a dict of columns goes into a DataFrame"
+            )
+        names = column_names(data)
+        if names is not None and all(find_column(names, role, None, where) for role in ("worker", "label")):
+            return cls.from_frame(data, where=where)
+        if is_arrow(data):
+            return cls.from_frame(data, where=where)  # which says what is missing; it would make a strange matrix
         return cls.from_matrix(data, where=where)
 
     @classmethod

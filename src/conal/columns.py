@@ -51,6 +51,9 @@ def find_columns(columns: Sequence[str], wanted: Mapping[str, str | None], where
                 f"Rename one to {ALIASES[role][0]!r} or name it with {_option(role)}"
             )
         found[role] = column
+    twice = [role for role in found if list(found.values()).count(found[role]) > 1]
+    if twice:
+        raise InputError(f"{where}: column {found[twice[0]]!r} cannot be {' and '.join(twice)} at once; name another")
     return found
 
 

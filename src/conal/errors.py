@@ -58,7 +58,7 @@ class EarlyEpochWarning(ConalWarning):
 
 
 class VanishedClassWarning(ConalWarning):
-    """The classifier no longer predicts a class that the crowd votes for."""
+    """A class that the crowd votes for is not predicted, or not inferred, any more."""
 
 
 def examples(values: Iterable[object], limit: int = 3) -> str:

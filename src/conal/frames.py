@@ -10,7 +10,20 @@ import pyarrow as pa
 
 from conal.errors import InputError
 
-__all__ = ["frame_column", "matrix_cells", "open_frame"]
+__all__ = ["column_names", "frame_column", "is_arrow", "matrix_cells", "open_frame"]
+
+
+def is_arrow(data: Any) -> bool:
+    """Whether this is an Arrow table."""
+    return isinstance(data, pa.Table)
+
+
+def column_names(data: Any) -> list[str] | None:
+    """The names of a frame's columns; None where it is no frame."""
+    if hasattr(data, "collect_schema") and hasattr(data, "collect"):
+        raise InputError("a lazy frame has no rows yet; call .collect() on it")
+    names = data.column_names if is_arrow(data) else getattr(data, "columns", None)
+    return None if names is None else [str(name) for name in names]
 
 
 def open_frame(frame: Any, where: str) -> Any:

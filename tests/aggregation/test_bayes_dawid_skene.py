@@ -16,6 +16,8 @@ from conal.aggregation import BayesianDawidSkene, DawidSkene, MajorityVote
 from conal.annotations import Annotations
 from conal.errors import ConvergenceWarning, InputError
 
+pytestmark = pytest.mark.filterwarnings("ignore::conal.errors.VanishedClassWarning")
+
 
 def ragged_crowd(seed: int, n_tasks: int, n_annotators: int, n_classes: int) -> Annotations:
     """Annotators of graded quality; the first task and the first annotator without labels."""

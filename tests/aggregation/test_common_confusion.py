@@ -19,6 +19,8 @@ from conal.annotations import MISSING, Annotations
 from conal.datasets import synthetic
 from conal.errors import ConvergenceWarning, InputError
 
+pytestmark = pytest.mark.filterwarnings("ignore::conal.errors.VanishedClassWarning")
+
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 Label = tuple[int, int, int]

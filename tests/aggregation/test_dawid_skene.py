@@ -15,6 +15,8 @@ from conal.aggregation import DawidSkene, MajorityVote, OneCoinDawidSkene
 from conal.annotations import Annotations
 from conal.errors import ConvergenceWarning, InputError
 
+pytestmark = pytest.mark.filterwarnings("ignore::conal.errors.VanishedClassWarning")
+
 CLASSES: list[type[DawidSkene]] = [DawidSkene, OneCoinDawidSkene]
 
 

@@ -7,14 +7,19 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
+import polars as pl
+import pyarrow as pa
 import pytest
+from sklearn.base import clone
 
 from conal import aggregation
 from conal.aggregation import DawidSkene, em
 from conal.aggregation.em import EMAggregator
 from conal.annotations import Annotations
-from conal.errors import ConvergenceWarning, InputError
+from conal.errors import ConvergenceWarning, DataWarning, InputError, VanishedClassWarning
 from conal.progress import Progress
+
+pytestmark = pytest.mark.filterwarnings("ignore::conal.errors.VanishedClassWarning")
 
 NAMES = aggregation.names()
 ITERATIVE = [name for name in NAMES if issubclass(aggregation.get(name), EMAggregator)]
@@ -127,7 +132,8 @@ def test_known_labels_stay_and_count(name: str) -> None:
 
 def test_truth_about_tasks_that_are_not_there_changes_nothing() -> None:
     crowd = Annotations.from_matrix(votes(5))
-    with_stranger = DawidSkene().fit(crowd, true_labels={0: 2, 999: 0})
+    with pytest.warns(DataWarning, match="ignored 1 of 2, of other tasks: 999"):
+        with_stranger = DawidSkene().fit(crowd, true_labels={0: 2, 999: 0})
     np.testing.assert_array_equal(with_stranger.probas_, DawidSkene().fit(crowd, true_labels={0: 2}).probas_)
 
 
@@ -136,3 +142,77 @@ def test_ids_that_are_tuples_stay_whole() -> None:
     labels = DawidSkene().fit_predict(frame)
     assert labels.index.tolist() == [("a", 1), ("a", 2)]
     assert labels.index.nlevels == 1
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {0: 2, 7: 0},
+        pd.Series({0: 2, 7: 0}),
+        pd.Series({0: 2.0, 7: 0.0, 8: np.nan}),
+        pd.DataFrame({"item": [0, 7], "truth": [2, 0]}),
+        pl.DataFrame({"task": [0, 7], "label": [2, 0]}),
+    ],
+)
+def test_truth_comes_in_many_shapes(given: Any) -> None:
+    crowd = Annotations.from_matrix(votes(5))
+    expected = DawidSkene().fit(crowd, true_labels={0: 2, 7: 0})
+    np.testing.assert_array_equal(DawidSkene().fit(crowd, true_labels=given).probas_, expected.probas_)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"0": 2}, "none is of a task with annotations; they are of '0', annotated are 0, 1, 2"),
+        (pd.Series([2, 1], index=[0, 0]), "a task occurs more than once"),
+        ({0: "x"}, "'x' are none of the classes 0, 1, 2"),
+        (pd.DataFrame({"task": [0], "worker": [1]}), "no column for the truth"),
+    ],
+)
+def test_truth_that_cannot_be_used(given: Any, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        DawidSkene().fit(votes(5), true_labels=given)
+
+
+def test_an_arrow_table_is_a_frame() -> None:
+    frame = pd.DataFrame({"task": ["a", "a", "b"], "worker": [1, 2, 1], "label": ["x", "x", "y"]})
+    table = pa.Table.from_pandas(frame)
+    assert DawidSkene().fit_predict(table).tolist() == DawidSkene().fit_predict(frame).tolist()
+    with pytest.raises(InputError, match="no column for the label"):
+        DawidSkene().fit(table.drop_columns("label"))
+
+
+@pytest.mark.parametrize("data", ["labels.csv", {"task": [1]}, None])
+def test_what_is_no_crowd_is_told_where_to_go(data: Any) -> None:
+    with pytest.raises(InputError, match=r"a file is read by conal\.Annotations\.read\(path\)"):
+        DawidSkene().fit(data)
+
+
+def test_a_lazy_frame_must_be_collected() -> None:
+    lazy = pl.LazyFrame({"task": [0], "worker": [0], "label": [0]})
+    with pytest.raises(InputError, match=r"call \.collect\(\)"):
+        DawidSkene().fit(lazy)
+
+
+@pytest.mark.filterwarnings("error::conal.errors.VanishedClassWarning")
+def test_a_class_that_disappears_is_told() -> None:
+    """One label per task: nothing but the votes to go by, and one class explains them all."""
+    rng = np.random.default_rng(0)
+    task = np.arange(400)
+    crowd = Annotations.from_triples(task, rng.integers(40, size=400), rng.choice(3, size=400, p=[0.5, 0.3, 0.2]))
+    with pytest.warns(VanishedClassWarning, match=r"win votes but .* 1\.0 labels per task .* 'majority-vote'"):
+        fitted = aggregation.make("bayes-dawid-skene").fit(crowd)
+    assert np.bincount(fitted.codes_, minlength=3).min() < 5
+    aggregation.make("one-coin").fit(crowd)  # stays with the votes
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_parameters_can_be_read_changed_cloned_and_shown(name: str) -> None:
+    model = aggregation.make(name, seed=3)
+    assert model.get_params()["seed"] == 3
+    assert clone(model).get_params() == model.get_params()
+    assert repr(model) == f"{type(model).__name__}(seed=3)"
+    assert model.set_params(seed=0).seed == 0  # type: ignore[attr-defined]
+    assert repr(model) == f"{type(model).__name__}()"
+    with pytest.raises(InputError, match="has no parameter 'nonsense'"):
+        model.set_params(nonsense=1)

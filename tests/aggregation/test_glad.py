@@ -18,6 +18,8 @@ from conal.aggregation.votes import Votes
 from conal.annotations import Annotations
 from conal.errors import InputError
 
+pytestmark = pytest.mark.filterwarnings("ignore::conal.errors.VanishedClassWarning")
+
 PRIORS: list[Literal["uniform", "estimate"]] = ["uniform", "estimate"]
 UNSEEN_SKILL = 1 / (1 + math.exp(-math.e))
 

@@ -17,6 +17,8 @@ from conal import aggregation
 from conal.aggregation import DawidSkene
 from conal.errors import ConvergenceWarning
 
+pytestmark = pytest.mark.filterwarnings("ignore::conal.errors.VanishedClassWarning")
+
 SETS = ("bluebird", "dog", "face", "product", "sentiment")
 CONVERGED: dict[str, Any] = {"n_iter": 5000, "tol": 1e-9}
 

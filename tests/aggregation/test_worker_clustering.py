@@ -17,6 +17,8 @@ from conal.aggregation.worker_clustering import Clusters
 from conal.annotations import MISSING, Annotations
 from conal.errors import InputError
 
+pytestmark = pytest.mark.filterwarnings("ignore::conal.errors.VanishedClassWarning")
+
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 

@@ -82,26 +82,66 @@ def test_many_annotators_are_averaged_in_pieces(made: Made, whole: Whole, monkey
 
 
 def test_the_trunk_is_the_backbone_below_its_last_layer() -> None:
-    trunk, width = split_head(MLP(5, 3, hidden=(7,), dropout=0.0), 3)
+    trunk, width = split_head(MLP(5, 3, hidden=(7,), dropout=0.0), (5,), 3)
     assert width == 7
     x = torch.randn(4, 5)
     assert trunk(x).shape == (4, 7)
-    trunk, width = split_head(VGG16(3, 10), 10)
+    trunk, width = split_head(VGG16(3, 10), (3, 32, 32), 10)
     assert width == 512
     assert trunk.eval()(torch.randn(1, 3, 32, 32)).shape == (1, 512)
-    trunk, width = split_head(nn.Linear(5, 3), 3)
+    trunk, width = split_head(nn.Linear(5, 3), (5,), 3)
     assert width == 5
     assert torch.equal(trunk(x), x)
 
 
-@pytest.mark.parametrize("tail", [nn.BatchNorm1d(3), nn.BatchNorm1d(3, affine=False), nn.Linear(3, 4)])
-def test_other_backbones_stay_whole(tail: nn.Module) -> None:
-    backbone = nn.Sequential(nn.Linear(5, 3), tail)
-    trunk, width = split_head(backbone, 3)
+class Skip(nn.Module):
+    """Two linear layers whose sum is the output; neither is the head."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.out, self.skip = nn.Linear(5, 3), nn.Linear(5, 3)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        out: torch.Tensor = self.out(x) + self.skip(x)
+        return out
+
+
+class HeadFirst(nn.Module):
+    """The head is registered before the layer that feeds it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.head, self.body = nn.Linear(3, 3), nn.Linear(5, 3)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        out: torch.Tensor = self.head(self.body(x).relu())
+        return out
+
+
+@pytest.mark.parametrize(
+    ("backbone", "expected"),
+    [
+        (nn.Sequential(nn.Linear(5, 3), nn.BatchNorm1d(3)), 3),
+        (nn.Sequential(nn.Linear(5, 4), nn.ReLU()), 4),
+        (Skip(), 3),
+        (nn.Flatten(), 5),
+    ],
+)
+def test_other_backbones_stay_whole(backbone: nn.Module, expected: int) -> None:
+    x = torch.randn(4, 5)
+    before = backbone.eval()(x)
+    trunk, width = split_head(backbone.train(), (5,), 3)
     assert trunk is backbone
+    assert width == expected
+    assert trunk.training
+    assert torch.equal(trunk.eval()(x), before)
+
+
+def test_the_head_is_what_makes_the_output() -> None:
+    trunk, width = split_head(HeadFirst(), (5,), 3)
     assert width == 3
-    assert isinstance(backbone[0], nn.Linear)
-    assert backbone[1] is tail
+    assert isinstance(trunk.head, nn.Identity)
+    assert isinstance(trunk.body, nn.Linear)
 
 
 def test_heads_start_like_linear_layers() -> None:

@@ -12,8 +12,10 @@ import numpy.typing as npt
 
 from conal.aggregation.votes import FloatArray
 from conal.annotations import Annotations
-from conal.encoding import MISSING, Names, as_names, decode_position
-from conal.errors import InputError, examples
+from conal.columns import find_columns
+from conal.encoding import MISSING, Names, as_names, decode_position, encode
+from conal.errors import DataWarning, InputError, examples, warn
+from conal.frames import column_names, open_frame
 from conal.registry import Registry
 
 __all__ = ["Aggregator", "aggregators", "make", "register"]
@@ -83,14 +85,32 @@ class Aggregator(ABC):
         """What the constructor takes."""
         return [name for name in inspect.signature(cls).parameters if name != "self"]
 
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """The parameters by name, as scikit-learn's ``clone`` wants them."""
+        return {name: getattr(self, name) for name in self.parameter_names()}
+
+    def set_params(self, **parameters: Any) -> Self:
+        """Change parameters by name."""
+        for name, value in parameters.items():
+            if name not in self.parameter_names():
+                raise InputError(f"{type(self).__name__} has no parameter {name!r}; it has {self.parameter_names()}")
+            setattr(self, name, value)
+        return self
+
+    def __repr__(self) -> str:
+        defaults = inspect.signature(type(self)).parameters
+        changed = [(k, v) for k, v in self.get_params().items() if v != defaults[k].default]
+        return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in changed)})"
+
     def fit(self, data: Any, *, true_labels: Any = None) -> Self:
         """Aggregate.
 
         Parameters
         ----------
         data : Annotations, long DataFrame or matrix
-        true_labels : mapping or pandas Series, optional
-            True labels of some tasks, by task id. They are taken as certain.
+        true_labels : mapping, pandas Series or frame, optional
+            True labels of some tasks: by task id, or in columns task and label. They are taken as certain; missing
+            ones, and those of other tasks, are left out.
         """
         crowd = Annotations.of(data)
         self.classes_, self.task_ids_, self.annotator_ids_ = crowd.classes, crowd.task_ids, crowd.annotator_ids
@@ -139,13 +159,45 @@ def _known_codes(crowd: Annotations, true_labels: Any) -> npt.NDArray[np.int64]:
     codes = np.full(crowd.n_tasks, MISSING, dtype=np.int64)
     if true_labels is None:
         return codes
-    if not (isinstance(true_labels, Mapping) or hasattr(true_labels, "items")):
-        raise InputError("true_labels must map task ids to labels: a dict, or a pandas Series indexed by task")
-    tasks, labels = (as_names(part) for part in (true_labels.keys(), [label for _, label in true_labels.items()]))
+    tasks, labels = _pairs(true_labels)
     at, classes = decode_position(crowd.task_ids, tasks), decode_position(crowd.classes, labels)
-    strange = labels[classes == MISSING].tolist()
-    if strange:
-        raise InputError(f"true_labels: {examples(strange)} are none of the classes {examples(crowd.classes)}")
     here = at != MISSING
+    strange = labels[here & (classes == MISSING)].tolist()
+    if strange:
+        raise InputError(
+            f"true_labels: {examples(strange)} are none of the classes {examples(crowd.classes)}; correct them, or "
+            "give the annotations all classes (classes=)"
+        )
+    _report_others(crowd, tasks[~here].tolist(), len(tasks))
     codes[at[here]] = classes[here]
     return codes
+
+
+def _pairs(true_labels: Any) -> tuple[Names, Names]:
+    """Task ids and labels, without missing ones; a task may occur once."""
+    names = column_names(true_labels)
+    if names is not None:
+        found = find_columns(names, {"task": None, "truth": None}, "true_labels")
+        frame = open_frame(true_labels, "true_labels")
+        tasks, labels = (frame[found[role]].to_list() for role in ("task", "truth"))
+    elif isinstance(true_labels, Mapping) or hasattr(true_labels, "items"):
+        pairs = list(true_labels.items())
+        tasks, labels = [task for task, _ in pairs], [label for _, label in pairs]
+    else:
+        raise InputError("true_labels must map task ids to labels: a dict, a pandas Series indexed by task, or a frame")
+    given = np.flatnonzero(encode(labels).codes != MISSING)
+    kept = as_names([tasks[k] for k in given])
+    if len(set(kept.tolist())) < len(kept):
+        raise InputError("true_labels: a task occurs more than once; give one label per task")
+    return kept, as_names([labels[k] for k in given])
+
+
+def _report_others(crowd: Annotations, others: list[Any], total: int) -> None:
+    """Ids of another type match nothing, and would be lost without a word."""
+    if others and len(others) == total:
+        raise InputError(
+            f"true_labels: none is of a task with annotations; they are of {examples(others)}, annotated are "
+            f"{examples(crowd.task_ids)}"
+        )
+    if others:
+        warn(f"true_labels: ignored {len(others):,} of {total:,}, of other tasks: {examples(others)}", DataWarning)

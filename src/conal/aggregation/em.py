@@ -13,13 +13,17 @@ from conal.aggregation.votes import FloatArray, Votes, clamped, vote_shares
 from conal.annotations import Annotations
 from conal.checking import is_number, is_whole
 from conal.encoding import MISSING
-from conal.errors import ConvergenceWarning, InputError, warn
+from conal.errors import ConvergenceWarning, InputError, VanishedClassWarning, examples, warn
 from conal.progress import Progress, make_progress
 
 __all__ = ["EMAggregator"]
 
 Parameters = TypeVar("Parameters")
 
+LOST_SHARE = 0.1
+"""A class counts as lost if it is given to fewer than this share of the tasks whose votes it wins."""
+MIN_WINS = 5
+"""Classes that win fewer votes than this are too rare to be missed."""
 BAR_DELAY = 1.0
 """Seconds after which a progress bar appears."""
 
@@ -122,6 +126,7 @@ class EMAggregator(Aggregator, Generic[Parameters]):
         self._adopt(votes, best.parameters)
         if not best.converged:
             self._warn(best.history, crowd.n_annotations)
+        _warn_of_lost_classes(crowd, best.posterior)
         return best.posterior
 
     def _run(
@@ -181,3 +186,20 @@ class EMAggregator(Aggregator, Generic[Parameters]):
             value = getattr(self, name)
             if not (is_number(value) and value >= 0):
                 raise InputError(f"{name} must be a number of at least 0, not {value!r}")
+
+
+def _warn_of_lost_classes(crowd: Annotations, posterior: FloatArray) -> None:
+    """With too few labels per task, one class can explain everything: say so, for the probabilities do not."""
+    labelled = crowd.labels_per_task() > 0
+    wins, given = (
+        np.bincount(values[labelled].argmax(1), minlength=crowd.n_classes) for values in (crowd.votes(), posterior)
+    )
+    lost = np.flatnonzero((wins >= MIN_WINS) & (given < LOST_SHARE * wins))
+    if len(lost):
+        per_task = crowd.n_annotations / max(int(labelled.sum()), 1)
+        warn(
+            f"classes {examples(crowd.classes[lost])} win votes but are given to hardly any task: other classes "
+            f"explain their labels. With {per_task:.1f} labels per task there may be too little to go by; "
+            "compare with 'majority-vote' or 'one-coin', or add true_labels",
+            VanishedClassWarning,
+        )

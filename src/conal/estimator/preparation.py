@@ -153,8 +153,13 @@ def _try_out(method: CrowdMethod, instances: Instances) -> None:
     expected = (min(2, len(instances)), method.problem.n_classes)
     x = instances.take(np.arange(expected[0]))
     try:
-        found = tuple(method.eval().class_logits(method.scaler(x)).shape)
-    except (RuntimeError, TypeError, ValueError) as error:
+        features = method.eval().backbone(method.scaler(x))
+        if not isinstance(features, torch.Tensor):
+            raise InputError(f"the backbone gives {type(features).__name__}; expected a tensor of class logits")
+        found = tuple(method.class_logits(method.scaler(x)).shape)
+    except (RuntimeError, TypeError, ValueError, IndexError) as error:
+        if isinstance(error, InputError):
+            raise
         raise InputError(f"the backbone cannot take instances of shape {instances.shape}: {error}") from error
     if found != expected:
         raise InputError(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from os import PathLike
@@ -86,6 +87,11 @@ class GoldLabels:
         )
 
     def _report_others(self, others: list[Any], crowd: Annotations) -> None:
+        if len(others) == len(self.labels):
+            raise InputError(
+                f"{self.where}: none of the {len(others):,} true labels is of a task with annotations; it has "
+                f"{examples(others)}, annotated are {examples(crowd.task_ids)}"
+            )
         if others:
             warn(
                 f"{self.where}: ignored {len(others):,} of {len(self.labels):,} true labels, of tasks without "
@@ -145,10 +151,14 @@ def _checked(values: Any, ids: Names | None, classes: Sequence[Any] | Names | No
     names, codes = match_classes(encoded.names, encoded.codes, classes, where)
     if ids is not None and len(set(ids.tolist())) < len(ids):
         raise InputError(
-            f"{where}: {len(ids):,} labels for {len(set(ids.tolist())):,} tasks; true labels are one per task. "
-            "If these are crowd labels, use a crowd method such as 'conal'"
+            f"{where}: {len(ids):,} labels for {len(set(ids.tolist())):,} tasks, {examples(_repeated(ids))} more than "
+            "once; true labels are one per task. Labels of a crowd are no true labels: fit a crowd method to them"
         )
     return GoldLabels(names[codes], ids, where)
+
+
+def _repeated(ids: Names) -> list[Any]:
+    return [name for name, count in Counter(ids.tolist()).items() if count > 1]
 
 
 def _position(names: Names, wanted: Names) -> npt.NDArray[np.int64]:

@@ -69,7 +69,9 @@ def read_annotations(
     """
     path = Path(path)
     if (format or path.suffix.lstrip(".").lower()) == "npy":
-        return Annotations.from_matrix(read_matrix(path), classes=classes, where=str(path))
+        matrix = read_matrix(path)
+        wanted = None if classes is None else coerce_classes(classes, pa.array(matrix.ravel()[:0]))
+        return Annotations.from_matrix(matrix, classes=wanted, where=str(path))
     table = read_table(path, format, (task, worker, label))
     found = find_columns(table.column_names, {"task": task, "worker": worker, "label": label}, str(path))
     columns = {role: decoded(table[name], f"{path}: column {name!r}") for role, name in found.items()}

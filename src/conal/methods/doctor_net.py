@@ -45,7 +45,7 @@ class DoctorNetMethod(CrowdMethod):
     """
 
     def __init__(self, problem: Problem, backbone: nn.Module) -> None:
-        trunk, width = split_head(backbone, problem.n_classes)
+        trunk, width = split_head(backbone, problem.shape, problem.n_classes)
         super().__init__(problem, trunk)
         self.heads = AnnotatorHeads(width, problem.n_classes, problem.n_annotators)
         self.raw_weights = nn.Parameter(torch.zeros(problem.n_annotators))

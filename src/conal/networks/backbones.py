@@ -108,9 +108,12 @@ def build_backbone(
     if isinstance(backbone, nn.Module):
         return copy.deepcopy(backbone)
     if inspect.isclass(backbone):
-        raise InputError(f"backbone is the class {backbone.__name__}; pass an instance, or a function that makes one")
+        raise InputError(
+            f"backbone is the class {backbone.__name__}; pass an instance, or a function of "
+            "(feature shape, number of classes) that makes one"
+        )
     if callable(backbone):
-        return backbone(shape, n_classes)
+        return _called(backbone, shape, n_classes)
     if backbone == "mlp":
         return MLP(math.prod(shape), n_classes, hidden=hidden, dropout=dropout, batch_norm=batch_norm)
     if backbone == "vgg16":
@@ -121,3 +124,17 @@ def build_backbone(
             )
         return VGG16(shape[0], n_classes, dropout=dropout)
     raise InputError(f"no backbone is called {backbone!r}; use 'mlp', 'vgg16', a torch.nn.Module or a function")
+
+
+def _called(make: Callable[[tuple[int, ...], int], nn.Module], shape: tuple[int, ...], n_classes: int) -> nn.Module:
+    try:
+        inspect.signature(make).bind(shape, n_classes)
+    except (TypeError, ValueError) as error:
+        raise InputError(
+            f"backbone is called as backbone({shape}, {n_classes}), with the feature shape and the number of classes; "
+            f"it cannot be: {error}"
+        ) from error
+    made = make(shape, n_classes)
+    if not isinstance(made, nn.Module):
+        raise InputError(f"backbone({shape}, {n_classes}) gave {type(made).__name__}; expected a torch.nn.Module")
+    return made

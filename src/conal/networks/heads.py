@@ -10,26 +10,45 @@ from torch import Tensor, nn
 __all__ = ["AnnotatorHeads", "split_head"]
 
 
-def split_head(backbone: nn.Module, n_classes: int) -> tuple[nn.Module, int]:
-    """The trunk below the last linear layer, and how wide it is.
+def split_head(backbone: nn.Module, shape: tuple[int, ...], n_classes: int) -> tuple[nn.Module, int]:
+    """The trunk below the layer that makes the class logits, and how wide it is.
 
-    The layer is replaced in place by the identity. A backbone that does not end in a linear layer of ``n_classes``
-    outputs stays whole, and its class logits are the trunk's features.
+    A linear layer whose very output is the backbone's output is its head, and is replaced in place by the identity.
+    Any other backbone stays whole, and what it gives, of whatever width, are the trunk's features.
     """
-    name, last = [(name, module) for name, module in backbone.named_modules() if _is_layer(module)][-1]
-    if not (isinstance(last, nn.Linear) and last.out_features == n_classes):
-        return backbone, n_classes
-    if not name:
-        return nn.Identity(), last.in_features
-    parent, _, attribute = name.rpartition(".")
+    outputs: dict[str, Tensor] = {}
+    hooks = [
+        module.register_forward_hook(lambda _module, _x, out, name=name: outputs.__setitem__(name, out))
+        for name, module in backbone.named_modules()
+        if isinstance(module, nn.Linear)
+    ]
+    result = _probe(backbone, shape)
+    for hook in hooks:
+        hook.remove()
+    if not isinstance(result, Tensor):
+        return backbone, n_classes  # which will not work, and will be said where real instances are at hand
+    heads = [name for name, out in outputs.items() if out is result]
+    if not heads:
+        return backbone, int(result.shape[-1])
+    head = backbone.get_submodule(heads[0])
+    width = int(head.in_features)  # type: ignore[arg-type]
+    if head is backbone:
+        return nn.Identity(), width
+    parent, _, attribute = heads[0].rpartition(".")
     setattr(backbone.get_submodule(parent), attribute, nn.Identity())
-    return backbone, last.in_features
+    return backbone, width
 
 
-def _is_layer(module: nn.Module) -> bool:
-    """Whether the module has parameters or buffers of its own."""
-    own = [*module.parameters(recurse=False), *module.buffers(recurse=False)]
-    return bool(own)
+@torch.no_grad()
+def _probe(backbone: nn.Module, shape: tuple[int, ...]) -> object:
+    """What the backbone makes of two instances of zeros; None if it cannot take them."""
+    was_training = backbone.training
+    try:
+        return backbone.eval()(torch.zeros(2, *shape))
+    except (RuntimeError, TypeError, ValueError, IndexError):
+        return None
+    finally:
+        backbone.train(was_training)
 
 
 class AnnotatorHeads(nn.Module):
