@@ -469,3 +469,21 @@ class Endless(Dataset[torch.Tensor]):
 
 def test_predictions_from_a_dataset(data: CrowdDataset, fitted: CrowdClassifier) -> None:
     np.testing.assert_array_equal(fitted.predict(Endless(data.x)), fitted.predict(data.x))
+
+
+class TwoThings(torch.nn.Module):
+    """Gives logits and something else."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = torch.nn.Linear(20, 6)
+
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        return self.layer(x), x
+
+
+@pytest.mark.parametrize("name", ["conal", "doctor-net"])
+def test_a_backbone_that_gives_a_tuple_is_refused(name: str) -> None:
+    data = conal.datasets.synthetic(n_train=30, n_valid=10, n_test=10)
+    with pytest.raises(InputError, match="the backbone gives tuple; expected a tensor of class logits"):
+        conal.make(name, backbone=TwoThings(), verbose=False).fit(data.x, data.annotations)

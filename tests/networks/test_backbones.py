@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import torch
 from torch import nn
@@ -63,3 +65,17 @@ def test_the_scaler_shifts_and_multiplies_and_takes_bytes() -> None:
     scaler = FeatureScaler(torch.tensor([1.0, 2.0]), torch.tensor([10.0, 0.5]))
     images = torch.tensor([[3, 4]], dtype=torch.uint8)
     torch.testing.assert_close(scaler(images), torch.tensor([[20.0, 1.0]]))
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: nn.Linear(5, 3), r"called as backbone\(\(5,\), 3\), with the feature shape and the number of classes"),
+        (lambda shape, n_classes: None, r"backbone\(\(5,\), 3\) gave NoneType; expected a torch.nn.Module"),
+        (lambda shape, n_classes: nn.Linear, "gave type; expected a torch.nn.Module"),
+        (nn.Linear, "pass an instance, or a function of .feature shape, number of classes. that makes one"),
+    ],
+)
+def test_functions_that_make_no_backbone(make: Any, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        build_backbone(make, (5,), 3)

@@ -76,14 +76,19 @@ def fit(
     The folder holds the model, the cleaned labels (labels.csv), what is known about the annotators (annotators.csv)
     and the confusion that they share (common_confusion.csv).
     """
-    from conal.estimator import make
-    from conal.io import read_features
     from conal.io.models import check_target
+    from conal.io.tables import check_readable
 
     check_target(out, overwrite=overwrite)
+    for path in (labels, features, valid_features, valid_labels):  # before torch is loaded, which takes seconds
+        if path is not None:
+            check_readable(path)
     if (valid_features is None) != (valid_labels is None):
         raise InputError("--valid-features and --valid-labels go together; give both or neither")
     fixed = {"lr": lr, "epochs": epochs, "batch_size": batch_size, "patience": patience, "scaling": scaling}
+    from conal.estimator import make
+    from conal.io import read_features
+
     own = {"seed": seed, "verbose": not quiet}
     estimator = make(method, **(fixed | own | parse_settings(settings)))
     table = read_features(features, task=task_column, or_usual=True)
