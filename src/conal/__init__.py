@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
 
-__all__ = ["Annotations", "CoNAL", "aggregation", "datasets", "load", "make", "methods", "metrics"]
+__all__ = ["Annotations", "CoNAL", "aggregation", "datasets", "load", "make", "methods", "metrics", "theory"]
 
 if TYPE_CHECKING:
-    from conal import aggregation, datasets, methods, metrics
+    from conal import aggregation, datasets, methods, metrics, theory
     from conal.annotations import Annotations
     from conal.estimator import CoNAL, load, make
 

@@ -10,6 +10,7 @@ import typer
 
 from conal import __version__
 from conal.cli.aggregate import aggregate
+from conal.cli.bound import bound
 from conal.cli.demo import demo
 from conal.cli.fit import fit
 from conal.cli.predict import predict
@@ -29,7 +30,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (aggregate, demo, fit, predict, simulate):
+for command in (aggregate, bound, demo, fit, predict, simulate):
     app.command()(command)
 
 

@@ -1,0 +1,253 @@
+"""``conal bound``: how low the error of inferred labels can be, for a trained model or a simulated crowd."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
+
+import typer
+
+from conal.cli.options import AsJson, FileFormat, LabelColumn, Quiet, Seed, TaskColumn, WorkerColumn, emit
+from conal.errors import InputError
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+    from conal.annotations import Annotations
+    from conal.estimator import CrowdClassifier
+    from conal.io import FeatureTable
+    from conal.theory import BayesError, ErrorLowerBound
+
+__all__ = ["bound"]
+
+SIMULATED = 100
+"""Instances of a simulated crowd, if nobody says how many."""
+
+
+class Crowd(NamedTuple):
+    """What the theorem is about; see :func:`conal.theory.error_lower_bound`."""
+
+    rho: npt.NDArray[np.float64]
+    pi_g: npt.NDArray[np.float64]
+    pi_r: npt.NDArray[np.float64]
+    omega: npt.NDArray[np.float64]
+    observed: npt.NDArray[np.bool_]
+
+
+def bound(
+    model: Annotated[Path | None, typer.Argument(help="Model folder written by conal fit.")] = None,
+    features: Annotated[Path | None, typer.Option(help="Features: .npy, .npz, .parquet or .csv.")] = None,
+    labels: Annotated[
+        Path | None, typer.Option(help="Crowd labels: only who labelled what counts. Without them, all label all.")
+    ] = None,
+    simulate: Annotated[bool, typer.Option("--simulate", help="A simulated crowd instead of a model.")] = False,
+    n: Annotated[
+        int | None, typer.Option(min=1, help=f"Instances: the first so many; {SIMULATED} if simulated, else all.")
+    ] = None,
+    n_classes: Annotated[int | None, typer.Option(help="Simulated classes; 6.")] = None,
+    n_annotators: Annotated[int | None, typer.Option(help="Simulated annotators; 30.")] = None,
+    labels_per_instance: Annotated[float | None, typer.Option(help="Simulated labels per instance; 3.")] = None,
+    common_strength: Annotated[float | None, typer.Option(help="Off-diagonal mass of common confusion; 0.4.")] = None,
+    common_type: Annotated[
+        Literal["asymmetric", "symmetric"] | None, typer.Option(help="Kind of common confusion; asymmetric.")
+    ] = None,
+    individual_strength: Annotated[
+        float | None, typer.Option(help="Off-diagonal mass of individual confusion; 0.3.")
+    ] = None,
+    proportion: Annotated[float | None, typer.Option(help="Mean share of common confusion; 0.5.")] = None,
+    epsilon: Annotated[
+        float, typer.Option(min=0, max=1, help="Smooth the confusion matrices, whose zeros make the bound void.")
+    ] = 0.0,
+    draws: Annotated[int, typer.Option(min=2, help="Crowds drawn to estimate the Bayes-optimal error.")] = 200,
+    seed: Seed = 0,
+    task_column: TaskColumn = None,
+    worker_column: WorkerColumn = None,
+    label_column: LabelColumn = None,
+    file_format: FileFormat = None,
+    quiet: Quiet = False,
+    as_json: AsJson = False,
+) -> None:
+    """Bound the error of labels inferred from a crowd from below (the paper's Theorem 1).
+
+    Of a model folder, the class probabilities of the features, both kinds of confusion and omega are taken for the
+    truth. A simulated crowd has the paper's generator for truth, its classes equally likely. Beside the bound stands
+    what it bounds: the error of the best rule under the same parameters, by Monte Carlo.
+
+    The bound is divided by the square of the number of instances and can be at most 1 / N: use a small --n.
+    """
+    from conal.theory import bayes_error, error_lower_bound, smooth
+
+    settings = {
+        "n_classes": n_classes,
+        "n_annotators": n_annotators,
+        "labels_per_instance": labels_per_instance,
+        "common_strength": common_strength,
+        "common_type": common_type,
+        "individual_strength": individual_strength,
+        "proportion": proportion,
+    }
+    chosen = {name: value for name, value in settings.items() if value is not None}
+    columns = {"task": task_column, "worker": worker_column, "label": label_column}
+    if simulate:
+        _refuse_files(model, features, labels)
+        crowd = _simulated(chosen, n, seed)
+    else:
+        crowd = _of_model(*_needed(model, features, chosen), labels, n, columns, file_format)
+    result = error_lower_bound(crowd.rho, crowd.pi_g, crowd.pi_r, crowd.omega, observed=crowd.observed, epsilon=epsilon)
+    # The error of the very crowd that the bound is for: smoothed, if it was.
+    pi_g, pi_r = smooth(crowd.pi_g, epsilon), smooth(crowd.pi_r, epsilon)
+    best = bayes_error(crowd.rho, pi_g, pi_r, crowd.omega, observed=crowd.observed, n_draws=draws, seed=seed)
+    emit(_figures(crowd, result, best, draws), _text(crowd, result, best, draws), as_json=as_json, quiet=quiet)
+
+
+# -------------------------------------------------------------------- simulated
+
+
+def _refuse_files(model: Path | None, features: Path | None, labels: Path | None) -> None:
+    given = {"a model folder": model, "--features": features, "--labels": labels}
+    for name, path in given.items():
+        if path is not None:
+            raise InputError(f"--simulate and {name} ({path}) exclude each other; give one of them")
+
+
+def _simulated(settings: dict[str, Any], n: int | None, seed: int) -> Crowd:
+    import numpy as np
+
+    from conal.datasets import synthetic
+
+    data = synthetic(n_train=n or SIMULATED, n_valid=0, n_test=0, seed=seed, **settings)
+    truth, ann = data.truth, data.annotations
+    assert truth is not None  # noqa: S101 - the synthetic generator always returns it
+    omega = np.zeros((ann.n_tasks, ann.n_annotators))
+    omega[ann.tasks, ann.annotators] = truth.omega
+    rho = np.full((ann.n_tasks, ann.n_classes), 1 / ann.n_classes)
+    return Crowd(rho, truth.pi_g, truth.pi_r, omega, ann.to_matrix() >= 0)
+
+
+# -------------------------------------------------------------------- of a model
+
+
+def _needed(model: Path | None, features: Path | None, settings: dict[str, Any]) -> tuple[Path, Path]:
+    if settings:
+        raise InputError(
+            f"--{next(iter(settings)).replace('_', '-')} is a setting of a simulated crowd; add --simulate"
+        )
+    if model is None:
+        raise InputError("a model folder is missing; give one with --features, or --simulate")
+    if features is None:
+        raise InputError(f"--features is missing; give the features of the instances that {model} is asked about")
+    return model, features
+
+
+def _of_model(
+    folder: Path, path: Path, labels: Path | None, n: int | None, columns: dict[str, Any], fmt: str | None
+) -> Crowd:
+    import numpy as np
+
+    from conal.estimator import load
+    from conal.io import read_annotations, read_features
+
+    estimator = load(folder)
+    if not estimator.model_.separates_noise:
+        raise InputError(
+            f"{folder}: method {estimator.method!r} does not tell common from individual confusion, "
+            "which the bound is about; use a model of 'conal' or 'conal-em'"
+        )
+    table = read_features(path, task=columns["task"], or_usual=labels is not None)
+    if labels is None:
+        table, names = _rows(table, np.arange(len(table))[:n]), estimator.annotator_ids_
+        observed = np.ones((len(table), len(names)), dtype=bool)
+    else:
+        table, ann = _labelled(table, read_annotations(labels, format=fmt, **columns), n)
+        observed, names = ann.to_matrix() >= 0, ann.annotator_ids
+    # As the paper reads them: a softmax on each row of the weights, mixed as probabilities, however the model trained.
+    pi_r = _matrices_of(estimator, names)
+    rho = estimator.predict_proba(table)
+    return Crowd(rho, estimator.common_confusion_, pi_r, _rates(estimator, table, observed, names), observed)
+
+
+def _labelled(table: FeatureTable, ann: Annotations, n: int | None) -> tuple[FeatureTable, Annotations]:
+    """The first n instances that have labels, with their features; task i is row i."""
+    import numpy as np
+
+    from conal.estimator.inputs import aligned
+
+    instances, ann, _ = aligned(table, ann, allow_missing=True)
+    tasks = np.flatnonzero(ann.labels_per_task())[:n]
+    return _rows(table, tasks if instances.rows is None else instances.rows[tasks]), ann[tasks]
+
+
+def _rows(table: FeatureTable, rows: npt.NDArray[np.int64]) -> FeatureTable:
+    from dataclasses import replace
+
+    return replace(table, values=table.values[rows], ids=None)
+
+
+def _matrices_of(estimator: CrowdClassifier, names: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
+    """(R, C, C) confusion of these annotators; the model's common one for those whom it does not know."""
+    import numpy as np
+
+    from conal.encoding import decode_position
+
+    codes = decode_position(estimator.annotator_ids_, names)
+    known = (codes >= 0)[:, None, None]
+    return np.where(known, estimator.annotator_confusion_[codes], estimator.common_confusion_)
+
+
+def _rates(
+    estimator: CrowdClassifier, table: FeatureTable, observed: npt.NDArray[np.bool_], names: npt.NDArray[Any]
+) -> npt.NDArray[np.float64]:
+    """(N, R) omega of the observed pairs, one annotator at a time; 0 elsewhere."""
+    import numpy as np
+
+    omega = np.zeros(observed.shape)
+    for r in np.flatnonzero(observed.any(axis=0)).tolist():
+        asked = np.flatnonzero(observed[:, r])
+        omega[asked, r] = estimator.common_noise_rate(_rows(table, asked), np.repeat(names[r : r + 1], len(asked)))
+    return omega
+
+
+# -------------------------------------------------------------------- what is said
+
+
+def _figures(crowd: Crowd, result: ErrorLowerBound, best: BayesError, draws: int) -> dict[str, Any]:
+    """One flat object; what is infinite is null, since JSON has no infinity."""
+    names = ("value", "raw", "entropy_term", "kl_term", "constant_term", "tight_value", "tight_raw", "tight_kl_term")
+    figures: dict[str, float] = {name: getattr(result, name) for name in (*names, "min_instances", "epsilon")}
+    finite = {name: figure if math.isfinite(figure) else None for name, figure in figures.items()}
+    return finite | {
+        "bayes_error": best.value,
+        "bayes_error_se": best.standard_error,
+        "draws": draws,
+        "n_instances": result.n_instances,
+        "n_classes": result.n_classes,
+        "n_annotators": int(crowd.observed.any(axis=0).sum()),
+        "n_annotations": int(crowd.observed.sum()),
+    }
+
+
+def _text(crowd: Crowd, result: ErrorLowerBound, best: BayesError, draws: int) -> str:
+    smoothed = f", confusion smoothed by epsilon {result.epsilon:g}" if result.epsilon else ""
+    corollary = (
+        f"more instances lower it from N = {result.min_instances:.3g} on"
+        if math.isfinite(result.min_instances)
+        else "no instance has F > 0: no number of instances makes it positive"
+    )
+    lines = [
+        f"{result.n_instances:,} instances, {result.n_classes} classes, {int(crowd.observed.sum()):,} labels by "
+        f"{int(crowd.observed.any(axis=0).sum()):,} annotators{smoothed}",
+        f"lower bound          {_line(result.value, result.raw, result, result.kl_term)}",
+        f"  by the mixtures    {_line(result.tight_value, result.tight_raw, result, result.tight_kl_term)}",
+        f"Bayes-optimal error  {best.value:.4g} (standard error {best.standard_error:.2g}, {draws:,} draws)",
+        f"corollary            {corollary}",
+    ]
+    if math.isinf(result.raw):
+        lines.append("an infinite KL, from zero entries of confusion matrices, makes the theorem void; see --epsilon")
+    return "\n".join(lines)
+
+
+def _line(value: float, raw: float, result: ErrorLowerBound, kl_term: float) -> str:
+    parts = f"entropy {result.entropy_term:.4g} - KL {kl_term:.4g} - log 2 term {result.constant_term:.4g} = {raw:.4g}"
+    return f"{value:.4g} ({parts})"

@@ -1,0 +1,168 @@
+"""The best that can be done: the posterior under the true parameters, and how often its best guess is wrong."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from conal.checking import is_whole
+from conal.errors import InputError
+from conal.theory.noise_model import FloatArray, IntArray, NoiseModel, pieces, read_noise_model
+
+__all__ = ["BayesError", "bayes_error", "posterior"]
+
+
+class BayesError(NamedTuple):
+    """A Monte-Carlo estimate of the Bayes-optimal error rate, with its standard error."""
+
+    value: float
+    standard_error: float
+
+
+def posterior(labels: object, rho: object, pi_g: object, pi_r: object, omega: object) -> FloatArray:
+    r"""(N, C) P(true class | all labels of an instance) when everything about the crowd is known.
+
+    .. math::
+        q_i(c) \propto \rho_{ic} \prod_r \bigl( \omega_i^r \pi^g_{c, y_i^r} + (1 - \omega_i^r) \pi^r_{c, y_i^r} \bigr)
+
+    Its largest class is the Bayes-optimal decision: no other rule has a smaller error rate on average over rho.
+
+    Parameters
+    ----------
+    labels : (N, R) integers
+        Class codes; -1 where an annotator gave no label.
+    rho, pi_g, pi_r, omega
+        As in :func:`error_lower_bound`.
+
+    Example
+    -------
+    >>> pi = [[0.8, 0.2], [0.2, 0.8]]
+    >>> posterior([[0, 0], [0, -1]], [0.5, 0.5], pi, [pi, pi], [[0.5, 0.5], [0.5, 0.5]]).round(3).tolist()
+    [[0.941, 0.059], [0.8, 0.2]]
+    """
+    codes = np.asarray(labels)
+    model = read_noise_model(rho, pi_g, pi_r, omega)
+    _check_labels(codes, model)
+    model = model._replace(observed=codes >= 0)
+    log_joint = _log(model.rho)
+    for r in model.active().tolist():
+        asked = np.flatnonzero(model.observed[:, r])
+        for piece in pieces(len(asked), model.pi_g.size):
+            rows = asked[piece]
+            log_joint[rows] += _evidence(model.mixture(rows, r), codes[rows, r])
+    impossible = np.flatnonzero(np.isneginf(log_joint).all(axis=1))
+    if len(impossible):
+        raise InputError(
+            f"labels: those of {len(impossible):,} instances cannot happen under any class, the first is row "
+            f"{impossible[0]}; smooth the confusion matrices"
+        )
+    return _softmax(log_joint)
+
+
+def bayes_error(
+    rho: object,
+    pi_g: object,
+    pi_r: object,
+    omega: object,
+    *,
+    observed: object = None,
+    n_draws: int = 1000,
+    seed: int = 0,
+) -> BayesError:
+    r"""Error rate of the Bayes-optimal decision, on average over true labels and annotations.
+
+    What :func:`error_lower_bound` is to be compared with, and what no aggregator can beat on average. Crowds are
+    drawn from the model, and how wrong the best guess is follows from the posterior q itself, which varies less than
+    counted mistakes:
+
+    .. math::
+        z_i \sim \rho_i, \quad y_i^r \sim \omega_i^r \pi^g_{z_i *} + (1 - \omega_i^r) \pi^r_{z_i *}, \qquad
+        \frac1N \sum_i \mathbb E \bigl[ 1 - \max_c q_i(c) \bigr]
+
+    Parameters
+    ----------
+    rho, pi_g, pi_r, omega, observed
+        As in :func:`error_lower_bound`.
+    n_draws : int
+        Crowds drawn, at least 2.
+    seed : int
+
+    Returns
+    -------
+    BayesError
+        ``value`` and ``standard_error``.
+
+    Example
+    -------
+    One label that is right four times in five, on a fair coin, is wrong one time in five:
+
+    >>> pi = [[0.8, 0.2], [0.2, 0.8]]
+    >>> value, _ = bayes_error([0.5, 0.5], pi, [pi], [[0.5]])
+    >>> round(value, 6)
+    0.2
+    """
+    if not is_whole(n_draws) or n_draws < 2:
+        raise InputError(f"n_draws must be a whole number of at least 2, not {n_draws!r}")
+    if not is_whole(seed) or seed < 0:
+        raise InputError(f"seed must be a whole number of at least 0, not {seed!r}")
+    model = read_noise_model(rho, pi_g, pi_r, omega, observed)
+    rng = np.random.default_rng(seed)
+    N, C = model.rho.shape
+    mean, variance = np.empty(N), np.empty(N)
+    for rows in pieces(N, n_draws * C):
+        errors = _draw_errors(model.part(rows), n_draws, rng)
+        mean[rows], variance[rows] = errors.mean(axis=0), errors.var(axis=0, ddof=1)
+    # Instances are drawn independently, so their variances add up.
+    return BayesError(float(mean.mean()), float(np.sqrt(variance.sum() / n_draws) / N))
+
+
+def _draw_errors(model: NoiseModel, n_draws: int, rng: np.random.Generator) -> FloatArray:
+    """(n_draws, N) P(the best guess is wrong | labels) of drawn crowds."""
+    N, C = model.rho.shape
+    z = _draw(np.broadcast_to(model.rho, (n_draws, N, C)), rng)
+    log_joint = np.repeat(_log(model.rho)[None], n_draws, axis=0)
+    for r in model.active().tolist():
+        asked = np.flatnonzero(model.observed[:, r])
+        mixture = model.mixture(asked, r)
+        labels = _draw(mixture[np.arange(len(asked)), z[:, asked]], rng)
+        log_joint[:, asked] += _evidence(mixture, labels)
+    return np.asarray(1 - _softmax(log_joint).max(axis=-1))
+
+
+def _draw(rows: FloatArray, rng: np.random.Generator) -> IntArray:
+    """(...) one class from each row of probabilities (..., C); a class of probability 0 is never drawn."""
+    cdf = np.cumsum(rows, axis=-1)
+    cdf /= cdf[..., -1:]  # exactly 1 from the last possible class on, whatever the rounding
+    drawn: IntArray = (rng.random(rows.shape[:-1])[..., None] >= cdf).sum(axis=-1)
+    return drawn
+
+
+def _evidence(mixture: FloatArray, labels: IntArray) -> FloatArray:
+    """(..., n, C) log P(label | true class) for (..., n) labels of n instances, each with its matrix (n, C, C)."""
+    by_label = _log(mixture).transpose(0, 2, 1)
+    evidence: FloatArray = by_label[np.arange(len(mixture)), labels]
+    return evidence
+
+
+def _softmax(log_joint: FloatArray) -> FloatArray:
+    joint = np.exp(log_joint - log_joint.max(axis=-1, keepdims=True))
+    return np.asarray(joint / joint.sum(axis=-1, keepdims=True))
+
+
+def _log(values: FloatArray) -> FloatArray:
+    with np.errstate(divide="ignore"):  # what cannot happen has log-probability minus infinity
+        return np.log(values)
+
+
+def _check_labels(codes: IntArray, model: NoiseModel) -> None:
+    C = model.rho.shape[1]
+    if codes.shape != model.omega.shape or codes.dtype.kind not in "iu":
+        raise InputError(
+            f"labels: expected integers of shape {model.omega.shape}, as omega has, "
+            f"got {codes.dtype} of shape {codes.shape}"
+        )
+    if codes.min() < -1 or codes.max() >= C:
+        raise InputError(
+            f"labels: expected class codes in range({C}), or -1 for none, got {codes.min()} to {codes.max()}"
+        )

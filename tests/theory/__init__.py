@@ -1,0 +1,1 @@
+"""Theory: hand-worked cases, slow references, and what must hold for every crowd."""
