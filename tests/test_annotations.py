@@ -24,6 +24,7 @@ from sklearn.model_selection import GridSearchCV, KFold
 from sklearn.utils import _safe_indexing, indexable
 
 from conal.annotations import MISSING, Annotations, gather_ranges
+from conal.cleaning import pair_order
 from conal.encoding import as_names
 from conal.errors import DataWarning, InputError
 
@@ -790,3 +791,8 @@ def test_empty_text_in_a_matrix_is_no_class() -> None:
     ann = Annotations.from_matrix(np.array([["x", ""], ["", "y"]]))
     assert ann.classes.tolist() == ["x", "y"]
     assert ann.to_matrix().tolist() == [[0, -1], [-1, 1]]
+
+
+def test_codes_beyond_the_square_root_of_an_integer_stay_in_order() -> None:
+    tasks, annotators = np.array([0, 60_000, 1], dtype=np.int32), np.array([60_000, 60_000, 0], dtype=np.int32)
+    assert pair_order(tasks, annotators).tolist() == [0, 2, 1]

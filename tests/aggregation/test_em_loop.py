@@ -216,3 +216,14 @@ def test_parameters_can_be_read_changed_cloned_and_shown(name: str) -> None:
     assert repr(model) == f"{type(model).__name__}()"
     with pytest.raises(InputError, match="has no parameter 'nonsense'"):
         model.set_params(nonsense=1)
+
+
+def test_classes_may_be_called_like_columns() -> None:
+    rows = {"task": [0, 0, 1, 1], "worker": [0, 1, 0, 1], "label": ["label"] * 4}
+    probas = DawidSkene().fit_predict_proba(pd.DataFrame(rows))
+    assert isinstance(probas, pd.DataFrame)
+    assert probas.columns.tolist() == ["label"]
+    rows["label"] = ["task", "task", "x", "x"]
+    with pytest.raises(InputError, match="cannot be columns beside 'task'"):
+        DawidSkene().fit_predict_proba(pl.DataFrame(rows))
+    assert DawidSkene().fit_predict(pl.DataFrame(rows))["label"].to_list() == ["task", "x"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import warnings
@@ -107,7 +108,12 @@ def start() -> Iterator[Callable[..., subprocess.Popen[str]]]:
 
     def run(*arguments: object) -> subprocess.Popen[str]:
         process = subprocess.Popen(
-            command(*arguments), env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+            command(*arguments),
+            env=environment(),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # nohup would have it ignored
         )
         started.append(process)
         return process

@@ -90,3 +90,23 @@ def test_layers_start_at_multiples_of_the_identity(made: Made) -> None:
         methods.get("dl-cl")(problem, torch.nn.Linear(2, 3), start="x")  # type: ignore[call-arg]
     with pytest.raises(InputError, match="lam must be a finite number of at least 0"):
         methods.get("anno-reg")(problem, torch.nn.Linear(2, 3), lam=-1.0)  # type: ignore[call-arg]
+
+
+def test_the_trace_pulls_at_the_matrices(made: Made, whole: Whole) -> None:
+    """By the derivative of a softmax: lam pi_cc (delta - pi_c)."""
+    method, data = made("anno-reg", lam=0.25)
+    plain, _ = made("anno-reg", lam=0.0)
+    for each in (method, plain):
+        each(whole(data)).backward()
+    pi = method.raw_pi_r.detach()[:3, 0].softmax(-1)
+    expected = 0.25 * pi.diagonal(dim1=-2, dim2=-1)[..., None] * (torch.eye(3).double() - pi)
+    found = method.raw_pi_r.grad[:3, 0] - plain.raw_pi_r.grad[:3, 0]
+    torch.testing.assert_close(found, expected, atol=1e-6, rtol=1e-6)
+
+
+@pytest.mark.parametrize("name", ["dl-cl", "anno-reg"])
+def test_saturated_layers_give_no_nan(name: str, made: Made, whole: Whole) -> None:
+    """Two annotators, each certain of another class."""
+    method, data = made(name, start=500.0)
+    probas = method.float().infer(whole(data)._replace(x=whole(data).x.float()))
+    torch.testing.assert_close(probas.sum(-1), torch.ones(12))

@@ -77,8 +77,11 @@ def test_many_annotators_are_averaged_in_pieces(made: Made, whole: Whole, monkey
     method, data = made("doctor-net")
     x = whole(data).x
     at_once = method.class_logits(x)
-    monkeypatch.setattr(module, "MAX_CELLS", 3 * 4 * 3)
-    torch.testing.assert_close(method.class_logits(x), at_once, rtol=1e-12, atol=1e-12)
+    loss = method(whole(data)).item()
+    for cells in (3 * 4 * 3, 1):
+        monkeypatch.setattr(module, "MAX_CELLS", cells)
+        torch.testing.assert_close(method.class_logits(x), at_once, rtol=1e-12, atol=1e-12)
+        assert method(whole(data)).item() == pytest.approx(loss, abs=1e-12)
 
 
 def test_the_trunk_is_the_backbone_below_its_last_layer() -> None:

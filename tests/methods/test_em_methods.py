@@ -200,3 +200,14 @@ def test_the_posterior_is_no_part_of_the_model(made: Made) -> None:
     method, _ = made("conal-em", omega="annotation")
     assert {"posterior", "epochs_done", "omega_of_labels"} == set(method.working_state())
     assert not any(name in method.state_dict() for name in method.working_state())
+
+
+@pytest.mark.parametrize("name", ["aggnet", "conal-em"])
+def test_the_e_step_is_without_dropout(name: str, made: Made) -> None:
+    one, data = made(name)
+    other, _ = made(name)
+    for method in (one, other):
+        method.backbone.append(torch.nn.Dropout(0.5))
+    one.train().end_epoch(in_pieces(data))
+    other.eval().end_epoch(in_pieces(data))
+    torch.testing.assert_close(one.posterior, other.posterior)

@@ -84,3 +84,22 @@ def test_a_prior_near_zero_stays_finite(made: Made, whole: Whole) -> None:
     loss.backward()
     assert torch.isfinite(loss)
     assert all(torch.isfinite(value.grad).all() for value in method.parameters())
+
+
+def test_tasks_without_labels_leave_the_prior_alone() -> None:
+    made = []
+    for matrix in ([[0, 0], [0, 1]], [[0, 0], [0, 1], [-1, -1], [-1, -1]]):
+        crowd = Annotations.from_matrix(matrix)
+        problem = Problem((2,), 2, 2, 2, torch.tensor(crowd.labels_per_annotator()))
+        method: Any = methods.get("max-mig")(problem, torch.nn.Linear(2, 2))
+        method.prepare(crowd)
+        made.append(method)
+    torch.testing.assert_close(made[0].raw_prior, made[1].raw_prior)
+    assert isinstance(made[0].raw_prior, torch.nn.Parameter)
+
+
+def test_a_silent_annotator_is_a_stranger(made: Made, whole: Whole) -> None:
+    method, data = made("max-mig")
+    x, zero = whole(data).x[:1], torch.tensor([0])
+    silent, stranger = (method.infer(Batch(x, zero, zero, torch.tensor([r]), torch.tensor([1]))) for r in (3, -1))
+    torch.testing.assert_close(silent, stranger)

@@ -123,13 +123,12 @@ class Aggregator(ABC):
     def fit_predict(self, data: Any, *, true_labels: Any = None) -> Any:
         """The labels by task: a Series for a pandas frame, a frame for a polars one, ``labels_`` otherwise."""
         self.fit(data, true_labels=true_labels)
-        return self._like(data, {"label": self.labels_}, self.labels_)
+        return self._like(data, self.labels_)
 
     def fit_predict_proba(self, data: Any, *, true_labels: Any = None) -> Any:
         """The probabilities by task: a frame with a column per class for a frame, ``probas_`` otherwise."""
         self.fit(data, true_labels=true_labels)
-        columns = {name: self.probas_[:, k] for k, name in enumerate(self.classes_.tolist())}
-        return self._like(data, columns, self.probas_)
+        return self._like(data, self.probas_)
 
     @abstractmethod
     def _aggregate(self, crowd: Annotations, known: npt.NDArray[np.int64]) -> FloatArray:
@@ -138,21 +137,27 @@ class Aggregator(ABC):
     def _winners(self, probas: FloatArray) -> npt.NDArray[np.int64]:
         return np.asarray(probas.argmax(1), dtype=np.int64)
 
-    def _like(self, data: Any, columns: dict[Any, Any], otherwise: Any) -> Any:
-        """Results in the kind of frame that came in."""
+    def _like(self, data: Any, values: Any) -> Any:
+        """Labels (N,) or probabilities (N, C) in the kind of frame that came in."""
         module = type(data).__module__.split(".")[0]
         if module == "pandas":
             import pandas as pd
 
             index = pd.Index(self.task_ids_, name="task", tupleize_cols=False)
-            frame = pd.DataFrame(columns, index=index)
-            return frame["label"] if list(columns) == ["label"] else frame
+            if values.ndim == 1:
+                return pd.Series(values, index=index, name="label")
+            return pd.DataFrame(values, index=index, columns=pd.Index(self.classes_, tupleize_cols=False))
         if module == "polars":
             import polars as pl
 
-            named = {"task": self.task_ids_, **{str(k): v for k, v in columns.items()}}
-            return pl.DataFrame({name: values.tolist() for name, values in named.items()})
-        return otherwise
+            names = ["label"] if values.ndim == 1 else [str(name) for name in self.classes_.tolist()]
+            if "task" in names or len(set(names)) < len(names):
+                raise InputError(
+                    f"classes {examples(names)} cannot be columns beside 'task'; rename them, or use probas_"
+                )
+            columns = dict(zip(names, values.reshape(len(values), -1).T, strict=True))
+            return pl.DataFrame({"task": self.task_ids_.tolist()} | {k: v.tolist() for k, v in columns.items()})
+        return values
 
 
 def _known_codes(crowd: Annotations, true_labels: Any) -> npt.NDArray[np.int64]:

@@ -16,6 +16,7 @@ from conal.errors import InputError, ModelFolderError
 from conal.estimator.base import CrowdClassifier
 from conal.estimator.factory import make
 from conal.io.models import names_from_json, names_to_json, read_model, write_model
+from conal.io.results import proba_columns
 from conal.io.tables import read_table
 from conal.methods import CrowdMethod, Problem
 from conal.networks import FeatureScaler
@@ -88,7 +89,7 @@ def _restore_labels(made: CrowdClassifier) -> None:
     """What was inferred about the training tasks, from labels.csv; ids that are no text or number are text now."""
     table = made.tables_["labels.csv"]
     made.task_ids_ = as_names(table["task"].to_pylist())
-    made.probas_ = np.column_stack([table[f"proba_{name}"].to_numpy() for name in made.classes_.tolist()])
+    made.probas_ = np.column_stack([table[name].to_numpy() for name in proba_columns(made.classes_)])
     made.labels_ = made.classes_[made.probas_.argmax(1)]
 
 

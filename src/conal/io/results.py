@@ -9,7 +9,15 @@ import pyarrow as pa
 from conal.annotations import Annotations
 from conal.encoding import Names
 
-__all__ = ["annotator_table", "confusion_table", "label_table", "mean_by_annotator", "name_column", "where_labelled"]
+__all__ = [
+    "annotator_table",
+    "confusion_table",
+    "label_table",
+    "mean_by_annotator",
+    "name_column",
+    "proba_columns",
+    "where_labelled",
+]
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
@@ -26,7 +34,22 @@ def label_table(tasks: Names, probas: FloatArray, classes: Names, codes: IntArra
         "label": name_column(classes).take(pa.array(winners)),
         "probability": probas[np.arange(len(probas)), winners],
     }
-    return pa.table(columns | {f"proba_{name}": probas[:, k] for k, name in enumerate(classes.tolist())})
+    return pa.table(columns | dict(zip(proba_columns(classes), probas.T, strict=True)))
+
+
+def proba_columns(classes: Names) -> list[str]:
+    """``proba_<class>`` for every class; classes that look the same, such as 1 and "1", get underscores.
+
+    >>> proba_columns(np.array([1, "1"], dtype=object))
+    ['proba_1', 'proba_1_']
+    """
+    columns: list[str] = []
+    for name in classes.tolist():
+        column = f"proba_{name}"
+        while column in columns:
+            column += "_"
+        columns.append(column)
+    return columns
 
 
 def annotator_table(crowd: Annotations, quality: pa.Array, codes: IntArray) -> pa.Table:

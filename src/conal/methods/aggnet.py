@@ -56,4 +56,4 @@ class AggNetMethod(EMMethod):
     def confusion(self) -> tuple[Tensor, Tensor]:
         """The annotators' matrices, and their mean for those without labels."""
         pi_g = self.pooled(self.pi_r)
-        return pi_g, torch.where((self.labels_per_annotator > 0)[:, None, None], self.pi_r, pi_g)
+        return pi_g, self.known_or_common(pi_g, self.pi_r)

@@ -67,7 +67,7 @@ class AnnotatorLayersMethod(CrowdMethod):
         """The annotators' matrices, and their mean for those without labels."""
         pi_r = self.label_confusion(torch.arange(self.problem.n_annotators, device=self.raw_pi_r.device))
         pi_g = self.pooled(pi_r)
-        return pi_g, torch.where((self.labels_per_annotator > 0)[:, None, None], pi_r, pi_g)
+        return pi_g, self.known_or_common(pi_g, pi_r)
 
 
 def pick(table: Tensor, labels: Tensor) -> Tensor:

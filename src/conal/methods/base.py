@@ -112,7 +112,7 @@ class CrowdMethod(nn.Module):
     # ---------------------------------------------------------------- what a method supplies
 
     def loss(self, batch: Batch) -> Tensor:
-        """The objective on one batch of scaled features; mean over its annotations, so that it is comparable."""
+        """The objective on one batch of scaled features: a mean over its annotations, or over its tasks."""
         raise NotImplementedError
 
     def prepare(self, annotations: Annotations) -> None:
@@ -142,7 +142,8 @@ class CrowdMethod(nn.Module):
         """
         pi_g, pi_r = self.confusion()
         own = pi_r[batch.annotators.clamp(min=0), :, batch.labels]
-        return torch.where((batch.annotators >= 0)[:, None], own, pi_g[:, batch.labels].T).log()
+        chosen = torch.where((batch.annotators >= 0)[:, None], own, pi_g[:, batch.labels].T)
+        return chosen.clamp(min=torch.finfo(chosen.dtype).tiny).log()  # labels of probability zero must not give NaN
 
     def log_prob(self, batch: Batch) -> Tensor:
         """(P,) log P(y | x) of each observed label, from scaled features."""
@@ -158,6 +159,10 @@ class CrowdMethod(nn.Module):
         if self.models_annotators:
             raise NotImplementedError(f"{type(self).__name__} models annotators: it must override confusion()")
         return self.estimated_pi_g, self.estimated_pi_r
+
+    def known_or_common(self, pi_g: Tensor, pi_r: Tensor) -> Tensor:
+        """(R, C, C) the annotators' matrices, with the common one for those who gave no training labels."""
+        return torch.where((self.labels_per_annotator > 0)[:, None, None], pi_r, pi_g)
 
     def pooled(self, pi_r: Tensor) -> Tensor:
         """(C, C) mean of the annotators' matrices, weighted by the labels they gave."""

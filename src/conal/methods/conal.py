@@ -111,8 +111,7 @@ class CoNALMethod(CrowdMethod):
     def confusion(self) -> tuple[Tensor, Tensor]:
         """The two kinds of confusion, read from the weights by a softmax on each row."""
         pi_g = self.noise.pi_g
-        labelled = (self.labels_per_annotator > 0)[:, None, None]
-        return pi_g, torch.where(labelled, self.noise.pi_r, pi_g)
+        return pi_g, self.known_or_common(pi_g, self.noise.pi_r)
 
     def _gate(self, batch: Batch) -> tuple[Tensor, Tensor]:
         """Annotator codes that are safe to index with, and omega's logits; strangers get the common layer."""

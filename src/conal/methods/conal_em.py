@@ -41,7 +41,7 @@ class CoNALEMMethod(EMMethod):
     ----------
     omega : {"annotator", "annotation"}
         Whether :math:`\omega` is tied per annotator, with a Beta(2, 2) prior, or one per annotation, as the appendix
-        has it.
+        has it; there the annotator's mean stands for omega in :meth:`infer` and :meth:`common_noise_rate`.
     epochs_per_round : int
         Epochs between E-steps.
     smoothing : float
@@ -111,7 +111,7 @@ class CoNALEMMethod(EMMethod):
 
     def confusion(self) -> tuple[Tensor, Tensor]:
         """The two kinds of confusion; annotators without labels are given the common one."""
-        return self.pi_g, torch.where((self.labels_per_annotator > 0)[:, None, None], self.pi_r, self.pi_g)
+        return self.pi_g, self.known_or_common(self.pi_g, self.pi_r)
 
     def working_state(self) -> dict[str, Tensor]:
         """As for every EM, and omega of the training labels."""

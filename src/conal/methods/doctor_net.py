@@ -73,9 +73,21 @@ class DoctorNetMethod(CrowdMethod):
     def _averaging_loss(self, features: Tensor, batch: Batch) -> Tensor:
         if int((self.labels_per_annotator > 0).sum()) < 2:  # there are no others to average
             return features.new_zeros(())
-        with torch.no_grad():
-            log_probas = self.heads(features).log_softmax(-1)[batch.rows, :, batch.labels]  # (P, R)
+        log_probas = self._log_probas_of_labels(features, batch)
         himself = torch.arange(self.problem.n_annotators, device=features.device) == batch.annotators[:, None]
         log_weights = self.log_weights().masked_fill(himself, -torch.inf)  # (P, R)
         others = torch.logsumexp(log_weights + log_probas, dim=1) - torch.logsumexp(log_weights, dim=1)
         return -others.mean()
+
+    @torch.no_grad()
+    def _log_probas_of_labels(self, features: Tensor, batch: Batch) -> Tensor:
+        """(P, R) log-probability of every observed label by all heads, in pieces of bounded size."""
+        cells = self.problem.n_annotators * self.problem.n_classes
+        if len(features) * cells <= MAX_CELLS:
+            log_probas: Tensor = self.heads(features).log_softmax(-1)
+            return log_probas[batch.rows, :, batch.labels]
+        pieces = zip(*(part.split(max(1, MAX_CELLS // cells)) for part in (batch.rows, batch.labels)), strict=True)
+        found = [
+            self.heads(features[rows]).log_softmax(-1)[torch.arange(len(rows)), :, labels] for rows, labels in pieces
+        ]
+        return torch.cat(found)

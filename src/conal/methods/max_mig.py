@@ -14,7 +14,7 @@ from conal.methods.base import Batch, CrowdMethod, Problem, register
 __all__ = ["MaxMIGMethod"]
 
 SMOOTHING = 1.0
-"""Pseudo-labels per row, spread evenly, in the confusion that the aggregator starts from."""
+"""Pseudo-labels per row of the confusion that the aggregator starts from, spread evenly; and per class of its prior."""
 
 
 @register("max-mig")
@@ -35,7 +35,7 @@ class MaxMIGMethod(CrowdMethod):
     Parameters
     ----------
     learn_prior : bool
-        Whether the class prior p is learned; otherwise it stays at the shares of the votes.
+        Whether the class prior p is learned; otherwise it stays at the smoothed shares of the votes.
 
     References
     ----------
@@ -64,11 +64,11 @@ class MaxMIGMethod(CrowdMethod):
     @torch.no_grad()
     def prepare(self, annotations: Annotations) -> None:
         """Start the aggregator from the vote shares, and from every annotator's confusion with them."""
-        shares = vote_shares(annotations)[annotations.labels_per_task() > 0]
-        counts = Votes(annotations).counts(vote_shares(annotations))
+        shares = vote_shares(annotations)
+        counts = Votes(annotations).counts(shares)
         log_confusion = np.log(normalised(counts + SMOOTHING / annotations.n_classes))
         self.raw_votes.copy_(torch.from_numpy(log_confusion.transpose(0, 2, 1).copy()))
-        smoothed = normalised(shares.sum(0) + SMOOTHING)
+        smoothed = normalised(shares[annotations.labels_per_task() > 0].sum(0) + SMOOTHING)
         self.raw_prior.copy_(torch.from_numpy(np.log(smoothed)))
 
     def loss(self, batch: Batch) -> Tensor:
@@ -76,10 +76,11 @@ class MaxMIGMethod(CrowdMethod):
         log_h = self.class_logits(batch.x).log_softmax(-1)
         log_ratio = self._log_ratio(batch)
         matched = torch.logsumexp(log_h + log_ratio, dim=-1)
-        gains = log_h.exp() @ log_ratio.exp().T
-        n_pairs = len(gains) * (len(gains) - 1)
-        mismatched = (gains.sum() - gains.diagonal().sum()) / max(n_pairs, 1)
-        return mismatched - (1 + matched).mean()
+        h, ratio = log_h.exp(), log_ratio.exp()
+        # The sum of K over all pairs is a product of sums: no matrix of pairs is needed, and nothing in half precision.
+        mismatched = (h.sum(0) * ratio.sum(0)).sum() - (h * ratio).sum()
+        n_pairs = max(len(h) * (len(h) - 1), 1)
+        return mismatched / n_pairs - (1 + matched).mean()
 
     @torch.no_grad()
     def infer(self, batch: Batch) -> Tensor:

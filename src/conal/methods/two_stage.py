@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import cross_entropy, one_hot
+from torch.nn.functional import cross_entropy
 
 from conal import aggregation
 from conal.aggregation import GLAD, DawidSkene, MajorityVote, WorkerClustering
@@ -47,9 +47,9 @@ class TwoStageMethod(CrowdMethod):
     def prepare(self, annotations: Annotations) -> None:
         """Aggregate once; the targets are not part of the saved model."""
         fitted = self.make_aggregator().fit(annotations)
-        hard = one_hot(torch.as_tensor(fitted.codes_), annotations.n_classes)
-        targets = torch.as_tensor(fitted.probas_) if self.soft else hard
-        self.register_buffer("targets", targets.to(torch.float32), persistent=False)
+        soft = torch.as_tensor(fitted.probas_, dtype=torch.float32)
+        targets = soft if self.soft else torch.eye(annotations.n_classes)[fitted.codes_]
+        self.register_buffer("targets", targets, persistent=False)
 
     def loss(self, batch: Batch) -> Tensor:
         """Cross-entropy between the aggregated labels and the classifier's probabilities."""

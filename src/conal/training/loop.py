@@ -11,7 +11,6 @@ import torch
 from lightning_fabric import Fabric
 from torch import Tensor
 
-from conal.aggregation import MajorityVote
 from conal.errors import EarlyEpochWarning, InputError, TrainingError, VanishedClassWarning, examples, warn
 from conal.methods.base import Batch, CrowdMethod
 from conal.progress import Progress
@@ -105,7 +104,7 @@ def lost_classes(method: CrowdMethod, data: CrowdBatches) -> list[int]:
 
     A class that is not predicted *yet*, because learning is slow, still has a fair share of the probability.
     """
-    winners = MajorityVote().fit(data.annotations).codes_[data.labelled]
+    winners = data.annotations.votes().argmax(1)[data.labelled]
     wins = np.bincount(winners, minlength=method.problem.n_classes)
     probas = predict_proba(method, data.instances).numpy()[data.labelled]
     predicted = np.bincount(probas.argmax(1), minlength=len(wins))
@@ -158,7 +157,8 @@ class _Trainer:
         loss = float(total) / self.data.annotations.n_annotations
         if not np.isfinite(loss):
             raise TrainingError(
-                f"the loss became {loss} in epoch {self.epoch}; lower lr, or scale the features (scaling='standard')"
+                f"the loss became {loss} in epoch {self.epoch}; lower lr, scale the features (scaling='standard'), "
+                "or compute in a higher precision"
             )
         row: Row = {"epoch": self.epoch, "loss": loss, "lr": self._lr(self.data.n_batches - 1, self.epoch - 1)}
         self._select(row)
