@@ -115,7 +115,7 @@ P, PI = np.full((2, 2), 0.5), np.full((2, 2, 2), 0.5)
         (P, [[1, 0], [1.5, -0.5]], CROWD, r"confusion: negative at \[1, 1\]"),
         (P * np.nan, PI, CROWD, r"probas: NaN or infinite at \[0, 0\]"),
         (P, PI, CROWD.select(np.zeros(3, dtype=bool)), "annotations: hold no labels"),
-        (P, PI, None, "annotations: expected annotations"),
+        (P, PI, None, "annotations: expected Annotations, a long frame or a matrix, not NoneType"),
     ],
 )
 def test_unusable_input(probas: Any, confusion: Any, crowd: Any, message: str) -> None:
