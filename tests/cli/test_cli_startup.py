@@ -16,7 +16,7 @@ from conal.cli import app
 if TYPE_CHECKING:
     from cli.conftest import Run
 
-COMMANDS = ("aggregate", "bound", "demo", "fit", "predict", "simulate")
+COMMANDS = ("aggregate", "bound", "demo", "fit", "predict", "reproduce", "simulate")
 HEAVY = ("torch", "sklearn", "pandas", "scipy", "pyarrow", "numpy", "lightning_fabric")
 
 LOADED = """

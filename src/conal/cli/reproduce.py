@@ -1,0 +1,52 @@
+"""``conal reproduce``: the paper's tables and figures, ours beside the paper's."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from conal.cli.options import AsJson, Quiet, emit
+from conal.registry import names_in_source
+
+__all__ = ["reproduce"]
+
+ALL = "all"
+
+
+def reproduce(
+    experiment: Annotated[
+        str, typer.Argument(help=f"One of {', '.join(names_in_source('conal.experiments'))}; or all.")
+    ],
+    out: Annotated[Path, typer.Option(help="Folder for results.sqlite, tables, pages and charts.")],
+    quick: Annotated[bool, typer.Option("--quick", help="Reduced size, in minutes; every output says so.")] = False,
+    jobs: Annotated[int, typer.Option(min=1, help="Processes that work at a time, one thread each.")] = 1,
+    backend: Annotated[
+        str | None, typer.Option(help="joblib's backend: loky here, dask or ray on a cluster that is connected.")
+    ] = None,
+    seeds: Annotated[int | None, typer.Option(min=1, help="Seeds of every run; five, or two with --quick.")] = None,
+    quiet: Quiet = False,
+    as_json: AsJson = False,
+) -> None:
+    """Remake a table or figure of the paper, and show ours beside the paper's.
+
+    Finished runs are kept in results.sqlite: the same command goes on where it was stopped, and repeats nothing.
+    """
+    from conal import experiments
+    from conal.experiments.outputs import write_outputs
+    from conal.experiments.runner import run_missing
+    from conal.experiments.store import Store
+
+    chosen = experiments.names() if experiment == ALL else [experiment]
+    planned = [experiments.get(name)(quick=quick, seeds=seeds) for name in chosen]
+    out.mkdir(parents=True, exist_ok=True)
+    done, files = 0, []
+    with Store(out / "results.sqlite") as store:
+        for each in planned:
+            done += run_missing(store, each.runs(), jobs=jobs, backend=backend, verbose=not quiet)
+            files += write_outputs(each, store, out)
+            if not (quiet or as_json):
+                typer.echo((out / f"{each.name}.md").read_text(encoding="utf-8"))
+    result = {"out": out, "experiments": chosen, "runs": done, "quick": quick, "files": [str(path) for path in files]}
+    emit(result, f"{done:,} runs; {len(files)} files in {out}", as_json=as_json, quiet=quiet)

@@ -1,0 +1,87 @@
+"""What an experiment is: runs as data, tables from their results, a page and charts from the tables."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+import numpy as np
+import pyarrow as pa
+
+from conal.experiments.runs import Run
+from conal.experiments.store import Store
+from conal.registry import Registry
+
+__all__ = ["QUICK", "Experiment", "experiments", "markdown", "mean_and_spread", "register"]
+
+QUICK = "**Reduced size (`--quick`): fewer seeds, settings and epochs. Not the figures of the full experiment.**"
+
+experiments: Registry[type[Experiment]] = Registry("experiment", "conal.experiments")
+
+
+def register(name: str) -> Callable[[type[Experiment]], type[Experiment]]:
+    """Enter an experiment under the name that the command line knows; it is kept as ``cls.name``."""
+
+    def enter(cls: type[Experiment]) -> type[Experiment]:
+        cls.name = name
+        return experiments.register(name)(cls)
+
+    return enter
+
+
+class Experiment(ABC):
+    """A table or figure of the paper.
+
+    Parameters
+    ----------
+    quick : bool
+        Reduced size, which every output says.
+    seeds : int, optional
+        How many; five, and two if quick.
+    """
+
+    name: ClassVar[str]
+    title: ClassVar[str]
+
+    def __init__(self, *, quick: bool = False, seeds: int | None = None) -> None:
+        self.quick = quick
+        self.seeds = range(seeds if seeds is not None else 2 if quick else 5)
+
+    def runs(self) -> list[Run]:
+        """What must be fitted; nothing for an experiment that only counts."""
+        return []
+
+    @abstractmethod
+    def table(self, store: Store) -> pa.Table:
+        """The numbers, unrounded, one row per point: the CSV that carries the experiment's name."""
+
+    @abstractmethod
+    def page(self, table: pa.Table) -> str:
+        """The Markdown page: what was done, and a table beside the paper's."""
+
+    def charts(self, table: pa.Table) -> dict[str, Any]:
+        """File stem to Altair chart."""
+        return {}
+
+
+def markdown(header: list[str], rows: list[list[str]]) -> str:
+    """A Markdown table.
+
+    >>> print(markdown(["a", "b"], [["1", "2"]]))
+    | a | b |
+    |---|---|
+    | 1 | 2 |
+    """
+    lines = ["| " + " | ".join(header) + " |", "|" + "---|" * len(header)]
+    return "\n".join(lines + ["| " + " | ".join(row) + " |" for row in rows])
+
+
+def mean_and_spread(values: list[float]) -> str:
+    """Mean and sample standard deviation of shares, in percent.
+
+    >>> mean_and_spread([0.8, 0.9])
+    '85.00 ± 7.07'
+    """
+    percent = 100 * np.array(values)
+    return f"{percent.mean():.2f} ± {percent.std(ddof=1) if len(percent) > 1 else 0.0:.2f}"

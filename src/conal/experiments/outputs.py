@@ -1,0 +1,25 @@
+"""What an experiment leaves behind: a CSV, a Markdown page, and charts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from conal.experiments.base import Experiment
+from conal.experiments.store import Store
+from conal.io.atomic import atomic_file
+from conal.io.tables import write_table
+
+__all__ = ["write_outputs"]
+
+
+def write_outputs(experiment: Experiment, store: Store, folder: Path) -> list[Path]:
+    """Write NAME.csv with unrounded numbers, NAME.md, and the charts as SVG and PNG; each aside first, then renamed."""
+    from conal.charts import save
+
+    table = experiment.table(store)
+    csv, page = (folder / f"{experiment.name}.{ending}" for ending in ("csv", "md"))
+    write_table(table, csv)
+    with atomic_file(page) as aside:
+        aside.write_text(experiment.page(table), encoding="utf-8")
+    charts = [path for stem, chart in experiment.charts(table).items() for path in save(chart, folder / stem)]
+    return [csv, page, *charts]

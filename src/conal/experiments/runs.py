@@ -1,0 +1,130 @@
+"""One run of an experiment: what is fitted to what, and what is measured of it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from functools import lru_cache
+from typing import Any, Literal
+
+import numpy as np
+
+from conal import datasets, methods, metrics
+from conal.datasets import CrowdDataset
+from conal.errors import InputError
+from conal.estimator import CrowdClassifier, make
+
+__all__ = ["PROTOCOLS", "Protocol", "Run", "execute"]
+
+Protocol = Literal["gold", "annotations", "last", "test"]
+
+PROTOCOLS: dict[str, str] = {
+    "gold": "epoch chosen on gold validation labels",
+    "annotations": "epoch chosen by held-out annotations, no gold label",
+    "last": "last epoch",
+    "test": "epoch chosen on the test set, as published code does: no fair figure",
+}
+"""How the epoch is chosen, in words for the tables."""
+
+FORMAT = 1
+"""Raised when runs mean something else than before, so that stored ones are not taken for them."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """A method with its parameters on a dataset with its settings, one seed, one way to choose the epoch.
+
+    Everything is plain data, so that a run has a name that is the same in every process: its hash.
+
+    >>> run = Run("synthetic", "dl-mv", seed=1, data={"n_train": 100})
+    >>> run.hash == Run("synthetic", "dl-mv", seed=1, data={"n_train": 100}).hash
+    True
+    """
+
+    dataset: str
+    method: str
+    seed: int = 0
+    protocol: Protocol = "gold"
+    data: Mapping[str, Any] = field(default_factory=dict)
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def config(self) -> dict[str, Any]:
+        """The run as a plain dict."""
+        return asdict(self)
+
+    @property
+    def hash(self) -> str:
+        """A name that stands for all of the run."""
+        text = json.dumps({"format": FORMAT, **self.config}, sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()[:24]
+
+
+def execute(run: Run) -> dict[str, Any]:
+    """Fit the run's method and measure it; test labels are looked at once, at the end.
+
+    Returns
+    -------
+    dict of float, int, str and None
+        Accuracy on test data and of the cleaned training labels, how the epoch was chosen, the time of the fit, and,
+        where the truth behind the crowd is known, how well confusion and omega were recovered.
+    """
+    data = _load(run.dataset, json.dumps(dict(run.data), sort_keys=True))
+    if data.test is None:
+        raise InputError(f"{run.dataset}: has no test data to measure on")
+    clf = make(run.method, seed=run.seed, verbose=False, selection=_selection(run.protocol), **run.parameters)
+    target = data.classes[data.y_true] if methods.get(run.method).takes == "gold" else data.annotations
+    began = time.perf_counter()
+    clf.fit(data.x, target, validation=_validation(data, run.protocol))
+    seconds = time.perf_counter() - began
+    truth, probas = data.classes[data.test.y], clf.predict_proba(data.test.x)
+    predicted = clf.classes_[probas.argmax(1)]  # by name: a model of gold labels has an order of classes of its own
+    figures = {
+        "test_accuracy": metrics.accuracy(truth, predicted),
+        "test_macro_f1": metrics.macro_f1(truth, predicted),
+        "test_calibration_error": metrics.calibration_error(truth, probas, classes=clf.classes_),
+        "label_accuracy": metrics.accuracy(data.classes[data.y_true], clf.labels_),
+        "selection": clf.metrics_["selection"],
+        "best_epoch": clf.metrics_["best_epoch"],
+        "best_score": clf.metrics_["best_score"],
+        "restarts": clf.metrics_["restarts"],
+        "seconds": seconds,
+    }
+    return figures | _recovery(clf, data)
+
+
+def _selection(protocol: Protocol) -> str:
+    return "gold" if protocol == "test" else protocol
+
+
+def _validation(data: CrowdDataset, protocol: Protocol) -> tuple[Any, Any] | None:
+    if protocol not in ("gold", "test"):
+        return None
+    split = data.test if protocol == "test" else data.valid
+    if split is None or not len(split):
+        raise InputError(f"{data.name}: has no gold validation labels; choose protocol 'annotations'")
+    return split.x, data.classes[split.y]
+
+
+def _recovery(clf: CrowdClassifier, data: CrowdDataset) -> dict[str, float]:
+    """Distance from the truth behind a simulated crowd; nothing for a crowd of people."""
+    if data.truth is None or methods.get(clf.method).takes == "gold":
+        return {}
+    figures = {
+        "common_confusion_error": metrics.confusion_recovery_error(data.truth.pi_g, clf.common_confusion_),
+        "annotator_confusion_error": metrics.confusion_recovery_error(data.truth.pi_r, clf.annotator_confusion_),
+    }
+    if clf.model_.separates_noise:
+        omega = clf.common_noise_rate(data.x, data.annotations)
+        if omega.std() > 0 and data.truth.omega.std() > 0:
+            figures["omega_correlation"] = float(np.corrcoef(omega, data.truth.omega)[0, 1])
+    return figures
+
+
+@lru_cache(maxsize=4)
+def _load(name: str, settings: str) -> CrowdDataset:
+    """A dataset, kept for the next run of the same process."""
+    return datasets.load(name, **json.loads(settings))

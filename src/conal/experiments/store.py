@@ -1,0 +1,113 @@
+"""Finished runs in one SQLite file: a run is there with all its figures, or it is not there."""
+
+from __future__ import annotations
+
+import json
+import platform
+import sqlite3
+from collections.abc import Iterable
+from contextlib import closing
+from os import PathLike
+from pathlib import Path
+from typing import Any, Self
+
+from conal.errors import InputError
+from conal.experiments.runs import Run
+
+__all__ = ["Store", "versions"]
+
+SCHEMA = """
+CREATE TABLE IF NOT EXISTS runs (
+    hash TEXT PRIMARY KEY,
+    config TEXT NOT NULL,
+    figures TEXT NOT NULL,
+    seconds REAL NOT NULL,
+    versions TEXT NOT NULL,
+    finished TEXT NOT NULL DEFAULT CURRENT_TIMESTAMP
+)
+"""
+
+
+class Store:
+    """Results of runs by the hash of their configuration.
+
+    Every result is a transaction of its own, so that a process that dies at any moment loses nothing that was finished
+    and leaves nothing half-written.
+
+    Parameters
+    ----------
+    path : path
+        The file; made if it is not there.
+
+    Example
+    -------
+    >>> with Store(":memory:") as store:
+    ...     store.add(Run("synthetic", "dl-mv"), {"test_accuracy": 0.9, "seconds": 1.5})
+    ...     store.get(Run("synthetic", "dl-mv"))["test_accuracy"]
+    0.9
+    """
+
+    def __init__(self, path: str | PathLike[str]) -> None:
+        self.path = path
+        try:
+            self._connection = sqlite3.connect(path, timeout=60)
+            with self._connection:
+                self._connection.execute(SCHEMA)
+        except sqlite3.Error as error:
+            raise InputError(f"{path}: is not a store of results ({error}); choose another place") from error
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self._connection.close()
+
+    def add(self, run: Run, figures: dict[str, Any]) -> None:
+        """Keep the figures of a finished run; a run that is there already stays as it is."""
+        row = (run.hash, _json(run.config), _json(figures), float(figures["seconds"]), _json(versions()))
+        with self._connection:
+            self._connection.execute(
+                "INSERT OR IGNORE INTO runs (hash, config, figures, seconds, versions) VALUES (?, ?, ?, ?, ?)", row
+            )
+
+    def get(self, run: Run) -> dict[str, Any] | None:
+        """The figures of a run; None if it has not been finished."""
+        with closing(self._connection.execute("SELECT figures FROM runs WHERE hash = ?", (run.hash,))) as found:
+            row = found.fetchone()
+        return None if row is None else dict(json.loads(row[0]))
+
+    def missing(self, runs: Iterable[Run]) -> list[Run]:
+        """The runs that have not been finished, each once, in order."""
+        with closing(self._connection.execute("SELECT hash FROM runs")) as found:
+            done = {row[0] for row in found}
+        return [run for key, run in {run.hash: run for run in runs}.items() if key not in done]
+
+    def __len__(self) -> int:
+        with closing(self._connection.execute("SELECT COUNT(*) FROM runs")) as found:
+            return int(found.fetchone()[0])
+
+
+def versions() -> dict[str, str]:
+    """What the figures were made with."""
+    import numpy as np
+    import torch
+
+    from conal import __version__
+
+    return {
+        "conal": __version__,
+        "torch": str(torch.__version__),
+        "numpy": np.__version__,
+        "python": platform.python_version(),
+        "machine": f"{platform.system()} {platform.machine()}",
+    }
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, sort_keys=True, default=_plain)
+
+
+def _plain(value: Any) -> Any:
+    if hasattr(value, "item"):
+        return value.item()
+    return str(value) if isinstance(value, Path) else dict(value)

@@ -1,0 +1,83 @@
+"""Tables 1 to 3: what is run, which grid point is chosen, and what the page says."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from conal import experiments
+from conal.experiments import Run, Store
+from conal.experiments.real_tables import RealCrowds, Table1, Table2, Table3
+
+
+def filled(experiment: RealCrowds, best: dict[str, float]) -> Store:
+    """A store with figures for all runs: the better the validation score, the *lower* the test accuracy."""
+    store = Store(":memory:")
+    for run in experiment.runs():
+        score = 0.5 + sum(0.01 for name, value in best.items() if run.parameters.get(name) == value)
+        figures = {"test_accuracy": 1.2 - score + 0.002 * run.seed, "label_accuracy": 0.7, "best_score": score}
+        store.add(run, figures | {"seconds": 1.0})
+    return store
+
+
+def test_the_grids_are_the_papers() -> None:
+    runs = Table1().runs()
+    conal = [run for run in runs if run.method == "conal" and run.dataset == "labelme"]
+    points = {(run.parameters["lr"], run.parameters["embedding_dim"], run.parameters["lam"]) for run in conal}
+    assert points == {
+        (lr, dim, lam) for lr in (0.02, 0.01, 0.005) for dim in (20, 40, 60, 80) for lam in (1e-4, 1e-5, 1e-6)
+    }
+    assert len(conal) == 36 * 5
+    assert {run.seed for run in runs} == {0, 1, 2, 3, 4}
+    assert {run.protocol for run in runs if run.dataset == "labelme"} == {"gold"}
+    assert {run.protocol for run in runs if run.dataset == "music"} == {"annotations", "test"}
+    assert len({run.hash for run in runs}) == len(runs) == 3 * (36 + 9 * 3) * 5
+
+
+def test_validation_chooses_the_grid_point_not_the_test_set() -> None:
+    experiment = Table1(seeds=2)
+    with filled(experiment, {"lr": 0.005, "embedding_dim": 60, "lam": 1e-6}) as store:
+        table = experiment.table(store)
+        page = experiment.page(table)
+    chosen = [row for row in table.to_pylist() if row["chosen"] and row["method"] == "conal"]
+    assert {row["parameters"] for row in chosen} == {json.dumps({"lr": 0.005, "embedding_dim": 60, "lam": 1e-6})}
+    assert len(chosen) == 2 * 3
+    assert "| `conal` | 67.10 ± 0.14 | {" in page
+    assert "87.12 ± 0.55" in page
+    assert "84.06 ± 0.42" in page
+    assert "no fair figure" in page
+    assert "--quick" not in page
+
+
+def test_quick_is_small_and_says_so() -> None:
+    experiment = Table1(quick=True)
+    assert len(experiment.runs()) == 10 * 3 * 2
+    assert all(run.parameters["epochs"] == 30 for run in experiment.runs())
+    with filled(experiment, {}) as store:
+        assert "Reduced size" in experiment.page(experiment.table(store))
+
+
+def test_lambda_has_a_row_each_and_the_papers_figures() -> None:
+    experiment = Table2(seeds=1)
+    assert {run.parameters["lam"] for run in experiment.runs()} == {0, 1e-4, 1e-5, 1e-6}
+    with filled(experiment, {"lr": 0.01}) as store:
+        page = experiment.page(experiment.table(store))
+    for row, figure in (("0", "85.68"), ("0.0001", "86.61"), ("1e-05", "87.12"), ("1e-06", "86.26")):
+        (line,) = [line for line in page.splitlines() if line.startswith(f"| `{row}` |") and figure in line]
+        assert '"lr": 0.01' in line
+
+
+def test_runs_that_two_tables_share_are_run_once() -> None:
+    shared = {run.hash for run in Table1().runs()} & {run.hash for run in Table3().runs()}
+    assert len(shared) == 3 * (36 + 3) * 5
+
+
+@pytest.mark.parametrize("name", ["table-1", "table-2", "table-3"])
+def test_every_run_can_be_made(name: str) -> None:
+    """Parameters are those of the methods; a wrong one would show only after minutes otherwise."""
+    from conal.estimator import make
+
+    for run in experiments.get(name)(quick=True).runs():
+        assert isinstance(run, Run)
+        make(run.method, seed=run.seed, **run.parameters)
