@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 
 import pyarrow as pa
 
-from conal.charts import heat_maps, lines, save
+from conal.charts import LABEL_GAP, _end_labels, heat_maps, lines, save
 
 
 def test_lines_have_error_bars_and_labels_at_their_ends(tmp_path: Path) -> None:
@@ -35,3 +36,15 @@ def test_heat_maps_write_their_numbers(tmp_path: Path) -> None:
     text = svg.read_text(encoding="utf-8")
     assert ">25<" in text
     assert ">50<" in text
+
+
+def test_labels_at_the_ends_do_not_stand_on_each_other() -> None:
+    table = pa.table(
+        {"x": [0, 1, 0, 1, 0, 1], "series": ["a", "a", "b", "b", "c", "c"], "mean": [0.0, 50.0, 100.0, 50.1, 0.0, 90.0]}
+    )
+    labels = {row["series"]: row for row in _end_labels(table, "x").to_pylist()}
+    assert all(row["x"] == 1 for row in labels.values())
+    at = sorted(row["at"] for row in labels.values())
+    assert min(b - a for a, b in itertools.pairwise(at)) >= LABEL_GAP * 100 - 1e-9
+    assert labels["a"]["at"] < labels["b"]["at"] < labels["c"]["at"]
+    assert abs(labels["c"]["at"] - 90) < 3

@@ -17,6 +17,9 @@ __all__ = ["PALETTE", "heat_maps", "lines", "save"]
 
 PALETTE = ["#000000", "#E69F00", "#56B4E9", "#009E73", "#0072B2", "#D55E00", "#CC79A7", "#999999", "#8C6D31", "#5D3A9B"]
 
+LABEL_GAP = 0.04
+"""Least distance between the labels of two lines, as a share of what the chart spans."""
+
 
 def _values(table: pa.Table) -> Any:
     return alt.InlineData(values=table.to_pylist())
@@ -75,16 +78,31 @@ def _panel(table: pa.Table, x: str, x_title: str, y_title: str, title: str | Non
         x=alt.X(f"{x}:Q", title=x_title, scale=alt.Scale(zero=False, nice=False, padding=12)), color=colour
     )
     mean = alt.Y("mean:Q", title=y_title, scale=alt.Scale(zero=False))
-    last = max(table[x].to_pylist())
     bars = base.transform_calculate(low="datum.mean - datum.spread", high="datum.mean + datum.spread").mark_rule(
         opacity=0.5
     )
     return (
         base.mark_line(point=True).encode(y=mean)
         + bars.encode(y=alt.Y("low:Q", title=y_title), y2="high:Q")
-        + base.transform_filter(f"datum.{x} == {last}")
+        + alt.Chart(_values(_end_labels(table, x)))
         .mark_text(align="left", dx=7, fontSize=10)
-        .encode(y=mean, text="series:N")
+        .encode(x=alt.X(f"{x}:Q"), y=alt.Y("at:Q", title=y_title), text="series:N", color=colour)
+    )
+
+
+def _end_labels(table: pa.Table, x: str) -> pa.Table:
+    """A label for the last point of every series, moved apart where they would stand on each other."""
+    rows = table.to_pylist()
+    last = max(row[x] for row in rows)
+    ends = sorted((row for row in rows if row[x] == last), key=lambda row: row["mean"])
+    means = [row["mean"] for row in rows]
+    apart = LABEL_GAP * (max(means) - min(means))
+    at: list[float] = []
+    for row in ends:
+        at.append(max(row["mean"], at[-1] + apart) if at else row["mean"])
+    down = sum(place - row["mean"] for place, row in zip(at, ends, strict=True)) / max(len(ends), 1)
+    return pa.Table.from_pylist(
+        [{x: last, "series": row["series"], "at": place - down} for row, place in zip(ends, at, strict=True)]
     )
 
 
