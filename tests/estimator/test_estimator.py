@@ -487,3 +487,27 @@ def test_a_backbone_that_gives_a_tuple_is_refused(name: str) -> None:
     data = conal.datasets.synthetic(n_train=30, n_valid=10, n_test=10)
     with pytest.raises(InputError, match="the backbone gives tuple; expected a tensor of class logits"):
         conal.make(name, backbone=TwoThings(), verbose=False).fit(data.x, data.annotations)
+
+
+def test_monitors_are_noted_and_influence_nothing() -> None:
+    data = conal.datasets.synthetic(n_train=80, n_valid=20, n_test=40, n_classes=3)
+    assert data.test is not None
+    options: dict[str, Any] = {"epochs": 4, "hidden": (8,), "verbose": False}
+    watched = conal.CoNAL(**options).fit(
+        data.x,
+        data.annotations,
+        monitor={"test": (data.test.x, data.classes[data.test.y]), "training": (data.x, data.classes[data.y_true])},
+    )
+    plain = conal.CoNAL(**options).fit(data.x, data.annotations)
+    np.testing.assert_array_equal(watched.predict_proba(data.x), plain.predict_proba(data.x))
+    assert [
+        {k: v for k, v in row.items() if not k.startswith(("test", "training")) and k != "seconds"}
+        for row in watched.history_
+    ] == [{k: v for k, v in row.items() if k != "seconds"} for row in plain.history_]
+    best = watched.history_[watched.metrics_["best_epoch"] - 1]
+    assert best["test_accuracy"] == watched.score(data.test.x, data.classes[data.test.y])
+    assert best["training_accuracy"] == watched.score(data.x, data.classes[data.y_true])
+    with pytest.raises(InputError, match="test: 40 feature rows but 3 labels"):
+        conal.CoNAL(**options).fit(
+            data.x, data.annotations, monitor={"test": (data.test.x, data.classes[data.test.y[:3]])}
+        )

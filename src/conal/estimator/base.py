@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from os import PathLike
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -151,6 +151,7 @@ class CrowdClassifier(ClassifierMixin, BaseEstimator):
         y: Any,
         *,
         validation: tuple[Any, Any] | None = None,
+        monitor: Mapping[str, tuple[Any, Any]] | None = None,
         task_ids: Any = None,
         annotator_features: npt.ArrayLike | None = None,
         allow_missing: bool = False,
@@ -168,6 +169,9 @@ class CrowdClassifier(ClassifierMixin, BaseEstimator):
             The crowd's labels; -1 or NaN is missing. The method "gold" takes one true label per row instead.
         validation : (X, y_true), optional
             Instances with true labels, used to select the epoch and for nothing else.
+        monitor : mapping of str to (X, y_true), optional
+            Further sets with true labels, whose accuracy is noted in ``history_`` as ``<name>_accuracy`` after every
+            epoch. They influence nothing.
         task_ids : (n,) sequence, optional
             Ids of the rows of X.
         annotator_features : (n_annotators, F), optional
@@ -191,8 +195,9 @@ class CrowdClassifier(ClassifierMixin, BaseEstimator):
         if checkpoint is not None:
             marks = preparation.fingerprint_of(self, joined, selection, annotator_features)
             saver = Checkpoint(Path(checkpoint), marks, resume=resume)
+        monitors = preparation.make_monitors(joined, monitor or {})
         with make_progress(self.method, self.verbose) as progress:
-            result = train(build, training, selection, settings, progress=progress, checkpoint=saver)
+            result = train(build, training, selection, settings, monitors=monitors, progress=progress, checkpoint=saver)
         self._adopt(result, selection, joined)
         return self
 

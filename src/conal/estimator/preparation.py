@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -28,7 +28,7 @@ from conal.training import (
 if TYPE_CHECKING:
     from conal.estimator.base import CrowdClassifier
 
-__all__ = ["choose_selection", "fingerprint_of", "make_builder", "settings_of"]
+__all__ = ["choose_selection", "fingerprint_of", "make_builder", "make_monitors", "settings_of"]
 
 FREE = {"epochs", "patience", "verbose"}
 """Parameters that may change between an interruption and its resumption."""
@@ -135,15 +135,20 @@ def _mark(value: Any) -> str:
     return repr(value.item() if isinstance(value, np.generic) else value)
 
 
-def _gold_accuracy(joined: inputs.Joined, validation: tuple[Any, Any] | None) -> GoldAccuracy:
-    if validation is None:
+def make_monitors(joined: inputs.Joined, wanted: Mapping[str, tuple[Any, Any]]) -> dict[str, GoldAccuracy]:
+    """Column of the history to the accuracy that goes there."""
+    return {f"{name}_accuracy": _gold_accuracy(joined, given, name) for name, given in wanted.items()}
+
+
+def _gold_accuracy(joined: inputs.Joined, given: tuple[Any, Any] | None, name: str = "validation") -> GoldAccuracy:
+    if given is None:
         raise InputError("selection='gold' needs validation=(X, y_true); or use selection='annotations'")
-    features = inputs.as_features(validation[0], where="validation features", columns=joined.columns)
-    checked = inputs.as_instances(features, joined.instances.shape, "validation features")
-    labels = inputs.true_labels(validation[1], features, "validation labels")
-    codes = inputs.as_codes(labels, joined.annotations.classes, "validation labels")
+    features = inputs.as_features(given[0], where=f"{name} features", columns=joined.columns)
+    checked = inputs.as_instances(features, joined.instances.shape, f"{name} features")
+    labels = inputs.true_labels(given[1], features, f"{name} labels")
+    codes = inputs.as_codes(labels, joined.annotations.classes, f"{name} labels")
     if len(codes) != len(checked):
-        raise InputError(f"validation: {len(checked):,} feature rows but {len(codes):,} labels; give one each")
+        raise InputError(f"{name}: {len(checked):,} feature rows but {len(codes):,} labels; give one each")
     return GoldAccuracy(checked, codes)
 
 

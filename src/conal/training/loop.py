@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -70,6 +70,7 @@ def train(
     selection: Selection,
     settings: Settings,
     *,
+    monitors: Mapping[str, GoldAccuracy] | None = None,
     progress: Progress | None = None,
     checkpoint: Checkpoint | None = None,
 ) -> TrainingResult:
@@ -83,11 +84,13 @@ def train(
         The training annotations and their instances.
     selection : Selection
         Scores epochs; the best is kept.
+    monitors : mapping of str to GoldAccuracy, optional
+        Accuracies to note in the history after every epoch, under their names; they influence nothing.
     """
     fabric = _make_fabric(settings)
     devices = [fabric.device] if fabric.device.type == "cuda" else []
     with torch.random.fork_rng(devices=devices), progress or Progress() as shown:
-        return _Trainer(fabric, build, data, selection, settings, shown, checkpoint).fit()
+        return _Trainer(fabric, build, data, selection, settings, monitors or {}, shown, checkpoint).fit()
 
 
 def _make_fabric(settings: Settings) -> Fabric:
@@ -120,6 +123,7 @@ class _Trainer:
         data: CrowdBatches,
         selection: Selection,
         settings: Settings,
+        monitors: Mapping[str, GoldAccuracy],
         progress: Progress,
         checkpoint: Checkpoint | None,
     ) -> None:
@@ -128,6 +132,7 @@ class _Trainer:
         self.data = data
         self.selection = selection
         self.settings = settings
+        self.monitors = monitors
         self.progress = progress
         self.checkpoint = checkpoint
         self.epoch, self.best_epoch, self.restarts = 0, 0, 0
@@ -162,6 +167,7 @@ class _Trainer:
             )
         row: Row = {"epoch": self.epoch, "loss": loss, "lr": self._lr(self.data.n_batches - 1, self.epoch - 1)}
         self._select(row)
+        row |= {name: monitor.score(self.method) for name, monitor in self.monitors.items()}
         row["seconds"] = time.perf_counter() - began
         self.history.append(row)
         self.progress.update(self.epoch, self.settings.epochs, figures(row))
