@@ -36,7 +36,7 @@ def heat_maps(table: pa.Table, value: str, *, by: str, title: str, percent: bool
     shown = f"round(100 * datum.{value})" if percent else f"datum.{value}"
     groups = list(dict.fromkeys(table[by].to_pylist()))
     maps = [_heat_map(table.filter(_equals(table, by, group)), value, shown, group) for group in groups]
-    return alt.hconcat(*maps, title=title).resolve_scale(color="shared")
+    return alt.concat(*maps, columns=3, title=title).resolve_scale(color="shared")
 
 
 def _heat_map(table: pa.Table, value: str, shown: str, title: str) -> Any:

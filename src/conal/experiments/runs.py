@@ -16,6 +16,7 @@ from conal import datasets, methods, metrics
 from conal.datasets import CrowdDataset
 from conal.errors import InputError
 from conal.estimator import CrowdClassifier, make
+from conal.experiments.keepers import KEEPERS
 
 __all__ = ["PROTOCOLS", "Protocol", "Run", "execute"]
 
@@ -50,6 +51,8 @@ class Run:
     protocol: Protocol = "gold"
     data: Mapping[str, Any] = field(default_factory=dict)
     parameters: Mapping[str, Any] = field(default_factory=dict)
+    keep: tuple[str, ...] = ()
+    """What is kept beyond figures: "confusion", "omega", "history"."""
 
     @property
     def config(self) -> dict[str, Any]:
@@ -78,7 +81,7 @@ def execute(run: Run) -> dict[str, Any]:
     clf = make(run.method, seed=run.seed, verbose=False, selection=_selection(run.protocol), **run.parameters)
     target = data.classes[data.y_true] if methods.get(run.method).takes == "gold" else data.annotations
     began = time.perf_counter()
-    clf.fit(data.x, target, validation=_validation(data, run.protocol))
+    clf.fit(data.x, target, validation=_validation(data, run.protocol), monitor=_monitor(data, run))
     seconds = time.perf_counter() - began
     truth, probas = data.classes[data.test.y], clf.predict_proba(data.test.x)
     predicted = clf.classes_[probas.argmax(1)]  # by name: a model of gold labels has an order of classes of its own
@@ -93,7 +96,7 @@ def execute(run: Run) -> dict[str, Any]:
         "restarts": clf.metrics_["restarts"],
         "seconds": seconds,
     }
-    return figures | _recovery(clf, data)
+    return figures | _recovery(clf, data) | {name: KEEPERS[name](clf, data) for name in run.keep}
 
 
 def _selection(protocol: Protocol) -> str:
@@ -107,6 +110,13 @@ def _validation(data: CrowdDataset, protocol: Protocol) -> tuple[Any, Any] | Non
     if split is None or not len(split):
         raise InputError(f"{data.name}: has no gold validation labels; choose protocol 'annotations'")
     return split.x, data.classes[split.y]
+
+
+def _monitor(data: CrowdDataset, run: Run) -> dict[str, tuple[Any, Any]]:
+    """Accuracies per epoch, where the history is kept; they choose nothing."""
+    if "history" not in run.keep or data.test is None:
+        return {}
+    return {"training": (data.x, data.classes[data.y_true]), "test": (data.test.x, data.classes[data.test.y])}
 
 
 def _recovery(clf: CrowdClassifier, data: CrowdDataset) -> dict[str, float]:

@@ -76,6 +76,13 @@ class Store:
             row = found.fetchone()
         return None if row is None else dict(json.loads(row[0]))
 
+    def require(self, run: Run) -> dict[str, Any]:
+        """The figures of a run that must have been finished."""
+        found = self.get(run)
+        if found is None:
+            raise InputError(f"{self.path}: {run.dataset} {run.method} seed {run.seed} has not been run yet")
+        return found
+
     def missing(self, runs: Iterable[Run]) -> list[Run]:
         """The runs that have not been finished, each once, in order."""
         with closing(self._connection.execute("SELECT hash FROM runs")) as found:

@@ -1,0 +1,85 @@
+"""Training and test accuracy after every epoch."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from conal.experiments.base import QUICK, Experiment, markdown, register
+from conal.experiments.real_tables import PRESETS, TITLES
+from conal.experiments.runs import Run
+from conal.experiments.store import Store
+
+__all__ = ["Curves"]
+
+METHODS = ("dl-mv", "dl-cl", "anno-reg", "max-mig", "aggnet", "conal")
+
+
+@register("curves")
+class Curves(Experiment):
+    """How accuracy on training and test data goes, epoch by epoch: what choosing an epoch is worth."""
+
+    title = "Accuracy during training"
+
+    def runs(self) -> list[Run]:
+        """All epochs of all methods; the last is kept, since nothing is chosen here."""
+        return [self._run(dataset, method, seed) for dataset in TITLES for method in METHODS for seed in self.seeds]
+
+    def _run(self, dataset: str, method: str, seed: int) -> Run:
+        parameters = PRESETS[dataset] | ({"epochs": 20} if self.quick else {})
+        return Run(dataset, method, seed, "last", parameters=parameters, keep=("history",))
+
+    def table(self, store: Store) -> pa.Table:
+        """Columns dataset, method, seed, epoch, training_accuracy, test_accuracy."""
+        rows: list[dict[str, Any]] = []
+        for run in self.runs():
+            history = store.require(run)["history"]
+            rows += [{"dataset": run.dataset, "method": run.method, "seed": run.seed} | row for row in history]
+        return pa.Table.from_pylist(rows)
+
+    def page(self, table: pa.Table) -> str:
+        """The last epoch's test accuracy against the best of all epochs."""
+        text = (
+            f"Mean test accuracy over {len(self.seeds)} seeds, in percent: at the last epoch, and at the best one, "
+            "which nobody could know without test labels. Training accuracy is against the true labels, which no "
+            "method sees."
+        )
+        parts = [f"# {self.title}", *([QUICK] if self.quick else []), text]
+        for dataset, title in TITLES.items():
+            body = []
+            for method in METHODS:
+                training, test = (self._mean(table, dataset, method, which) for which in ("training", "test"))
+                body.append([f"`{method}`", *(f"{100 * v:.1f}" for v in (training[-1], test[-1], test.max()))])
+            header = ["method", "training, last epoch", "test, last epoch", "test, best epoch"]
+            parts += [f"## {title}", markdown(header, body)]
+        return "\n\n".join(parts) + "\n"
+
+    def charts(self, table: pa.Table) -> dict[str, Any]:
+        """A chart per crowd, training and test side by side."""
+        from conal.charts import lines
+
+        charts = {}
+        for dataset, title in TITLES.items():
+            rows = [
+                {"which": which, "series": method, "epoch": k + 1, "mean": float(100 * mean), "spread": 0.0}
+                for which in ("training", "test")
+                for method in METHODS
+                for k, mean in enumerate(self._mean(table, dataset, method, which))
+            ]
+            charts[f"{self.name}-{dataset}"] = lines(
+                pa.Table.from_pylist(rows),
+                x="epoch",
+                x_title="epoch",
+                y_title="accuracy (%)",
+                by="which",
+                title=f"{title}: {self.title}",
+            )
+        return charts
+
+    def _mean(self, table: pa.Table, dataset: str, method: str, which: str) -> Any:
+        """(epochs,) mean over seeds."""
+        rows = [r for r in table.to_pylist() if (r["dataset"], r["method"]) == (dataset, method)]
+        epochs = max(int(r["epoch"]) for r in rows)
+        return np.array([np.mean([r[f"{which}_accuracy"] for r in rows if r["epoch"] == k + 1]) for k in range(epochs)])

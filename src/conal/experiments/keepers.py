@@ -1,0 +1,65 @@
+"""What a run can keep beyond figures: matrices, the two halves by omega, the course of training."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from conal.datasets import CrowdDataset
+from conal.estimator import CrowdClassifier
+
+__all__ = ["KEEPERS", "N_SHOWN", "omega_halves"]
+
+FloatArray = npt.NDArray[np.float64]
+
+N_SHOWN = 5
+"""Annotators whose matrices are kept: those with the most labels, the first of equals."""
+
+
+def _confusion(clf: CrowdClassifier, data: CrowdDataset) -> dict[str, Any]:
+    """The common matrix and those of a few annotators, as learned and, where it is known, in truth."""
+    most = np.argsort(-data.annotations.labels_per_annotator(), kind="stable")[:N_SHOWN]
+    kept: dict[str, Any] = {
+        "classes": [str(name) for name in clf.classes_.tolist()],
+        "annotators": [str(name) for name in clf.annotator_ids_[most].tolist()],
+        "common": clf.common_confusion_.tolist(),
+        "individual": clf.annotator_confusion_[most].tolist(),
+    }
+    if data.truth is not None:
+        kept |= {"true_common": data.truth.pi_g.tolist(), "true_individual": data.truth.pi_r[most].tolist()}
+    return kept
+
+
+def _omega(clf: CrowdClassifier, data: CrowdDataset) -> dict[str, Any]:
+    omega = clf.common_noise_rate(data.x, data.annotations)
+    top, bottom = omega_halves(omega, data)
+    return {"classes": [str(name) for name in data.classes.tolist()], "top": top.tolist(), "bottom": bottom.tolist()}
+
+
+def omega_halves(omega: FloatArray, data: CrowdDataset) -> list[FloatArray]:
+    """(C,) twice: shares of the true classes in the half of the instances with the higher mean omega, and in the other.
+
+    The mean is over the annotators who labelled an instance.
+    """
+    crowd = data.annotations
+    given = crowd.labels_per_task()
+    labelled = np.flatnonzero(given)
+    means = np.bincount(crowd.tasks, weights=omega, minlength=crowd.n_tasks)[labelled] / given[labelled]
+    order = labelled[np.argsort(-means, kind="stable")]
+    halves = order[: len(order) // 2], order[len(order) // 2 :]
+    counts = [np.bincount(data.y_true[half], minlength=crowd.n_classes) for half in halves]
+    return [count / max(count.sum(), 1) for count in counts]
+
+
+def _history(clf: CrowdClassifier, data: CrowdDataset) -> list[dict[str, float]]:
+    return [{name: row[name] for name in ("epoch", "training_accuracy", "test_accuracy")} for row in clf.history_]
+
+
+KEEPERS: dict[str, Callable[[CrowdClassifier, CrowdDataset], Any]] = {
+    "confusion": _confusion,
+    "omega": _omega,
+    "history": _history,
+}

@@ -1,0 +1,190 @@
+"""What a trained CoNAL says about the crowd: its confusion matrices, their recovery, and omega."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+import pyarrow as pa
+
+from conal.experiments.base import QUICK, Experiment, markdown, register
+from conal.experiments.real_tables import PRESETS, PROTOCOLS_OF, TITLES
+from conal.experiments.runs import Run
+from conal.experiments.store import Store
+
+__all__ = ["Confusions", "Omega", "Recovery"]
+
+COMMON = "common"
+
+
+def _cells(kept: dict[str, Any], who: str, learned: Any, true: Any = None) -> list[dict[str, Any]]:
+    """A row per cell of a matrix."""
+    names = kept["classes"]
+    return [
+        {"who": who, "true": names[c], "observed": names[k], "learned": learned[c][k]}
+        | ({} if true is None else {"truth": true[c][k]})
+        for c in range(len(names))
+        for k in range(len(names))
+    ]
+
+
+class _OfReal(Experiment):
+    """One CoNAL per real crowd, with the paper's settings."""
+
+    keep: ClassVar[str]
+
+    def runs(self) -> list[Run]:
+        """The first seed on either crowd."""
+        return [self._run(dataset) for dataset in TITLES]
+
+    def _run(self, dataset: str) -> Run:
+        parameters = PRESETS[dataset] | ({"epochs": 30} if self.quick else {})
+        return Run(dataset, "conal", 0, PROTOCOLS_OF[dataset][0], parameters=parameters, keep=(self.keep,))
+
+    def _kept(self, store: Store, dataset: str) -> dict[str, Any]:
+        return dict(store.require(self._run(dataset))[self.keep])
+
+
+@register("confusions")
+class Confusions(_OfReal):
+    """The learned common confusion and those of five annotators, on LabelMe and Music."""
+
+    title = "Learned confusion matrices"
+    keep = "confusion"
+
+    def table(self, store: Store) -> pa.Table:
+        """Columns dataset, who, true, observed, learned."""
+        rows = []
+        for dataset in TITLES:
+            kept = self._kept(store, dataset)
+            matrices = [(COMMON, kept["common"]), *zip(kept["annotators"], kept["individual"], strict=True)]
+            rows += [{"dataset": dataset} | cell for who, matrix in matrices for cell in _cells(kept, who, matrix)]
+        return pa.Table.from_pylist(rows)
+
+    def page(self, table: pa.Table) -> str:
+        """The mistakes that everybody makes, most likely first."""
+        parts = [f"# {self.title}", *([QUICK] if self.quick else [])]
+        parts.append(
+            "P(observed | true) of the common confusion, its largest mistakes. Where omega hardly varies, the split "
+            "between common and individual confusion is not identified by the data; the start decides."
+        )
+        for dataset, title in TITLES.items():
+            cells = [r for r in table.to_pylist() if r["dataset"] == dataset and r["who"] == COMMON]
+            mistakes = sorted((r for r in cells if r["true"] != r["observed"]), key=lambda r: -r["learned"])[:8]
+            body = [[r["true"], r["observed"], f"{100 * r['learned']:.1f} %"] for r in mistakes]
+            parts += [f"## {title}", markdown(["true", "observed", "probability"], body)]
+        return "\n\n".join(parts) + "\n"
+
+    def charts(self, table: pa.Table) -> dict[str, Any]:
+        """The common matrix and five annotators', a chart per crowd."""
+        from conal.charts import heat_maps
+
+        charts = {}
+        for dataset, title in TITLES.items():
+            cells = pa.Table.from_pylist([r for r in table.to_pylist() if r["dataset"] == dataset])
+            charts[f"{self.name}-{dataset}"] = heat_maps(cells, "learned", by="who", title=f"{title}: {self.title}")
+        return charts
+
+
+@register("recovery")
+class Recovery(Experiment):
+    """True against learned confusion matrices on simulated crowds, both kinds of common noise."""
+
+    title = "Recovery of the confusion matrices"
+
+    def points(self) -> list[tuple[str, str]]:
+        """Dataset and kind of common noise."""
+        datasets = ("synthetic",) if self.quick else ("synthetic", "cifar10")
+        return [(dataset, kind) for dataset in datasets for kind in ("asymmetric", "symmetric")]
+
+    def runs(self) -> list[Run]:
+        """CoNAL at strength 0.7 and proportion 0.5, as in the paper's figure."""
+        return [self._run(*point) for point in self.points()]
+
+    def _run(self, dataset: str, kind: str) -> Run:
+        data = {"common_strength": 0.7, "proportion": 0.5, "common_type": kind, "seed": 0}
+        if self.quick:
+            data |= {"n_train": 1000, "n_valid": 300, "n_test": 300}
+        parameters = {"epochs": 20} if self.quick else {"epochs": 50, "patience": 15}
+        return Run(dataset, "conal", 0, "gold", data, parameters, keep=("confusion",))
+
+    def table(self, store: Store) -> pa.Table:
+        """Columns dataset, common_type, who, true, observed, learned, truth."""
+        rows = []
+        for dataset, kind in self.points():
+            kept = store.require(self._run(dataset, kind))["confusion"]
+            matrices = [(COMMON, kept["common"], kept["true_common"])]
+            matrices += zip(kept["annotators"], kept["individual"], kept["true_individual"], strict=True)
+            rows += [
+                {"dataset": dataset, "common_type": kind} | cell
+                for who, learned, true in matrices
+                for cell in _cells(kept, who, learned, true)
+            ]
+        return pa.Table.from_pylist(rows)
+
+    def page(self, table: pa.Table) -> str:
+        """Mean absolute error per entry of the common matrix and of the annotators' own."""
+        rows = table.to_pylist()
+        body = []
+        for dataset, kind in self.points():
+            here = [r for r in rows if (r["dataset"], r["common_type"]) == (dataset, kind)]
+            errors = [
+                np.mean([abs(r["learned"] - r["truth"]) for r in here if (r["who"] == COMMON) == common])
+                for common in (True, False)
+            ]
+            body.append([dataset, kind, *(f"{error:.4f}" for error in errors)])
+        header = ["dataset", "common noise", "error of the common matrix", "error of five annotators'"]
+        text = "Mean absolute error per entry, at common strength 0.7 and proportion 0.5."
+        parts = [f"# {self.title}", *([QUICK] if self.quick else []), text, markdown(header, body)]
+        return "\n\n".join(parts) + "\n"
+
+    def charts(self, table: pa.Table) -> dict[str, Any]:
+        """The common matrix, true beside learned."""
+        from conal.charts import heat_maps
+
+        charts = {}
+        for dataset, kind in self.points():
+            wanted = (dataset, kind, COMMON)
+            cells = [r for r in table.to_pylist() if (r["dataset"], r["common_type"], r["who"]) == wanted]
+            both = [
+                {"which": which, "true": r["true"], "observed": r["observed"], "probability": r[which]}
+                for which in ("truth", "learned")
+                for r in cells
+            ]
+            title = f"Common confusion, {dataset}, {kind}"
+            charts[f"{self.name}-{dataset}-{kind}"] = heat_maps(
+                pa.Table.from_pylist(both), "probability", by="which", title=title
+            )
+        return charts
+
+
+@register("omega")
+class Omega(_OfReal):
+    """Which classes the instances are of whose labels come most, and least, from the common confusion."""
+
+    title = "True classes by mean omega"
+    keep = "omega"
+
+    def table(self, store: Store) -> pa.Table:
+        """Columns dataset, class, top_half, bottom_half: shares of each half's instances."""
+        rows = []
+        for dataset in TITLES:
+            kept = self._kept(store, dataset)
+            shares = zip(kept["classes"], kept["top"], kept["bottom"], strict=True)
+            rows += [{"dataset": dataset, "class": c, "top_half": t, "bottom_half": b} for c, t, b in shares]
+        return pa.Table.from_pylist(rows)
+
+    def page(self, table: pa.Table) -> str:
+        """Both halves beside each other."""
+        text = (
+            "Instances are ranked by their mean omega over the annotators who labelled them; shares of the true "
+            "classes among the top and the bottom half, in percent. The paper sees forest and mountain at the top, "
+            "open country and inside city at the bottom (LabelMe)."
+        )
+        parts = [f"# {self.title}", *([QUICK] if self.quick else []), text]
+        for dataset, title in TITLES.items():
+            rows = [r for r in table.to_pylist() if r["dataset"] == dataset]
+            rows.sort(key=lambda r: r["bottom_half"] - r["top_half"])
+            body = [[r["class"], f"{100 * r['top_half']:.1f}", f"{100 * r['bottom_half']:.1f}"] for r in rows]
+            parts += [f"## {title}", markdown(["class", "top half", "bottom half"], body)]
+        return "\n\n".join(parts) + "\n"

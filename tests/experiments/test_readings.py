@@ -1,0 +1,98 @@
+"""What trained models say: kept by runs, laid out in tables, summed up on pages."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from conal.annotations import Annotations
+from conal.datasets import CrowdDataset
+from conal.errors import InputError
+from conal.experiments import Experiment, Run, Store
+from conal.experiments.curves import Curves
+from conal.experiments.keepers import omega_halves
+from conal.experiments.readings import Confusions, Omega, Recovery
+from conal.experiments.runner import run_missing
+from conal.experiments.runs import execute
+
+DATA: dict[str, Any] = {"n_train": 80, "n_valid": 20, "n_test": 40, "n_classes": 3, "n_annotators": 7}
+
+
+def test_halves_by_hand() -> None:
+    """Mean omega 0.9, 0.2, 0.5 and 0.8 of classes 0, 1, 1 and 2; a fifth task has no labels and is in neither half."""
+    crowd = Annotations.from_matrix([[0, -1], [1, 1], [1, 1], [-1, 1], [-1, -1]], classes=range(3))
+    data = CrowdDataset("hand", np.zeros((5, 1), dtype=np.float32), crowd, np.array([0, 1, 1, 2, 0]))
+    top, bottom = omega_halves(np.array([0.9, 0.1, 0.3, 0.4, 0.6, 0.8]), data)
+    np.testing.assert_allclose(top, [0.5, 0, 0.5])
+    np.testing.assert_allclose(bottom, [0, 1, 0])
+
+
+def test_a_run_keeps_what_it_was_asked_for() -> None:
+    run = Run("synthetic", "conal", 0, "last", DATA, {"epochs": 3}, keep=("confusion", "omega", "history"))
+    figures = execute(run)
+    kept = figures["confusion"]
+    assert np.shape(kept["common"]) == np.shape(kept["true_common"]) == (3, 3)
+    assert np.shape(kept["individual"]) == np.shape(kept["true_individual"]) == (5, 3, 3)
+    error = np.abs(np.array(kept["common"]) - np.array(kept["true_common"])).mean()
+    assert error == pytest.approx(figures["common_confusion_error"])
+    assert np.sum(figures["omega"]["top"]) == pytest.approx(1)
+    assert [row["epoch"] for row in figures["history"]] == [1, 2, 3]
+    assert figures["history"][-1]["test_accuracy"] == pytest.approx(figures["test_accuracy"])
+    assert run.hash != Run("synthetic", "conal", 0, "last", DATA, {"epochs": 3}).hash
+
+
+def filled(experiment: Experiment, kept: dict[str, Any]) -> Store:
+    store = Store(":memory:")
+    for run in experiment.runs():
+        store.add(run, kept | {"seconds": 1.0})
+    return store
+
+
+def test_confusions_name_the_largest_common_mistakes() -> None:
+    matrix = [[0.7, 0.3], [0.1, 0.9]]
+    kept = {"classes": ["a", "b"], "annotators": ["w"], "common": matrix, "individual": [np.eye(2).tolist()]}
+    experiment = Confusions()
+    with filled(experiment, {"confusion": kept}) as store:
+        table = experiment.table(store)
+    assert len(table) == 2 * 2 * 4
+    page = experiment.page(table)
+    assert page.index("| a | b | 30.0 % |") < page.index("| b | a | 10.0 % |")
+    assert set(experiment.charts(table)) == {"confusions-labelme", "confusions-music"}
+
+
+def test_omega_ranks_classes_by_the_difference_of_the_halves() -> None:
+    kept = {"classes": ["a", "b"], "top": [0.2, 0.8], "bottom": [0.7, 0.3]}
+    experiment = Omega(quick=True)
+    with filled(experiment, {"omega": kept}) as store:
+        page = experiment.page(experiment.table(store))
+    assert page.index("| b | 80.0 | 30.0 |") < page.index("| a | 20.0 | 70.0 |")
+    assert "Reduced size" in page
+
+
+def test_recovery_end_to_end() -> None:
+    experiment = Recovery(quick=True)
+    with Store(":memory:") as store:
+        with pytest.raises(InputError, match="synthetic conal seed 0 has not been run yet"):
+            experiment.table(store)
+        assert run_missing(store, experiment.runs()) == 2
+        table = experiment.table(store)
+        errors = [store.require(run)["common_confusion_error"] for run in experiment.runs()]
+    page = experiment.page(table)
+    for kind, error in zip(("asymmetric", "symmetric"), errors, strict=True):
+        assert f"| synthetic | {kind} | {error:.4f} |" in page
+    assert len(experiment.charts(table)) == 2
+
+
+def test_curves_compare_the_last_epoch_with_the_best() -> None:
+    history = [
+        {"epoch": 1, "training_accuracy": 0.5, "test_accuracy": 0.6},
+        {"epoch": 2, "training_accuracy": 0.9, "test_accuracy": 0.8},
+        {"epoch": 3, "training_accuracy": 0.95, "test_accuracy": 0.7},
+    ]
+    experiment = Curves(seeds=2)
+    with filled(experiment, {"history": history}) as store:
+        table = experiment.table(store)
+    assert "| `conal` | 95.0 | 70.0 | 80.0 |" in experiment.page(table)
+    assert set(experiment.charts(table)) == {"curves-labelme", "curves-music"}
