@@ -1,0 +1,119 @@
+"""Theorem 1 against what can be reached: the bound, the Bayes-optimal error, and methods on the same tasks."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from conal import aggregation, theory
+from conal.annotations import Annotations
+from conal.errors import ConalWarning
+from conal.experiments.base import QUICK, Experiment, markdown, register
+from conal.experiments.store import Store
+
+__all__ = ["Bound", "SmallCrowd", "errors_of_methods", "random_crowd"]
+
+FloatArray = npt.NDArray[np.float64]
+METHODS = ("majority-vote", "one-coin", "dawid-skene")
+
+
+class SmallCrowd(NamedTuple):
+    """Everything about a crowd that is so small that the bound says something."""
+
+    rho: FloatArray
+    pi_g: FloatArray
+    pi_r: FloatArray
+    omega: FloatArray
+
+
+def random_crowd(seed: int) -> SmallCrowd:
+    """Two to five tasks, two or three classes, two to four annotators who are little better than chance; no zeros."""
+    rng = np.random.default_rng(seed)
+    N, C, R = int(rng.integers(2, 6)), int(rng.integers(2, 4)), int(rng.integers(2, 5))
+
+    def matrices(*shape: int) -> FloatArray:
+        return np.asarray(0.1 * np.eye(C) + 0.9 * rng.dirichlet(np.full(C, 12.0), size=(*shape, C)))
+
+    return SmallCrowd(rng.dirichlet(np.full(C, 20.0), size=N), matrices(), matrices(R), rng.random((N, R)))
+
+
+def errors_of_methods(crowd: SmallCrowd, n_draws: int, seed: int) -> dict[str, FloatArray]:
+    """(n_draws,) error rate of every aggregator on labels drawn from the crowd, all annotators on all tasks."""
+    rng = np.random.default_rng(seed)
+    errors: dict[str, list[float]] = {name: [] for name in METHODS}
+    for _ in range(n_draws):
+        z, labels = _draw(crowd, rng)
+        annotations = Annotations.from_matrix(labels, classes=range(crowd.rho.shape[1]))
+        for name in METHODS:
+            errors[name].append(float((_fit(name, annotations) != z).mean()))
+    return {name: np.array(found) for name, found in errors.items()}
+
+
+def _draw(crowd: SmallCrowd, rng: np.random.Generator) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """(N,) true classes and (N, R) labels."""
+    N, R = crowd.omega.shape
+    z = np.array([rng.choice(len(p), p=p) for p in crowd.rho])
+    common = rng.random((N, R)) < crowd.omega
+    rows = np.where(common[:, :, None], crowd.pi_g[z][:, None, :], crowd.pi_r[:, z].transpose(1, 0, 2))
+    labels = (rows.cumsum(-1) > rng.random((N, R, 1))).argmax(-1)
+    return z, labels
+
+
+def _fit(name: str, annotations: Annotations) -> npt.NDArray[np.int64]:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConalWarning)  # such crowds are too small for anything to converge on
+        return aggregation.make(name).fit(annotations).codes_
+
+
+@register("bound")
+class Bound(Experiment):
+    """Random small crowds: the lower bound, the Bayes-optimal error, and the error of label-only methods."""
+
+    title = "Theorem 1: the bound and what can be reached"
+
+    def table(self, store: Store) -> pa.Table:
+        """One row per crowd: sizes, bound and tight bound, Bayes error and methods' errors with standard errors."""
+        n_crowds, n_draws = (5, 60) if self.quick else (20, 300)
+        return pa.Table.from_pylist([self._row(number, n_draws) for number in range(n_crowds)])
+
+    def _row(self, number: int, n_draws: int) -> dict[str, Any]:
+        crowd = random_crowd(number)
+        bound = theory.error_lower_bound(*crowd)
+        best = theory.bayes_error(*crowd, n_draws=20 * n_draws, seed=number)
+        row: dict[str, Any] = {
+            "crowd": number,
+            "instances": len(crowd.rho),
+            "classes": crowd.rho.shape[1],
+            "annotators": len(crowd.pi_r),
+            "bound": bound.value,
+            "tight_bound": bound.tight_value,
+            "bayes_error": best.value,
+            "bayes_standard_error": best.standard_error,
+        }
+        for name, errors in errors_of_methods(crowd, n_draws, seed=1000 + number).items():
+            row |= {
+                name: float(errors.mean()),
+                f"{name} standard error": float(errors.std(ddof=1) / len(errors) ** 0.5),
+            }
+        return row
+
+    def page(self, table: pa.Table) -> str:
+        """Error rates in percent; bound, then what no rule can beat, then what methods do."""
+        text = (
+            "Error rates in percent on random crowds of two to five tasks, without zero entries (epsilon is 0). The "
+            "bound falls with the number of tasks, at most one over it: on real crowds it says nothing. Methods see "
+            "labels alone and do not know the crowd; the Bayes-optimal decision does."
+        )
+        columns = ["bound", "tight_bound", "bayes_error", *METHODS]
+        header = ["tasks", "classes", "annotators", "bound", "tighter bound", "Bayes-optimal", *METHODS]
+        body = [
+            [str(row["instances"]), str(row["classes"]), str(row["annotators"])]
+            + [f"{100 * row[name]:.1f}" for name in columns]
+            for row in table.to_pylist()
+        ]
+        parts = [f"# {self.title}", *([QUICK] if self.quick else []), text, markdown(header, body)]
+        return "\n\n".join(parts) + "\n"
