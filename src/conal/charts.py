@@ -96,14 +96,31 @@ def _end_labels(table: pa.Table, x: str) -> pa.Table:
     last = max(row[x] for row in rows)
     ends = sorted((row for row in rows if row[x] == last), key=lambda row: row["mean"])
     means = [row["mean"] for row in rows]
-    apart = LABEL_GAP * (max(means) - min(means))
-    at: list[float] = []
-    for row in ends:
-        at.append(max(row["mean"], at[-1] + apart) if at else row["mean"])
-    down = sum(place - row["mean"] for place, row in zip(at, ends, strict=True)) / max(len(ends), 1)
+    places = _apart([row["mean"] for row in ends], LABEL_GAP * (max(means) - min(means)))
     return pa.Table.from_pylist(
-        [{x: last, "series": row["series"], "at": place - down} for row, place in zip(ends, at, strict=True)]
+        [{x: last, "series": row["series"], "at": place} for row, place in zip(ends, places, strict=True)]
     )
+
+
+def _apart(values: list[float], gap: float) -> list[float]:
+    """Rising values moved as little as needed to be ``gap`` apart: those too close share a group around their mean.
+
+    >>> _apart([1.0, 1.1, 9.0], gap=1.0)
+    [0.55, 1.55, 9.0]
+    """
+    groups: list[list[float]] = []
+    for value in values:
+        group = [value]
+        while groups and _ends(groups[-1], gap)[1] + gap > _ends(group, gap)[0]:
+            group = groups.pop() + group
+        groups.append(group)
+    return [_ends(group, gap)[0] + k * gap for group in groups for k in range(len(group))]
+
+
+def _ends(group: list[float], gap: float) -> tuple[float, float]:
+    """Lowest and highest place in a group around its mean."""
+    middle, half = sum(group) / len(group), gap * (len(group) - 1) / 2
+    return middle - half, middle + half
 
 
 def _equals(table: pa.Table, column: str | None, value: Any) -> Any:
