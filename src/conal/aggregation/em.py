@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from conal.aggregation.base import Aggregator
-from conal.aggregation.votes import FloatArray, Votes, clamped, vote_shares
+from conal.aggregation.votes import FloatArray, Votes, clamped, lost_classes, vote_shares
 from conal.annotations import Annotations
 from conal.checking import is_number, is_whole
 from conal.encoding import MISSING
@@ -20,10 +20,6 @@ __all__ = ["EMAggregator"]
 
 Parameters = TypeVar("Parameters")
 
-LOST_SHARE = 0.1
-"""A class counts as lost if it is given to fewer than this share of the tasks whose votes it wins."""
-MIN_WINS = 5
-"""Classes that win fewer votes than this are too rare to be missed."""
 BAR_DELAY = 1.0
 """Seconds after which a progress bar appears."""
 
@@ -191,10 +187,8 @@ class EMAggregator(Aggregator, Generic[Parameters]):
 def _warn_of_lost_classes(crowd: Annotations, posterior: FloatArray) -> None:
     """With too few labels per task, one class can explain everything: say so, for the probabilities do not."""
     labelled = crowd.labels_per_task() > 0
-    wins, given = (
-        np.bincount(values[labelled].argmax(1), minlength=crowd.n_classes) for values in (crowd.votes(), posterior)
-    )
-    lost = np.flatnonzero((wins >= MIN_WINS) & (given < LOST_SHARE * wins))
+    given = np.bincount(posterior[labelled].argmax(1), minlength=crowd.n_classes)
+    lost = lost_classes(crowd, given)
     if len(lost):
         per_task = crowd.n_annotations / max(int(labelled.sum()), 1)
         warn(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 from scipy.sparse import csr_array
@@ -9,9 +11,14 @@ from scipy.sparse import csr_array
 from conal.annotations import Annotations
 from conal.encoding import MISSING
 
-__all__ = ["FloatArray", "Votes", "clamped", "class_shares", "normalised", "vote_shares"]
+__all__ = ["FloatArray", "Votes", "clamped", "class_shares", "lost_classes", "normalised", "vote_shares"]
 
 FloatArray = npt.NDArray[np.float64]
+
+LOST_SHARE = 0.1
+"""A class counts as lost if it is given to fewer than this share of the tasks whose votes it wins."""
+MIN_WINS = 5
+"""Classes that win fewer votes than this are too rare to be missed."""
 
 
 class Votes:
@@ -64,6 +71,13 @@ def normalised(counts: FloatArray) -> FloatArray:
 def class_shares(posterior: FloatArray) -> FloatArray:
     """(C,) mean of the posterior over tasks, as a product, which is faster than a mean over many short rows."""
     return np.asarray(np.full(len(posterior), 1.0 / max(len(posterior), 1)) @ posterior)
+
+
+def lost_classes(annotations: Annotations, given: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
+    """Codes of the classes that win votes but are hardly ``given`` (C,), as counts, to any labelled task."""
+    winners = annotations.votes().argmax(1)[annotations.labels_per_task() > 0]
+    wins = np.bincount(winners, minlength=annotations.n_classes)
+    return np.flatnonzero((wins >= MIN_WINS) & (given < LOST_SHARE * wins))
 
 
 def clamped(posterior: FloatArray, known: npt.NDArray[np.int64]) -> FloatArray:

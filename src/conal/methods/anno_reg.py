@@ -7,8 +7,9 @@ from torch import Tensor, nn
 
 from conal.checking import is_number
 from conal.errors import InputError
-from conal.methods.annotator_layers import AnnotatorLayersMethod, pick
+from conal.methods.annotator_layers import AnnotatorLayersMethod
 from conal.methods.base import Batch, Problem, register
+from conal.networks.noise_adaptation import label_columns
 
 __all__ = ["AnnoRegMethod"]
 
@@ -61,8 +62,7 @@ class AnnoRegMethod(AnnotatorLayersMethod):
     def label_log_prob(self, log_class_proba: Tensor, annotators: Tensor, labels: Tensor) -> Tensor:
         """(P,) log sum_c f_c pi_r[c, y]."""
         log_pi = self.raw_pi_r[annotators].squeeze(1).log_softmax(-1)
-        columns = pick(log_pi.transpose(0, 1), labels.expand(self.problem.n_classes, -1)).T
-        return torch.logsumexp(log_class_proba + columns, dim=-1)
+        return torch.logsumexp(log_class_proba + label_columns(log_pi, labels), dim=-1)
 
     def label_confusion(self, annotators: Tensor) -> Tensor:
         """(A, C, C) softmax of each row."""

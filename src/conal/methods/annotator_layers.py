@@ -9,7 +9,7 @@ from conal.checking import is_number
 from conal.errors import InputError
 from conal.methods.base import Batch, CrowdMethod, Problem
 
-__all__ = ["AnnotatorLayersMethod", "pick"]
+__all__ = ["AnnotatorLayersMethod"]
 
 
 class AnnotatorLayersMethod(CrowdMethod):
@@ -68,8 +68,3 @@ class AnnotatorLayersMethod(CrowdMethod):
         pi_r = self.label_confusion(torch.arange(self.problem.n_annotators, device=self.raw_pi_r.device))
         pi_g = self.pooled(pi_r)
         return pi_g, self.known_or_common(pi_g, pi_r)
-
-
-def pick(table: Tensor, labels: Tensor) -> Tensor:
-    """(P,) entry ``labels[p]`` of row p."""
-    return table.gather(-1, labels.unsqueeze(-1)).squeeze(-1)

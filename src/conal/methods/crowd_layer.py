@@ -5,8 +5,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from conal.methods.annotator_layers import AnnotatorLayersMethod, pick
+from conal.methods.annotator_layers import AnnotatorLayersMethod
 from conal.methods.base import Problem, register
+from conal.networks.noise_adaptation import pick
 
 __all__ = ["CrowdLayerMethod", "OverparameterisedCrowdLayerMethod"]
 

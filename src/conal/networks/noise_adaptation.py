@@ -10,7 +10,7 @@ from torch.nn.functional import logsigmoid
 
 from conal.errors import InputError
 
-__all__ = ["Layer", "Mixing", "NoiseAdaptation"]
+__all__ = ["Layer", "Mixing", "NoiseAdaptation", "label_columns", "pick"]
 
 Layer = Literal["softmax", "row-stochastic"]
 Mixing = Literal["probability", "logit"]
@@ -97,15 +97,15 @@ class NoiseAdaptation(nn.Module):
         individual = torch.bmm(class_proba[rows].unsqueeze(1), self.raw_pi_r[annotators]).squeeze(1)
         if self.mixing == "logit":
             omega = omega_logits.sigmoid().unsqueeze(-1)
-            return _pick((omega * common + (1 - omega) * individual).log_softmax(-1), labels)
-        return mix(omega_logits, _pick(common.log_softmax(-1), labels), _pick(individual.log_softmax(-1), labels))
+            return pick((omega * common + (1 - omega) * individual).log_softmax(-1), labels)
+        return mix(omega_logits, pick(common.log_softmax(-1), labels), pick(individual.log_softmax(-1), labels))
 
     def log_prob_given_class(self, omega_logits: Tensor, annotators: Tensor, labels: Tensor) -> Tensor:
         """(P, C) log P(y | z = c) for every class c: the confusion that the posterior of the true label needs."""
         if self.mixing == "logit":
             omega = omega_logits.sigmoid()[:, None, None]
             mixed = omega * self.raw_pi_g + (1 - omega) * self.raw_pi_r[annotators]
-            return _columns(mixed.log_softmax(-1), labels)
+            return label_columns(mixed.log_softmax(-1), labels)
         common, individual = self._label_columns(annotators, labels)
         return mix(omega_logits.unsqueeze(-1), common, individual)
 
@@ -127,7 +127,7 @@ class NoiseAdaptation(nn.Module):
     def _label_columns(self, annotators: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
         """(P, C) log of the columns pi_g[:, y] and pi_r[:, y]."""
         common = self.raw_pi_g.log_softmax(-1).T[labels]
-        individual = _columns(self.raw_pi_r[annotators].log_softmax(-1), labels)
+        individual = label_columns(self.raw_pi_r[annotators].log_softmax(-1), labels)
         return common, individual
 
 
@@ -136,11 +136,12 @@ def mix(omega_logits: Tensor, log_common: Tensor, log_individual: Tensor) -> Ten
     return torch.logaddexp(logsigmoid(omega_logits) + log_common, logsigmoid(-omega_logits) + log_individual)
 
 
-def _pick(table: Tensor, labels: Tensor) -> Tensor:
+def pick(table: Tensor, labels: Tensor) -> Tensor:
+    """(P,) entry ``labels[p]`` of row p."""
     return table.gather(-1, labels.unsqueeze(-1)).squeeze(-1)
 
 
-def _columns(matrices: Tensor, labels: Tensor) -> Tensor:
+def label_columns(matrices: Tensor, labels: Tensor) -> Tensor:
     """(P, C) column ``labels[p]`` of matrix p."""
     index = labels[:, None, None].expand(-1, matrices.shape[1], 1)
     return matrices.gather(-1, index).squeeze(-1)

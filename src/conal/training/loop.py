@@ -11,6 +11,7 @@ import torch
 from lightning_fabric import Fabric
 from torch import Tensor
 
+from conal.aggregation import votes
 from conal.errors import EarlyEpochWarning, InputError, TrainingError, VanishedClassWarning, examples, warn
 from conal.methods.base import Batch, CrowdMethod
 from conal.progress import Progress
@@ -29,10 +30,6 @@ from conal.training.selection import GoldAccuracy, Selection, predict_proba
 
 __all__ = ["Settings", "TrainingResult", "lost_classes", "train"]
 
-LOST_SHARE = 0.1
-"""A class counts as lost if predictions, and their probabilities, fall below this share of the votes it wins."""
-MIN_WINS = 5
-"""Classes that win fewer votes than this are too rare to be missed."""
 RESTART_CHECK = 5
 """Epochs after the warm-up at which a lost class leads to a restart."""
 
@@ -107,12 +104,10 @@ def lost_classes(method: CrowdMethod, data: CrowdBatches) -> list[int]:
 
     A class that is not predicted *yet*, because learning is slow, still has a fair share of the probability.
     """
-    winners = data.annotations.votes().argmax(1)[data.labelled]
-    wins = np.bincount(winners, minlength=method.problem.n_classes)
     probas = predict_proba(method, data.instances).numpy()[data.labelled]
-    predicted = np.bincount(probas.argmax(1), minlength=len(wins))
-    scarce = np.maximum(predicted, probas.sum(0)) < LOST_SHARE * wins
-    return np.flatnonzero((wins >= MIN_WINS) & scarce).tolist()
+    predicted = np.bincount(probas.argmax(1), minlength=method.problem.n_classes)
+    lost: list[int] = votes.lost_classes(data.annotations, np.maximum(predicted, probas.sum(0))).tolist()
+    return lost
 
 
 class _Trainer:
