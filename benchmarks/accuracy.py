@@ -10,7 +10,6 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-import time
 import warnings
 from pathlib import Path
 from typing import Any
@@ -21,26 +20,14 @@ import torch
 import conal
 from conal.datasets import CrowdDataset
 from conal.errors import ConalError, ConalWarning
+from conal.experiments.base import markdown, mean_and_spread
+from conal.experiments.real_tables import PAPER_METHODS, TITLES
+from conal.experiments.runs import Protocol, Run, execute
 from conal.io.atomic import atomic_file
-from conal.metrics import accuracy
 
 # The paper: batch normalisation in each layer on Music. Everything else is the default.
 PRESETS: dict[str, dict[str, Any]] = {"labelme": {}, "music": {"batch_norm": True}}
-TITLES = {"labelme": "LabelMe", "music": "Music"}
-
-# Table 1 and Table 3 of Chu, Ma and Wang (2021): LabelMe, Music.
-PAPER = {
-    "dl-mv": (79.83, 72.53),
-    "dl-cl": (83.27, 81.46),
-    "dl-cl-over": (82.34, 80.47),
-    "doctor-net": (82.12, 76.58),
-    "anno-reg": (82.77, 79.12),
-    "max-mig": (85.33, 81.37),
-    "dl-glad": (83.12, 77.82),
-    "dl-wc": (82.74, 75.76),
-    "aggnet": (84.75, 81.92),
-    "conal": (87.12, 84.06),
-}
+PROTOCOL_OF: dict[str, Protocol] = {"labelme": "gold", "music": "annotations"}
 ORDER = ["gold", "dl-mv", "dl-ds", "dl-glad", "dl-wc", "two-stage", "dl-cl", "dl-cl-over", "anno-reg", "doctor-net"]
 ORDER += ["max-mig", "aggnet", "conal-em", "conal"]
 
@@ -52,45 +39,29 @@ def in_order(names: list[str]) -> list[str]:
     return sorted(names, key=lambda name: (ORDER.index(name) if name in ORDER else len(ORDER), name))
 
 
-def run(data: CrowdDataset, method: str, seed: int, parameters: dict[str, Any]) -> dict[str, Any]:
+def run(dataset: str, method: str, seed: int, parameters: dict[str, Any]) -> dict[str, Any]:
     """Fit one seed and measure it."""
-    assert data.test is not None
-    clf = conal.make(method, seed=seed, verbose=False, **parameters)
-    gold_validation = None if data.valid is None else (data.valid.x, data.classes[data.valid.y])
-    target = data.classes[data.y_true] if method == "gold" else data.annotations
-    began = time.perf_counter()
-    clf.fit(data.x, target, validation=gold_validation)
-    return {
-        "dataset": data.name,
-        "method": method,
-        "seed": seed,
-        "test": 100 * accuracy(data.classes[data.test.y], clf.predict(data.test.x)),
-        "labels": 100 * accuracy(data.classes[data.y_true], clf.labels_),
-        "selection": clf.metrics_["selection"],
-        "epoch": clf.metrics_["best_epoch"],
-        "restarts": clf.metrics_["restarts"],
-        "seconds": time.perf_counter() - began,
-    }
+    figures = execute(Run(dataset, method, seed, PROTOCOL_OF[dataset], parameters=parameters))
+    return {"dataset": dataset, "method": method, **figures}
 
 
-def mean_and_spread(rows: Rows, name: str) -> str:
-    """Mean and sample standard deviation over seeds."""
-    values = np.array([row[name] for row in rows])
-    spread = values.std(ddof=1) if len(values) > 1 else 0.0
-    return f"{values.mean():.2f} ± {spread:.2f}"
+def spread(rows: Rows, name: str) -> str:
+    """Mean and sample standard deviation over seeds, in percent."""
+    return mean_and_spread([row[name] for row in rows])
 
 
 def paper(method: str, dataset: str) -> str:
     """The paper's figure, where it has one."""
-    return f"{PAPER[method][list(TITLES).index(dataset)]:.2f}" if method in PAPER else "-"
+    return PAPER_METHODS[method][list(TITLES).index(dataset)].split()[0] if method in PAPER_METHODS else "-"
 
 
 def summary(rows: Rows) -> str:
     """One line for the seeds of one method on one dataset."""
     first = rows[0]
     return (
-        f"{first['dataset']:8} {first['method']:11} {mean_and_spread(rows, 'test'):>13}  "
-        f"(worst {min(row['test'] for row in rows):.2f})  training labels {mean_and_spread(rows, 'labels')}  "
+        f"{first['dataset']:8} {first['method']:11} {spread(rows, 'test_accuracy'):>13}  "
+        f"(worst {100 * min(row['test_accuracy'] for row in rows):.2f})  "
+        f"training labels {spread(rows, 'label_accuracy')}  "
         f"{np.mean([row['seconds'] for row in rows]):5.1f} s  by {first['selection']:22} "
         f"paper {paper(first['method'], first['dataset'])}"
     )
@@ -98,17 +69,14 @@ def summary(rows: Rows) -> str:
 
 def table(dataset: str, results: dict[str, Rows]) -> str:
     """A Markdown table of one dataset, the paper's figure beside ours."""
-    lines = [
-        "| method | test accuracy | worst seed | cleaned training labels | seconds | paper |",
-        "|---|---|---|---|---|---|",
-    ]
+    body = []
     for method, rows in results.items():
-        worst = min(row["test"] for row in rows)
+        worst = 100 * min(row["test_accuracy"] for row in rows)
         seconds = np.mean([row["seconds"] for row in rows])
-        labels = "(given)" if method == "gold" else mean_and_spread(rows, "labels")
-        cells = [f"`{method}`", mean_and_spread(rows, "test"), f"{worst:.2f}", labels, f"{seconds:.1f}"]
-        lines.append("| " + " | ".join([*cells, paper(method, dataset)]) + " |")
-    return "\n".join(lines)
+        labels = "(given)" if method == "gold" else spread(rows, "label_accuracy")
+        cells = [f"`{method}`", spread(rows, "test_accuracy"), f"{worst:.2f}", labels, f"{seconds:.1f}"]
+        body.append([*cells, paper(method, dataset)])
+    return markdown(["method", "test accuracy", "worst seed", "cleaned training labels", "seconds", "paper"], body)
 
 
 PROTOCOL = {
@@ -133,7 +101,7 @@ def section(data: CrowdDataset, results: dict[str, Rows]) -> str:
         valid=0 if data.valid is None else len(data.valid.x),
         test=len(data.test.x),
     )
-    usual = float(np.median([row["test"] for rows in results.values() for row in rows]))
+    usual = float(np.median([100 * row["test_accuracy"] for rows in results.values() for row in rows]))
     error = np.sqrt(usual * (100 - usual) / len(data.test.x))
     sampling = f"With so many, an accuracy of {usual:.0f} % has a sampling error of {error:.1f} points."
     return f"## {TITLES[data.name]}\n\n{protocol} {sampling}\n\n{table(data.name, results)}\n"
@@ -164,7 +132,7 @@ def measure(data: CrowdDataset, methods: list[str], seeds: int, changes: dict[st
     """All seeds of all methods on a dataset; a line each as it goes."""
     results = {}
     for method in methods:
-        results[method] = [run(data, method, seed, PRESETS[data.name] | changes) for seed in range(seeds)]
+        results[method] = [run(data.name, method, seed, PRESETS[data.name] | changes) for seed in range(seeds)]
         print(summary(results[method]), flush=True)
     return results
 
