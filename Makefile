@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test lint format accuracy results bench-aggregation clean
+.PHONY: help install demo test lint format results bench-aggregation clean
 
 help:  ## show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
@@ -34,11 +34,8 @@ format: $(STAMP)  ## let ruff format the code
 	$(BIN)/ruff check --fix-only .
 	$(BIN)/ruff format .
 
-results: $(STAMP)  ## every method on LabelMe and Music, five seeds, into docs/results.md (needs the data)
-	$(BIN)/python benchmarks/accuracy.py --out docs/results.md
-
-accuracy: $(STAMP)  ## test accuracy on LabelMe and Music, five seeds (needs the data: see README)
-	$(BIN)/python benchmarks/accuracy.py
+results: $(STAMP)  ## run what is missing of the paper's evaluation (hours; needs the data), then make docs/results.md
+	$(BIN)/conal reproduce all --out docs/results --page docs/results.md --jobs 2
 
 bench-aggregation: $(STAMP)  ## aggregators against crowd-kit: time, memory, accuracy on real crowds
 	$(BIN)/python benchmarks/aggregation.py

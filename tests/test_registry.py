@@ -108,3 +108,14 @@ def test_names_in_source_are_those_that_register(package: str) -> None:
 
 def test_names_in_source_of_no_package() -> None:
     assert names_in_source("conal.errors") == []
+
+
+def test_other_distributions_join_by_an_entry_point(tmp_path: Path, orchard: None) -> None:
+    (tmp_path / "quince_for_tests.py").write_text(MEMBER.format(name="quince"), encoding="utf-8")
+    info = tmp_path / "quince_for_tests-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: quince-for-tests\nVersion: 1.0\n", encoding="utf-8")
+    (info / "entry_points.txt").write_text("[orchard_for_tests]\nquince = quince_for_tests\n", encoding="utf-8")
+    registry = importlib.import_module("orchard_for_tests").FRUIT
+    assert "quince" in registry.names()
+    assert registry.get("quince")() == "quince"

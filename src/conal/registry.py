@@ -1,13 +1,15 @@
 """Names to things: one file registers itself, and everything else follows from the registration.
 
 A package that owns a registry calls :meth:`Registry.discover` to import its own modules, so that adding a
-method or a dataset means adding a file and editing nothing.
+method or a dataset means adding a file and editing nothing. Other distributions join by an entry point in the group
+of the package's name, whose value is a module that registers: ``[project.entry-points."conal.methods"]``.
 """
 
 from __future__ import annotations
 
 import difflib
 import importlib
+import importlib.metadata
 import importlib.util
 import pkgutil
 import re
@@ -66,6 +68,8 @@ class Registry(Generic[T]):
         paths = importlib.import_module(self.package).__path__
         for module in pkgutil.iter_modules(paths):
             importlib.import_module(f"{self.package}.{module.name}")
+        for plugin in importlib.metadata.entry_points(group=self.package):
+            plugin.load()
         self._discovered = True
 
     def names(self) -> list[str]:

@@ -162,3 +162,28 @@ def test_real_features() -> None:
     assert (len(data.x), len(data.valid), len(data.test)) == (40_000, 10_000, 10_000)
     assert np.bincount(data.test.y).tolist() == [1000] * 10
     assert data.annotations.n_annotations / 40_000 == pytest.approx(3.0, abs=0.05)
+
+
+def test_inputs_say_which_layout_will_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_pickles(tmp_path / "cifar-10-batches-py")
+    write_features(tmp_path / "cifar10-features")
+    monkeypatch.setenv("CONAL_DATA", str(tmp_path))
+    settings: Any = {"n_valid": 4, "n_annotators": 3, "expected": TINY}
+    assert cifar10(**settings).x.shape[1:] == (3, 32, 32)
+    assert cifar10(inputs="images", **settings).x.shape[1:] == (3, 32, 32)
+    assert cifar10(inputs="features", **settings).x.shape[1:] == (5,)
+    with pytest.raises(InputError, match="inputs must be one of any, images, features, not 'pixels'"):
+        cifar10(inputs="pixels", **settings)  # type: ignore[arg-type]
+
+
+def test_the_crowd_may_label_a_part(tmp_path: Path) -> None:
+    write_features(tmp_path)
+    settings: Any = {"n_valid": 4, "n_annotators": 3, "expected": TINY}
+    whole, part = cifar10(tmp_path, **settings), cifar10(tmp_path, n_train=7, **settings)
+    assert len(part.x) == part.annotations.n_tasks == 7
+    np.testing.assert_array_equal(part.x, whole.x[:7])
+    assert part.valid is not None
+    assert whole.valid is not None
+    np.testing.assert_array_equal(part.valid.x, whole.valid.x)
+    with pytest.raises(InputError, match=r"n_train must be in range\(1, 17\), the images not held out, not 17"):
+        cifar10(tmp_path, n_train=17, **settings)

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from conal.cli.options import AsJson, Quiet, emit
+from conal.errors import InputError
 from conal.registry import names_in_source
 
 __all__ = ["reproduce"]
@@ -25,6 +26,12 @@ def reproduce(
     backend: Annotated[
         str | None, typer.Option(help="joblib's backend: loky here, dask or ray on a cluster that is connected.")
     ] = None,
+    images: Annotated[
+        bool, typer.Option("--images", help="Images and VGG-16 instead of features, for cifar10; wants a GPU.")
+    ] = False,
+    page: Annotated[
+        Path | None, typer.Option(help="Also write one Markdown page of all experiments in --out, charts included.")
+    ] = None,
     seeds: Annotated[int | None, typer.Option(min=1, help="Seeds of every run; five, or two with --quick.")] = None,
     quiet: Quiet = False,
     as_json: AsJson = False,
@@ -37,9 +44,13 @@ def reproduce(
     from conal.experiments.outputs import write_outputs
     from conal.experiments.runner import run_missing
     from conal.experiments.store import Store
+    from conal.experiments.summary import results_page
+    from conal.io.atomic import atomic_file
 
+    if page is not None and (quick or images):
+        raise InputError("--page is for the full experiments; leave --quick and --images away")
     chosen = experiments.names() if experiment == ALL else [experiment]
-    planned = [experiments.get(name)(quick=quick, seeds=seeds) for name in chosen]
+    planned = [experiments.get(name)(quick=quick, seeds=seeds, images=images) for name in chosen]
     out.mkdir(parents=True, exist_ok=True)
     done, files = 0, []
     with Store(out / "results.sqlite") as store:
@@ -47,6 +58,10 @@ def reproduce(
             done += run_missing(store, each.runs(), jobs=jobs, backend=backend, verbose=not quiet)
             files += write_outputs(each, store, out)
             if not (quiet or as_json):
-                typer.echo((out / f"{each.name}.md").read_text(encoding="utf-8"))
+                typer.echo((out / f"{each.stem}.md").read_text(encoding="utf-8"))
+    if page is not None:
+        with atomic_file(page) as aside:
+            aside.write_text(results_page(out, page), encoding="utf-8")
+        files.append(page)
     result = {"out": out, "experiments": chosen, "runs": done, "quick": quick, "files": [str(path) for path in files]}
     emit(result, f"{done:,} runs; {len(files)} files in {out}", as_json=as_json, quiet=quiet)

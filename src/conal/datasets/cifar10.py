@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from typing import Literal
 
 import numpy as np
 
@@ -16,7 +17,11 @@ from conal.errors import InputError
 
 __all__ = ["SIMILAR", "cifar10"]
 
-FOLDERS = ("cifar-10-batches-py", "cifar-10-batches-bin", "cifar10-features")
+Inputs = Literal["any", "images", "features"]
+
+IMAGES = ("cifar-10-batches-py", "cifar-10-batches-bin")
+FEATURES = ("cifar10-features",)
+FOLDERS: dict[Inputs, tuple[str, ...]] = {"any": IMAGES + FEATURES, "images": IMAGES, "features": FEATURES}
 
 SIMILAR = (("bird", "airplane"), ("cat", "dog"), ("automobile", "truck"), ("deer", "horse"), ("frog", "ship"))
 """The classes that symmetric confusion swaps. The paper names bird and airplane; frog and ship are what is left."""
@@ -26,6 +31,8 @@ SIMILAR = (("bird", "airplane"), ("cat", "dog"), ("automobile", "truck"), ("deer
 def cifar10(
     folder: str | os.PathLike[str] | None = None,
     *,
+    inputs: Inputs = "any",
+    n_train: int | None = None,
     n_valid: int = 10_000,
     n_annotators: int = 30,
     labels_per_instance: float = 3.0,
@@ -52,6 +59,10 @@ def cifar10(
         them), ``cifar-10-batches-bin``, or ``cifar10-features`` with ``features_{train,test}.npy`` and
         ``labels_{train,test}.npy``. Default: the first of these in the data folder
         (:func:`conal.datasets.base.data_folder`).
+    inputs : {"any", "images", "features"}
+        Which of the layouts will do.
+    n_train : int, optional
+        How many images the crowd labels; default: all that are not held out.
     n_valid : int
         How many of the training images are held out.
     pairs : mapping or sequence of pairs, optional
@@ -87,16 +98,22 @@ def cifar10(
         pairs=SIMILAR if pairs is None and common_type == "symmetric" else pairs,
         seed=seed,
     )
-    place = inner_folder(data_folder(FOLDERS, folder, archive=ARCHIVE), *FOLDERS)
+    if inputs not in FOLDERS:
+        raise InputError(f"inputs must be one of {', '.join(FOLDERS)}, not {inputs!r}")
+    folders = FOLDERS[inputs]
+    place = inner_folder(data_folder(folders, folder, archive=ARCHIVE), *folders)
     labelled, test = read_cifar10(place, expected)
-    train, valid = _hold_out(labelled, n_valid, seed)
+    train, valid = _hold_out(labelled, n_train, n_valid, seed)
     annotations, truth = simulate_crowd(train.y, train.x, CLASSES, settings)
     return CrowdDataset("cifar10", train.x, annotations, train.y, valid, test, truth)
 
 
-def _hold_out(labelled: Split, n_valid: int, seed: int) -> tuple[Split, Split]:
+def _hold_out(labelled: Split, n_train: int | None, n_valid: int, seed: int) -> tuple[Split, Split]:
     if not 0 <= n_valid < len(labelled):
         raise InputError(f"n_valid must be in range({len(labelled)}), the number of training images, not {n_valid}")
     order = stream(seed, "split").permutation(len(labelled))
     train, valid = np.split(order, [len(labelled) - n_valid])
+    if n_train is not None and not 0 < n_train <= len(train):
+        raise InputError(f"n_train must be in range(1, {len(train) + 1}), the images not held out, not {n_train}")
+    train = train[:n_train]
     return Split(labelled.x[train], labelled.y[train]), Split(labelled.x[valid], labelled.y[valid])

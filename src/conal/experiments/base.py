@@ -9,13 +9,28 @@ from typing import Any, ClassVar
 import numpy as np
 import pyarrow as pa
 
+from conal import methods
+from conal.errors import InputError
 from conal.experiments.runs import Run
 from conal.experiments.store import Store
 from conal.registry import Registry
 
-__all__ = ["QUICK", "Experiment", "experiments", "markdown", "mean_and_spread", "register"]
+__all__ = [
+    "PAPER_METHODS",
+    "QUICK",
+    "Experiment",
+    "every_method",
+    "experiments",
+    "markdown",
+    "mean_and_spread",
+    "n_seeds",
+    "register",
+]
 
 QUICK = "**Reduced size (`--quick`): fewer seeds, settings and epochs. Not the figures of the full experiment.**"
+
+PAPER_METHODS = ("dl-mv", "dl-cl", "doctor-net", "anno-reg", "max-mig", "dl-glad", "dl-wc", "aggnet", "conal")
+"""The methods of the paper's Table 1, in its order."""
 
 experiments: Registry[type[Experiment]] = Registry("experiment", "conal.experiments")
 
@@ -39,14 +54,25 @@ class Experiment(ABC):
         Reduced size, which every output says.
     seeds : int, optional
         How many; five, and two if quick.
+    images : bool
+        Images and VGG-16 instead of features, for an experiment that can.
     """
 
     name: ClassVar[str]
     title: ClassVar[str]
+    knows_images: ClassVar[bool] = False
 
-    def __init__(self, *, quick: bool = False, seeds: int | None = None) -> None:
+    def __init__(self, *, quick: bool = False, seeds: int | None = None, images: bool = False) -> None:
+        if images and not self.knows_images:
+            raise InputError(f"{self.name}: has no form with images; cifar10 has")
         self.quick = quick
+        self.images = images
         self.seeds = range(seeds if seeds is not None else 2 if quick else 5)
+
+    @property
+    def stem(self) -> str:
+        """What the files are called."""
+        return f"{self.name}-images" if self.images else self.name
 
     def runs(self) -> list[Run]:
         """What must be fitted; nothing for an experiment that only counts."""
@@ -65,6 +91,12 @@ class Experiment(ABC):
         return {}
 
 
+def every_method() -> list[str]:
+    """Gold labels as the ceiling, the paper's methods in its order, then all others: a new file is a new row."""
+    known = ["gold", *PAPER_METHODS]
+    return known + [name for name in methods.names() if name not in known]
+
+
 def markdown(header: list[str], rows: list[list[str]]) -> str:
     """A Markdown table.
 
@@ -75,6 +107,11 @@ def markdown(header: list[str], rows: list[list[str]]) -> str:
     """
     lines = ["| " + " | ".join(header) + " |", "|" + "---|" * len(header)]
     return "\n".join(lines + ["| " + " | ".join(row) + " |" for row in rows])
+
+
+def n_seeds(table: pa.Table) -> int:
+    """How many seeds the runs of a table have."""
+    return len(table["seed"].unique())
 
 
 def mean_and_spread(values: list[float]) -> str:

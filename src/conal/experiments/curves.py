@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from conal.experiments.base import QUICK, Experiment, markdown, register
+from conal.experiments.base import QUICK, Experiment, markdown, n_seeds, register
 from conal.experiments.real_tables import PRESETS, TITLES
 from conal.experiments.runs import Run
 from conal.experiments.store import Store
@@ -42,7 +42,7 @@ class Curves(Experiment):
     def page(self, table: pa.Table) -> str:
         """The last epoch's test accuracy against the best of all epochs."""
         text = (
-            f"Mean test accuracy over {len(self.seeds)} seeds, in percent: at the last epoch, and at the best one, "
+            f"Mean test accuracy over {n_seeds(table)} seeds, in percent: at the last epoch, and at the best one, "
             "which nobody could know without test labels. Training accuracy is against the true labels, which no "
             "method sees."
         )

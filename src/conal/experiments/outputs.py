@@ -17,7 +17,7 @@ def write_outputs(experiment: Experiment, store: Store, folder: Path) -> list[Pa
     from conal.charts import save
 
     table = experiment.table(store)
-    csv, page = (folder / f"{experiment.name}.{ending}" for ending in ("csv", "md"))
+    csv, page = (folder / f"{experiment.stem}.{ending}" for ending in ("csv", "md"))
     write_table(table, csv)
     with atomic_file(page) as aside:
         aside.write_text(experiment.page(table), encoding="utf-8")

@@ -103,6 +103,8 @@ class Recovery(Experiment):
 
     def _run(self, dataset: str, kind: str) -> Run:
         data = {"common_strength": 0.7, "proportion": 0.5, "common_type": kind, "seed": 0}
+        if dataset == "cifar10":
+            data |= {"inputs": "features"}
         if self.quick:
             data |= {"n_train": 1000, "n_valid": 300, "n_test": 300}
         parameters = {"epochs": 20} if self.quick else {"epochs": 50, "patience": 15}

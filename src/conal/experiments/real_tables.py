@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 import pyarrow as pa
 
-from conal.experiments.base import QUICK, Experiment, markdown, mean_and_spread, register
+from conal.experiments.base import QUICK, Experiment, every_method, markdown, mean_and_spread, n_seeds, register
 from conal.experiments.runs import PROTOCOLS, Protocol, Run
 from conal.experiments.store import Store
 
@@ -22,11 +22,20 @@ LEARNING_RATES = (0.02, 0.01, 0.005)
 CONAL_GRID: Grid = {"lr": LEARNING_RATES, "embedding_dim": (20, 40, 60, 80), "lam": (1e-4, 1e-5, 1e-6)}
 PRESETS: dict[str, dict[str, Any]] = {"labelme": {}, "music": {"batch_norm": True, "epochs": 200}}
 """Batch normalisation and 200 epochs on Music, as in the paper and in its published code."""
+SELECTION = {
+    "labelme": "1,000 training images, 59 annotators. Epoch and settings are chosen by accuracy on 500 validation "
+    "images with gold labels, as in the paper. 1,188 test images: an accuracy of 87 % has a sampling error of 1.0.",
+    "music": "700 training songs, 44 annotators, no validation set. In the first column the annotations of a tenth of "
+    "the training songs choose epoch and settings by their likelihood, and no gold label is used. In the second, "
+    "the test set chooses both, as the published code does: such figures are too good, and stand here only to be "
+    "compared with the paper's. 300 test songs: an accuracy of 70 % has a sampling error of 2.6.",
+}
+"""How epoch and settings are chosen, in words."""
 TITLES = {"labelme": "LabelMe", "music": "Music"}
 PROTOCOLS_OF: dict[str, tuple[Protocol, ...]] = {"labelme": ("gold",), "music": ("annotations", "test")}
 
 # Table 1 and Table 3 of Chu, Ma and Wang (2021): LabelMe, Music.
-PAPER_METHODS = {
+PAPER_FIGURES = {
     "dl-mv": ("79.83 ± 0.34", "72.53 ± 0.41"),
     "dl-cl": ("83.27 ± 0.52", "81.46 ± 0.53"),
     "dl-cl-over": ("82.34 ± 0.34", "80.47 ± 0.27"),
@@ -93,12 +102,13 @@ class RealCrowds(Experiment):
     def page(self, table: pa.Table) -> str:
         """Ours beside the paper's, and how the epoch was chosen."""
         chosen = [line for line in table.to_pylist() if line["chosen"]]
-        parts = [f"# {self.title}", *([QUICK] if self.quick else []), self.question, _explain(len(self.seeds))]
+        parts = [f"# {self.title}", *([QUICK] if self.quick else []), self.question, _explain(n_seeds(table))]
         for place, (dataset, title) in enumerate(TITLES.items()):
             protocols = PROTOCOLS_OF[dataset]
-            header = [" ", *(f"test accuracy: {PROTOCOLS[p]}" for p in protocols), "chosen", "paper"]
-            body = [self._cells(row, dataset, place, chosen) for row in self.rows()]
-            parts += [f"## {title}", markdown(header, body)]
+            accuracies = [f"test accuracy: {PROTOCOLS[p]}" for p in protocols]
+            header = [" ", *accuracies, "cleaned training labels", "seconds", "settings", "paper"]
+            body = [self._cells(row, dataset, place, chosen) for row in dict.fromkeys(line["row"] for line in chosen)]
+            parts += [f"## {title}", SELECTION[dataset], markdown(header, body)]
         return "\n\n".join(parts) + "\n"
 
     def _cells(self, row: str, dataset: str, place: int, chosen: list[dict[str, Any]]) -> list[str]:
@@ -107,7 +117,12 @@ class RealCrowds(Experiment):
             for protocol in PROTOCOLS_OF[dataset]
         ]
         cells = [mean_and_spread([line["test_accuracy"] for line in lines]) for lines in of_protocol]
-        return [f"`{row}`", *cells, of_protocol[0][0]["parameters"], self.paper.get(row, ("-", "-"))[place]]
+        first = of_protocol[0]
+        given = first[0]["method"] == "gold"
+        cells.append("(given)" if given else mean_and_spread([line["label_accuracy"] for line in first]))
+        cells.append(f"{np.mean([line['seconds'] for line in first]):.1f}")
+        settings = ", ".join(f"{name} {value:g}" for name, value in json.loads(first[0]["parameters"]).items())
+        return [f"`{row}`", *cells, settings, self.paper.get(row, ("-", "-"))[place]]
 
     def _points(self, row: str, dataset: str) -> list[tuple[Run, str, Protocol]]:
         method, grid = self.rows()[row]
@@ -138,22 +153,22 @@ def _explain(seeds: int) -> str:
         "the best mean validation score is shown; test labels choose nothing, except in the column that says so. "
         "*Paper* is Chu, Ma and Wang (2021). Their LabelMe features are 8192 numbers for each of 10,000 augmented "
         "images, ours 512 for each of the 1,000 originals; their Music figures lie above what gold labels reach with "
-        "this backbone."
+        "this backbone. *Cleaned training labels* is how many of the labels are right that a method infers for "
+        "the training instances from features and annotations together. Seconds are those of one fit on one thread."
     )
 
 
 @register("table-1")
 class Table1(RealCrowds):
-    """Table 1: nine methods on LabelMe and Music, and gold labels as the ceiling."""
+    """Table 1: every method on LabelMe and Music, and gold labels as the ceiling."""
 
     title = "Table 1: test accuracy on two real crowds"
     question = "How good are classifiers that were trained on crowd labels? `gold` was trained on true labels."
-    paper = PAPER_METHODS
+    paper = PAPER_FIGURES
 
     def rows(self) -> dict[str, tuple[str, Grid]]:
-        """The paper's nine methods and the ceiling."""
-        order = ["gold", "dl-mv", "dl-cl", "doctor-net", "anno-reg", "max-mig", "dl-glad", "dl-wc", "aggnet", "conal"]
-        return {name: (name, CONAL_GRID if name == "conal" else {"lr": LEARNING_RATES}) for name in order}
+        """The ceiling, the paper's nine methods, and every other."""
+        return {name: (name, CONAL_GRID if name == "conal" else {"lr": LEARNING_RATES}) for name in every_method()}
 
 
 @register("table-2")
@@ -176,7 +191,7 @@ class Table3(RealCrowds):
 
     title = "Table 3: comparison with an overparameterised model"
     question = "Is CoNAL better because it has more parameters? `dl-cl-over` has the most: two layers per annotator."
-    paper = PAPER_METHODS
+    paper = PAPER_FIGURES
 
     def rows(self) -> dict[str, tuple[str, Grid]]:
         """The crowd layer, the same with twice the parameters, and CoNAL."""

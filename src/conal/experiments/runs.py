@@ -12,8 +12,9 @@ from typing import Any, Literal
 
 import numpy as np
 
-from conal import datasets, methods, metrics
+from conal import datasets, methods, metrics, theory
 from conal.datasets import CrowdDataset
+from conal.datasets.crowd import CrowdTruth
 from conal.errors import InputError
 from conal.estimator import CrowdClassifier, make
 from conal.experiments.keepers import KEEPERS
@@ -124,6 +125,7 @@ def _recovery(clf: CrowdClassifier, data: CrowdDataset) -> dict[str, float]:
     if data.truth is None or methods.get(clf.method).takes == "gold":
         return {}
     figures = {
+        "bayes_label_accuracy": _bayes_accuracy(data, data.truth),
         "common_confusion_error": metrics.confusion_recovery_error(data.truth.pi_g, clf.common_confusion_),
         "annotator_confusion_error": metrics.confusion_recovery_error(data.truth.pi_r, clf.annotator_confusion_),
     }
@@ -132,6 +134,16 @@ def _recovery(clf: CrowdClassifier, data: CrowdDataset) -> dict[str, float]:
         if omega.std() > 0 and data.truth.omega.std() > 0:
             figures["omega_correlation"] = float(np.corrcoef(omega, data.truth.omega)[0, 1])
     return figures
+
+
+def _bayes_accuracy(data: CrowdDataset, truth: CrowdTruth) -> float:
+    """How many training labels the Bayes-optimal decision gets right, which knows the crowd but no features."""
+    crowd = data.annotations
+    omega = np.zeros((crowd.n_tasks, crowd.n_annotators))
+    omega[crowd.tasks, crowd.annotators] = truth.omega
+    rho = np.bincount(truth.z, minlength=crowd.n_classes) / len(truth.z)
+    best = theory.posterior(crowd.to_matrix(), rho, truth.pi_g, truth.pi_r, omega).argmax(axis=1)
+    return float((best == truth.z).mean())
 
 
 @lru_cache(maxsize=4)

@@ -1,0 +1,48 @@
+"""One page of all experiments that have been run, made from their tables alone."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.csv
+
+from conal.experiments.base import Experiment, experiments
+
+__all__ = ["read_outputs", "results_page"]
+
+ORDER = ("table-1", "table-2", "table-3", "figure-1", "synthetic", "cifar10")
+"""As in the paper; others follow by name."""
+TEXT = ("dataset", "protocol", "row", "method", "parameters", "who", "true", "observed", "class")
+"""Columns that are text, whatever their values look like."""
+
+INTRODUCTION = """# Results
+
+Made by `make results` from the results of all runs; not edited by hand. The tables behind it, one row per run, are in
+[{folder}]({folder}). *Paper* is Chu, Ma and Wang, Learning from Crowds by Modeling Common Confusions, AAAI 2021.
+"""
+
+
+def results_page(folder: Path, page: Path) -> str:
+    """Every experiment whose CSV is in ``folder``, with its charts; links are relative to the page's own place."""
+    beside = Path(os.path.relpath(folder, page.parent)).as_posix()
+    parts = [INTRODUCTION.format(folder=beside)]
+    for name in sorted(experiments.names(), key=lambda name: (ORDER.index(name) if name in ORDER else 99, name)):
+        if (folder / f"{name}.csv").is_file():
+            experiment = experiments.get(name)()
+            parts.append(_section(experiment, read_outputs(experiment, folder), beside))
+    return "\n".join(parts)
+
+
+def read_outputs(experiment: Experiment, folder: Path) -> pa.Table:
+    """The table that an experiment wrote."""
+    options = pyarrow.csv.ConvertOptions(column_types=dict.fromkeys(TEXT, pa.string()))
+    return pyarrow.csv.read_csv(folder / f"{experiment.stem}.csv", convert_options=options)
+
+
+def _section(experiment: Experiment, table: pa.Table, beside: str) -> str:
+    text = re.sub(r"^#", "##", experiment.page(table), flags=re.MULTILINE)
+    charts = [f"![{experiment.title}: {stem}]({beside}/{stem}.svg)" for stem in experiment.charts(table)]
+    return "\n\n".join([text.rstrip("\n"), *charts]) + "\n"

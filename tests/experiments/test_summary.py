@@ -1,0 +1,65 @@
+"""The page of all results: made from the tables of experiments, and the one in the docs is what its tables make."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from conal.cli import main
+from conal.cli.app import app
+from conal.experiments import Store
+from conal.experiments.outputs import write_outputs
+from conal.experiments.real_tables import Table2
+from conal.experiments.summary import read_outputs, results_page
+
+DOCS = Path(__file__).parents[2] / "docs"
+
+
+@pytest.fixture
+def table_2(tmp_path: Path) -> Table2:
+    """Table 2 of made-up figures, its files written."""
+    experiment = Table2(seeds=2)
+    with Store(":memory:") as store:
+        for run in experiment.runs():
+            figures = {"test_accuracy": 0.8 + 0.01 * run.seed, "label_accuracy": 0.9, "best_score": 0.5}
+            store.add(run, figures | {"seconds": 1.0})
+        write_outputs(experiment, store, tmp_path)
+        assert read_outputs(experiment, tmp_path).to_pylist() == experiment.table(store).to_pylist()
+    return experiment
+
+
+def test_a_page_has_what_was_run_one_level_down(tmp_path: Path, table_2: Table2) -> None:
+    page = results_page(tmp_path, tmp_path.parent / "results.md")
+    written = (tmp_path / "table-2.md").read_text(encoding="utf-8")
+    assert written.replace("# ", "## ").replace("####", "###") in page
+    assert page.startswith("# Results\n")
+    assert page.count("\n## ") == 1
+    assert f"({tmp_path.name})" in page
+
+
+def test_no_page_of_reduced_experiments(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = ["reproduce", "bound", "--quick", "--out", str(tmp_path), "--page", str(tmp_path / "page.md")]
+    monkeypatch.setattr(sys, "argv", ["conal", *arguments])
+    with pytest.raises(SystemExit) as exit_info:
+        main()
+    assert exit_info.value.code == 2
+    assert "--page is for the full experiments" in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
+
+
+def test_the_command_writes_the_page(tmp_path: Path, table_2: Table2) -> None:
+    page = tmp_path / "page.md"
+    result = CliRunner().invoke(app, ["reproduce", "bound", "--out", str(tmp_path), "--page", str(page), "--quiet"])
+    assert result.exit_code == 0, result.output
+    text = page.read_text(encoding="utf-8")
+    assert "## Table 2" in text
+    assert "## Theorem 1" in text
+
+
+def test_the_published_page_is_what_its_tables_make() -> None:
+    assert (DOCS / "results.md").read_text(encoding="utf-8") == results_page(DOCS / "results", DOCS / "results.md")
