@@ -12,14 +12,14 @@ from typing import Any, Literal
 
 import numpy as np
 
-from conal import datasets, methods, metrics, theory
+from conal import datasets, methods, metrics
 from conal.datasets import CrowdDataset
-from conal.datasets.crowd import CrowdTruth
 from conal.errors import InputError
 from conal.estimator import CrowdClassifier, make
+from conal.experiments.bayes_labels import bayes_label_accuracy
 from conal.experiments.keepers import KEEPERS
 
-__all__ = ["PROTOCOLS", "Protocol", "Run", "execute"]
+__all__ = ["PROTOCOLS", "Protocol", "Run", "execute", "load_data"]
 
 Protocol = Literal["gold", "annotations", "last", "test"]
 
@@ -76,7 +76,7 @@ def execute(run: Run) -> dict[str, Any]:
         Accuracy on test data and of the cleaned training labels, how the epoch was chosen, the time of the fit, and,
         where the truth behind the crowd is known, how well confusion and omega were recovered.
     """
-    data = _load(run.dataset, json.dumps(dict(run.data), sort_keys=True))
+    data = load_data(run)
     if data.test is None:
         raise InputError(f"{run.dataset}: has no test data to measure on")
     clf = make(run.method, seed=run.seed, verbose=False, selection=_selection(run.protocol), **run.parameters)
@@ -98,6 +98,11 @@ def execute(run: Run) -> dict[str, Any]:
         "seconds": seconds,
     }
     return figures | _recovery(clf, data) | {name: KEEPERS[name](clf, data) for name in run.keep}
+
+
+def load_data(run: Run) -> CrowdDataset:
+    """The run's dataset; kept for the next run of the same process."""
+    return _load(run.dataset, json.dumps(dict(run.data), sort_keys=True))
 
 
 def _selection(protocol: Protocol) -> str:
@@ -125,7 +130,7 @@ def _recovery(clf: CrowdClassifier, data: CrowdDataset) -> dict[str, float]:
     if data.truth is None or methods.get(clf.method).takes == "gold":
         return {}
     figures = {
-        "bayes_label_accuracy": _bayes_accuracy(data, data.truth),
+        "bayes_label_accuracy": bayes_label_accuracy(data),
         "common_confusion_error": metrics.confusion_recovery_error(data.truth.pi_g, clf.common_confusion_),
         "annotator_confusion_error": metrics.confusion_recovery_error(data.truth.pi_r, clf.annotator_confusion_),
     }
@@ -136,17 +141,6 @@ def _recovery(clf: CrowdClassifier, data: CrowdDataset) -> dict[str, float]:
     return figures
 
 
-def _bayes_accuracy(data: CrowdDataset, truth: CrowdTruth) -> float:
-    """How many training labels the Bayes-optimal decision gets right, which knows the crowd but no features."""
-    crowd = data.annotations
-    omega = np.zeros((crowd.n_tasks, crowd.n_annotators))
-    omega[crowd.tasks, crowd.annotators] = truth.omega
-    rho = np.bincount(truth.z, minlength=crowd.n_classes) / len(truth.z)
-    best = theory.posterior(crowd.to_matrix(), rho, truth.pi_g, truth.pi_r, omega).argmax(axis=1)
-    return float((best == truth.z).mean())
-
-
 @lru_cache(maxsize=4)
 def _load(name: str, settings: str) -> CrowdDataset:
-    """A dataset, kept for the next run of the same process."""
     return datasets.load(name, **json.loads(settings))
