@@ -10,16 +10,28 @@ from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
 
-__all__ = ["Annotations", "CoNAL", "aggregation", "datasets", "load", "make", "methods", "metrics", "theory"]
+__all__ = [
+    "Annotations",
+    "CoNAL",
+    "CrossCoNAL",
+    "aggregation",
+    "datasets",
+    "load",
+    "make",
+    "methods",
+    "metrics",
+    "theory",
+]
 
 if TYPE_CHECKING:
     from conal import aggregation, datasets, methods, metrics, theory
     from conal.annotations import Annotations
-    from conal.estimator import CoNAL, load, make
+    from conal.estimator import CoNAL, CrossCoNAL, load, make
 
 _HOMES = {
     "Annotations": "conal.annotations",
     "CoNAL": "conal.estimator",
+    "CrossCoNAL": "conal.estimator",
     "load": "conal.estimator",
     "make": "conal.estimator",
 }

@@ -18,6 +18,7 @@ __all__ = [
     "EarlyEpochWarning",
     "InputError",
     "ModelFolderError",
+    "PriorWarning",
     "TrainingError",
     "VanishedClassWarning",
     "examples",
@@ -55,6 +56,10 @@ class DataWarning(ConalWarning):
 
 class EarlyEpochWarning(ConalWarning):
     """The epoch that scored best is one in which little had been learned about the annotators."""
+
+
+class PriorWarning(ConalWarning):
+    """What the user states about the shares of the classes is far from what the annotations say."""
 
 
 class VanishedClassWarning(ConalWarning):

@@ -49,13 +49,25 @@ def fit(
     allow_missing: Annotated[
         bool, typer.Option("--allow-missing", help="Drop tasks without features and features without a task.")
     ] = False,
-    lr: Annotated[float, typer.Option(help="Learning rate.")] = 0.01,
+    class_prior: Annotated[
+        str | None,
+        typer.Option(
+            help="What you know about the shares of the classes: balanced, or JSON such as "
+            """'{"cat": 0.8, "dog": 0.2}'. A wrong statement costs more than a right one gains."""
+        ),
+    ] = None,
+    ensemble: Annotated[int, typer.Option(min=1, help="So many fits, averaged.")] = 1,
+    lr: Annotated[float | None, typer.Option(help="Learning rate.", show_default="the method's own")] = None,
     epochs: Annotated[int, typer.Option(help="Passes over the data.")] = 100,
     batch_size: Annotated[int, typer.Option(help="Instances in a batch.")] = 256,
     patience: Annotated[int | None, typer.Option(help="Stop after so many epochs without a better score.")] = None,
     scaling: Annotated[
-        str, typer.Option(help="global: one factor; standard: every feature; none; auto chooses.")
-    ] = "auto",
+        str | None,
+        typer.Option(
+            help="global: one factor; standard: every feature; none; auto chooses; robust also cuts off extremes.",
+            show_default="the method's own",
+        ),
+    ] = None,
     settings: Annotated[
         list[str] | None,
         typer.Option(
@@ -85,11 +97,14 @@ def fit(
             check_readable(path)
     if (valid_features is None) != (valid_labels is None):
         raise InputError("--valid-features and --valid-labels go together; give both or neither")
-    fixed = {"lr": lr, "epochs": epochs, "batch_size": batch_size, "patience": patience, "scaling": scaling}
+    fixed = {"epochs": epochs, "batch_size": batch_size, "patience": patience}
     from conal.estimator import make
     from conal.io import read_features
+    from conal.training.checkpoint import remove_checkpoints
 
-    own = {"seed": seed, "verbose": not quiet}
+    own: dict[str, Any] = {"seed": seed, "verbose": not quiet, "ensemble": ensemble}
+    given = {"lr": lr, "scaling": scaling, "class_prior": None if class_prior is None else _read_prior(class_prior)}
+    own |= {name: value for name, value in given.items() if value is not None}
     estimator = make(method, **(fixed | own | parse_settings(settings)))
     table = read_features(features, task=task_column, or_usual=True)
     columns = {"task": task_column, "worker": worker_column, "label": label_column}
@@ -111,11 +126,16 @@ def fit(
             typer.echo(f"stopped; the state is in {checkpoint}: go on with --resume", err=True)
         raise
     except TrainingError:
-        checkpoint.unlink(missing_ok=True)  # going on from there would fail again
+        remove_checkpoints(checkpoint)  # going on from there would fail again
         raise
     estimator.save(out, overwrite=overwrite)
-    checkpoint.unlink(missing_ok=True)
+    remove_checkpoints(checkpoint)
     emit({"out": out, **estimator.metrics_}, _summary(estimator, out), as_json=as_json, quiet=quiet)
+
+
+def _read_prior(text: str) -> Any:
+    """A word, or the shares as JSON."""
+    return parse_settings([f"class_prior={text}"])["class_prior"]
 
 
 def _say_about(checkpoint: Path, resume: bool) -> None:

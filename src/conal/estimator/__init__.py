@@ -5,4 +5,6 @@ from conal.estimator.conal import CoNAL
 from conal.estimator.factory import estimator_class, make
 from conal.estimator.folder import load
 
-__all__ = ["CoNAL", "CrowdClassifier", "estimator_class", "load", "make"]
+CrossCoNAL = estimator_class("xconal")
+
+__all__ = ["CoNAL", "CrossCoNAL", "CrowdClassifier", "estimator_class", "load", "make"]

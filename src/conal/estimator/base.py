@@ -16,10 +16,12 @@ from conal import methods
 from conal.annotations import Annotations
 from conal.encoding import Names, as_names, decode_position
 from conal.errors import DataWarning, InputError, examples, warn
-from conal.estimator import compute, inputs, preparation
+from conal.estimator import compute, inputs, members, preparation
 from conal.estimator.checks import check_parameters
 from conal.estimator.summary import summary_tables
 from conal.methods import CrowdMethod, Problem
+from conal.methods.class_prior import ClassPrior
+from conal.methods.ensemble import Ensemble
 from conal.networks import build_backbone
 from conal.networks.backbones import Backbone
 from conal.progress import make_progress
@@ -48,7 +50,7 @@ class CrowdClassifier(ClassifierMixin, BaseEstimator):
         classes) and returns one.
     hidden, dropout, batch_norm
         The MLP's hidden units, dropout probability, and whether to normalise over batches.
-    scaling : {"auto", "global", "standard", "none"}
+    scaling : {"auto", "robust", "global", "standard", "none"}
         How features are scaled; part of the model (:func:`conal.training.fit_scaler`).
     lr, epochs, batch_size
         Learning rate of Adam, passes over the data, instances in a batch.
@@ -56,13 +58,19 @@ class CrowdClassifier(ClassifierMixin, BaseEstimator):
         Epochs over which the learning rate rises from zero.
     selection : {"auto", "gold", "annotations", "last"}
         Which epoch is kept: best accuracy on ``validation`` ("gold"), best likelihood of held-out annotations, or the
-        last. "auto" is "gold" if validation data are given and "annotations" otherwise.
+        last. "auto" is "gold" if validation data are given, and otherwise the method's own rule, which is "annotations"
+        for all but ``xconal``, which is made to be trained to the last epoch.
     holdout : float
         Share of the labelled tasks whose annotations are held out for ``selection="annotations"``.
     patience : int, optional
         Stop after so many epochs without a better score.
     max_restarts : int
         How often to start again if a class is lost early in training.
+    class_prior : {"estimate", "balanced"} or mapping of class to share
+        What you know about the shares of the classes. "estimate" states nothing. A statement pushes the inferred
+        labels towards it, which is worth points where it is right, and costs more where it is wrong.
+    ensemble : int
+        So many fits from different seeds, averaged.
     accelerator, precision : str
         Where and how to compute; passed to Lightning Fabric ("auto", "cpu", "cuda"; "32-true", "16-mixed", "64-true").
     seed : int
@@ -120,6 +128,8 @@ class CrowdClassifier(ClassifierMixin, BaseEstimator):
         holdout: float = 0.1,
         patience: int | None = None,
         max_restarts: int = 2,
+        class_prior: ClassPrior = "estimate",
+        ensemble: int = 1,
         accelerator: str = "auto",
         precision: str = "32-true",
         seed: int = 0,
@@ -138,6 +148,8 @@ class CrowdClassifier(ClassifierMixin, BaseEstimator):
         self.holdout = holdout
         self.patience = patience
         self.max_restarts = max_restarts
+        self.class_prior = class_prior
+        self.ensemble = ensemble
         self.accelerator = accelerator
         self.precision = precision
         self.seed = seed
@@ -196,9 +208,22 @@ class CrowdClassifier(ClassifierMixin, BaseEstimator):
             marks = preparation.fingerprint_of(self, joined, selection, annotator_features)
             saver = Checkpoint(Path(checkpoint), marks, resume=resume)
         monitors = preparation.make_monitors(joined, monitor or {})
-        with make_progress(self.method, self.verbose) as progress:
-            result = train(build, training, selection, settings, monitors=monitors, progress=progress, checkpoint=saver)
-        self._adopt(result, selection, joined)
+        results = []
+        for number in range(self.ensemble):
+            title = self.method if self.ensemble == 1 else f"{self.method} {number + 1}/{self.ensemble}"
+            with make_progress(title, self.verbose) as progress:
+                results.append(
+                    train(
+                        build,
+                        training,
+                        selection,
+                        members.settings_of_member(settings, number),
+                        monitors=monitors,
+                        progress=progress,
+                        checkpoint=None if saver is None else saver.of_member(number),
+                    )
+                )
+        self._adopt(members.merged(results), selection, joined)
         return self
 
     def _build_method(self, method: type[CrowdMethod], problem: Problem) -> CrowdMethod:
@@ -212,6 +237,12 @@ class CrowdClassifier(ClassifierMixin, BaseEstimator):
             batch_norm=self.batch_norm,
         )
         return method(problem, backbone, **self._method_parameters())
+
+    def _build_members(self, method: type[CrowdMethod], problem: Problem) -> CrowdMethod:
+        """The untrained method, or as many as the ensemble has."""
+        if self.ensemble == 1:
+            return self._build_method(method, problem)
+        return Ensemble([self._build_method(method, problem) for _ in range(self.ensemble)])
 
     def _method_parameters(self) -> dict[str, Any]:
         shared = CrowdClassifier._get_param_names()
@@ -241,9 +272,11 @@ class CrowdClassifier(ClassifierMixin, BaseEstimator):
             "n_tasks_labelled": int(np.count_nonzero(crowd.labels_per_task())),
             "n_tasks_trained_on": self.model_.problem.n_tasks,
             "seed": int(self.seed),
+            **result.members,
         }
         batches = self._batches(instances, crowd)
-        self.probas_ = compute.posterior(self.model_, batches)
+        self.probas_ = compute.training_posterior(self.model_, batches)
+        preparation.warn_of_prior(self.model_, self.probas_, self.classes_)
         self.labels_ = self.classes_[self.probas_.argmax(1)]
         omega = compute.pair_rates(self.model_, batches) if self.model_.separates_noise else None
         self.tables_ = summary_tables(self, crowd, omega)

@@ -12,7 +12,7 @@ from conal.methods import Batch, CrowdMethod
 from conal.training import CrowdBatches, Instances
 from conal.training.selection import predict_proba
 
-__all__ = ["class_probas", "log_likelihood", "pair_rates", "posterior", "row_rates"]
+__all__ = ["class_probas", "log_likelihood", "pair_rates", "posterior", "row_rates", "training_posterior"]
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -26,6 +26,16 @@ def posterior(model: CrowdMethod, batches: CrowdBatches) -> FloatArray:
     """(n, C) P(true class | features and annotations)."""
     model.eval()
     return _normalised(torch.cat([model.infer(batch) for batch in batches.in_order()]))
+
+
+def training_posterior(model: CrowdMethod, batches: CrowdBatches) -> FloatArray:
+    """(n, C) as :func:`posterior`, but by what the method itself inferred of the tasks that it was trained on."""
+    found = posterior(model, batches)
+    own = model.training_posterior()
+    if own is not None:
+        trained = batches.labelled
+        found[trained] = _normalised(own.cpu())[trained]
+    return found
 
 
 def log_likelihood(model: CrowdMethod, batches: CrowdBatches) -> float:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Literal
 
 from conal.estimator.base import CrowdClassifier
+from conal.methods.class_prior import ClassPrior
 from conal.networks.backbones import Backbone
 from conal.networks.noise_adaptation import Layer, Mixing
 from conal.training.scaling import Scaling
@@ -41,7 +42,7 @@ class CoNAL(CrowdClassifier):
     omega_scale : float or "learn"
         Factor on the inner product behind omega; the paper's 1 keeps omega within [0.27, 0.73].
     backbone, hidden, dropout, batch_norm, scaling, lr, epochs, batch_size, warmup_epochs, selection, holdout, \
-patience, max_restarts, accelerator, precision, seed, verbose
+patience, max_restarts, class_prior, ensemble, accelerator, precision, seed, verbose
         As for every method: see :class:`CrowdClassifier`.
 
     References
@@ -81,6 +82,8 @@ patience, max_restarts, accelerator, precision, seed, verbose
         holdout: float = 0.1,
         patience: int | None = None,
         max_restarts: int = 2,
+        class_prior: ClassPrior = "estimate",
+        ensemble: int = 1,
         accelerator: str = "auto",
         precision: str = "32-true",
         seed: int = 0,
@@ -100,6 +103,8 @@ patience, max_restarts, accelerator, precision, seed, verbose
             holdout=holdout,
             patience=patience,
             max_restarts=max_restarts,
+            class_prior=class_prior,
+            ensemble=ensemble,
             accelerator=accelerator,
             precision=precision,
             seed=seed,

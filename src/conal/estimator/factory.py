@@ -42,7 +42,8 @@ def estimator_class(name: str) -> type[CrowdClassifier]:
 def _derive(name: str, method: type[methods.CrowdMethod]) -> type[CrowdClassifier]:
     own = [p for p in inspect.signature(method.__init__).parameters.values() if p.kind is p.KEYWORD_ONLY]
     shared = inspect.signature(CrowdClassifier.__init__).parameters
-    signature = inspect.Signature([shared["self"], *own, *(p for key, p in shared.items() if key != "self")])
+    common = [p.replace(default=method.defaults.get(key, p.default)) for key, p in shared.items() if key != "self"]
+    signature = inspect.Signature([shared["self"], *own, *common])
 
     def __init__(self: CrowdClassifier, **parameters: Any) -> None:  # noqa: N807
         bound = signature.bind(self, **parameters)
@@ -56,13 +57,12 @@ def _derive(name: str, method: type[methods.CrowdMethod]) -> type[CrowdClassifie
 
 
 def _class_name(method: type[methods.CrowdMethod]) -> str:
-    return method.__name__.removesuffix("Method") + "Classifier"
+    return method.estimator_name or method.__name__.removesuffix("Method") + "Classifier"
 
 
 def __getattr__(name: str) -> Any:
     """Let pickle find the derived classes by their names."""
-    if name.endswith("Classifier"):
-        for key in methods.names():
-            if _class_name(methods.get(key)) == name:
-                return estimator_class(key)
+    for key in methods.names() if not name.startswith("_") else []:
+        if _class_name(methods.get(key)) == name:
+            return estimator_class(key)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

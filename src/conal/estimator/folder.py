@@ -19,11 +19,14 @@ from conal.io.models import names_from_json, names_to_json, read_model, write_mo
 from conal.io.results import proba_columns
 from conal.io.tables import read_table
 from conal.methods import CrowdMethod, Problem
+from conal.methods.ensemble import Ensemble
 from conal.networks import FeatureScaler
 
 __all__ = ["load", "save"]
 
 CUSTOM = "custom"
+FEATURES_OF_ANNOTATORS = ("auxiliary.annotator_features", "members.0.auxiliary.annotator_features")
+"""The tensor's name in a single model and in an ensemble."""
 
 
 def save(fitted: CrowdClassifier, folder: str | PathLike[str], *, overwrite: bool = False) -> None:
@@ -100,13 +103,21 @@ def _rebuild(made: CrowdClassifier, config: dict[str, Any], state: dict[str, tor
         n_annotators=len(made.annotator_ids_),
         n_tasks=config["n_tasks_trained_on"],
         labels_per_annotator=state["labels_per_annotator"],
-        annotator_features=state.get("auxiliary.annotator_features"),
+        annotator_features=next((state[name] for name in FEATURES_OF_ANNOTATORS if name in state), None),
     )
     with torch.random.fork_rng(devices=[]):  # initial weights are drawn and thrown away
-        method = made._build_method(methods.get(made.method), problem)
-    method.scaler = FeatureScaler(state["scaler.shift"], state["scaler.factor"])
+        method = made._build_members(methods.get(made.method), problem)
+    for each, prefix in _scaled(method):
+        each.scaler = FeatureScaler(*(state[f"{prefix}scaler.{part}"] for part in ("shift", "factor", "limit", "root")))
     method.load_state_dict(state)
     return method.eval()
+
+
+def _scaled(method: CrowdMethod) -> list[tuple[CrowdMethod, str]]:
+    """Methods with a scaler of their own, and how their tensors' names begin."""
+    if isinstance(method, Ensemble):
+        return [(method, ""), *((member, f"members.{k}.") for k, member in enumerate(method.each))]
+    return [(method, "")]
 
 
 def _plain_parameters(fitted: CrowdClassifier) -> dict[str, Any]:
@@ -114,4 +125,11 @@ def _plain_parameters(fitted: CrowdClassifier) -> dict[str, Any]:
     if isinstance(parameters["backbone"], nn.Module) or callable(parameters["backbone"]):
         parameters["backbone"] = CUSTOM
     parameters["hidden"] = [int(units) for units in parameters["hidden"]]
-    return {name: value.item() if hasattr(value, "item") else value for name, value in parameters.items()}
+    if not isinstance(parameters["class_prior"], str):
+        pairs = dict(parameters["class_prior"]).items()
+        parameters["class_prior"] = [[_plain(name), float(share)] for name, share in pairs]
+    return {name: _plain(value) for name, value in parameters.items()}
+
+
+def _plain(value: Any) -> Any:
+    return value.item() if hasattr(value, "item") else value

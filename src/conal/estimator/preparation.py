@@ -9,10 +9,14 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from conal import methods
 from conal.annotations import Annotations
-from conal.errors import DataWarning, InputError, warn
+from conal.encoding import Names
+from conal.errors import DataWarning, InputError, PriorWarning, warn
 from conal.estimator import inputs
 from conal.methods import CrowdMethod, Problem
+from conal.methods.class_prior import read_class_prior
+from conal.methods.ensemble import Ensemble
 from conal.training import (
     AnnotationLikelihood,
     CrowdBatches,
@@ -28,10 +32,13 @@ from conal.training import (
 if TYPE_CHECKING:
     from conal.estimator.base import CrowdClassifier
 
-__all__ = ["choose_selection", "fingerprint_of", "make_builder", "make_monitors", "settings_of"]
+__all__ = ["choose_selection", "fingerprint_of", "make_builder", "make_monitors", "settings_of", "warn_of_prior"]
 
 FREE = {"epochs", "patience", "verbose"}
 """Parameters that may change between an interruption and its resumption."""
+
+MAX_PRIOR_FACTOR = 2.0
+"""By more than this a stated class prior should not move a class's share unnoticed."""
 
 
 def settings_of(estimator: CrowdClassifier) -> Settings:
@@ -58,7 +65,8 @@ def choose_selection(
         raise InputError("annotations hold no label of a task with features; at least one is needed")
     rule = estimator.selection
     if rule == "auto":
-        rule = "annotations" if validation is None else "gold"
+        own = methods.get(estimator.method).own_selection or "annotations"
+        rule = own if validation is None else "gold"
     if rule == "gold":
         return crowd, _gold_accuracy(joined, validation)
     few = np.count_nonzero(crowd.labels_per_task()) < 2
@@ -87,6 +95,7 @@ def make_builder(
         n_tasks=len(training.labelled),
         labels_per_annotator=torch.from_numpy(crowd.labels_per_annotator()),
         annotator_features=_annotator_features(annotator_features, crowd.n_annotators),
+        class_prior=_class_prior(estimator, method, crowd),
     )
     scaler = fit_scaler(training.instances, estimator.scaling)
 
@@ -98,6 +107,33 @@ def make_builder(
         return made
 
     return build
+
+
+def _class_prior(estimator: CrowdClassifier, method: type[CrowdMethod], crowd: Annotations) -> torch.Tensor | None:
+    prior = read_class_prior(estimator.class_prior, crowd.classes)
+    if prior is not None and method.takes == "gold":
+        raise InputError("class_prior: true labels tell the shares of the classes themselves; leave it at 'estimate'")
+    return prior
+
+
+def warn_of_prior(model: CrowdMethod, probas: npt.NDArray[np.float64], classes: Names) -> None:
+    """Say so where a stated class prior changes what is inferred by more than a factor of two."""
+    if model.problem.class_prior is None:
+        return
+    members = model.each if isinstance(model, Ensemble) else [model]
+    shift = np.mean([member.prior_shift.double().numpy() for member in members], axis=0)
+    without = probas * np.exp(-shift)
+    before = (without / without.sum(1, keepdims=True)).mean(0)
+    factor = probas.mean(0) / np.maximum(before, 1e-9)
+    far = np.flatnonzero((factor > MAX_PRIOR_FACTOR) | (factor < 1 / MAX_PRIOR_FACTOR))
+    if len(far):
+        moved = ", ".join(f"{classes[c]!r} from {before[c]:.1%} to {probas[:, c].mean():.1%}" for c in far[:5])
+        warn(
+            f"the stated class prior moves the inferred share of {moved}. Either most annotators miss "
+            "these classes, or the statement is wrong, which costs more than a right one gains: check some of these "
+            "tasks by hand, or leave class_prior at 'estimate'",
+            PriorWarning,
+        )
 
 
 def fingerprint_of(

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import ClassVar, NamedTuple
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, ClassVar, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
 from conal.annotations import Annotations
+from conal.methods.class_prior import prior_shift
 from conal.networks import FeatureScaler
 from conal.registry import Registry
 
@@ -59,6 +60,8 @@ class Problem(NamedTuple):
     labels_per_annotator : (R,) int64
         How many training labels each annotator gave.
     annotator_features : (R, F) tensor or None
+    class_prior : (C,) tensor or None
+        Shares of the classes, where the user states them.
     """
 
     shape: tuple[int, ...]
@@ -67,6 +70,7 @@ class Problem(NamedTuple):
     n_tasks: int
     labels_per_annotator: Tensor
     annotator_features: Tensor | None = None
+    class_prior: Tensor | None = None
 
 
 class CrowdMethod(nn.Module):
@@ -87,14 +91,23 @@ class CrowdMethod(nn.Module):
     """
 
     name: ClassVar[str]
-    takes: ClassVar[str] = "crowd"
+    takes: str = "crowd"
     """What ``fit`` takes: "crowd" annotations, or "gold" labels."""
-    models_annotators: ClassVar[bool] = False
+    models_annotators: bool = False
     """Whether the method learns confusion matrices of its own."""
-    separates_noise: ClassVar[bool] = False
+    separates_noise: bool = False
     """Whether the method tells common from individual confusion (:meth:`common_noise_rate`)."""
+    prior_in_e_step: ClassVar[bool] = False
+    """Whether a stated class prior enters while labels are inferred; if not, it corrects the trained classifier."""
+    own_selection: ClassVar[str | None] = None
+    """How the epoch is chosen where the user gives neither a rule nor true labels; None: by held-out annotations."""
+    estimator_name: ClassVar[str | None] = None
+    """Name of the estimator class, where it is not made from the method's."""
+    defaults: ClassVar[Mapping[str, Any]] = {}
+    """Defaults of the estimator's parameters, where they differ from all others'."""
 
     labels_per_annotator: Tensor
+    prior_shift: Tensor
     estimated_pi_g: Tensor
     estimated_pi_r: Tensor
 
@@ -104,6 +117,7 @@ class CrowdMethod(nn.Module):
         self.backbone = backbone
         self.scaler = FeatureScaler()
         self.register_buffer("labels_per_annotator", problem.labels_per_annotator)
+        self.register_buffer("prior_shift", torch.zeros(problem.n_classes))
         if not self.models_annotators:
             C = problem.n_classes
             self.register_buffer("estimated_pi_g", torch.full((C, C), 1.0 / C))
@@ -118,6 +132,9 @@ class CrowdMethod(nn.Module):
     def prepare(self, annotations: Annotations) -> None:
         """Called once before training with the training annotations; two-stage methods aggregate here."""
 
+    def end_step(self) -> None:
+        """Called after every step of the optimiser; averages of weights follow here."""
+
     def end_epoch(self, batches: Iterable[Batch]) -> None:
         """Called after every epoch with the training data in order; methods with an E-step do it here."""
 
@@ -129,6 +146,10 @@ class CrowdMethod(nn.Module):
         """Take up what :meth:`working_state` gave."""
         for name, tensor in self.working_state().items():
             tensor.copy_(state[name])
+
+    def training_posterior(self) -> Tensor | None:
+        """(N, C) P(z | everything) of the training tasks, for a method that knows better than :meth:`infer`."""
+        return None
 
     def class_logits(self, x: Tensor) -> Tensor:
         """(N, C) unnormalised log-probabilities of the true class, from scaled features."""
@@ -147,7 +168,7 @@ class CrowdMethod(nn.Module):
 
     def log_prob(self, batch: Batch) -> Tensor:
         """(P,) log P(y | x) of each observed label, from scaled features."""
-        log_class_proba = self.class_logits(batch.x).log_softmax(-1)
+        log_class_proba = self.class_log_proba(batch.x)
         return torch.logsumexp(log_class_proba[batch.rows] + self.log_prob_given_class(batch), dim=-1)
 
     def confusion(self) -> tuple[Tensor, Tensor]:
@@ -159,6 +180,17 @@ class CrowdMethod(nn.Module):
         if self.models_annotators:
             raise NotImplementedError(f"{type(self).__name__} models annotators: it must override confusion()")
         return self.estimated_pi_g, self.estimated_pi_r
+
+    def class_log_proba(self, x: Tensor) -> Tensor:
+        """(N, C) log-probabilities of the true class, from scaled features."""
+        logits = self.class_logits(x)
+        return (logits if self.prior_in_e_step else logits + self.prior_shift).log_softmax(-1)
+
+    def meet_prior(self, found: Tensor) -> None:
+        """Shift the classes from the shares (C,) that were found towards those that the user states, if any."""
+        if self.problem.class_prior is not None:
+            stated = self.problem.class_prior.to(found.device, torch.float64)
+            self.prior_shift.copy_(prior_shift(stated, found.double()))
 
     def known_or_common(self, pi_g: Tensor, pi_r: Tensor) -> Tensor:
         """(R, C, C) the annotators' matrices, with the common one for those who gave no training labels."""
@@ -197,7 +229,7 @@ class CrowdMethod(nn.Module):
     @torch.no_grad()
     def predict_proba(self, x: Tensor) -> Tensor:
         """(N, C) probabilities of the true class, from raw features."""
-        return self.class_logits(self.scaler(x)).softmax(-1)
+        return self.class_log_proba(self.scaler(x)).exp()
 
     @torch.no_grad()
     def score_annotations(self, batch: Batch) -> Tensor:
@@ -208,7 +240,7 @@ class CrowdMethod(nn.Module):
     def infer(self, batch: Batch) -> Tensor:
         """(N, C) P(z | x, all labels of the instance): the classifier as prior, every annotation as evidence."""
         scaled = self._scaled(batch)
-        log_joint = self.class_logits(scaled.x).log_softmax(-1)
+        log_joint = (self.class_logits(scaled.x) + self.prior_shift).log_softmax(-1)
         return log_joint.index_add(0, batch.rows, self.log_prob_given_class(scaled)).softmax(-1)
 
     def _scaled(self, batch: Batch) -> Batch:

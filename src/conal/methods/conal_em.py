@@ -139,6 +139,7 @@ class CoNALEMMethod(EMMethod):
         counts = self.posterior.new_zeros(2, R * C, C)  # individual, common; [r observed, true]
         total = self.posterior.new_zeros(R)
         start = 0
+        self.meet_prior(self.posterior.mean(0))
         for batch in batches:  # in the order of the annotations, so that their omegas are a slice
             here = slice(start, start + len(batch.labels))
             posterior, omega = self._literal_e_step(batch, self.omega_of_labels[here])
@@ -155,7 +156,7 @@ class CoNALEMMethod(EMMethod):
     def _literal_e_step(self, batch: Batch, omega: Tensor) -> tuple[Tensor, Tensor]:
         """(N, C) q(z) and (P,) q(s = 1) of a batch."""
         scaled = self._scaled(batch)
-        log_joint = self.class_logits(scaled.x).log_softmax(-1)
+        log_joint = (self.class_logits(scaled.x) + self.prior_shift).log_softmax(-1)
         posterior = log_joint.index_add(0, batch.rows, self._mixture(batch, omega).log()).softmax(-1)
         common, individual = ((posterior[batch.rows] * column).sum(-1) for column in self._columns(batch))
         return posterior, omega * common / (omega * common + (1 - omega) * individual)

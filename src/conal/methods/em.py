@@ -36,6 +36,7 @@ class EMMethod(CrowdMethod):
     """
 
     models_annotators = True
+    prior_in_e_step = True
     posterior: Tensor
     epochs_done: Tensor
 
@@ -83,6 +84,7 @@ class EMMethod(CrowdMethod):
         """Set the posterior of every training task; (R, C, C) expected counts ``[r, true, observed]``."""
         R, C = self.problem.n_annotators, self.problem.n_classes
         counts = self.posterior.new_zeros(R * C, C)
+        self.meet_prior(self.posterior.mean(0))
         for batch in batches:
             posterior = self.infer(batch).to(self.posterior.dtype)
             self.posterior[batch.instances] = posterior

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from conal.errors import InputError
 
-__all__ = ["MLP", "VGG16", "Backbone", "build_backbone"]
+__all__ = ["MLP", "VGG16", "Backbone", "build_backbone", "fresh_copy"]
 
 Backbone = str | nn.Module | Callable[[tuple[int, ...], int], nn.Module]
 """A name ("mlp", "vgg16"), a module, or a function of (feature shape, number of classes) that makes one."""
@@ -124,6 +124,21 @@ def build_backbone(
             )
         return VGG16(shape[0], n_classes, dropout=dropout)
     raise InputError(f"no backbone is called {backbone!r}; use 'mlp', 'vgg16', a torch.nn.Module or a function")
+
+
+def fresh_copy(backbone: nn.Module) -> nn.Module:
+    """Another network like this one: conal's own with new random weights; the user's keeps its, maybe pre-trained ones.
+
+    >>> one = MLP(3, 2)
+    >>> bool((fresh_copy(one)[1].weight == one[1].weight).any())
+    False
+    """
+    made = copy.deepcopy(backbone)
+    if isinstance(backbone, MLP | VGG16):
+        for module in made.modules():
+            if isinstance(module, nn.Linear | nn.Conv2d | nn.BatchNorm1d | nn.BatchNorm2d):
+                module.reset_parameters()
+    return made
 
 
 def _called(make: Callable[[tuple[int, ...], int], nn.Module], shape: tuple[int, ...], n_classes: int) -> nn.Module:

@@ -9,19 +9,35 @@ __all__ = ["FeatureScaler"]
 
 
 class FeatureScaler(nn.Module):
-    """``(x - shift) * factor``, with both fixed before training and stored with the model.
+    """``(x - shift) * factor``, cut off at plus and minus ``limit``; fixed before training and stored with the model.
+
+    With ``root``, x is replaced by its square root first (and by 0 where it is negative), which tames the long tails of
+    counts and of pooled ReLU activations.
 
     Integer features, such as 8-bit images, become floating point here.
     """
 
     shift: Tensor
     factor: Tensor
+    limit: Tensor
+    root: Tensor
 
-    def __init__(self, shift: Tensor | None = None, factor: Tensor | None = None) -> None:
+    def __init__(
+        self,
+        shift: Tensor | None = None,
+        factor: Tensor | None = None,
+        limit: Tensor | float = float("inf"),
+        root: Tensor | bool = False,
+    ) -> None:
         super().__init__()
         self.register_buffer("shift", torch.zeros(()) if shift is None else shift)
         self.register_buffer("factor", torch.ones(()) if factor is None else factor)
+        self.register_buffer("limit", torch.as_tensor(limit, dtype=torch.float32))
+        self.register_buffer("root", torch.as_tensor(root, dtype=torch.bool))
+        self._limited, self._rooted = bool(torch.isfinite(self.limit)), bool(self.root)
 
     def forward(self, x: Tensor) -> Tensor:
         """Scale a batch of instances."""
-        return (x.to(self.shift.dtype) - self.shift) * self.factor
+        x = x.to(self.shift.dtype)
+        scaled = ((x.clamp(min=0).sqrt() if self._rooted else x) - self.shift) * self.factor
+        return scaled.clamp(-self.limit, self.limit) if self._limited else scaled

@@ -22,7 +22,7 @@ from torch import Tensor
 from conal.errors import InputError
 from conal.io.atomic import atomic_file
 
-__all__ = ["Checkpoint", "State", "optimizer_tensors", "restore_optimizer"]
+__all__ = ["Checkpoint", "State", "optimizer_tensors", "remove_checkpoints", "restore_optimizer"]
 
 MAX_OVERHEAD = 0.05
 """At most this share of the time goes into writing checkpoints."""
@@ -58,6 +58,10 @@ class Checkpoint:
     fingerprint: dict[str, str] = field(default_factory=dict)
     resume: bool = False
     _next_write: float = 0.0
+
+    def of_member(self, number: int) -> Checkpoint:
+        """The checkpoint of an ensemble's member: the first has this file, others one beside it."""
+        return Checkpoint(member_path(self.path, number), self.fingerprint, self.resume)
 
     def due(self) -> bool:
         """Whether enough time has passed since the last one."""
@@ -95,6 +99,20 @@ class Checkpoint:
                 f"{self.path}: was written with other {', '.join(changed)}; "
                 "resume with the same settings and data, or start again without --resume"
             )
+
+
+def member_path(path: Path, number: int) -> Path:
+    """Where the checkpoint of an ensemble's member is."""
+    return path if number == 0 else path.with_name(f"{path.name}.{number + 1}")
+
+
+def remove_checkpoints(path: Path) -> None:
+    """Delete a checkpoint and those of an ensemble's other members."""
+    path.unlink(missing_ok=True)
+    number = 1
+    while (other := member_path(path, number)).exists():
+        other.unlink()
+        number += 1
 
 
 def optimizer_tensors(optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import torch
@@ -59,6 +60,8 @@ class TrainingResult:
     best_score: float | None
     restarts: int
     lost_classes: list[int] = field(default_factory=list)
+    members: dict[str, Any] = field(default_factory=dict)
+    """Of an ensemble: how many there are, and their epochs."""
 
 
 def train(
@@ -174,6 +177,7 @@ class _Trainer:
         self.optimizer.zero_grad()
         self.fabric.backward(loss)
         self.optimizer.step()
+        self.method.end_step()
         return loss.detach()
 
     def _lr(self, step: int, epoch: int) -> float:
@@ -242,7 +246,8 @@ class _Trainer:
     def _build(self) -> None:
         self.method = self.build()
         self.method.prepare(self.data.annotations)
-        optimizer = torch.optim.Adam(self.method.parameters(), lr=self.settings.lr)
+        learned = [parameter for parameter in self.method.parameters() if parameter.requires_grad]
+        optimizer = torch.optim.Adam(learned, lr=self.settings.lr)
         self.module, self.optimizer = self.fabric.setup(self.method, optimizer)
 
     def _state(self) -> State:
@@ -281,6 +286,8 @@ class _Trainer:
         if self.best:
             self.method.load_state_dict(self.best)
         self.method.eval()
+        if not self.method.prior_in_e_step:
+            self.method.meet_prior(predict_proba(self.method, self.data.instances)[self.data.labelled].mean(0))
         if not self.method.models_annotators:
             estimate_confusion(self.method, self.data)
         self._warn_of_early_epoch()

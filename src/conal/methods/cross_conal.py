@@ -1,0 +1,282 @@
+"""Cross-fitted CoNAL: common and individual confusion by EM, where no network votes on what it was trained on."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import Any, ClassVar, NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import cross_entropy
+
+from conal.aggregation.votes import Votes, vote_shares
+from conal.annotations import Annotations
+from conal.checking import is_number, is_whole
+from conal.errors import InputError
+from conal.methods.base import Batch, CrowdMethod, Problem, register
+from conal.methods.two_sources import TwoSources
+from conal.networks.averaging import WeightAverage
+from conal.networks.backbones import fresh_copy
+from conal.networks.calibration import fit_temperature
+
+__all__ = ["CrossCoNALMethod", "aligned_with_votes"]
+
+START_ROUNDS = 60
+"""EM rounds on the annotations alone before the networks are trained."""
+
+
+class Heard(NamedTuple):
+    """What an E-step hears about the training instances.
+
+    ``log_class`` (N, C) is the independent network's; ``instances`` (N,) says which they are; ``rows``, ``annotators``,
+    ``labels`` (P,) are the annotations, and ``evidence`` (P, C) their log-probability given every class.
+    """
+
+    log_class: Tensor
+    instances: Tensor
+    rows: Tensor
+    annotators: Tensor
+    labels: Tensor
+    evidence: Tensor
+
+
+@register("xconal")
+class CrossCoNALMethod(CrowdMethod):
+    r"""Cross-fitted CoNAL: the paper's noise model, trained without a single true label.
+
+    A network that was trained on an instance's inferred label repeats it, mistakes included, when it is asked about
+    that instance again. Here K networks are trained, each without one fold of the instances, and the E-step asks the
+    one that has not seen the instance. What the crowd said about it is then checked by an independent witness, and
+    training needs no true labels to be stopped in time.
+
+    .. math::
+        q_i(c) \propto \tilde f^{(-k_i)}_c(x_i) \prod_r \bigl( \omega_r \pi^g_{c, y_i^r}
+            + (1 - \omega_r) \pi^r_{c, y_i^r} \bigr)^\gamma \, (\rho^*_c / \bar\rho_c)^\kappa, \qquad
+        \mathcal L = - \frac1K \sum_k \frac{1}{N_k} \sum_{i : k_i \ne k} \sum_c q_i(c) \log f^{(k)}_c(x_i)
+
+    The votes' weight :math:`\gamma < 1` allows for mistakes that annotators make together. :math:`\tilde f` is f at
+    the temperature that fits q best, since an over-confident network would outvote the crowd. The first q come from the
+    two kinds of confusion on the annotations alone; networks are trained on them for a while, and then q is
+    inferred again every few epochs. Predictions are the mean of the K networks, each with the moving average of its
+    weights. Nothing decides which name a class has but the votes: after every E-step, names are given so that most
+    votes agree. A class prior :math:`\rho^*` counts only where the user states one.
+
+    Parameters
+    ----------
+    folds : int
+        K, at least 2.
+    vote_weight : float
+        :math:`\gamma`, above 0.
+    pooling : float
+        Pseudo-labels by which an annotator's own confusion is drawn to the common one.
+    start_epochs, epochs_per_round : int
+        Epochs on the first q, and between E-steps after that.
+    averaging : float
+        Decay of the moving average of the weights, per step; 0 for none.
+
+    References
+    ----------
+    Chu, Ma and Wang (2021). Learning from crowds by modeling common confusions. AAAI.
+    Chernozhukov, Chetverikov, Demirer, Duflo, Hansen, Newey and Robins (2018). Double/debiased machine learning for
+    treatment and structural parameters. The Econometrics Journal 21 (for cross-fitting).
+
+    Example
+    -------
+    >>> import conal
+    >>> data = conal.datasets.synthetic(n_train=300, n_classes=3, seed=1)
+    >>> clf = conal.CrossCoNAL(epochs=30).fit(data.x, data.annotations)
+    >>> clf.metrics_["selection"], clf.predict(data.test.x).shape
+    ('last', (1000,))
+    """
+
+    models_annotators = True
+    separates_noise = True
+    prior_in_e_step = True
+    own_selection = "last"
+    estimator_name = "CrossCoNAL"
+    defaults: ClassVar[dict[str, Any]] = {"lr": 0.005, "scaling": "robust"}
+
+    posterior: Tensor
+    epochs_done: Tensor
+    fold_of: Tensor
+    votes: Tensor
+    temperature: Tensor
+
+    def __init__(
+        self,
+        problem: Problem,
+        backbone: nn.Module,
+        *,
+        folds: int = 5,
+        vote_weight: float = 0.7,
+        pooling: float = 1.0,
+        start_epochs: int = 20,
+        epochs_per_round: int = 5,
+        averaging: float = 0.98,
+    ) -> None:
+        super().__init__(problem, backbone)
+        _check(folds, vote_weight, pooling, start_epochs, epochs_per_round, averaging)
+        self.folds = folds
+        self.vote_weight = float(vote_weight)
+        self.start_epochs = start_epochs
+        self.epochs_per_round = epochs_per_round
+        self.backbones = nn.ModuleList([backbone, *(fresh_copy(backbone) for _ in range(folds - 1))])
+        self.averages = WeightAverage(self.backbones, averaging)
+        self.noise = TwoSources(problem.n_annotators, problem.n_classes, pooling)
+        self.register_buffer("temperature", torch.ones(()))
+        self.register_buffer("epochs_done", torch.zeros((), dtype=torch.int64), persistent=False)
+
+    @torch.no_grad()
+    def prepare(self, annotations: Annotations) -> None:
+        """Draw the folds, and infer the labels from the annotations alone."""
+        fold_of = torch.randperm(annotations.n_tasks) % self.folds
+        self.register_buffer("fold_of", fold_of, persistent=False)
+        self.register_buffer("votes", torch.from_numpy(annotations.votes()).float(), persistent=False)
+        self.register_buffer("posterior", self._first_posterior(annotations), persistent=False)
+
+    def loss(self, batch: Batch) -> Tensor:
+        """Mean over the networks of the cross-entropy to the inferred labels, each on what its fold leaves."""
+        target, fold = self.posterior[batch.instances], self.fold_of[batch.instances]
+        losses = [
+            cross_entropy(network(batch.x[seen]), target[seen])
+            for k, network in enumerate(self.backbones)
+            if len(seen := torch.nonzero(fold != k).squeeze(1)) > 1  # batch normalisation cannot take a single one
+        ]
+        return torch.stack(losses).mean() if losses else self.class_logits(batch.x).sum() * 0
+
+    def end_step(self) -> None:
+        """The average follows the weights."""
+        self.averages.update(self.backbones)
+
+    @torch.no_grad()
+    def end_epoch(self, batches: Iterable[Batch]) -> None:
+        """When it is due: ask the networks about what they have not seen, infer the labels, fit the confusion."""
+        self.epochs_done += 1
+        past = int(self.epochs_done) - self.start_epochs
+        if past >= 0 and past % self.epochs_per_round == 0:
+            self.eval()
+            self.em_round(batches)
+
+    def em_round(self, batches: Iterable[Batch]) -> None:
+        """One cross-fitted E-step and the closed forms of the M-step."""
+        heard = self._hear(batches)
+        before = self.posterior[heard.instances]
+        self.temperature.copy_(fit_temperature(heard.log_class, before))
+        self.meet_prior(before.mean(0))
+        log_class = (heard.log_class * self.temperature + self.prior_shift).log_softmax(-1)
+        q = log_class.index_add(0, heard.rows, self.vote_weight * heard.evidence).softmax(-1)
+        q = q[:, aligned_with_votes(q.T @ self.votes[heard.instances])]
+        self.posterior[heard.instances] = q
+        self.noise.fit(self._counts(q, heard))
+
+    def class_logits(self, x: Tensor) -> Tensor:
+        """(N, C) log of the networks' mean probabilities."""
+        each = torch.stack([network(x).log_softmax(-1) for network in self._predictors()])
+        return each.logsumexp(0) - math.log(len(each))
+
+    def log_prob_given_class(self, batch: Batch) -> Tensor:
+        """(P, C) log [omega pi_g + (1 - omega) pi_r] at the observed labels."""
+        return self.noise.log_prob(batch.annotators, batch.labels, self.is_known(batch.annotators))
+
+    @torch.no_grad()
+    def infer(self, batch: Batch) -> Tensor:
+        """(N, C) P(z | x, all labels): as in the E-step, but by all networks, for instances that none has seen."""
+        scaled = self._scaled(batch)
+        log_joint = (self.class_logits(scaled.x) * self.temperature + self.prior_shift).log_softmax(-1)
+        evidence = self.vote_weight * self.log_prob_given_class(scaled)
+        return log_joint.index_add(0, batch.rows, evidence).softmax(-1)
+
+    @torch.no_grad()
+    def common_noise_rate(self, batch: Batch) -> Tensor:
+        """(P,) omega of the batch's annotators; 1 for annotators without training labels."""
+        return self.noise.rate(batch.annotators, self.is_known(batch.annotators))
+
+    def confusion(self) -> tuple[Tensor, Tensor]:
+        """The two kinds of confusion; annotators without labels are given the common one."""
+        return self.noise.pi_g, self.known_or_common(self.noise.pi_g, self.noise.pi_r)
+
+    def training_posterior(self) -> Tensor:
+        """(N, C) the cross-fitted posterior of every training task."""
+        return self.posterior
+
+    def working_state(self) -> dict[str, Tensor]:
+        """The posterior, the folds, and where in a round training is."""
+        return {"posterior": self.posterior, "fold_of": self.fold_of, "epochs_done": self.epochs_done}
+
+    # ---------------------------------------------------------------- inside
+
+    def _predictors(self) -> nn.ModuleList:
+        return self.backbones if self.training else self.averages.networks
+
+    def _first_posterior(self, annotations: Annotations) -> Tensor:
+        """EM of the two kinds of confusion on the annotations alone, from the vote shares."""
+        votes = Votes(annotations)
+        q = torch.from_numpy(vote_shares(annotations)).float()
+        tasks, annotators, labels = (
+            torch.from_numpy(column.astype("int64"))
+            for column in (annotations.tasks, annotations.annotators, annotations.labels)
+        )
+        known = torch.ones_like(annotators, dtype=torch.bool)
+        for _ in range(START_ROUNDS):
+            self.noise.fit(torch.from_numpy(votes.counts(q.double().numpy()).copy()).float())
+            log_shares = ((q.sum(0) + 1) / (len(q) + q.shape[1])).log()
+            evidence = self.noise.log_prob(annotators, labels, known)
+            q = log_shares.expand_as(q).index_add(0, tasks, evidence).softmax(-1)
+        return q[:, aligned_with_votes(q.T @ self.votes)]
+
+    def _hear(self, batches: Iterable[Batch]) -> Heard:
+        """Ask about every training instance the network that was trained without it, and collect the votes."""
+        parts, start = [], 0
+        for batch in batches:
+            x, fold = self.scaler(batch.x), self.fold_of[batch.instances]
+            each = torch.stack([network(x).float().log_softmax(-1) for network in self.averages.networks])
+            unseen = each[fold, torch.arange(len(x), device=fold.device)]
+            evidence = self.log_prob_given_class(batch)
+            parts.append(Heard(unseen, batch.instances, batch.rows + start, batch.annotators, batch.labels, evidence))
+            start += len(x)
+        return Heard(*(torch.cat(column) for column in zip(*parts, strict=True)))
+
+    def _counts(self, q: Tensor, heard: Heard) -> Tensor:
+        """(R, C, C) expected counts ``[r, true, observed]``."""
+        R, C = self.problem.n_annotators, self.problem.n_classes
+        cells = heard.annotators * C + heard.labels
+        return q.new_zeros(R * C, C).index_add_(0, cells, q[heard.rows]).view(R, C, C).transpose(1, 2)
+
+
+def aligned_with_votes(agreement: Tensor) -> Tensor:
+    """(C,) which inferred class stands for each name, so that most votes agree.
+
+    Mistakes and truth can change places without any change in the likelihood, two classes at a time or in a ring. That
+    people are more often right than wrong in one particular way is what breaks the tie.
+
+    Parameters
+    ----------
+    agreement : (C, C) tensor
+        Expected votes ``[inferred class, observed label]``.
+
+    Example
+    -------
+    >>> aligned_with_votes(torch.tensor([[1.0, 9.0], [8.0, 2.0]])).tolist()
+    [1, 0]
+    """
+    from scipy.optimize import linear_sum_assignment
+
+    inferred, names = linear_sum_assignment(agreement.double().cpu().numpy(), maximize=True)
+    order = torch.empty(len(names), dtype=torch.int64)
+    order[torch.from_numpy(names)] = torch.from_numpy(inferred)
+    return order.to(agreement.device)
+
+
+def _check(folds: Any, vote_weight: Any, pooling: Any, start_epochs: Any, per_round: Any, averaging: Any) -> None:
+    if not (is_whole(folds) and folds >= 2):
+        raise InputError(f"folds must be a whole number of at least 2, not {folds!r}")
+    for name, value in (("vote_weight", vote_weight), ("pooling", pooling)):
+        if not (is_number(value) and value > 0):
+            raise InputError(f"{name} must be a finite number above 0, not {value!r}")
+    if not (is_whole(start_epochs) and start_epochs >= 1):
+        raise InputError(f"start_epochs must be a whole number of at least 1, not {start_epochs!r}")
+    if not (is_whole(per_round) and per_round >= 1):
+        raise InputError(f"epochs_per_round must be a whole number of at least 1, not {per_round!r}")
+    if not (is_number(averaging) and 0 <= averaging < 1):
+        raise InputError(f"averaging must be a number from 0 to below 1, not {averaging!r}")
