@@ -14,6 +14,7 @@ import numpy.typing as npt
 from conal.annotations import Annotations
 from conal.datasets.base import CrowdDataset, Split, data_folder, dataset
 from conal.datasets.files import check_count, inner_folder, require_files
+from conal.datasets.streams import stream
 from conal.encoding import MISSING, Names, as_names, decode_position
 from conal.errors import InputError, examples
 
@@ -57,10 +58,12 @@ class _Songs(NamedTuple):
 
 
 @dataset("music")
-def music(folder: str | os.PathLike[str] | None = None, *, expected: MusicCounts = MUSIC) -> CrowdDataset:
+def music(
+    folder: str | os.PathLike[str] | None = None, *, n_valid: int = 0, seed: int = 0, expected: MusicCounts = MUSIC
+) -> CrowdDataset:
     """Music genres: 30-second clips of 10 genres, 700 training songs with 2,945 labels by 44 people.
 
-    Tasks are named by song. There is no validation part: hold out some of the training songs, never the test songs.
+    Tasks are named by song. There is no validation part: ``n_valid`` holds out some of the training songs.
     No equation: the crowd is real.
 
     Parameters
@@ -70,6 +73,9 @@ def music(folder: str | os.PathLike[str] | None = None, *, expected: MusicCounts
         (WorkerID, Input.song, Input.true_label, Answer.pred_label; any line ends), itself or in
         ``music_genre_classification/``, which is also its name in the data folder
         (:func:`conal.datasets.base.data_folder`).
+    n_valid, seed : int
+        So many training songs, drawn by the seed, become validation data with their true genres; their annotations
+        are left out.
     expected : MusicCounts
         Any other number of songs, features, genres, annotators or labels is an error.
 
@@ -99,7 +105,17 @@ def music(folder: str | os.PathLike[str] | None = None, *, expected: MusicCounts
     check_count(place / ANSWERS, "annotators", annotations.n_annotators, expected.annotators, ARCHIVE)
     y_true = _genre_codes(place / TRAIN, train.genres, classes)
     y_test = _genre_codes(place / TEST, test.genres, classes)
-    return CrowdDataset("music", train.x, annotations, y_true, None, Split(test.x, y_test))
+    data = CrowdDataset("music", train.x, annotations, y_true, None, Split(test.x, y_test))
+    return _hold_out(data, n_valid, seed) if n_valid else data
+
+
+def _hold_out(data: CrowdDataset, n_valid: int, seed: int) -> CrowdDataset:
+    if not 0 < n_valid < len(data.x):
+        raise InputError(f"n_valid must be in range({len(data.x)}), the number of training songs, not {n_valid}")
+    order = stream(seed, "split").permutation(len(data.x))
+    train, valid = np.sort(order[n_valid:]), np.sort(order[:n_valid])
+    held_out = Split(data.x[valid], data.y_true[valid])
+    return CrowdDataset(data.name, data.x[train], data.annotations[train], data.y_true[train], held_out, data.test)
 
 
 def _read_rows(path: Path) -> tuple[list[str], list[list[str]]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from os import PathLike
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -56,6 +56,8 @@ class CrowdClassifier(ClassifierMixin, BaseEstimator):
         Learning rate of Adam, passes over the data, instances in a batch.
     warmup_epochs : int
         Epochs over which the learning rate rises from zero.
+    schedule : {"constant", "cosine"}
+        What the learning rate does after that: it stays, or falls to almost zero along half a cosine over all epochs.
     selection : {"auto", "gold", "annotations", "last"}
         Which epoch is kept: best accuracy on ``validation`` ("gold"), best likelihood of held-out annotations, or the
         last. "auto" is "gold" if validation data are given, and otherwise the method's own rule, which is "annotations"
@@ -124,6 +126,7 @@ class CrowdClassifier(ClassifierMixin, BaseEstimator):
         epochs: int = 100,
         batch_size: int = 256,
         warmup_epochs: int = 5,
+        schedule: Literal["constant", "cosine"] = "constant",
         selection: str = "auto",
         holdout: float = 0.1,
         patience: int | None = None,
@@ -144,6 +147,7 @@ class CrowdClassifier(ClassifierMixin, BaseEstimator):
         self.epochs = epochs
         self.batch_size = batch_size
         self.warmup_epochs = warmup_epochs
+        self.schedule = schedule
         self.selection = selection
         self.holdout = holdout
         self.patience = patience

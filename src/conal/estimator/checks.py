@@ -28,6 +28,7 @@ def check_parameters(estimator: Any) -> None:
     _require(estimator, "batch_norm", lambda v: isinstance(v, bool), "true or false")
     _require(estimator, "dropout", lambda v: is_number(v) and 0 <= v < 1, "a number from 0 to below 1")
     _require(estimator, "holdout", lambda v: is_number(v) and 0 < v < 1, "a share between 0 and 1")
+    _require(estimator, "schedule", lambda v: v in ("constant", "cosine"), "'constant' or 'cosine'")
     _require(estimator, "selection", lambda v: v in SELECTIONS, f"one of {', '.join(map(repr, SELECTIONS))}")
 
 

@@ -41,8 +41,8 @@ class CoNAL(CrowdClassifier):
         Whether annotations marginalise the true label one by one (the paper's loss) or jointly.
     omega_scale : float or "learn"
         Factor on the inner product behind omega; the paper's 1 keeps omega within [0.27, 0.73].
-    backbone, hidden, dropout, batch_norm, scaling, lr, epochs, batch_size, warmup_epochs, selection, holdout, \
-patience, max_restarts, class_prior, ensemble, accelerator, precision, seed, verbose
+    backbone, hidden, dropout, batch_norm, scaling, lr, epochs, batch_size, warmup_epochs, schedule, selection, \
+holdout, patience, max_restarts, class_prior, ensemble, accelerator, precision, seed, verbose
         As for every method: see :class:`CrowdClassifier`.
 
     References
@@ -78,6 +78,7 @@ patience, max_restarts, class_prior, ensemble, accelerator, precision, seed, ver
         epochs: int = 100,
         batch_size: int = 256,
         warmup_epochs: int = 5,
+        schedule: Literal["constant", "cosine"] = "constant",
         selection: str = "auto",
         holdout: float = 0.1,
         patience: int | None = None,
@@ -99,6 +100,7 @@ patience, max_restarts, class_prior, ensemble, accelerator, precision, seed, ver
             epochs=epochs,
             batch_size=batch_size,
             warmup_epochs=warmup_epochs,
+            schedule=schedule,
             selection=selection,
             holdout=holdout,
             patience=patience,

@@ -48,6 +48,7 @@ def settings_of(estimator: CrowdClassifier) -> Settings:
         epochs=estimator.epochs,
         batch_size=estimator.batch_size,
         warmup_epochs=estimator.warmup_epochs,
+        schedule=estimator.schedule,
         patience=estimator.patience,
         max_restarts=estimator.max_restarts,
         seed=estimator.seed,
@@ -96,6 +97,7 @@ def make_builder(
         labels_per_annotator=torch.from_numpy(crowd.labels_per_annotator()),
         annotator_features=_annotator_features(annotator_features, crowd.n_annotators),
         class_prior=_class_prior(estimator, method, crowd),
+        epochs=estimator.epochs,
     )
     scaler = fit_scaler(training.instances, estimator.scaling)
 

@@ -9,7 +9,9 @@ import numpy as np
 import numpy.typing as npt
 
 from conal.datasets import CrowdDataset
-from conal.estimator import CrowdClassifier
+from conal.estimator import CrowdClassifier, compute
+from conal.methods.ensemble import Ensemble
+from conal.training import CrowdBatches, Instances
 
 __all__ = ["KEEPERS", "N_SHOWN", "omega_halves"]
 
@@ -58,8 +60,23 @@ def _history(clf: CrowdClassifier, data: CrowdDataset) -> list[dict[str, float]]
     return [{name: row[name] for name in ("epoch", "training_accuracy", "test_accuracy")} for row in clf.history_]
 
 
+def _members(clf: CrowdClassifier, data: CrowdDataset) -> list[dict[str, float]]:
+    """Of an ensemble's members, each for itself: accuracy on test data and of the cleaned training labels."""
+    if not isinstance(clf.model_, Ensemble) or data.test is None:
+        return []
+    test, batches = Instances(data.test.x), CrowdBatches(Instances(data.x), data.annotations, clf.batch_size)
+    return [
+        {
+            "test_accuracy": float((compute.class_probas(member, test).argmax(1) == data.test.y).mean()),
+            "label_accuracy": float((compute.training_posterior(member, batches).argmax(1) == data.y_true).mean()),
+        }
+        for member in clf.model_.each
+    ]
+
+
 KEEPERS: dict[str, Callable[[CrowdClassifier, CrowdDataset], Any]] = {
     "confusion": _confusion,
     "omega": _omega,
     "history": _history,
+    "members": _members,
 }

@@ -21,11 +21,12 @@ from conal.experiments.keepers import KEEPERS
 
 __all__ = ["PROTOCOLS", "Protocol", "Run", "execute", "load_data"]
 
-Protocol = Literal["gold", "annotations", "last", "test"]
+Protocol = Literal["gold", "own", "annotations", "last", "test"]
 
 PROTOCOLS: dict[str, str] = {
     "gold": "epoch chosen on gold validation labels",
     "annotations": "epoch chosen by held-out annotations, no gold label",
+    "own": "gold-free, by the method's own rule",
     "last": "last epoch",
     "test": "epoch chosen on the test set, as published code does: no fair figure",
 }
@@ -106,7 +107,7 @@ def load_data(run: Run) -> CrowdDataset:
 
 
 def _selection(protocol: Protocol) -> str:
-    return "gold" if protocol == "test" else protocol
+    return {"test": "gold", "own": "auto"}.get(protocol, protocol)
 
 
 def _validation(data: CrowdDataset, protocol: Protocol) -> tuple[Any, Any] | None:

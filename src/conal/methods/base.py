@@ -62,6 +62,8 @@ class Problem(NamedTuple):
     annotator_features : (R, F) tensor or None
     class_prior : (C,) tensor or None
         Shares of the classes, where the user states them.
+    epochs : int
+        How long training will be.
     """
 
     shape: tuple[int, ...]
@@ -71,6 +73,7 @@ class Problem(NamedTuple):
     labels_per_annotator: Tensor
     annotator_features: Tensor | None = None
     class_prior: Tensor | None = None
+    epochs: int = 100
 
 
 class CrowdMethod(nn.Module):

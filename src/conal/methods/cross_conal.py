@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -20,7 +20,7 @@ from conal.networks.averaging import WeightAverage
 from conal.networks.backbones import fresh_copy
 from conal.networks.calibration import fit_temperature
 
-__all__ = ["CrossCoNALMethod", "aligned_with_votes"]
+__all__ = ["CrossCoNALMethod", "aligned_with_votes", "due_epochs"]
 
 START_ROUNDS = 60
 """EM rounds on the annotations alone before the networks are trained."""
@@ -70,10 +70,17 @@ class CrossCoNALMethod(CrowdMethod):
         :math:`\gamma`, above 0.
     pooling : float
         Pseudo-labels by which an annotator's own confusion is drawn to the common one.
-    start_epochs, epochs_per_round : int
-        Epochs on the first q, and between E-steps after that.
+    start : float
+        Share of the epochs on the first q.
+    rounds : int
+        E-steps after that, evenly spaced; the last is at the end.
     averaging : float
         Decay of the moving average of the weights, per step; 0 for none.
+    calibrate : bool
+        Whether the networks' temperature is fitted before they are heard.
+    confusion : {"mixture", "pooled"}
+        Labels from two sources with a learned :math:`\omega_r`, or one matrix per annotator that is drawn to the
+        common one by ``pooling`` pseudo-labels, where :math:`\omega_r` is their share.
 
     References
     ----------
@@ -111,19 +118,25 @@ class CrossCoNALMethod(CrowdMethod):
         folds: int = 5,
         vote_weight: float = 0.7,
         pooling: float = 1.0,
-        start_epochs: int = 20,
-        epochs_per_round: int = 5,
+        start: float = 0.2,
+        rounds: int = 17,
         averaging: float = 0.98,
+        calibrate: bool = True,
+        confusion: Literal["mixture", "pooled"] = "mixture",
     ) -> None:
         super().__init__(problem, backbone)
-        _check(folds, vote_weight, pooling, start_epochs, epochs_per_round, averaging)
+        _check(folds, vote_weight, pooling, start, rounds, averaging)
         self.folds = folds
         self.vote_weight = float(vote_weight)
-        self.start_epochs = start_epochs
-        self.epochs_per_round = epochs_per_round
+        self.due = due_epochs(problem.epochs, start, rounds)
         self.backbones = nn.ModuleList([backbone, *(fresh_copy(backbone) for _ in range(folds - 1))])
         self.averages = WeightAverage(self.backbones, averaging)
-        self.noise = TwoSources(problem.n_annotators, problem.n_classes, pooling)
+        if not isinstance(calibrate, bool):
+            raise InputError(f"calibrate must be true or false, not {calibrate!r}")
+        if confusion not in ("mixture", "pooled"):
+            raise InputError(f"confusion must be 'mixture' or 'pooled', not {confusion!r}")
+        self.calibrate = calibrate
+        self.noise = TwoSources(problem.n_annotators, problem.n_classes, pooling, learn_omega=confusion == "mixture")
         self.register_buffer("temperature", torch.ones(()))
         self.register_buffer("epochs_done", torch.zeros((), dtype=torch.int64), persistent=False)
 
@@ -153,8 +166,7 @@ class CrossCoNALMethod(CrowdMethod):
     def end_epoch(self, batches: Iterable[Batch]) -> None:
         """When it is due: ask the networks about what they have not seen, infer the labels, fit the confusion."""
         self.epochs_done += 1
-        past = int(self.epochs_done) - self.start_epochs
-        if past >= 0 and past % self.epochs_per_round == 0:
+        if int(self.epochs_done) in self.due:
             self.eval()
             self.em_round(batches)
 
@@ -162,7 +174,8 @@ class CrossCoNALMethod(CrowdMethod):
         """One cross-fitted E-step and the closed forms of the M-step."""
         heard = self._hear(batches)
         before = self.posterior[heard.instances]
-        self.temperature.copy_(fit_temperature(heard.log_class, before))
+        if self.calibrate:
+            self.temperature.copy_(fit_temperature(heard.log_class, before))
         self.meet_prior(before.mean(0))
         log_class = (heard.log_class * self.temperature + self.prior_shift).log_softmax(-1)
         q = log_class.index_add(0, heard.rows, self.vote_weight * heard.evidence).softmax(-1)
@@ -244,6 +257,16 @@ class CrossCoNALMethod(CrowdMethod):
         return q.new_zeros(R * C, C).index_add_(0, cells, q[heard.rows]).view(R, C, C).transpose(1, 2)
 
 
+def due_epochs(epochs: int, start: float, rounds: int) -> set[int]:
+    """After which epochs there is an E-step.
+
+    >>> sorted(due_epochs(100, start=0.2, rounds=5))
+    [20, 40, 60, 80, 100]
+    """
+    first = max(1, round(start * epochs))
+    return {round(first + k * (epochs - first) / max(rounds - 1, 1)) for k in range(rounds)}
+
+
 def aligned_with_votes(agreement: Tensor) -> Tensor:
     """(C,) which inferred class stands for each name, so that most votes agree.
 
@@ -268,15 +291,15 @@ def aligned_with_votes(agreement: Tensor) -> Tensor:
     return order.to(agreement.device)
 
 
-def _check(folds: Any, vote_weight: Any, pooling: Any, start_epochs: Any, per_round: Any, averaging: Any) -> None:
+def _check(folds: Any, vote_weight: Any, pooling: Any, start: Any, rounds: Any, averaging: Any) -> None:
     if not (is_whole(folds) and folds >= 2):
         raise InputError(f"folds must be a whole number of at least 2, not {folds!r}")
     for name, value in (("vote_weight", vote_weight), ("pooling", pooling)):
         if not (is_number(value) and value > 0):
             raise InputError(f"{name} must be a finite number above 0, not {value!r}")
-    if not (is_whole(start_epochs) and start_epochs >= 1):
-        raise InputError(f"start_epochs must be a whole number of at least 1, not {start_epochs!r}")
-    if not (is_whole(per_round) and per_round >= 1):
-        raise InputError(f"epochs_per_round must be a whole number of at least 1, not {per_round!r}")
+    if not (is_number(start) and 0 < start < 1):
+        raise InputError(f"start must be a share between 0 and 1, not {start!r}")
+    if not (is_whole(rounds) and rounds >= 1):
+        raise InputError(f"rounds must be a whole number of at least 1, not {rounds!r}")
     if not (is_number(averaging) and 0 <= averaging < 1):
         raise InputError(f"averaging must be a number from 0 to below 1, not {averaging!r}")

@@ -34,6 +34,9 @@ class TwoSources(nn.Module):
     n_annotators, n_classes : int
     pooling : float
         :math:`\alpha`, pseudo-labels that every row of an annotator's own matrix takes from the common one.
+    learn_omega : bool
+        If not, all labels count for both matrices, and :math:`\omega_r` only says which share of an annotator's
+        pooled matrix is the common one's.
     """
 
     pi_g: Tensor
@@ -41,10 +44,11 @@ class TwoSources(nn.Module):
     omega: Tensor
     started: Tensor
 
-    def __init__(self, n_annotators: int, n_classes: int, pooling: float) -> None:
+    def __init__(self, n_annotators: int, n_classes: int, pooling: float, *, learn_omega: bool = True) -> None:
         super().__init__()
         C = n_classes
         self.pooling = float(pooling)
+        self.learn_omega = learn_omega
         self.register_buffer("pi_g", torch.full((C, C), 1.0 / C))
         self.register_buffer("pi_r", torch.full((n_annotators, C, C), 1.0 / C))
         self.register_buffer("omega", torch.full((n_annotators,), OMEGA_START))
@@ -52,6 +56,11 @@ class TwoSources(nn.Module):
 
     def fit(self, counts: Tensor) -> None:
         """Split expected counts (R, C, C) ``[r, true, observed]`` between the two sources, and fit both."""
+        if not self.learn_omega:
+            self._adopt(counts.sum(0), counts)
+            total = self.pooling * len(self.pi_g)
+            self.omega.copy_(total / (counts.sum((1, 2)) + total))
+            return
         if not self.started:  # both sources start from what all labels say
             self._adopt(counts.sum(0), counts)
             self.started.fill_(True)
@@ -64,6 +73,8 @@ class TwoSources(nn.Module):
         """(P, C) log mu at the observed labels; the common confusion for annotators who are not known."""
         omega = self.rate(annotators, known)[:, None]
         own = self.pi_r[annotators.clamp(min=0), :, labels]
+        if not self.learn_omega:  # the common matrix is in their own already
+            omega = (~known).to(omega.dtype)[:, None]
         return (omega * self.pi_g[:, labels].T + (1 - omega) * own).log()
 
     def rate(self, annotators: Tensor, known: Tensor) -> Tensor:

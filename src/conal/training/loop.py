@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -43,6 +44,7 @@ class Settings:
     epochs: int = 100
     batch_size: int = 256
     warmup_epochs: int = 5
+    schedule: str = "constant"
     patience: int | None = None
     max_restarts: int = 2
     seed: int = 0
@@ -181,7 +183,7 @@ class _Trainer:
         return loss.detach()
 
     def _lr(self, step: int, epoch: int) -> float:
-        """Linear warm-up over the first epochs, then constant.
+        """Linear warm-up over the first epochs; constant, or falling along half a cosine to a fiftieth.
 
         Adam's first step has the size of the learning rate in every weight, however small the gradient is. Where
         features are non-negative it adds up over hundreds of inputs, and a class's logit can fall so far that the
@@ -189,7 +191,10 @@ class _Trainer:
         """
         warmup = self.settings.warmup_epochs * self.data.n_batches
         done = epoch * self.data.n_batches + step + 1
-        return self.settings.lr * min(1.0, done / warmup) if warmup else self.settings.lr
+        peak = self.settings.lr
+        if self.settings.schedule == "cosine":
+            peak *= 0.5 * (1 + math.cos(math.pi * epoch / self.settings.epochs)) + 0.02
+        return peak * min(1.0, done / warmup) if warmup else peak
 
     def _select(self, row: Row) -> None:
         score = self.selection.score(self.method)

@@ -19,7 +19,7 @@ SCALINGS = ("auto", "robust", "global", "standard", "none")
 LIMIT = 3.0
 """Standard deviations at which "robust" scaling cuts features off.
 
-For `xconal` on held-out Music songs, whose features reach 18 of them, 1.6 points better than no limit and equal to 5. On
+For `xconal` on held-out Music songs, whose features reach 18 of them, 1.6 points better than no limit. On
 LabelMe's validation set, square roots are 0.9 points better than "global" scaling (ten seeds).
 """
 
@@ -39,7 +39,7 @@ def fit_scaler(instances: Instances, scaling: Scaling = "auto") -> FeatureScaler
     * ``"none"``: as they are;
     * ``"auto"``: "global" where feature vectors are nowhere negative, as pooled ReLU activations, counts and pixels
       are, and "standard" otherwise;
-    * ``"robust"``: "standard", of square roots where feature vectors are nowhere negative, and cut off at three standard
+    * ``"robust"``: "standard", of square roots where feature vectors are nowhere negative, cut off at three standard
       deviations elsewhere; of images "standard".
     """
     if scaling not in SCALINGS:
