@@ -45,7 +45,10 @@ def test_save_load_predict_is_identical(name: str, data: CrowdDataset, tmp_path:
     np.testing.assert_array_equal(loaded.common_confusion_, clf.common_confusion_)
     np.testing.assert_array_equal(loaded.annotator_confusion_, clf.annotator_confusion_)
     if not gold:
-        np.testing.assert_array_equal(loaded.infer(data.x, data.annotations), clf.probas_)
+        inferred = loaded.infer(data.x, data.annotations)
+        np.testing.assert_array_equal(inferred, clf.infer(data.x, data.annotations))
+        if clf.model_.training_posterior() is None:
+            np.testing.assert_array_equal(inferred, clf.probas_)
     np.testing.assert_allclose(loaded.probas_, clf.probas_, rtol=1e-12)
     assert loaded.labels_.tolist() == clf.labels_.tolist()
     assert loaded.task_ids_.tolist() == clf.task_ids_.tolist()

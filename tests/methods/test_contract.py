@@ -55,7 +55,7 @@ def test_a_few_steps_move_every_parameter(name: str) -> None:
             assert value.grad is None or torch.isfinite(value.grad).all(), key
         optimizer.step()
     for key, value in method.named_parameters():
-        assert not torch.equal(value, before[key]), key
+        assert not (value.requires_grad and torch.equal(value, before[key])), key
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -132,7 +132,7 @@ def test_an_unknown_annotator_counts_by_the_common_confusion(name: str) -> None:
     x = whole(batches).x[:1]
     batch = Batch(x, torch.tensor([0]), torch.tensor([0]), torch.tensor([-1]), torch.tensor([2]))
     prior = method.predict_proba(x)[0]
-    expected = prior * method.confusion()[0][:, 2]
+    expected = prior * method.confusion()[0][:, 2] ** getattr(method, "vote_weight", 1.0)
     torch.testing.assert_close(method.infer(batch)[0], (expected / expected.sum()).detach())
 
 

@@ -59,5 +59,19 @@ def test_none_leaves_features_alone_and_unknown_names_are_refused() -> None:
     torch.testing.assert_close(
         fit_scaler(Instances(SIGNED), "none")(torch.from_numpy(SIGNED)), torch.from_numpy(SIGNED)
     )
-    with pytest.raises(InputError, match="'auto', 'global', 'standard' or 'none'"):
+    with pytest.raises(InputError, match="one of 'auto', 'robust', 'global', 'standard', 'none', not 'minmax'"):
         fit_scaler(Instances(SIGNED), "minmax")  # type: ignore[arg-type]
+
+
+def test_robust_scaling_takes_roots_or_cuts_off() -> None:
+    counts = np.array([[0.0, 4.0], [1.0, 16.0], [4.0, 36.0]], dtype=np.float32)
+    scaled = fit_scaler(Instances(counts), "robust")(torch.from_numpy(counts))
+    root = np.sqrt(counts)
+    expected = (root - root.mean(0)) / root.std(0)
+    torch.testing.assert_close(scaled, torch.from_numpy(expected.astype(np.float32)))
+
+    heavy = np.r_[np.linspace(-1, 1, 99), 50.0].astype(np.float32)[:, None]
+    scaled = fit_scaler(Instances(heavy), "robust")(torch.from_numpy(heavy))
+    standard = (heavy - heavy.mean()) / heavy.std()
+    assert standard.max() > 9
+    torch.testing.assert_close(scaled, torch.from_numpy(np.clip(standard, -3, 3)))

@@ -280,7 +280,7 @@ class CrowdClassifier(ClassifierMixin, BaseEstimator):
         }
         batches = self._batches(instances, crowd)
         self.probas_ = compute.training_posterior(self.model_, batches)
-        preparation.warn_of_prior(self.model_, self.probas_, self.classes_)
+        preparation.warn_of_prior(self.model_, self.probas_, crowd)
         self.labels_ = self.classes_[self.probas_.argmax(1)]
         omega = compute.pair_rates(self.model_, batches) if self.model_.separates_noise else None
         self.tables_ = summary_tables(self, crowd, omega)

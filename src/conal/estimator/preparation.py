@@ -10,13 +10,12 @@ import numpy.typing as npt
 import torch
 
 from conal import methods
+from conal.aggregation.votes import vote_shares
 from conal.annotations import Annotations
-from conal.encoding import Names
 from conal.errors import DataWarning, InputError, PriorWarning, warn
 from conal.estimator import inputs
 from conal.methods import CrowdMethod, Problem
 from conal.methods.class_prior import read_class_prior
-from conal.methods.ensemble import Ensemble
 from conal.training import (
     AnnotationLikelihood,
     CrowdBatches,
@@ -38,7 +37,8 @@ FREE = {"epochs", "patience", "verbose"}
 """Parameters that may change between an interruption and its resumption."""
 
 MAX_PRIOR_FACTOR = 2.0
-"""By more than this a stated class prior should not move a class's share unnoticed."""
+"""By more than this a class's share should not differ from the votes' unnoticed, where a prior is stated."""
+TINY = 1e-3
 
 
 def settings_of(estimator: CrowdClassifier) -> Settings:
@@ -118,22 +118,20 @@ def _class_prior(estimator: CrowdClassifier, method: type[CrowdMethod], crowd: A
     return prior
 
 
-def warn_of_prior(model: CrowdMethod, probas: npt.NDArray[np.float64], classes: Names) -> None:
-    """Say so where a stated class prior changes what is inferred by more than a factor of two."""
+def warn_of_prior(model: CrowdMethod, probas: npt.NDArray[np.float64], crowd: Annotations) -> None:
+    """Say so where, with a stated class prior, inferred shares are far from the votes'."""
     if model.problem.class_prior is None:
         return
-    members = model.each if isinstance(model, Ensemble) else [model]
-    shift = np.mean([member.prior_shift.double().numpy() for member in members], axis=0)
-    without = probas * np.exp(-shift)
-    before = (without / without.sum(1, keepdims=True)).mean(0)
-    factor = probas.mean(0) / np.maximum(before, 1e-9)
+    labelled = crowd.labels_per_task() > 0
+    votes, inferred = vote_shares(crowd)[labelled].mean(0), probas[labelled].mean(0)
+    factor = (inferred + TINY) / (votes + TINY)
     far = np.flatnonzero((factor > MAX_PRIOR_FACTOR) | (factor < 1 / MAX_PRIOR_FACTOR))
     if len(far):
-        moved = ", ".join(f"{classes[c]!r} from {before[c]:.1%} to {probas[:, c].mean():.1%}" for c in far[:5])
+        moved = ", ".join(f"{crowd.classes[c]!r} from {votes[c]:.1%} to {inferred[c]:.1%}" for c in far[:5])
         warn(
-            f"the stated class prior moves the inferred share of {moved}. Either most annotators miss "
-            "these classes, or the statement is wrong, which costs more than a right one gains: check some of these "
-            "tasks by hand, or leave class_prior at 'estimate'",
+            f"the stated class prior moves shares far from the votes': {moved}. Either most annotators miss "
+            "or overuse these classes, or the statement is wrong, which costs more than a right one gains: check some "
+            "of these tasks by hand, or leave class_prior at 'estimate'",
             PriorWarning,
         )
 

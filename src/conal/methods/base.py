@@ -193,7 +193,9 @@ class CrowdMethod(nn.Module):
         """Shift the classes from the shares (C,) that were found towards those that the user states, if any."""
         if self.problem.class_prior is not None:
             stated = self.problem.class_prior.to(found.device, torch.float64)
-            self.prior_shift.copy_(prior_shift(stated, found.double()))
+            shift = prior_shift(stated, found.double()).to(self.prior_shift)
+            # Shares that the last shift has moved are moved again: half a step at a time, or they swing to and fro.
+            self.prior_shift.lerp_(shift, 0.5 if self.prior_in_e_step else 1.0)
 
     def known_or_common(self, pi_g: Tensor, pi_r: Tensor) -> Tensor:
         """(R, C, C) the annotators' matrices, with the common one for those who gave no training labels."""

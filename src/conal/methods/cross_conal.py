@@ -59,8 +59,8 @@ class CrossCoNALMethod(CrowdMethod):
     the temperature that fits q best, since an over-confident network would outvote the crowd. The first q come from the
     two kinds of confusion on the annotations alone; networks are trained on them for a while, and then q is
     inferred again every few epochs. Predictions are the mean of the K networks, each with the moving average of its
-    weights. Nothing decides which name a class has but the votes: after every E-step, names are given so that most
-    votes agree. A class prior :math:`\rho^*` counts only where the user states one.
+    weights. Nothing decides which name a class has but the votes: after every E-step, names are given so that
+    annotators are right as often as possible. A class prior :math:`\rho^*` counts only where the user states one.
 
     Parameters
     ----------
@@ -129,7 +129,7 @@ class CrossCoNALMethod(CrowdMethod):
         self.folds = folds
         self.vote_weight = float(vote_weight)
         self.due = due_epochs(problem.epochs, start, rounds)
-        self.backbones = nn.ModuleList([backbone, *(fresh_copy(backbone) for _ in range(folds - 1))])
+        self.others = nn.ModuleList(fresh_copy(backbone) for _ in range(folds - 1))
         self.averages = WeightAverage(self.backbones, averaging)
         if not isinstance(calibrate, bool):
             raise InputError(f"calibrate must be true or false, not {calibrate!r}")
@@ -219,8 +219,13 @@ class CrossCoNALMethod(CrowdMethod):
 
     # ---------------------------------------------------------------- inside
 
-    def _predictors(self) -> nn.ModuleList:
-        return self.backbones if self.training else self.averages.networks
+    @property
+    def backbones(self) -> list[nn.Module]:
+        """The K networks, each trained without one fold."""
+        return [self.backbone, *self.others]
+
+    def _predictors(self) -> list[nn.Module]:
+        return self.backbones if self.training else list(self.averages.networks)
 
     def _first_posterior(self, annotations: Annotations) -> Tensor:
         """EM of the two kinds of confusion on the annotations alone, from the vote shares."""
@@ -268,7 +273,7 @@ def due_epochs(epochs: int, start: float, rounds: int) -> set[int]:
 
 
 def aligned_with_votes(agreement: Tensor) -> Tensor:
-    """(C,) which inferred class stands for each name, so that most votes agree.
+    """(C,) which inferred class stands for each name, so that the diagonal of the confusion is largest.
 
     Mistakes and truth can change places without any change in the likelihood, two classes at a time or in a ring. That
     people are more often right than wrong in one particular way is what breaks the tie.
@@ -285,7 +290,8 @@ def aligned_with_votes(agreement: Tensor) -> Tensor:
     """
     from scipy.optimize import linear_sum_assignment
 
-    inferred, names = linear_sum_assignment(agreement.double().cpu().numpy(), maximize=True)
+    confusion = agreement.double() / agreement.double().sum(1, keepdim=True).clamp(min=1e-9)
+    inferred, names = linear_sum_assignment(confusion.cpu().numpy(), maximize=True)
     order = torch.empty(len(names), dtype=torch.int64)
     order[torch.from_numpy(names)] = torch.from_numpy(inferred)
     return order.to(agreement.device)

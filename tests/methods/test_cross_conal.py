@@ -1,0 +1,245 @@
+"""Cross-fitted CoNAL: its noise model and E-step against loops, and what cross-fitting is for."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+import torch
+
+import conal
+from conal import methods
+from conal.annotations import Annotations
+from conal.errors import ConalWarning, InputError, PriorWarning
+from conal.methods import Problem
+from conal.methods.cross_conal import CrossCoNALMethod, aligned_with_votes, due_epochs
+from conal.methods.two_sources import TwoSources
+from conal.networks import MLP
+from conal.training import CrowdBatches, Instances
+
+N, R, C, D = 30, 4, 3, 5
+
+
+def crowd() -> Annotations:
+    rng = np.random.default_rng(0)
+    labels = rng.integers(0, C, size=(N, R))
+    labels[rng.random((N, R)) < 0.3] = -1
+    labels[:, 0] = np.arange(N) % C
+    return Annotations.from_matrix(labels, classes=range(C))
+
+
+def made(**options: Any) -> tuple[CrossCoNALMethod, CrowdBatches]:
+    torch.manual_seed(0)
+    prior = options.pop("class_prior", None)
+    ann = crowd()
+    x = np.random.default_rng(1).normal(size=(N, D)).astype(np.float32)
+    problem = Problem((D,), C, R, N, torch.tensor(ann.labels_per_annotator()), class_prior=prior)
+    method = methods.get("xconal")(problem, MLP(D, C, dropout=0.0), **options)
+    assert isinstance(method, CrossCoNALMethod)
+    method.prepare(ann)
+    return method.eval(), CrowdBatches(Instances(x), ann, batch_size=8)
+
+
+def slow_sources(
+    counts: npt.NDArray[Any], pi_g: npt.NDArray[Any], pi_r: npt.NDArray[Any], omega: npt.NDArray[Any], pooling: float
+) -> tuple[npt.NDArray[Any], npt.NDArray[Any], npt.NDArray[Any]]:
+    """One round of the closed forms, cell by cell."""
+    common, own, rate = np.zeros((C, C)), np.zeros((R, C, C)), np.zeros(R)
+    for r in range(R):
+        for c in range(C):
+            for k in range(C):
+                mixture = omega[r] * pi_g[c, k] + (1 - omega[r]) * pi_r[r, c, k]
+                t = omega[r] * pi_g[c, k] / mixture
+                common[c, k] += counts[r, c, k] * t
+                own[r, c, k] = counts[r, c, k] * (1 - t)
+                rate[r] += counts[r, c, k] * t
+        rate[r] = (rate[r] + 1) / (counts[r].sum() + 2)
+    for c in range(C):
+        for k in range(C):
+            common[c, k] += 0.5 + 1.5 * (c == k)
+    common /= common.sum(1, keepdims=True)
+    for r in range(R):
+        own[r] += pooling * common
+        own[r] /= own[r].sum(1, keepdims=True)
+    return common, own, rate
+
+
+def test_the_two_sources_against_loops() -> None:
+    rng = np.random.default_rng(3)
+    noise = TwoSources(R, C, pooling=0.7)
+    counts = rng.random((R, C, C)) * 9
+    noise.fit(torch.from_numpy(counts).float())
+    state = [tensor.double().numpy().copy() for tensor in (noise.pi_g, noise.pi_r, noise.omega)]
+    more = rng.random((R, C, C)) * 9
+    noise.fit(torch.from_numpy(more).float())
+    expected_state = slow_sources(more, state[0], state[1], state[2], 0.7)
+    for found, expected in zip((noise.pi_g, noise.pi_r, noise.omega), expected_state, strict=True):
+        np.testing.assert_allclose(found.numpy(), expected, atol=2e-6)
+
+
+def test_pooled_matrices_are_counts_drawn_to_the_common_ones() -> None:
+    rng = np.random.default_rng(4)
+    counts = rng.random((R, C, C)) * 9
+    noise = TwoSources(R, C, pooling=2.0, learn_omega=False)
+    noise.fit(torch.from_numpy(counts).float())
+    pi_g = counts.sum(0) + 0.5 + 1.5 * np.eye(C)
+    pi_g /= pi_g.sum(1, keepdims=True)
+    expected = (counts + 2.0 * pi_g) / (counts.sum(2, keepdims=True) + 2.0)
+    np.testing.assert_allclose(noise.pi_r.numpy(), expected, atol=1e-6)
+    log_prob = noise.log_prob(torch.tensor([1, -1]), torch.tensor([2, 0]), torch.tensor([True, False]))
+    np.testing.assert_allclose(log_prob[0].exp().numpy(), expected[1, :, 2], atol=1e-6)
+    np.testing.assert_allclose(log_prob[1].exp().numpy(), pi_g[:, 0], atol=1e-6)
+
+
+@pytest.mark.parametrize("prior", [None, [0.6, 0.3, 0.1]])
+def test_an_e_step_against_loops(prior: list[float] | None) -> None:
+    stated = None if prior is None else torch.tensor(prior)
+    method, batches = made(folds=3, vote_weight=0.6, class_prior=stated, calibrate=False)
+    before = method.posterior.double().numpy().copy()
+    pi_g, pi_r, omega = (t.double().numpy().copy() for t in (method.noise.pi_g, method.noise.pi_r, method.noise.omega))
+    x = batches.instances.take(np.arange(N))
+    with torch.no_grad():
+        each = [network(x).softmax(-1).double().numpy() for network in method.averages.networks]
+    expected = np.zeros((N, C))
+    ann = batches.annotations
+    for i in range(N):
+        for c in range(C):
+            score = each[int(method.fold_of[i])][i, c]
+            for a in np.flatnonzero(ann.tasks == i):
+                r, k = ann.annotators[a], ann.labels[a]
+                score *= (omega[r] * pi_g[c, k] + (1 - omega[r]) * pi_r[r, c, k]) ** 0.6
+            if prior is not None:
+                score *= (C * prior[c] + 1e-3) / (C * before[:, c].mean() + 1e-3)  # half a step of the power 2
+            expected[i, c] = score
+    expected /= expected.sum(1, keepdims=True)
+    expected = expected[:, aligned_with_votes(torch.from_numpy(expected.T @ ann.votes())).numpy()]
+    with torch.no_grad():
+        method.em_round(batches.labelled_in_order())
+    np.testing.assert_allclose(method.posterior.numpy(), expected, atol=2e-6)
+    counts = np.zeros((R, C, C))
+    for i, r, k in zip(ann.tasks, ann.annotators, ann.labels, strict=True):
+        counts[r, :, k] += expected[i]
+    for found, value in zip(
+        (method.noise.pi_g, method.noise.pi_r, method.noise.omega),
+        slow_sources(counts, pi_g, pi_r, omega, 1.0),
+        strict=True,
+    ):
+        np.testing.assert_allclose(found.numpy(), value, atol=5e-6)
+
+
+def test_no_network_learns_from_its_own_fold() -> None:
+    method, batches = made(folds=3)
+    method.train()
+    whole = batches.cut(np.arange(N))
+    for k in range(3):
+        method.zero_grad()
+        only = np.flatnonzero(method.fold_of.numpy() == k)
+        method.loss(batches.cut(only)).backward()
+        moved = [any(p.grad is not None and p.grad.abs().sum() > 0 for p in b.parameters()) for b in method.backbones]
+        assert moved == [j != k for j in range(3)]
+    assert len(whole.x) == N
+    assert sorted(np.bincount(method.fold_of).tolist()) == [10, 10, 10]
+
+
+def test_networks_start_from_different_weights_and_a_users_own_keeps_its() -> None:
+    method, _ = made()
+    first, second = (next(b.parameters()) for b in method.backbones[:2])
+    assert not torch.equal(first, second)
+    own = torch.nn.Sequential(torch.nn.Linear(D, C))
+    problem = method.problem
+    kept = methods.get("xconal")(problem, own)
+    assert isinstance(kept, CrossCoNALMethod)
+    weights = [next(b.parameters()) for b in kept.backbones]
+    assert all(torch.equal(weights[0], weight) for weight in weights)
+
+
+def test_the_mean_of_the_networks_predicts() -> None:
+    method, batches = made()
+    x = batches.instances.take(np.arange(N))
+    with torch.no_grad():
+        expected = torch.stack([network(x).softmax(-1) for network in method.averages.networks]).mean(0)
+    torch.testing.assert_close(method.predict_proba(x), expected)
+
+
+def test_classes_get_the_names_that_most_votes_agree_with() -> None:
+    ring = torch.tensor([[1.0, 7.0, 2.0], [2.0, 1.0, 6.0], [9.0, 2.0, 1.0]])
+    assert aligned_with_votes(ring).tolist() == [2, 0, 1]
+    assert ring[aligned_with_votes(ring)].diagonal().tolist() == [9.0, 7.0, 6.0]
+    assert aligned_with_votes(torch.eye(4)).tolist() == [0, 1, 2, 3]
+
+
+def test_e_steps_are_spread_over_the_epochs() -> None:
+    assert sorted(due_epochs(100, 0.2, 17)) == list(range(20, 101, 5))
+    assert sorted(due_epochs(10, 0.2, 17)) == list(range(2, 11))
+    assert due_epochs(1, 0.2, 17) == {1}
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"folds": 1}, "folds must be a whole number of at least 2, not 1"),
+        ({"vote_weight": 0}, "vote_weight must be a finite number above 0, not 0"),
+        ({"pooling": float("inf")}, "pooling must be a finite number above 0, not inf"),
+        ({"start": 1.0}, "start must be a share between 0 and 1, not 1.0"),
+        ({"rounds": 0}, "rounds must be a whole number of at least 1, not 0"),
+        ({"averaging": 1.0}, "averaging must be a number from 0 to below 1, not 1.0"),
+        ({"calibrate": 1}, "calibrate must be true or false, not 1"),
+        ({"confusion": "own"}, "confusion must be 'mixture' or 'pooled', not 'own'"),
+    ],
+)
+def test_impossible_parameters(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        made(**options)
+
+
+def identified_crowd() -> tuple[npt.NDArray[np.float32], Annotations, npt.NDArray[np.int64]]:
+    """Instances known by a feature of their own each, which says nothing about their class."""
+    rng = np.random.default_rng(5)
+    n = 240
+    z = rng.integers(0, 3, size=n)
+    labels = np.where(rng.random((n, 3)) < 0.45, z[:, None], rng.integers(0, 3, size=(n, 3)))
+    return np.eye(n, dtype=np.float32) * 10, Annotations.from_matrix(labels, classes=range(3)), z
+
+
+def test_cross_fitted_posteriors_do_not_memorise_votes() -> None:
+    """Where features only identify instances, a network can do nothing but memorise; its vote must not count."""
+    x, ann, z = identified_crowd()
+    alone = conal.aggregation.make("dawid-skene", verbose=False).fit(ann)
+    sure: dict[str, float] = {}
+    for name in ("aggnet", "xconal"):
+        options: dict[str, Any] = {"scaling": "none", "selection": "last", "dropout": 0.0, "epochs": 80}
+        clf = conal.make(name, verbose=False, **options).fit(x, ann)
+        votes_back = (clf.predict_proba(x).argmax(1) == clf.probas_.argmax(1)).mean()
+        sure[name] = float(clf.probas_.max(1).mean())
+        assert votes_back > 0.8  # either kind of network has memorised what it was trained on
+    right = float((alone.codes_ == z).mean())
+    assert sure["aggnet"] > 0.97 > right + 0.15  # far surer than anybody can be
+    assert sure["xconal"] < right + 0.1
+
+
+@pytest.mark.filterwarnings("ignore::conal.errors.VanishedClassWarning")
+def test_a_stated_prior_moves_labels_and_says_so_when_it_moves_them_far() -> None:
+    data = conal.datasets.synthetic(n_train=400, n_classes=3, separation=0.3, seed=2)
+    fast: dict[str, Any] = {"epochs": 20, "verbose": False}
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", PriorWarning)
+        as_it_is = conal.CrossCoNAL(class_prior="balanced", **fast).fit(data.x, data.annotations)
+    with pytest.warns(PriorWarning, match=r"moves shares far from the votes'.*check some of these"):
+        wrong = conal.CrossCoNAL(class_prior={0: 0.9, 1: 0.05, 2: 0.05}, **fast).fit(data.x, data.annotations)
+    assert wrong.probas_[:, 0].mean() > as_it_is.probas_[:, 0].mean() + 0.2
+
+
+def test_recovers_the_crowd_and_beats_majority_vote() -> None:
+    data = conal.datasets.synthetic(n_train=1500, common_strength=0.6, seed=1)
+    assert data.test is not None
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConalWarning)
+        clf = conal.CrossCoNAL(epochs=40, verbose=False).fit(data.x, data.annotations)
+        plain = conal.make("dl-mv", epochs=40, verbose=False).fit(data.x, data.annotations)
+    truth = data.classes[data.test.y]
+    assert clf.metrics_["selection"] == "last"
+    assert (clf.predict(data.test.x) == truth).mean() > (plain.predict(data.test.x) == truth).mean() + 0.03
+    assert (clf.labels_ == data.classes[data.y_true]).mean() > 0.95
