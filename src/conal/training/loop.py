@@ -158,13 +158,13 @@ class _Trainer:
         for step, batch in enumerate(self.data.shuffled(self.rng)):
             total += self.train_step(batch, step) * len(batch.labels)
         self.epoch += 1
-        self.method.end_epoch(self.fabric.to_device(batch) for batch in self.data.labelled_in_order())
         loss = float(total) / self.data.annotations.n_annotations
         if not np.isfinite(loss):
             raise TrainingError(
                 f"the loss became {loss} in epoch {self.epoch}; lower lr, scale the features (scaling='standard'), "
                 "or compute in a higher precision"
             )
+        self.method.end_epoch(self.fabric.to_device(batch) for batch in self.data.labelled_in_order())
         row: Row = {"epoch": self.epoch, "loss": loss, "lr": self._lr(self.data.n_batches - 1, self.epoch - 1)}
         self._select(row)
         row |= {name: monitor.score(self.method) for name, monitor in self.monitors.items()}
