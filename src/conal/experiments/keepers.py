@@ -74,9 +74,17 @@ def _members(clf: CrowdClassifier, data: CrowdDataset) -> list[dict[str, float]]
     ]
 
 
+def _validation(clf: CrowdClassifier, data: CrowdDataset) -> float | None:
+    """Accuracy on the validation data, where the epoch was not chosen by them."""
+    if data.valid is None:
+        return None
+    return float((clf.predict(data.valid.x) == data.classes[data.valid.y]).mean())
+
+
 KEEPERS: dict[str, Callable[[CrowdClassifier, CrowdDataset], Any]] = {
     "confusion": _confusion,
     "omega": _omega,
     "history": _history,
     "members": _members,
+    "validation": _validation,
 }

@@ -80,7 +80,8 @@ def execute(run: Run) -> dict[str, Any]:
     data = load_data(run)
     if data.test is None:
         raise InputError(f"{run.dataset}: has no test data to measure on")
-    clf = make(run.method, seed=run.seed, verbose=False, selection=_selection(run.protocol), **run.parameters)
+    settings = {"selection": _selection(run.protocol), **run.parameters}
+    clf = make(run.method, seed=run.seed, verbose=False, **settings)
     target = data.classes[data.y_true] if methods.get(run.method).takes == "gold" else data.annotations
     began = time.perf_counter()
     clf.fit(data.x, target, validation=_validation(data, run.protocol), monitor=_monitor(data, run))

@@ -1,0 +1,121 @@
+"""What each part of cross-fitted CoNAL is worth, on validation data: nothing here looks at a test set."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from conal.experiments.base import QUICK, Experiment, markdown, mean_and_spread, n_seeds, register
+from conal.experiments.runs import Run
+from conal.experiments.store import Store
+
+__all__ = ["Ablation"]
+
+BASE = "xconal"
+VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
+    BASE: ("xconal", {}),
+    "no cross-fitting (`conal-em`, last epoch)": ("conal-em", {"selection": "last"}),
+    "networks not calibrated": ("xconal", {"calibrate": False}),
+    "pooled matrices instead of two sources": ("xconal", {"confusion": "pooled"}),
+    "votes count in full": ("xconal", {"vote_weight": 1.0}),
+    "votes count half": ("xconal", {"vote_weight": 0.5}),
+    "10 folds": ("xconal", {"folds": 10}),
+    "3 folds": ("xconal", {"folds": 3}),
+    "no averaging of weights": ("xconal", {"averaging": 0.0}),
+    "cosine schedule": ("xconal", {"schedule": "cosine"}),
+    "learning rate 0.01": ("xconal", {"lr": 0.01}),
+    "features scaled as for other methods": ("xconal", {"scaling": "auto"}),
+    "four times the hidden units": ("xconal", {"hidden": [512]}),
+    "batch normalisation": ("xconal", {"batch_norm": True}),
+    "balanced prior stated": ("xconal", {"class_prior": "balanced"}),
+}
+TITLES = {
+    "labelme": "LabelMe, 500 validation images",
+    "music": "Music, 140 training songs held out",
+    "cifar10": "CIFAR-10 features, simulated crowd",
+    "synthetic": "synthetic, common strength 0.6",
+}
+
+
+@register("ablation")
+class Ablation(Experiment):
+    """One part changed at a time, accuracy on validation data at the last epoch."""
+
+    title = "What the parts of xconal are worth"
+
+    def runs(self) -> list[Run]:
+        """Every variant on every dataset."""
+        return [self._run(row, dataset, seed) for row in VARIANTS for dataset in TITLES for seed in self.seeds]
+
+    def table(self, store: Store) -> pa.Table:
+        """One row per run."""
+        rows = [(row, dataset, seed) for row in VARIANTS for dataset in TITLES for seed in self.seeds]
+        return pa.Table.from_pylist(
+            [
+                {
+                    "row": row,
+                    "dataset": dataset,
+                    "seed": seed,
+                    "validation_accuracy": (found := store.require(self._run(row, dataset, seed)))["validation"],
+                    "seconds": found["seconds"],
+                }
+                for row, dataset, seed in rows
+            ]
+        )
+
+    def page(self, table: pa.Table) -> str:
+        """Accuracy, and the difference from the default with its standard error over the same seeds."""
+        lines = table.to_pylist()
+        header = [" ", *TITLES.values(), "time"]
+        of = {
+            (row, dataset): [line for line in lines if (line["row"], line["dataset"]) == (row, dataset)]
+            for row in dict.fromkeys(line["row"] for line in lines)
+            for dataset in TITLES
+        }
+        usual = np.mean([line["seconds"] for line in lines if line["row"] == BASE])
+        body = []
+        for row in dict.fromkeys(line["row"] for line in lines):
+            seconds = np.mean([line["seconds"] for line in lines if line["row"] == row])
+            cells = [_cell(of[row, dataset], of[BASE, dataset]) for dataset in TITLES]
+            body.append([row, *cells, f"{seconds / usual:.1f}"])
+        text = (
+            f"Accuracy on validation data in percent, mean ± sample standard deviation over {n_seeds(table)} seeds (on "
+            "Music and simulated crowds each seed is another split or crowd); in brackets the difference from the "
+            "first row, with its standard error over the same seeds. Everything was chosen on data like these, never "
+            "on test labels. Time is relative to the first row."
+        )
+        parts = [f"# {self.title}", *([QUICK] if self.quick else []), text, markdown(header, body)]
+        return "\n\n".join(parts) + "\n"
+
+    def _run(self, row: str, dataset: str, seed: int) -> Run:
+        method, parameters = VARIANTS[row]
+        data: dict[str, Any] = {
+            "labelme": {},
+            "music": {"n_valid": 140, "seed": seed},
+            "cifar10": {
+                "inputs": "features",
+                "n_train": 1000 if self.quick else 3000,
+                "n_valid": 3000,
+                "common_strength": 0.6,
+                "seed": seed,
+            },
+            "synthetic": {
+                "n_train": 500 if self.quick else 2000,
+                "n_valid": 2000,
+                "common_strength": 0.6,
+                "seed": seed,
+            },
+        }[dataset]
+        epochs = {"epochs": 20} if self.quick else {}
+        return Run(dataset, method, seed, "own", data, epochs | parameters, keep=("validation",))
+
+
+def _cell(lines: list[dict[str, Any]], base: list[dict[str, Any]]) -> str:
+    values = [line["validation_accuracy"] for line in lines]
+    if lines is base:
+        return mean_and_spread(values)
+    gaps = 100 * (np.array(values) - np.array([line["validation_accuracy"] for line in base]))
+    error = gaps.std(ddof=1) / len(gaps) ** 0.5 if len(gaps) > 1 else 0.0
+    return f"{mean_and_spread(values)} ({gaps.mean():+.1f} ± {error:.1f})"
