@@ -78,9 +78,8 @@ def _panel(table: pa.Table, x: str, x_title: str, y_title: str, title: str | Non
         x=alt.X(f"{x}:Q", title=x_title, scale=alt.Scale(zero=False, nice=False, padding=12)), color=colour
     )
     mean = alt.Y("mean:Q", title=y_title, scale=alt.Scale(zero=False))
-    bars = base.transform_calculate(low="datum.mean - datum.spread", high="datum.mean + datum.spread").mark_rule(
-        opacity=0.5
-    )
+    ends = {"low": "max(datum.mean - datum.spread, 0)", "high": "min(datum.mean + datum.spread, 100)"}
+    bars = base.transform_calculate(**ends).mark_rule(opacity=0.5)
     return (
         base.mark_line(point=True).encode(y=mean)
         + bars.encode(y=alt.Y("low:Q", title=y_title), y2="high:Q")
