@@ -186,6 +186,7 @@ def test_e_steps_are_spread_over_the_epochs() -> None:
         ({"start": 1.0}, "start must be a share between 0 and 1, not 1.0"),
         ({"rounds": 0}, "rounds must be a whole number of at least 1, not 0"),
         ({"averaging": 1.0}, "averaging must be a number from 0 to below 1, not 1.0"),
+        ({"n_jobs": 0}, "n_jobs must be a whole number of at least 1, not 0"),
         ({"calibrate": 1}, "calibrate must be true or false, not 1"),
         ({"confusion": "own"}, "confusion must be 'mixture' or 'pooled', not 'own'"),
     ],
@@ -243,3 +244,21 @@ def test_recovers_the_crowd_and_beats_majority_vote() -> None:
     assert clf.metrics_["selection"] == "last"
     assert (clf.predict(data.test.x) == truth).mean() > (plain.predict(data.test.x) == truth).mean() + 0.03
     assert (clf.labels_ == data.classes[data.y_true]).mean() > 0.95
+
+
+def test_folds_train_in_threads() -> None:
+    """Without dropout, threads change nothing but the order of sums."""
+    data = conal.datasets.synthetic(n_train=200, n_classes=3, seed=1)
+    fast: dict[str, Any] = {"epochs": 5, "dropout": 0.0, "verbose": False}
+    one = conal.CrossCoNAL(**fast).fit(data.x, data.annotations)
+    two = conal.make("xconal", n_jobs=2, **fast).fit(data.x, data.annotations)
+    np.testing.assert_allclose(two.predict_proba(data.x), one.predict_proba(data.x), atol=1e-5)
+
+
+def test_names_are_given_to_the_matrices_too() -> None:
+    noise = TwoSources(2, 3, pooling=1.0)
+    noise.fit(torch.rand(2, 3, 3) * 5)
+    before = noise.pi_g.clone(), noise.pi_r.clone()
+    noise.reorder(torch.tensor([2, 0, 1]))
+    torch.testing.assert_close(noise.pi_g[0], before[0][2])
+    torch.testing.assert_close(noise.pi_r[1, 1], before[1][1, 0])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from functools import partial
 from typing import Any, ClassVar, Literal, NamedTuple
 
 import torch
@@ -19,6 +20,7 @@ from conal.methods.two_sources import TwoSources
 from conal.networks.averaging import WeightAverage
 from conal.networks.backbones import fresh_copy
 from conal.networks.calibration import fit_temperature
+from conal.networks.parallel import Part, mean_loss
 
 __all__ = ["CrossCoNALMethod", "aligned_with_votes", "due_epochs"]
 
@@ -81,6 +83,9 @@ class CrossCoNALMethod(CrowdMethod):
     confusion : {"mixture", "pooled"}
         Labels from two sources with a learned :math:`\omega_r`, or one matrix per annotator that is drawn to the
         common one by ``pooling`` pseudo-labels, where :math:`\omega_r` is their share.
+    n_jobs : int
+        Networks that are trained at a time, in threads; with more than one, the same seed gives as good a model, but
+        not the same bit for bit.
 
     References
     ----------
@@ -123,6 +128,7 @@ class CrossCoNALMethod(CrowdMethod):
         averaging: float = 0.98,
         calibrate: bool = True,
         confusion: Literal["mixture", "pooled"] = "mixture",
+        n_jobs: int = 1,
     ) -> None:
         super().__init__(problem, backbone)
         _check(folds, vote_weight, pooling, start, rounds, averaging)
@@ -135,7 +141,10 @@ class CrossCoNALMethod(CrowdMethod):
             raise InputError(f"calibrate must be true or false, not {calibrate!r}")
         if confusion not in ("mixture", "pooled"):
             raise InputError(f"confusion must be 'mixture' or 'pooled', not {confusion!r}")
+        if not (is_whole(n_jobs) and n_jobs >= 1):
+            raise InputError(f"n_jobs must be a whole number of at least 1, not {n_jobs!r}")
         self.calibrate = calibrate
+        self.n_jobs = n_jobs
         self.noise = TwoSources(problem.n_annotators, problem.n_classes, pooling, learn_omega=confusion == "mixture")
         self.register_buffer("temperature", torch.ones(()))
         self.register_buffer("epochs_done", torch.zeros((), dtype=torch.int64), persistent=False)
@@ -151,12 +160,12 @@ class CrossCoNALMethod(CrowdMethod):
     def loss(self, batch: Batch) -> Tensor:
         """Mean over the networks of the cross-entropy to the inferred labels, each on what its fold leaves."""
         target, fold = self.posterior[batch.instances], self.fold_of[batch.instances]
-        losses = [
-            cross_entropy(network(batch.x[seen]), target[seen])
-            for k, network in enumerate(self.backbones)
-            if len(seen := torch.nonzero(fold != k).squeeze(1)) > 1  # batch normalisation cannot take a single one
-        ]
-        return torch.stack(losses).mean() if losses else self.class_logits(batch.x).sum() * 0
+        parts: list[Part] = []
+        for k, network in enumerate(self.backbones):
+            seen = torch.nonzero(fold != k).squeeze(1)
+            if len(seen) > 1:  # batch normalisation cannot take a single one
+                parts.append((network, partial(_fit_loss, network, batch.x[seen], target[seen])))
+        return mean_loss(parts, self.n_jobs) if parts else self.class_logits(batch.x).sum() * 0
 
     def end_step(self) -> None:
         """The average follows the weights."""
@@ -179,7 +188,9 @@ class CrossCoNALMethod(CrowdMethod):
         self.meet_prior(before.mean(0))
         log_class = (heard.log_class * self.temperature + self.prior_shift).log_softmax(-1)
         q = log_class.index_add(0, heard.rows, self.vote_weight * heard.evidence).softmax(-1)
-        q = q[:, aligned_with_votes(q.T @ self.votes[heard.instances])]
+        order = aligned_with_votes(q.T @ self.votes[heard.instances])
+        q = q[:, order]
+        self.noise.reorder(order)
         self.posterior[heard.instances] = q
         self.noise.fit(self._counts(q, heard))
 
@@ -241,7 +252,9 @@ class CrossCoNALMethod(CrowdMethod):
             log_shares = ((q.sum(0) + 1) / (len(q) + q.shape[1])).log()
             evidence = self.noise.log_prob(annotators, labels, known)
             q = log_shares.expand_as(q).index_add(0, tasks, evidence).softmax(-1)
-        return q[:, aligned_with_votes(q.T @ self.votes)]
+        order = aligned_with_votes(q.T @ self.votes)
+        self.noise.reorder(order)
+        return q[:, order]
 
     def _hear(self, batches: Iterable[Batch]) -> Heard:
         """Ask about every training instance the network that was trained without it, and collect the votes."""
@@ -260,6 +273,10 @@ class CrossCoNALMethod(CrowdMethod):
         R, C = self.problem.n_annotators, self.problem.n_classes
         cells = heard.annotators * C + heard.labels
         return q.new_zeros(R * C, C).index_add_(0, cells, q[heard.rows]).view(R, C, C).transpose(1, 2)
+
+
+def _fit_loss(network: nn.Module, x: Tensor, target: Tensor) -> Tensor:
+    return cross_entropy(network(x), target)
 
 
 def due_epochs(epochs: int, start: float, rounds: int) -> set[int]:

@@ -69,6 +69,11 @@ class TwoSources(nn.Module):
         self._adopt(common.sum(0), counts - common)
         self.omega.copy_((common.sum((1, 2)) + OMEGA_PRIOR) / (counts.sum((1, 2)) + 2 * OMEGA_PRIOR))
 
+    def reorder(self, order: Tensor) -> None:
+        """Give the true classes other names: class c takes the place of what was ``order[c]``."""
+        self.pi_g.copy_(self.pi_g[order])
+        self.pi_r.copy_(self.pi_r[:, order])
+
     def log_prob(self, annotators: Tensor, labels: Tensor, known: Tensor) -> Tensor:
         """(P, C) log mu at the observed labels; the common confusion for annotators who are not known."""
         omega = self.rate(annotators, known)[:, None]
