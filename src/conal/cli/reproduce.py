@@ -32,7 +32,7 @@ def reproduce(
     page: Annotated[
         Path | None, typer.Option(help="Also write one Markdown page of all experiments in --out, charts included.")
     ] = None,
-    seeds: Annotated[int | None, typer.Option(min=1, help="Seeds of every run; five, or two with --quick.")] = None,
+    seeds: Annotated[int | None, typer.Option(min=1, help="Seeds of repeated runs; five, or two with --quick.")] = None,
     quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
@@ -51,14 +51,20 @@ def reproduce(
         raise InputError("--page is for the full experiments; leave --quick and --images away")
     chosen = experiments.names() if experiment == ALL else [experiment]
     planned = [experiments.get(name)(quick=quick, seeds=seeds, images=images) for name in chosen]
+    if out.exists() and not out.is_dir():
+        raise InputError(f"{out}: is a file; choose a folder")
     out.mkdir(parents=True, exist_ok=True)
     done, files = 0, []
     with Store(out / "results.sqlite") as store:
-        for each in planned:
-            done += run_missing(store, each.runs(), jobs=jobs, backend=backend, verbose=not quiet)
-            files += write_outputs(each, store, out)
-            if not (quiet or as_json):
-                typer.echo((out / f"{each.stem}.md").read_text(encoding="utf-8"))
+        try:
+            for each in planned:
+                done += run_missing(store, each.runs(), jobs=jobs, backend=backend, verbose=not quiet)
+                files += write_outputs(each, store, out)
+                if not (quiet or as_json):
+                    typer.echo((out / f"{each.stem}.md").read_text(encoding="utf-8"))
+        except KeyboardInterrupt:
+            typer.echo(f"stopped; {len(store):,} finished runs are kept: the same command goes on", err=True)
+            raise
     if page is not None:
         with atomic_file(page) as aside:
             aside.write_text(results_page(out, page), encoding="utf-8")

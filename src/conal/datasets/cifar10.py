@@ -101,7 +101,8 @@ def cifar10(
     if inputs not in FOLDERS:
         raise InputError(f"inputs must be one of {', '.join(FOLDERS)}, not {inputs!r}")
     folders = FOLDERS[inputs]
-    place = inner_folder(data_folder(folders, folder, archive=ARCHIVE), *folders)
+    archive = "features of your own there (see folder)" if inputs == "features" else ARCHIVE
+    place = inner_folder(data_folder(folders, folder, archive=archive), *folders)
     labelled, test = read_cifar10(place, expected)
     train, valid = _hold_out(labelled, n_train, n_valid, seed)
     annotations, truth = simulate_crowd(train.y, train.x, CLASSES, settings)

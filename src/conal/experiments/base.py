@@ -21,6 +21,7 @@ __all__ = [
     "Experiment",
     "every_method",
     "experiments",
+    "gap_and_error",
     "markdown",
     "mean_and_spread",
     "n_seeds",
@@ -71,8 +72,8 @@ class Experiment(ABC):
 
     @property
     def stem(self) -> str:
-        """What the files are called."""
-        return f"{self.name}-images" if self.images else self.name
+        """What the files are called; those of reduced size never take the place of the full ones."""
+        return self.name + ("-images" if self.images else "") + ("-quick" if self.quick else "")
 
     def runs(self) -> list[Run]:
         """What must be fitted; nothing for an experiment that only counts."""
@@ -115,10 +116,21 @@ def n_seeds(table: pa.Table) -> int:
 
 
 def mean_and_spread(values: list[float]) -> str:
-    """Mean and sample standard deviation of shares, in percent.
+    """Mean and sample standard deviation of shares, in percent; of a single one there is no deviation.
 
-    >>> mean_and_spread([0.8, 0.9])
-    '85.00 ± 7.07'
+    >>> mean_and_spread([0.8, 0.9]), mean_and_spread([0.8])
+    ('85.00 ± 7.07', '80.00')
     """
     percent = 100 * np.array(values)
-    return f"{percent.mean():.2f} ± {percent.std(ddof=1) if len(percent) > 1 else 0.0:.2f}"
+    return f"{percent.mean():.2f}" + (f" ± {percent.std(ddof=1):.2f}" if len(percent) > 1 else "")
+
+
+def gap_and_error(ours: list[float], theirs: list[float]) -> tuple[float, float | None]:
+    """Mean difference of paired shares in points, and its standard error, which a single pair has not.
+
+    >>> gap_and_error([0.9, 0.8], [0.8, 0.8])
+    (5.0, 5.0)
+    """
+    gaps = 100 * (np.array(ours) - np.array(theirs))
+    error = round(float(gaps.std(ddof=1) / len(gaps) ** 0.5), 9) if len(gaps) > 1 else None
+    return round(float(gaps.mean()), 9), error

@@ -106,14 +106,20 @@ class Bound(Experiment):
         text = (
             "Error rates in percent on random crowds of two to five tasks, without zero entries (epsilon is 0). The "
             "bound falls with the number of tasks, at most one over it: on real crowds it says nothing. Methods see "
-            "labels alone and do not know the crowd; the Bayes-optimal decision does."
+            "labels alone and do not know the crowd; the Bayes-optimal decision does. ± is the standard error of "
+            "the mean over drawn crowds; methods and the Bayes-optimal decision see different draws."
         )
         columns = ["bound", "tight_bound", "bayes_error", *METHODS]
         header = ["tasks", "classes", "annotators", "bound", "tighter bound", "Bayes-optimal", *METHODS]
         body = [
             [str(row["instances"]), str(row["classes"]), str(row["annotators"])]
-            + [f"{100 * row[name]:.1f}" for name in columns]
+            + [_percent(row, name) for name in columns]
             for row in table.to_pylist()
         ]
         parts = [f"# {self.title}", *([QUICK] if self.quick else []), text, markdown(header, body)]
         return "\n\n".join(parts) + "\n"
+
+
+def _percent(row: dict[str, Any], name: str) -> str:
+    error = row.get({"bayes_error": "bayes_standard_error"}.get(name, f"{name} standard error"))
+    return f"{100 * row[name]:.1f}" + ("" if error is None else f" ± {100 * error:.1f}")

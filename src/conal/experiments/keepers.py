@@ -62,15 +62,16 @@ def _history(clf: CrowdClassifier, data: CrowdDataset) -> list[dict[str, float]]
 
 def _members(clf: CrowdClassifier, data: CrowdDataset) -> list[dict[str, float]]:
     """Of an ensemble's members, each for itself: accuracy on test data and of the cleaned training labels."""
-    if not isinstance(clf.model_, Ensemble) or data.test is None:
+    if data.test is None:
         return []
+    members = clf.model_.each if isinstance(clf.model_, Ensemble) else [clf.model_]
     test, batches = Instances(data.test.x), CrowdBatches(Instances(data.x), data.annotations, clf.batch_size)
     return [
         {
             "test_accuracy": float((compute.class_probas(member, test).argmax(1) == data.test.y).mean()),
             "label_accuracy": float((compute.training_posterior(member, batches).argmax(1) == data.y_true).mean()),
         }
-        for member in clf.model_.each
+        for member in members
     ]
 
 

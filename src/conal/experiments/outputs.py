@@ -21,5 +21,9 @@ def write_outputs(experiment: Experiment, store: Store, folder: Path) -> list[Pa
     write_table(table, csv)
     with atomic_file(page) as aside:
         aside.write_text(experiment.page(table), encoding="utf-8")
-    charts = [path for stem, chart in experiment.charts(table).items() for path in save(chart, folder / stem)]
+    charts = []
+    for stem, chart in experiment.charts(table).items():
+        if experiment.quick:
+            chart.title = f"{chart.title} (reduced size)"
+        charts += save(chart, folder / f"{stem}{'-quick' if experiment.quick else ''}")
     return [csv, page, *charts]

@@ -136,7 +136,10 @@ class Recovery(Experiment):
             ]
             body.append([dataset, kind, *(f"{error:.4f}" for error in errors)])
         header = ["dataset", "common noise", "error of the common matrix", "error of five annotators'"]
-        text = "Mean absolute error per entry, at common strength 0.7 and proportion 0.5."
+        text = (
+            "Mean absolute error per entry, at common strength 0.7, proportion 0.5 and individual strength 0.3; one "
+            "crowd each, the epoch chosen on gold validation labels. The five annotators are those with the most labels."
+        )
         parts = [f"# {self.title}", *([QUICK] if self.quick else []), text, markdown(header, body)]
         return "\n\n".join(parts) + "\n"
 

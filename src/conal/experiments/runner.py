@@ -33,6 +33,7 @@ def run_missing(
     verbose : bool
         Show progress, where standard error is a terminal.
     """
+    runs = list({run.hash: run for run in runs}.values())  # points that two sweeps share are run once
     missing = store.missing(runs)
     done = len(runs) - len(missing)
     with make_progress("runs", verbose) as progress:

@@ -69,7 +69,7 @@ class Run:
 
 
 def execute(run: Run) -> dict[str, Any]:
-    """Fit the run's method and measure it; test labels are looked at once, at the end.
+    """Fit the run's method and measure it; test labels choose nothing, but by the protocol "test", which is for that.
 
     Returns
     -------

@@ -12,6 +12,7 @@ from conal.experiments.base import (
     QUICK,
     Experiment,
     every_method,
+    gap_and_error,
     markdown,
     mean_and_spread,
     n_seeds,
@@ -31,7 +32,7 @@ TYPES = ("asymmetric", "symmetric")
 READINGS = {0.3: "individual accuracy 0.7", 0.7: "individual accuracy 0.3"}
 """Off-diagonal mass of an annotator's own confusion: the paper says 0.7, and calls such annotators good."""
 CEILING = "gold"
-OURS = ("conal", "conal-em")
+OURS = ("conal", "conal-em", "xconal")
 """Forms of the paper's model, which are not its baselines."""
 DRAWN = (*PAPER_METHODS[:-1], "conal-em", "conal")
 """Lines of the charts; tables have every method."""
@@ -85,7 +86,7 @@ class Sweep(Experiment):
                 crowd = load_data(self._run(point, CEILING, seed))
                 known = {"bayes_without_gate": bayes_label_accuracy(crowd, gate=False)}
                 for method in every_method():
-                    figures = store.get(self._run(point, method, seed)) or {}
+                    figures = store.require(self._run(point, method, seed))
                     measured = {name: figures.get(name) for name in FIGURES}
                     rows.append({**point, "method": method, "seed": seed} | measured | known)
         return pa.Table.from_pylist(rows)
@@ -108,8 +109,8 @@ class Sweep(Experiment):
         charts = {}
         for reading, varies in dict.fromkeys((r["individual_strength"], r["varies"]) for r in rows):
             here = [r for r in rows if (r["individual_strength"], r["varies"]) == (reading, varies)]
-            stem = f"{self.stem}-{varies}-individual-{reading:g}"
-            title = f"{self.title}: {READINGS[reading]}" + (" (reduced size)" if self.quick else "")
+            stem = f"{self.name}{'-images' if self.images else ''}-{varies}-individual-{reading:g}"
+            title = f"{self.title}: {READINGS[reading]}"
             charts[stem] = lines(
                 _means([r for r in here if r["method"] in DRAWN]),
                 x="value",
@@ -196,22 +197,26 @@ def _best_baseline(cells: Cells, value: float) -> str:
 
 
 def _comparison(cells: Cells, values: list[float]) -> str:
-    """In words: where CoNAL is ahead of all baselines, and where it is not and by how much."""
-    ahead: list[str] = []
-    behind: list[str] = []
+    """In words: where CoNAL is ahead of all baselines, where level, and where behind and by how much."""
+    above, level, behind = "above every baseline", "level with the best baseline", "behind"
+    found: dict[str, list[str]] = {above: [], level: [], behind: []}
     for value in values:
         best = _best_baseline(cells, value)
-        pairs = zip(cells["conal", value], cells[best, value], strict=True)
-        gaps = 100 * np.array([ours["test_accuracy"] - theirs["test_accuracy"] for ours, theirs in pairs])
-        error = gaps.std(ddof=1) / len(gaps) ** 0.5 if len(gaps) > 1 else 0.0
-        text = f"{value:g}: {gaps.mean():+.1f} ± {error:.1f} against `{best}`"
-        (ahead if gaps.mean() > 0 else behind).append(text)
-    parts = [
-        f"{words} {'; '.join(found)}."
-        for words, found in (("CoNAL is above every baseline at", ahead), ("CoNAL is not above at", behind))
-        if found
-    ]
-    return " ".join(parts) + " (Points, with the standard error of the difference over the same crowds.)"
+        ours, theirs = ([r["test_accuracy"] for r in cells[name, value]] for name in ("conal", best))
+        gap, error = gap_and_error(ours, theirs)
+        margin = 0.0 if error is None else error
+        place = (
+            "above every baseline" if gap > margin else "behind" if gap < -margin else "level with the best baseline"
+        )
+        spread = "" if error is None else f" ± {error:.1f}"
+        found[place].append(f"{value:g}: {gap:+.1f}{spread} against `{best}`")
+    parts = [f"CoNAL is {place} at {'; '.join(texts)}." for place, texts in found.items() if texts]
+    note = (
+        "Points, ± standard error of the difference over the same crowds; *level* is within one. The best baseline is "
+        "the one with the best test accuracy at that value, which favours it; forms of the paper's model "
+        f"({', '.join(f'`{name}`' for name in OURS)}) are no baselines."
+    )
+    return " ".join([*parts, note])
 
 
 def _why(cells: Cells, values: list[float]) -> str:
