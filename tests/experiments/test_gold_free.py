@@ -55,3 +55,15 @@ def test_members_are_measured_each_for_itself() -> None:
     single = [member["test_accuracy"] for member in found["members"]]
     assert min(single) - 0.05 <= found["test_accuracy"] <= max(single) + 0.05
     assert found["selection"] == "holdout_log_likelihood"
+
+
+def test_a_single_fit_is_its_own_only_member() -> None:
+    (run,) = [
+        r
+        for r in GoldFree(quick=True, seeds=1).runs()
+        if (r.dataset, r.method, r.protocol) == ("digits", "dl-mv", "own")
+    ]
+    with Store(":memory:") as store:
+        run_missing(store, [run], verbose=False)
+        found = store.require(run)
+    assert [member["test_accuracy"] for member in found["members"]] == [found["test_accuracy"]]

@@ -12,6 +12,7 @@ from conal.cli import main
 from conal.cli.app import app
 from conal.experiments import Store
 from conal.experiments.outputs import write_outputs
+from conal.experiments.readings import Recovery
 from conal.experiments.real_tables import Table2
 from conal.experiments.summary import read_outputs, results_page
 
@@ -38,6 +39,39 @@ def test_a_page_has_what_was_run_one_level_down(tmp_path: Path, table_2: Table2)
     assert page.startswith("# Results\n")
     assert page.count("\n## ") == 1
     assert f"({tmp_path.name})" in page
+
+
+def test_reduced_size_has_files_of_its_own(tmp_path: Path) -> None:
+    with Store(":memory:") as store:
+        files = write_outputs(Recovery(quick=True), filled(store, Recovery(quick=True)), tmp_path)
+    assert sorted({file.stem for file in files}) == [
+        "recovery-quick",
+        "recovery-synthetic-asymmetric-quick",
+        "recovery-synthetic-symmetric-quick",
+    ]
+    assert "(reduced size)" in (tmp_path / "recovery-synthetic-symmetric-quick.svg").read_text(encoding="utf-8")
+    assert "\n## " not in results_page(tmp_path, tmp_path / "page.md")
+
+
+def filled(store: Store, experiment: Recovery) -> Store:
+    """The store with matrices for all runs."""
+    eye = [[1.0, 0.0], [0.0, 1.0]]
+    kept = {"classes": ["a", "b"], "annotators": ["x"], "common": eye, "individual": [eye]}
+    for run in experiment.runs():
+        store.add(run, {"confusion": kept | {"true_common": eye, "true_individual": [eye]}, "seconds": 1.0})
+    return store
+
+
+def test_a_file_is_no_place_for_results(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "f").write_text("mine")
+    monkeypatch.setattr(sys, "argv", ["conal", "reproduce", "bound", "--quick", "--out", str(tmp_path / "f")])
+    with pytest.raises(SystemExit) as exit_info:
+        main()
+    assert exit_info.value.code == 2
+    assert "is a file; choose a folder" in capsys.readouterr().err
+    assert (tmp_path / "f").read_text() == "mine"
 
 
 def test_no_page_of_reduced_experiments(

@@ -138,7 +138,7 @@ class Recovery(Experiment):
         header = ["dataset", "common noise", "error of the common matrix", "error of five annotators'"]
         text = (
             "Mean absolute error per entry, at common strength 0.7, proportion 0.5 and individual strength 0.3; one "
-            "crowd each, the epoch chosen on gold validation labels. The five annotators are those with the most labels."
+            "crowd each, the epoch chosen on gold validation labels. The five annotators are those with most labels."
         )
         parts = [f"# {self.title}", *([QUICK] if self.quick else []), text, markdown(header, body)]
         return "\n\n".join(parts) + "\n"

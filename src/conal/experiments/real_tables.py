@@ -156,8 +156,8 @@ def _explain(seeds: int) -> str:
         "images, ours 512 for each of the 1,000 originals. CoNAL's figure on Music lies above what gold labels reach "
         "here, also where the test set chooses; why, is not known. CoNAL's grid has 36 points (learning rate, "
         "embedding, λ), those of the others 3 (learning rate). *Settings*, *cleaned training labels* and *seconds* go "
-        "with the first accuracy. *Cleaned training labels* is how many of the labels are right that a method infers for "
-        "the training instances from features and annotations together. Seconds are those of one fit on one thread."
+        "with the first accuracy. *Cleaned training labels* is how many of the labels are right that a method infers "
+        "for the training instances from features and annotations together. Seconds are those of one fit on one thread."
     )
 
 

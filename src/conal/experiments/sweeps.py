@@ -205,9 +205,7 @@ def _comparison(cells: Cells, values: list[float]) -> str:
         ours, theirs = ([r["test_accuracy"] for r in cells[name, value]] for name in ("conal", best))
         gap, error = gap_and_error(ours, theirs)
         margin = 0.0 if error is None else error
-        place = (
-            "above every baseline" if gap > margin else "behind" if gap < -margin else "level with the best baseline"
-        )
+        place = above if gap > margin else behind if gap < -margin else level
         spread = "" if error is None else f" ± {error:.1f}"
         found[place].append(f"{value:g}: {gap:+.1f}{spread} against `{best}`")
     parts = [f"CoNAL is {place} at {'; '.join(texts)}." for place, texts in found.items() if texts]
