@@ -17,6 +17,8 @@ __all__ = ["PALETTE", "heat_maps", "lines", "save"]
 
 PALETTE = ["#000000", "#E69F00", "#56B4E9", "#009E73", "#0072B2", "#D55E00", "#CC79A7", "#999999", "#8C6D31", "#5D3A9B"]
 
+MAX_POINTS = 20
+"""A line through more is drawn without its points."""
 LABEL_GAP = 0.04
 """Least distance between the labels of two lines, as a share of what the chart spans."""
 
@@ -80,9 +82,10 @@ def _panel(table: pa.Table, x: str, x_title: str, y_title: str, title: str | Non
     mean = alt.Y("mean:Q", title=y_title, scale=alt.Scale(zero=False))
     ends = {"low": "max(datum.mean - datum.spread, 0)", "high": "min(datum.mean + datum.spread, 100)"}
     bars = base.transform_calculate(**ends).mark_rule(opacity=0.5)
+    few = len(set(table[x].to_pylist())) <= MAX_POINTS
     return (
-        base.mark_line(point=True).encode(y=mean)
-        + bars.encode(y=alt.Y("low:Q", title=y_title), y2="high:Q")
+        base.mark_line(point=few).encode(y=mean)
+        + bars.transform_filter("datum.spread > 0").encode(y=alt.Y("low:Q", title=y_title), y2="high:Q")
         + alt.Chart(_values(_end_labels(table, x)))
         .mark_text(align="left", dx=7, fontSize=10)
         .encode(x=alt.X(f"{x}:Q"), y=alt.Y("at:Q", title=y_title), text="series:N", color=colour)
