@@ -69,7 +69,7 @@ class Confusions(_OfReal):
         parts = [f"# {self.title}", *([QUICK] if self.quick else [])]
         parts.append(
             "P(observed | true) of the common confusion after the last epoch, its largest mistakes. Where omega hardly "
-            "varies, the split between common and individual confusion is not identified by the data; the start decides."
+            "varies, the data do not identify the split between common and individual confusion; the start decides."
         )
         for dataset, title in TITLES.items():
             cells = [r for r in table.to_pylist() if r["dataset"] == dataset and r["who"] == COMMON]
@@ -185,9 +185,9 @@ class Omega(_OfReal):
     def page(self, table: pa.Table) -> str:
         """Both halves beside each other."""
         text = (
-            "After the last epoch, instances are ranked by their mean omega over the annotators who labelled them; shares of "
-            "the true classes among the top and the bottom half, in percent. The paper sees forest and mountain at the "
-            "top, open country and inside city at the bottom (LabelMe)."
+            "After the last epoch, instances are ranked by their mean omega over the annotators who labelled them; "
+            "shares of the true classes among the top and the bottom half, in percent. The paper sees forest and mountain "
+            "at the top, open country and inside city at the bottom (LabelMe)."
         )
         parts = [f"# {self.title}", *([QUICK] if self.quick else []), text]
         for dataset, title in TITLES.items():
