@@ -186,8 +186,8 @@ class Omega(_OfReal):
         """Both halves beside each other."""
         text = (
             "After the last epoch, instances are ranked by their mean omega over the annotators who labelled them; "
-            "shares of the true classes among the top and the bottom half, in percent. The paper sees forest and mountain "
-            "at the top, open country and inside city at the bottom (LabelMe)."
+            "shares of the true classes among the top and the bottom half, in percent. The paper sees forest and "
+            "mountain at the top, open country and inside city at the bottom (LabelMe)."
         )
         parts = [f"# {self.title}", *([QUICK] if self.quick else []), text]
         for dataset, title in TITLES.items():
