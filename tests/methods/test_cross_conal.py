@@ -262,3 +262,17 @@ def test_names_are_given_to_the_matrices_too() -> None:
     noise.reorder(torch.tensor([2, 0, 1]))
     torch.testing.assert_close(noise.pi_g[0], before[0][2])
     torch.testing.assert_close(noise.pi_r[1, 1], before[1][1, 0])
+
+
+def test_tasks_that_were_held_out_are_inferred_like_new_ones() -> None:
+    data = conal.datasets.synthetic(n_train=300, n_classes=3, seed=1)
+    clf = conal.CrossCoNAL(epochs=10, selection="annotations", holdout=0.3, verbose=False)
+    clf.fit(data.x, data.annotations)
+    posterior = clf.model_.training_posterior()
+    assert posterior is not None
+    held_out = posterior.isnan().all(1).numpy()
+    assert held_out.sum() == 90
+    inferred = clf.infer(data.x, data.annotations)
+    np.testing.assert_allclose(clf.probas_[held_out], inferred[held_out], atol=1e-7)
+    np.testing.assert_allclose(clf.probas_[~held_out], posterior[~held_out].numpy(), atol=1e-6)
+    assert (clf.labels_ == data.classes[data.y_true])[held_out].mean() > 0.8

@@ -33,8 +33,9 @@ def training_posterior(model: CrowdMethod, batches: CrowdBatches) -> FloatArray:
     found = posterior(model, batches)
     own = model.training_posterior()
     if own is not None:
-        trained = batches.labelled
-        found[trained] = _normalised(own.cpu())[trained]
+        better = _normalised(own.cpu())
+        trained = np.isfinite(better).all(1)
+        found[trained] = better[trained]
     return found
 
 

@@ -151,7 +151,10 @@ class CrowdMethod(nn.Module):
             tensor.copy_(state[name])
 
     def training_posterior(self) -> Tensor | None:
-        """(N, C) P(z | everything) of the training tasks, for a method that knows better than :meth:`infer`."""
+        """(N, C) P(z | everything) of the training tasks, for a method that knows better than :meth:`infer`.
+
+        NaN in the rows of tasks of which it does not.
+        """
         return None
 
     def class_logits(self, x: Tensor) -> Tensor:

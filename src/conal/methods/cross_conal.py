@@ -221,8 +221,8 @@ class CrossCoNALMethod(CrowdMethod):
         return self.noise.pi_g, self.known_or_common(self.noise.pi_g, self.noise.pi_r)
 
     def training_posterior(self) -> Tensor:
-        """(N, C) the cross-fitted posterior of every training task."""
-        return self.posterior
+        """(N, C) the cross-fitted posterior of every training task; NaN for tasks without training labels."""
+        return torch.where(self.votes.sum(1, keepdim=True) > 0, self.posterior, torch.nan)
 
     def working_state(self) -> dict[str, Tensor]:
         """The posterior, the folds, and where in a round training is."""
