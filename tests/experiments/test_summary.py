@@ -41,15 +41,17 @@ def test_a_page_has_what_was_run_one_level_down(tmp_path: Path, table_2: Table2)
     assert f"({tmp_path.name})" in page
 
 
-def test_reduced_size_has_files_of_its_own(tmp_path: Path) -> None:
+def test_reduced_size_says_so_everywhere_and_is_not_on_the_page(tmp_path: Path) -> None:
     with Store(":memory:") as store:
         files = write_outputs(Recovery(quick=True), filled(store, Recovery(quick=True)), tmp_path)
     assert sorted({file.stem for file in files}) == [
-        "recovery-quick",
-        "recovery-synthetic-asymmetric-quick",
-        "recovery-synthetic-symmetric-quick",
+        "recovery",
+        "recovery-synthetic-asymmetric",
+        "recovery-synthetic-symmetric",
     ]
-    assert "(reduced size)" in (tmp_path / "recovery-synthetic-symmetric-quick.svg").read_text(encoding="utf-8")
+    assert "(reduced size)" in (tmp_path / "recovery-synthetic-symmetric.svg").read_text(encoding="utf-8")
+    assert "Reduced size" in (tmp_path / "recovery.md").read_text(encoding="utf-8")
+    assert set(read_outputs(Recovery(), tmp_path)["reduced_size"].to_pylist()) == {True}
     assert "\n## " not in results_page(tmp_path, tmp_path / "page.md")
 
 

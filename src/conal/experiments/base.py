@@ -62,18 +62,20 @@ class Experiment(ABC):
     name: ClassVar[str]
     title: ClassVar[str]
     knows_images: ClassVar[bool] = False
+    reducible: ClassVar[bool] = True
+    """Whether there is a reduced size; what only counts has none."""
 
     def __init__(self, *, quick: bool = False, seeds: int | None = None, images: bool = False) -> None:
         if images and not self.knows_images:
             raise InputError(f"{self.name}: has no form with images; cifar10 has")
-        self.quick = quick
+        self.quick = quick and self.reducible
         self.images = images
         self.seeds = range(seeds if seeds is not None else 2 if quick else 5)
 
     @property
     def stem(self) -> str:
-        """What the files are called; those of reduced size never take the place of the full ones."""
-        return self.name + ("-images" if self.images else "") + ("-quick" if self.quick else "")
+        """What the files are called."""
+        return f"{self.name}-images" if self.images else self.name
 
     def runs(self) -> list[Run]:
         """What must be fitted; nothing for an experiment that only counts."""

@@ -44,6 +44,7 @@ class Figure1(Experiment):
     """Share of annotators with each confusion pair, on LabelMe and Music: mistakes that many people make are common."""
 
     title = "Mistakes that annotators share"
+    reducible = False
 
     def table(self, store: Store) -> pa.Table:
         """Columns dataset, true, observed, share; mistakes only."""

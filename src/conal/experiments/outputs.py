@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pyarrow as pa
+
 from conal.experiments.base import Experiment
 from conal.experiments.store import Store
 from conal.io.atomic import atomic_file
 from conal.io.tables import write_table
 
-__all__ = ["write_outputs"]
+__all__ = ["REDUCED", "write_outputs"]
+
+REDUCED = "reduced_size"
+"""A column that only tables of reduced size have."""
 
 
 def write_outputs(experiment: Experiment, store: Store, folder: Path) -> list[Path]:
@@ -18,12 +23,13 @@ def write_outputs(experiment: Experiment, store: Store, folder: Path) -> list[Pa
 
     table = experiment.table(store)
     csv, page = (folder / f"{experiment.stem}.{ending}" for ending in ("csv", "md"))
-    write_table(table, csv)
+    marked = table.append_column(REDUCED, pa.array([True] * len(table))) if experiment.quick else table
+    write_table(marked, csv)
     with atomic_file(page) as aside:
         aside.write_text(experiment.page(table), encoding="utf-8")
     charts = []
     for stem, chart in experiment.charts(table).items():
         if experiment.quick:
             chart.title = f"{chart.title} (reduced size)"
-        charts += save(chart, folder / f"{stem}{'-quick' if experiment.quick else ''}")
+        charts += save(chart, folder / stem)
     return [csv, page, *charts]

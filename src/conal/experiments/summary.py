@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.csv
 
 from conal.experiments.base import Experiment, experiments
+from conal.experiments.outputs import REDUCED
 
 __all__ = ["read_outputs", "results_page"]
 
@@ -26,13 +27,18 @@ Made by `make results` from the results of all runs; not edited by hand. The tab
 
 
 def results_page(folder: Path, page: Path) -> str:
-    """Every experiment whose CSV is in ``folder``, with its charts; links are relative to the page's own place."""
+    """Every experiment of full size whose CSV is in ``folder``, with its charts.
+
+    Links are relative to the page's own place.
+    """
     beside = Path(os.path.relpath(folder, page.parent)).as_posix()
     parts = [INTRODUCTION.format(folder=beside)]
     for name in sorted(experiments.names(), key=lambda name: (ORDER.index(name) if name in ORDER else 99, name)):
         if (folder / f"{name}.csv").is_file():
             experiment = experiments.get(name)()
-            parts.append(_section(experiment, read_outputs(experiment, folder), beside))
+            table = read_outputs(experiment, folder)
+            if REDUCED not in table.column_names:
+                parts.append(_section(experiment, table, beside))
     return "\n".join(parts)
 
 
