@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from conal.experiments.base import QUICK, Experiment, gap_and_error, markdown, mean_and_spread, n_seeds, register
+from conal.experiments.base import Experiment, gap_and_error, markdown, mean_and_spread, n_seeds, register
 from conal.experiments.runs import Run
 from conal.experiments.store import Store
 
@@ -95,8 +95,7 @@ class Ablation(Experiment):
             "first row, with its standard error over the same seeds. Everything was chosen on data like these, never "
             "on test labels, so the first row is a little too good. Time is relative to the first row."
         )
-        parts = [f"# {self.title}", *([QUICK] if self.quick else []), text, markdown(header, body)]
-        return "\n\n".join(parts) + "\n"
+        return self.document(text, markdown(header, body))
 
     def _run(self, row: str, dataset: str, seed: int) -> Run:
         method, parameters = VARIANTS[row]

@@ -17,7 +17,6 @@ from conal.registry import Registry
 
 __all__ = [
     "PAPER_METHODS",
-    "QUICK",
     "Experiment",
     "every_method",
     "experiments",
@@ -88,6 +87,11 @@ class Experiment(ABC):
     @abstractmethod
     def page(self, table: pa.Table) -> str:
         """The Markdown page: what was done, and a table beside the paper's."""
+
+    def document(self, *parts: str) -> str:
+        """A page of these parts under the experiment's title; one of reduced size says so first."""
+        head = [f"# {self.title}", *([QUICK] if self.quick else [])]
+        return "\n\n".join([*head, *parts]) + "\n"
 
     def charts(self, table: pa.Table) -> dict[str, Any]:
         """File stem to Altair chart."""

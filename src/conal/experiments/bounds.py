@@ -12,7 +12,7 @@ import pyarrow as pa
 from conal import aggregation, theory
 from conal.annotations import Annotations
 from conal.errors import ConalWarning
-from conal.experiments.base import QUICK, Experiment, markdown, register
+from conal.experiments.base import Experiment, markdown, register
 from conal.experiments.store import Store
 
 __all__ = ["Bound", "SmallCrowd", "errors_of_methods", "random_crowd"]
@@ -116,8 +116,7 @@ class Bound(Experiment):
             + [_percent(row, name) for name in columns]
             for row in table.to_pylist()
         ]
-        parts = [f"# {self.title}", *([QUICK] if self.quick else []), text, markdown(header, body)]
-        return "\n\n".join(parts) + "\n"
+        return self.document(text, markdown(header, body))
 
 
 def _percent(row: dict[str, Any], name: str) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from conal.experiments.base import QUICK, Experiment, markdown, n_seeds, register
+from conal.experiments.base import Experiment, markdown, n_seeds, register
 from conal.experiments.real_tables import PRESETS, TITLES
 from conal.experiments.runs import Run
 from conal.experiments.store import Store
@@ -46,7 +46,7 @@ class Curves(Experiment):
             "which nobody could know without test labels. Training accuracy is against the true labels, which no "
             "method sees."
         )
-        parts = [f"# {self.title}", *([QUICK] if self.quick else []), text]
+        parts = [text]
         for dataset, title in TITLES.items():
             body = []
             for method in METHODS:
@@ -54,7 +54,7 @@ class Curves(Experiment):
                 body.append([f"`{method}`", *(f"{100 * v:.1f}" for v in (training[-1], test[-1], test.max()))])
             header = ["method", "training, last epoch", "test, last epoch", "test, best epoch"]
             parts += [f"## {title}", markdown(header, body)]
-        return "\n\n".join(parts) + "\n"
+        return self.document(*parts)
 
     def charts(self, table: pa.Table) -> dict[str, Any]:
         """A chart per crowd, training and test side by side."""

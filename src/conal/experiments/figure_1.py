@@ -63,13 +63,13 @@ class Figure1(Experiment):
     def page(self, table: pa.Table) -> str:
         """The pairs that the paper names, and the ten most common of each dataset."""
         rows = sorted(table.to_pylist(), key=lambda row: (row["dataset"], -row["share"]))
-        parts = [f"# {self.title}", "Share of a dataset's annotators who made a mistake at least once, in percent."]
+        parts = ["Share of a dataset's annotators who made a mistake at least once, in percent."]
         for name, title in (("labelme", "LabelMe"), ("music", "Music")):
             of_set = [row for row in rows if row["dataset"] == name]
             named = [row for row in of_set if (name, row["true"], row["observed"]) in PAPER]
             shown = [*of_set[:10], *(row for row in named if row not in of_set[:10])]
             parts += [f"## {title}", markdown(["true", "observed", "share", "paper"], [_cells(row) for row in shown])]
-        return "\n\n".join(parts) + "\n"
+        return self.document(*parts)
 
     def charts(self, table: pa.Table) -> dict[str, Any]:
         """A heat map per dataset, the shares written into the cells."""

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from conal.experiments.base import QUICK, Experiment, every_method, markdown, mean_and_spread, register
+from conal.experiments.base import Experiment, every_method, markdown, mean_and_spread, register
 from conal.experiments.real_tables import PRESETS
 from conal.experiments.runs import Protocol, Run
 from conal.experiments.store import Store
@@ -27,9 +27,9 @@ PROTOCOLS_SHOWN: dict[Protocol, str] = {"last": "last epoch", "own": "gold-free"
 MEMBERS = 5
 PLAIN = "dl-mv"
 """The plain classifier, by which times are measured."""
-RECIPE = "xconal, study's recipe"
+RECIPE = "xconal, plain form"
 RECIPE_PARAMETERS = {"calibrate": False, "confusion": "pooled", "schedule": "cosine", "warmup_epochs": 0}
-"""Cross-fitted EM as it was found in the study that `xconal` started from."""
+"""Cross-fitted EM without what `xconal` adds to it."""
 
 
 @register("gold-free")
@@ -71,14 +71,14 @@ class GoldFree(Experiment):
     def page(self, table: pa.Table) -> str:
         """A table per dataset, and one with the stated prior."""
         lines = table.to_pylist()
-        parts = [f"# {self.title}", *([QUICK] if self.quick else []), _explain()]
+        parts = [_explain()]
         for dataset, title in TITLES.items():
             for prior in ("estimate", "balanced"):
                 here = [line for line in lines if (line["dataset"], line["prior"]) == (dataset, prior)]
                 if here:
                     stated = "" if prior == "estimate" else ", with the statement that classes are balanced"
                     parts += [f"## {title}{stated}", _body(here, N_TEST[dataset])]
-        return "\n\n".join(parts) + "\n"
+        return self.document(*parts)
 
     def _plan(self) -> list[tuple[str, str, str, Protocol, Run]]:
         plan = []
@@ -139,7 +139,7 @@ def _explain() -> str:
         "`xconal`, as in the paper, and 50 epochs on CIFAR-10. The defaults of `xconal` were chosen on gold "
         "labels of LabelMe's validation images and of held-out Music songs, on digits and on simulated crowds (see the "
         "ablation): no run sees a gold label, but the recipe was developed on these crowds. *Time* is that of "
-        "one fit as a multiple of the plain classifier's on majority votes. The study's recipe is cross-fitted EM "
+        "one fit as a multiple of the plain classifier's on majority votes. The plain form is cross-fitted EM "
         "with pooled confusion matrices, a cosine schedule and no calibration, from which `xconal` started. CIFAR-10 "
         "is 10,000 labelled images (the crowd of the paper's settings), so that all methods take seconds."
     )

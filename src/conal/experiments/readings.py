@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 import pyarrow as pa
 
-from conal.experiments.base import QUICK, Experiment, markdown, register
+from conal.experiments.base import Experiment, markdown, register
 from conal.experiments.real_tables import PRESETS, TITLES
 from conal.experiments.runs import Run
 from conal.experiments.store import Store
@@ -66,17 +66,16 @@ class Confusions(_OfReal):
 
     def page(self, table: pa.Table) -> str:
         """The mistakes that everybody makes, most likely first."""
-        parts = [f"# {self.title}", *([QUICK] if self.quick else [])]
-        parts.append(
+        parts = [
             "P(observed | true) of the common confusion after the last epoch, its largest mistakes. Where omega hardly "
             "varies, the data do not identify the split between common and individual confusion; the start decides."
-        )
+        ]
         for dataset, title in TITLES.items():
             cells = [r for r in table.to_pylist() if r["dataset"] == dataset and r["who"] == COMMON]
             mistakes = sorted((r for r in cells if r["true"] != r["observed"]), key=lambda r: -r["learned"])[:8]
             body = [[r["true"], r["observed"], f"{100 * r['learned']:.1f} %"] for r in mistakes]
             parts += [f"## {title}", markdown(["true", "observed", "probability"], body)]
-        return "\n\n".join(parts) + "\n"
+        return self.document(*parts)
 
     def charts(self, table: pa.Table) -> dict[str, Any]:
         """The common matrix and five annotators', a chart per crowd."""
@@ -143,8 +142,7 @@ class Recovery(Experiment):
             "Mean absolute error per entry, at common strength 0.7, proportion 0.5 and individual strength 0.3; one "
             "crowd each, after the last epoch. The five annotators are those with most labels."
         )
-        parts = [f"# {self.title}", *([QUICK] if self.quick else []), text, markdown(header, body)]
-        return "\n\n".join(parts) + "\n"
+        return self.document(text, markdown(header, body))
 
     def charts(self, table: pa.Table) -> dict[str, Any]:
         """The common matrix, true beside learned."""
@@ -189,10 +187,10 @@ class Omega(_OfReal):
             "shares of the true classes among the top and the bottom half, in percent. The paper sees forest and "
             "mountain at the top, open country and inside city at the bottom (LabelMe)."
         )
-        parts = [f"# {self.title}", *([QUICK] if self.quick else []), text]
+        parts = [text]
         for dataset, title in TITLES.items():
             rows = [r for r in table.to_pylist() if r["dataset"] == dataset]
             rows.sort(key=lambda r: r["bottom_half"] - r["top_half"])
             body = [[r["class"], f"{100 * r['top_half']:.1f}", f"{100 * r['bottom_half']:.1f}"] for r in rows]
             parts += [f"## {title}", markdown(["class", "top half", "bottom half"], body)]
-        return "\n\n".join(parts) + "\n"
+        return self.document(*parts)

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 import pyarrow as pa
 
-from conal.experiments.base import QUICK, Experiment, every_method, markdown, mean_and_spread, n_seeds, register
+from conal.experiments.base import Experiment, every_method, markdown, mean_and_spread, n_seeds, register
 from conal.experiments.runs import PROTOCOLS, Protocol, Run
 from conal.experiments.store import Store
 
@@ -103,14 +103,14 @@ class RealCrowds(Experiment):
     def page(self, table: pa.Table) -> str:
         """Ours beside the paper's, and how the epoch was chosen."""
         chosen = [line for line in table.to_pylist() if line["chosen"]]
-        parts = [f"# {self.title}", *([QUICK] if self.quick else []), self.question, _explain(n_seeds(table))]
+        parts = [self.question, _explain(n_seeds(table))]
         for place, (dataset, title) in enumerate(TITLES.items()):
             protocols = PROTOCOLS_OF[dataset]
             accuracies = [f"test accuracy: {PROTOCOLS[p]}" for p in protocols]
             header = [" ", *accuracies, "cleaned training labels", "seconds", "settings", "paper"]
             body = [self._cells(row, dataset, place, chosen) for row in dict.fromkeys(line["row"] for line in chosen)]
             parts += [f"## {title}", SELECTION[dataset], markdown(header, body)]
-        return "\n\n".join(parts) + "\n"
+        return self.document(*parts)
 
     def _cells(self, row: str, dataset: str, place: int, chosen: list[dict[str, Any]]) -> list[str]:
         of_protocol = [

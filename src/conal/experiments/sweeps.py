@@ -9,7 +9,6 @@ import pyarrow as pa
 
 from conal.experiments.base import (
     PAPER_METHODS,
-    QUICK,
     Experiment,
     every_method,
     gap_and_error,
@@ -93,13 +92,13 @@ class Sweep(Experiment):
 
     def page(self, table: pa.Table) -> str:
         """A table per kind of noise, reading and sweep; CoNAL's distance from the best baseline in every column."""
-        parts = [f"# {self.title}", *([QUICK] if self.quick else []), self._explain(table)]
+        parts = [self._explain(table)]
         groups: dict[tuple[Any, ...], list[Row]] = {}
         for row in table.to_pylist():
             groups.setdefault((row["individual_strength"], row["common_type"], row["varies"]), []).append(row)
         for (reading, kind, varies), rows in groups.items():
             parts += [f"## {kind}, {READINGS[reading]}, against {varies}", _section(rows, varies)]
-        return "\n\n".join(parts) + "\n"
+        return self.document(*parts)
 
     def charts(self, table: pa.Table) -> dict[str, Any]:
         """A chart per reading and sweep, the kinds of noise side by side."""
@@ -109,7 +108,7 @@ class Sweep(Experiment):
         charts = {}
         for reading, varies in dict.fromkeys((r["individual_strength"], r["varies"]) for r in rows):
             here = [r for r in rows if (r["individual_strength"], r["varies"]) == (reading, varies)]
-            stem = f"{self.name}{'-images' if self.images else ''}-{varies}-individual-{reading:g}"
+            stem = f"{self.stem}-{varies}-individual-{reading:g}"
             title = f"{self.title}: {READINGS[reading]}"
             charts[stem] = lines(
                 _means([r for r in here if r["method"] in DRAWN]),
@@ -156,8 +155,7 @@ class Sweep(Experiment):
 def _means(rows: list[dict[str, Any]]) -> pa.Table:
     groups: dict[tuple[Any, ...], list[float]] = {}
     for r in rows:
-        if r["test_accuracy"] is not None:
-            groups.setdefault((r["common_type"], r["value"], r["method"]), []).append(100 * r["test_accuracy"])
+        groups.setdefault((r["common_type"], r["value"], r["method"]), []).append(100 * r["test_accuracy"])
     return pa.Table.from_pylist(
         [
             {

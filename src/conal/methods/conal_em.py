@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from conal.errors import InputError
 from conal.methods.base import Batch, Problem, register
 from conal.methods.em import EMMethod, smoothed
+from conal.methods.two_sources import from_common
 
 __all__ = ["CoNALEMMethod"]
 
@@ -86,10 +87,9 @@ class CoNALEMMethod(EMMethod):
 
     def update_confusion(self, counts: Tensor) -> None:
         """Split the counts between the two sources by q(s | z), then fit both, and omega."""
-        omega = self.omega_r[:, None, None]
-        from_common = counts * omega * self.pi_g / (omega * self.pi_g + (1 - omega) * self.pi_r)
-        self._fit(from_common.sum(0), counts - from_common)
-        n_common, n_all = from_common.sum((1, 2)), counts.sum((1, 2))
+        common = from_common(counts, self.omega_r, self.pi_g, self.pi_r)
+        self._fit(common.sum(0), counts - common)
+        n_common, n_all = common.sum((1, 2)), counts.sum((1, 2))
         self.omega_r.copy_((n_common + OMEGA_PRIOR - 1) / (n_all + 2 * (OMEGA_PRIOR - 1)))
 
     def em_round(self, batches: Iterable[Batch]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-__all__ = ["TwoSources"]
+__all__ = ["TwoSources", "from_common"]
 
 OMEGA_PRIOR = 1.0
 """Pseudo-labels from either source in every annotator's omega."""
@@ -13,6 +13,12 @@ OMEGA_START = 0.2
 """Labels are their annotators' own until the data say otherwise."""
 COMMON_PRIOR = (0.5, 1.5)
 """Pseudo-labels in every cell of the common matrix, and what the diagonal has more."""
+
+
+def from_common(counts: Tensor, omega: Tensor, pi_g: Tensor, pi_r: Tensor) -> Tensor:
+    """(R, C, C) how many of the expected labels ``counts[r, true, observed]`` came from the common confusion."""
+    omega = omega[:, None, None]
+    return counts * omega * pi_g / (omega * pi_g + (1 - omega) * pi_r)
 
 
 class TwoSources(nn.Module):
@@ -64,8 +70,7 @@ class TwoSources(nn.Module):
         if not self.started:  # both sources start from what all labels say
             self._adopt(counts.sum(0), counts)
             self.started.fill_(True)
-        omega = self.omega[:, None, None]
-        common = counts * omega * self.pi_g / (omega * self.pi_g + (1 - omega) * self.pi_r)
+        common = from_common(counts, self.omega, self.pi_g, self.pi_r)
         self._adopt(common.sum(0), counts - common)
         self.omega.copy_((common.sum((1, 2)) + OMEGA_PRIOR) / (counts.sum((1, 2)) + 2 * OMEGA_PRIOR))
 
