@@ -93,7 +93,7 @@ class Ablation(Experiment):
             f"Accuracy on validation data in percent, mean ± sample standard deviation over {n_seeds(table)} seeds (on "
             "Music and simulated crowds each seed is another split or crowd); in brackets the difference from the "
             "first row, with its standard error over the same seeds. Everything was chosen on data like these, never "
-            "on test labels, so the first row is a little too good. Time is relative to the first row."
+            "on test labels, so the first row is a little too good. Time is CPU time, relative to the first row."
         )
         return self.document(text, markdown(header, body))
 

@@ -138,7 +138,7 @@ def _explain() -> str:
         "method's defaults, but for batch normalisation and 200 epochs on Music for all methods other than "
         "`xconal`, as in the paper, and 50 epochs on CIFAR-10. The defaults of `xconal` were chosen on gold "
         "labels of LabelMe's validation images and of held-out Music songs, on digits and on simulated crowds (see the "
-        "ablation): no run sees a gold label, but the recipe was developed on these crowds. *Time* is that of "
+        "ablation): no run sees a gold label, but the recipe was developed on these crowds. *Time* is CPU time of "
         "one fit as a multiple of the plain classifier's on majority votes. The plain form is cross-fitted EM "
         "with pooled confusion matrices, a cosine schedule and no calibration, from which `xconal` started. CIFAR-10 "
         "is 10,000 labelled images (the crowd of the paper's settings), so that all methods take seconds."
