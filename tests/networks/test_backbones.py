@@ -30,6 +30,16 @@ def test_batch_norm_normalises_input_and_hidden_layers() -> None:
     torch.testing.assert_close(normalised.var(0, correction=0), torch.ones(10), atol=1e-3, rtol=0)
 
 
+def test_input_dropout_drops_features_in_training_and_is_none_of_the_weights() -> None:
+    torch.manual_seed(0)
+    made = MLP(2000, 3, input_dropout=0.3)
+    kept = made[0](torch.ones(1, 2000))
+    torch.testing.assert_close(kept.unique(), torch.tensor([0.0, 1 / 0.7]))
+    assert float((kept == 0).float().mean()) == pytest.approx(0.3, abs=0.04)
+    torch.testing.assert_close(made.eval()[0](torch.ones(1, 2000)), torch.ones(1, 2000))
+    assert made.state_dict().keys() == MLP(2000, 3).state_dict().keys()
+
+
 def test_the_mlp_takes_images_too() -> None:
     assert build_backbone("mlp", (3, 4, 4), 5)(torch.randn(2, 3, 4, 4)).shape == (2, 5)
 

@@ -48,8 +48,9 @@ class CrowdClassifier(ClassifierMixin, BaseEstimator):
     backbone : {"mlp", "vgg16"}, nn.Module or callable
         The network from features to class logits. A module is copied; a callable gets (feature shape, number of
         classes) and returns one.
-    hidden, dropout, batch_norm
-        The MLP's hidden units, dropout probability, and whether to normalise over batches.
+    hidden, dropout, input_dropout, batch_norm
+        The MLP's hidden units, probabilities of dropping a hidden unit and an input feature, and whether to normalise
+        over batches.
     scaling : {"auto", "robust", "global", "standard", "none"}
         How features are scaled; part of the model (:func:`conal.training.fit_scaler`).
     lr, epochs, batch_size
@@ -120,6 +121,7 @@ class CrowdClassifier(ClassifierMixin, BaseEstimator):
         backbone: Backbone = "mlp",
         hidden: Sequence[int] = (128,),
         dropout: float = 0.5,
+        input_dropout: float = 0.0,
         batch_norm: bool = False,
         scaling: Scaling = "auto",
         lr: float = 0.01,
@@ -141,6 +143,7 @@ class CrowdClassifier(ClassifierMixin, BaseEstimator):
         self.backbone = backbone
         self.hidden = hidden
         self.dropout = dropout
+        self.input_dropout = input_dropout
         self.batch_norm = batch_norm
         self.scaling = scaling
         self.lr = lr
@@ -238,6 +241,7 @@ class CrowdClassifier(ClassifierMixin, BaseEstimator):
             problem.n_classes,
             hidden=self.hidden,
             dropout=self.dropout,
+            input_dropout=self.input_dropout,
             batch_norm=self.batch_norm,
         )
         return method(problem, backbone, **self._method_parameters())

@@ -41,8 +41,8 @@ class CoNAL(CrowdClassifier):
         Whether annotations marginalise the true label one by one (the paper's loss) or jointly.
     omega_scale : float or "learn"
         Factor on the inner product behind omega; the paper's 1 keeps omega within [0.27, 0.73].
-    backbone, hidden, dropout, batch_norm, scaling, lr, epochs, batch_size, warmup_epochs, schedule, selection, \
-holdout, patience, max_restarts, class_prior, ensemble, accelerator, precision, seed, verbose
+    backbone, hidden, dropout, input_dropout, batch_norm, scaling, lr, epochs, batch_size, warmup_epochs, schedule, \
+selection, holdout, patience, max_restarts, class_prior, ensemble, accelerator, precision, seed, verbose
         As for every method: see :class:`CrowdClassifier`.
 
     References
@@ -72,6 +72,7 @@ holdout, patience, max_restarts, class_prior, ensemble, accelerator, precision, 
         backbone: Backbone = "mlp",
         hidden: Sequence[int] = (128,),
         dropout: float = 0.5,
+        input_dropout: float = 0.0,
         batch_norm: bool = False,
         scaling: Scaling = "auto",
         lr: float = 0.01,
@@ -94,6 +95,7 @@ holdout, patience, max_restarts, class_prior, ensemble, accelerator, precision, 
             backbone=backbone,
             hidden=hidden,
             dropout=dropout,
+            input_dropout=input_dropout,
             batch_norm=batch_norm,
             scaling=scaling,
             lr=lr,

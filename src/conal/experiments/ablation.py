@@ -19,7 +19,7 @@ VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
     BASE: ("xconal", {}),
     "no cross-fitting, no averaging of weights (`conal-em`)": (
         "conal-em",
-        {"selection": "last", "lr": 0.005, "scaling": "robust"},
+        {"selection": "last", "lr": 0.005, "scaling": "robust", "input_dropout": 0.3},
     ),
     "networks not calibrated": ("xconal", {"calibrate": False}),
     "pooled matrices instead of two sources": ("xconal", {"confusion": "pooled"}),
@@ -31,6 +31,8 @@ VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
     "cosine schedule": ("xconal", {"schedule": "cosine"}),
     "learning rate 0.01": ("xconal", {"lr": 0.01}),
     "features scaled as for other methods": ("xconal", {"scaling": "auto"}),
+    "no input dropout": ("xconal", {"input_dropout": 0.0}),
+    "input dropout 0.5": ("xconal", {"input_dropout": 0.5}),
     "four times the hidden units": ("xconal", {"hidden": [512]}),
     "batch normalisation": ("xconal", {"batch_norm": True}),
     "balanced prior stated": ("xconal", {"class_prior": "balanced"}),

@@ -107,7 +107,7 @@ class CrossCoNALMethod(CrowdMethod):
     prior_in_e_step = True
     own_selection = "last"
     estimator_name = "CrossCoNAL"
-    defaults: ClassVar[dict[str, Any]] = {"lr": 0.005, "scaling": "robust"}
+    defaults: ClassVar[dict[str, Any]] = {"lr": 0.005, "scaling": "robust", "input_dropout": 0.3}
 
     posterior: Tensor
     epochs_done: Tensor

@@ -28,6 +28,9 @@ class MLP(nn.Sequential):
         Units of the hidden layers.
     dropout : float
         Probability of dropping a hidden unit.
+    input_dropout : float
+        Probability of setting a feature to zero while training, which is its mean if features are standardised. The
+        network cannot lean on a few features then, nor on those that tell instances apart.
     batch_norm : bool
         Normalise the input and every hidden layer over the batch, without learned scale or shift. The paper does so
         on LabelMe and Music, not on its synthetic data.
@@ -40,9 +43,11 @@ class MLP(nn.Sequential):
         *,
         hidden: Sequence[int] = (128,),
         dropout: float = 0.5,
+        input_dropout: float = 0.0,
         batch_norm: bool = False,
     ) -> None:
-        layers: list[nn.Module] = [nn.Flatten()]
+        first = nn.Sequential(nn.Flatten(), nn.Dropout(input_dropout)) if input_dropout else nn.Flatten()
+        layers: list[nn.Module] = [first]
         if batch_norm:
             layers.append(nn.BatchNorm1d(n_features, affine=False))
         width = n_features
@@ -102,6 +107,7 @@ def build_backbone(
     *,
     hidden: Sequence[int] = (128,),
     dropout: float = 0.5,
+    input_dropout: float = 0.0,
     batch_norm: bool = False,
 ) -> nn.Module:
     """Make the backbone for instances of this ``shape``; a module of the user's is copied, never trained in place."""
@@ -115,7 +121,8 @@ def build_backbone(
     if callable(backbone):
         return _called(backbone, shape, n_classes)
     if backbone == "mlp":
-        return MLP(math.prod(shape), n_classes, hidden=hidden, dropout=dropout, batch_norm=batch_norm)
+        width = math.prod(shape)
+        return MLP(width, n_classes, hidden=hidden, dropout=dropout, input_dropout=input_dropout, batch_norm=batch_norm)
     if backbone == "vgg16":
         if len(shape) != 3 or min(shape[1:]) < 32:
             raise InputError(
