@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from cli.conftest import Run
 
 TINY = ("--seeds", 1, "--epochs", 2)
-METHODS = {"gold", "dl-mv", "conal"}
-RULES = {"annotations", "gold"}
+METHODS = {"gold", "dl-mv", "conal", "xconal"}
+RULES = {"own", "gold"}
 
 
 def test_a_table_for_people_and_a_model_folder(conal: Run, tmp_path: Path) -> None:
@@ -23,12 +23,12 @@ def test_a_table_for_people_and_a_model_folder(conal: Run, tmp_path: Path) -> No
     run = conal("demo", "--out", out, *TINY)
     assert run.code == 0, run.err
     assert "1,000 images of digits" in run.out
-    for words in ("true labels (ceiling)", "majority vote", "CoNAL", "epoch chosen without gold", str(out)):
+    for words in ("true labels (ceiling)", "majority vote", "CoNAL, cross-fitted", "no gold label used", str(out)):
         assert words in run.out
     loaded = package.load(out)
-    assert loaded.method == "conal"
+    assert loaded.method == "xconal"
     assert loaded.classes_.tolist() == list(range(10))
-    assert loaded.metrics_["selection"] == "holdout_log_likelihood"
+    assert loaded.metrics_["selection"] == "last"
     assert pv.read_csv(out / "labels.csv").num_rows == 1000
     assert [path.name for path in tmp_path.iterdir()] == ["demo"]
 

@@ -44,6 +44,9 @@ def refuse(conal: Run, tmp_path: Path) -> Refuse:
     return run
 
 
+CONAL = ("--method", "conal")
+
+
 @pytest.fixture
 def refuse_fit(refuse: Refuse, crowd: Crowd, tmp_path: Path) -> Refuse:
     """``conal fit`` on the crowd's files, other files or options given, must be refused."""
@@ -307,7 +310,7 @@ def test_ids_of_another_number_than_rows(refuse_fit: Refuse, crowd: Crowd, tmp_p
     ("options", "words"),
     [
         (("--method", "conl"), "no method is called 'conl'; did you mean 'conal'? Known: aggnet, anno-reg, conal, co"),
-        (("--set", "lamda=1"), "method 'conal' has no parameter 'lamda'; it has "),
+        (("--set", "fold=1"), "method 'xconal' has no parameter 'fold'; it has "),
         (("--method", "dl-mv", "--set", "lam=1"), "method 'dl-mv' has no parameter 'lam'"),
         (("--set", "lam"), "--set 'lam': expected NAME=VALUE"),
         (("--set", "=1"), "--set '=1': expected NAME=VALUE"),
@@ -323,10 +326,10 @@ def test_ids_of_another_number_than_rows(refuse_fit: Refuse, crowd: Crowd, tmp_p
         (("--set", "omega_scale=abc"), "omega_scale"),
         (("--set", "omega_scale=null"), "omega_scale"),
         (("--set", "batch_norm=maybe"), "batch_norm"),
-        (("--set", "layer=foo"), "layer must be 'softmax' or 'row-stochastic', not 'foo'"),
-        (("--set", "mixing=foo"), "mixing must be"),
-        (("--set", "likelihood=foo"), "likelihood must be"),
-        (("--set", "likelihood=joint"), "use layer='row-stochastic'"),
+        ((*CONAL, "--set", "layer=foo"), "layer must be 'softmax' or 'row-stochastic', not 'foo'"),
+        ((*CONAL, "--set", "mixing=foo"), "mixing must be"),
+        ((*CONAL, "--set", "likelihood=foo"), "likelihood must be"),
+        ((*CONAL, "--set", "likelihood=joint"), "use layer='row-stochastic'"),
         (("--set", "backbone=resnet"), "no backbone is called 'resnet'"),
         (("--set", "backbone=vgg16"), "backbone 'vgg16' takes images"),
         (("--set", "selection=best"), "selection must be one of"),
@@ -546,9 +549,9 @@ def edit_config(folder: Path, seal: bool, **changes: Any) -> None:
         ({"format_version": 2}, True, "was written by a newer conal (model format 2"),
         ({"format": "other"}, True, "does not describe a conal model"),
         ({"method": "crowdlayer"}, True, "crowdlayer"),
-        ({"parameters": {}}, True, "does not fit this version's 'conal'"),
-        ({"instance_shape": [7]}, True, "does not fit this version's 'conal'"),
-        ({"classes": ["cat", "dog"]}, True, "does not fit this version's 'conal'"),
+        ({"parameters": {}}, True, "does not fit this version's 'xconal'"),
+        ({"instance_shape": [7]}, True, "does not fit this version's 'xconal'"),
+        ({"classes": ["cat", "dog"]}, True, "does not fit this version's 'xconal'"),
     ],
 )
 def test_a_changed_configuration(
@@ -569,13 +572,14 @@ def test_a_configuration_that_is_none(
 # -------------------------------------------------------------------- failure that is not the input's
 
 
-def test_training_that_diverges_is_a_failure(conal: Run, crowd: Crowd, tmp_path: Path) -> None:
+@pytest.mark.parametrize("method", ["conal", "xconal"])
+def test_training_that_diverges_is_a_failure(conal: Run, crowd: Crowd, tmp_path: Path, method: str) -> None:
     files = ("fit", crowd.labels, "--features", crowd.features, "--out", tmp_path / "m", "--epochs", 4)
-    run = conal(*files, "--lr", 1e30)
+    run = conal(*files, "--method", method, "--lr", 1e30)
     assert run.code == 1
     assert run.out == ""
     (line,) = run.err.splitlines()
-    assert re.match(r"error: the (loss|holdout_log_likelihood) became (nan|inf)", line)
+    assert re.match(r"error: the (loss|holdout_log_likelihood|inferred labels) became (nan|inf)", line)
     assert not (tmp_path / "m").exists()
 
 

@@ -8,6 +8,7 @@ import struct
 import subprocess
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -41,7 +42,8 @@ def wait_for_checkpoint(process: subprocess.Popen[str], path: Path, epoch: int) 
 
 
 def fit(crowd: Crowd, out: Path, *options: object) -> tuple[Any, ...]:
-    return ("fit", crowd.labels, "--features", crowd.features, "--out", out, "--lr", 0.003, *options)
+    files = ("fit", crowd.labels, "--features", crowd.features, "--out", out)
+    return (*files, "--method", "conal", "--lr", 0.003, *options)
 
 
 def epochs_of(folder: Path) -> list[int]:
@@ -94,7 +96,12 @@ def test_an_interrupted_fit_says_how_to_go_on(start: Start, shared_crowd: Crowd,
 
 @pytest.fixture
 def interrupted(conal: Run, shared_crowd: Crowd, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The checkpoint of a fit that Control-C ended in its fifth epoch."""
+    """The checkpoint of a fit of CoNAL that Control-C ended in its fifth epoch."""
+    return interrupt(conal, shared_crowd, tmp_path, monkeypatch)
+
+
+def interrupt(conal: Run, crowd: Crowd, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *options: object) -> Path:
+    """Control-C in the fifth of eight epochs; the checkpoint."""
     from conal.training.loop import _Trainer
 
     whole_epoch = _Trainer.run_epoch
@@ -107,11 +114,25 @@ def interrupted(conal: Run, shared_crowd: Crowd, tmp_path: Path, monkeypatch: py
     with monkeypatch.context() as patch:
         patch.setattr(_Trainer, "run_epoch", run_epoch)
         patch.setattr("conal.training.checkpoint.Checkpoint.due", lambda self: True)
-        run = conal(*fit(shared_crowd, tmp_path / "m", "--epochs", 8))
+        run = conal(*fit(crowd, tmp_path / "m", "--epochs", 8, *options))
     assert run.code == 130
     checkpoint = tmp_path / "m.checkpoint"
     assert checkpointed_epoch(checkpoint) == 4
     return checkpoint
+
+
+def test_a_method_that_plans_its_epochs_goes_on_with_the_same_plan(
+    conal: Run, shared_crowd: Crowd, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    options = ("--method", "xconal", "--set", "rounds=4")
+    checkpoint = interrupt(conal, shared_crowd, tmp_path, monkeypatch, *options)
+    refused = conal(*fit(shared_crowd, tmp_path / "m", "--epochs", 9, "--resume", *options)).refusal()
+    assert "was written with other epochs" in refused
+    assert checkpointed_epoch(checkpoint) == 4
+    assert conal(*fit(shared_crowd, tmp_path / "m", "--epochs", 8, "--resume", *options)).code == 0
+    assert conal(*fit(shared_crowd, tmp_path / "whole", "--epochs", 8, *options)).code == 0
+    for name in ("model.safetensors", "labels.csv", "annotators.csv", "common_confusion.csv"):
+        assert (tmp_path / "m" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
 
 
 @pytest.mark.parametrize(
@@ -142,8 +163,7 @@ def test_other_data_are_not_resumed(
     conal: Run, shared_crowd: Crowd, tmp_path: Path, interrupted: Path, write: Callable[..., Path]
 ) -> None:
     labels = write(tmp_path / "labels.csv", ("task", "worker", "label"), shared_crowd.rows[:-1])
-    end = ("--features", shared_crowd.features, "--out", tmp_path / "m", "--lr", 0.003, "--epochs", 8, "--resume")
-    message = conal("fit", labels, *end).refusal()
+    message = conal(*fit(replace(shared_crowd, labels=labels), tmp_path / "m", "--epochs", 8, "--resume")).refusal()
     assert "m.checkpoint: was written with other annotations;" in message
     assert interrupted.exists()
 

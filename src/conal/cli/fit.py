@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from conal.cli.options import (
+    DEFAULT_METHOD,
     AsJson,
     Classes,
     FileFormat,
@@ -39,7 +40,9 @@ def fit(
     out: Annotated[Path, typer.Option(help="Model folder to write.")],
     valid_features: Annotated[Path | None, typer.Option(help="Features of a validation set.")] = None,
     valid_labels: Annotated[Path | None, typer.Option(help="Its true labels, which select the epoch.")] = None,
-    method: Annotated[str, typer.Option(help=f"One of {', '.join(names_in_source('conal.methods'))}.")] = "conal",
+    method: Annotated[
+        str, typer.Option(help=f"One of {', '.join(names_in_source('conal.methods'))}.")
+    ] = DEFAULT_METHOD,
     classes: Classes = None,
     task_column: TaskColumn = None,
     worker_column: WorkerColumn = None,

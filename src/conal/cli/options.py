@@ -11,6 +11,7 @@ import typer
 from conal.errors import InputError
 
 __all__ = [
+    "DEFAULT_METHOD",
     "AsJson",
     "Classes",
     "FileFormat",
@@ -26,6 +27,9 @@ __all__ = [
     "parse_settings",
     "split_classes",
 ]
+
+DEFAULT_METHOD = "xconal"
+"""What is trained if no method is named; docs/methods.md says why."""
 
 Seed = Annotated[int, typer.Option(min=0, max=2**32 - 1, help="Same seed, same data, same result.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no summary; warnings stay.")]

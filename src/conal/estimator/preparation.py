@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 __all__ = ["choose_selection", "fingerprint_of", "make_builder", "make_monitors", "settings_of", "warn_of_prior"]
 
 FREE = {"epochs", "patience", "verbose"}
-"""Parameters that may change between an interruption and its resumption."""
+"""Parameters that may change between an interruption and its resumption, unless training is planned by them."""
 
 MAX_PRIOR_FACTOR = 2.0
 """By more than this a class's share should not differ from the votes' unnoticed, where a prior is stated."""
@@ -78,6 +78,11 @@ def choose_selection(
         held_out = CrowdBatches(instances, crowd.select(~kept), estimator.batch_size)
         fitted = crowd.select(kept)
         return fitted, AnnotationLikelihood(held_out, CrowdBatches(instances, fitted, estimator.batch_size))
+    if estimator.patience is not None and rule == "last":
+        raise InputError(
+            "patience waits for a better score, and selection 'last' has none; "
+            "choose selection='annotations', or give validation data"
+        )
     return crowd, LastEpoch()
 
 
@@ -144,7 +149,9 @@ def fingerprint_of(
 ) -> dict[str, str]:
     """What must be the same for a checkpoint to be continued."""
     instances, crowd, _ = joined
-    params = {name: _mark(value) for name, value in estimator.get_params(deep=False).items() if name not in FREE}
+    planned = methods.get(estimator.method).plans_epochs or estimator.schedule != "constant"
+    free = FREE - {"epochs"} if planned else FREE
+    params = {name: _mark(value) for name, value in estimator.get_params(deep=False).items() if name not in free}
     marks = {**params, "method": estimator.method, "selection": selection.name}
     if isinstance(selection, GoldAccuracy):
         marks["validation"] = inputs.digest(selection.codes) + inputs.digest_features(selection.instances)

@@ -106,6 +106,8 @@ class CrowdMethod(nn.Module):
     """How the epoch is chosen where the user gives neither a rule nor true labels; None: by held-out annotations."""
     estimator_name: ClassVar[str | None] = None
     """Name of the estimator class, where it is not made from the method's."""
+    plans_epochs: ClassVar[bool] = False
+    """Whether what happens in an epoch depends on how many there will be."""
     defaults: ClassVar[Mapping[str, Any]] = {}
     """Defaults of the estimator's parameters, where they differ from all others'."""
 

@@ -14,7 +14,7 @@ from torch.nn.functional import cross_entropy
 from conal.aggregation.votes import Votes, vote_shares
 from conal.annotations import Annotations
 from conal.checking import is_number, is_whole
-from conal.errors import InputError
+from conal.errors import InputError, TrainingError
 from conal.methods.base import Batch, CrowdMethod, Problem, register
 from conal.methods.two_sources import TwoSources
 from conal.networks.averaging import WeightAverage
@@ -106,6 +106,7 @@ class CrossCoNALMethod(CrowdMethod):
     separates_noise = True
     prior_in_e_step = True
     own_selection = "last"
+    plans_epochs = True
     estimator_name = "CrossCoNAL"
     defaults: ClassVar[dict[str, Any]] = {"lr": 0.005, "scaling": "robust", "input_dropout": 0.3}
 
@@ -188,6 +189,8 @@ class CrossCoNALMethod(CrowdMethod):
         self.meet_prior(before.mean(0))
         log_class = (heard.log_class * self.temperature + self.prior_shift).log_softmax(-1)
         q = log_class.index_add(0, heard.rows, self.vote_weight * heard.evidence).softmax(-1)
+        if q.isnan().any():
+            raise TrainingError("the inferred labels became nan; lower lr, or scale the features (scaling='standard')")
         order = aligned_with_votes(q.T @ self.votes[heard.instances])
         q = q[:, order]
         self.noise.reorder(order)
