@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
-from conal import methods
+import numpy as np
+
+from conal import Annotations, methods
+from conal.datasets import digits
+from conal.estimator import make
 from conal.experiments import Run, Store
 from conal.experiments.gold_free import RECIPE, GoldFree
+from conal.experiments.keepers import KEEPERS
 from conal.experiments.runner import run_missing
 
 
@@ -67,3 +73,14 @@ def test_a_single_fit_is_its_own_only_member() -> None:
         run_missing(store, [run], verbose=False)
         found = store.require(run)
     assert [member["test_accuracy"] for member in found["members"]] == [found["test_accuracy"]]
+
+
+def test_members_are_compared_by_the_names_of_classes() -> None:
+    data = digits()
+    crowd, names = data.annotations, np.array([f"digit {9 - k}" for k in range(10)])  # in another order than sorted
+    named = Annotations.from_triples(crowd.tasks, crowd.annotators, names[crowd.labels], classes=names.tolist())
+    turned = replace(data, annotations=named)
+    clf = make("gold", epochs=20, verbose=False).fit(turned.x, turned.classes[turned.y_true])
+    (found,) = KEEPERS["members"](clf, turned)
+    assert turned.test is not None
+    assert found["test_accuracy"] == clf.score(turned.test.x, turned.classes[turned.test.y]) > 0.8

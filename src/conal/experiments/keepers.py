@@ -66,13 +66,16 @@ def _members(clf: CrowdClassifier, data: CrowdDataset) -> list[dict[str, float]]
         return []
     members = clf.model_.each if isinstance(clf.model_, Ensemble) else [clf.model_]
     test, batches = Instances(data.test.x), CrowdBatches(Instances(data.x), data.annotations, clf.batch_size)
-    return [
-        {
-            "test_accuracy": float((compute.class_probas(member, test).argmax(1) == data.test.y).mean()),
-            "label_accuracy": float((compute.training_posterior(member, batches).argmax(1) == data.y_true).mean()),
+    truth = {"test_accuracy": data.classes[data.test.y], "label_accuracy": data.classes[data.y_true]}
+    found = []
+    for member in members:
+        probas = {
+            "test_accuracy": compute.class_probas(member, test),
+            "label_accuracy": compute.training_posterior(member, batches),
         }
-        for member in members
-    ]
+        # by name: a model of gold labels has an order of classes of its own
+        found.append({name: float((clf.classes_[p.argmax(1)] == truth[name]).mean()) for name, p in probas.items()})
+    return found
 
 
 def _validation(clf: CrowdClassifier, data: CrowdDataset) -> float | None:
