@@ -78,7 +78,9 @@ def test_a_single_fit_is_its_own_only_member() -> None:
 def test_members_are_compared_by_the_names_of_classes() -> None:
     data = digits()
     crowd, names = data.annotations, np.array([f"digit {9 - k}" for k in range(10)])  # in another order than sorted
-    named = Annotations.from_triples(crowd.tasks, crowd.annotators, names[crowd.labels], classes=names.tolist())
+    votes = np.full((crowd.n_tasks, crowd.n_annotators), "", dtype=object)
+    votes[crowd.tasks, crowd.annotators] = names[crowd.labels]
+    named = Annotations.from_matrix(votes, classes=names.tolist())
     turned = replace(data, annotations=named)
     clf = make("gold", epochs=20, verbose=False).fit(turned.x, turned.classes[turned.y_true])
     (found,) = KEEPERS["members"](clf, turned)
