@@ -18,14 +18,13 @@ def test_the_common_confusion_is_recovered() -> None:
     errors = []
     for seed in range(3):
         data = conal.datasets.synthetic(seed=seed)
-        assert data.valid is not None
         assert data.truth is not None
-        clf = conal.CoNAL(seed=seed, verbose=False)
-        clf.fit(data.x, data.annotations, validation=(data.valid.x, data.valid.y))
+        clf = conal.CoNAL(seed=seed, selection="last", verbose=False)  # gold labels may choose an epoch of the warm-up
+        clf.fit(data.x, data.annotations)
         errors.append(np.abs(clf.common_confusion_ - data.truth.pi_g).mean())
         blend = (data.truth.pi_g + data.truth.pi_r.mean(0)) / 2
         assert np.abs(blend - data.truth.pi_g).mean() > 0.05
-    assert np.mean(errors) <= 0.035
+    assert np.mean(errors) <= 0.035, errors
 
 
 @pytest.mark.slow

@@ -63,9 +63,11 @@ def test_the_whole_loss_is_the_papers(crowd: Annotations) -> None:
 def test_the_regulariser_of_batches_is_unbiased(crowd: Annotations) -> None:
     """Averaged over all batches of three tasks, it is exactly the sum over labelled annotators."""
     method, batches = made_for(crowd)
-    found = [method._separation(batches.cut(np.array(rows))) for rows in combinations(batches.labelled, 3)]
+    every = [batches.cut(np.array(rows)) for rows in combinations(batches.labelled, 3)]
+    norms = method.noise.separation(method.noise.raw_pi_r)
+    found = [(method.presence(batch, method.present(batch)) * norms).sum() for batch in every]
     labelled = torch.tensor(np.flatnonzero(crowd.labels_per_annotator()))
-    torch.testing.assert_close(torch.stack(found).mean(), method.noise.separation(labelled).sum())
+    torch.testing.assert_close(torch.stack(found).mean(), norms[labelled].sum())
 
 
 def test_lambda_pushes_the_layers_apart() -> None:
@@ -78,7 +80,7 @@ def test_lambda_pushes_the_layers_apart() -> None:
             optimizer.zero_grad()
             method.loss(everything(batches)).backward()
             optimizer.step()
-        return float(method.noise.separation(torch.arange(4)).detach().sum())
+        return float(method.noise.separation(method.noise.raw_pi_r).detach().sum())
 
     assert distance(0.1) > distance(0.0) + 1
 

@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from conal.networks import AuxiliaryNetwork
+from conal.networks.tables import Present
 
 
 def test_omega_follows_the_equation() -> None:
@@ -16,13 +17,13 @@ def test_omega_follows_the_equation() -> None:
     v = x @ made.instance.weight.T + made.instance.bias
     u = torch.eye(3, dtype=torch.float64) @ made.annotator_table + made.annotator_bias
     cosine = torch.nn.functional.cosine_similarity(v[rows], u[annotators], dim=-1)
-    torch.testing.assert_close(made(x, rows, annotators).sigmoid(), cosine.sigmoid())
+    torch.testing.assert_close(made(x, rows, Present(None, annotators)).sigmoid(), cosine.sigmoid())
 
 
 def test_the_papers_gate_is_confined() -> None:
     made = AuxiliaryNetwork(4, 50)
     x = 100 * torch.randn(50, 4)
-    omega = made(x, torch.arange(50), torch.arange(50)).sigmoid()
+    omega = made(x, torch.arange(50), Present(None, torch.arange(50))).sigmoid()
     assert omega.min() >= 0.268
     assert omega.max() <= 0.732
 
@@ -33,13 +34,14 @@ def test_scale_opens_the_gate() -> None:
     torch.manual_seed(3)
     wide = AuxiliaryNetwork(4, 5, scale=6.0)
     x, all_five = torch.randn(5, 4), torch.arange(5)
-    torch.testing.assert_close(wide(x, all_five, all_five), 6 * narrow(x, all_five, all_five))
+    present = Present(None, all_five)
+    torch.testing.assert_close(wide(x, all_five, present), 6 * narrow(x, all_five, present))
 
 
 def test_a_learned_scale_is_a_parameter() -> None:
     made = AuxiliaryNetwork(4, 5, scale="learn")
     assert "scale" in dict(made.named_parameters())
-    made(torch.randn(5, 4), torch.arange(5), torch.arange(5)).sum().backward()
+    made(torch.randn(5, 4), torch.arange(5), Present(None, torch.arange(5))).sum().backward()
     assert made.scale.grad is not None
     assert float(made.scale.grad) != 0
 
@@ -48,7 +50,7 @@ def test_annotator_features_replace_the_table() -> None:
     """Two annotators with equal features cannot be told apart, and no table is learned."""
     features = torch.tensor([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0]])
     made = AuxiliaryNetwork(4, 3, annotator_features=features)
-    omega = made(torch.randn(1, 4).expand(3, 4), torch.arange(3), torch.arange(3)).detach()
+    omega = made(torch.randn(1, 4).expand(3, 4), torch.arange(3), Present(None, torch.arange(3))).detach()
     assert float(omega[0]) == pytest.approx(float(omega[1]))
     assert float(omega[0]) != pytest.approx(float(omega[2]))
     assert "annotator_table" not in dict(made.named_parameters())
@@ -58,11 +60,13 @@ def test_both_embeddings_are_unit_vectors() -> None:
     x = 9 * torch.randn(3, 4)
     for features in (None, 9 * torch.randn(3, 2)):
         made = AuxiliaryNetwork(4, 3, annotator_features=features)
-        for embedding in (made.instance_embedding(x), made.annotator_embedding(torch.arange(3))):
+        for embedding in (made.instance_embedding(x), made.annotator_embedding(Present(None, torch.arange(3)))):
             torch.testing.assert_close(embedding.norm(dim=-1), torch.ones(3))
 
 
 def test_gradcheck() -> None:
     made = AuxiliaryNetwork(3, 2, embedding_dim=4).double()
     x = torch.randn(2, 3, dtype=torch.float64, requires_grad=True)
-    assert torch.autograd.gradcheck(lambda x: made(x, torch.tensor([0, 1, 1]), torch.tensor([0, 0, 1])), (x,))
+    assert torch.autograd.gradcheck(
+        lambda x: made(x, torch.tensor([0, 1, 1]), Present(None, torch.tensor([0, 0, 1]))), (x,)
+    )

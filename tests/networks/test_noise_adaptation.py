@@ -12,6 +12,7 @@ from torch.nn.functional import one_hot
 from conal.annotations import Annotations
 from conal.errors import InputError
 from conal.networks import NoiseAdaptation
+from conal.networks.tables import spread
 
 VARIANTS = [("softmax", "probability"), ("softmax", "logit"), ("row-stochastic", "probability")]
 
@@ -53,7 +54,9 @@ def test_observed_pairs_agree_with_the_dense_reference(crowd: Annotations, varia
     rows, annotators, labels = pairs_of(crowd)
     leaves: list[Any] = [logits, omega_logits, layer.raw_pi_g, layer.raw_pi_r]
 
-    fast = layer.log_prob(logits.log_softmax(-1), omega_logits[rows, annotators], rows, annotators, labels)
+    fast = layer.log_prob(
+        logits.log_softmax(-1), omega_logits[rows, annotators], rows, spread(layer.raw_pi_r, annotators), labels
+    )
     fast_gradients = torch.autograd.grad(fast.mean(), leaves)
 
     dense = dense_reference(layer, logits.softmax(-1), omega_logits.sigmoid())
@@ -97,8 +100,8 @@ class _LogProb(torch.nn.Module):
         super().__init__()
         self.layer = layer
 
-    def forward(self, *arguments: Tensor) -> Tensor:
-        return self.layer.log_prob(*arguments)
+    def forward(self, log_f: Tensor, gates: Tensor, rows: Tensor, annotators: Tensor, labels: Tensor) -> Tensor:
+        return self.layer.log_prob(log_f, gates, rows, spread(self.layer.raw_pi_r, annotators), labels)
 
 
 def two_class_layer(variant: tuple[str, str]) -> NoiseAdaptation:
@@ -114,7 +117,7 @@ def probability_of_first(layer: NoiseAdaptation, class_proba: list[float], omega
     log_f = torch.tensor([class_proba], dtype=torch.float64).log()
     zero = torch.tensor([0])
     gate = torch.tensor([omega], dtype=torch.float64).logit()
-    return float(layer.log_prob(log_f, gate, zero, zero, zero).detach().exp())
+    return float(layer.log_prob(log_f, gate, zero, spread(layer.raw_pi_r, zero), zero).detach().exp())
 
 
 def test_known_answers_tell_the_mixings_apart() -> None:
@@ -151,7 +154,9 @@ def test_omega_one_is_the_common_path_and_zero_the_individual(variant: tuple[str
     log_f = torch.randn(4, 3, dtype=torch.float64).log_softmax(-1)
     rows, annotators, labels = torch.arange(4), torch.tensor([0, 1, 1, 0]), torch.tensor([0, 1, 2, 2])
     for gate, weights in ((torch.inf, layer.raw_pi_g.expand(4, 3, 3)), (-torch.inf, layer.raw_pi_r[annotators])):
-        found = layer.log_prob(log_f, torch.full((4,), gate, dtype=torch.float64), rows, annotators, labels)
+        found = layer.log_prob(
+            log_f, torch.full((4,), gate, dtype=torch.float64), rows, spread(layer.raw_pi_r, annotators), labels
+        )
         f = log_f.exp()[:, None]
         paths = f @ weights.softmax(-1) if variant[0] == "row-stochastic" else (f @ weights).softmax(-1)
         expected = (paths[:, 0] * one_hot(labels, 3)).sum(-1).log()
@@ -166,7 +171,7 @@ def test_omega_is_irrelevant_where_the_layers_are_equal(variant: tuple[str, str]
     log_f = torch.randn(1, 3, dtype=torch.float64).log_softmax(-1)
     zero, labels = torch.tensor([0, 0]), torch.tensor([1, 1])
     gates = torch.tensor([-3.0, 5.0], dtype=torch.float64)
-    one, other = layer.log_prob(log_f, gates, zero, torch.tensor([0, 1]), labels)
+    one, other = layer.log_prob(log_f, gates, zero, spread(layer.raw_pi_r, torch.tensor([0, 1])), labels)
     torch.testing.assert_close(one, other)
 
 
@@ -176,7 +181,7 @@ def test_label_probabilities_sum_to_one(variant: tuple[str, str]) -> None:
     log_f = torch.randn(1, 4, dtype=torch.float64).log_softmax(-1)
     zero = torch.zeros(4, dtype=torch.long)
     gates = torch.full((4,), 0.3, dtype=torch.float64)
-    found = layer.log_prob(log_f, gates, zero, zero, torch.arange(4)).detach().exp()
+    found = layer.log_prob(log_f, gates, zero, spread(layer.raw_pi_r, zero), torch.arange(4)).detach().exp()
     assert float(found.sum()) == pytest.approx(1.0, abs=1e-12)
 
 
@@ -185,11 +190,11 @@ def test_probability_given_the_class_is_that_of_a_certain_classifier(variant: tu
     layer = random_layer(3, 2, variant)
     annotators, labels = torch.tensor([0, 1]), torch.tensor([2, 0])
     gates = torch.randn(2, dtype=torch.float64)
-    given = layer.log_prob_given_class(gates, annotators, labels)
+    given = layer.log_prob_given_class(gates, spread(layer.raw_pi_r, annotators), labels)
     for c in range(3):
         log_f = torch.full((2, 3), -torch.inf, dtype=torch.float64)
         log_f[:, c] = 0
-        certain = layer.log_prob(log_f, gates, torch.arange(2), annotators, labels)
+        certain = layer.log_prob(log_f, gates, torch.arange(2), spread(layer.raw_pi_r, annotators), labels)
         torch.testing.assert_close(given[:, c], certain)
 
 
@@ -197,7 +202,7 @@ def test_the_separation_has_zero_gradient_at_the_start() -> None:
     """W^g = W^r is where training starts, and where a norm has no gradient: it must be 0 and not NaN."""
     layer = NoiseAdaptation(3, 2)
     weights: list[Any] = [layer.raw_pi_g, layer.raw_pi_r]
-    for gradient in torch.autograd.grad(layer.separation(torch.arange(2)).sum(), weights):
+    for gradient in torch.autograd.grad(layer.separation(layer.raw_pi_r).sum(), weights):
         assert (gradient == 0).all()
 
 
@@ -205,7 +210,7 @@ def test_the_separation_is_the_frobenius_norm() -> None:
     layer = NoiseAdaptation(2, 3)
     with torch.no_grad():
         layer.raw_pi_r[1] += torch.tensor([[3.0, 0.0], [0.0, 4.0]])
-    torch.testing.assert_close(layer.separation(torch.arange(3)), torch.tensor([0.0, 5.0, 0.0]))
+    torch.testing.assert_close(layer.separation(layer.raw_pi_r), torch.tensor([0.0, 5.0, 0.0]))
 
 
 def test_confusion_is_the_softmax_of_each_row() -> None:

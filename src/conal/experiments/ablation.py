@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from conal.experiments.base import Experiment, gap_and_error, markdown, mean_and_spread, n_seeds, register
+from conal.experiments.gold_free import RECIPE_PARAMETERS
 from conal.experiments.runs import Run
 from conal.experiments.store import Store
 
@@ -22,7 +23,8 @@ VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
         {"selection": "last", "lr": 0.005, "scaling": "robust", "input_dropout": 0.3},
     ),
     "networks not calibrated": ("xconal", {"calibrate": False}),
-    "pooled matrices instead of two sources": ("xconal", {"confusion": "pooled"}),
+    "pooled matrices from the start": ("xconal", {"confusion": "pooled"}),
+    "two sources to the end": ("xconal", {"confusion": "mixture"}),
     "votes count in full": ("xconal", {"vote_weight": 1.0}),
     "votes count half": ("xconal", {"vote_weight": 0.5}),
     "10 folds": ("xconal", {"folds": 10}),
@@ -35,13 +37,16 @@ VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
     "input dropout 0.5": ("xconal", {"input_dropout": 0.5}),
     "four times the hidden units": ("xconal", {"hidden": [512]}),
     "batch normalisation": ("xconal", {"batch_norm": True}),
+    "plain form": ("xconal", RECIPE_PARAMETERS),
     "balanced prior stated": ("xconal", {"class_prior": "balanced"}),
+    "plain form, balanced prior stated": ("xconal", {**RECIPE_PARAMETERS, "class_prior": "balanced"}),
 }
 TITLES = {
     "labelme": "LabelMe, 500 validation images",
     "music": "Music, 140 training songs held out",
     "cifar10": "CIFAR-10 features, simulated crowd",
     "synthetic": "synthetic, common strength 0.6",
+    "hard": "synthetic, symmetric, common strength 0.8",
 }
 
 
@@ -101,6 +106,7 @@ class Ablation(Experiment):
 
     def _run(self, row: str, dataset: str, seed: int) -> Run:
         method, parameters = VARIANTS[row]
+        simulated = {"n_train": 500 if self.quick else 2000, "n_valid": 2000, "seed": seed}
         settings: dict[str, dict[str, Any]] = {
             "labelme": {},
             "music": {"n_valid": 140, "seed": seed},
@@ -111,15 +117,12 @@ class Ablation(Experiment):
                 "common_strength": 0.6,
                 "seed": seed,
             },
-            "synthetic": {
-                "n_train": 500 if self.quick else 2000,
-                "n_valid": 2000,
-                "common_strength": 0.6,
-                "seed": seed,
-            },
+            "synthetic": {**simulated, "common_strength": 0.6},
+            "hard": {**simulated, "common_type": "symmetric", "common_strength": 0.8},
         }
         epochs = {"epochs": 20} if self.quick else {}
-        return Run(dataset, method, seed, "own", settings[dataset], epochs | parameters, keep=("validation",))
+        source = "synthetic" if dataset == "hard" else dataset
+        return Run(source, method, seed, "own", settings[dataset], epochs | parameters, keep=("validation",))
 
 
 def _cell(lines: list[dict[str, Any]], base: list[dict[str, Any]]) -> str:

@@ -55,15 +55,16 @@ class AnnoRegMethod(AnnotatorLayersMethod):
 
     def loss(self, batch: Batch) -> Tensor:
         """Negative log-likelihood per annotation, and the trace of the confusion matrices."""
-        present, weight = self.batch_annotators(batch)
-        trace = torch.einsum("acc->a", self.label_confusion(present))
-        return super().loss(batch) + self.lam * (weight * trace).sum()
+        present = self.present(batch)
+        weights = present.take(self.raw_pi_r)
+        trace = torch.einsum("acc->a", self.label_confusion(weights))
+        return self._loss(batch, present, weights) + self.lam * (self.presence(batch, present) * trace).sum()
 
-    def label_log_prob(self, log_class_proba: Tensor, annotators: Tensor, labels: Tensor) -> Tensor:
+    def label_log_prob(self, log_class_proba: Tensor, own: Tensor, labels: Tensor) -> Tensor:
         """(P,) log sum_c f_c pi_r[c, y]."""
-        log_pi = self.raw_pi_r[annotators].squeeze(1).log_softmax(-1)
-        return torch.logsumexp(log_class_proba + label_columns(log_pi, labels), dim=-1)
+        log_pi = label_columns(own.squeeze(0).log_softmax(1), labels)
+        return torch.logsumexp(log_class_proba + log_pi, dim=0)
 
-    def label_confusion(self, annotators: Tensor) -> Tensor:
+    def label_confusion(self, weights: Tensor) -> Tensor:
         """(A, C, C) softmax of each row."""
-        return self.raw_pi_r[annotators].squeeze(1).softmax(-1)
+        return weights.squeeze(1).softmax(-1)

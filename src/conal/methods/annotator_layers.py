@@ -8,6 +8,7 @@ from torch import Tensor, nn
 from conal.checking import is_number
 from conal.errors import InputError
 from conal.methods.base import Batch, CrowdMethod, Problem
+from conal.networks.tables import Present, log_softmax, spread
 
 __all__ = ["AnnotatorLayersMethod"]
 
@@ -40,31 +41,39 @@ class AnnotatorLayersMethod(CrowdMethod):
 
     # ---------------------------------------------------------------- what a subclass supplies
 
-    def label_log_prob(self, log_class_proba: Tensor, annotators: Tensor, labels: Tensor) -> Tensor:
-        """(P,) log p(y | f) by the annotators' layers, from (P, C) log f."""
+    def label_log_prob(self, log_class_proba: Tensor, own: Tensor, labels: Tensor) -> Tensor:
+        """(P,) log p(y | f) by (depth, C, C, P) layers of the pairs' annotators, from (C, P) log f."""
         raise NotImplementedError
 
-    def label_confusion(self, annotators: Tensor) -> Tensor:
-        """(A, C, C) confusion matrices of some annotators."""
+    def label_confusion(self, weights: Tensor) -> Tensor:
+        """(A, C, C) confusion matrices that (A, depth, C, C) layers amount to."""
         raise NotImplementedError
 
     # ---------------------------------------------------------------- what follows from it
 
     def loss(self, batch: Batch) -> Tensor:
         """Negative log-likelihood per annotation."""
-        log_class_proba = self.class_logits(batch.x).log_softmax(-1)
-        log_prob = self.label_log_prob(log_class_proba[batch.rows], batch.annotators, batch.labels)
-        return -log_prob.sum() / max(len(batch.labels), 1)
+        present = self.present(batch)
+        return self._loss(batch, present, present.take(self.raw_pi_r))
 
     def log_prob(self, batch: Batch) -> Tensor:
         """(P,) log p(y | x)."""
-        log_class_proba = self.class_logits(batch.x).log_softmax(-1)[batch.rows]
-        own = self.label_log_prob(log_class_proba, batch.annotators.clamp(min=0), batch.labels)
-        common = torch.logsumexp(log_class_proba + self.confusion()[0][:, batch.labels].T.log(), dim=-1)
+        log_class_proba = self._of_pairs(batch)
+        present = self.present(batch)
+        own = self.label_log_prob(log_class_proba, spread(present.take(self.raw_pi_r), present.place), batch.labels)
+        common = torch.logsumexp(log_class_proba + self.confusion()[0][:, batch.labels].log(), dim=0)
         return torch.where(self.is_known(batch.annotators), own, common)
 
     def confusion(self) -> tuple[Tensor, Tensor]:
         """The annotators' matrices, and their mean for those without labels."""
-        pi_r = self.label_confusion(torch.arange(self.problem.n_annotators, device=self.raw_pi_r.device))
+        pi_r = self.label_confusion(self.raw_pi_r)
         pi_g = self.pooled(pi_r)
         return pi_g, self.known_or_common(pi_g, pi_r)
+
+    def _loss(self, batch: Batch, present: Present, weights: Tensor) -> Tensor:
+        log_prob = self.label_log_prob(self._of_pairs(batch), spread(weights, present.place), batch.labels)
+        return -log_prob.sum() / max(len(batch.labels), 1)
+
+    def _of_pairs(self, batch: Batch) -> Tensor:
+        """(C, P) log f of each pair's instance."""
+        return log_softmax(self.class_logits(batch.x)).T.index_select(1, batch.rows)

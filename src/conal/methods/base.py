@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from conal.annotations import Annotations
 from conal.methods.class_prior import prior_shift
 from conal.networks import FeatureScaler
+from conal.networks.tables import Present
 from conal.registry import Registry
 
 __all__ = ["Batch", "CrowdMethod", "Problem", "methods", "register"]
@@ -213,18 +214,21 @@ class CrowdMethod(nn.Module):
 
     def is_known(self, annotators: Tensor) -> Tensor:
         """(P,) whether there was anything to learn about each of these annotators; -1 is a stranger."""
-        return (annotators >= 0) & (self.labels_per_annotator[annotators.clamp(min=0)] > 0)
+        return (annotators >= 0) & (self.labels_per_annotator.index_select(0, annotators.clamp(min=0)) > 0)
 
-    def batch_annotators(self, batch: Batch) -> tuple[Tensor, Tensor]:
-        """The batch's annotators, and weights that make a sum over them an unbiased estimate of the sum over all.
+    def present(self, batch: Batch) -> Present:
+        """The annotators of a batch: of few all, of many those who are in it."""
+        return Present.of(batch.annotators, self.problem.n_annotators)
+
+    def presence(self, batch: Batch, present: Present) -> Tensor:
+        """(A,) weights that make a sum over a batch's annotators an unbiased estimate of the sum over all.
 
         Each of annotator r's n_r labels is in a batch of B of the N tasks with probability B / N, so weighting a
-        label by N / (B n_r) makes the expected weight of every annotator 1. Cost follows the batch, not R.
+        label by N / (B n_r) makes the expected weight of every annotator 1.
         """
-        counts = torch.bincount(batch.annotators, minlength=self.problem.n_annotators)
-        present = counts.nonzero().squeeze(-1)
-        share = counts[present] / self.labels_per_annotator[present].clamp(min=1)
-        return present, share * (self.problem.n_tasks / max(len(batch.x), 1))
+        given = present.take(self.labels_per_annotator)
+        counts = torch.bincount(present.place, minlength=len(given)).to(self.prior_shift.dtype)
+        return counts / given.clamp(min=1) * (self.problem.n_tasks / max(len(batch.x), 1))
 
     # ---------------------------------------------------------------- what everybody calls, on raw features
 

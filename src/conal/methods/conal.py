@@ -13,6 +13,7 @@ from conal.errors import InputError
 from conal.methods.base import Batch, CrowdMethod, Problem, register
 from conal.networks import AuxiliaryNetwork, NoiseAdaptation
 from conal.networks.noise_adaptation import Layer, Mixing
+from conal.networks.tables import log_softmax, spread
 
 __all__ = ["CoNALMethod"]
 
@@ -89,42 +90,47 @@ class CoNALMethod(CrowdMethod):
 
     def loss(self, batch: Batch) -> Tensor:
         """Negative log-likelihood per annotation, and the term that keeps the layers apart."""
-        data = self._joint(batch) if self.likelihood == "joint" else self.log_prob(batch).sum()
-        return -data / max(len(batch.labels), 1) - self.lam * self._separation(batch)
+        present = self.present(batch)
+        weights = present.take(self.noise.raw_pi_r)
+        omega_logits = self.auxiliary(batch.x, batch.rows, present)
+        own = spread(weights, present.place)
+        if self.likelihood == "joint":
+            data = self._joint(batch, omega_logits, own)
+        else:
+            data = self._log_prob(batch, omega_logits, own).sum()
+        separation = (self.presence(batch, present) * self.noise.separation(weights)).sum()
+        return -data / max(len(batch.labels), 1) - self.lam * separation
 
     def log_prob(self, batch: Batch) -> Tensor:
         """(P,) log p(y | x) under the mixture of the two layers."""
-        log_class_proba = self.class_logits(batch.x).log_softmax(-1)
-        annotators, omega_logits = self._gate(batch)
-        return self.noise.log_prob(log_class_proba, omega_logits, batch.rows, annotators, batch.labels)
+        return self._log_prob(batch, *self._gate_and_own(batch))
 
     def log_prob_given_class(self, batch: Batch) -> Tensor:
         """(P, C) log [omega pi_g + (1 - omega) pi_r] at the observed labels."""
-        annotators, omega_logits = self._gate(batch)
-        return self.noise.log_prob_given_class(omega_logits, annotators, batch.labels)
+        return self.noise.log_prob_given_class(*self._gate_and_own(batch), batch.labels)
 
     @torch.no_grad()
     def common_noise_rate(self, batch: Batch) -> Tensor:
         """(P,) omega of the batch's pairs, from raw features; 1 for annotators without training labels."""
-        return self._gate(self._scaled(batch))[1].sigmoid()
+        return self._gate_and_own(self._scaled(batch))[0].sigmoid()
 
     def confusion(self) -> tuple[Tensor, Tensor]:
         """The two kinds of confusion, read from the weights by a softmax on each row."""
         pi_g = self.noise.pi_g
         return pi_g, self.known_or_common(pi_g, self.noise.pi_r)
 
-    def _gate(self, batch: Batch) -> tuple[Tensor, Tensor]:
-        """Annotator codes that are safe to index with, and omega's logits; strangers get the common layer."""
-        annotators = batch.annotators.clamp(min=0)
-        omega_logits = self.auxiliary(batch.x, batch.rows, annotators)
-        return annotators, torch.where(self.is_known(batch.annotators), omega_logits, torch.inf)
+    def _gate_and_own(self, batch: Batch) -> tuple[Tensor, Tensor]:
+        """(P,) omega's logits and (C, C, P) the individual layers; strangers get the common layer."""
+        present = self.present(batch)
+        omega_logits = self.auxiliary(batch.x, batch.rows, present)
+        known = torch.where(self.is_known(batch.annotators), omega_logits, torch.inf)
+        return known, spread(present.take(self.noise.raw_pi_r), present.place)
 
-    def _joint(self, batch: Batch) -> Tensor:
-        log_joint = self.class_logits(batch.x).log_softmax(-1)
-        log_joint = log_joint.index_add(0, batch.rows, self.log_prob_given_class(batch))
+    def _log_prob(self, batch: Batch, omega_logits: Tensor, own: Tensor) -> Tensor:
+        log_class_proba = log_softmax(self.class_logits(batch.x))
+        return self.noise.log_prob(log_class_proba, omega_logits, batch.rows, own, batch.labels)
+
+    def _joint(self, batch: Batch, omega_logits: Tensor, own: Tensor) -> Tensor:
+        given_class = self.noise.log_prob_given_class(omega_logits, own, batch.labels)
+        log_joint = log_softmax(self.class_logits(batch.x)).index_add(0, batch.rows, given_class)
         return torch.logsumexp(log_joint, dim=-1).sum()
-
-    def _separation(self, batch: Batch) -> Tensor:
-        """Unbiased estimate of sum_r ||W^g - W^r||_2 from the batch's annotators."""
-        present, weight = self.batch_annotators(batch)
-        return (weight * self.noise.separation(present)).sum()

@@ -53,9 +53,13 @@ class CrossCoNALMethod(CrowdMethod):
     training needs no true labels to be stopped in time.
 
     .. math::
-        q_i(c) \propto \tilde f^{(-k_i)}_c(x_i) \prod_r \bigl( \omega_r \pi^g_{c, y_i^r}
-            + (1 - \omega_r) \pi^r_{c, y_i^r} \bigr)^\gamma \, (\rho^*_c / \bar\rho_c)^\kappa, \qquad
+        q_i(c) \propto \tilde f^{(-k_i)}_c(x_i) \prod_r \bigl( \bar\pi^r_{c, y_i^r} \bigr)^\gamma
+            (\rho^*_c / \bar\rho_c)^\kappa, \qquad
         \mathcal L = - \frac1K \sum_k \frac{1}{N_k} \sum_{i : k_i \ne k} \sum_c q_i(c) \log f^{(k)}_c(x_i)
+
+    :math:`\bar\pi^r` is the annotator's confusion, drawn to everybody's by a few pseudo-labels. The paper's two kinds
+    of confusion and :math:`\omega_r` are fitted beside it: they infer the first q, which one matrix per annotator gets
+    wrong where common mistakes are frequent, and they are what the model tells about its crowd.
 
     The votes' weight :math:`\gamma < 1` allows for mistakes that annotators make together. :math:`\tilde f` is f at
     the temperature that fits q best, since an over-confident network would outvote the crowd. The first q come from the
@@ -80,9 +84,10 @@ class CrossCoNALMethod(CrowdMethod):
         Decay of the moving average of the weights, per step; 0 for none.
     calibrate : bool
         Whether the networks' temperature is fitted before they are heard.
-    confusion : {"mixture", "pooled"}
-        Labels from two sources with a learned :math:`\omega_r`, or one matrix per annotator that is drawn to the
-        common one by ``pooling`` pseudo-labels, where :math:`\omega_r` is their share.
+    confusion : {"both", "mixture", "pooled"}
+        How annotators are heard: "mixture" by :math:`\omega_r \pi^g + (1 - \omega_r) \pi^r` with a learned
+        :math:`\omega_r`; "pooled" by :math:`\bar\pi^r`, where :math:`\omega_r` is no more than the share of the
+        pseudo-labels; "both" by the first for the first q and by the second from then on.
     n_jobs : int
         Networks that are trained at a time, in threads; with more than one, the same seed gives as good a model, but
         not the same bit for bit.
@@ -128,7 +133,7 @@ class CrossCoNALMethod(CrowdMethod):
         rounds: int = 17,
         averaging: float = 0.98,
         calibrate: bool = True,
-        confusion: Literal["mixture", "pooled"] = "mixture",
+        confusion: Literal["both", "mixture", "pooled"] = "both",
         n_jobs: int = 1,
     ) -> None:
         super().__init__(problem, backbone)
@@ -140,13 +145,15 @@ class CrossCoNALMethod(CrowdMethod):
         self.averages = WeightAverage(self.backbones, averaging)
         if not isinstance(calibrate, bool):
             raise InputError(f"calibrate must be true or false, not {calibrate!r}")
-        if confusion not in ("mixture", "pooled"):
-            raise InputError(f"confusion must be 'mixture' or 'pooled', not {confusion!r}")
+        if confusion not in ("both", "mixture", "pooled"):
+            raise InputError(f"confusion must be 'both', 'mixture' or 'pooled', not {confusion!r}")
         if not (is_whole(n_jobs) and n_jobs >= 1):
             raise InputError(f"n_jobs must be a whole number of at least 1, not {n_jobs!r}")
         self.calibrate = calibrate
         self.n_jobs = n_jobs
-        self.noise = TwoSources(problem.n_annotators, problem.n_classes, pooling, learn_omega=confusion == "mixture")
+        sizes = problem.n_annotators, problem.n_classes, pooling
+        self.noise = TwoSources(*sizes, learn_omega=confusion != "pooled")
+        self.pooled_noise = TwoSources(*sizes, learn_omega=False) if confusion == "both" else None
         self.register_buffer("temperature", torch.ones(()))
         self.register_buffer("epochs_done", torch.zeros((), dtype=torch.int64), persistent=False)
 
@@ -195,7 +202,7 @@ class CrossCoNALMethod(CrowdMethod):
         q = q[:, order]
         self.noise.reorder(order)
         self.posterior[heard.instances] = q
-        self.noise.fit(self._counts(q, heard))
+        self._fit_noise(self._counts(q, heard))
 
     def class_logits(self, x: Tensor) -> Tensor:
         """(N, C) log of the networks' mean probabilities."""
@@ -203,8 +210,12 @@ class CrossCoNALMethod(CrowdMethod):
         return each.logsumexp(0) - math.log(len(each))
 
     def log_prob_given_class(self, batch: Batch) -> Tensor:
-        """(P, C) log [omega pi_g + (1 - omega) pi_r] at the observed labels."""
-        return self.noise.log_prob(batch.annotators, batch.labels, self.is_known(batch.annotators))
+        """(P, C) log of the annotators' confusion at the observed labels, as the E-step hears them."""
+        known = self.is_known(batch.annotators)
+        if self.pooled_noise is None:
+            return self.noise.log_prob(batch.annotators, batch.labels, known)
+        heard = self.pooled_noise.log_prob(batch.annotators, batch.labels, known)
+        return torch.where(known[:, None], heard, self.noise.pi_g[:, batch.labels].T.log())
 
     @torch.no_grad()
     def infer(self, batch: Batch) -> Tensor:
@@ -257,7 +268,15 @@ class CrossCoNALMethod(CrowdMethod):
             q = log_shares.expand_as(q).index_add(0, tasks, evidence).softmax(-1)
         order = aligned_with_votes(q.T @ self.votes)
         self.noise.reorder(order)
-        return q[:, order]
+        q = q[:, order]
+        self._fit_noise(torch.from_numpy(votes.counts(q.double().numpy()).copy()).float())
+        return q
+
+    def _fit_noise(self, counts: Tensor) -> None:
+        """Both models of the crowd, from expected counts (R, C, C)."""
+        self.noise.fit(counts)
+        if self.pooled_noise is not None:
+            self.pooled_noise.fit(counts)
 
     def _hear(self, batches: Iterable[Batch]) -> Heard:
         """Ask about every training instance the network that was trained without it, and collect the votes."""

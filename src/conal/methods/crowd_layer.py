@@ -37,22 +37,20 @@ class CrowdLayerMethod(AnnotatorLayersMethod):
     1.0
     """
 
-    def label_log_prob(self, log_class_proba: Tensor, annotators: Tensor, labels: Tensor) -> Tensor:
+    def label_log_prob(self, log_class_proba: Tensor, own: Tensor, labels: Tensor) -> Tensor:
         """(P,) log softmax(f W^r) at the observed labels."""
-        return pick(self._through(log_class_proba.exp().unsqueeze(1), annotators).squeeze(1).log_softmax(-1), labels)
+        first, *others = own.unbind(0)
+        logits = (log_class_proba.exp().unsqueeze(1) * first).sum(0)  # (C, P)
+        for layer in others:
+            logits = (logits.softmax(0).unsqueeze(1) * layer).sum(0)
+        return pick(logits.log_softmax(0), labels)
 
-    def label_confusion(self, annotators: Tensor) -> Tensor:
+    def label_confusion(self, weights: Tensor) -> Tensor:
         """(A, C, C) what the layers make of certainty: row c is the distribution of labels where f is class c."""
-        certain = torch.eye(self.problem.n_classes, dtype=self.raw_pi_r.dtype, device=self.raw_pi_r.device)
-        return self._through(certain.expand(len(annotators), -1, -1), annotators).softmax(-1)
-
-    def _through(self, probas: Tensor, annotators: Tensor) -> Tensor:
-        """(P, K, C) logits of labels from (P, K, C) class probabilities, K of them for each annotator."""
-        layers = self.raw_pi_r[annotators].unbind(1)
-        logits = torch.bmm(probas, layers[0])
-        for layer in layers[1:]:
+        logits, *others = weights.unbind(1)
+        for layer in others:
             logits = torch.bmm(logits.softmax(-1), layer)
-        return logits
+        return logits.softmax(-1)
 
 
 @register("dl-cl-over")

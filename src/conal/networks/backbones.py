@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from torch import Tensor, nn
 
 from conal.errors import InputError
+from conal.networks.dropout import Dropout
 
 __all__ = ["MLP", "VGG16", "Backbone", "build_backbone", "fresh_copy"]
 
@@ -46,7 +47,7 @@ class MLP(nn.Sequential):
         input_dropout: float = 0.0,
         batch_norm: bool = False,
     ) -> None:
-        first = nn.Sequential(nn.Flatten(), nn.Dropout(input_dropout)) if input_dropout else nn.Flatten()
+        first = nn.Sequential(nn.Flatten(), Dropout(input_dropout)) if input_dropout else nn.Flatten()
         layers: list[nn.Module] = [first]
         if batch_norm:
             layers.append(nn.BatchNorm1d(n_features, affine=False))
@@ -55,7 +56,7 @@ class MLP(nn.Sequential):
             layers += [nn.Linear(width, units), nn.ReLU()]
             if batch_norm:
                 layers.append(nn.BatchNorm1d(units, affine=False))
-            layers.append(nn.Dropout(dropout))
+            layers.append(Dropout(dropout))
             width = units
         layers.append(nn.Linear(width, n_classes))
         super().__init__(*layers)
@@ -91,7 +92,7 @@ class VGG16(nn.Module):
             blocks.append(nn.MaxPool2d(2))
         self.features = nn.Sequential(*blocks)
         self.classifier = nn.Sequential(
-            nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Dropout(dropout), nn.Linear(width, n_classes)
+            nn.AdaptiveAvgPool2d(1), nn.Flatten(), Dropout(dropout), nn.Linear(width, n_classes)
         )
 
     def forward(self, images: Tensor) -> Tensor:

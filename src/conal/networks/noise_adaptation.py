@@ -77,7 +77,7 @@ class NoiseAdaptation(nn.Module):
         return self.raw_pi_r.softmax(-1)
 
     def log_prob(
-        self, log_class_proba: Tensor, omega_logits: Tensor, rows: Tensor, annotators: Tensor, labels: Tensor
+        self, log_class_proba: Tensor, omega_logits: Tensor, rows: Tensor, own: Tensor, labels: Tensor
     ) -> Tensor:
         """(P,) log p(y) of P observed labels.
 
@@ -87,48 +87,45 @@ class NoiseAdaptation(nn.Module):
             log f of the batch's instances.
         omega_logits : (P,)
             Logits of omega for each pair.
-        rows, annotators, labels : (P,) integers
-            The observed triples; ``rows`` points into the batch.
+        rows, labels : (P,) integers
+            Instances and labels; ``rows`` points into the batch.
+        own : (C, C, P)
+            Weights of the pairs' annotators: rows of ``raw_pi_r``, spread over the pairs.
         """
         if self.layer == "row-stochastic":
-            return self._row_stochastic(log_class_proba, omega_logits, rows, annotators, labels)
-        class_proba = log_class_proba.exp()
-        common = (class_proba @ self.raw_pi_g)[rows]
-        individual = torch.bmm(class_proba[rows].unsqueeze(1), self.raw_pi_r[annotators]).squeeze(1)
+            log_mixed = self._given_class(omega_logits, own, labels)
+            return torch.logsumexp(log_class_proba.T.index_select(1, rows) + log_mixed, dim=0)  # Eq. (1)
+        class_proba = log_class_proba.T.exp()  # (C, N): a class per row, as everything below
+        common = self.raw_pi_g.T @ class_proba
+        individual = (class_proba.index_select(1, rows).unsqueeze(1) * own).sum(0)
         if self.mixing == "logit":
-            omega = omega_logits.sigmoid().unsqueeze(-1)
-            return pick((omega * common + (1 - omega) * individual).log_softmax(-1), labels)
-        return mix(omega_logits, pick(common.log_softmax(-1), labels), pick(individual.log_softmax(-1), labels))
+            mixed = torch.lerp(individual, common.index_select(1, rows), omega_logits.sigmoid())
+            return pick(mixed.log_softmax(0), labels)
+        return mix(
+            omega_logits,
+            pick(common.log_softmax(0), labels, rows),
+            pick(individual.log_softmax(0), labels),
+        )
 
-    def log_prob_given_class(self, omega_logits: Tensor, annotators: Tensor, labels: Tensor) -> Tensor:
+    def log_prob_given_class(self, omega_logits: Tensor, own: Tensor, labels: Tensor) -> Tensor:
         """(P, C) log P(y | z = c) for every class c: the confusion that the posterior of the true label needs."""
         if self.mixing == "logit":
-            omega = omega_logits.sigmoid()[:, None, None]
-            mixed = omega * self.raw_pi_g + (1 - omega) * self.raw_pi_r[annotators]
-            return label_columns(mixed.log_softmax(-1), labels)
-        common, individual = self._label_columns(annotators, labels)
-        return mix(omega_logits.unsqueeze(-1), common, individual)
+            mixed = torch.lerp(own, self.raw_pi_g.unsqueeze(-1), omega_logits.sigmoid())
+            return label_columns(mixed.log_softmax(1), labels).T
+        return self._given_class(omega_logits, own, labels).T
 
-    def separation(self, annotators: Tensor) -> Tensor:
-        """(A,) Frobenius distance between the common and the individual weights of some annotators.
+    def separation(self, weights: Tensor) -> Tensor:
+        """(A,) Frobenius distance between the common weights and (A, C, C) individual ones.
 
         At the start the two are equal and the norm has no gradient; PyTorch takes 0 there, which is what we want.
         """
-        distance: Tensor = torch.linalg.vector_norm(self.raw_pi_g - self.raw_pi_r[annotators], dim=(-2, -1))
+        distance: Tensor = torch.linalg.vector_norm(self.raw_pi_g - weights, dim=(-2, -1))
         return distance
 
-    def _row_stochastic(
-        self, log_class_proba: Tensor, omega_logits: Tensor, rows: Tensor, annotators: Tensor, labels: Tensor
-    ) -> Tensor:
-        common, individual = self._label_columns(annotators, labels)
-        log_mixed = mix(omega_logits.unsqueeze(-1), common, individual)
-        return torch.logsumexp(log_class_proba[rows] + log_mixed, dim=-1)  # Eq. (1)
-
-    def _label_columns(self, annotators: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
-        """(P, C) log of the columns pi_g[:, y] and pi_r[:, y]."""
-        common = self.raw_pi_g.log_softmax(-1).T[labels]
-        individual = label_columns(self.raw_pi_r[annotators].log_softmax(-1), labels)
-        return common, individual
+    def _given_class(self, omega_logits: Tensor, own: Tensor, labels: Tensor) -> Tensor:
+        """(C, P) log P(y | z = c) where probabilities are mixed."""
+        common = self.raw_pi_g.log_softmax(-1).index_select(1, labels)
+        return mix(omega_logits, common, label_columns(own.log_softmax(1), labels))
 
 
 def mix(omega_logits: Tensor, log_common: Tensor, log_individual: Tensor) -> Tensor:
@@ -136,12 +133,13 @@ def mix(omega_logits: Tensor, log_common: Tensor, log_individual: Tensor) -> Ten
     return torch.logaddexp(logsigmoid(omega_logits) + log_common, logsigmoid(-omega_logits) + log_individual)
 
 
-def pick(table: Tensor, labels: Tensor) -> Tensor:
-    """(P,) entry ``labels[p]`` of row p."""
-    return table.gather(-1, labels.unsqueeze(-1)).squeeze(-1)
+def pick(table: Tensor, labels: Tensor, columns: Tensor | None = None) -> Tensor:
+    """(P,) entry ``labels[p]`` of column p of a (C, P) table, or of column ``columns[p]`` of a (C, N) table."""
+    if columns is None:
+        return table.gather(0, labels.unsqueeze(0)).squeeze(0)
+    return table.reshape(-1).index_select(0, labels * table.shape[1] + columns)
 
 
 def label_columns(matrices: Tensor, labels: Tensor) -> Tensor:
-    """(P, C) column ``labels[p]`` of matrix p."""
-    index = labels[:, None, None].expand(-1, matrices.shape[1], 1)
-    return matrices.gather(-1, index).squeeze(-1)
+    """(C, P) column ``labels[p]`` of matrix p of (C, C, P)."""
+    return matrices.gather(1, labels.expand(len(matrices), 1, -1)).squeeze(1)

@@ -39,5 +39,5 @@ class FeatureScaler(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """Scale a batch of instances."""
         x = x.to(self.shift.dtype)
-        scaled = ((x.clamp(min=0).sqrt() if self._rooted else x) - self.shift) * self.factor
-        return scaled.clamp(-self.limit, self.limit) if self._limited else scaled
+        scaled = ((x.clamp(min=0).sqrt_() if self._rooted else x) - self.shift).mul_(self.factor)
+        return scaled.clamp_(-self.limit, self.limit) if self._limited else scaled

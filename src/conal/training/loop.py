@@ -28,6 +28,7 @@ from conal.training.checkpoint import (
 )
 from conal.training.confusion import estimate_confusion
 from conal.training.history import Row, figures
+from conal.training.optimizer import LazyAdam
 from conal.training.selection import GoldAccuracy, Selection, predict_proba
 
 __all__ = ["Settings", "TrainingResult", "lost_classes", "train"]
@@ -252,7 +253,7 @@ class _Trainer:
         self.method = self.build()
         self.method.prepare(self.data.annotations)
         learned = [parameter for parameter in self.method.parameters() if parameter.requires_grad]
-        optimizer = torch.optim.Adam(learned, lr=self.settings.lr)
+        optimizer = LazyAdam(learned, lr=self.settings.lr, fused=True)
         self.module, self.optimizer = self.fabric.setup(self.method, optimizer)
 
     def _state(self) -> State:
