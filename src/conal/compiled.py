@@ -6,7 +6,7 @@ import importlib.util
 import os
 from collections.abc import Callable
 from functools import cache
-from typing import Any
+from typing import Any, cast
 
 __all__ = ["Kernel", "kernel"]
 
@@ -31,10 +31,19 @@ class Kernel:
 
     def __call__(self, *arguments: Any) -> Any:
         if self._compiled is None:
-            import numba
-
-            self._compiled = numba.njit(self.python, cache=True, nogil=True, error_model="numpy")
+            self._compiled = _compile(self.python)
         return self._compiled(*arguments)
+
+
+def _compile(function: Callable[..., Any]) -> Callable[..., Any]:
+    import numba
+
+    compiler: Any = numba.njit
+    options = {"nogil": True, "error_model": "numpy"}
+    try:
+        return cast(Callable[..., Any], compiler(function, cache=True, **options))
+    except RuntimeError:  # nowhere to keep it
+        return cast(Callable[..., Any], compiler(function, **options))
 
 
 def kernel(function: Callable[..., Any]) -> Kernel:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 from scipy.special import xlogy
 
 from conal.aggregation.base import register
-from conal.aggregation.em import EMAggregator
-from conal.aggregation.votes import FloatArray, Votes, class_shares, normalised
+from conal.aggregation.em import EMAggregator, Run
+from conal.aggregation.votes import Expected, FloatArray, Votes, normalised
 
 __all__ = ["DawidSkene", "OneCoinDawidSkene"]
 
@@ -82,8 +83,24 @@ class DawidSkene(EMAggregator[Confusions]):
         super()._check()
         self._check_not_negative("prior")
 
-    def _m_step(self, votes: Votes, posterior: FloatArray, previous: Confusions | None) -> Confusions:
-        return Confusions(class_shares(posterior), self._confusion(votes.counts(posterior)))
+    def _m_step(self, votes: Votes, posterior: FloatArray | Expected, previous: Confusions | None) -> Confusions:
+        expected = posterior if isinstance(posterior, Expected) else votes.expected(posterior)
+        return Confusions(expected.shares / max(expected.n_tasks, 1), self._confusion(expected.counts))
+
+    def _e_step(
+        self, votes: Votes, parameters: Confusions, known: npt.NDArray[np.int64]
+    ) -> tuple[FloatArray | Expected, float]:
+        if not votes.fused:
+            return super()._e_step(votes, parameters, known)
+        expected, log_likelihood = votes.fused_expectation(*parameters, known)
+        return expected, log_likelihood + self._log_prior(parameters)
+
+    def _posterior(self, votes: Votes, run: Run[Confusions], known: npt.NDArray[np.int64]) -> FloatArray:
+        if not isinstance(run.posterior, Expected):
+            return super()._posterior(votes, run, known)
+        posterior = np.empty((votes.shape[0], votes.shape[2]))
+        votes.fused_expectation(*run.parameters, known, posterior)
+        return posterior
 
     def _confusion(self, counts: FloatArray) -> FloatArray:
         return normalised(counts + self.prior)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import Generic, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -30,7 +30,8 @@ class Run(NamedTuple, Generic[Parameters]):
     history: list[float]
     converged: bool
     parameters: Parameters
-    posterior: FloatArray
+    posterior: Any
+    """As the E-step gave it: (N, C), or whatever the M-step takes."""
 
 
 class EMAggregator(Aggregator, Generic[Parameters]):
@@ -84,7 +85,7 @@ class EMAggregator(Aggregator, Generic[Parameters]):
     # ---------------------------------------------------------------- what a subclass supplies
 
     @abstractmethod
-    def _m_step(self, votes: Votes, posterior: FloatArray, previous: Parameters | None) -> Parameters:
+    def _m_step(self, votes: Votes, posterior: Any, previous: Parameters | None) -> Parameters:
         """Parameters that fit the posterior at least as well as the ``previous`` ones (None at the start)."""
 
     @abstractmethod
@@ -98,6 +99,11 @@ class EMAggregator(Aggregator, Generic[Parameters]):
     def _log_prior(self, parameters: Parameters) -> float:
         """Log-prior of the parameters, up to a constant; 0 without one."""
         return 0.0
+
+    def _posterior(self, votes: Votes, run: Run[Parameters], known: npt.NDArray[np.int64]) -> FloatArray:
+        """(N, C) the posterior at the end of a run, where the E-step did not keep it."""
+        posterior: FloatArray = run.posterior
+        return posterior
 
     def _initialize(self, votes: Votes, rng: np.random.Generator | None) -> FloatArray:
         """(N, C) posterior to start from; ``rng`` is None for the usual start."""
@@ -122,8 +128,9 @@ class EMAggregator(Aggregator, Generic[Parameters]):
         self._adopt(votes, best.parameters)
         if not best.converged:
             self._warn(best.history, crowd.n_annotations)
-        _warn_of_lost_classes(crowd, best.posterior)
-        return best.posterior
+        posterior = self._posterior(votes, best, known)
+        _warn_of_lost_classes(crowd, posterior)
+        return posterior
 
     def _run(
         self,
@@ -148,7 +155,7 @@ class EMAggregator(Aggregator, Generic[Parameters]):
                 return Run(history, True, parameters, posterior)
         return Run(history, False, parameters, posterior)
 
-    def _e_step(self, votes: Votes, parameters: Parameters, known: npt.NDArray[np.int64]) -> tuple[FloatArray, float]:
+    def _e_step(self, votes: Votes, parameters: Parameters, known: npt.NDArray[np.int64]) -> tuple[Any, float]:
         """The posterior and the objective under the current parameters; known tasks contribute their joint."""
         weights = self._log_joint(votes, parameters)  # changed in place from here: it is large, and ours alone
         given = np.flatnonzero(known != MISSING)

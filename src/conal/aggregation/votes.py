@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+from functools import cached_property
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 from scipy.sparse import csr_array
 
+from conal.aggregation.fused import FUSED_ABOVE, expectation_for
 from conal.annotations import Annotations
 from conal.encoding import MISSING
 
-__all__ = ["FloatArray", "Votes", "clamped", "class_shares", "lost_classes", "normalised", "vote_shares"]
+__all__ = ["Expected", "FloatArray", "Votes", "clamped", "class_shares", "lost_classes", "normalised", "vote_shares"]
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -21,11 +23,30 @@ MIN_WINS = 5
 """Classes that win fewer votes than this are too rare to be missed."""
 
 
-class Votes:
-    """The annotations as a sparse one-hot matrix, in both orders that EM needs.
+class Expected(NamedTuple):
+    """What an E-step leaves for the M-step, added up over tasks: the sums of parts are the sum of the whole.
 
     Attributes
     ----------
+    counts : (R, C, C)
+        Expected ``[r, c, l]``: how often annotator r labelled l what is c.
+    shares : (C,)
+        Expected tasks of each class.
+    n_tasks : int
+    """
+
+    counts: FloatArray
+    shares: FloatArray
+    n_tasks: int
+
+
+class Votes:
+    """The annotations as a sparse one-hot matrix, in both orders that EM needs; each is made when it is asked for.
+
+    Attributes
+    ----------
+    cells : (A,)
+        Every label as annotator x classes + label, in the order of the tasks.
     by_task : (N, R C) sparse
         ``by_task[i, r C + l]`` = 1 where annotator r gave task i the label l.
     by_annotator : (R C, N) sparse
@@ -35,23 +56,59 @@ class Votes:
     def __init__(self, annotations: Annotations) -> None:
         self.annotations = annotations
         self.shape = annotations.n_tasks, annotations.n_annotators, annotations.n_classes
+
+    @cached_property
+    def cells(self) -> npt.NDArray[Any]:
+        """Small indices are half the memory to go through in every product."""
         N, R, C = self.shape
-        # Small indices are half the memory to go through in every product.
-        index = np.int32 if max(R * C, N, annotations.n_annotations) < 2**31 else np.int64
-        column = np.multiply(annotations.annotators, C, dtype=index) + annotations.labels
-        ones = np.ones(annotations.n_annotations)
-        self.by_task = csr_array((ones, column, annotations.indptr.astype(index)), shape=(N, R * C))
-        self.by_annotator = self.by_task.T.tocsr()
+        index = np.int32 if max(R * C, N, self.annotations.n_annotations) < 2**31 else np.int64
+        return np.multiply(self.annotations.annotators, C, dtype=index) + self.annotations.labels
+
+    @cached_property
+    def by_task(self) -> Any:
+        """The labels of each task."""
+        N, R, C = self.shape
+        indptr = self.annotations.indptr.astype(self.cells.dtype)
+        return csr_array((np.ones(len(self.cells)), self.cells, indptr), shape=(N, R * C))
+
+    @cached_property
+    def by_annotator(self) -> Any:
+        """The tasks of each label of each annotator."""
+        return self.by_task.T.tocsr()
 
     def counts(self, posterior: FloatArray) -> FloatArray:
         """(R, C, C) expected ``[r, c, l]``: how often annotator r labelled l what is c, by the posterior (N, C)."""
         _, R, C = self.shape
         return np.asarray(self.by_annotator @ posterior).reshape(R, C, C).transpose(0, 2, 1)
 
+    def expected(self, posterior: FloatArray) -> Expected:
+        """What the posterior (N, C) leaves for the M-step."""
+        return Expected(self.counts(posterior), np.ones(len(posterior)) @ posterior, len(posterior))
+
     def log_evidence(self, log_confusion: FloatArray) -> FloatArray:
         """(N, C) sum over a task's labels of log pi_r[c, y], for every class c."""
         _, R, C = self.shape
         return np.asarray(self.by_task @ np.ascontiguousarray(log_confusion.transpose(0, 2, 1)).reshape(R * C, C))
+
+    @property
+    def fused(self) -> bool:
+        """Whether :meth:`fused_expectation` can be had, and pays."""
+        large = self.annotations.n_annotations >= FUSED_ABOVE
+        return large and expectation_for(self.shape[2]).usable
+
+    def fused_expectation(
+        self, rho: FloatArray, pi_r: FloatArray, known: npt.NDArray[np.int64], posterior: FloatArray | None = None
+    ) -> tuple[Expected, float]:
+        """E-step by confusion matrices (R, C, C) in one compiled pass, and the log-likelihood.
+
+        ``posterior`` (N, C) is filled if it is given.
+        """
+        N, R, C = self.shape
+        counts, shares = np.zeros((R * C, C)), np.zeros(C)
+        pi = np.ascontiguousarray(pi_r.transpose(0, 2, 1)).reshape(R * C, C)
+        kept = np.empty((0, C)) if posterior is None else posterior
+        log_likelihood = expectation_for(C)(self.annotations.indptr, self.cells, known, rho, pi, counts, shares, kept)
+        return Expected(counts.reshape(R, C, C).transpose(0, 2, 1), shares, N), float(log_likelihood)
 
 
 def vote_shares(annotations: Annotations, rng: np.random.Generator | None = None) -> FloatArray:
