@@ -10,6 +10,7 @@ from scipy.special import xlogy
 
 from conal.aggregation.base import register
 from conal.aggregation.em import EMAggregator, Run
+from conal.aggregation.squarem import extrapolated
 from conal.aggregation.votes import Expected, FloatArray, Votes, normalised
 
 __all__ = ["DawidSkene", "OneCoinDawidSkene"]
@@ -40,7 +41,7 @@ class DawidSkene(EMAggregator[Confusions]):
     prior : float
         :math:`\alpha`, pseudo-labels in every cell: the mode under a Dirichlet(:math:`1 + \alpha`) prior on every
         row. 0 is maximum likelihood. A row that nothing speaks for is uniform.
-    n_iter, tol, n_restarts, seed, verbose
+    n_iter, tol, n_restarts, seed, verbose, accelerate
         See :class:`conal.aggregation.em.EMAggregator`.
 
     Attributes
@@ -75,8 +76,11 @@ class DawidSkene(EMAggregator[Confusions]):
         n_restarts: int = 1,
         seed: int = 0,
         verbose: bool = True,
+        accelerate: bool = True,
     ) -> None:
-        super().__init__(n_iter=n_iter, tol=tol, n_restarts=n_restarts, seed=seed, verbose=verbose)
+        super().__init__(
+            n_iter=n_iter, tol=tol, n_restarts=n_restarts, seed=seed, verbose=verbose, accelerate=accelerate
+        )
         self.prior = prior
 
     def _check(self) -> None:
@@ -87,6 +91,11 @@ class DawidSkene(EMAggregator[Confusions]):
         expected = posterior if isinstance(posterior, Expected) else votes.expected(posterior)
         return Confusions(expected.shares / max(expected.n_tasks, 1), self._confusion(expected.counts))
 
+    def _first_parameters(self, votes: Votes, posterior: FloatArray, rng: np.random.Generator | None) -> Confusions:
+        if not votes.fused:
+            return super()._first_parameters(votes, posterior, rng)
+        return self._m_step(votes, votes.fused_expected(posterior), None)
+
     def _e_step(
         self, votes: Votes, parameters: Confusions, known: npt.NDArray[np.int64]
     ) -> tuple[FloatArray | Expected, float]:
@@ -94,6 +103,9 @@ class DawidSkene(EMAggregator[Confusions]):
             return super()._e_step(votes, parameters, known)
         expected, log_likelihood = votes.fused_expectation(*parameters, known)
         return expected, log_likelihood + self._log_prior(parameters)
+
+    def _extrapolate(self, first: Confusions, second: Confusions, third: Confusions) -> Confusions:
+        return Confusions(*extrapolated(first, second, third))
 
     def _posterior(self, votes: Votes, run: Run[Confusions], known: npt.NDArray[np.int64]) -> FloatArray:
         if not isinstance(run.posterior, Expected):
@@ -113,7 +125,7 @@ class DawidSkene(EMAggregator[Confusions]):
         return log_joint
 
     def _log_prior(self, parameters: Confusions) -> float:
-        return float(xlogy(self.prior, parameters.pi_r).sum())
+        return float(xlogy(self.prior, parameters.pi_r).sum()) if self.prior else 0.0
 
     def _adopt(self, votes: Votes, parameters: Confusions) -> None:
         self.class_prior_, self.confusion_ = parameters
@@ -134,7 +146,7 @@ class OneCoinDawidSkene(DawidSkene):
     ----------
     prior : float
         :math:`\alpha`, pseudo-labels right and wrong: the mode under a Beta(:math:`1 + \alpha, 1 + \alpha`) prior.
-    n_iter, tol, n_restarts, seed, verbose
+    n_iter, tol, n_restarts, seed, verbose, accelerate
         As for :class:`DawidSkene`.
     """
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from conal.compiled import Kernel, kernel
 
-__all__ = ["FUSED_ABOVE", "expectation_for"]
+__all__ = ["FUSED_ABOVE", "counting_for", "expectation_for"]
 
 FUSED_ABOVE = 20_000
 """Annotations from which on a compiled pass pays for the time it takes to load."""
@@ -94,3 +94,20 @@ def expectation_for(n_classes: int) -> Kernel:  # noqa: C901 - one pass, made of
         return total_log
 
     return expectation
+
+
+@cache
+def counting_for(n_classes: int) -> Kernel:
+    """Expected labels by a posterior, for so many classes."""
+    C = n_classes
+
+    @kernel
+    def counting(indptr, cells, posterior, counts):  # type: ignore[no-untyped-def]  # pragma: no cover - compiled
+        """Add every task's posterior (N, C) to the rows of ``counts`` (R C, C) that its labels are."""
+        for i in range(len(indptr) - 1):
+            for a in range(indptr[i], indptr[i + 1]):
+                cell = np.uint64(cells[a])
+                for c in range(C):
+                    counts[cell, c] += posterior[i, c]
+
+    return counting
