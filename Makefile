@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test lint format results bench-aggregation clean
+.PHONY: help install demo test lint format results bench bench-aggregation bench-training bench-scale clean
 
 help:  ## show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
@@ -37,8 +37,19 @@ format: $(STAMP)  ## let ruff format the code
 results: $(STAMP)  ## run what is missing of the paper's evaluation (hours; needs the data), then make docs/results.md
 	$(BIN)/conal reproduce all --out docs/results --page docs/results.md --jobs 2
 
+bench: bench-aggregation bench-training bench-scale  ## all benchmarks, and docs/performance.md from their results
+
 bench-aggregation: $(STAMP)  ## aggregators against crowd-kit: time, memory, accuracy on real crowds
 	$(BIN)/python benchmarks/aggregation.py
+	$(BIN)/python benchmarks/page.py
+
+bench-training: $(STAMP)  ## an epoch of training against the plain classifier and peers
+	$(BIN)/python benchmarks/training.py
+	$(BIN)/python benchmarks/page.py
+
+bench-scale: $(STAMP)  ## how cost grows with the annotations, up to a hundred million
+	$(BIN)/python benchmarks/scale.py
+	$(BIN)/python benchmarks/page.py
 
 clean:  ## remove everything that make made
 	rm -rf $(VENV) build dist src/*.egg-info conal-demo .coverage .pytest_cache .mypy_cache .ruff_cache \

@@ -8,15 +8,14 @@ from __future__ import annotations
 
 import argparse
 import csv
-import json
 import os
-import resource
 import subprocess
 import sys
 import tempfile
 import time
 import warnings
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +23,8 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-THREADS = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "ARROW_NUM_THREADS"), "1")
+from harness import THREADS, Row, clock, main, markdown, measure, store, take_turns
+
 SETS = ("bluebird", "dog", "face", "product", "sentiment")
 Labels = npt.NDArray[Any]
 
@@ -32,14 +32,17 @@ Labels = npt.NDArray[Any]
 # ---------------------------------------------------------------- crowds
 
 
-def simulated(n_tasks: int, n_workers: int, n_classes: int, per_task: int, seed: int = 0) -> pd.DataFrame:
-    """Workers right 50 to 95 times in a hundred, each with favourite mistakes."""
+def simulated(
+    n_tasks: int, n_workers: int, n_classes: int, per_task: int, skill: tuple[float, float] = (0.5, 0.95), seed: int = 0
+) -> pd.DataFrame:
+    """Workers right so often, evenly between two bounds, each with favourite mistakes; none twice on a task."""
     rng = np.random.default_rng(seed)
     truth = np.repeat(rng.integers(n_classes, size=n_tasks), per_task)
-    worker = np.concatenate([rng.choice(n_workers, per_task, replace=False) for _ in range(n_tasks)])
-    skill = np.linspace(0.5, 0.95, n_workers)
+    first, step = rng.integers(n_workers, size=n_tasks), rng.integers(1, n_workers // per_task, size=n_tasks)
+    worker = ((first[:, None] + step[:, None] * np.arange(per_task)) % n_workers).reshape(-1)
+    right_share = np.linspace(*skill, n_workers)
     favourite = rng.integers(1, n_classes, size=(n_workers, n_classes))
-    right = rng.random(len(truth)) < skill[worker]
+    right = rng.random(len(truth)) < right_share[worker]
     fond = rng.random(len(truth)) < 0.5
     wrong = (truth + np.where(fond, favourite[worker, truth], rng.integers(1, n_classes, len(truth)))) % n_classes
     task = np.repeat(np.arange(n_tasks), per_task)
@@ -57,18 +60,25 @@ def real(name: str) -> tuple[pd.DataFrame, pd.Series]:
 
 # ---------------------------------------------------------------- what is measured
 
+LARGE: dict[str, Any] = {"n_tasks": 200_000, "n_workers": 1_000, "n_classes": 10, "per_task": 5}
+WEAK: dict[str, Any] = {**LARGE, "skill": (0.2, 0.6)}
+MEDIUM: dict[str, Any] = {"n_tasks": 10_000, "n_workers": 500, "n_classes": 4, "per_task": 5}
+TEN_MILLION: dict[str, Any] = {"n_tasks": 2_000_000, "n_workers": 10_000, "n_classes": 10, "per_task": 5}
+CONVERGED = 1000
+"""Iterations at most where the tolerance is to end them."""
 
-def conal_dawid_skene(frame: pd.DataFrame) -> pd.Series:
+
+def conal_dawid_skene(frame: pd.DataFrame, n_iter: int = 20, tol: float = 0.0) -> pd.Series:
     from conal.aggregation import DawidSkene
 
-    return DawidSkene(n_iter=20, tol=0, verbose=False).fit_predict(frame)
+    return DawidSkene(n_iter=n_iter, tol=tol, verbose=False).fit_predict(frame)
 
 
-def crowdkit_dawid_skene(frame: pd.DataFrame) -> pd.Series:
+def crowdkit_dawid_skene(frame: pd.DataFrame, n_iter: int = 20, tol: float = -np.inf) -> pd.Series:
     from crowdkit.aggregation import DawidSkene
 
     # Its first iteration is the E-step of the start, which ours does not count; -inf: it never stops early.
-    return DawidSkene(n_iter=21, tol=-np.inf).fit_predict(frame)
+    return DawidSkene(n_iter=n_iter + 1, tol=tol).fit_predict(frame)
 
 
 def conal_glad(frame: pd.DataFrame) -> pd.Series:
@@ -83,66 +93,80 @@ def crowdkit_glad(frame: pd.DataFrame) -> pd.Series:
     return GLAD(silent=True).fit_predict(frame)
 
 
-LARGE: dict[str, int] = {"n_tasks": 200_000, "n_workers": 1_000, "n_classes": 10, "per_task": 5}
-MEDIUM: dict[str, int] = {"n_tasks": 10_000, "n_workers": 500, "n_classes": 4, "per_task": 5}
-JOBS: dict[str, tuple[Callable[[pd.DataFrame], pd.Series], dict[str, int]]] = {
-    "conal dawid-skene": (conal_dawid_skene, LARGE),
-    "crowd-kit dawid-skene": (crowdkit_dawid_skene, LARGE),
-    "conal glad": (conal_glad, MEDIUM),
-    "crowd-kit glad": (crowdkit_glad, MEDIUM),
+def timed(fit: Callable[[pd.DataFrame], pd.Series], size: dict[str, Any], name: str) -> Row:
+    """One fit in this process; labels by task go to a file, for comparison."""
+    warnings.simplefilter("ignore")
+    frame = simulated(**size)
+    fit(frame.head(30_000))  # imports and compilation are not what is measured
+    with clock() as row:
+        labels = fit(frame)
+    folder = os.environ.get("CONAL_BENCHMARK")
+    if folder:
+        np.save(Path(folder) / f"{name}.npy", labels.sort_index().to_numpy())
+    return row
+
+
+Fit = Callable[[pd.DataFrame], pd.Series]
+KINDS: dict[str, tuple[str, dict[str, Any], Fit, Fit]] = {
+    "dawid-skene": ("Dawid-Skene, 20 iterations", LARGE, conal_dawid_skene, crowdkit_dawid_skene),
+    "converged": (
+        "Dawid-Skene to convergence (gain per label below 1e-5)",
+        WEAK,
+        partial(conal_dawid_skene, n_iter=CONVERGED, tol=1e-5),
+        partial(crowdkit_dawid_skene, n_iter=CONVERGED, tol=1e-5),
+    ),
+    "glad": ("GLAD", MEDIUM, conal_glad, crowdkit_glad),
 }
 
 
-def child(job: str, out: Path) -> None:
-    """Measure one job in this process; labels by task go to a file."""
-    warnings.simplefilter("ignore")
-    run, size = JOBS[job]
-    frame = simulated(**size)
-    run(frame.head(50))  # imports are not what is measured
-    wall, cpu = time.perf_counter(), time.process_time()
-    labels = run(frame)
-    figures = {"wall": time.perf_counter() - wall, "cpu": time.process_time() - cpu}
-    figures["peak_mb"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    np.save(out, labels.sort_index().to_numpy())
-    print(json.dumps(figures))
+def jobs() -> dict[str, Callable[[], Row]]:
+    """All that can be measured."""
+    made: dict[str, Callable[[], Row]] = {}
+    for kind, (_, size, ours, theirs) in KINDS.items():
+        made[f"conal {kind}"] = partial(timed, ours, size, f"conal {kind}")
+        made[f"crowd-kit {kind}"] = partial(timed, theirs, size, f"crowd-kit {kind}")
+    made["conal ten million"] = partial(timed, conal_dawid_skene, TEN_MILLION, "conal ten million")
+    return made
 
 
-def measured(job: str, folder: Path) -> tuple[dict[str, float], Labels]:
-    """A job in a fresh process: its figures, and the labels it gave."""
-    out = folder / "labels.npy"
-    command = [sys.executable, __file__, "--child", job, "--out", str(out)]
-    done = subprocess.run(command, env={**os.environ, **THREADS}, capture_output=True, text=True, check=False)
-    if done.returncode:
-        sys.exit(f"error: {job} failed:\n{done.stderr[-2000:]}")
-    figures: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
-    return figures, np.load(out)
-
-
-def compare(kind: str, repeats: int) -> None:
-    """Both sides in turn; the best of each, and the ratio."""
-    best: dict[str, dict[str, float]] = {}
-    labels = {}
+def compare(kind: str, repeats: int) -> Row:
+    """Both sides in turn; the best of each, the ratio, and how many labels are equal."""
+    title, size, *_ = KINDS[kind]
     with tempfile.TemporaryDirectory() as folder:
-        for _ in range(repeats):
-            for side in ("conal", "crowd-kit"):
-                figures, labels[side] = measured(f"{side} {kind}", Path(folder))
-                if side not in best or figures["cpu"] < best[side]["cpu"]:
-                    best[side] = figures
-    size = JOBS[f"conal {kind}"][1]
+        os.environ["CONAL_BENCHMARK"] = folder
+        best = take_turns(__file__, [f"conal {kind}", f"crowd-kit {kind}"], repeats)
+        labels = [np.load(Path(folder) / f"{side} {kind}.npy") for side in ("conal", "crowd-kit")]
+    ours, theirs = best[f"conal {kind}"], best[f"crowd-kit {kind}"]
+    equal = float(np.mean(labels[0] == labels[1]))
     n_labels = size["n_tasks"] * size["per_task"]
-    print(f"\n{kind}: {n_labels:,} labels, {size['n_workers']:,} workers, {size['n_classes']} classes, one thread")
-    for side, figures in best.items():
-        print(f"  {side:10} {figures['cpu']:7.2f} s CPU  {figures['wall']:7.2f} s  {figures['peak_mb']:6.0f} MB")
-    equal = np.mean(labels["conal"] == labels["crowd-kit"])
-    ratio = best["conal"]["cpu"] / best["crowd-kit"]["cpu"]
-    print(f"  conal / crowd-kit: {ratio:.3f} of the CPU time, {100 * equal:.3f} % equal labels", flush=True)
+    ratio = theirs["cpu"] / ours["cpu"]
+    print(f"{title}, {n_labels:,} labels: 1/{ratio:.0f} of crowd-kit's CPU time", flush=True)
+    return {"title": title, "labels": n_labels, "ours": ours, "theirs": theirs, "equal": equal, "ratio": ratio}
+
+
+def table(rows: list[Row]) -> str:
+    """Both sides beside each other."""
+    header = ["", "labels", "conal", "crowd-kit", "ratio", "peak memory", "equal labels"]
+    body = [
+        [
+            row["title"],
+            f"{row['labels']:,}",
+            f"{row['ours']['cpu']:.2f} s",
+            f"{row['theirs']['cpu']:.1f} s",
+            f"1/{row['ratio']:.0f}",
+            f"{row['ours']['peak_mb']:,.0f} / {row['theirs']['peak_mb']:,.0f} MB",
+            f"{100 * row['equal']:.2f} %",
+        ]
+        for row in rows
+    ]
+    return markdown(header, body)
 
 
 # ---------------------------------------------------------------- the command line, from file to file
 
 
-def command_line() -> None:
-    """``conal aggregate`` on a CSV of a million rows with ids of text."""
+def command_line() -> float:
+    """Seconds of ``conal aggregate`` on a CSV of a million rows with ids of text, from start to end of the process."""
     frame = simulated(**LARGE)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -161,7 +185,8 @@ def command_line() -> None:
         )
         seconds = time.perf_counter() - began
         rows = sum(1 for _ in (folder / "out.csv").open()) - 1
-    print(f"\nconal aggregate: {len(frame):,} rows of CSV with ids of text to {rows:,} labels in {seconds:.1f} s")
+    print(f"conal aggregate: {len(frame):,} rows of CSV with ids of text to {rows:,} labels in {seconds:.1f} s")
+    return seconds
 
 
 # ---------------------------------------------------------------- accuracy on real crowds
@@ -228,25 +253,19 @@ def accuracies() -> None:
         print(f"{side:10} {'best':30} " + "".join(f"{value:10.2f}" for value in values))
 
 
-def main() -> None:
-    """Run what was asked for."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--parts", nargs="+", default=["speed", "cli", "accuracy"], help="of speed, cli, accuracy")
-    parser.add_argument("--repeats", type=int, default=2)
-    parser.add_argument("--child", help=argparse.SUPPRESS)
-    parser.add_argument("--out", type=Path, help=argparse.SUPPRESS)
-    arguments = parser.parse_args()
-    if arguments.child:
-        child(arguments.child, arguments.out)
+def run(arguments: argparse.Namespace) -> None:
+    """Both sides on one machine, then conal alone on ten million labels and from file to file."""
+    if arguments.quick:
+        print(measure(__file__, "conal glad"))
         return
-    if "speed" in arguments.parts:
-        compare("dawid-skene", arguments.repeats)
-        compare("glad", arguments.repeats)
-    if "cli" in arguments.parts:
-        command_line()
-    if "accuracy" in arguments.parts:
-        accuracies()
+    rows = [compare(kind, arguments.repeats) for kind in KINDS]
+    print(table(rows), flush=True)
+    seconds = command_line()
+    large = measure(__file__, "conal ten million") or {}
+    print(f"20 iterations on ten million labels: {large['wall']:.0f} s, {large['peak_mb']:,.0f} MB", flush=True)
+    store("aggregation", {"rows": rows, "command_line_seconds": seconds, "ten_million": large})
+    accuracies()
 
 
 if __name__ == "__main__":
-    main()
+    main(jobs(), run, __doc__)

@@ -24,7 +24,7 @@ from conal.io.tables import blank_to_null, check_readable, decoded, read_table
 
 __all__ = ["FeatureTable", "check_finite", "features_from", "ids_from", "read_features"]
 
-CHUNK_BYTES = 64 * 2**20
+CHUNK_BYTES = 8 * 2**20
 INDEX_COLUMN = re.compile(r"__index_level_\d+__$")
 
 

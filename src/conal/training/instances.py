@@ -13,7 +13,7 @@ from torch.utils.data import Dataset
 
 __all__ = ["Instances"]
 
-CHUNK_BYTES = 32 * 2**20
+CHUNK_BYTES = 4 * 2**20
 
 
 class Instances:
