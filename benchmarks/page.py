@@ -45,10 +45,7 @@ def _training(found: dict[str, Any]) -> list[str]:
         for name in (training.CONAL, *training.PEERS)
         if (row := found["rows"].get(f"{name} {size}"))
     ]
-    chart = _lines(
-        lines, ("annotators", "annotators"), ("ratio", "CPU time of an epoch / plain classifier's"), "method"
-    )
-    _save(chart, "training")
+    _save(_lines(lines, "annotators", ("ratio", "CPU time of an epoch / plain classifier's"), "method"), "training")
     text = (
         "10,000 instances of 512 features, 8 classes, 3 labels each, batches of 256. The plain classifier is a PyTorch "
         "loop over one label per instance with the same network. *Every annotator of every instance* is how published "
@@ -76,12 +73,12 @@ def _scale(found: dict[str, Any]) -> list[str]:
         for n, row in zip(part["sizes"], part["rows"], strict=True):
             lines.append({"annotations": n, "seconds": row["cpu"], "of": title})
             rows.append([f"{title}", f"{n:,}", f"{row['cpu']:.3f}", f"{row['peak_mb']:,.0f}"])
-    chart = _lines(lines, ("annotations", "annotations"), ("seconds", "CPU seconds"), "of")
-    _save(chart, "scale")
+    _save(_lines(lines, "annotations", ("seconds", "CPU seconds"), "of"), "scale")
     votes, five = found["majority vote"], found["five iterations"]
     text = (
-        f"1,000 annotators. The exponent of CPU time over annotations is **{found['aggregation']['exponent']:.2f}** for "
-        f"aggregation and **{found['training']['exponent']:.2f}** for training (64 features): cost grows with the "
+        "1,000 annotators. The exponent of CPU time over annotations is "
+        f"**{found['aggregation']['exponent']:.2f}** for aggregation and **{found['training']['exponent']:.2f}** for "
+        "training (64 features): cost grows with the "
         "annotations and with nothing else."
     )
     hundred = (
@@ -98,20 +95,20 @@ def _about(found: dict[str, Any]) -> str:
     return f"*{found['date']}; {found['machine']}; {versions}.*"
 
 
-def _lines(lines: list[dict[str, Any]], x: tuple[str, str], y: tuple[str, str], colour: str) -> alt.Chart:
+def _lines(lines: list[dict[str, Any]], x: str, y: tuple[str, str], colour: str) -> Any:
     log = alt.Scale(type="log")
     return (
-        alt.Chart(alt.Data(values=lines), width=520, height=300)
+        alt.Chart(pa.Table.from_pylist(lines), width=520, height=300)
         .mark_line(point=True)
         .encode(
-            alt.X(f"{x[0]}:Q", title=x[1], scale=log),
+            alt.X(f"{x}:Q", scale=log),
             alt.Y(f"{y[0]}:Q", title=y[1], scale=log),
             alt.Color(f"{colour}:N", title=None, sort=None),
         )
     )
 
 
-def _save(chart: alt.Chart, name: str) -> None:
+def _save(chart: Any, name: str) -> None:
     Path(FOLDER).mkdir(parents=True, exist_ok=True)
     chart.save(str(FOLDER / f"{name}.svg"))
 
