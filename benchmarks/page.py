@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import altair as alt
+import pyarrow as pa
 
 import aggregation
 import training

@@ -136,6 +136,9 @@ class _Trainer:
         self.monitors = monitors
         self.progress = progress
         self.checkpoint = checkpoint
+        self.module: torch.nn.Module
+        self.optimizer: Any
+        self._is_plain = fabric.device.type == "cpu" and fabric.world_size == 1 and settings.precision == "32-true"
         self.epoch, self.best_epoch, self.restarts = 0, 0, 0
         self.best_score: float | None = None
         self.best: dict[str, Tensor] = {}
@@ -176,9 +179,12 @@ class _Trainer:
     def train_step(self, batch: Batch, step: int) -> Tensor:
         for group in self.optimizer.param_groups:
             group["lr"] = self._lr(step, self.epoch)
-        loss: Tensor = self.module(self.fabric.to_device(batch))
+        loss: Tensor = self.module(batch if self._is_plain else self.fabric.to_device(batch))
         self.optimizer.zero_grad()
-        self.fabric.backward(loss)
+        if self._is_plain:
+            loss.backward()
+        else:
+            self.fabric.backward(loss)
         self.optimizer.step()
         self.method.end_step()
         return loss.detach()
@@ -254,7 +260,10 @@ class _Trainer:
         self.method.prepare(self.data.annotations)
         learned = [parameter for parameter in self.method.parameters() if parameter.requires_grad]
         optimizer = LazyAdam(learned, lr=self.settings.lr, fused=True)
-        self.module, self.optimizer = self.fabric.setup(self.method, optimizer)
+        if self._is_plain:  # nothing to move, convert or share: Fabric's wrappers would only take time
+            self.module, self.optimizer = self.method, optimizer
+        else:
+            self.module, self.optimizer = self.fabric.setup(self.method, optimizer)
 
     def _state(self) -> State:
         groups = {

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
-from conal.compiled import kernel
-
 __all__ = ["LazyAdam"]
+
+LONG = 20_000
+"""Steps after which the correction of the moments has come to its end: 0.999 to this power is 2e-9."""
 
 
 class LazyAdam(torch.optim.Adam):
@@ -56,48 +56,38 @@ class LazyAdam(torch.optim.Adam):
         return loss
 
     def _step_rows(self, table: Tensor, group: dict[str, Any]) -> None:
+        r"""One step of the rows that the gradient holds.
+
+        Moments are kept corrected, which makes them averages: :math:`\hat m \leftarrow \hat m + (1 - \beta_1) /
+        (1 - \beta_1^t) \, (g - \hat m)`, and the like for v.
+        """
+        rows, g = _rows_and_values(table.grad)  # type: ignore[arg-type]
         state = self.state[table]
         if not state:
             state["step"] = torch.zeros(len(table), device=table.device)
-            state["exp_avg"] = torch.zeros_like(table)
-            state["exp_avg_sq"] = torch.zeros_like(table)
-        rates = float(group["lr"]), *group["betas"], group["eps"]
-        gradient = table.grad.coalesce()  # type: ignore[union-attr]
-        if table.device.type == "cpu" and table.dtype == torch.float32 and step_rows.usable:
-            arrays = [t.flatten(1).numpy() for t in (table.detach(), state["exp_avg"], state["exp_avg_sq"])]
-            index, g = gradient.indices()[0], gradient.values().flatten(1).contiguous()
-            step_rows(*arrays, state["step"].numpy(), index.numpy(), g.numpy(), *rates)
-        else:
-            _step_rows_by_torch(table, state, gradient, *rates)
+            state["mean"], state["mean_square"] = torch.zeros_like(table), torch.zeros_like(table)
+        steps = state["step"].index_select(0, rows).add_(1)
+        state["step"].index_copy_(0, rows, steps)
+        weights = _weights(*group["betas"], table.dtype, table.device).index_select(1, steps.clamp(max=LONG).long())
+        weights = weights.view(2, -1, *[1] * (table.dim() - 1))
+        mean = state["mean"].index_select(0, rows).lerp_(g, weights[0])
+        square = state["mean_square"].index_select(0, rows).lerp_(g * g, weights[1])
+        state["mean"].index_copy_(0, rows, mean)
+        state["mean_square"].index_copy_(0, rows, square)
+        table.index_add_(0, rows, mean.div_(square.sqrt_().add_(group["eps"])), alpha=-float(group["lr"]))
 
 
-def _step_rows_by_torch(
-    table: Tensor, state: dict[str, Tensor], gradient: Tensor, lr: float, beta1: float, beta2: float, eps: float
-) -> None:
-    rows, g = gradient.indices()[0], gradient.values()
-    steps = state["step"].index_select(0, rows).add_(1)
-    m = state["exp_avg"].index_select(0, rows).lerp_(g, 1 - beta1)
-    v = state["exp_avg_sq"].index_select(0, rows).mul_(beta2).addcmul_(g, g, value=1 - beta2)
-    for name, values in (("step", steps), ("exp_avg", m), ("exp_avg_sq", v)):
-        state[name].index_copy_(0, rows, values)
-    time = steps.view(-1, *[1] * (table.dim() - 1))
-    size = v.div_(1 - beta2**time).sqrt_().add_(eps)
-    table.index_add_(0, rows, m.div_(1 - beta1**time).div_(size), alpha=-lr)
+def _rows_and_values(gradient: Tensor) -> tuple[Tensor, Tensor]:
+    """Different rows and their gradients; a table that was taken from once has them in order already."""
+    rows = gradient._indices()[0]
+    if bool((rows[1:] > rows[:-1]).all()):
+        return rows, gradient._values()
+    whole = gradient.coalesce()
+    return whole.indices()[0], whole.values()
 
 
-@kernel
-def step_rows(  # type: ignore[no-untyped-def]  # pragma: no cover - compiled
-    table, exp_avg, exp_avg_sq, steps, index, gradient, lr, beta1, beta2, eps
-):
-    """The same in one go over the (A, K) gradients of different rows."""
-    b1, b2, tiny, one = np.float32(beta1), np.float32(beta2), np.float32(eps), np.float32(1)
-    for p in range(len(index)):
-        row = index[p]
-        steps[row] += one
-        scale = np.float32(lr / (1 - beta1 ** steps[row]))
-        root = np.float32(1 / math.sqrt(1 - beta2 ** steps[row]))
-        for k in range(gradient.shape[1]):
-            g = gradient[p, k]
-            exp_avg[row, k] = b1 * exp_avg[row, k] + (one - b1) * g
-            exp_avg_sq[row, k] = b2 * exp_avg_sq[row, k] + (one - b2) * g * g
-            table[row, k] -= scale * exp_avg[row, k] / (root * np.sqrt(exp_avg_sq[row, k]) + tiny)
+@cache
+def _weights(beta1: float, beta2: float, dtype: torch.dtype, device: torch.device) -> Tensor:
+    """(2, LONG + 1) what the gradient counts in the averages at a row's t-th step."""
+    betas, t = torch.tensor([[beta1], [beta2]], dtype=torch.float64), torch.arange(LONG + 1)
+    return ((1 - betas) / (1 - betas**t).clamp(min=1e-12)).to(dtype).to(device)
