@@ -22,7 +22,7 @@ VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
         "conal-em",
         {"selection": "last", "lr": 0.005, "scaling": "robust", "input_dropout": 0.3},
     ),
-    "networks not calibrated": ("xconal", {"calibrate": False}),
+    "networks calibrated": ("xconal", {"calibrate": True}),
     "pooled matrices from the start": ("xconal", {"confusion": "pooled"}),
     "two sources to the end": ("xconal", {"confusion": "mixture"}),
     "votes count in full": ("xconal", {"vote_weight": 1.0}),
