@@ -15,7 +15,7 @@ def test_the_page_has_differences_with_their_errors() -> None:
         for run in experiment.runs():
             changed = run.parameters.get("vote_weight") == 1.0
             accuracy = 0.8 + 0.01 * run.seed - (0.02 + 0.01 * run.seed) * changed
-            store.add(run, {"validation": accuracy, "seconds": 4.0 if changed else 2.0})
+            store.add(run, {"validation": accuracy, "label_accuracy": accuracy, "seconds": 4.0 if changed else 2.0})
         page = experiment.page(experiment.table(store))
     assert f"| {BASE} | 81.00 ± 1.00 |" in page
     # Differences of -2, -3 and -4 points: mean -3, standard error 1 / sqrt(3).

@@ -22,7 +22,7 @@ VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
         "conal-em",
         {"selection": "last", "lr": 0.005, "scaling": "robust", "input_dropout": 0.3},
     ),
-    "networks calibrated": ("xconal", {"calibrate": True}),
+    "networks not calibrated": ("xconal", {"calibrate": False}),
     "pooled matrices from the start": ("xconal", {"confusion": "pooled"}),
     "two sources to the end": ("xconal", {"confusion": "mixture"}),
     "votes count in full": ("xconal", {"vote_weight": 1.0}),
@@ -47,7 +47,19 @@ TITLES = {
     "cifar10": "CIFAR-10 features, simulated crowd",
     "synthetic": "synthetic, common strength 0.6",
     "hard": "synthetic, symmetric, common strength 0.8",
+    "blind": "synthetic, features that say nothing: cleaned labels",
 }
+
+
+DROPPED = (
+    "Tried while the method was made, on the same kinds of validation data, and dropped because the difference was "
+    "within noise or negative (accuracy in percent on LabelMe's validation images / on held-out Music songs, 88.4 / "
+    "70.6 without): three learned groups of annotators with a matrix each, 88.3 / 71.4; a common mistake drawn once per "
+    "task that annotators repeat, instead of the weight on the votes, 88.2 / 70.2; a temperature fitted to the "
+    "likelihood of the votes, 88.2 / 71.4; mixed-up instances, 87.9 / 70.2; weight decay, 88.2 / 70.8; twice the epochs, "
+    "87.8 / 71.0; a linear network, 88.5 / 64.7; kernel logistic regression on Music, 67.3 at best. Confusion that "
+    "depends on the instance was not tried: with two or three labels per task nothing identifies it."
+)
 
 
 @register("ablation")
@@ -67,18 +79,13 @@ class Ablation(Experiment):
     def table(self, store: Store) -> pa.Table:
         """One row per run."""
         rows = itertools.product(VARIANTS, self.datasets(), self.seeds)
-        return pa.Table.from_pylist(
-            [
-                {
-                    "row": row,
-                    "dataset": dataset,
-                    "seed": seed,
-                    "validation_accuracy": (found := store.require(self._run(row, dataset, seed)))["validation"],
-                    "seconds": found["seconds"],
-                }
-                for row, dataset, seed in rows
-            ]
-        )
+        lines = []
+        for row, dataset, seed in rows:
+            found = store.require(self._run(row, dataset, seed))
+            accuracy = found["label_accuracy" if dataset == "blind" else "validation"]
+            line = {"row": row, "dataset": dataset, "seed": seed, "accuracy": accuracy, "seconds": found["seconds"]}
+            lines.append(line)
+        return pa.Table.from_pylist(lines)
 
     def page(self, table: pa.Table) -> str:
         """Accuracy, and the difference from the default with its standard error over the same seeds."""
@@ -97,12 +104,13 @@ class Ablation(Experiment):
             cells = [_cell(of[row, dataset], of[BASE, dataset]) for dataset in datasets]
             body.append([row, *cells, f"{seconds / usual:.1f}"])
         text = (
-            f"Accuracy on validation data in percent, mean ± sample standard deviation over {n_seeds(table)} seeds (on "
+            "Accuracy on validation data in percent (in the last column, of the cleaned training labels), mean ± sample "
+            f"standard deviation over {n_seeds(table)} seeds (on "
             "Music and simulated crowds each seed is another split or crowd); in brackets the difference from the "
             "first row, with its standard error over the same seeds. Everything was chosen on data like these, never "
             "on test labels, so the first row is a little too good. Time is CPU time, relative to the first row."
         )
-        return self.document(text, markdown(header, body))
+        return self.document(text, markdown(header, body), DROPPED)
 
     def _run(self, row: str, dataset: str, seed: int) -> Run:
         method, parameters = VARIANTS[row]
@@ -119,15 +127,16 @@ class Ablation(Experiment):
             },
             "synthetic": {**simulated, "common_strength": 0.6},
             "hard": {**simulated, "common_type": "symmetric", "common_strength": 0.8},
+            "blind": {**simulated, "separation": 0.0},
         }
         epochs = {"epochs": 20} if self.quick else {}
-        source = "synthetic" if dataset == "hard" else dataset
+        source = "synthetic" if dataset in ("hard", "blind") else dataset
         return Run(source, method, seed, "own", settings[dataset], epochs | parameters, keep=("validation",))
 
 
 def _cell(lines: list[dict[str, Any]], base: list[dict[str, Any]]) -> str:
-    values = [line["validation_accuracy"] for line in lines]
+    values = [line["accuracy"] for line in lines]
     if lines is base:
         return mean_and_spread(values)
-    gap, error = gap_and_error(values, [line["validation_accuracy"] for line in base])
+    gap, error = gap_and_error(values, [line["accuracy"] for line in base])
     return f"{mean_and_spread(values)} ({gap:+.1f}" + (")" if error is None else f" ± {error:.1f})")

@@ -61,12 +61,13 @@ class CrossCoNALMethod(CrowdMethod):
     of confusion and :math:`\omega_r` are fitted beside it: they infer the first q, which one matrix per annotator gets
     wrong where common mistakes are frequent, and they are what the model tells about its crowd.
 
-    The votes' weight :math:`\gamma < 1` allows for mistakes that annotators make together. :math:`\tilde f` is f, or
-    f at the temperature that fits q best (``calibrate``), where networks are so sure that they outvote the crowd. The
-    first q come from the two kinds of confusion on the annotations alone; networks are trained on them for a while, and
-    then q is inferred again every few epochs. Predictions are the mean of the K networks, each with the moving average of its
-    weights. Nothing decides which name a class has but the votes: after every E-step, names are given so that
-    annotators are right as often as possible. A class prior :math:`\rho^*` counts only where the user states one.
+    The votes' weight :math:`\gamma < 1` allows for mistakes that annotators make together. :math:`\tilde f` is f at
+    the temperature that fits q best: where features say little, networks that are sure all the same would outvote the
+    crowd. The first q come from the two kinds of confusion on the annotations alone; networks are trained on them for a
+    while, and then q is inferred again every few epochs. Predictions are the mean of the K networks, each with the
+    moving average of its weights. Nothing decides which name a class has but the votes: after every E-step, names are
+    given so that annotators are right as often as possible. A class prior :math:`\rho^*` counts only where the user
+    states one.
 
     Parameters
     ----------
@@ -132,7 +133,7 @@ class CrossCoNALMethod(CrowdMethod):
         start: float = 0.2,
         rounds: int = 17,
         averaging: float = 0.98,
-        calibrate: bool = False,
+        calibrate: bool = True,
         confusion: Literal["both", "mixture", "pooled"] = "both",
         n_jobs: int = 1,
     ) -> None:
