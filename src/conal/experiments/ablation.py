@@ -54,11 +54,11 @@ TITLES = {
 DROPPED = (
     "Tried while the method was made, on the same kinds of validation data, and dropped because the difference was "
     "within noise or negative (accuracy in percent on LabelMe's validation images / on held-out Music songs, 88.4 / "
-    "70.6 without): three learned groups of annotators with a matrix each, 88.3 / 71.4; a common mistake drawn once per "
-    "task that annotators repeat, instead of the weight on the votes, 88.2 / 70.2; a temperature fitted to the "
-    "likelihood of the votes, 88.2 / 71.4; mixed-up instances, 87.9 / 70.2; weight decay, 88.2 / 70.8; twice the epochs, "
-    "87.8 / 71.0; a linear network, 88.5 / 64.7; kernel logistic regression on Music, 67.3 at best. Confusion that "
-    "depends on the instance was not tried: with two or three labels per task nothing identifies it."
+    "70.6 without): three learned groups of annotators with a matrix each, 88.3 / 71.4; a common mistake drawn once "
+    "per task that annotators repeat, instead of the weight on the votes, 88.2 / 70.2; a temperature fitted to the "
+    "likelihood of the votes, 88.2 / 71.4; mixed-up instances, 87.9 / 70.2; weight decay, 88.2 / 70.8; twice the "
+    "epochs, 87.8 / 71.0; a linear network, 88.5 / 64.7; kernel logistic regression on Music, 67.3 at best. Confusion "
+    "that depends on the instance was not tried: with two or three labels per task nothing identifies it."
 )
 
 
@@ -104,9 +104,9 @@ class Ablation(Experiment):
             cells = [_cell(of[row, dataset], of[BASE, dataset]) for dataset in datasets]
             body.append([row, *cells, f"{seconds / usual:.1f}"])
         text = (
-            "Accuracy on validation data in percent (in the last column, of the cleaned training labels), mean ± sample "
-            f"standard deviation over {n_seeds(table)} seeds (on "
-            "Music and simulated crowds each seed is another split or crowd); in brackets the difference from the "
+            "Accuracy on validation data in percent (in the last column, of the cleaned training labels), mean ± "
+            f"sample standard deviation over {n_seeds(table)} seeds (on Music and simulated crowds each seed is "
+            "another split or crowd); in brackets the difference from the "
             "first row, with its standard error over the same seeds. Everything was chosen on data like these, never "
             "on test labels, so the first row is a little too good. Time is CPU time, relative to the first row."
         )
