@@ -15,6 +15,7 @@ __all__ = [
     "ConalWarning",
     "ConvergenceWarning",
     "DataWarning",
+    "DivergenceError",
     "EarlyEpochWarning",
     "InputError",
     "ModelFolderError",
@@ -40,6 +41,10 @@ class ModelFolderError(InputError):
 
 class TrainingError(ConalError):
     """Training failed although the input was usable, for example because the loss is no longer a number."""
+
+
+class DivergenceError(TrainingError):
+    """Training left the numbers behind: going on from a checkpoint would end the same way."""
 
 
 class ConalWarning(UserWarning):

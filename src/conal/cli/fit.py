@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -24,7 +25,7 @@ from conal.cli.options import (
     parse_settings,
     split_classes,
 )
-from conal.errors import InputError, TrainingError
+from conal.errors import DivergenceError, InputError
 from conal.registry import names_in_source
 
 if TYPE_CHECKING:
@@ -105,7 +106,8 @@ def fit(
     from conal.io import read_features
     from conal.training.checkpoint import remove_checkpoints
 
-    own: dict[str, Any] = {"seed": seed, "verbose": not quiet, "ensemble": ensemble}
+    first = int(os.environ.get("RANK", "0")) == 0  # under torchrun, one process speaks and writes for all
+    own: dict[str, Any] = {"seed": seed, "verbose": first and not quiet, "ensemble": ensemble}
     given = {"lr": lr, "scaling": scaling, "class_prior": None if class_prior is None else _read_prior(class_prior)}
     own |= {name: value for name, value in given.items() if value is not None}
     estimator = make(method, **(fixed | own | parse_settings(settings)))
@@ -128,9 +130,11 @@ def fit(
         if checkpoint.exists():
             typer.echo(f"stopped; the state is in {checkpoint}: go on with --resume", err=True)
         raise
-    except TrainingError:
+    except DivergenceError:
         remove_checkpoints(checkpoint)  # going on from there would fail again
         raise
+    if not first:
+        return
     estimator.save(out, overwrite=overwrite)
     remove_checkpoints(checkpoint)
     emit({"out": out, **estimator.metrics_}, _summary(estimator, out), as_json=as_json, quiet=quiet)

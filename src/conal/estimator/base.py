@@ -76,6 +76,9 @@ class CrowdClassifier(ClassifierMixin, BaseEstimator):
         So many fits from different seeds, averaged.
     accelerator, precision : str
         Where and how to compute; passed to Lightning Fabric ("auto", "cpu", "cuda"; "32-true", "16-mixed", "64-true").
+    devices, num_nodes : int
+        Processes (on GPUs: one each) on every machine, and machines. They share every batch, and the result is that of
+        one process but for the order of sums and what dropout draws. Under ``torchrun`` leave both out.
     seed : int
         Same seed, same data, same model; bit for bit on one CPU thread. Fits in parallel threads share torch's random
         generator: use processes.
@@ -136,6 +139,8 @@ class CrowdClassifier(ClassifierMixin, BaseEstimator):
         class_prior: ClassPrior = "estimate",
         ensemble: int = 1,
         accelerator: str = "auto",
+        devices: int = 1,
+        num_nodes: int = 1,
         precision: str = "32-true",
         seed: int = 0,
         verbose: bool = True,
@@ -158,6 +163,8 @@ class CrowdClassifier(ClassifierMixin, BaseEstimator):
         self.class_prior = class_prior
         self.ensemble = ensemble
         self.accelerator = accelerator
+        self.devices = devices
+        self.num_nodes = num_nodes
         self.precision = precision
         self.seed = seed
         self.verbose = verbose

@@ -26,6 +26,8 @@ def check_parameters(estimator: Any) -> None:
     _require(estimator, "lr", lambda v: is_number(v) and v > 0, "a finite number above 0")
     _require(estimator, "hidden", _widths, "a list of whole numbers of at least 1, such as [64, 32]")
     _require(estimator, "batch_norm", lambda v: isinstance(v, bool), "true or false")
+    for name in ("devices", "num_nodes"):
+        _require(estimator, name, lambda v: is_whole(v) and v >= 1, "a whole number from 1")
     for name in ("dropout", "input_dropout"):
         _require(estimator, name, lambda v: is_number(v) and 0 <= v < 1, "a number from 0 to below 1")
     _require(estimator, "holdout", lambda v: is_number(v) and 0 < v < 1, "a share between 0 and 1")

@@ -42,7 +42,8 @@ class CoNAL(CrowdClassifier):
     omega_scale : float or "learn"
         Factor on the inner product behind omega; the paper's 1 keeps omega within [0.27, 0.73].
     backbone, hidden, dropout, input_dropout, batch_norm, scaling, lr, epochs, batch_size, warmup_epochs, schedule, \
-selection, holdout, patience, max_restarts, class_prior, ensemble, accelerator, precision, seed, verbose
+selection, holdout, patience, max_restarts, class_prior, ensemble, accelerator, devices, num_nodes, precision, seed, \
+verbose
         As for every method: see :class:`CrowdClassifier`.
 
     References
@@ -87,6 +88,8 @@ selection, holdout, patience, max_restarts, class_prior, ensemble, accelerator, 
         class_prior: ClassPrior = "estimate",
         ensemble: int = 1,
         accelerator: str = "auto",
+        devices: int = 1,
+        num_nodes: int = 1,
         precision: str = "32-true",
         seed: int = 0,
         verbose: bool = True,
@@ -110,6 +113,8 @@ selection, holdout, patience, max_restarts, class_prior, ensemble, accelerator, 
             class_prior=class_prior,
             ensemble=ensemble,
             accelerator=accelerator,
+            devices=devices,
+            num_nodes=num_nodes,
             precision=precision,
             seed=seed,
             verbose=verbose,

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 __all__ = ["choose_selection", "fingerprint_of", "make_builder", "make_monitors", "settings_of", "warn_of_prior"]
 
-FREE = {"epochs", "patience", "verbose"}
+FREE = {"epochs", "patience", "verbose", "devices", "num_nodes"}
 """Parameters that may change between an interruption and its resumption, unless training is planned by them."""
 
 MAX_PRIOR_FACTOR = 2.0
@@ -53,6 +53,8 @@ def settings_of(estimator: CrowdClassifier) -> Settings:
         max_restarts=estimator.max_restarts,
         seed=estimator.seed,
         accelerator=estimator.accelerator,
+        devices=estimator.devices,
+        num_nodes=estimator.num_nodes,
         precision=estimator.precision,
     )
 

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from conal.checking import is_number
 from conal.errors import InputError
 from conal.methods.base import Batch, CrowdMethod, Problem
-from conal.networks.tables import Present, log_softmax, spread
+from conal.networks.tables import Present, log_softmax, row_table, spread
 
 __all__ = ["AnnotatorLayersMethod"]
 
@@ -37,7 +37,7 @@ class AnnotatorLayersMethod(CrowdMethod):
         if not is_number(start):
             raise InputError(f"start must be a finite number, not {start!r}")
         identity = float(start) * torch.eye(problem.n_classes)
-        self.raw_pi_r = nn.Parameter(identity.repeat(problem.n_annotators, self.depth, 1, 1))
+        self.raw_pi_r = row_table(identity.repeat(problem.n_annotators, self.depth, 1, 1))
 
     # ---------------------------------------------------------------- what a subclass supplies
 
@@ -72,7 +72,7 @@ class AnnotatorLayersMethod(CrowdMethod):
 
     def _loss(self, batch: Batch, present: Present, weights: Tensor) -> Tensor:
         log_prob = self.label_log_prob(self._of_pairs(batch), spread(weights, present.place), batch.labels)
-        return -log_prob.sum() / max(len(batch.labels), 1)
+        return -log_prob.sum() * batch.label_weight
 
     def _of_pairs(self, batch: Batch) -> Tensor:
         """(C, P) log f of each pair's instance."""

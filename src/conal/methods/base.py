@@ -40,6 +40,9 @@ class Batch(NamedTuple):
         Position of each instance among the training tasks.
     rows, annotators, labels : (P,) int64
         The observed triples. ``rows`` points into ``x``; an annotator unknown to the model is -1.
+    weights : (float, float), optional
+        What an instance and a label count in the loss, where other processes have the rest of the batch; by default
+        one over their number.
     """
 
     x: Tensor
@@ -47,6 +50,17 @@ class Batch(NamedTuple):
     rows: Tensor
     annotators: Tensor
     labels: Tensor
+    weights: tuple[float, float] | None = None
+
+    @property
+    def instance_weight(self) -> float:
+        """What a sum over instances is multiplied with to be a mean."""
+        return 1 / max(len(self.x), 1) if self.weights is None else self.weights[0]
+
+    @property
+    def label_weight(self) -> float:
+        """What a sum over labels is multiplied with to be a mean."""
+        return 1 / max(len(self.labels), 1) if self.weights is None else self.weights[1]
 
 
 class Problem(NamedTuple):
@@ -107,6 +121,8 @@ class CrowdMethod(nn.Module):
     """How the epoch is chosen where the user gives neither a rule nor true labels; None: by held-out annotations."""
     estimator_name: ClassVar[str | None] = None
     """Name of the estimator class, where it is not made from the method's."""
+    divisible: ClassVar[bool] = True
+    """Whether the loss of a batch is a sum over its tasks, so that several processes can share it."""
     plans_epochs: ClassVar[bool] = False
     """Whether what happens in an epoch depends on how many there will be."""
     defaults: ClassVar[Mapping[str, Any]] = {}
@@ -228,7 +244,7 @@ class CrowdMethod(nn.Module):
         """
         given = present.take(self.labels_per_annotator)
         counts = torch.bincount(present.place, minlength=len(given)).to(self.prior_shift.dtype)
-        return counts / given.clamp(min=1) * (self.problem.n_tasks / max(len(batch.x), 1))
+        return counts / given.clamp(min=1) * (self.problem.n_tasks * batch.instance_weight)
 
     # ---------------------------------------------------------------- what everybody calls, on raw features
 

@@ -99,7 +99,7 @@ class CoNALMethod(CrowdMethod):
         else:
             data = self._log_prob(batch, omega_logits, own).sum()
         separation = (self.presence(batch, present) * self.noise.separation(weights)).sum()
-        return -data / max(len(batch.labels), 1) - self.lam * separation
+        return -data * batch.label_weight - self.lam * separation
 
     def log_prob(self, batch: Batch) -> Tensor:
         """(P,) log p(y | x) under the mixture of the two layers."""

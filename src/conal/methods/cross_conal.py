@@ -14,7 +14,7 @@ from torch.nn.functional import cross_entropy
 from conal.aggregation.votes import Votes, vote_shares
 from conal.annotations import Annotations
 from conal.checking import is_number, is_whole
-from conal.errors import InputError, TrainingError
+from conal.errors import DivergenceError, InputError
 from conal.methods.base import Batch, CrowdMethod, Problem, register
 from conal.methods.two_sources import TwoSources
 from conal.networks.averaging import WeightAverage
@@ -55,7 +55,7 @@ class CrossCoNALMethod(CrowdMethod):
     .. math::
         q_i(c) \propto \tilde f^{(-k_i)}_c(x_i) \prod_r \bigl( \bar\pi^r_{c, y_i^r} \bigr)^\gamma
             (\rho^*_c / \bar\rho_c)^\kappa, \qquad
-        \mathcal L = - \frac1K \sum_k \frac{1}{N_k} \sum_{i : k_i \ne k} \sum_c q_i(c) \log f^{(k)}_c(x_i)
+        \mathcal L = - \frac{1}{(K - 1) N} \sum_k \sum_{i : k_i \ne k} \sum_c q_i(c) \log f^{(k)}_c(x_i)
 
     :math:`\bar\pi^r` is the annotator's confusion, drawn to everybody's by a few pseudo-labels. The paper's two kinds
     of confusion and :math:`\omega_r` are fitted beside it: they infer the first q, which one matrix per annotator gets
@@ -169,12 +169,15 @@ class CrossCoNALMethod(CrowdMethod):
     def loss(self, batch: Batch) -> Tensor:
         """Mean over the networks of the cross-entropy to the inferred labels, each on what its fold leaves."""
         target, fold = self.posterior[batch.instances], self.fold_of[batch.instances]
+        weight = batch.instance_weight * self.folds / (self.folds - 1)  # one over what a network sees of a batch
         parts: list[Part] = []
         for k, network in enumerate(self.backbones):
             seen = torch.nonzero(fold != k).squeeze(1)
             if len(seen) > 1:  # batch normalisation cannot take a single one
-                parts.append((network, partial(_fit_loss, network, batch.x[seen], target[seen])))
-        return mean_loss(parts, self.n_jobs) if parts else self.class_logits(batch.x).sum() * 0
+                parts.append((network, partial(_fit_loss, network, batch.x[seen], target[seen], weight)))
+            else:  # no loss, but gradients: processes that share a batch wait for those of all networks
+                parts.append((network, partial(_no_loss, network)))
+        return mean_loss(parts, self.n_jobs)
 
     def end_step(self) -> None:
         """The average follows the weights."""
@@ -198,7 +201,9 @@ class CrossCoNALMethod(CrowdMethod):
         log_class = (heard.log_class * self.temperature + self.prior_shift).log_softmax(-1)
         q = log_class.index_add(0, heard.rows, self.vote_weight * heard.evidence).softmax(-1)
         if q.isnan().any():
-            raise TrainingError("the inferred labels became nan; lower lr, or scale the features (scaling='standard')")
+            raise DivergenceError(
+                "the inferred labels became nan; lower lr, or scale the features (scaling='standard')"
+            )
         order = aligned_with_votes(q.T @ self.votes[heard.instances])
         q = q[:, order]
         self.noise.reorder(order)
@@ -298,8 +303,12 @@ class CrossCoNALMethod(CrowdMethod):
         return q.new_zeros(R * C, C).index_add_(0, cells, q[heard.rows]).view(R, C, C).transpose(1, 2)
 
 
-def _fit_loss(network: nn.Module, x: Tensor, target: Tensor) -> Tensor:
-    return cross_entropy(network(x), target)
+def _fit_loss(network: nn.Module, x: Tensor, target: Tensor, weight: float) -> Tensor:
+    return cross_entropy(network(x), target, reduction="sum") * weight
+
+
+def _no_loss(network: nn.Module) -> Tensor:
+    return torch.stack([parameter.sum() * 0 for parameter in network.parameters()]).sum()
 
 
 def due_epochs(epochs: int, start: float, rounds: int) -> set[int]:

@@ -59,7 +59,8 @@ class DoctorNetMethod(CrowdMethod):
         """Cross-entropy of every head to its own labels, and of the mean of the others to the same labels."""
         features = self.backbone(batch.x)
         own = self.heads.of_pairs(features[batch.rows], batch.annotators)
-        return cross_entropy(own, batch.labels) + self._averaging_loss(features.detach(), batch)
+        own_loss = cross_entropy(own, batch.labels, reduction="sum") * batch.label_weight
+        return own_loss + self._averaging_loss(features.detach(), batch)
 
     def class_logits(self, x: Tensor) -> Tensor:
         """(N, C) log of the weighted mean of the heads' probabilities."""
@@ -77,7 +78,7 @@ class DoctorNetMethod(CrowdMethod):
         himself = torch.arange(self.problem.n_annotators, device=features.device) == batch.annotators[:, None]
         log_weights = self.log_weights().masked_fill(himself, -torch.inf)  # (P, R)
         others = torch.logsumexp(log_weights + log_probas, dim=1) - torch.logsumexp(log_weights, dim=1)
-        return -others.mean()
+        return -others.sum() * batch.label_weight
 
     @torch.no_grad()
     def _log_probas_of_labels(self, features: Tensor, batch: Batch) -> Tensor:

@@ -66,7 +66,8 @@ class EMMethod(CrowdMethod):
 
     def loss(self, batch: Batch) -> Tensor:
         """Cross-entropy between the inferred labels and the classifier's probabilities."""
-        return cross_entropy(self.class_logits(batch.x), self.posterior[batch.instances])
+        target = self.posterior[batch.instances]
+        return cross_entropy(self.class_logits(batch.x), target, reduction="sum") * batch.instance_weight
 
     @torch.no_grad()
     def end_epoch(self, batches: Iterable[Batch]) -> None:

@@ -24,7 +24,8 @@ class GoldMethod(CrowdMethod):
 
     def loss(self, batch: Batch) -> Tensor:
         """Cross-entropy to the true labels, which arrive as the labels of one infallible annotator."""
-        return cross_entropy(self.class_logits(batch.x)[batch.rows], batch.labels)
+        logits = self.class_logits(batch.x)[batch.rows]
+        return cross_entropy(logits, batch.labels, reduction="sum") * batch.label_weight
 
     def log_prob(self, batch: Batch) -> Tensor:
         """(P,) log f at the true labels."""

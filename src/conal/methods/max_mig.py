@@ -50,6 +50,8 @@ class MaxMIGMethod(CrowdMethod):
 
     raw_prior: Tensor
 
+    divisible = False
+
     def __init__(self, problem: Problem, backbone: nn.Module, *, learn_prior: bool = True) -> None:
         super().__init__(problem, backbone)
         if not isinstance(learn_prior, bool):

@@ -53,7 +53,8 @@ class TwoStageMethod(CrowdMethod):
 
     def loss(self, batch: Batch) -> Tensor:
         """Cross-entropy between the aggregated labels and the classifier's probabilities."""
-        return cross_entropy(self.class_logits(batch.x), self.targets[batch.instances])
+        target = self.targets[batch.instances]
+        return cross_entropy(self.class_logits(batch.x), target, reduction="sum") * batch.instance_weight
 
 
 @register("dl-mv")

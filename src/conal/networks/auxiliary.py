@@ -10,7 +10,7 @@ from torch.autograd import Function
 
 from conal.checking import is_number, is_whole
 from conal.errors import InputError
-from conal.networks.tables import Present
+from conal.networks.tables import Present, row_table
 
 __all__ = ["AuxiliaryNetwork"]
 
@@ -64,7 +64,7 @@ class AuxiliaryNetwork(nn.Module):
         self.register_buffer("annotator_features", annotator_features)
         if annotator_features is None:
             bound = n_annotators**-0.5  # as nn.Linear on one-hot codes would start
-            self.annotator_table = nn.Parameter(torch.empty(n_annotators, int(embedding_dim)).uniform_(-bound, bound))
+            self.annotator_table = row_table(torch.empty(n_annotators, int(embedding_dim)).uniform_(-bound, bound))
             self.annotator_bias = nn.Parameter(torch.empty(int(embedding_dim)).uniform_(-bound, bound))
         else:
             self.annotator = nn.Linear(annotator_features.shape[1], int(embedding_dim))

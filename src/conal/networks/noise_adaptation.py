@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from torch.nn.functional import logsigmoid
 
 from conal.errors import InputError
+from conal.networks.tables import row_table
 
 __all__ = ["Layer", "Mixing", "NoiseAdaptation", "label_columns", "pick"]
 
@@ -64,7 +65,7 @@ class NoiseAdaptation(nn.Module):
         # Annotators are mostly right: every layer starts at twice the identity, as in published code.
         start = 2.0 * torch.eye(n_classes)
         self.raw_pi_g = nn.Parameter(start.clone())
-        self.raw_pi_r = nn.Parameter(start.repeat(n_annotators, 1, 1))
+        self.raw_pi_r = row_table(start.repeat(n_annotators, 1, 1))
 
     @property
     def pi_g(self) -> Tensor:

@@ -5,14 +5,26 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.autograd import Function
 
-__all__ = ["LAZY_ABOVE", "Present", "log_softmax", "spread", "take_rows"]
+__all__ = ["LAZY_ABOVE", "Present", "is_lazy", "log_softmax", "row_table", "spread", "take_rows"]
 
 LAZY_ABOVE = 1000
 """Of longer tables only the rows in a batch are touched, by the optimiser too; of shorter ones all are, which is
 faster."""
+
+
+def row_table(values: Tensor) -> nn.Parameter:
+    """A parameter with a row per annotator, of which a batch may touch few (:class:`Present`)."""
+    table = nn.Parameter(values)
+    table.has_annotator_rows = True  # type: ignore[attr-defined]
+    return table
+
+
+def is_lazy(parameter: Tensor) -> bool:
+    """Whether the gradient of a parameter is sparse."""
+    return getattr(parameter, "has_annotator_rows", False) and len(parameter) > LAZY_ABOVE
 
 
 class Present(NamedTuple):

@@ -52,11 +52,19 @@ class CrowdBatches:
         n = len(self.labelled)
         return max(1, min(-(-n // self.batch_size), n // 2))
 
-    def shuffled(self, rng: np.random.Generator) -> Iterator[Batch]:
-        """One epoch over the instances that have labels, in random order."""
+    def shuffled(self, rng: np.random.Generator, rank: int = 0, world: int = 1) -> Iterator[Batch]:
+        """One epoch over the instances that have labels, in random order.
+
+        Of several processes with the same ``rng``, each gets its part of every batch, with weights such that the mean
+        of their losses is the loss of the whole.
+        """
         order = rng.permutation(self.labelled)
         for index in np.array_split(order, self.n_batches):
-            yield self.cut(index)
+            if world == 1:
+                yield self.cut(index)
+            else:
+                n_labels = int((self.annotations.indptr[index + 1] - self.annotations.indptr[index]).sum())
+                yield self.cut(index[rank::world])._replace(weights=(world / len(index), world / n_labels))
 
     def in_order(self) -> Iterator[Batch]:
         """All instances once, labelled or not, in order."""

@@ -15,7 +15,7 @@ PRIOR_STRENGTH = 1.0
 
 def to_device(batch: Batch, device: torch.device) -> Batch:
     """The batch on another device."""
-    return Batch(*(tensor.to(device) for tensor in batch))
+    return batch._replace(**{name: getattr(batch, name).to(device) for name in Batch._fields if name != "weights"})
 
 
 @torch.no_grad()

@@ -14,7 +14,7 @@ from lightning_fabric import Fabric
 from torch import Tensor
 
 from conal.aggregation import votes
-from conal.errors import EarlyEpochWarning, InputError, TrainingError, VanishedClassWarning, examples, warn
+from conal.errors import DivergenceError, EarlyEpochWarning, InputError, VanishedClassWarning, examples, warn
 from conal.methods.base import Batch, CrowdMethod
 from conal.progress import Progress
 from conal.training.batches import CrowdBatches
@@ -29,6 +29,7 @@ from conal.training.checkpoint import (
 from conal.training.confusion import estimate_confusion
 from conal.training.history import Row, figures
 from conal.training.optimizer import LazyAdam
+from conal.training.processes import gathered, guarded, make_fabric, setup
 from conal.training.selection import GoldAccuracy, Selection, predict_proba
 
 __all__ = ["Settings", "TrainingResult", "lost_classes", "train"]
@@ -50,6 +51,8 @@ class Settings:
     max_restarts: int = 2
     seed: int = 0
     accelerator: str = "auto"
+    devices: int = 1
+    num_nodes: int = 1
     precision: str = "32-true"
 
 
@@ -90,19 +93,12 @@ def train(
     monitors : mapping of str to GoldAccuracy, optional
         Accuracies to note in the history after every epoch, under their names; they influence nothing.
     """
-    fabric = _make_fabric(settings)
+    fabric = make_fabric(settings.accelerator, settings.precision, settings.devices, settings.num_nodes)
     devices = [fabric.device] if fabric.device.type == "cuda" else []
     with torch.random.fork_rng(devices=devices), progress or Progress() as shown:
-        return _Trainer(fabric, build, data, selection, settings, monitors or {}, shown, checkpoint).fit()
-
-
-def _make_fabric(settings: Settings) -> Fabric:
-    try:
-        return Fabric(accelerator=settings.accelerator, devices=1, precision=settings.precision)  # type: ignore[arg-type]
-    except (ValueError, RuntimeError) as error:
-        raise InputError(
-            f"accelerator {settings.accelerator!r} with precision {settings.precision!r} cannot be used here: {error}"
-        ) from error
+        trainer = _Trainer(fabric, build, data, selection, settings, monitors or {}, shown, checkpoint)
+        with guarded(fabric.world_size > 1):
+            return trainer.fit()
 
 
 def lost_classes(method: CrowdMethod, data: CrowdBatches) -> list[int]:
@@ -114,6 +110,11 @@ def lost_classes(method: CrowdMethod, data: CrowdBatches) -> list[int]:
     predicted = np.bincount(probas.argmax(1), minlength=method.problem.n_classes)
     lost: list[int] = votes.lost_classes(data.annotations, np.maximum(predicted, probas.sum(0))).tolist()
     return lost
+
+
+def _seed(seed: int, *numbers: int) -> int:
+    """Another seed for every further number."""
+    return int(np.random.SeedSequence(seed, spawn_key=numbers).generate_state(1)[0])
 
 
 class _Trainer:
@@ -138,6 +139,7 @@ class _Trainer:
         self.checkpoint = checkpoint
         self.module: torch.nn.Module
         self.optimizer: Any
+        self._is_several = fabric.world_size > 1
         self._is_plain = fabric.device.type == "cpu" and fabric.world_size == 1 and settings.precision == "32-true"
         self.epoch, self.best_epoch, self.restarts = 0, 0, 0
         self.best_score: float | None = None
@@ -151,20 +153,27 @@ class _Trainer:
             self.run_epoch()
             if self._must_restart():
                 self._start(self.restarts + 1)
-            elif self.checkpoint is not None and (self.checkpoint.due() or self.epoch == self.settings.epochs):
-                self.checkpoint.write(self._state())
+            elif self._writes_checkpoint():
+                self.checkpoint.write(self._state())  # type: ignore[union-attr]
         return self._result()
+
+    def _writes_checkpoint(self) -> bool:
+        if self.checkpoint is None or self.fabric.global_rank > 0:
+            return False
+        return self.checkpoint.due() or self.epoch == self.settings.epochs
 
     def run_epoch(self) -> None:
         began = time.perf_counter()
         self.module.train()
         total = torch.zeros((), device=self.fabric.device)
-        for step, batch in enumerate(self.data.shuffled(self.rng)):
-            total += self.train_step(batch, step) * len(batch.labels)
+        if self._is_several:  # a seed per epoch and process, so that going on from a checkpoint needs no other state
+            torch.manual_seed(_seed(self.settings.seed, self.restarts, self.epoch, self.fabric.global_rank))
+        for step, batch in enumerate(self.data.shuffled(self.rng, self.fabric.global_rank, self.fabric.world_size)):
+            total += self.train_step(batch, step) * (1 / batch.label_weight)
         self.epoch += 1
-        loss = float(total) / self.data.annotations.n_annotations
+        loss = float(self._over_all(total)) / self.data.annotations.n_annotations
         if not np.isfinite(loss):
-            raise TrainingError(
+            raise DivergenceError(
                 f"the loss became {loss} in epoch {self.epoch}; lower lr, scale the features (scaling='standard'), "
                 "or compute in a higher precision"
             )
@@ -175,6 +184,10 @@ class _Trainer:
         row["seconds"] = time.perf_counter() - began
         self.history.append(row)
         self.progress.update(self.epoch, self.settings.epochs, figures(row))
+
+    def _over_all(self, total: Tensor) -> Tensor:
+        """The sum over all processes."""
+        return self.fabric.all_reduce(total, reduce_op="sum") if self._is_several else total  # type: ignore[return-value]
 
     def train_step(self, batch: Batch, step: int) -> Tensor:
         for group in self.optimizer.param_groups:
@@ -206,7 +219,7 @@ class _Trainer:
     def _select(self, row: Row) -> None:
         score = self.selection.score(self.method)
         if score is not None and np.isnan(score):
-            raise TrainingError(f"the {self.selection.name} became nan in epoch {self.epoch}; lower lr")
+            raise DivergenceError(f"the {self.selection.name} became nan in epoch {self.epoch}; lower lr")
         if score is None:  # the last epoch is kept, and its weights are those of the method
             self.best_epoch = self.epoch
             return
@@ -248,7 +261,7 @@ class _Trainer:
 
     def _start(self, restarts: int) -> None:
         self.restarts = restarts
-        seed = int(np.random.SeedSequence(self.settings.seed, spawn_key=(restarts,)).generate_state(1)[0])
+        seed = _seed(self.settings.seed, restarts)
         torch.manual_seed(self.settings.seed if restarts == 0 else seed)
         self.rng = np.random.default_rng(self.settings.seed if restarts == 0 else seed)
         self._build()
@@ -257,13 +270,19 @@ class _Trainer:
 
     def _build(self) -> None:
         self.method = self.build()
+        if self._is_several and not self.method.divisible:
+            raise InputError(
+                f"{self.method.name} compares all instances of a batch with each other, so that processes cannot share "
+                "it; train it with one process"
+            )
         self.method.prepare(self.data.annotations)
         learned = [parameter for parameter in self.method.parameters() if parameter.requires_grad]
         optimizer = LazyAdam(learned, lr=self.settings.lr, fused=True)
         if self._is_plain:  # nothing to move, convert or share: Fabric's wrappers would only take time
             self.module, self.optimizer = self.method, optimizer
         else:
-            self.module, self.optimizer = self.fabric.setup(self.method, optimizer)
+            optimizer.gather = gathered if self._is_several else None
+            self.module, self.optimizer = setup(self.fabric, self.method, optimizer)
 
     def _state(self) -> State:
         groups = {

@@ -9,6 +9,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from conal.networks.tables import is_lazy
+
 __all__ = ["LazyAdam"]
 
 LONG = 20_000
@@ -39,6 +41,9 @@ class LazyAdam(torch.optim.Adam):
     Kingma and Ba (2015). Adam: A method for stochastic optimization. ICLR.
     """
 
+    gather: Callable[[Tensor], Tensor] | None = None
+    """What makes of a sparse gradient the mean over all processes, where there are several."""
+
     @torch.no_grad()
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """Sparse gradients by row, all others as ever."""
@@ -46,6 +51,8 @@ class LazyAdam(torch.optim.Adam):
         sparse = []
         for group in self.param_groups:
             for table in group["params"]:
+                if self.gather is not None and is_lazy(table):  # other processes have rows that this one has not
+                    table.grad = self.gather(_empty(table) if table.grad is None else table.grad)
                 if table.grad is not None and table.grad.is_sparse:
                     self._step_rows(table, group)
                     sparse.append((table, table.grad))
@@ -75,6 +82,12 @@ class LazyAdam(torch.optim.Adam):
         state["mean"].index_copy_(0, rows, mean)
         state["mean_square"].index_copy_(0, rows, square)
         table.index_add_(0, rows, mean.div_(square.sqrt_().add_(group["eps"])), alpha=-float(group["lr"]))
+
+
+def _empty(table: Tensor) -> Tensor:
+    """A gradient without rows."""
+    index = torch.empty(1, 0, dtype=torch.int64, device=table.device)
+    return torch.sparse_coo_tensor(index, table.new_empty(0, *table.shape[1:]), table.shape, is_coalesced=True)
 
 
 def _rows_and_values(gradient: Tensor) -> tuple[Tensor, Tensor]:

@@ -1,0 +1,110 @@
+"""One fit by several processes, on one machine or many: who they are, and what they share."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from lightning_fabric import Fabric
+from lightning_fabric.strategies.ddp import DDPStrategy
+from torch import Tensor, nn
+from torch.nn.parallel import DistributedDataParallel
+
+from conal.errors import InputError, TrainingError
+from conal.networks.tables import is_lazy
+
+__all__ = ["gathered", "guarded", "make_fabric", "setup"]
+
+TIMEOUT = timedelta(seconds=60)
+"""A process that has not been heard of for so long is taken for dead."""
+
+
+def make_fabric(accelerator: str, precision: str, devices: int = 1, num_nodes: int = 1) -> Fabric:
+    """Fabric for one process, or for as many as there are devices on all nodes.
+
+    Under ``torchrun`` the launcher has said how many there are, and everything else is an error.
+    """
+    if "LOCAL_WORLD_SIZE" in os.environ:
+        here, everywhere = int(os.environ["LOCAL_WORLD_SIZE"]), int(os.environ["WORLD_SIZE"])
+        if (devices, num_nodes) not in ((1, 1), (here, everywhere // here)):
+            raise InputError(
+                f"devices={devices}, num_nodes={num_nodes}, but torchrun started {here} processes on each of "
+                f"{everywhere // here} nodes; leave both out, torchrun says how many there are"
+            )
+        devices, num_nodes = here, everywhere // here
+    several = devices * num_nodes > 1
+    strategy: Any = DDPStrategy(timeout=TIMEOUT, broadcast_buffers=False)
+    try:
+        fabric = Fabric(
+            accelerator=accelerator,
+            devices=devices,
+            num_nodes=num_nodes,
+            strategy=strategy if several else "auto",
+            precision=precision,  # type: ignore[arg-type]
+        )
+        if several:
+            fabric.launch()
+    except (ValueError, RuntimeError) as error:
+        raise InputError(
+            f"accelerator {accelerator!r} with precision {precision!r} on {devices} devices of {num_nodes} nodes "
+            f"cannot be used here: {error}"
+        ) from error
+    return fabric
+
+
+def setup(fabric: Fabric, module: nn.Module, optimizer: torch.optim.Optimizer) -> tuple[Any, Any]:
+    """The module and its optimiser, wrapped for what the fabric does.
+
+    Gradients are averaged by DistributedDataParallel, but for long tables of annotators, of which every process has
+    other rows: these are left to the optimiser (:func:`gathered`).
+    """
+    lazy = [name for name, parameter in module.named_parameters() if is_lazy(parameter)]
+    DistributedDataParallel._set_params_and_buffers_to_ignore_for_model(module, lazy)
+    wrapped, its_optimizer = fabric.setup(module, optimizer)
+    return wrapped, its_optimizer
+
+
+def gathered(gradient: Tensor) -> Tensor:
+    """Mean over the processes of sparse gradients of a table, each of which may hold other rows."""
+    world = dist.get_world_size()
+    gradient = gradient.coalesce()
+    rows, values = gradient.indices()[0], gradient.values()
+    sizes = [torch.zeros(1, dtype=torch.int64, device=rows.device) for _ in range(world)]
+    dist.all_gather(sizes, torch.tensor([len(rows)], device=rows.device))
+    longest = max(int(size) for size in sizes)
+    all_rows = [torch.zeros(longest, dtype=rows.dtype, device=rows.device) for _ in range(world)]
+    all_values = [torch.zeros(longest, *values.shape[1:], dtype=values.dtype, device=rows.device) for _ in range(world)]
+    dist.all_gather(all_rows, _padded(rows, longest))
+    dist.all_gather(all_values, _padded(values, longest))
+    kept = [int(size) for size in sizes]
+    index = torch.cat([part[:n] for part, n in zip(all_rows, kept, strict=True)])
+    whole = torch.cat([part[:n] for part, n in zip(all_values, kept, strict=True)]) / world
+    return torch.sparse_coo_tensor(index.unsqueeze(0), whole, gradient.shape).coalesce()
+
+
+def _padded(values: Tensor, length: int) -> Tensor:
+    return torch.cat([values, values.new_zeros(length - len(values), *values.shape[1:])])
+
+
+@contextmanager
+def guarded(several: bool) -> Iterator[None]:
+    """Say what it means when the others cannot be reached any more."""
+    try:
+        yield
+    except RuntimeError as error:
+        if several and _is_lost_connection(error):
+            raise TrainingError(
+                "another process of this run has ended or cannot be reached, so this one ends too; its own message "
+                "says why. Start all of them again with --resume to go on from the last checkpoint"
+            ) from error
+        raise
+
+
+def _is_lost_connection(error: RuntimeError) -> bool:
+    words = ("gloo", "nccl", "connection", "process group", "timed out", "socket")
+    return isinstance(error, dist.DistError) or any(word in str(error).lower() for word in words)
