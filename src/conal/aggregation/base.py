@@ -113,12 +113,16 @@ class Aggregator(ABC):
             ones, and those of other tasks, are left out.
         """
         crowd = Annotations.of(data)
-        self.classes_, self.task_ids_, self.annotator_ids_ = crowd.classes, crowd.task_ids, crowd.annotator_ids
         known = _known_codes(crowd, true_labels)
-        self.probas_ = self._aggregate(crowd, known)
-        self.codes_ = self._winners(self.probas_)
-        self.labels_ = self.classes_[self.codes_]
+        self.adopt_posterior(crowd, self._aggregate(crowd, known))
         return self
+
+    def adopt_posterior(self, crowd: Annotations, probas: FloatArray) -> None:
+        """Keep the probabilities (N, C) of a crowd's tasks, and what follows from them."""
+        self.classes_, self.task_ids_, self.annotator_ids_ = crowd.classes, crowd.task_ids, crowd.annotator_ids
+        self.probas_ = probas
+        self.codes_ = self._winners(probas)
+        self.labels_ = self.classes_[self.codes_]
 
     def fit_predict(self, data: Any, *, true_labels: Any = None) -> Any:
         """The labels by task: a Series for a pandas frame, a frame for a polars one, ``labels_`` otherwise."""

@@ -88,7 +88,7 @@ class DawidSkene(EMAggregator[Confusions]):
         self._check_not_negative("prior")
 
     def _m_step(self, votes: Votes, posterior: FloatArray | Expected, previous: Confusions | None) -> Confusions:
-        expected = posterior if isinstance(posterior, Expected) else votes.expected(posterior)
+        expected = self._summed(posterior if isinstance(posterior, Expected) else votes.expected(posterior))
         return Confusions(expected.shares / max(expected.n_tasks, 1), self._confusion(expected.counts))
 
     def _first_parameters(self, votes: Votes, posterior: FloatArray, rng: np.random.Generator | None) -> Confusions:
@@ -99,10 +99,21 @@ class DawidSkene(EMAggregator[Confusions]):
     def _e_step(
         self, votes: Votes, parameters: Confusions, known: npt.NDArray[np.int64]
     ) -> tuple[FloatArray | Expected, float]:
-        if not votes.fused:
-            return super()._e_step(votes, parameters, known)
-        expected, log_likelihood = votes.fused_expectation(*parameters, known)
-        return expected, log_likelihood + self._log_prior(parameters)
+        if votes.fused:
+            expected, log_likelihood = votes.fused_expectation(*parameters, known)
+            return expected, self._over_all(log_likelihood) + self._log_prior(parameters)
+        posterior, objective = super()._e_step(votes, parameters, known)
+        prior = self._log_prior(parameters)
+        return posterior, self._over_all(objective - prior) + prior
+
+    def _summed(self, expected: Expected) -> Expected:
+        """Over all processes, in one message."""
+        if self.share is None:
+            return expected
+        flat = np.concatenate([expected.counts.ravel(), expected.shares, [expected.n_tasks]])
+        total = self.share(flat)
+        counts = total[: expected.counts.size].reshape(expected.counts.shape)
+        return Expected(counts, total[expected.counts.size : -1], int(total[-1]))
 
     def _extrapolate(self, first: Confusions, second: Confusions, third: Confusions) -> Confusions:
         return Confusions(*extrapolated(first, second, third))

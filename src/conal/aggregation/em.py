@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Callable
 from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
@@ -90,6 +91,8 @@ class EMAggregator(Aggregator, Generic[Parameters]):
     objective_history_: list[float]
     n_iter_: int
     converged_: bool
+    share: Callable[[FloatArray], FloatArray] | None = None
+    """What sums an array over all processes, where several have a part of the tasks each."""
 
     def __init__(
         self,
@@ -159,7 +162,8 @@ class EMAggregator(Aggregator, Generic[Parameters]):
         if not best.converged:
             self._warn(best.history, crowd.n_annotations)
         posterior = self._posterior(votes, best, known)
-        _warn_of_lost_classes(crowd, posterior)
+        if self.share is None:  # a part of the tasks says too little about them all
+            _warn_of_lost_classes(crowd, posterior)
         return posterior
 
     def _run(
@@ -173,7 +177,7 @@ class EMAggregator(Aggregator, Generic[Parameters]):
         parameters = self._first_parameters(votes, clamped(self._initialize(votes, rng), known), rng)
         start = f"start {number} of {self.n_restarts}  " if self.n_restarts > 1 else ""
         course = Course(parameters, *self._e_step(votes, parameters, known))
-        n_annotations = max(votes.annotations.n_annotations, 1)
+        n_annotations = max(self._over_all(votes.annotations.n_annotations), 1)
         while len(course.history) <= self.n_iter:
             parameters = self._m_step(votes, course.posterior, course.parameters)
             posterior, objective = self._e_step(votes, parameters, known)
@@ -185,6 +189,10 @@ class EMAggregator(Aggregator, Generic[Parameters]):
             if self.tol > 0 and self.accelerate and len(course.history) <= self.n_iter:
                 self._jump(votes, known, course)
         return Run(course.history, False, course.parameters, course.posterior)
+
+    def _over_all(self, number: float) -> float:
+        """The sum of a number over all processes."""
+        return number if self.share is None else float(self.share(np.array([number]))[0])
 
     def _jump(self, votes: Votes, known: npt.NDArray[np.int64], course: Course[Parameters]) -> None:
         """Try a longer step, and take it where the objective does not fall."""

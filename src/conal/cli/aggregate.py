@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -92,7 +93,14 @@ def aggregate(
         gold = read_gold(true_labels, task=task_column, label=label_column, keep=crowd.classes, or_usual=True)
         known = gold.for_tasks(crowd)
     began = time.perf_counter()
-    aggregator.fit(crowd, true_labels=known)
+    if int(os.environ.get("WORLD_SIZE", "1")) > 1:  # under torchrun, which no other work has to wait for
+        from conal.distributed import fit_shared
+
+        fit_shared(aggregator, crowd, true_labels=known)
+        if int(os.environ["RANK"]) > 0:  # one process speaks and writes for all
+            return
+    else:
+        aggregator.fit(crowd, true_labels=known)
     seconds = time.perf_counter() - began
     write_tables(_tables(aggregator, crowd, out, annotators, confusion))
     result = {
