@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 from datetime import timedelta
 from typing import Any, TypeVar
@@ -16,7 +17,7 @@ from conal.aggregation.dawid_skene import DawidSkene
 from conal.annotations import Annotations
 from conal.errors import InputError
 
-__all__ = ["fit_shared", "is_shared"]
+__all__ = ["fit_shared", "is_shared", "leave_at_exit"]
 
 A = TypeVar("A", bound=Aggregator)
 TIMEOUT = timedelta(seconds=60)
@@ -52,6 +53,7 @@ def fit_shared(aggregator: A, data: Any, *, true_labels: Any = None) -> A:
         )
     if not dist.is_initialized():
         dist.init_process_group("gloo", timeout=TIMEOUT)
+        leave_at_exit()
     rank, world = dist.get_rank(), dist.get_world_size()
     crowd = Annotations.of(data)
     mine = np.arange(rank, crowd.n_tasks, world)
@@ -65,6 +67,16 @@ def fit_shared(aggregator: A, data: Any, *, true_labels: Any = None) -> A:
         probas[other::world] = part
     aggregator.adopt_posterior(crowd, probas)
     return aggregator
+
+
+def leave_at_exit() -> None:
+    """Take leave of the other processes when this one ends: their threads would outlive it, and bring it down."""
+    atexit.register(_leave)
+
+
+def _leave() -> None:
+    if dist.is_initialized():
+        dist.destroy_process_group()
 
 
 def _of_tasks(true_labels: Any, crowd: Annotations, mine: npt.NDArray[np.int64]) -> dict[Any, Any] | None:

@@ -78,6 +78,8 @@ def test_the_command_under_the_launcher(tmp_path: Path) -> None:
     found = dict(zip(table["task"].to_pylist(), table["label"].to_pylist(), strict=True))
     assert found == {f"t{i}": "ab"[i % 2] for i in range(40)}
     assert run.stdout.count("40 tasks") == 1
-    refused = torchrun("-m", "conal", "aggregate", tmp_path / "labels.csv", "--out", tmp_path / "g", "--method", "glad")
+    refused = torchrun(
+        "-m", "conal", "aggregate", tmp_path / "labels.csv", "--out", tmp_path / "g.csv", "--method", "glad"
+    )
     assert refused.returncode != 0
     assert "glad cannot be shared between processes" in refused.stderr

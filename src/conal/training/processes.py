@@ -15,6 +15,7 @@ from lightning_fabric.strategies.ddp import DDPStrategy
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
+from conal.distributed import leave_at_exit
 from conal.errors import InputError, TrainingError
 from conal.networks.tables import is_lazy
 
@@ -49,6 +50,7 @@ def make_fabric(accelerator: str, precision: str, devices: int = 1, num_nodes: i
         )
         if several:
             fabric.launch()
+            leave_at_exit()
     except (ValueError, RuntimeError) as error:
         raise InputError(
             f"accelerator {accelerator!r} with precision {precision!r} on {devices} devices of {num_nodes} nodes "
