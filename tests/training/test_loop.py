@@ -89,7 +89,7 @@ def test_a_score_that_is_no_number_is_a_failure() -> None:
 def test_the_loss_of_an_epoch_is_a_mean_over_annotations(monkeypatch: pytest.MonkeyPatch) -> None:
     """A batch of tasks with three labels and one of tasks with a single label; nothing is learned meanwhile."""
     halves = (np.arange(10), np.arange(10, 20))
-    monkeypatch.setattr(CrowdBatches, "shuffled", lambda self, rng: map(self.cut, halves))
+    monkeypatch.setattr(CrowdBatches, "shuffled", lambda self, rng, *_: map(self.cut, halves))
     votes = np.where(np.arange(20)[:, None] < 10, VOTES[:20, :3], [[1, -1, -1]])
     data = CrowdBatches(Instances(X[:20]), Annotations.from_matrix(votes, classes=range(C)), 10)
 
@@ -327,7 +327,7 @@ def test_restarts_survive_an_interruption(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.setattr(Checkpoint, "due", lambda self: True)
     path, calls, original = tmp_path / "c", iter(range(1000)), CrowdBatches.shuffled
 
-    def shuffled(self: CrowdBatches, rng: Any) -> Any:
+    def shuffled(self: CrowdBatches, rng: Any, *_: int) -> Any:
         if next(calls) == epochs:
             raise PlugError
         return original(self, rng)
