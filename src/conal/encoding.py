@@ -104,12 +104,13 @@ def _to_arrow(values: object) -> pa.ChunkedArray | None:
     return column
 
 
-def _ranked(codes: npt.NDArray[np.int64], order: list[int] | npt.NDArray[np.integer]) -> IntArray:
+def _ranked(codes: npt.NDArray[np.integer], order: list[int] | npt.NDArray[np.integer]) -> IntArray:
     """Codes into the names in ``order``, from codes into the names as they were found."""
     rank: IntArray = np.empty(len(order) + 1, dtype=np.int32)
     rank[order] = np.arange(len(order), dtype=np.int32)
     rank[-1] = MISSING  # code -1 picks the last entry
-    return rank[codes]
+    ranked: IntArray = rank[codes]
+    return ranked
 
 
 def _encode_text(column: pa.ChunkedArray) -> Encoded:
@@ -133,7 +134,7 @@ def _encode_integers(column: pa.ChunkedArray) -> Encoded:
     return Encoded(_ranked(codes, order), names)
 
 
-def _encode_arrow(column: pa.ChunkedArray) -> tuple[npt.NDArray[np.int64], list[Any]]:
+def _encode_arrow(column: pa.ChunkedArray) -> tuple[npt.NDArray[np.integer], list[Any]]:
     if pa.types.is_floating(column.type):
         import pyarrow.compute as pc
 
@@ -143,13 +144,12 @@ def _encode_arrow(column: pa.ChunkedArray) -> tuple[npt.NDArray[np.int64], list[
     return codes, found.to_pylist()
 
 
-def _dictionary(column: pa.ChunkedArray) -> tuple[npt.NDArray[np.int64], pa.Array]:
-    """Codes into the distinct values in the order in which they occur, and these values."""
+def _dictionary(column: pa.ChunkedArray) -> tuple[npt.NDArray[np.integer], pa.Array]:
+    """32-bit codes into the distinct values in the order in which they occur, and these values."""
     combined = column.combine_chunks().dictionary_encode()
     if isinstance(combined, pa.ChunkedArray):
         combined = combined.unify_dictionaries().combine_chunks()
-    codes = combined.indices.fill_null(MISSING).to_numpy(zero_copy_only=False)
-    return codes.astype(np.int64), combined.dictionary
+    return combined.indices.fill_null(MISSING).to_numpy(zero_copy_only=False), combined.dictionary
 
 
 def _refuse_rounded(column: pa.ChunkedArray) -> None:
