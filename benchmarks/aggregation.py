@@ -136,6 +136,7 @@ def compare(kind: str, repeats: int) -> Row:
         os.environ["CONAL_BENCHMARK"] = folder
         best = take_turns(__file__, [f"conal {kind}", f"crowd-kit {kind}"], repeats)
         labels = [np.load(Path(folder) / f"{side} {kind}.npy") for side in ("conal", "crowd-kit")]
+        del os.environ["CONAL_BENCHMARK"]
     ours, theirs = best[f"conal {kind}"], best[f"crowd-kit {kind}"]
     equal = float(np.mean(labels[0] == labels[1]))
     n_labels = size["n_tasks"] * size["per_task"]
