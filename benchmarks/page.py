@@ -33,8 +33,7 @@ def _introduction() -> str:
         "`make bench` measures everything on this page anew, in about half an hour. Peers and conal take turns in one "
         "run, each time in a fresh process on one thread; figures are CPU time of the fastest turn, and ratios are "
         "within a run, since machines differ and are shared. numba (`pip install conal[fast]`) is installed; without "
-        "it sparse products of SciPy take over, two to three times slower, and training is the same but for crowds of "
-        "more than a thousand annotators, where it is about a tenth slower."
+        "it sparse products of SciPy take over in Dawid-Skene, two to three times slower. Training does not use it."
     )
 
 
