@@ -59,7 +59,7 @@ class CrossCoNALMethod(CrowdMethod):
 
     :math:`\bar\pi^r` is the annotator's confusion, drawn to everybody's by a few pseudo-labels. The paper's two kinds
     of confusion and :math:`\omega_r` are fitted beside it: they infer the first q, which one matrix per annotator gets
-    wrong where common mistakes are frequent, and they are what the model tells about its crowd.
+    wrong where common mistakes are frequent, and :math:`\omega_r` says how common an annotator's labels are.
 
     The votes' weight :math:`\gamma < 1` allows for mistakes that annotators make together. :math:`\tilde f` is f at
     the temperature that fits q best: where features say little, networks that are sure all the same would outvote the
@@ -217,11 +217,7 @@ class CrossCoNALMethod(CrowdMethod):
 
     def log_prob_given_class(self, batch: Batch) -> Tensor:
         """(P, C) log of the annotators' confusion at the observed labels, as the E-step hears them."""
-        known = self.is_known(batch.annotators)
-        if self.pooled_noise is None:
-            return self.noise.log_prob(batch.annotators, batch.labels, known)
-        heard = self.pooled_noise.log_prob(batch.annotators, batch.labels, known)
-        return torch.where(known[:, None], heard, self.noise.pi_g[:, batch.labels].T.log())
+        return self._heard.log_prob(batch.annotators, batch.labels, self.is_known(batch.annotators))
 
     @torch.no_grad()
     def infer(self, batch: Batch) -> Tensor:
@@ -237,8 +233,12 @@ class CrossCoNALMethod(CrowdMethod):
         return self.noise.rate(batch.annotators, self.is_known(batch.annotators))
 
     def confusion(self) -> tuple[Tensor, Tensor]:
-        """The two kinds of confusion; annotators without labels are given the common one."""
-        return self.noise.pi_g, self.known_or_common(self.noise.pi_g, self.noise.pi_r)
+        """The crowd's confusion and the annotators', as they are heard; those without labels are given the crowd's.
+
+        The pooled matrix of all is nearer to the common confusion of simulated crowds than that of the two sources: how
+        mistakes divide between these is hardly identified, and most of them are taken for individual ones.
+        """
+        return self._heard.pi_g, self.known_or_common(self._heard.pi_g, self._heard.pi_r)
 
     def training_posterior(self) -> Tensor:
         """(N, C) the cross-fitted posterior of every training task; NaN for tasks without training labels."""
@@ -254,6 +254,11 @@ class CrossCoNALMethod(CrowdMethod):
     def backbones(self) -> list[nn.Module]:
         """The K networks, each trained without one fold."""
         return [self.backbone, *self.others]
+
+    @property
+    def _heard(self) -> TwoSources:
+        """The model of the annotators that the E-step goes by."""
+        return self.noise if self.pooled_noise is None else self.pooled_noise
 
     def _predictors(self) -> list[nn.Module]:
         return self.backbones if self.training else list(self.averages.networks)
