@@ -16,7 +16,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-__all__ = ["Jobs", "Row", "clock", "main", "markdown", "measure", "store", "take_turns"]
+__all__ = ["Jobs", "Row", "clock", "epoch_times", "main", "markdown", "measure", "store", "take_turns"]
 
 Row = dict[str, Any]
 Jobs = Mapping[str, Callable[[], Row]]
@@ -39,6 +39,22 @@ class clock:  # noqa: N801 - reads like a statement: with clock() as row
         self.row["cpu"] = time.process_time() - self.cpu
         self.row["wall"] = time.perf_counter() - self.wall
         self.row["peak_mb"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+def epoch_times() -> list[float]:
+    """CPU times of the epochs that conal will train in this process from now on, filled as they end."""
+    from conal.training.loop import _Trainer
+
+    times: list[float] = []
+    whole_epoch = _Trainer.run_epoch
+
+    def run_epoch(self: _Trainer) -> None:
+        began = time.process_time()
+        whole_epoch(self)
+        times.append(time.process_time() - began)
+
+    _Trainer.run_epoch = run_epoch  # type: ignore[method-assign]
+    return times
 
 
 def measure(file: str, job: str, limit: float | None = None) -> Row | None:

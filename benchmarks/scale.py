@@ -1,4 +1,4 @@
-"""How cost grows: `make bench-scale`, and a hundred million annotations, `make bench-hundred-million`.
+"""How cost grows, up to a hundred million annotations: `make bench-scale`.
 
 Annotators are fixed and annotations grow; every point is a fresh process on one thread. The exponent is the slope of
 log CPU time over log annotations, by least squares: 1 is linear.
@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from harness import Row, clock, main, markdown, measure, store, take_turns
+from harness import Row, clock, epoch_times, main, markdown, measure, store, take_turns
 
 AGGREGATED = (100_000, 300_000, 1_000_000, 3_000_000, 10_000_000)
 TRAINED = (30_000, 100_000, 300_000, 1_000_000, 3_000_000)
@@ -68,23 +68,12 @@ def majority(n_annotations: int) -> Row:
 
 def train(n_annotations: int) -> Row:
     """An epoch of CoNAL, three labels per instance."""
-    import time
-
     import conal
-    from conal.training.loop import _Trainer
 
     warnings.simplefilter("ignore")
     ann = crowd(n_annotations, per_task=3)
     x = np.random.default_rng(1).standard_normal((ann.n_tasks, FEATURES), dtype=np.float32)
-    times: list[float] = []
-    whole_epoch = _Trainer.run_epoch
-
-    def run_epoch(self: _Trainer) -> None:
-        began = time.process_time()
-        whole_epoch(self)
-        times.append(time.process_time() - began)
-
-    _Trainer.run_epoch = run_epoch  # type: ignore[method-assign]
+    times = epoch_times()
     epochs = 3 if n_annotations > 500_000 else 8
     with clock() as row:
         conal.CoNAL(epochs=epochs, selection="last", verbose=False).fit(x, ann)

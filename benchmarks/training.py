@@ -18,7 +18,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
-from harness import Row, clock, main, markdown, store, take_turns
+from harness import Row, clock, epoch_times, main, markdown, store, take_turns
 
 N, D, C, LABELS, BATCH = 10_000, 512, 8, 3, 256
 SIZES = (59, 5_000, 20_000)
@@ -80,18 +80,9 @@ def plain() -> Row:
 def conal(n_annotators: int, method: str = "conal", n: int = N) -> Row:
     """The whole of training as users run it: the estimator's own loop."""
     import conal
-    from conal.training.loop import _Trainer
 
     x, _, tasks, annotators, labels = crowd(n_annotators, n)
-    times: list[float] = []
-    whole_epoch = _Trainer.run_epoch
-
-    def run_epoch(self: _Trainer) -> None:
-        began = time.process_time()
-        whole_epoch(self)
-        times.append(time.process_time() - began)
-
-    _Trainer.run_epoch = run_epoch  # type: ignore[method-assign]
+    times = epoch_times()
     warnings.simplefilter("ignore")
     crowd_labels = conal.Annotations.from_triples(tasks, annotators, labels)
     with clock() as row:

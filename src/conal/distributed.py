@@ -21,6 +21,7 @@ __all__ = ["fit_shared", "is_shared", "leave_at_exit"]
 
 A = TypeVar("A", bound=Aggregator)
 TIMEOUT = timedelta(seconds=60)
+"""A process that has not been heard of for so long is taken for dead."""
 
 
 def is_shared() -> bool:

@@ -1,4 +1,4 @@
-"""Lazy Adam against Adam row by row, with and without a compiler."""
+"""Lazy Adam against Adam row by row."""
 
 from __future__ import annotations
 
@@ -36,11 +36,6 @@ def batches_of_rows(seed: int = 0) -> list[Tensor]:
     return [torch.from_numpy(np.sort(rng.choice(40, size=12, replace=False))) for _ in range(30)]
 
 
-@pytest.fixture(params=["compiled", "torch"])
-def compiler(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("CONAL_COMPILED", "1" if request.param == "compiled" else "0")
-
-
 def train(start: Tensor, batches: list[Tensor], gradients: list[Tensor], at: int | None = None) -> Tensor:
     """Steps whose gradients are given; with ``at``, a new optimiser goes on from the state of the old one there."""
     table = torch.nn.Parameter(start.clone())
@@ -56,7 +51,6 @@ def train(start: Tensor, batches: list[Tensor], gradients: list[Tensor], at: int
     return table.detach()
 
 
-@pytest.mark.usefixtures("compiler")
 @pytest.mark.parametrize("at", [None, 11])
 def test_rows_follow_adam_on_the_batches_they_are_in(at: int | None) -> None:
     torch.manual_seed(1)
@@ -68,7 +62,6 @@ def test_rows_follow_adam_on_the_batches_they_are_in(at: int | None) -> None:
     assert torch.equal(found[untouched], start[untouched])
 
 
-@pytest.mark.usefixtures("compiler")
 def test_where_every_batch_has_every_row_it_is_adam() -> None:
     torch.manual_seed(2)
     start, everyone = torch.randn(R, C, C), torch.arange(R)

@@ -40,12 +40,13 @@ class Course(Generic[Parameters]):
 
     def __init__(self, parameters: Parameters, posterior: Any, objective: float) -> None:
         self.previous = self.parameters = parameters
+        self.ahead: Parameters | None = None  # of the next M-step, where it has been made already
         self.posterior = posterior
         self.history = [objective]
 
     def go_to(self, parameters: Parameters, posterior: Any, objective: float) -> float:
         """The next point; returns what was gained."""
-        self.previous, self.parameters, self.posterior = self.parameters, parameters, posterior
+        self.previous, self.parameters, self.ahead, self.posterior = self.parameters, parameters, None, posterior
         self.history.append(objective)
         return objective - self.history[-2]
 
@@ -70,9 +71,6 @@ class EMAggregator(Aggregator, Generic[Parameters]):
     n_restarts : int
         Runs from different starts; the one with the highest objective is kept. The first starts at the vote shares,
         the others at votes with random weight added to every class.
-    accelerate : bool
-        Try a longer step after every one (SQUAREM), and take it where the objective does not fall; for models that
-        have it. The end is the same, reached sooner. With ``tol=0`` exactly ``n_iter`` plain steps are made.
     seed : int
         For the other starts.
     verbose : bool
@@ -93,23 +91,17 @@ class EMAggregator(Aggregator, Generic[Parameters]):
     converged_: bool
     share: Callable[[FloatArray], FloatArray] | None = None
     """What sums an array over all processes, where several have a part of the tasks each."""
+    accelerate: bool = False
+    """Whether longer steps are tried; a subclass that can sets it, and supplies :meth:`_extrapolate`."""
 
     def __init__(
-        self,
-        *,
-        n_iter: int = 100,
-        tol: float = 1e-5,
-        n_restarts: int = 1,
-        seed: int = 0,
-        verbose: bool = True,
-        accelerate: bool = True,
+        self, *, n_iter: int = 100, tol: float = 1e-5, n_restarts: int = 1, seed: int = 0, verbose: bool = True
     ) -> None:
         self.n_iter = n_iter
         self.tol = tol
         self.n_restarts = n_restarts
         self.seed = seed
         self.verbose = verbose
-        self.accelerate = accelerate
 
     # ---------------------------------------------------------------- what a subclass supplies
 
@@ -129,9 +121,9 @@ class EMAggregator(Aggregator, Generic[Parameters]):
         """Log-prior of the parameters, up to a constant; 0 without one."""
         return 0.0
 
-    def _extrapolate(self, first: Parameters, second: Parameters, third: Parameters) -> Parameters | None:
-        """Parameters ahead of three that EM went through, for a subclass that has them; None: no longer steps."""
-        return None
+    def _extrapolate(self, first: Parameters, second: Parameters, third: Parameters) -> Parameters:
+        """Parameters ahead of three that EM went through, for a subclass that can accelerate."""
+        raise NotImplementedError
 
     def _posterior(self, votes: Votes, run: Run[Parameters], known: npt.NDArray[np.int64]) -> FloatArray:
         """(N, C) the posterior at the end of a run, where the E-step did not keep it."""
@@ -179,7 +171,7 @@ class EMAggregator(Aggregator, Generic[Parameters]):
         course = Course(parameters, *self._e_step(votes, parameters, known))
         n_annotations = max(self._over_all(votes.annotations.n_annotations), 1)
         while len(course.history) <= self.n_iter:
-            parameters = self._m_step(votes, course.posterior, course.parameters)
+            parameters = course.ahead or self._m_step(votes, course.posterior, course.parameters)
             posterior, objective = self._e_step(votes, parameters, known)
             gain = course.go_to(parameters, posterior, objective) / n_annotations
             text = f"{start}objective {objective:.6g}  gain per label {gain:.1e}"
@@ -196,12 +188,11 @@ class EMAggregator(Aggregator, Generic[Parameters]):
 
     def _jump(self, votes: Votes, known: npt.NDArray[np.int64], course: Course[Parameters]) -> None:
         """Try a longer step, and take it where the objective does not fall."""
-        third = self._m_step(votes, course.posterior, course.parameters)
-        ahead = self._extrapolate(course.previous, course.parameters, third)
-        if ahead is not None:
-            posterior, objective = self._e_step(votes, ahead, known)
-            if objective >= course.history[-1]:
-                course.go_to(ahead, posterior, objective)
+        course.ahead = self._m_step(votes, course.posterior, course.parameters)
+        farther = self._extrapolate(course.previous, course.parameters, course.ahead)
+        posterior, objective = self._e_step(votes, farther, known)
+        if objective >= course.history[-1]:
+            course.go_to(farther, posterior, objective)
 
     def _e_step(self, votes: Votes, parameters: Parameters, known: npt.NDArray[np.int64]) -> tuple[Any, float]:
         """The posterior and the objective under the current parameters; known tasks contribute their joint."""

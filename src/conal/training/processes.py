@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import timedelta
 from typing import Any
 
 import torch
@@ -15,14 +14,11 @@ from lightning_fabric.strategies.ddp import DDPStrategy
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
-from conal.distributed import leave_at_exit
+from conal.distributed import TIMEOUT, leave_at_exit
 from conal.errors import InputError, TrainingError
 from conal.networks.tables import is_lazy
 
 __all__ = ["gathered", "guarded", "make_fabric", "setup"]
-
-TIMEOUT = timedelta(seconds=60)
-"""A process that has not been heard of for so long is taken for dead."""
 
 
 def make_fabric(accelerator: str, precision: str, devices: int = 1, num_nodes: int = 1) -> Fabric:
