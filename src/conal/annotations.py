@@ -72,7 +72,11 @@ class Annotations:
         columns = [np.asarray(codes, dtype=np.int32) for codes in (tasks, annotators, labels)]
         _check_codes(columns, [len(ids) for ids in names])
         order = pair_order(columns[0], columns[1])
-        self._tasks, self._annotators, self._labels = (_frozen(codes[order]) for codes in columns)
+        # Codes that somebody could still write to are copied, others may be kept as they are.
+        own = [
+            codes.copy() if codes.flags.writeable and isinstance(order, slice) else codes[order] for codes in columns
+        ]
+        self._tasks, self._annotators, self._labels = map(_frozen, own)
         self._indptr = _frozen(np.searchsorted(self._tasks, np.arange(self.n_tasks + 1)).astype(np.int64))
         self._by_position = by_position
 
@@ -115,10 +119,11 @@ class Annotations:
         refuse_missing_ids(worker.codes, "worker", where)
         kept = drop_missing_labels(label.codes, where)
         class_names, label_codes = match_classes(label.names, label.codes, classes, where)
-        columns = task.codes[kept], worker.codes[kept], label_codes[kept]
+        present = slice(None) if kept.all() else kept
+        columns = task.codes[present], worker.codes[present], label_codes[present]
         single = resolve_duplicates(columns[0], columns[1], on_duplicate, where, (task.names, worker.names))
         return cls(
-            *(column[single] for column in columns),
+            *(_frozen(column[single]) for column in columns),
             task_ids=task.names,
             annotator_ids=worker.names,
             classes=class_names,

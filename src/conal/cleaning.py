@@ -90,13 +90,19 @@ def _warn_lookalikes(names: Names, where: str) -> None:
             )
 
 
-def pair_order(tasks: npt.NDArray[np.int32], annotators: npt.NDArray[np.int32]) -> npt.NDArray[np.int64]:
-    """Row numbers by task, then annotator; rows of one pair stay in the order in which they came."""
+def pair_order(tasks: npt.NDArray[np.int32], annotators: npt.NDArray[np.int32]) -> npt.NDArray[np.int64] | slice:
+    """Rows by task, then annotator: all of them as they are, or row numbers.
+
+    Rows of one pair stay in the order in which they came. What is in order already, of which there may be hundreds
+    of millions, is not copied.
+    """
     if not len(tasks):
-        return np.empty(0, dtype=np.int64)
-    pair = tasks.astype(np.int64) * (int(annotators.max()) + 1) + annotators
+        return slice(None)
+    pair = tasks.astype(np.int64)
+    pair *= int(annotators.max()) + 1
+    pair += annotators
     if (pair[1:] >= pair[:-1]).all():
-        return np.arange(len(pair))
+        return slice(None)
     order: npt.NDArray[np.int64] = np.argsort(pair, kind="stable")
     return order
 
@@ -107,14 +113,15 @@ def resolve_duplicates(
     rule: OnDuplicate,
     where: str,
     names: tuple[Names, Names],
-) -> npt.NDArray[np.int64]:
-    """Row numbers to keep, at most one per (task, worker)."""
+) -> npt.NDArray[np.int64] | slice:
+    """Rows to keep in order, at most one per (task, worker)."""
     if rule not in ("last", "first", "error"):
         raise InputError(f"on_duplicate must be 'last', 'first' or 'error', not {rule!r}")
     order = pair_order(tasks, annotators)
-    same = (np.diff(tasks[order]) == 0) & (np.diff(annotators[order]) == 0)
+    same = _repeats(tasks[order]) & _repeats(annotators[order])
     if not same.any():
         return order
+    order = np.arange(len(tasks)) if isinstance(order, slice) else order
     first = order[np.flatnonzero(same)[0]]
     pair = f"task {examples([names[0][tasks[first]]])}, worker {examples([names[1][annotators[first]]])}"
     count = int(same.sum())
@@ -129,3 +136,9 @@ def resolve_duplicates(
     )
     kept: npt.NDArray[np.int64] = order[np.append(~same, True) if rule == "last" else np.append(True, ~same)]
     return kept
+
+
+def _repeats(codes: npt.NDArray[np.int32]) -> npt.NDArray[np.bool_]:
+    """(n - 1,) whether each code is the one before it."""
+    same: npt.NDArray[np.bool_] = codes[1:] == codes[:-1]
+    return same

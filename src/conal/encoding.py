@@ -46,6 +46,8 @@ def encode(values: object) -> Encoded:
     """
     if not isinstance(values, np.ndarray | pa.Array | pa.ChunkedArray):
         values = list(values)  # type: ignore[call-overload]
+    if isinstance(values, pa.Array | pa.ChunkedArray) and pa.types.is_dictionary(values.type):
+        return _encode_dictionary(values)
     column = _to_arrow(values)
     if column is not None and (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)):
         return _encode_text(column)
@@ -97,11 +99,20 @@ def _to_arrow(values: object) -> pa.ChunkedArray | None:
             column = pa.chunked_array([pa.array(values, from_pandas=True)])
         except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError):
             return None
-    if pa.types.is_dictionary(column.type):
-        column = column.cast(column.type.value_type)
     if pa.types.is_nested(column.type) or pa.types.is_null(column.type):
         return None
     return column
+
+
+def _encode_dictionary(column: pa.Array | pa.ChunkedArray) -> Encoded:
+    """Columns that hold codes already: only their distinct values are encoded, of those that occur."""
+    codes, distinct = _dictionary(column)
+    present = np.bincount(codes[codes != MISSING], minlength=len(distinct)) > 0
+    if not present.all():  # categories that nobody chose are no names
+        codes = np.append(np.cumsum(present, dtype=np.int32) - 1, np.int32(MISSING))[codes]
+        distinct = distinct.filter(pa.array(present))
+    names = encode(distinct)
+    return Encoded(np.append(names.codes, np.int32(MISSING))[codes], names.names)  # code -1 picks the last entry
 
 
 def _ranked(codes: npt.NDArray[np.integer], order: list[int] | npt.NDArray[np.integer]) -> IntArray:
@@ -144,12 +155,13 @@ def _encode_arrow(column: pa.ChunkedArray) -> tuple[npt.NDArray[np.integer], lis
     return codes, found.to_pylist()
 
 
-def _dictionary(column: pa.ChunkedArray) -> tuple[npt.NDArray[np.integer], pa.Array]:
+def _dictionary(column: pa.Array | pa.ChunkedArray) -> tuple[npt.NDArray[np.integer], pa.Array]:
     """32-bit codes into the distinct values in the order in which they occur, and these values."""
-    combined = column.combine_chunks().dictionary_encode()
+    combined = column if pa.types.is_dictionary(column.type) else column.combine_chunks().dictionary_encode()
     if isinstance(combined, pa.ChunkedArray):
         combined = combined.unify_dictionaries().combine_chunks()
-    return combined.indices.fill_null(MISSING).to_numpy(zero_copy_only=False), combined.dictionary
+    indices = combined.indices.cast(pa.int32()).fill_null(MISSING)  # other libraries have unsigned ones
+    return indices.to_numpy(zero_copy_only=False), combined.dictionary
 
 
 def _refuse_rounded(column: pa.ChunkedArray) -> None:

@@ -6,12 +6,13 @@ import csv
 from collections.abc import Collection, Iterable
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 
 from conal.columns import is_name_column
 
-__all__ = ["MISSING_TOKENS", "read_delimited", "write_delimited"]
+__all__ = ["MISSING_TOKENS", "numbers_or_text", "open_delimited", "read_delimited", "write_delimited"]
 
 MISSING_TOKENS = ("", "nan", "NaN", "NAN", "<NA>", "NA", "N/A", "#N/A", "null", "NULL")
 """Text that means "no label" in a text file. "None" is not among them: it is often a class."""
@@ -35,16 +36,23 @@ def read_delimited(path: Path, delimiter: str, names: Collection[str], roles: It
     """
     import pyarrow.csv as pv
 
-    parse = pv.ParseOptions(delimiter=delimiter, newlines_in_values=_has_quotes(path))
-    with pv.open_csv(path, parse_options=parse) as reader:
-        header = reader.schema.names
+    header, parse = open_delimited(path, delimiter)
     text = [name for name in header if name in names or is_name_column(name, roles)]
     convert = pv.ConvertOptions(column_types=dict.fromkeys(text, pa.string()))
     table = pv.read_csv(path, parse_options=parse, convert_options=convert)
     for name in text:
         if header.count(name) == 1:
-            table = table.set_column(header.index(name), name, _numbers_or_text(table[name]))
+            table = table.set_column(header.index(name), name, numbers_or_text(table[name]))
     return table
+
+
+def open_delimited(path: Path, delimiter: str) -> tuple[list[str], Any]:
+    """The header, and how Arrow is to parse the file."""
+    import pyarrow.csv as pv
+
+    parse = pv.ParseOptions(delimiter=delimiter, newlines_in_values=_has_quotes(path))
+    with pv.open_csv(path, parse_options=parse) as reader:
+        return reader.schema.names, parse
 
 
 def write_delimited(table: pa.Table, path: Path, delimiter: str) -> None:
@@ -63,7 +71,7 @@ def _has_quotes(path: Path) -> bool:
         return any(b'"' in block for block in iter(partial(stream.read, 2**20), b""))
 
 
-def _numbers_or_text(column: pa.ChunkedArray) -> pa.ChunkedArray:
+def numbers_or_text(column: pa.ChunkedArray) -> pa.ChunkedArray:
     """Integers or decimals where every present value is written as one; the text otherwise."""
     import pyarrow.compute as pc
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
+from functools import partial
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from conal.columns import ALIASES, find_columns
 from conal.encoding import Names
 from conal.errors import InputError, examples
 from conal.io.atomic import atomic_file, check_place
+from conal.io.coded import map_names, read_coded
 from conal.io.delimited import MISSING_TOKENS, read_delimited, write_delimited
 
 __all__ = [
@@ -72,13 +74,11 @@ def read_annotations(
         matrix = read_matrix(path)
         wanted = None if classes is None else coerce_classes(classes, pa.array(matrix.ravel()[:0]))
         return Annotations.from_matrix(matrix, classes=wanted, where=str(path))
-    table = read_table(path, format, (task, worker, label))
-    found = find_columns(table.column_names, {"task": task, "worker": worker, "label": label}, str(path))
-    columns = {role: decoded(table[name], f"{path}: column {name!r}") for role, name in found.items()}
-    labels = blank_to_null(columns["label"], keep=() if classes is None else classes)
+    columns = _read_roles(path, format, {"task": task, "worker": worker, "label": label})
+    labels = blank_to_null(columns.pop("label"), keep=() if classes is None else classes)
     return Annotations.from_triples(
-        blank_to_null(columns["task"], tokens=("",)),
-        blank_to_null(columns["worker"], tokens=("",)),
+        blank_to_null(columns.pop("task"), tokens=("",)),
+        blank_to_null(columns.pop("worker"), tokens=("",)),
         labels,
         classes=None if classes is None else coerce_classes(classes, labels),
         on_duplicate=on_duplicate,
@@ -102,13 +102,42 @@ def read_table(
     ``names`` are columns that hold names, in addition to those that are called like one of the ``roles``: in CSV and
     TSV they are text unless all of them are numbers.
     """
-    path = Path(path)
+    given = [name for name in names if name is not None]
+
+    def read(path: Path, kind: str) -> pa.Table:
+        table = _READERS[kind](path, given, roles)
+        _check_header(path, kind, table.column_names)
+        return table
+
+    return _read(Path(path), format, read)
+
+
+def _read_roles(path: Path, format: str | None, wanted: Mapping[str, str | None]) -> dict[str, pa.ChunkedArray]:  # noqa: A002
+    """The column of each role as Arrow dictionaries, that is 32-bit codes and distinct names, batch by batch."""
+    found: dict[str, str] = {}
+
+    def read(path: Path, kind: str) -> pa.Table:
+        def choose(header: Sequence[str]) -> list[str]:
+            _check_header(path, kind, header)
+            found.update(find_columns(header, wanted, str(path)))
+            return list(found.values())
+
+        return read_coded(path, kind, choose)
+
+    table = _read(path, format, read)
+    pa.default_memory_pool().release_unused()  # what parsing took, before the codes are sorted
+    return {
+        role: map_names(table[name], partial(decoded, where=f"{path}: column {name!r}")) for role, name in found.items()
+    }
+
+
+def _read(path: Path, format: str | None, reader: Callable[[Path, str], pa.Table]) -> pa.Table:  # noqa: A002
+    """What the reader makes of a file of this kind; errors of Arrow in words for users."""
     plain = path.with_suffix("") if path.suffix.lower() in COMPRESSED else path
     kind = file_kind(plain, format)
     check_readable(path)
     try:
-        table = _READERS[kind](path, [name for name in names if name is not None], roles)
-        header = table.column_names
+        table = reader(path, kind)
     except (pa.ArrowInvalid, pa.ArrowTypeError, UnicodeDecodeError, OSError) as error:
         reason = str(error).splitlines()[0]
         if "UTF8" in reason:
@@ -117,13 +146,17 @@ def read_table(
             f"{path}: cannot be read as {kind}: {reason}. Check the file, or say what it is with format= (--format)"
         ) from error
     if not table.num_rows:
-        raise InputError(f"{path}: has a header ({', '.join(map(repr, header))}) but no rows")
-    twice = {name for name in header if header.count(name) > 1}
+        raise InputError(f"{path}: has a header ({', '.join(map(repr, table.column_names))}) but no rows")
+    return table
+
+
+def _check_header(path: Path, kind: str, header: Sequence[str]) -> None:
+    """Columns of one name, and a single one that holds another delimiter, are errors."""
+    twice = {name for name in header if list(header).count(name) > 1}
     if twice:
         raise InputError(f"{path}: several columns are called {examples(sorted(twice))}; rename them")
     if kind in ("csv", "tsv") and len(header) == 1:
         _refuse_other_delimiter(path, kind, header[0])
-    return table
 
 
 def write_table(table: pa.Table, path: str | PathLike[str]) -> None:
@@ -198,6 +231,8 @@ def blank_to_null(
     """Text that means "missing" becomes null, unless it is among the classes to ``keep``."""
     import pyarrow.compute as pc
 
+    if pa.types.is_dictionary(column.type):
+        return map_names(column, partial(blank_to_null, tokens=tokens, keep=keep))
     if not (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)):
         return column
     kept = list(keep)
@@ -210,13 +245,14 @@ def coerce_classes(classes: Sequence[Any] | Names, labels: pa.ChunkedArray) -> l
     """Classes given as text, as a command line does, in the type of the labels."""
     if not all(isinstance(name, str) for name in classes):
         return list(classes)
+    kind = labels.type.value_type if pa.types.is_dictionary(labels.type) else labels.type
     try:
-        if pa.types.is_integer(labels.type) or pa.types.is_floating(labels.type):
+        if pa.types.is_integer(kind) or pa.types.is_floating(kind):
             return [float(name) for name in classes]
-        if pa.types.is_boolean(labels.type):
+        if pa.types.is_boolean(kind):
             return [{"true": True, "false": False}[name.lower()] for name in classes]
     except (ValueError, KeyError):
-        raise InputError(f"classes {examples(classes)} are not of the labels' type ({labels.type})") from None
+        raise InputError(f"classes {examples(classes)} are not of the labels' type ({kind})") from None
     return list(classes)
 
 

@@ -1,0 +1,97 @@
+"""Columns of names, read batch by batch into 32-bit codes: a hundred million rows fit where their text would not.
+
+Each batch becomes an Arrow dictionary, that is its distinct names and a code per row, before the next one is read.
+Whatever is done to names afterwards (numbers or text, what means "missing") is done once per distinct name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pyarrow as pa
+
+from conal.io.delimited import numbers_or_text, open_delimited
+
+__all__ = ["map_names", "read_coded"]
+
+CODED = pa.dictionary(pa.int32(), pa.string())
+BATCH_ROWS = 2**20
+BLOCK_BYTES = 2**20
+
+Choose = Callable[[Sequence[str]], Sequence[str]]
+
+
+def read_coded(path: Path, kind: str, choose: Choose) -> pa.Table:
+    """The columns that ``choose`` picks from the header, as dictionaries; other columns are not kept.
+
+    Parameters
+    ----------
+    kind : {"csv", "tsv", "parquet", "jsonl"}
+        In CSV and TSV names are text unless all of them are numbers.
+    """
+    if kind == "parquet":
+        return _read_parquet(path, choose)
+    if kind == "jsonl":
+        return _read_jsonl(path, choose)
+    return _read_delimited(path, "\t" if kind == "tsv" else ",", choose)
+
+
+def map_names(column: pa.ChunkedArray, change: Callable[[pa.ChunkedArray], pa.ChunkedArray]) -> pa.ChunkedArray:
+    """A column with every distinct name changed; a plain column is changed as it is."""
+    if not pa.types.is_dictionary(column.type):
+        return change(column)
+    whole = column.unify_dictionaries().combine_chunks()
+    if isinstance(whole, pa.ChunkedArray):  # no rows, or too much text for one array
+        return change(column.cast(column.type.value_type))
+    names = change(pa.chunked_array([whole.dictionary])).combine_chunks()
+    if isinstance(names, pa.ChunkedArray):
+        names = names.chunk(0) if names.num_chunks else pa.array([], type=names.type)
+    return pa.chunked_array([pa.DictionaryArray.from_arrays(whole.indices, names)])
+
+
+def _read_delimited(path: Path, delimiter: str, choose: Choose) -> pa.Table:
+    import pyarrow.csv as pv
+
+    header, parse = open_delimited(path, delimiter)
+    columns = list(choose(header))
+    table = pv.read_csv(
+        path,
+        read_options=pv.ReadOptions(block_size=BLOCK_BYTES),
+        parse_options=parse,
+        convert_options=pv.ConvertOptions(include_columns=columns, column_types=dict.fromkeys(columns, CODED)),
+    )
+    return pa.table({name: map_names(table[name], numbers_or_text) for name in columns})
+
+
+def _read_parquet(path: Path, choose: Choose) -> pa.Table:
+    import pyarrow.parquet as pq
+
+    with pq.ParquetFile(path) as file:
+        schema = file.schema_arrow
+        columns = list(choose(schema.names))
+    text = [name for name in columns if pa.types.is_string(schema.field(name).type)]
+    with pq.ParquetFile(path, read_dictionary=text) as file:
+        batches = [_coded(batch) for batch in file.iter_batches(BATCH_ROWS, columns=columns)]
+    return pa.Table.from_batches(batches) if batches else pa.table({name: pa.array([]) for name in columns})
+
+
+def _read_jsonl(path: Path, choose: Choose) -> pa.Table:
+    import pyarrow.json as pj
+
+    table = pj.read_json(path)
+    if not table.num_rows:
+        return table
+    columns = list(choose(table.column_names))
+    return pa.Table.from_batches([_coded(batch) for batch in table.select(columns).to_batches()])
+
+
+def _coded(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Distinct values and 32-bit codes; what Arrow cannot compare, such as lists, stays as it is."""
+    kept = [_code(column) for column in batch.columns]
+    return pa.RecordBatch.from_arrays(kept, names=batch.schema.names)
+
+
+def _code(column: pa.Array) -> pa.Array:
+    is_plain = not (pa.types.is_nested(column.type) or pa.types.is_null(column.type))
+    return column.dictionary_encode() if is_plain and not pa.types.is_dictionary(column.type) else column
