@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -10,11 +11,12 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 import scipy.sparse
 
 from conal.errors import InputError
-from conal.io import FeatureTable, features_from, read_features, write_table
+from conal.io import FeatureTable, features_from, read_features, row_groups, write_table
 from conal.io import features as module
 
 X = np.array([[1.0, 2.5], [3.0, 4.0], [-5.0, 0.25]])
@@ -426,3 +428,48 @@ def test_values_are_checked_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     named = features_from(table, task_ids=list(IDS))
     assert named.ids is not None
     assert named.ids.tolist() == list(IDS)
+
+
+@pytest.fixture
+def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(row_groups, "BATCH_BYTES", 200)
+
+
+@pytest.mark.usefixtures("small_pieces")
+@pytest.mark.parametrize("spill", [0, 2**30])
+@pytest.mark.parametrize("kind", ["columns", "lists", "images"])
+def test_row_groups_are_put_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, spill: int, kind: str) -> None:
+    monkeypatch.setattr(row_groups, "SPILL_BYTES", spill)
+    x = np.random.default_rng(0).normal(size=(101, 6)).astype(np.float32)
+    kinds: dict[str, dict[str, Any]] = {
+        "columns": {f"f{k}": x[:, k] for k in range(6)},
+        "lists": {"vector": list(x)},
+        "images": {"image": x.reshape(101, 3, 2).tolist()},
+    }
+    columns = kinds[kind]
+    ids = [f"t{k}" for k in range(101)][::-1]
+    pq.write_table(pa.table({"id": ids, **columns}), tmp_path / "x.parquet", row_group_size=13)
+    table = read_features(tmp_path / "x.parquet")
+    np.testing.assert_array_equal(table.values, x.reshape(101, 3, 2) if kind == "images" else x)
+    assert isinstance(table.values, np.memmap) == (spill == 0)
+    assert table.ids is not None
+    assert table.ids.tolist() == ids
+    assert table.columns == (tuple(columns) if kind == "columns" else ())
+
+
+@pytest.mark.usefixtures("small_pieces")
+def test_lists_that_change_their_length_in_a_later_row_group(tmp_path: Path) -> None:
+    vectors = [[1.0, 2.0]] * 30 + [[1.0, 2.0, 3.0]] * 30
+    pq.write_table(pa.table({"id": range(60), "v": vectors}), tmp_path / "x.parquet", row_group_size=30)
+    with pytest.raises(InputError, match=r"equally long"):
+        read_features(tmp_path / "x.parquet")
+
+
+def test_a_spilled_file_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(row_groups, "SPILL_BYTES", 0)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "tmp"))
+    (tmp_path / "tmp").mkdir()
+    pq.write_table(pa.table({"a": [1.0, 2.0]}), tmp_path / "x.parquet")
+    table = read_features(tmp_path / "x.parquet")
+    assert list((tmp_path / "tmp").iterdir()) == []
+    np.testing.assert_array_equal(table.values, [[1.0], [2.0]])

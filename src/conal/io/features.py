@@ -20,7 +20,8 @@ from conal.columns import find_column, is_name_column
 from conal.encoding import MISSING, Names, encode
 from conal.errors import InputError, examples
 from conal.frames import open_frame
-from conal.io.tables import blank_to_null, check_readable, decoded, read_table
+from conal.io.row_groups import fill_rows
+from conal.io.tables import blank_to_null, check_readable, decoded, read_head, read_table
 
 __all__ = ["FeatureTable", "check_finite", "features_from", "ids_from", "read_features"]
 
@@ -73,7 +74,9 @@ def read_features(
         table = FeatureTable(_map_numpy(path), where=str(path))
     elif kind == ".npz":
         table = _read_npz(path)
-    elif kind in (".csv", ".tsv", ".tab", ".parquet", ".pq"):
+    elif kind in (".parquet", ".pq"):
+        table = _read_parquet(path, task, or_usual)
+    elif kind in (".csv", ".tsv", ".tab"):
         table = _from_arrow(read_table(path, names=(task,), roles=("task",)), task, str(path), or_usual)
     else:
         raise InputError(f"{path}: unknown kind of features {kind!r}; use .npy, .npz, .parquet or .csv")
@@ -191,23 +194,48 @@ def _frame_to_arrow(frame: Any, where: str) -> pa.Table:
     return open_frame(frame, where).to_arrow()
 
 
+def _read_parquet(path: Path, task: str | None, or_usual: bool) -> FeatureTable:
+    """Row group by row group."""
+    import pyarrow.parquet as pq
+
+    where = str(path)
+    head = read_head(path)
+    task_column, names = _layout(head, task, where, or_usual)
+    ids = None if task_column is None else ids_from(pq.read_table(path, columns=[task_column])[task_column], where)
+    values = fill_rows(path, list(names), lambda batch: _values(batch, names, where))
+    return FeatureTable(values, ids, () if _is_list(head, names) else names, where)
+
+
 def _from_arrow(table: pa.Table, task: str | None, where: str, or_usual: bool = False) -> FeatureTable:
+    task_column, names = _layout(table, task, where, or_usual)
+    ids = None if task_column is None else ids_from(table[task_column], where)
+    return FeatureTable(_values(table, names, where), ids, () if _is_list(table, names) else names, where)
+
+
+def _layout(table: pa.Table, task: str | None, where: str, or_usual: bool) -> tuple[str | None, tuple[str, ...]]:
+    """The column of the ids, if there is one, and those of the features."""
     # An unnamed pandas index in a Parquet file is no feature.
-    table = table.drop_columns([name for name in table.column_names if INDEX_COLUMN.match(str(name))])
-    columns = [str(name) for name in table.column_names]
+    columns = [str(name) for name in table.column_names if not INDEX_COLUMN.match(str(name))]
     task_column = find_column(columns, "task", None if or_usual and task not in columns else task, where)
     names = tuple(name for name in columns if name != task_column)
     if "" in names:
         raise InputError(
             f"{where}: a column has no name (a pandas index?); call it 'task' if it is the id, or remove it"
         )
-    ids = None if task_column is None else ids_from(table[task_column], where)
-    if len(names) == 1 and pa.types.is_nested(table[names[0]].type):
-        return FeatureTable(_list_column(table[names[0]], where), ids, where=where)
-    arrays = [_numeric_column(table[name], name, where) for name in names]
-    if not arrays:
+    if not names:
         raise InputError(f"{where}: has ids but no feature columns")
-    return FeatureTable(np.column_stack(arrays), ids, names, where)
+    return task_column, names
+
+
+def _values(table: pa.Table, names: tuple[str, ...], where: str) -> npt.NDArray[np.float32]:
+    """(n, d) numbers, a column each, or one column of lists."""
+    if _is_list(table, names):
+        return _list_column(table[names[0]], where)
+    return np.column_stack([_numeric_column(table[name], name, where) for name in names])
+
+
+def _is_list(table: pa.Table, names: tuple[str, ...]) -> bool:
+    return len(names) == 1 and pa.types.is_nested(table[names[0]].type)
 
 
 def _numeric_column(column: pa.ChunkedArray, name: str, where: str) -> npt.NDArray[np.float32]:
@@ -221,13 +249,17 @@ def _numeric_column(column: pa.ChunkedArray, name: str, where: str) -> npt.NDArr
 
 
 def _list_column(column: pa.ChunkedArray, where: str) -> npt.NDArray[np.float32]:
-    rows = column.to_pylist()
-    widths = {len(row) if row is not None else 0 for row in rows}
-    if len(widths) != 1:
+    import pyarrow.compute as pc
+
+    widths = pc.min_max(pc.coalesce(pc.list_value_length(column), pa.scalar(0, pa.int32())))
+    if widths["min"] != widths["max"]:
         raise InputError(
-            f"{where}: feature lists have {min(widths)} to {max(widths)} entries; they must be equally long"
+            f"{where}: feature lists have {widths['min']} to {widths['max']} entries; they must be equally long"
         )
+    entries = pc.list_flatten(column)
     try:
-        return np.array(rows, dtype=np.float32)
-    except (ValueError, TypeError) as error:
+        if pa.types.is_nested(entries.type):  # images, say
+            return np.array(column.to_pylist(), dtype=np.float32)
+        return np.asarray(entries.cast(pa.float32(), safe=False).to_numpy().reshape(len(column), -1))
+    except (ValueError, TypeError, pa.ArrowNotImplementedError) as error:
         raise InputError(f"{where}: feature lists must hold numbers only, equally many each ({error})") from error

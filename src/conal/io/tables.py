@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
+from itertools import islice
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,7 @@ __all__ = [
     "check_table_place",
     "file_kind",
     "read_annotations",
+    "read_head",
     "read_matrix",
     "read_table",
     "write_annotations",
@@ -110,6 +112,19 @@ def read_table(
         return table
 
     return _read(Path(path), format, read)
+
+
+def read_head(path: Path) -> pa.Table:
+    """The first row of a Parquet file, with the errors of :func:`read_table`."""
+
+    def read(path: Path, kind: str) -> pa.Table:
+        import pyarrow.parquet as pq
+
+        with pq.ParquetFile(path) as file:
+            _check_header(path, kind, file.schema_arrow.names)
+            return pa.Table.from_batches(list(islice(file.iter_batches(1), 1)), schema=file.schema_arrow)
+
+    return _read(path, "parquet", read)
 
 
 def _read_roles(path: Path, format: str | None, wanted: Mapping[str, str | None]) -> dict[str, pa.ChunkedArray]:  # noqa: A002

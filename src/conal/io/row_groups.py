@@ -1,0 +1,58 @@
+"""Features from Parquet, a batch of rows at a time: the whole file is never in memory twice, a large one not once."""
+
+from __future__ import annotations
+
+import math
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from conal.errors import InputError
+
+__all__ = ["fill_rows"]
+
+FloatRows = npt.NDArray[np.float32]
+
+SPILL_BYTES = 2**30
+"""Larger features go to a temporary file that is mapped into memory; the system pages it in and out."""
+BATCH_BYTES = 64 * 2**20
+
+
+def fill_rows(path: Path, columns: list[str], convert: Callable[[pa.Table], FloatRows]) -> FloatRows:
+    """(n, ...) all rows of these columns, ``convert`` giving those of one batch."""
+    import pyarrow.parquet as pq
+
+    with pq.ParquetFile(path) as file:
+        n_rows, start = file.metadata.num_rows, 0
+        rows: FloatRows | None = None
+        for batch in file.iter_batches(_batch_rows(file.metadata, n_rows), columns=columns):
+            part = convert(pa.Table.from_batches([batch]))
+            rows = _room((n_rows, *part.shape[1:])) if rows is None else rows
+            if part.shape[1:] != rows.shape[1:]:
+                raise InputError(
+                    f"{path}: feature lists have {rows.shape[1]} and, from row {start}, {part.shape[1]} entries; "
+                    "they must be equally long"
+                )
+            rows[start : start + len(part)] = part
+            start += len(part)
+    if rows is None:
+        raise InputError(f"{path}: has columns but no rows")
+    return rows
+
+
+def _batch_rows(metadata: Any, n_rows: int) -> int:
+    size: int = sum(metadata.row_group(k).total_byte_size for k in range(metadata.num_row_groups))
+    return max(1, min(n_rows, n_rows * BATCH_BYTES // max(1, size)))
+
+
+def _room(shape: tuple[int, ...]) -> FloatRows:
+    """Memory for so many rows, or a mapped file without a name, which ends with the process."""
+    if 4 * math.prod(shape) <= SPILL_BYTES:
+        return np.empty(shape, dtype=np.float32)
+    with tempfile.TemporaryFile(prefix="conal-features-") as file:  # the map keeps it alive
+        return np.memmap(file, dtype=np.float32, mode="r+", shape=shape)
