@@ -227,3 +227,22 @@ def test_decode_position_against_a_loop(names: list[int], wanted: list[int]) -> 
     assert decode_position(numbers, np.array(wanted, dtype=np.int64)).tolist() == slow()
     texts = as_names([str(name) for name in names])
     assert decode_position(texts, as_names([str(name) for name in wanted])).tolist() == slow()
+
+
+@pytest.mark.parametrize("kind", [np.int8, np.int16, np.int32, np.int64, np.uint8, np.uint32])
+@pytest.mark.parametrize("spread", [1, 40])
+def test_integers_dense_and_sparse(kind: type[np.integer], spread: int) -> None:
+    """Close together they are counted off, far apart hashed: the same codes."""
+    small = np.array([3, 0, 2, 3, 1, 0], dtype=np.int64) * spread
+    values = small.astype(kind) + (np.iinfo(kind).max - kind(3 * spread))
+    found = encode(values)
+    assert found.names.tolist() == sorted({int(value) for value in values})
+    assert found.names.dtype == np.int64
+    assert found.codes.tolist() == [3, 0, 2, 3, 1, 0]
+    assert found.codes.dtype == np.int32
+
+
+def test_integers_at_both_ends_of_their_range() -> None:
+    values = np.array([2**63 - 1, -(2**63), 0])
+    assert encode(values).codes.tolist() == [2, 0, 1]
+    assert encode(pa.array([5, None, 4])).codes.tolist() == [1, -1, 0]
