@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test lint format results bench bench-aggregation bench-training bench-scale clean
+.PHONY: help install demo test lint format results bench bench-aggregation bench-training bench-scale bench-processes clean
 
 help:  ## show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
@@ -37,7 +37,7 @@ format: $(STAMP)  ## let ruff format the code
 results: $(STAMP)  ## run what is missing of the paper's evaluation (hours; needs the data), then make docs/results.md
 	$(BIN)/conal reproduce all --out docs/results --page docs/results.md --jobs 2
 
-bench: bench-aggregation bench-training bench-scale  ## all benchmarks, and docs/performance.md from their results
+bench: bench-aggregation bench-training bench-scale bench-processes  ## all benchmarks, and docs/performance.md from their results
 
 bench-aggregation: $(STAMP)  ## aggregators against crowd-kit: time, memory, accuracy on real crowds
 	$(BIN)/python benchmarks/aggregation.py
@@ -49,6 +49,10 @@ bench-training: $(STAMP)  ## an epoch of training against the plain classifier a
 
 bench-scale: $(STAMP)  ## how cost grows with the annotations, up to a hundred million
 	$(BIN)/python benchmarks/scale.py
+	$(BIN)/python benchmarks/page.py
+
+bench-processes: $(STAMP)  ## what two processes send each other, against the cost model
+	$(BIN)/python benchmarks/processes.py
 	$(BIN)/python benchmarks/page.py
 
 clean:  ## remove everything that make made

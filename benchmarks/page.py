@@ -10,6 +10,7 @@ import altair as alt
 import pyarrow as pa
 
 import aggregation
+import processes
 import training
 from harness import FOLDER, markdown
 
@@ -19,7 +20,12 @@ PAGE = FOLDER.parent / "performance.md"
 def main() -> None:
     """Write the page; a benchmark that has not been run yet is left out."""
     parts = ["# Performance", _introduction()]
-    for name, section in (("training", _training), ("aggregation", _aggregation), ("scale", _scale)):
+    for name, section in (
+        ("training", _training),
+        ("aggregation", _aggregation),
+        ("scale", _scale),
+        ("processes", _processes),
+    ):
         file = FOLDER / f"{name}.json"
         if file.exists():
             found = json.loads(file.read_text(encoding="utf-8"))
@@ -86,8 +92,23 @@ def _scale(found: dict[str, Any]) -> list[str]:
         f"{votes['peak_mb'] / 1024:.1f} GB, five Dawid-Skene iterations {five['wall']:.0f} s and "
         f"{five['peak_mb'] / 1024:.1f} GB (`make bench-scale`)."
     )
+    if "reading" in found:
+        row = found["reading"]
+        hundred += (
+            " Reading as many rows of CSV with ids of text, batch by batch into 32-bit codes, takes "
+            f"{row['wall']:.0f} s and {row['peak_mb'] / 1024:.1f} GB."
+        )
     table = markdown(["", "annotations", "CPU seconds", "peak MB"], rows)
     return ["## Growth", text, table, "![Cost over annotations](performance/scale.svg)", hundred]
+
+
+def _processes(found: dict[str, Any]) -> list[str]:
+    text = (
+        "What two processes on this machine send each other per iteration of Dawid-Skene or step of training, read off "
+        "the loopback interface, against the [cost model](many-machines.md) (`make bench-processes`). Times are of a "
+        "machine with two cores that two processes share with everything else."
+    )
+    return ["## Two processes", text, processes.table(found["rows"])]
 
 
 def _about(found: dict[str, Any]) -> str:

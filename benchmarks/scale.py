@@ -7,10 +7,13 @@ log CPU time over log annotations, by least squares: 1 is linear.
 from __future__ import annotations
 
 import argparse
+import os
 import sys
+import tempfile
 import warnings
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -66,6 +69,44 @@ def majority(n_annotations: int) -> Row:
     return row
 
 
+def write(n_annotations: int) -> Row:
+    """A CSV file of so many rows with ids of text, those of a million tasks at a time in random order."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+    import pyarrow.csv as pv
+
+    rng = np.random.default_rng(0)
+    schema = pa.schema([("task", pa.string()), ("worker", pa.string()), ("label", pa.string())])
+    piece = min(5_000_000, n_annotations)
+    with (
+        clock() as row,
+        pv.CSVWriter(_file(), schema, write_options=pv.WriteOptions(quoting_style="none")) as writer,
+    ):
+        for start in range(0, n_annotations, piece):
+            order = rng.permutation(piece)
+            codes = (start + order) // PER_TASK, (order * 7919) % R, rng.integers(C, size=piece)
+            names = [
+                pc.binary_join_element_wise(prefix, pa.array(code).cast(pa.string()), "")
+                for prefix, code in zip(("task_", "worker_", "class "), codes, strict=True)
+            ]
+            writer.write_table(pa.table(names, schema=schema))
+    return row
+
+
+def read(n_annotations: int) -> Row:
+    """The same file to annotations."""
+    from conal import Annotations
+
+    with clock() as row:
+        ann = Annotations.read(_file())
+    assert ann.n_annotations == n_annotations
+    return row
+
+
+def _file() -> Path:
+    return Path(os.environ["CONAL_BENCHMARK"]) / "labels.csv"
+
+
 def train(n_annotations: int) -> Row:
     """An epoch of CoNAL, three labels per instance."""
     import conal
@@ -87,6 +128,8 @@ def jobs() -> dict[str, Callable[[], Row]]:
         made[f"aggregation {n}"] = partial(aggregate, n)
         made[f"majority vote {n}"] = partial(majority, n)
         made[f"five iterations {n}"] = partial(aggregate, n, 5)
+        made[f"writing {n}"] = partial(write, n)
+        made[f"reading {n}"] = partial(read, n)
     return made | {f"training {n}": partial(train, n) for n in TRAINED}
 
 
@@ -109,11 +152,13 @@ def run(arguments: argparse.Namespace) -> None:
         rows = [[f"{n:,}", f"{s:.3f}", f"{1e9 * s / n:.0f}"] for n, s in zip(sizes, seconds, strict=True)]
         print(f"{kind}: exponent {found[kind]['exponent']:.2f}")
         print(markdown(["annotations", "CPU seconds", "ns per annotation"], rows), flush=True)
-    for kind in ("majority vote", "five iterations"):
-        row = measure(__file__, f"{kind} {HUNDRED_MILLION}")
-        found[kind] = row
-        assert row is not None
-        print(f"100,000,000 annotations, {kind}: {row['wall']:.0f} s, {row['peak_mb'] / 1024:.1f} GB", flush=True)
+    with tempfile.TemporaryDirectory() as folder:
+        os.environ["CONAL_BENCHMARK"] = folder
+        for kind in ("majority vote", "five iterations", "writing", "reading"):
+            row = measure(__file__, f"{kind} {HUNDRED_MILLION}")
+            found[kind] = row
+            assert row is not None
+            print(f"100,000,000 annotations, {kind}: {row['wall']:.0f} s, {row['peak_mb'] / 1024:.1f} GB", flush=True)
     store("scale", found)
 
 
