@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test lint format results bench bench-aggregation bench-training bench-scale bench-processes clean
+.PHONY: help install demo test lint format results bench bench-aggregation bench-training bench-scale bench-processes docs clean
 
 help:  ## show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
@@ -55,7 +55,11 @@ bench-processes: $(STAMP)  ## what two processes send each other, against the co
 	$(BIN)/python benchmarks/processes.py
 	$(BIN)/python benchmarks/page.py
 
+docs: $(STAMP)  ## the reference of commands, and the documentation site in site/
+	$(BIN)/python tools/cli_reference.py
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+
 clean:  ## remove everything that make made
-	rm -rf $(VENV) build dist src/*.egg-info conal-demo .coverage .pytest_cache .mypy_cache .ruff_cache \
+	rm -rf $(VENV) build dist site src/*.egg-info conal-demo .coverage .pytest_cache .mypy_cache .ruff_cache \
 		.import_linter_cache .hypothesis
 	find . -name __pycache__ -prune -exec rm -rf {} +

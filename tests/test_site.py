@@ -1,0 +1,80 @@
+"""The documentation site: it builds without a warning, its reference is current and its examples run."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+EXECUTED = ("tutorial.md",)
+"""Pages that are gone through from top to bottom, Python and commands, in one folder."""
+BLOCK = re.compile(r"^```(python|console)\n(.*?)^```", flags=re.MULTILINE | re.DOTALL)
+
+
+def tool(name: str) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(name, ROOT / "tools" / f"{name}.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_site_builds_without_a_warning(tmp_path: Path) -> None:
+    pytest.importorskip("mkdocs", reason="the site is built with mkdocs: pip install conal[docs]")
+    done = subprocess.run(
+        [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(tmp_path / "site")],
+        cwd=ROOT,
+        env={**os.environ, "NO_MKDOCS_2_WARNING": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    page = (tmp_path / "site" / "api" / "aggregation" / "index.html").read_text(encoding="utf-8")
+    assert "DawidSkene" in page
+    assert "<math" in page
+    assert ":math:" not in page
+
+
+def test_the_reference_of_commands_is_current() -> None:
+    reference = tool("cli_reference")
+    assert reference.PAGE.read_text(encoding="utf-8") == reference.page(), "run `make docs`"
+
+
+def test_docstrings_become_markdown() -> None:
+    readable = tool("docstrings").readable
+    assert readable("By :func:`conal.make` of :class:`~conal.CoNAL`.") == "By `conal.make` of `conal.CoNAL`."
+    text = readable(
+        "Rate:\n\n.. math:: a_b\n   = 1\n\nParameters\n----------\nx, y : int\n    Both.\nz : int\n    One.\n"
+    )
+    assert '<math xmlns="http://www.w3.org/1998/Math/MathML" display="block">' in text
+    assert "<msub><mi>a</mi><mi>b</mi></msub>" in text
+    assert text.endswith("x : int\n    Both.\ny : int\n    Both.\nz : int\n    One.")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", EXECUTED)
+def test_examples_of_a_page_run(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    namespace: dict[str, object] = {}
+    blocks = BLOCK.findall((ROOT / "docs" / name).read_text(encoding="utf-8"))
+    assert blocks
+    for language, code in blocks:
+        if language == "python":
+            exec(compile(code, name, "exec"), namespace)  # noqa: S102
+            continue
+        for line in code.splitlines():
+            assert line.startswith("$ conal "), line
+            done = subprocess.run(
+                [sys.executable, "-m", *shlex.split(line[2:])], capture_output=True, text=True, check=False
+            )
+            assert done.returncode == 0, f"{line}\n{done.stderr}"
