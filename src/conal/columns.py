@@ -28,6 +28,22 @@ ALIASES: dict[str, tuple[str, ...]] = {
     ),
     "label": ("label", "answer", "response", "annotation"),
     "truth": ("truth", "true_label", "gold", "gold_label", "ground_truth", "label", "class"),
+    "text": (
+        "text",
+        "texts",
+        "sentence",
+        "content",
+        "body",
+        "comment",
+        "review",
+        "tweet",
+        "message",
+        "document",
+        "utterance",
+        "post",
+        "passage",
+        "paragraph",
+    ),
 }
 """Column names that are understood for each role; the first is the canonical one."""
 

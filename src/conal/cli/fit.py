@@ -22,8 +22,10 @@ from conal.cli.fit_options import (
     Resume,
     ScalingName,
     Settings,
+    Text,
     ValidFeatures,
     ValidLabels,
+    ValidText,
 )
 from conal.cli.inputs import FitData, FitFiles, LabelOptions
 from conal.cli.options import (
@@ -38,6 +40,7 @@ from conal.cli.options import (
     Quiet,
     Seed,
     TaskColumn,
+    TextColumn,
     WorkerColumn,
     emit,
     parse_settings,
@@ -53,9 +56,12 @@ __all__ = ["fit"]
 
 def fit(
     labels: Labels,
-    features: Features,
     out: ModelPlace,
+    features: Features = None,
+    text: Text = None,
+    text_column: TextColumn = None,
     valid_features: ValidFeatures = None,
+    valid_text: ValidText = None,
     valid_labels: ValidLabels = None,
     method: Method = DEFAULT_METHOD,
     classes: Classes = None,
@@ -79,7 +85,7 @@ def fit(
     quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
-    """Train a classifier from crowd labels and features, and write a model folder.
+    """Train a classifier from crowd labels and features or texts, and write a model folder.
 
     The folder holds the model, the cleaned labels (labels.csv), what is known about the annotators (annotators.csv)
     and the confusion that they share (common_confusion.csv).
@@ -87,7 +93,7 @@ def fit(
     from conal.io.models import check_target
 
     check_target(out, overwrite=overwrite)
-    files = FitFiles(labels, features, valid_features, valid_labels)
+    files = FitFiles(labels, features, text, text_column, valid_features, valid_text, valid_labels)
     files.check()
     first = int(os.environ.get("RANK", "0")) == 0  # under torchrun, one process speaks and writes for all
     parameters: dict[str, Any] = {"epochs": epochs, "batch_size": batch_size, "patience": patience, "seed": seed}

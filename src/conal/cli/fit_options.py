@@ -23,15 +23,25 @@ __all__ = [
     "Resume",
     "ScalingName",
     "Settings",
+    "Text",
     "ValidFeatures",
     "ValidLabels",
+    "ValidText",
 ]
 
 OWN = "the method's own"
 
-Features = Annotated[Path, typer.Option(help="Features: .npy, .npz, .parquet or .csv.")]
+Features = Annotated[Path | None, typer.Option(help="Features: .npy, .npz, .parquet or .csv.")]
+Text = Annotated[
+    Path | None,
+    typer.Option(
+        help="Texts instead of features: CSV, TSV, Parquet or JSON Lines with a text and a task column; may be the "
+        "file of the labels itself."
+    ),
+]
 ModelPlace = Annotated[Path, typer.Option(help="Model folder to write.")]
 ValidFeatures = Annotated[Path | None, typer.Option(help="Features of a validation set.")]
+ValidText = Annotated[Path | None, typer.Option(help="Texts of a validation set.")]
 ValidLabels = Annotated[Path | None, typer.Option(help="Its true labels, which select the epoch.")]
 AllowMissing = Annotated[
     bool, typer.Option("--allow-missing", help="Drop tasks without features and features without a task.")

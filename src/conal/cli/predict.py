@@ -3,25 +3,36 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from conal.cli.options import AsJson, Overwrite, Quiet, TaskColumn, emit
+from conal.cli.options import AsJson, Overwrite, Quiet, TaskColumn, TextColumn, emit
+from conal.errors import InputError
+
+if TYPE_CHECKING:
+    from conal.estimator import CrowdClassifier
+    from conal.io import FeatureTable, TextTable
 
 __all__ = ["predict"]
 
 
 def predict(
     model: Annotated[Path, typer.Argument(help="Model folder written by conal fit.")],
-    features: Annotated[Path, typer.Argument(help="Features: .npy, .npz, .parquet or .csv.")],
+    features: Annotated[
+        Path,
+        typer.Argument(
+            help="Features: .npy, .npz, .parquet or .csv; for a model of texts, texts: .csv, .tsv, .parquet or .jsonl."
+        ),
+    ],
     out: Annotated[Path, typer.Option(help="Table to write: .csv, .tsv, .parquet or .jsonl.")],
     task_column: TaskColumn = None,
+    text_column: TextColumn = None,
     overwrite: Overwrite = False,
     quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
-    """Predict the class of every feature row.
+    """Predict the class of every feature row, or of every text.
 
     The table has a row per instance: task (its id, or its row number), label, the label's probability, and one
     column proba_CLASS for each class.
@@ -29,13 +40,13 @@ def predict(
     import numpy as np
 
     from conal.estimator import load
-    from conal.io import read_features, write_table
+    from conal.io import write_table
     from conal.io.results import label_table
     from conal.io.tables import check_table_place
 
     check_table_place(out, overwrite=overwrite)
     estimator = load(model)
-    table = read_features(features, task=task_column)
+    table = _read(features, estimator, task_column, text_column)
     probas = estimator.predict_proba(table)
     labels = estimator.classes_[probas.argmax(1)].tolist()
     tasks = np.arange(len(table)) if table.ids is None else table.ids
@@ -43,3 +54,14 @@ def predict(
     counts = {str(name): labels.count(name) for name in estimator.classes_.tolist()}
     text = f"{len(labels):,} predictions: {out}\n" + ", ".join(f"{name} {count:,}" for name, count in counts.items())
     emit({"out": out, "n": len(labels), "counts": counts}, text, as_json=as_json, quiet=quiet)
+
+
+def _read(path: Path, estimator: CrowdClassifier, task: str | None, text: str | None) -> FeatureTable | TextTable:
+    """What the model was trained on: the model knows which."""
+    from conal.io import read_features, read_texts
+
+    if estimator.text_features_ is not None:
+        return read_texts(path, text=text, task=task)
+    if text is not None:
+        raise InputError("--text-column: the model was trained on features, not on texts; leave it out")
+    return read_features(path, task=task)
