@@ -16,7 +16,7 @@ from conal.columns import ALIASES, find_columns
 from conal.encoding import Names
 from conal.errors import InputError, examples
 from conal.io.atomic import atomic_file, check_place
-from conal.io.delimited import MISSING_TOKENS, read_delimited, write_delimited
+from conal.io.delimited import MISSING_TOKENS, read_delimited, with_long_rows, write_delimited
 
 __all__ = [
     "check_table_place",
@@ -240,7 +240,7 @@ def _read_parquet(path: Path) -> pa.Table:
 def _read_jsonl(path: Path) -> pa.Table:
     import pyarrow.json as pj
 
-    return pj.read_json(path)
+    return with_long_rows(lambda size: pj.read_json(path, pj.ReadOptions(block_size=size)))
 
 
 def _write_parquet(table: pa.Table, path: Path) -> None:

@@ -14,7 +14,7 @@ from conal.columns import find_column, find_columns, is_name_column
 from conal.encoding import Names, as_names
 from conal.errors import InputError, examples
 from conal.frames import column_names, open_frame
-from conal.io.features import frame_to_arrow, ids_from
+from conal.io.features import FeatureTable, frame_to_arrow, ids_from
 from conal.io.tables import decoded, read_table
 
 __all__ = ["TextTable", "is_text", "read_texts", "texts_from"]
@@ -69,8 +69,8 @@ def read_texts(
 
 def is_text(values: Any) -> bool:
     """Whether these are texts: a :class:`TextTable`, a sequence of str, or a frame with a column of them."""
-    if isinstance(values, TextTable):
-        return True
+    if isinstance(values, TextTable | FeatureTable):
+        return isinstance(values, TextTable)
     if column_names(values) is None:
         return _is_sequence_of_text(values)
     return _may_hold_text(values) and _text_column(frame_to_arrow(values, "features"), "features") is not None

@@ -26,7 +26,7 @@ SMALLEST = 1e-6
 """Directions with less than this share of the largest singular value are rounding errors."""
 
 
-class TextFeatures(TransformerMixin, BaseEstimator):
+class TextFeatures(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
     r"""Texts to features: which words and pieces of words occur, condensed to a few hundred numbers.
 
     Words, pairs of neighbouring words and pieces of words are weighted by TF-IDF; a truncated SVD keeps the directions
@@ -90,15 +90,15 @@ class TextFeatures(TransformerMixin, BaseEstimator):
         texts = check_texts(X)
         fitted = {kind: fit_terms(texts, analyzer, self.max_terms) for kind, analyzer in ANALYZERS.items()}
         self.terms_ = {kind: terms for kind, (terms, _) in fitted.items()}
-        weights = _joined([found for _, found in fitted.values()])
-        if not weights.nnz:
+        if not any(terms.vocabulary for terms in self.terms_.values()):
             raise InputError("no text holds a word; are these the texts, and is it the right column?")
+        weights = _joined([found for _, found in fitted.values()])
         self.components_ = self._directions(weights)
         informative = _informative(weights)
         self.mean_ = np.asarray(weights[informative].mean(0)).ravel() @ self.components_.T
         features = self._project(weights)
         if len(texts) > 1 and np.abs(features).max() < SMALLEST:
-            warn("all texts are the same; there is nothing in them to tell classes apart by", DataWarning)
+            warn("all texts hold the same words; there is nothing in them to tell classes apart by", DataWarning)
         return features
 
     def transform(self, X: Sequence[str]) -> npt.NDArray[np.float32]:
@@ -110,7 +110,8 @@ class TextFeatures(TransformerMixin, BaseEstimator):
     def _directions(self, weights: Any) -> npt.NDArray[np.float32]:
         most = max(1, min(self.n_components, *(size - 1 for size in weights.shape)))
         start = np.random.RandomState(np.random.MT19937(np.random.SeedSequence(self.seed)))
-        svd = TruncatedSVD(most, random_state=start).fit(weights)
+        with np.errstate(invalid="ignore"):  # shares of a variance of zero, where all texts are equal
+            svd = TruncatedSVD(most, random_state=start).fit(weights)
         real = svd.singular_values_ > SMALLEST * svd.singular_values_[0]
         return np.ascontiguousarray(svd.components_[real], dtype=np.float32)
 
