@@ -169,6 +169,12 @@ def test_models_know_what_they_take(conal: Run, export: Export, tmp_path: Path) 
     assert not (tmp_path / "p.csv").exists()
 
 
+def test_the_bound_of_a_model_of_texts(conal: Run, export: Export, tmp_path: Path) -> None:
+    assert conal(*fit(export.labels, "--text", export.text, "--method", "conal")).code == 0
+    done = conal("bound", tmp_path / "m", "--features", export.text, "--labels", export.labels, "--json")
+    assert done.json()
+
+
 @pytest.mark.slow
 def test_a_thousand_texts_take_well_under_a_minute(conal: Run, tmp_path: Path) -> None:
     import time

@@ -1,4 +1,4 @@
-"""What ``conal fit`` is trained on, read from the files that the user named."""
+"""What models are trained on and asked about, read from the files that the user named."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from conal.errors import InputError
 
 if TYPE_CHECKING:
+    from conal.estimator import CrowdClassifier
     from conal.io import FeatureTable, TextTable
 
-__all__ = ["FitData", "FitFiles", "LabelOptions"]
+__all__ = ["FitData", "FitFiles", "LabelOptions", "read_for_model"]
 
 
 @dataclass(frozen=True)
@@ -102,3 +103,18 @@ def _read_target(path: Path, takes: str, table: FeatureTable | TextTable, option
         classes=options.classes,
         on_duplicate=options.on_duplicate,
     )
+
+
+def read_for_model(
+    path: Path, estimator: CrowdClassifier, *, task: str | None, text: str | None = None, or_usual: bool = False
+) -> FeatureTable:
+    """Features for a trained model; a model of texts is given a file of texts, and makes them itself."""
+    from conal.estimator.texts import as_numbers
+    from conal.io import read_features, read_texts
+
+    if estimator.text_features_ is None:
+        if text is not None:
+            raise InputError("--text-column: the model was trained on features, not on texts; leave it out")
+        return read_features(path, task=task, or_usual=or_usual)
+    made: FeatureTable = as_numbers(estimator.text_features_, read_texts(path, text=text, task=task, or_usual=or_usual))
+    return made

@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
+from conal.cli.inputs import read_for_model
 from conal.cli.options import AsJson, Overwrite, Quiet, TaskColumn, TextColumn, emit
-from conal.errors import InputError
-
-if TYPE_CHECKING:
-    from conal.estimator import CrowdClassifier
-    from conal.io import FeatureTable, TextTable
 
 __all__ = ["predict"]
 
@@ -46,7 +42,7 @@ def predict(
 
     check_table_place(out, overwrite=overwrite)
     estimator = load(model)
-    table = _read(features, estimator, task_column, text_column)
+    table = read_for_model(features, estimator, task=task_column, text=text_column)
     probas = estimator.predict_proba(table)
     labels = estimator.classes_[probas.argmax(1)].tolist()
     tasks = np.arange(len(table)) if table.ids is None else table.ids
@@ -54,14 +50,3 @@ def predict(
     counts = {str(name): labels.count(name) for name in estimator.classes_.tolist()}
     text = f"{len(labels):,} predictions: {out}\n" + ", ".join(f"{name} {count:,}" for name, count in counts.items())
     emit({"out": out, "n": len(labels), "counts": counts}, text, as_json=as_json, quiet=quiet)
-
-
-def _read(path: Path, estimator: CrowdClassifier, task: str | None, text: str | None) -> FeatureTable | TextTable:
-    """What the model was trained on: the model knows which."""
-    from conal.io import read_features, read_texts
-
-    if estimator.text_features_ is not None:
-        return read_texts(path, text=text, task=task)
-    if text is not None:
-        raise InputError("--text-column: the model was trained on features, not on texts; leave it out")
-    return read_features(path, task=task)

@@ -149,7 +149,7 @@ def _from_arrow(table: pa.Table, text: str | None, task: str | None, where: str)
     if pa.types.is_nested(values.type):
         raise InputError(f"{where}: column {column!r} holds {values.type}, not text; name another with --text-column")
     ids = None if task_column is None else ids_from(table[task_column], where)
-    return _one_per_task(values.cast(pa.string()).to_pylist(), ids, where)
+    return _one_per_task(values.cast(pa.large_string()).to_pylist(), ids, where)
 
 
 def _one_per_task(values: list[Any], ids: Names | None, where: str) -> TextTable:
