@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from conal.annotations import Annotations, OnDuplicate
-from conal.columns import ALIASES, find_columns
+from conal.columns import NAME_ROLES, find_columns
 from conal.encoding import Names
 from conal.errors import InputError, examples
 from conal.io.atomic import atomic_file, check_place
@@ -95,7 +95,7 @@ def read_table(
     path: str | PathLike[str],
     format: str | None = None,  # noqa: A002
     names: Sequence[str | None] = (),
-    roles: Sequence[str] = tuple(ALIASES),
+    roles: Sequence[str] = NAME_ROLES,
 ) -> pa.Table:
     """Read a table file; what cannot be read, and an empty file, is an error that says so.
 
