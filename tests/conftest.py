@@ -7,8 +7,14 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 import torch
+from hypothesis import HealthCheck, settings
 
 from conal.annotations import Annotations
+
+
+# Machines that run tests are shared: how long an example takes says nothing about it.
+settings.register_profile("shared", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("shared")
 
 
 @pytest.fixture(autouse=True)

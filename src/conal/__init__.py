@@ -14,6 +14,7 @@ __all__ = [
     "Annotations",
     "CoNAL",
     "CrossCoNAL",
+    "TextFeatures",
     "aggregation",
     "datasets",
     "load",
@@ -27,11 +28,13 @@ if TYPE_CHECKING:
     from conal import aggregation, datasets, methods, metrics, theory
     from conal.annotations import Annotations
     from conal.estimator import CoNAL, CrossCoNAL, load, make
+    from conal.text import TextFeatures
 
 _HOMES = {
     "Annotations": "conal.annotations",
     "CoNAL": "conal.estimator",
     "CrossCoNAL": "conal.estimator",
+    "TextFeatures": "conal.text",
     "load": "conal.estimator",
     "make": "conal.estimator",
 }

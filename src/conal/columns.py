@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from conal.errors import InputError
 
-__all__ = ["ALIASES", "find_column", "find_columns", "is_name_column"]
+__all__ = ["ALIASES", "NAME_ROLES", "find_column", "find_columns", "is_name_column"]
 
 ALIASES: dict[str, tuple[str, ...]] = {
     "task": ("task", "task_id", "id", "item", "item_id", "unit", "unit_id", "question", "example", "example_id"),
@@ -28,9 +28,28 @@ ALIASES: dict[str, tuple[str, ...]] = {
     ),
     "label": ("label", "answer", "response", "annotation"),
     "truth": ("truth", "true_label", "gold", "gold_label", "ground_truth", "label", "class"),
+    "text": (
+        "text",
+        "texts",
+        "sentence",
+        "content",
+        "body",
+        "comment",
+        "review",
+        "tweet",
+        "message",
+        "document",
+        "utterance",
+        "post",
+        "passage",
+        "paragraph",
+    ),
 }
 """Column names that are understood for each role; the first is the canonical one."""
 
+
+NAME_ROLES = ("task", "worker", "label", "truth")
+"""Roles of columns that hold names; a column of texts that nobody asked for may hold anything."""
 
 KEYWORDS = {"truth": "label"}
 """Roles that are named by another role's keyword: a file of true labels has no other label column."""

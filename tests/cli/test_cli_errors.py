@@ -361,7 +361,7 @@ def test_options_that_cannot_be_meant(refuse_fit: Refuse, options: tuple[object,
 
 def test_missing_arguments(refuse: Refuse, crowd: Crowd) -> None:
     assert "Missing argument 'labels'" in refuse("fit")
-    assert "Missing option '--features'" in refuse("fit", crowd.labels)
+    assert "Missing option '--out'" in refuse("fit", crowd.labels)
     assert "Missing option '--out'" in refuse("fit", crowd.labels, "--features", crowd.features)
     assert "Missing argument 'features'" in refuse("predict", crowd.folder)
     assert "Missing option '--out'" in refuse("simulate")

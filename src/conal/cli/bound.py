@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
 import typer
 
+from conal.cli.inputs import read_for_model
 from conal.cli.options import AsJson, FileFormat, LabelColumn, Quiet, Seed, TaskColumn, WorkerColumn, emit
 from conal.errors import InputError
 
@@ -38,7 +39,7 @@ class Crowd(NamedTuple):
 
 def bound(
     model: Annotated[Path | None, typer.Argument(help="Model folder written by conal fit.")] = None,
-    features: Annotated[Path | None, typer.Option(help="Features: .npy, .npz, .parquet or .csv.")] = None,
+    features: Annotated[Path | None, typer.Option(help="Features: .npy, .npz, .parquet or .csv; or texts.")] = None,
     labels: Annotated[
         Path | None, typer.Option(help="Crowd labels: only who labelled what counts. Without them, all label all.")
     ] = None,
@@ -147,7 +148,7 @@ def _of_model(
     import numpy as np
 
     from conal.estimator import load
-    from conal.io import read_annotations, read_features
+    from conal.io import read_annotations
 
     estimator = load(folder)
     if not estimator.model_.separates_noise:
@@ -155,7 +156,7 @@ def _of_model(
             f"{folder}: method {estimator.method!r} does not tell common from individual confusion, "
             "which the bound is about; use a model of 'conal' or 'conal-em'"
         )
-    table = read_features(path, task=columns["task"], or_usual=labels is not None)
+    table = read_for_model(path, estimator, task=columns["task"], or_usual=labels is not None)
     if labels is None:
         table, names = _rows(table, np.arange(len(table))[:n]), estimator.annotator_ids_
         observed = np.ones((len(table), len(names)), dtype=bool)

@@ -22,6 +22,7 @@ __all__ = [
     "Quiet",
     "Seed",
     "TaskColumn",
+    "TextColumn",
     "WorkerColumn",
     "emit",
     "parse_settings",
@@ -41,6 +42,9 @@ Labels = Annotated[Path, typer.Argument(help="Crowd labels: CSV, TSV, Parquet, J
 Classes = Annotated[str | None, typer.Option(help="Classes in order, separated by commas.")]
 TaskColumn = Annotated[
     str | None, typer.Option(help="Column of the task ids, in whichever file has an unusual name for it.")
+]
+TextColumn = Annotated[
+    str | None, typer.Option(help="Column of the texts.", show_default="text, sentence, content, body, ...")
 ]
 WorkerColumn = Annotated[str | None, typer.Option(help="Column of the workers.")]
 LabelColumn = Annotated[str | None, typer.Option(help="Column of the labels.")]

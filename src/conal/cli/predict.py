@@ -7,21 +7,28 @@ from typing import Annotated
 
 import typer
 
-from conal.cli.options import AsJson, Overwrite, Quiet, TaskColumn, emit
+from conal.cli.inputs import read_for_model
+from conal.cli.options import AsJson, Overwrite, Quiet, TaskColumn, TextColumn, emit
 
 __all__ = ["predict"]
 
 
 def predict(
     model: Annotated[Path, typer.Argument(help="Model folder written by conal fit.")],
-    features: Annotated[Path, typer.Argument(help="Features: .npy, .npz, .parquet or .csv.")],
+    features: Annotated[
+        Path,
+        typer.Argument(
+            help="Features: .npy, .npz, .parquet or .csv; for a model of texts, texts: .csv, .tsv, .parquet or .jsonl."
+        ),
+    ],
     out: Annotated[Path, typer.Option(help="Table to write: .csv, .tsv, .parquet or .jsonl.")],
     task_column: TaskColumn = None,
+    text_column: TextColumn = None,
     overwrite: Overwrite = False,
     quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
-    """Predict the class of every feature row.
+    """Predict the class of every feature row, or of every text.
 
     The table has a row per instance: task (its id, or its row number), label, the label's probability, and one
     column proba_CLASS for each class.
@@ -29,13 +36,13 @@ def predict(
     import numpy as np
 
     from conal.estimator import load
-    from conal.io import read_features, write_table
+    from conal.io import write_table
     from conal.io.results import label_table
     from conal.io.tables import check_table_place
 
     check_table_place(out, overwrite=overwrite)
     estimator = load(model)
-    table = read_features(features, task=task_column)
+    table = read_for_model(features, estimator, task=task_column, text=text_column)
     probas = estimator.predict_proba(table)
     labels = estimator.classes_[probas.argmax(1)].tolist()
     tasks = np.arange(len(table)) if table.ids is None else table.ids

@@ -15,8 +15,8 @@ from sklearn.utils.validation import check_is_fitted
 from conal import methods
 from conal.annotations import Annotations
 from conal.encoding import Names, as_names, decode_position
-from conal.errors import DataWarning, InputError, examples, warn
-from conal.estimator import compute, inputs, members, preparation
+from conal.errors import InputError
+from conal.estimator import compute, inputs, members, preparation, texts
 from conal.estimator.checks import check_parameters
 from conal.estimator.summary import summary_tables
 from conal.methods import CrowdMethod, Problem
@@ -25,6 +25,7 @@ from conal.methods.ensemble import Ensemble
 from conal.networks import build_backbone
 from conal.networks.backbones import Backbone
 from conal.progress import make_progress
+from conal.text import TextFeatures
 from conal.training import CrowdBatches, Instances, Selection, TrainingResult, train
 from conal.training.checkpoint import Checkpoint
 from conal.training.history import Row
@@ -74,6 +75,8 @@ class CrowdClassifier(ClassifierMixin, BaseEstimator):
         labels towards it, which is worth points where it is right, and costs more where it is wrong.
     ensemble : int
         So many fits from different seeds, averaged.
+    text_components : int
+        Where X is text: how many features are made of a text, at most (:class:`conal.TextFeatures`).
     accelerator, precision : str
         Where and how to compute; passed to Lightning Fabric ("auto", "cpu", "cuda"; "32-true", "16-mixed", "64-true").
     devices, num_nodes : int
@@ -95,6 +98,8 @@ class CrowdClassifier(ClassifierMixin, BaseEstimator):
         The most probable class of every training task: the cleaned labels.
     feature_names_in_ : (n_features,) array of str
         Names of the features, only where they came with names; predictions then put columns in this order.
+    text_features_ : conal.TextFeatures or None
+        What makes features of texts, where the model was trained on texts.
     history_ : list of dict
         One row per epoch.
     metrics_ : dict
@@ -114,6 +119,7 @@ class CrowdClassifier(ClassifierMixin, BaseEstimator):
     metrics_: dict[str, Any]
     model_: CrowdMethod
     tables_: dict[str, Any]
+    text_features_: TextFeatures | None = None
     instance_shape_: tuple[int, ...]
     n_features_in_: int
     _feature_names: tuple[str, ...]
@@ -138,6 +144,7 @@ class CrowdClassifier(ClassifierMixin, BaseEstimator):
         max_restarts: int = 2,
         class_prior: ClassPrior = "estimate",
         ensemble: int = 1,
+        text_components: int = 200,
         accelerator: str = "auto",
         devices: int = 1,
         num_nodes: int = 1,
@@ -162,6 +169,7 @@ class CrowdClassifier(ClassifierMixin, BaseEstimator):
         self.max_restarts = max_restarts
         self.class_prior = class_prior
         self.ensemble = ensemble
+        self.text_components = text_components
         self.accelerator = accelerator
         self.devices = devices
         self.num_nodes = num_nodes
@@ -188,9 +196,10 @@ class CrowdClassifier(ClassifierMixin, BaseEstimator):
 
         Parameters
         ----------
-        X : (n, ...) array, DataFrame, torch Dataset
-            Features. A frame's ``task`` or ``id`` column, or ``task_ids``, joins them to the annotations by id; a
-            bare array's row numbers are its ids.
+        X : (n, ...) array, DataFrame, torch Dataset, or texts
+            Features; or a list, array or Series of str, or a frame with a text column, of which features are made
+            first. A frame's ``task`` or ``id`` column, or ``task_ids``, joins them to the annotations by id; a bare
+            array's row numbers are its ids.
         y : Annotations, long DataFrame, or (n, n_annotators) matrix
             The crowd's labels; -1 or NaN is missing. The method "gold" takes one true label per row instead.
         validation : (X, y_true), optional
@@ -212,6 +221,8 @@ class CrowdClassifier(ClassifierMixin, BaseEstimator):
         check_parameters(self)
         method = methods.get(self.method)
         crowd = inputs.as_target(y, method.takes)
+        X = texts.learn_texts(self, X, task_ids)
+        validation, monitor = texts.further_as_numbers(self.text_features_, validation, monitor or {})
         joined = inputs.aligned(X, crowd, task_ids, allow_missing=allow_missing)
         kept, selection = preparation.choose_selection(self, joined, validation)
         training = CrowdBatches(joined.instances, kept, self.batch_size)
@@ -221,7 +232,7 @@ class CrowdClassifier(ClassifierMixin, BaseEstimator):
         if checkpoint is not None:
             marks = preparation.fingerprint_of(self, joined, selection, annotator_features)
             saver = Checkpoint(Path(checkpoint), marks, resume=resume)
-        monitors = preparation.make_monitors(joined, monitor or {})
+        monitors = preparation.make_monitors(joined, monitor)
         results = []
         for number in range(self.ensemble):
             title = self.method if self.ensemble == 1 else f"{self.method} {number + 1}/{self.ensemble}"
@@ -324,7 +335,7 @@ class CrowdClassifier(ClassifierMixin, BaseEstimator):
         """
         check_is_fitted(self, "model_")
         if inputs.is_labels(y):
-            features = inputs.as_features(X)
+            features = inputs.as_features(texts.as_numbers(self.text_features_, X))
             codes = inputs.as_codes(inputs.true_labels(y, features, "y"), self.classes_, "y")
             return float((self.predict_proba(features).argmax(1) == codes).mean())
         return compute.log_likelihood(self.model_, self._batches(*self._joined(X, y, None)))
@@ -395,37 +406,16 @@ class CrowdClassifier(ClassifierMixin, BaseEstimator):
     # ---------------------------------------------------------------- inside
 
     def _instances(self, X: Any) -> Instances:
-        return inputs.as_instances(X, self.instance_shape_, columns=self._feature_names)
+        numbers = texts.as_numbers(self.text_features_, X)
+        return inputs.as_instances(numbers, self.instance_shape_, columns=self._feature_names)
 
     def _joined(self, X: Any, y: Any, task_ids: Any) -> tuple[Instances, Annotations]:
-        crowd = inputs.as_target(y, self.model_.takes)
-        if not np.array_equal(crowd.classes, self.classes_):
-            crowd = self._with_own_classes(crowd)
-        names = self._feature_names
-        instances, crowd, _ = inputs.aligned(X, crowd, task_ids, allow_missing=True, columns=names)
+        crowd = inputs.with_classes(inputs.as_target(y, self.model_.takes), self.classes_)
+        numbers, names = texts.as_numbers(self.text_features_, X), self._feature_names
+        instances, crowd, _ = inputs.aligned(numbers, crowd, task_ids, allow_missing=True, columns=names)
         if instances.shape != self.instance_shape_:
             raise InputError(f"instances have shape {instances.shape}, the model was trained on {self.instance_shape_}")
         return instances, crowd
-
-    def _with_own_classes(self, crowd: Annotations) -> Annotations:
-        position = decode_position(self.classes_, crowd.classes)
-        codes = position[crowd.labels]
-        known = codes >= 0
-        if not known.all():
-            warn(
-                f"left out {int((~known).sum()):,} labels of classes that the model does not have: "
-                f"{examples(crowd.classes[position < 0])}",
-                DataWarning,
-            )
-        return Annotations(
-            crowd.tasks[known],
-            crowd.annotators[known],
-            codes[known],
-            task_ids=crowd.task_ids,
-            annotator_ids=crowd.annotator_ids,
-            classes=self.classes_,
-            by_position=crowd.by_position,
-        )
 
     def _batches(self, instances: Instances, crowd: Annotations) -> CrowdBatches:
         codes = decode_position(self.annotator_ids_, crowd.annotator_ids)

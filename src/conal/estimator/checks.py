@@ -10,7 +10,7 @@ from conal.errors import InputError
 
 __all__ = ["check_parameters"]
 
-_POSITIVE_INTEGERS = ("epochs", "batch_size", "ensemble")
+_POSITIVE_INTEGERS = ("epochs", "batch_size", "ensemble", "text_components")
 _COUNTS = ("warmup_epochs", "max_restarts")
 SELECTIONS = ("auto", "gold", "annotations", "last")
 

@@ -42,8 +42,8 @@ class CoNAL(CrowdClassifier):
     omega_scale : float or "learn"
         Factor on the inner product behind omega; the paper's 1 keeps omega within [0.27, 0.73].
     backbone, hidden, dropout, input_dropout, batch_norm, scaling, lr, epochs, batch_size, warmup_epochs, schedule, \
-selection, holdout, patience, max_restarts, class_prior, ensemble, accelerator, devices, num_nodes, precision, seed, \
-verbose
+selection, holdout, patience, max_restarts, class_prior, ensemble, text_components, accelerator, devices, num_nodes, \
+precision, seed, verbose
         As for every method: see :class:`CrowdClassifier`.
 
     References
@@ -87,6 +87,7 @@ verbose
         max_restarts: int = 2,
         class_prior: ClassPrior = "estimate",
         ensemble: int = 1,
+        text_components: int = 200,
         accelerator: str = "auto",
         devices: int = 1,
         num_nodes: int = 1,
@@ -112,6 +113,7 @@ verbose
             max_restarts=max_restarts,
             class_prior=class_prior,
             ensemble=ensemble,
+            text_components=text_components,
             accelerator=accelerator,
             devices=devices,
             num_nodes=num_nodes,

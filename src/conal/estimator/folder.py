@@ -15,16 +15,20 @@ from conal.encoding import as_names
 from conal.errors import InputError, ModelFolderError
 from conal.estimator.base import CrowdClassifier
 from conal.estimator.factory import make
-from conal.io.models import names_from_json, names_to_json, read_model, write_model
+from conal.io.models import names_from_json, names_to_json, read_document, read_model, write_model
 from conal.io.results import proba_columns
 from conal.io.tables import read_table
 from conal.methods import CrowdMethod, Problem
 from conal.methods.ensemble import Ensemble
 from conal.networks import FeatureScaler
+from conal.text import TextFeatures
+from conal.text.storage import from_state, to_state
 
 __all__ = ["load", "save"]
 
 CUSTOM = "custom"
+TEXT, TEXT_TENSOR = "text.json", "text."
+"""Where the vocabulary of a model of texts is, and how the names of its tensors begin."""
 FEATURES_OF_ANNOTATORS = ("auxiliary.annotator_features", "members.0.auxiliary.annotator_features")
 """The tensor's name in a single model and in an ensemble."""
 
@@ -45,7 +49,11 @@ def save(fitted: CrowdClassifier, folder: str | PathLike[str], *, overwrite: boo
         "n_tasks_trained_on": problem.n_tasks,
     }
     tensors = {name: tensor.detach().numpy() for name, tensor in fitted.model_.state_dict().items()}
-    write_model(folder, tensors, config, fitted.metrics_, fitted.tables_, overwrite=overwrite)
+    documents = {}
+    if fitted.text_features_ is not None:
+        numbers, documents[TEXT] = to_state(fitted.text_features_)
+        tensors |= {TEXT_TENSOR + name: array for name, array in numbers.items()}
+    write_model(folder, tensors, config, fitted.metrics_, fitted.tables_, documents, overwrite=overwrite)
 
 
 def load(folder: str | PathLike[str], *, backbone: Any = None) -> CrowdClassifier:
@@ -74,7 +82,8 @@ def _restore(
         parameters["backbone"] = backbone
     parameters["hidden"] = tuple(parameters["hidden"])
     made = make(config["method"], **parameters)
-    state = {name: torch.from_numpy(array) for name, array in tensors.items()}
+    made.text_features_ = _restore_texts(folder, tensors, config)
+    state = {name: torch.from_numpy(array) for name, array in tensors.items() if not name.startswith(TEXT_TENSOR)}
     made.classes_ = names_from_json(config["classes"])
     made.annotator_ids_ = names_from_json(config["annotator_ids"])
     made.instance_shape_ = tuple(config["instance_shape"])
@@ -86,6 +95,16 @@ def _restore(
     _restore_labels(made)
     made.model_ = _rebuild(made, config, state)
     return made
+
+
+def _restore_texts(folder: Path, tensors: dict[str, Any], config: dict[str, Any]) -> TextFeatures | None:
+    if TEXT not in config["files"]:
+        return None
+    numbers = {name.removeprefix(TEXT_TENSOR): array for name, array in tensors.items() if name.startswith(TEXT_TENSOR)}
+    features = from_state(numbers, read_document(folder, config, TEXT), str(folder / TEXT))
+    if features.components_.shape[:1] != tuple(config["instance_shape"]):
+        raise ModelFolderError(f"{folder / TEXT}: makes other features than the model takes; fit the model again")
+    return features
 
 
 def _restore_labels(made: CrowdClassifier) -> None:

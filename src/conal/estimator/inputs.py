@@ -32,6 +32,7 @@ __all__ = [
     "digest_features",
     "is_labels",
     "true_labels",
+    "with_classes",
 ]
 
 
@@ -80,6 +81,30 @@ def as_instances(
 def as_target(y: Any, takes: str) -> Annotations:
     """What a method is trained on: true labels for "gold", annotations for "crowd"."""
     return as_gold(y) if takes == "gold" else Annotations.of(y, where="y")
+
+
+def with_classes(crowd: Annotations, classes: Names) -> Annotations:
+    """Annotations in the classes of a model; labels of others are left out, and counted in a warning."""
+    if np.array_equal(crowd.classes, classes):
+        return crowd
+    position = decode_position(classes, crowd.classes)
+    codes = position[crowd.labels]
+    known = codes >= 0
+    if not known.all():
+        warn(
+            f"left out {int((~known).sum()):,} labels of classes that the model does not have: "
+            f"{examples(crowd.classes[position < 0])}",
+            DataWarning,
+        )
+    return Annotations(
+        crowd.tasks[known],
+        crowd.annotators[known],
+        codes[known],
+        task_ids=crowd.task_ids,
+        annotator_ids=crowd.annotator_ids,
+        classes=classes,
+        by_position=crowd.by_position,
+    )
 
 
 def as_gold(y: Any) -> Annotations:

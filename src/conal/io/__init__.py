@@ -3,16 +3,19 @@
 from conal.io.features import FeatureTable, features_from, read_features
 from conal.io.gold import GoldLabels, gold_from_table, read_gold
 from conal.io.tables import read_annotations, read_table, write_annotations, write_table
+from conal.io.texts import TextTable, read_texts
 
 __all__ = [
     "FeatureTable",
     "GoldLabels",
+    "TextTable",
     "features_from",
     "gold_from_table",
     "read_annotations",
     "read_features",
     "read_gold",
     "read_table",
+    "read_texts",
     "write_annotations",
     "write_table",
 ]

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from conal.io.delimited import numbers_or_text, open_delimited
+from conal.io.delimited import numbers_or_text, open_delimited, read_json_lines, with_long_rows
 
 __all__ = ["map_names", "read_coded"]
 
@@ -53,15 +53,14 @@ def map_names(column: pa.ChunkedArray, change: Callable[[pa.ChunkedArray], pa.Ch
 def _read_delimited(path: Path, delimiter: str, choose: Choose) -> pa.Table:
     import pyarrow.csv as pv
 
-    header, parse = open_delimited(path, delimiter)
-    columns = list(choose(header))
-    table = pv.read_csv(
-        path,
-        read_options=pv.ReadOptions(block_size=BLOCK_BYTES),
-        parse_options=parse,
-        convert_options=pv.ConvertOptions(include_columns=columns, column_types=dict.fromkeys(columns, CODED)),
-    )
-    return pa.table({name: map_names(table[name], numbers_or_text) for name in columns})
+    def read(block_size: int | None) -> pa.Table:
+        header, blocks, parse = open_delimited(path, delimiter, block_size or BLOCK_BYTES)
+        columns = list(choose(header))
+        convert = pv.ConvertOptions(include_columns=columns, column_types=dict.fromkeys(columns, CODED))
+        return pv.read_csv(path, blocks, parse, convert)
+
+    table = with_long_rows(read)
+    return pa.table({name: map_names(table[name], numbers_or_text) for name in table.column_names})
 
 
 def _read_parquet(path: Path, choose: Choose) -> pa.Table:
@@ -77,9 +76,7 @@ def _read_parquet(path: Path, choose: Choose) -> pa.Table:
 
 
 def _read_jsonl(path: Path, choose: Choose) -> pa.Table:
-    import pyarrow.json as pj
-
-    table = pj.read_json(path)
+    table = read_json_lines(path)
     if not table.num_rows:
         return table
     columns = list(choose(table.column_names))

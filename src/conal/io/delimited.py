@@ -1,18 +1,26 @@
-"""CSV and TSV, in which everything is text and names must stay what they are."""
+"""CSV and TSV, in which everything is text and names must stay what they are, and lines of JSON."""
 
 from __future__ import annotations
 
 import csv
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pyarrow as pa
 
 from conal.columns import is_name_column
 
-__all__ = ["MISSING_TOKENS", "numbers_or_text", "open_delimited", "read_delimited", "write_delimited"]
+__all__ = [
+    "MISSING_TOKENS",
+    "numbers_or_text",
+    "open_delimited",
+    "read_delimited",
+    "read_json_lines",
+    "with_long_rows",
+    "write_delimited",
+]
 
 MISSING_TOKENS = ("", "nan", "NaN", "NAN", "<NA>", "NA", "N/A", "#N/A", "null", "NULL")
 """Text that means "no label" in a text file. "None" is not among them: it is often a class."""
@@ -20,6 +28,10 @@ MISSING_TOKENS = ("", "nan", "NaN", "NAN", "<NA>", "NA", "N/A", "#N/A", "null", 
 _WHOLE = r"^-?(0|[1-9][0-9]{0,17})$"
 _DECIMAL = r"^-?(0|[1-9][0-9]{0,17})(\.[0-9]+)?$"
 _FIRST_ROWS = 1000
+LARGEST_BLOCK = 2**30
+"""Rows of more bytes than this are refused."""
+
+Read = TypeVar("Read")
 
 
 def read_delimited(path: Path, delimiter: str, names: Collection[str], roles: Iterable[str]) -> pa.Table:
@@ -36,23 +48,46 @@ def read_delimited(path: Path, delimiter: str, names: Collection[str], roles: It
     """
     import pyarrow.csv as pv
 
-    header, parse = open_delimited(path, delimiter)
-    text = [name for name in header if name in names or is_name_column(name, roles)]
-    convert = pv.ConvertOptions(column_types=dict.fromkeys(text, pa.string()))
-    table = pv.read_csv(path, parse_options=parse, convert_options=convert)
+    def read(block_size: int | None) -> tuple[pa.Table, list[str], list[str]]:
+        header, blocks, parse = open_delimited(path, delimiter, block_size)
+        text = [name for name in header if name in names or is_name_column(name, roles)]
+        convert = pv.ConvertOptions(column_types=dict.fromkeys(text, pa.string()))
+        return pv.read_csv(path, blocks, parse, convert), header, text
+
+    table, header, text = with_long_rows(read)
     for name in text:
         if header.count(name) == 1:
             table = table.set_column(header.index(name), name, numbers_or_text(table[name]))
     return table
 
 
-def open_delimited(path: Path, delimiter: str) -> tuple[list[str], Any]:
-    """The header, and how Arrow is to parse the file."""
+def open_delimited(path: Path, delimiter: str, block_size: int | None) -> tuple[list[str], Any, Any]:
+    """The header, and how Arrow is to cut and parse the file."""
     import pyarrow.csv as pv
 
+    blocks = pv.ReadOptions(block_size=block_size)
     parse = pv.ParseOptions(delimiter=delimiter, newlines_in_values=_has_quotes(path))
-    with pv.open_csv(path, parse_options=parse) as reader:
-        return reader.schema.names, parse
+    with pv.open_csv(path, blocks, parse) as reader:
+        return reader.schema.names, blocks, parse
+
+
+def read_json_lines(path: Path) -> pa.Table:
+    """One JSON object per line."""
+    import pyarrow.json as pj
+
+    return with_long_rows(lambda size: pj.read_json(path, pj.ReadOptions(block_size=size)))
+
+
+def with_long_rows(read: Callable[[int | None], Read]) -> Read:
+    """Read with Arrow's own size of blocks, and in larger ones where a row (of long text, say) is longer than that."""
+    size: int | None = None
+    while True:
+        try:
+            return read(size)
+        except pa.ArrowInvalid as error:
+            size = 2**24 if size is None else 8 * size
+            if "straddl" not in str(error) or size > LARGEST_BLOCK:
+                raise
 
 
 def write_delimited(table: pa.Table, path: Path, delimiter: str) -> None:

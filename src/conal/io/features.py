@@ -23,7 +23,7 @@ from conal.frames import open_frame
 from conal.io.row_groups import fill_rows
 from conal.io.tables import blank_to_null, check_readable, decoded, read_head, read_table
 
-__all__ = ["FeatureTable", "check_finite", "features_from", "ids_from", "read_features"]
+__all__ = ["FeatureTable", "check_finite", "features_from", "frame_to_arrow", "ids_from", "read_features"]
 
 CHUNK_BYTES = 8 * 2**20
 INDEX_COLUMN = re.compile(r"__index_level_\d+__$")
@@ -88,7 +88,7 @@ def features_from(values: Any, *, task_ids: Any = None, where: str = "features",
     if isinstance(values, FeatureTable):
         table = values
     elif hasattr(values, "columns") and not isinstance(values, np.ndarray):
-        table = _from_arrow(_frame_to_arrow(values, where), None, where)
+        table = _from_arrow(frame_to_arrow(values, where), None, where)
     elif hasattr(values, "toarray"):
         raise InputError(f"{where}: is a sparse matrix; pass X.toarray(), or fewer dimensions (TruncatedSVD)")
     else:
@@ -186,7 +186,7 @@ def _read_npz(path: Path) -> FeatureTable:
     return FeatureTable(arrays[name], ids, where=str(path))
 
 
-def _frame_to_arrow(frame: Any, where: str) -> pa.Table:
+def frame_to_arrow(frame: Any, where: str) -> pa.Table:
     """A frame's columns; a pandas index is left out unless it is called like a task id."""
     if hasattr(frame, "reset_index"):
         is_id = isinstance(frame.index.name, str) and is_name_column(frame.index.name, ["task"])

@@ -23,7 +23,15 @@ from conal.errors import InputError, ModelFolderError
 from conal.io.atomic import atomic_folder, is_free
 from conal.io.tables import write_table
 
-__all__ = ["FORMAT_VERSION", "check_target", "names_from_json", "names_to_json", "read_model", "write_model"]
+__all__ = [
+    "FORMAT_VERSION",
+    "check_target",
+    "names_from_json",
+    "names_to_json",
+    "read_document",
+    "read_model",
+    "write_model",
+]
 
 FORMAT = "conal-model"
 FORMAT_VERSION = 1
@@ -37,6 +45,7 @@ def write_model(
     config: Mapping[str, Any],
     metrics: Mapping[str, Any],
     tables: Mapping[str, pa.Table],
+    documents: Mapping[str, Mapping[str, Any]] | None = None,
     *,
     overwrite: bool = False,
 ) -> None:
@@ -50,6 +59,8 @@ def write_model(
         Figures for ``metrics.json``.
     tables : mapping
         File name to table, such as ``labels.csv``.
+    documents : mapping, optional
+        File name to JSON object that is too long for ``config.json``, such as a vocabulary.
     """
     from safetensors.numpy import save_file
 
@@ -60,12 +71,17 @@ def write_model(
         _write_json(aside / METRICS, metrics)
         for name, table in tables.items():
             write_table(table, aside / name)
+        digests = {}
+        for name, document in (documents or {}).items():
+            _write_json(aside / name, document)
+            digests[name] = _digest((aside / name).read_bytes())
         content = {
             "format": FORMAT,
             "format_version": FORMAT_VERSION,
             **config,
-            "files": sorted([WEIGHTS, METRICS, *tables]),
+            "files": sorted([WEIGHTS, METRICS, *tables, *digests]),
             "sha256": _digest((aside / WEIGHTS).read_bytes()),
+            **({"documents_sha256": digests} if digests else {}),
         }
         _write_json(aside / CONFIG, {**content, "config_sha256": _digest(_canonical(content))})
 
@@ -88,6 +104,14 @@ def read_model(folder: str | PathLike[str]) -> tuple[dict[str, npt.NDArray[Any]]
     except SafetensorError as error:
         raise ModelFolderError(f"{path / WEIGHTS}: cannot be read ({error}); fit the model again") from error
     return tensors, config, _load_json(path / METRICS)
+
+
+def read_document(folder: Path, config: Mapping[str, Any], name: str) -> dict[str, Any]:
+    """A JSON object beside ``config.json``, after checking that it is the one that was saved."""
+    path = folder / name
+    if _digest(path.read_bytes()) != config["documents_sha256"][name]:
+        raise ModelFolderError(f"{path}: was changed since it was saved; fit the model again")
+    return _load_json(path)
 
 
 def check_target(path: Path, *, overwrite: bool) -> None:

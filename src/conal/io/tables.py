@@ -14,12 +14,12 @@ import numpy as np
 import pyarrow as pa
 
 from conal.annotations import Annotations, OnDuplicate
-from conal.columns import ALIASES, find_columns
+from conal.columns import NAME_ROLES, find_columns
 from conal.encoding import Names
 from conal.errors import InputError, examples
 from conal.io.atomic import atomic_file, check_place
 from conal.io.coded import map_names, read_coded
-from conal.io.delimited import MISSING_TOKENS, read_delimited, write_delimited
+from conal.io.delimited import MISSING_TOKENS, read_delimited, read_json_lines, write_delimited
 
 __all__ = [
     "check_table_place",
@@ -97,7 +97,7 @@ def read_table(
     path: str | PathLike[str],
     format: str | None = None,  # noqa: A002
     names: Sequence[str | None] = (),
-    roles: Sequence[str] = tuple(ALIASES),
+    roles: Sequence[str] = NAME_ROLES,
 ) -> pa.Table:
     """Read a table file; what cannot be read, and an empty file, is an error that says so.
 
@@ -288,12 +288,6 @@ def _read_parquet(path: Path) -> pa.Table:
     return pq.read_table(path)
 
 
-def _read_jsonl(path: Path) -> pa.Table:
-    import pyarrow.json as pj
-
-    return pj.read_json(path)
-
-
 def _write_parquet(table: pa.Table, path: Path) -> None:
     import pyarrow.parquet as pq
 
@@ -312,7 +306,7 @@ _READERS: dict[str, Callable[[Path, Sequence[str], Sequence[str]], pa.Table]] = 
     "csv": lambda path, names, roles: read_delimited(path, ",", names, roles),
     "tsv": lambda path, names, roles: read_delimited(path, "\t", names, roles),
     "parquet": lambda path, *_: _read_parquet(path),
-    "jsonl": lambda path, *_: _read_jsonl(path),
+    "jsonl": lambda path, *_: read_json_lines(path),
 }
 _WRITERS: dict[str, Callable[[pa.Table, Path], None]] = {
     "csv": lambda table, path: write_delimited(table, path, ","),

@@ -1,0 +1,86 @@
+"""Texts become features before anything else sees them: methods and networks know numbers only."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from conal.errors import DataWarning, InputError, warn
+from conal.io import FeatureTable
+from conal.io.texts import TextTable, is_text, texts_from
+from conal.text import TextFeatures
+
+if TYPE_CHECKING:
+    from conal.estimator.base import CrowdClassifier
+
+__all__ = ["as_numbers", "further_as_numbers", "learn_texts"]
+
+TOO_MANY = 0.5
+"""Share of texts without a known term above which they are hardly of the kind that was trained on."""
+
+
+def learn_texts(estimator: CrowdClassifier, X: Any, task_ids: Any) -> Any:
+    """Features of the texts X, by vocabulary and directions learned from them; X itself where it is no text."""
+    estimator.text_features_ = None
+    if not is_text(X):
+        return X
+    table = texts_from(X, task_ids=task_ids)
+    _warn_of_empty(table)
+    estimator.text_features_ = TextFeatures(estimator.text_components, seed=int(estimator.seed))
+    return _feature_table(estimator.text_features_.fit_transform(table.texts), table)
+
+
+def as_numbers(fitted: TextFeatures | None, X: Any, where: str = "texts") -> Any:
+    """Features of the texts X, as a model with these text features wants them; X itself for a model of numbers."""
+    if fitted is None:
+        if is_text(X):
+            raise InputError(f"{where}: the model was trained on features, not on texts; give it the same features")
+        return X
+    if isinstance(X, FeatureTable):  # made of texts already
+        return X
+    if not is_text(X):
+        raise InputError(f"{where}: the model was trained on texts; give it a list of texts, or a frame with a column")
+    table = texts_from(X, where=where)
+    _warn_of_empty(table)
+    features = fitted.transform(table.texts)
+    _warn_of_unknown(features, table)
+    return _feature_table(features, table)
+
+
+def further_as_numbers(
+    fitted: TextFeatures | None, validation: tuple[Any, Any] | None, monitor: Mapping[str, tuple[Any, Any]]
+) -> tuple[tuple[Any, Any] | None, dict[str, tuple[Any, Any]]]:
+    """The same of a validation set and of others: of their texts nothing is learned."""
+
+    def converted(name: str, pair: tuple[Any, Any]) -> tuple[Any, Any]:
+        return as_numbers(fitted, pair[0], f"{name} texts"), pair[1]
+
+    others = {name: converted(name, pair) for name, pair in monitor.items()}
+    return None if validation is None else converted("validation", validation), others
+
+
+def _feature_table(features: npt.NDArray[np.float32], table: TextTable) -> FeatureTable:
+    return FeatureTable(features, table.ids, where=table.where, checked=True)
+
+
+def _is_empty(texts: Sequence[str]) -> npt.NDArray[np.bool_]:
+    return np.array([not text.strip() for text in texts])
+
+
+def _warn_of_empty(table: TextTable) -> None:
+    count = int(_is_empty(table.texts).sum())
+    if count:
+        warn(f"{table.where}: {count:,} of {len(table):,} texts are empty; they count as no information", DataWarning)
+
+
+def _warn_of_unknown(features: npt.NDArray[np.float32], table: TextTable) -> None:
+    unknown = ~features.any(1) & ~_is_empty(table.texts)
+    if unknown.mean() > TOO_MANY:
+        warn(
+            f"{table.where}: {int(unknown.sum()):,} of {len(table):,} texts hold no term that the model knows, such as "
+            f"{table.texts[int(unknown.argmax())][:40]!r}; are they in the language that it was trained on?",
+            DataWarning,
+        )

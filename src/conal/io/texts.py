@@ -1,0 +1,176 @@
+"""Texts from CSV, TSV, Parquet, JSON Lines and frames, one per task."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from conal.columns import find_column, find_columns, is_name_column
+from conal.encoding import Names, as_names
+from conal.errors import InputError, examples
+from conal.frames import column_names, open_frame
+from conal.io.features import FeatureTable, frame_to_arrow, ids_from
+from conal.io.tables import decoded, read_table
+
+__all__ = ["TextTable", "is_text", "read_texts", "texts_from"]
+
+
+@dataclass(frozen=True)
+class TextTable:
+    """Texts and what is known about them.
+
+    Attributes
+    ----------
+    texts : tuple of str
+        One per task; "" where there is none.
+    ids : (n,) array or None
+        Task ids, where the source carries any.
+    where : str
+        How messages name the source.
+    """
+
+    texts: tuple[str, ...]
+    ids: Names | None = None
+    where: str = "texts"
+
+    def __len__(self) -> int:
+        return len(self.texts)
+
+
+def read_texts(
+    path: str | PathLike[str],
+    *,
+    text: str | None = None,
+    task: str | None = None,
+    format: str | None = None,  # noqa: A002
+    or_usual: bool = False,
+) -> TextTable:
+    """Read one text per task; a task may have several rows, as in a file of labels, if all hold the same text.
+
+    Parameters
+    ----------
+    path : path
+        CSV, TSV, Parquet or JSON Lines.
+    text, task : str, optional
+        Column names, where they are not the usual ones (:data:`conal.columns.ALIASES`). Without a task column, row
+        numbers are the ids.
+    or_usual : bool
+        A file without the column named by ``task`` may have one of the usual names instead.
+    """
+    table = read_table(Path(path), format, (task, text), roles=("task", "text"))
+    named = None if or_usual and task not in table.column_names else task
+    return _from_arrow(table, text, named, str(path))
+
+
+def is_text(values: Any) -> bool:
+    """Whether these are texts: a :class:`TextTable`, a sequence of str, or a frame with a column of them."""
+    if isinstance(values, TextTable | FeatureTable):
+        return isinstance(values, TextTable)
+    if column_names(values) is None:
+        return _is_sequence_of_text(values)
+    return _may_hold_text(values) and _text_column(frame_to_arrow(values, "features"), "features") is not None
+
+
+def texts_from(values: Any, *, task_ids: Any = None, where: str = "texts") -> TextTable:
+    """Texts from a list, an array, a Series, a frame with a text column, or a :class:`TextTable`."""
+    if isinstance(values, TextTable):
+        table = values
+    elif column_names(values) is not None:
+        arrow = frame_to_arrow(values, where)
+        table = _from_arrow(arrow, _text_column(arrow, where), None, where)
+    else:
+        index = getattr(values, "index", None)  # a Series; of a list it is a method without a name
+        named = is_name_column(getattr(index, "name", None) or "", ["task"])
+        ids = ids_from(index, where) if named else None
+        plain = values.to_pylist() if isinstance(values, pa.Array | pa.ChunkedArray) else list(values)
+        table = _one_per_task(plain, ids, where)
+    return table if task_ids is None else replace(table, ids=ids_from(task_ids, where))
+
+
+def _may_hold_text(frame: Any) -> bool:
+    """A look at the types, so that large tables of numbers are not converted in vain."""
+    import narwhals as nw
+
+    kinds = (nw.String, nw.Categorical, nw.Enum, nw.Object)
+    types = open_frame(frame, "features").schema.items()
+    return any(isinstance(kind, kinds) and not is_name_column(name, ["task"]) for name, kind in types)
+
+
+def _is_sequence_of_text(values: Any) -> bool:
+    from conal.text import is_missing
+
+    if isinstance(values, pa.Array | pa.ChunkedArray):
+        values = values.to_pylist()
+    if not (isinstance(values, list | tuple | np.ndarray) or hasattr(values, "to_list")):  # a Series has it
+        return False
+    if getattr(values, "ndim", 1) != 1 or getattr(getattr(values, "dtype", None), "kind", "O") in "fiubc":
+        return False
+    found = (value for value in values if not is_missing(value))
+    first = next(found, None)
+    return isinstance(first, str) and all(isinstance(value, str) for value in found)
+
+
+def _text_column(table: pa.Table, where: str) -> str | None:
+    """A frame's column of text; None where it has none and is a table of numbers, or of something else."""
+    names = [str(name) for name in table.column_names]
+    task = find_column(names, "task", None, where)
+    text = [name for name in names if name != task and _holds_text(table[name])]
+    usual = [name for name in text if is_name_column(name, ["text"])]
+    if not usual and len(text) != 1:
+        return None
+    numbers = [name for name in names if name != task and name not in text]
+    if numbers and usual:
+        raise InputError(
+            f"{where}: has text in {examples(usual)} and other columns, {examples(numbers)}; "
+            "pass the text (and the task ids) or the features, not both"
+        )
+    if numbers:
+        return None
+    return find_column(usual, "text", None, where) if usual else text[0]
+
+
+def _holds_text(column: pa.ChunkedArray) -> bool:
+    kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
+
+
+def _from_arrow(table: pa.Table, text: str | None, task: str | None, where: str) -> TextTable:
+    columns = [str(name) for name in table.column_names]
+    column = find_columns(columns, {"text": text}, where)["text"]
+    task_column = find_column([name for name in columns if name != column], "task", task, where)
+    values = decoded(table[column], f"{where}: column {column!r}")
+    if pa.types.is_dictionary(values.type):
+        values = values.cast(values.type.value_type)
+    if pa.types.is_nested(values.type):
+        raise InputError(f"{where}: column {column!r} holds {values.type}, not text; name another with --text-column")
+    ids = None if task_column is None else ids_from(table[task_column], where)
+    return _one_per_task(values.cast(pa.large_string()).to_pylist(), ids, where)
+
+
+def _one_per_task(values: list[Any], ids: Names | None, where: str) -> TextTable:
+    """Repeated tasks become one; two texts of one task are an error, an empty one beside another is not."""
+    from conal.text import check_texts
+
+    texts = check_texts(values)
+    if ids is None:
+        return TextTable(tuple(texts), None, where)
+    found: dict[Any, str] = {}
+    for row, (name, text) in enumerate(zip(ids.tolist(), texts, strict=True)):
+        known = found.setdefault(name, text)
+        if known != text and known.strip() and text.strip():
+            raise InputError(
+                f"{where}: task {name!r} has different texts, the second in row {row + 1}: {_short(known)} and "
+                f"{_short(text)}; give one text per task"
+            )
+        if not known.strip():
+            found[name] = text
+    return TextTable(tuple(found.values()), as_names(found), where)
+
+
+def _short(text: str) -> str:
+    return repr(text if len(text) <= 40 else text[:37] + "...")

@@ -1,0 +1,90 @@
+"""Text to terms: words and pairs of words, and pieces of words.
+
+Chinese and Japanese are written without blanks, so that a "word" between blanks would be a sentence that occurs once:
+there, every character counts as a word. Combining marks belong to the word they stand in, as vowels of Hindi do.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterator
+from functools import cache, lru_cache
+from itertools import pairwise
+
+__all__ = ["PIECE_LENGTHS", "piece_terms", "word_terms"]
+
+PIECE_LENGTHS = (3, 4)
+"""Characters in a piece of a word, a blank at either end included.
+
+Classes of 1,000 short technical texts, share right: words and pairs 51.7 %, with pieces of 3 and 4 characters 57.4, of
+3 to 5 characters 57.6, which are half as many terms again.
+"""
+
+UNSPACED = "\u3005\u3040-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U000323af"
+"""Han characters and kana. Simulated text without blanks, share right: characters and pairs 46.9 %, pieces of three to
+five 28.6."""
+COMMON = 32
+"""Longest words whose pieces are worth remembering."""
+JOINERS = "\u200c\u200d"
+SURROGATES = "\ud800-\udfff"
+
+
+def word_terms(text: str) -> Iterator[str]:
+    """Words, marks and unspaced characters, and pairs of neighbours.
+
+    >>> list(word_terms("Not good!"))
+    ['not', 'good', '!', 'not good', 'good !']
+    >>> list(word_terms("天气 ok"))
+    ['天', '气', 'ok', '天 气', '气 ok']
+    """
+    tokens = _tokens().findall(_plain(text))
+    yield from tokens
+    for first, second in pairwise(tokens):
+        yield f"{first} {second}"
+
+
+def piece_terms(text: str) -> Iterator[str]:
+    """Pieces of the words that are written with blanks between them; a blank marks where a word begins or ends.
+
+    >>> list(piece_terms("Cat 猫"))
+    [' ca', 'cat', 'at ', ' cat', 'cat ']
+    """
+    for word in _words().findall(_plain(text)):
+        yield from _common_pieces(word) if len(word) <= COMMON else _pieces(word)
+
+
+def _pieces(word: str) -> Iterator[str]:
+    padded = f" {word} "
+    for length in PIECE_LENGTHS:
+        for start in range(len(padded) - length + 1):
+            yield padded[start : start + length]
+
+
+@lru_cache(maxsize=2**14)
+def _common_pieces(word: str) -> tuple[str, ...]:
+    """Most of a text is made of few words: theirs are remembered."""
+    return tuple(_pieces(word))
+
+
+def _plain(text: str) -> str:
+    """Full-width and other compatible forms as one, upper case as lower."""
+    return unicodedata.normalize("NFKC", text).casefold()
+
+
+@cache
+def _words() -> re.Pattern[str]:
+    marks = _combining_marks() + JOINERS
+    letter = rf"[^\W{UNSPACED}]"
+    return re.compile(rf"{letter}+(?:[{marks}]+{letter}*)*")
+
+
+@cache
+def _tokens() -> re.Pattern[str]:
+    """Words, unspaced characters one by one, and other marks (an emoji may say it all) one by one."""
+    return re.compile(rf"{_words().pattern}|[{UNSPACED}]|[^\w\s{SURROGATES}]")
+
+
+def _combining_marks() -> str:
+    """All of them, for a class of a regular expression: Python's \\w leaves them out, and words would break there."""
+    return "".join(chr(code) for code in range(0x300, 0x20000) if unicodedata.category(chr(code)) in ("Mn", "Mc"))

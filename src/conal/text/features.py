@@ -1,0 +1,158 @@
+"""``TextFeatures``: texts to a few hundred numbers each, by TF-IDF and a truncated SVD."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+from scipy import sparse
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.decomposition import TruncatedSVD
+from sklearn.preprocessing import normalize
+from sklearn.utils.validation import check_is_fitted
+
+from conal.checking import is_whole
+from conal.errors import DataWarning, InputError, warn
+from conal.text.analysis import piece_terms, word_terms
+from conal.text.terms import TermWeights, fit_terms
+
+__all__ = ["ANALYZERS", "TextFeatures", "check_texts", "is_missing"]
+
+ANALYZERS = {"words": word_terms, "pieces": piece_terms}
+"""Kinds of terms, in the order of their columns; each has a vocabulary of its own."""
+SMALLEST = 1e-6
+"""Directions with less than this share of the largest singular value are rounding errors."""
+
+
+class TextFeatures(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # type: ignore[call-arg]
+    r"""Texts to features: which words and pieces of words occur, condensed to a few hundred numbers.
+
+    Words, pairs of neighbouring words and pieces of words are weighted by TF-IDF; a truncated SVD keeps the directions
+    in which texts differ most (latent semantic analysis):
+
+    .. math:: x_d = Q V^\top w_d - \bar x
+
+    The random rotation Q spreads these directions evenly over the features, which leaves distances what they are. A
+    classifier that scales every feature to variance 1 would otherwise take the faintest direction for as important as
+    the strongest and, with about as many directions as texts, learn texts by heart: of 120 short texts with true labels
+    it got 18 % of others right without the rotation, 52 % with it; of 1,000, 75 and 74.
+
+    The mean of the training texts is subtracted, so that a text without any known term, whose features are zero, is
+    an average one: no information.
+
+    Labels do not enter, so that texts without labels may be among those it is fitted to.
+
+    Parameters
+    ----------
+    n_components : int
+        Features to make, fewer where there are few texts or terms.
+    max_terms : int
+        Largest number of terms of each kind (words and their pairs; pieces of words): those that occur in most texts.
+    seed : int
+        Start of the SVD, and the rotation. Same seed, same texts, same features.
+
+    Attributes
+    ----------
+    terms_ : dict of str to TermWeights
+        Vocabulary and inverse document frequencies of each kind.
+    components_ : (n_features, n_terms) float32
+        Directions that are kept, rotated: orthogonal rows of length 1.
+    mean_ : (n_features,) float64
+        Features of the average training text.
+
+    References
+    ----------
+    Deerwester, Dumais, Furnas, Landauer and Harshman (1990). Indexing by latent semantic analysis. JASIS.
+
+    Example
+    -------
+    >>> texts = ["a good film", "a bad film", "good", "bad, bad film"]
+    >>> TextFeatures().fit_transform(texts).shape
+    (4, 3)
+    """
+
+    terms_: dict[str, TermWeights]
+    components_: npt.NDArray[np.float32]
+    mean_: npt.NDArray[np.float64]
+
+    def __init__(self, n_components: int = 200, *, max_terms: int = 20_000, seed: int = 0) -> None:
+        self.n_components = n_components
+        self.max_terms = max_terms
+        self.seed = seed
+
+    def fit(self, X: Sequence[str], y: Any = None) -> Self:
+        """Learn terms, their weights and the directions from texts; ``y`` is ignored."""
+        self.fit_transform(X)
+        return self
+
+    def fit_transform(self, X: Sequence[str], y: Any = None) -> npt.NDArray[np.float32]:
+        """Learn from texts and return their features."""
+        for name in ("n_components", "max_terms"):
+            if not is_whole(getattr(self, name)) or getattr(self, name) < 1:
+                raise InputError(f"{name} must be a whole number of at least 1, not {getattr(self, name)!r}")
+        texts = check_texts(X)
+        fitted = {kind: fit_terms(texts, analyzer, self.max_terms) for kind, analyzer in ANALYZERS.items()}
+        self.terms_ = {kind: terms for kind, (terms, _) in fitted.items()}
+        if not any(terms.vocabulary for terms in self.terms_.values()):
+            raise InputError("no text holds a word; are these the texts, and is it the right column?")
+        weights = _joined([found for _, found in fitted.values()])
+        # In one order whatever the order of the texts, since the start of the SVD is drawn by row.
+        ordered = weights[sorted(range(len(texts)), key=texts.__getitem__)]
+        self.components_ = self._directions(ordered)
+        self.mean_ = np.asarray(ordered[_informative(ordered)].mean(0)).ravel() @ self.components_.T
+        features = self._project(weights)
+        if len(texts) > 1 and np.abs(features).max() < SMALLEST:
+            warn("all texts hold the same words; there is nothing in them to tell classes apart by", DataWarning)
+        return features
+
+    def transform(self, X: Sequence[str]) -> npt.NDArray[np.float32]:
+        """(n, n_features) features; zero where a text is empty or holds no known term."""
+        check_is_fitted(self, "components_")
+        texts = check_texts(X)
+        return self._project(_joined([terms.transform(texts) for terms in self.terms_.values()]))
+
+    def _directions(self, weights: Any) -> npt.NDArray[np.float32]:
+        most = max(1, min(self.n_components, *(size - 1 for size in weights.shape)))
+        first, second = np.random.SeedSequence(self.seed).spawn(2)
+        start = np.random.RandomState(np.random.MT19937(first))
+        with np.errstate(invalid="ignore"):  # shares of a variance of zero, where all texts are equal
+            svd = TruncatedSVD(most, random_state=start).fit(weights)
+        real = svd.components_[svd.singular_values_ > SMALLEST * svd.singular_values_[0]]
+        rotation, _ = np.linalg.qr(np.random.default_rng(second).normal(size=(len(real), len(real))))
+        return np.ascontiguousarray(rotation @ real, dtype=np.float32)
+
+    def _project(self, weights: Any) -> npt.NDArray[np.float32]:
+        features = weights @ self.components_.T.astype(np.float64) - self.mean_
+        features[~_informative(weights)] = 0
+        return np.asarray(features, dtype=np.float32)
+
+
+def check_texts(texts: Any) -> list[str]:
+    """A list of texts; None, NaN and pandas' NA are empty ones, and anything else among them is an error."""
+    if isinstance(texts, str):
+        raise InputError("expected a list of texts, got a single one; put it into a list")
+    found = ["" if is_missing(text) else text for text in texts]
+    strange = next((k for k, text in enumerate(found) if not isinstance(text, str)), None)
+    if strange is not None:
+        raise InputError(f"text {strange} is of type {type(found[strange]).__name__}; expected text (str)")
+    if not found:
+        raise InputError("there are no texts")
+    return found
+
+
+def is_missing(value: Any) -> bool:
+    """Whether this stands for "no text" in a list or a column."""
+    return value is None or (isinstance(value, float) and value != value) or type(value).__name__ == "NAType"
+
+
+def _joined(parts: list[Any]) -> Any:
+    """All terms side by side; rows of length 1 again."""
+    return normalize(sparse.hstack(parts, format="csr"), copy=False)
+
+
+def _informative(weights: Any) -> npt.NDArray[np.bool_]:
+    """Rows with any known term."""
+    known: npt.NDArray[np.bool_] = np.diff(weights.indptr) > 0
+    return known

@@ -1,0 +1,82 @@
+"""Text features as tensors and JSON, checked when they come back: a file is not to be trusted."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from conal.errors import ModelFolderError
+from conal.text.features import ANALYZERS, TextFeatures
+from conal.text.terms import TermWeights
+
+__all__ = ["from_state", "to_state"]
+
+VERSION = 1
+"""Grows whenever the same text would be taken apart into other terms."""
+
+Tensors = Mapping[str, npt.NDArray[Any]]
+
+
+def to_state(features: TextFeatures) -> tuple[dict[str, npt.NDArray[Any]], dict[str, Any]]:
+    """Numbers for safetensors, and the rest for JSON."""
+    tensors: dict[str, npt.NDArray[Any]] = {"components": features.components_, "mean": features.mean_}
+    tensors |= {f"{kind}.idf": terms.idf for kind, terms in features.terms_.items()}
+    parameters = {name: int(value) for name, value in features.get_params().items()}
+    vocabulary = {kind: list(terms.vocabulary) for kind, terms in features.terms_.items()}
+    return tensors, {"version": VERSION, "parameters": parameters, "vocabulary": vocabulary}
+
+
+def from_state(tensors: Tensors, document: Mapping[str, Any], where: str) -> TextFeatures:
+    """The inverse of :func:`to_state`; sizes and types that do not fit together are an error."""
+    version = document.get("version")
+    if not isinstance(version, int) or version > VERSION:
+        raise ModelFolderError(
+            f"{where}: text features of version {version!r}, this one reads {VERSION}; upgrade conal"
+        )
+    parameters, vocabulary = (_mapping(document.get(name), name, where) for name in ("parameters", "vocabulary"))
+    made = TextFeatures()
+    if set(parameters) != set(made.get_params()) or set(vocabulary) != set(ANALYZERS):
+        raise ModelFolderError(f"{where}: parameters or kinds of terms are not those of text features; fit again")
+    made.set_params(**parameters)
+    made.terms_ = {
+        kind: _terms(kind, vocabulary[kind], _numbers(tensors, f"{kind}.idf", 1, np.float64, where), where)
+        for kind in ANALYZERS
+    }
+    made.components_ = _numbers(tensors, "components", 2, np.float32, where)
+    made.mean_ = _numbers(tensors, "mean", 1, np.float64, where)
+    n_terms = sum(len(terms.vocabulary) for terms in made.terms_.values())
+    if made.components_.shape != (len(made.mean_), n_terms):
+        raise ModelFolderError(
+            f"{where}: components have shape {made.components_.shape}, expected ({len(made.mean_)}, {n_terms}) by the "
+            "mean and the vocabulary; fit again"
+        )
+    return made
+
+
+def _terms(kind: str, names: Any, idf: npt.NDArray[Any], where: str) -> TermWeights:
+    if not isinstance(names, list) or not all(isinstance(name, str) and name for name in names):
+        raise ModelFolderError(f"{where}: the vocabulary of {kind} must be a list of text; fit again")
+    if len(set(names)) != len(names) or len(names) != len(idf):
+        raise ModelFolderError(
+            f"{where}: the vocabulary of {kind} has {len(set(names)):,} different terms in {len(names):,} places for "
+            f"{len(idf):,} weights; fit again"
+        )
+    return TermWeights(ANALYZERS[kind], tuple(names), idf)
+
+
+def _mapping(value: Any, name: str, where: str) -> Mapping[str, Any]:
+    if not isinstance(value, dict):
+        raise ModelFolderError(f"{where}: {name} must be a JSON object; fit again")
+    return value
+
+
+def _numbers(tensors: Tensors, name: str, ndim: int, dtype: Any, where: str) -> npt.NDArray[Any]:
+    value = tensors.get(name)
+    if value is None or value.ndim != ndim or value.dtype != dtype or not np.isfinite(value).all():
+        raise ModelFolderError(
+            f"{where}: the tensor {name!r} is missing or not {ndim}-dimensional {np.dtype(dtype).name}; fit again"
+        )
+    return value

@@ -1,0 +1,46 @@
+"""The guide to texts is true: its examples run."""
+
+from __future__ import annotations
+
+import csv
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+
+GUIDE = (Path(__file__).parents[1] / "docs" / "text.md").read_text(encoding="utf-8")
+
+
+def blocks(language: str) -> list[str]:
+    return re.findall(rf"```{language}\n(.*?)```", GUIDE, flags=re.DOTALL)
+
+
+def write(path: Path, *rows: tuple[object, ...]) -> None:
+    with path.open("w", encoding="utf-8", newline="") as file:
+        csv.writer(file).writerows(rows)
+
+
+def test_python_example_runs() -> None:
+    (code,) = blocks("python")
+    names: dict[str, object] = {}
+    exec(compile(code, "text.md", "exec"), names)  # noqa: S102
+    assert len(names["clf"].labels_) == 6  # type: ignore[attr-defined]
+
+
+def test_commands_run(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    texts = [f"{rng.choice(['good', 'fine'] if k % 2 else ['bad', 'poor'])} film {k % 7}" for k in range(40)]
+    rows = [(k, w, "pos" if (k % 2) == (rng.random() < 0.8) else "neg", texts[k]) for k in range(40) for w in range(3)]
+    write(tmp_path / "labels.csv", ("task", "worker", "label", "remark"), *rows)
+    write(tmp_path / "texts.csv", ("task", "text"), *enumerate(texts))
+    write(tmp_path / "new_texts.csv", ("id", "text"), ("a", "good"), ("b", "a poor film"))
+    commands = [line[2:] for block in blocks("console") for line in block.splitlines()]
+    assert len(commands) == 4
+    for command in commands[:3]:
+        more = "--epochs 3 --overwrite" if command.startswith("conal fit") else ""
+        arguments = shlex.split(f"{command} {more}")
+        subprocess.run([sys.executable, "-m", *arguments], cwd=tmp_path, check=True, capture_output=True)
+    assert (tmp_path / "predictions.csv").read_text().splitlines()[0] == "task,label,probability,proba_neg,proba_pos"
