@@ -13,10 +13,12 @@ from conal.cli.options import (
     AsJson,
     Classes,
     FileFormat,
+    KeepRejected,
     LabelColumn,
     Labels,
     OnDuplicate,
     Overwrite,
+    Question,
     Quiet,
     Seed,
     TaskColumn,
@@ -49,6 +51,8 @@ def fit(
     worker_column: WorkerColumn = None,
     label_column: LabelColumn = None,
     file_format: FileFormat = None,
+    question: Question = None,
+    keep_rejected: KeepRejected = False,
     on_duplicate: OnDuplicate = "last",
     allow_missing: Annotated[
         bool, typer.Option("--allow-missing", help="Drop tasks without features and features without a task.")
@@ -97,7 +101,7 @@ def fit(
 
     check_target(out, overwrite=overwrite)
     for path in (labels, features, valid_features, valid_labels):  # before torch is loaded, which takes seconds
-        if path is not None:
+        if path is not None and not (path == labels and path.is_dir()):  # doccano's exports are folders
             check_readable(path)
     if (valid_features is None) != (valid_labels is None):
         raise InputError("--valid-features and --valid-labels go together; give both or neither")
@@ -113,7 +117,8 @@ def fit(
     estimator = make(method, **(fixed | own | parse_settings(settings)))
     table = read_features(features, task=task_column, or_usual=True)
     columns = {"task": task_column, "worker": worker_column, "label": label_column}
-    target = _read_target(labels, estimator.method, table, columns, split_classes(classes), file_format, on_duplicate)
+    export = {"format": file_format, "question": question, "keep_rejected": keep_rejected}
+    target = _read_target(labels, estimator.method, table, columns, split_classes(classes), export, on_duplicate)
     validation = _read_validation(valid_features, valid_labels, task_column)
     checkpoint = out.with_name(f"{out.name}.checkpoint")
     _say_about(checkpoint, resume)
@@ -158,7 +163,7 @@ def _read_target(
     table: FeatureTable,
     columns: dict[str, str | None],
     classes: list[str] | None,
-    file_format: str | None,
+    export: dict[str, Any],
     on_duplicate: Literal["last", "first", "error"],
 ) -> Any:
     from conal import methods
@@ -167,7 +172,7 @@ def _read_target(
     if methods.get(method).takes == "gold":
         gold = read_gold(path, task=columns["task"], label=columns["label"], classes=classes)
         return gold.for_rows(len(table), table.ids)
-    return read_annotations(path, format=file_format, classes=classes, on_duplicate=on_duplicate, **columns)
+    return read_annotations(path, classes=classes, on_duplicate=on_duplicate, **columns, **export)
 
 
 def _read_validation(features: Path | None, labels: Path | None, task: str | None) -> tuple[FeatureTable, Any] | None:

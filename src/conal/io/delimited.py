@@ -10,8 +10,9 @@ from pathlib import Path
 import pyarrow as pa
 
 from conal.columns import is_name_column
+from conal.errors import InputError
 
-__all__ = ["MISSING_TOKENS", "read_delimited", "write_delimited"]
+__all__ = ["MISSING_TOKENS", "numbers_or_text", "parse_delimited", "read_delimited", "write_delimited"]
 
 MISSING_TOKENS = ("", "nan", "NaN", "NAN", "<NA>", "NA", "N/A", "#N/A", "null", "NULL")
 """Text that means "no label" in a text file. "None" is not among them: it is often a class."""
@@ -43,7 +44,7 @@ def read_delimited(path: Path, delimiter: str, names: Collection[str], roles: It
     table = pv.read_csv(path, parse_options=parse, convert_options=convert)
     for name in text:
         if header.count(name) == 1:
-            table = table.set_column(header.index(name), name, _numbers_or_text(table[name]))
+            table = table.set_column(header.index(name), name, numbers_or_text(table[name]))
     return table
 
 
@@ -63,7 +64,7 @@ def _has_quotes(path: Path) -> bool:
         return any(b'"' in block for block in iter(partial(stream.read, 2**20), b""))
 
 
-def _numbers_or_text(column: pa.ChunkedArray) -> pa.ChunkedArray:
+def numbers_or_text(column: pa.ChunkedArray) -> pa.ChunkedArray:
     """Integers or decimals where every present value is written as one; the text otherwise."""
     import pyarrow.compute as pc
 
@@ -104,3 +105,18 @@ def _append_rows(table: pa.Table, path: Path, delimiter: str, quoting: str) -> N
         except pa.ArrowInvalid:
             file.truncate(start)
             raise
+
+
+def parse_delimited(content: bytes, delimiter: str, where: str) -> pa.Table:
+    """A table in memory, such as a file of an archive, all of whose columns may hold names."""
+    import pyarrow.csv as pv
+
+    parse = pv.ParseOptions(delimiter=delimiter, newlines_in_values=b'"' in content)
+    try:
+        with pv.open_csv(pa.BufferReader(content), parse_options=parse) as reader:
+            header = reader.schema.names
+        convert = pv.ConvertOptions(column_types=dict.fromkeys(header, pa.string()))
+        table = pv.read_csv(pa.BufferReader(content), parse_options=parse, convert_options=convert)
+    except (pa.ArrowInvalid, UnicodeDecodeError) as error:
+        raise InputError(f"{where}: cannot be read as a table: {str(error).splitlines()[0]}") from error
+    return pa.table({name: numbers_or_text(table[name]) for name in dict.fromkeys(header)})
