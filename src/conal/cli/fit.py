@@ -172,7 +172,7 @@ def _read_target(
     if methods.get(method).takes == "gold":
         gold = read_gold(path, task=columns["task"], label=columns["label"], classes=classes)
         return gold.for_rows(len(table), table.ids)
-    return read_annotations(path, classes=classes, on_duplicate=on_duplicate, **columns, **export)
+    return read_annotations(path, classes=classes, on_duplicate=on_duplicate, **(columns | export))
 
 
 def _read_validation(features: Path | None, labels: Path | None, task: str | None) -> tuple[FeatureTable, Any] | None:

@@ -83,7 +83,7 @@ def read_head(path: Path) -> Head:
     start = _beginning(path, TABLE_BYTES).lstrip()
     if start[:1] in ("{", "["):
         return json_head(_beginning(path, RECORD_BYTES).lstrip())
-    if "\n" not in start.rstrip() and len(start) > TABLE_BYTES // 4:
+    if not {"\n", "\r"} & set(start.rstrip()) and len(start) > TABLE_BYTES // 4:
         start = _beginning(path, HEADER_BYTES)
     return _table_head(start)
 
@@ -147,6 +147,7 @@ def _first_pair(text: str, decoder: json.JSONDecoder) -> tuple[str, Any] | None:
 def _table_head(text: str) -> Head:
     if "\0" in text:
         return Head("other")
+    text = text.replace("\r\n", "\n").replace("\r", "\n")  # old files have line ends of their own
     first = text.split("\n", 1)[0]
     delimiter = "\t" if first.count("\t") > first.count(",") else ","
     complete = text if len(text) < TABLE_BYTES // 4 else text.rpartition("\n")[0]
