@@ -153,6 +153,8 @@ def _importer(path: Path, format: str | None) -> Importer | None:  # noqa: A002
         wanted = importers.get(format)
         if found is not None and found is not wanted:
             wanted.unlike(path, f"{found.title} ({head.describe()})")
+        if head.kind not in wanted.kinds:
+            wanted.unlike(path, head.describe())
         return wanted
     plain = _plain_ending(path) in (*tables.ENDINGS, ".npy")  # whose readers say what is wrong
     if found is None and not plain and head.kind in ("folder", "zip", "damaged zip", "json"):

@@ -109,6 +109,8 @@ class Importer(ABC):
         What people call the format.
     expects : str
         What a file of this format looks like, for messages.
+    kinds : tuple of str
+        Kinds of files (:class:`~conal.io.platforms.head.Head`) that it can be.
     takes : tuple of str
         Which of ``question``, ``task``, ``worker``, ``label`` and ``keep_rejected`` the format has a use for.
     """
@@ -116,6 +118,7 @@ class Importer(ABC):
     name: ClassVar[str]
     title: ClassVar[str]
     expects: ClassVar[str]
+    kinds: ClassVar[tuple[str, ...]]
     takes: ClassVar[tuple[str, ...]] = ()
 
     @abstractmethod

@@ -31,6 +31,7 @@ class Doccano(Importer):
 
     title = "doccano"
     expects = "a zip or folder with one .jsonl, .json or .csv file per annotator"
+    kinds = ("zip", "folder", "json")
     takes = ("task",)
 
     def sniff(self, head: Head) -> bool:

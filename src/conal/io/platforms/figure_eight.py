@@ -22,6 +22,7 @@ class FigureEight(Importer):
 
     title = "FigureEight full report"
     expects = "a table with '_unit_id' and '_worker_id'"
+    kinds = ("table", "parquet")
     takes = ("question", "label", "keep_rejected")
 
     def sniff(self, head: Head) -> bool:

@@ -28,6 +28,7 @@ class LabelStudio(Importer):
 
     title = "Label Studio JSON"
     expects = "a list of tasks with 'id', 'data' and 'annotations'"
+    kinds = ("json",)
     takes = ("question", "task")
 
     def sniff(self, head: Head) -> bool:

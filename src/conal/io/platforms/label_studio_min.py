@@ -29,6 +29,7 @@ class LabelStudioMin(Importer):
 
     title = "Label Studio JSON_MIN or CSV"
     expects = "rows with 'id', 'annotator', 'annotation_id' and a column per control"
+    kinds = ("json", "table")
     takes = ("question", "task", "label")
 
     def sniff(self, head: Head) -> bool:

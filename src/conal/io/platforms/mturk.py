@@ -37,6 +37,7 @@ class MTurk(Importer):
 
     title = "MTurk batch CSV"
     expects = "a table with 'WorkerId' and 'Answer...' columns"
+    kinds = ("table",)
     takes = ("question", "task", "worker", "label", "keep_rejected")
 
     def sniff(self, head: Head) -> bool:

@@ -29,6 +29,7 @@ class Peerannot(Importer):
 
     title = "peerannot answers.json"
     expects = "one object {task: {worker: label}}"
+    kinds = ("json",)
 
     def sniff(self, head: Head) -> bool:
         if head.pair is None:

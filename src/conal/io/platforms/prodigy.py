@@ -27,6 +27,7 @@ class Prodigy(Importer):
 
     title = "Prodigy JSONL"
     expects = "lines with '_input_hash', 'answer' and '_annotator_id' or '_session_id'"
+    kinds = ("json",)
     takes = ("question", "task")
 
     def sniff(self, head: Head) -> bool:

@@ -25,6 +25,7 @@ class Toloka(Importer):
 
     title = "Toloka TSV"
     expects = "a table with 'OUTPUT:...' and 'ASSIGNMENT:worker_id' columns"
+    kinds = ("table",)
     takes = ("question", "task", "worker", "label", "keep_rejected")
 
     def sniff(self, head: Head) -> bool:
