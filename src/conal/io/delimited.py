@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+from collections import Counter
 from collections.abc import Collection, Iterable
 from functools import partial
 from pathlib import Path
@@ -39,13 +40,16 @@ def read_delimited(path: Path, delimiter: str, names: Collection[str], roles: It
     parse = pv.ParseOptions(delimiter=delimiter, newlines_in_values=_has_quotes(path))
     with pv.open_csv(path, parse_options=parse) as reader:
         header = reader.schema.names
+    names = set(names)
     text = [name for name in header if name in names or is_name_column(name, roles)]
     convert = pv.ConvertOptions(column_types=dict.fromkeys(text, pa.string()))
     table = pv.read_csv(path, parse_options=parse, convert_options=convert)
-    for name in text:
-        if header.count(name) == 1:
-            table = table.set_column(header.index(name), name, numbers_or_text(table[name]))
-    return table
+    times, wanted = Counter(header), set(text)
+    columns = [
+        numbers_or_text(column) if name in wanted and times[name] == 1 else column
+        for name, column in zip(header, table.columns, strict=True)
+    ]
+    return pa.Table.from_arrays(columns, names=header)
 
 
 def write_delimited(table: pa.Table, path: Path, delimiter: str) -> None:

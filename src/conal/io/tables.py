@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from os import PathLike
@@ -118,7 +119,7 @@ def read_table(
         ) from error
     if not table.num_rows:
         raise InputError(f"{path}: has a header ({', '.join(map(repr, header))}) but no rows")
-    twice = {name for name in header if header.count(name) > 1}
+    twice = {name for name, count in Counter(header).items() if count > 1}
     if twice:
         raise InputError(f"{path}: several columns are called {examples(sorted(twice))}; rename them")
     if kind in ("csv", "tsv") and len(header) == 1:

@@ -71,8 +71,11 @@ class Argilla(Importer):
         data = shape.data(record)
         task = _task_name(record, data, k, options.task, found.where)
         if data:
-            found.data.setdefault(task, data)
-        responses = list(shape.responses(record, question))
+            found.show(task, data)
+        try:
+            responses = list(shape.responses(record, question))
+        except (ValueError, TypeError) as error:
+            raise InputError(f"{found.where}: record {k + 1}: question {question!r}: {error}") from error
         if not responses:
             found.dropped["records without a response"] += 1
         for response in responses:
@@ -96,8 +99,7 @@ def _nested_questions(record: Record) -> Iterator[str]:
 
 
 def _nested_responses(record: Record, question: str) -> Iterator[Response]:
-    for response in (record.get("responses") or {}).get(question) or ():
-        yield Response(_value(response.get("value")), response.get("user_id"), response.get("status"))
+    yield from _listed((record.get("responses") or {}).get(question))
 
 
 def _nested_data(record: Record) -> Record:
@@ -110,10 +112,8 @@ def _flat_questions(record: Record) -> Iterator[str]:
 
 
 def _flat_responses(record: Record, question: str) -> Iterator[Response]:
-    values = record.get(f"{question}.responses") or []
-    users = record.get(f"{question}.responses.users") or []
-    statuses = record.get(f"{question}.responses.status") or [None] * len(values)
-    yield from _parallel(values, users, statuses, question)
+    lists = (record.get(f"{question}.responses{part}") for part in ("", ".users", ".status"))
+    yield from _parallel(*lists)
 
 
 def _flat_data(record: Record) -> Record:
@@ -129,11 +129,8 @@ def _column_questions(record: Record) -> Iterator[str]:
 def _column_responses(record: Record, question: str) -> Iterator[Response]:
     column = record.get(question)
     if isinstance(column, dict):
-        values = column.get("value") or []
-        statuses = column.get("status") or [None] * len(values)
-        yield from _parallel(values, column.get("user_id") or [], statuses, question)
-    for response in column if isinstance(column, list) else ():
-        yield Response(_value(response.get("value")), response.get("user_id"), response.get("status"))
+        yield from _parallel(column.get("value"), column.get("user_id"), column.get("status"))
+    yield from _listed(column)
 
 
 def _column_data(record: Record) -> Record:
@@ -159,12 +156,20 @@ def _is_column(value: Any) -> bool:
     return isinstance(first, dict) and {"user_id", "value"} <= set(first)
 
 
-def _parallel(values: list[Any], users: list[Any], statuses: list[Any], question: str) -> Iterator[Response]:
+def _listed(responses: Any) -> Iterator[Response]:
+    for response in responses if isinstance(responses, list) else ():
+        if isinstance(response, dict):
+            yield Response(_value(response.get("value")), response.get("user_id"), response.get("status"))
+
+
+def _parallel(values: Any, users: Any, statuses: Any) -> Iterator[Response]:
+    """Responses from lists of values, users and, if there is one, statuses."""
+    values, users = ([] if part is None else part for part in (values, users))
+    statuses = statuses or [None] * len(values)
+    if not all(isinstance(part, list) for part in (values, users, statuses)):
+        raise ValueError("responses, users and statuses are not all lists")
     if not len(values) == len(users) == len(statuses):
-        raise InputError(
-            f"question {question!r}: {len(values)} responses, {len(users)} users and {len(statuses)} statuses in one "
-            "record; expected one of each per response"
-        )
+        raise ValueError(f"{len(values)} responses, {len(users)} users and {len(statuses)} statuses; expected one each")
     for value, user, status in zip(values, users, statuses, strict=True):
         yield Response(_value(value), user, status)
 

@@ -72,12 +72,12 @@ class Doccano(Importer):
             if "id" not in record or not {"label", "cats"} & set(record):
                 self.unlike(where, f"a record with {examples(record, 8)}")
             task = record.get(options.task) if options.task else record["id"]
-            found.data.setdefault(task, {k: v for k, v in record.items() if k not in OWN})
+            found.show(task, {k: v for k, v in record.items() if k not in OWN})
             found.add(task, worker, _labels(record, is_table))
 
 
 def _exports(names: Any) -> list[str]:
-    places = ((name, PurePosixPath(name)) for name in names)
+    places = ((name, PurePosixPath(name.replace("\\", "/"))) for name in names)
     return sorted(
         name
         for name, place in places

@@ -46,7 +46,9 @@ class LabelStudio(Importer):
 
     def _control(self, tasks: list[dict[str, Any]], path: Path, options: Options) -> str:
         results = [result for task in tasks for annotation in _annotations(task) for result in _results(annotation)]
-        controls = [result["from_name"] for result in results if _field(result) and "from_name" in result]
+        controls = [
+            result["from_name"] for result in results if _field(result) and isinstance(result.get("from_name"), str)
+        ]
         if results and not controls:
             kinds = sorted({str(result.get("type")) for result in results})
             raise InputError(
@@ -64,8 +66,9 @@ class LabelStudio(Importer):
         data = data if isinstance(data, dict) else {}
         name = _task_name(task, data, options.task, found.where)
         if data:
-            found.data.setdefault(name, data)
-        found.dropped.update({"drafts": len(task.get("drafts") or [])} if task.get("drafts") else {})
+            found.show(name, data)
+        drafts = task.get("drafts")
+        found.dropped.update({"drafts": len(drafts)} if isinstance(drafts, list) and drafts else {})
         annotations = list(_annotations(task))
         if not annotations:
             found.dropped["tasks without an annotation"] += 1
@@ -99,7 +102,8 @@ def choice_of(value: Any) -> Any:
 
 
 def _annotations(task: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    for annotation in task.get("annotations") or task.get("completions") or ():
+    found = task.get("annotations") or task.get("completions")
+    for annotation in found if isinstance(found, list) else ():
         if isinstance(annotation, dict):  # exports without annotations list their numbers instead
             yield annotation
 

@@ -48,7 +48,7 @@ class LabelStudioMin(Importer):
         own = {*OWN, control} - {options.task}
         for record in records:
             task = record.get(options.task or "id")
-            found.data.setdefault(task, {name: value for name, value in record.items() if name not in own})
+            found.show(task, {name: value for name, value in record.items() if name not in own})
             when = record.get("updated_at") or record.get("created_at")
             found.add(task, record.get("annotator"), _label(record.get(control)), when)
         return found.finish(control)

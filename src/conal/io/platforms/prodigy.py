@@ -50,7 +50,7 @@ class Prodigy(Importer):
     def _read_record(self, record: dict[str, Any], question: str | None, options: Options, found: Collector) -> None:
         task = record.get(options.task or "_input_hash")
         answer = record.get("answer")
-        found.data.setdefault(task, {k: v for k, v in record.items() if not k.startswith("_") and k not in OWN})
+        found.show(task, {k: v for k, v in record.items() if not k.startswith("_") and k not in OWN})
         if question is not None and (not _is_binary(record) or str(record["label"]) != question):
             found.dropped["about another label"] += 1
         elif answer not in ("accept", "reject"):

@@ -48,11 +48,8 @@ class Wide(Importer):
         cells = [cell.strip() for row in head.rows for cell in row[1:]]
         present = [cell for cell in cells if cell.lower() not in ("", "nan", "-1", "-1.0")]
         distinct = set(present)
-        return (
-            bool(present)
-            and len(distinct) <= min(MAX_CLASSES, max(2, len(present) // 2))
-            and not any(_is_fraction(cell) for cell in distinct)
-        )
+        few = len(distinct) <= MAX_CLASSES and len(distinct) < len(present)  # labels repeat, measurements hardly
+        return few and not any(_is_fraction(cell) for cell in distinct)
 
     def read(self, path: Path, options: Options) -> Imported:
         sheet = read_sheet(path)
