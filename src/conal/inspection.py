@@ -13,6 +13,7 @@ import numpy.typing as npt
 from conal.annotations import Annotations
 from conal.errors import DataWarning, examples
 from conal.io import AnnotationFile, import_file
+from conal.io.platforms.remedies import remedy
 from conal.metrics import Agreement, cohen_kappa, fleiss_kappa, krippendorff_alpha
 
 __all__ = ["inspect_file", "inspect_import"]
@@ -106,31 +107,13 @@ def _gold(found: AnnotationFile) -> Facts:
 
 def _reading_problems(found: AnnotationFile, notes: list[str]) -> Iterator[tuple[str, str]]:
     for reason, count in found.dropped.items():
-        yield f"left out: {count:,} {reason}", _remedy(reason)
+        yield f"left out: {count:,} {reason}", remedy(reason)
     for note in notes:
-        yield note, _remedy(note)
+        yield note, remedy(note)
     classes = set(found.annotations.classes.tolist())
     strange = [label for label in dict.fromkeys(found.gold.values()) if label not in classes]
     if strange:
         yield f"true labels that no annotator gave: {examples(strange)}", "list all classes with --classes"
-
-
-REMEDIES = {
-    "several answers": "multi-choice answers cannot be aggregated; allow one choice, or ask a question per class",
-    "no single choice": "choose another question with --question",
-    "without an answer": "nothing to do, unless it should have one: check --question and --label-column",
-    "rejected by the requester": "keep them with --keep-rejected",
-    "tainted": "keep them with --keep-rejected",
-    "contradict": "correct the true labels on the platform",
-    "repeat a (task, worker) pair": "choose the first or last, or refuse them, with --on-duplicate",
-    "differ only in case": "correct the labels, or they count as different classes",
-    "without an annotator": "let annotators log in under names of their own",
-}
-"""What to do about a problem, by words that occur in it."""
-
-
-def _remedy(problem: str) -> str:
-    return next((remedy for words, remedy in REMEDIES.items() if words in problem), "nothing to do if this is meant")
 
 
 def _crowd_problems(

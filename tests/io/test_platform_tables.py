@@ -205,6 +205,16 @@ def test_toloka_true_labels_that_contradict_each_other(path: Path) -> None:
     assert found.dropped == {"true labels that contradict each other": 1}
 
 
+def test_rows_without_a_worker_are_left_out(path: Path) -> None:
+    header = "OUTPUT:kind,ASSIGNMENT:task_id,ASSIGNMENT:worker_id"
+    found = import_file(write(path, header, "cat,t,w", "dog,t, "))
+    assert triples(found.annotations) == [("t", "w", "cat")]
+    assert found.dropped == {"without an annotator": 1}
+    write(path, header, "cat,t,", "dog,t,")
+    with pytest.raises(InputError, match=r"\(2 without an annotator\); let annotators log in under names of their own"):
+        read_annotations(path)
+
+
 def test_toloka_the_last_in_time_counts(path: Path) -> None:
     header = "OUTPUT:kind,ASSIGNMENT:task_id,ASSIGNMENT:worker_id,ASSIGNMENT:submitted"
     write(path, header, "new,t,w,2026-01-02T10:00:00", "old,t,w,2026-01-01T10:00:00")

@@ -14,6 +14,7 @@ from conal.annotations import Annotations, OnDuplicate
 from conal.encoding import Names
 from conal.errors import InputError, examples
 from conal.io.platforms.head import Head
+from conal.io.platforms.remedies import remedy
 from conal.io.tables import coerce_classes
 from conal.registry import Registry
 
@@ -84,9 +85,9 @@ class Imported:
         """The annotations, once classes are matched and repeated pairs resolved."""
         if not len(self.labels):
             reasons = f" ({counted(self.dropped)})" if self.dropped else ""
-            raise InputError(
-                f"{self.where}: holds no annotation that can be used{reasons}; finish labelling and export again"
-            )
+            most = max(self.dropped, key=self.dropped.__getitem__, default="")
+            advice = remedy(most, otherwise="finish labelling and export again")
+            raise InputError(f"{self.where}: holds no annotation that can be used{reasons}; {advice}")
         if classes is not None and isinstance(self.labels, pa.ChunkedArray):
             classes = coerce_classes(classes, self.labels)
         elif classes is not None:

@@ -13,9 +13,10 @@ import pyarrow as pa
 from conal.errors import InputError
 from conal.io.platforms.base import Imported
 
-__all__ = ["NO_ANSWER", "SEVERAL_ANSWERS", "Collector", "data_table", "only_answer"]
+__all__ = ["NO_ANNOTATOR", "NO_ANSWER", "SEVERAL_ANSWERS", "Collector", "data_table", "only_answer"]
 
 NO_ANSWER = "without an answer"
+NO_ANNOTATOR = "without an annotator"
 SEVERAL_ANSWERS = "with several answers"
 OTHER_ANSWER = "with an answer that is no single choice"
 
@@ -38,7 +39,7 @@ class Collector:
         self._check_name(worker, "annotator")
         label, reason = only_answer(value)
         if reason is None and worker in (None, ""):
-            reason = "without an annotator"
+            reason = NO_ANNOTATOR
         if reason is not None:
             self.dropped[reason] += 1
             return

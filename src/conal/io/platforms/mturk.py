@@ -14,6 +14,7 @@ import pyarrow as pa
 from conal.columns import is_name_column
 from conal.errors import InputError, examples
 from conal.io.platforms.base import Imported, Importer, Options, choose_question, register
+from conal.io.platforms.collector import SEVERAL_ANSWERS
 from conal.io.platforms.head import Head
 from conal.io.platforms.sheet import Sheet, read_sheet
 
@@ -162,7 +163,7 @@ def _with_items(sheet: Sheet, answers: dict[str, Callable[[], list[Any]]], items
         pieces.append(piece.append_column("several*", several))
     whole = Sheet(pa.concat_tables(pieces, promote_options="permissive"), sheet.where)
     whole.dropped = sheet.dropped
-    whole.drop(whole.column("several*"), "with several answers")
+    whole.drop(whole.column("several*"), SEVERAL_ANSWERS)
     return whole
 
 

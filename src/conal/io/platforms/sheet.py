@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from conal.errors import InputError, examples
 from conal.io.platforms.base import Imported, Options
-from conal.io.platforms.collector import NO_ANSWER
+from conal.io.platforms.collector import NO_ANNOTATOR, NO_ANSWER
 from conal.io.platforms.head import read_head
 from conal.io.tables import blank_to_null, check_readable, decoded, read_table
 
@@ -91,11 +91,12 @@ class Sheet:
         truth, disputed = self._gold(task, gold, options)
         keep = () if options.classes is None else options.classes
         self.drop(pc.is_null(blank_to_null(self.column(label), keep=keep)), NO_ANSWER)
+        self.drop(pc.is_null(blank_to_null(self.column(worker), tokens=("",))), NO_ANNOTATOR)
         if disputed:
             self.dropped["true labels that contradict each other"] += disputed
         columns = (
             blank_to_null(self.column(task), tokens=("",)),
-            blank_to_null(self.column(worker), tokens=("",)),
+            self.column(worker),
             self.column(label),
         )
         return Imported(
