@@ -315,6 +315,26 @@ def test_an_option_without_meaning_is_refused(name: str, tmp_path: Path) -> None
                 read_annotations(path, **{option: value})  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("a.json", b'[{"id": 1, "data": {"te', r"a\.json: is not complete JSON .* cut off"),
+        ("a.json", b"[", "is not complete JSON"),
+        ("a.json", b"[]", "of no known format, found other JSON"),
+        ("a.json", b"[1, 2]", "of no known format, found other JSON"),
+        ("a.json", b'{"a": [1, 2]}', "of no known format, found JSON objects with 'a'"),
+        ("a.json", "[{}]".encode("utf-16"), "of no known format, found no text that can be read"),
+        ("a.json", b"[" * 10_000, "is not JSON that an annotation platform writes"),
+        ("a.json", b"", "is empty"),
+        ("a.zip", b"PK\x03\x04 and then nothing", "of no known format, found a damaged zip file"),
+    ],
+)
+def test_what_is_no_export_at_all(name: str, content: bytes, message: str, tmp_path: Path) -> None:
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(InputError, match=message):
+        read_annotations(tmp_path / name)
+
+
 @pytest.mark.parametrize("name", sorted(EXPORTS))
 def test_each_says_what_it_is(name: str) -> None:
     importer = platforms.get(name)

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import pyarrow as pa
 
@@ -15,7 +15,8 @@ from conal.encoding import Names
 from conal.errors import DataWarning, InputError, warn
 from conal.io import tables
 from conal.io.platforms.base import Importer, Options, counted, importers
-from conal.io.platforms.head import Head, read_head
+from conal.io.platforms.head import RECORD_BYTES, Head, read_head
+from conal.io.platforms.json_files import load_json
 
 __all__ = ["PLAIN", "AnnotationFile", "detect", "import_file", "read_annotations"]
 
@@ -157,12 +158,18 @@ def _importer(path: Path, format: str | None) -> Importer | None:  # noqa: A002
             wanted.unlike(path, head.describe())
         return wanted
     plain = _plain_ending(path) in (*tables.ENDINGS, ".npy")  # whose readers say what is wrong
-    if found is None and not plain and head.kind in ("folder", "zip", "damaged zip", "json"):
-        raise InputError(
-            f"{path}: is of no known format, found {head.describe()}; name it with format= (--format): "
-            f"{', '.join(importers.names())}"
-        )
+    if found is None and not plain and (head.kind not in ("table", "parquet", "npy") or not path.suffix):
+        _refuse_unknown(path, head)
     return found
+
+
+def _refuse_unknown(path: Path, head: Head) -> NoReturn:
+    if head.kind == "json" and head.record is None and path.stat().st_size <= RECORD_BYTES:
+        load_json(path)  # which says where it was cut off, if it was
+    raise InputError(
+        f"{path}: is of no known format, found {head.describe()}; name it with format= (--format): "
+        f"{', '.join((*PLAIN, *importers.names()))}"
+    )
 
 
 def _plain_ending(path: Path) -> str:

@@ -65,7 +65,7 @@ class Head:
             return f"a table with the columns {examples(self.header, 8)}"
         if self.record is not None:
             return f"JSON objects with {examples(self.record, 8) or 'nothing'}"
-        return {"json": "other JSON", "other": "no text"}.get(self.kind, f"a {self.kind} file")
+        return {"json": "other JSON", "other": "no text that can be read"}.get(self.kind, f"a {self.kind} file")
 
 
 def read_head(path: Path) -> Head:

@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Callable, Iterable
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ __all__ = ["MTurk"]
 
 INPUT, ANSWER = "Input.", "Answer."
 JSON_ANSWERS = "Answer.taskAnswers"
+Column = Callable[[], list[Any]]
 SEVERAL = "\0several"
 """Stands for a row's label while it holds several choices."""
 
@@ -54,7 +56,8 @@ class MTurk(Importer):
             sheet.drop_values("AssignmentStatus", ["Rejected"], "rejected by the requester")
         _sort_by_submission(sheet)
         answers = _answers(sheet)
-        wanted = _stripped(options.question or options.label)
+        named = options.question or options.label
+        wanted = None if named is None else _stripped(named)
         items = _items(answers, wanted)
         question = str(wanted) if items else self._question(answers, wanted, path)
         task = _task_column(sheet, options.task, bool(items))
@@ -84,24 +87,29 @@ class MTurk(Importer):
         return choose_question(names, Options(question=wanted), path, "answer")
 
 
-def _answers(sheet: Sheet) -> dict[str, Callable[[], list[Any]]]:
+def _answers(sheet: Sheet) -> dict[str, Column]:
     """Name of every answer, and how to get its column."""
-    columns = [name for name in sheet.names if name.startswith(ANSWER) and name != JSON_ANSWERS]
-    found: dict[str, Callable[[], list[Any]]] = {}
+    found: dict[str, Column] = {}
     choices: dict[str, dict[str, str]] = {}
-    for column in columns:
+    for column in (name for name in sheet.names if name.startswith(ANSWER) and name != JSON_ANSWERS):
         name, dot, choice = column.removeprefix(ANSWER).rpartition(".")
         if not dot or choice == "label" or not _is_flag(sheet, column):
-            found[_stripped(column) or column] = lambda column=column: sheet.column(column).to_pylist()  # type: ignore[misc]
+            found[_stripped(column)] = partial(_values, sheet, column)
         else:
             choices.setdefault(name, {})[choice] = column
-    for name, flags in choices.items():
-        found[name] = lambda flags=flags: _chosen(sheet, flags)  # type: ignore[misc]
+    found |= {name: partial(_chosen, sheet, flags) for name, flags in choices.items()}
     if JSON_ANSWERS in sheet.names:
         rows = [_json_answers(text) for text in sheet.texts(JSON_ANSWERS)]
-        for name in dict.fromkeys(name for row in rows for name in row):
-            found[name] = lambda name=name: [row.get(name) for row in rows]  # type: ignore[misc]
+        found |= {name: partial(_entries, rows, name) for name in dict.fromkeys(name for row in rows for name in row)}
     return found
+
+
+def _values(sheet: Sheet, column: str) -> list[Any]:
+    return list(sheet.column(column).to_pylist())
+
+
+def _entries(rows: list[dict[str, Any]], name: str) -> list[Any]:
+    return [row.get(name) for row in rows]
 
 
 def _is_flag(sheet: Sheet, column: str) -> bool:
@@ -149,7 +157,7 @@ def _items(answers: Iterable[str], wanted: str | None) -> dict[str, str]:
     return found
 
 
-def _with_items(sheet: Sheet, answers: dict[str, Callable[[], list[Any]]], items: dict[str, str], task: str) -> Sheet:
+def _with_items(sheet: Sheet, answers: dict[str, Column], items: dict[str, str], task: str) -> Sheet:
     """The rows once per item, with columns ``task*`` and ``label*``."""
     pieces = []
     for number, name in items.items():
@@ -196,8 +204,8 @@ def _is_truth(name: str) -> bool:
     return is_name_column(own, ("truth",)) and not is_name_column(own, ("label",)) and own.lower() != "class"
 
 
-def _stripped(name: str | None) -> str | None:
-    return None if name is None else name.removeprefix(ANSWER).removesuffix(".label")
+def _stripped(name: str) -> str:
+    return name.removeprefix(ANSWER).removesuffix(".label")
 
 
 def _sort_by_submission(sheet: Sheet) -> None:
