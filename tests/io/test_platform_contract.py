@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import io
 import json
 import zipfile
 from collections.abc import Callable, Iterable
@@ -167,6 +168,69 @@ EXPORTS: dict[str, Callable[[Rows, Path], Path]] = {
     "wide": wide,
 }
 
+
+def label_studio_csv(rows: Rows, folder: Path) -> Path:
+    header = ["annotation_id", "annotator", "created_at", "id", "kind", "lead_time", "text", "updated_at"]
+    values = ([k, w, "2026-01-01", t, y, 1.5, "text", "2026-01-01T10:00:00Z"] for k, (t, w, y) in enumerate(rows))
+    return write_table(folder / "min.csv", header, values)
+
+
+def argilla_flat(rows: Rows, folder: Path) -> Path:
+    return write_lines(
+        folder / "flat.jsonl",
+        (
+            {
+                "id": task,
+                "text": "text",
+                "kind.responses": [y for _, _, y in group],
+                "kind.responses.users": [w for _, w, _ in group],
+                "kind.responses.status": ["submitted"] * len(group),
+            }
+            for task, group in by_task(rows).items()
+        ),
+    )
+
+
+def argilla_first(rows: Rows, folder: Path) -> Path:
+    def column(group: Rows) -> dict[str, Any]:
+        users, values = ([row[k] for row in group] for k in (1, 2))
+        return {"user_id": users, "value": values, "status": ["submitted"] * len(group)}
+
+    records = ({"text": "x", "kind": column(group), "external_id": t} for t, group in by_task(rows).items())
+    return write_json(folder / "first.json", list(records))
+
+
+def doccano_csv(rows: Rows, folder: Path) -> Path:
+    path = folder / "csv.zip"
+    with zipfile.ZipFile(path, "w") as archive:
+        for worker in sorted({w for _, w, _ in rows}):
+            text = io.StringIO(newline="")
+            own = [(t, "text", y.replace("#", "_")) for t, w, y in rows if w == worker]
+            csv.writer(text).writerows([("id", "text", "label"), *own])
+            archive.writestr(f"{worker}.csv", text.getvalue())
+    return path
+
+
+def toloka_csv(rows: Rows, folder: Path) -> Path:
+    header = ["INPUT:text", "OUTPUT:kind", "ASSIGNMENT:link", "ASSIGNMENT:worker_id"]
+    return write_table(folder / "toloka.csv", header, ([t, y, "http", w] for t, w, y in rows))
+
+
+def mturk_json(rows: Rows, folder: Path) -> Path:
+    values = ([t, w, json.dumps([{"kind": {"label": y}}])] for t, w, y in rows)
+    return write_table(folder / "json.csv", ["HITId", "WorkerId", "Answer.taskAnswers"], values)
+
+
+VARIANTS: dict[str, tuple[str, Callable[[Rows, Path], Path]]] = {
+    "label-studio-csv": ("label-studio-min", label_studio_csv),
+    "argilla-flat": ("argilla", argilla_flat),
+    "argilla-first": ("argilla", argilla_first),
+    "doccano-csv": ("doccano", doccano_csv),
+    "toloka-csv": ("toloka", toloka_csv),
+    "mturk-json": ("mturk", mturk_json),
+}
+"""Other layouts of the same platforms."""
+
 CAT, DOG = "cat", "<b>dog</b>, \"the 'other'\""
 ROWS: Rows = [
     ("t1", "ann", CAT),
@@ -216,11 +280,22 @@ def test_what_was_exported_comes_back(name: str, rows: Rows, tmp_path: Path) -> 
     assert read_annotations(path, format=name) == Annotations.from_triples(*zip(*rows, strict=True))
 
 
+@pytest.mark.parametrize("variant", sorted(VARIANTS))
+@given(rows=crowds())
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+def test_so_do_other_layouts(variant: str, rows: Rows, tmp_path: Path) -> None:
+    name, export = VARIANTS[variant]
+    rows = [(t, w, y.replace("#", "_")) for t, w, y in rows]  # which joins labels in doccano's CSV
+    options = {"question": "kind"} if variant == "label-studio-csv" else {}
+    found = read_annotations(export(rows, tmp_path), **options)  # type: ignore[arg-type]
+    assert found == Annotations.from_triples(*zip(*rows, strict=True))
+    assert detect(tmp_path / export(rows, tmp_path).name)[0] == [platforms.get(name)]
+
+
 @pytest.mark.parametrize("name", sorted(EXPORTS))
 def test_each_knows_its_own_files(name: str, tmp_path: Path) -> None:
     path = EXPORTS[name](ROWS, tmp_path)
-    found, _ = detect(path)
-    assert found is platforms.get(name)
+    assert detect(path)[0] == [platforms.get(name)]
     assert read_annotations(path) == Annotations.from_triples(*zip(*ROWS, strict=True))
     assert import_file(path).format == name
 
@@ -269,7 +344,7 @@ def test_a_file_of_another_platform_is_refused_by_name(name: str, other: str, tm
 @pytest.mark.parametrize("name", sorted(EXPORTS))
 def test_a_plain_table_is_none_of_them(name: str, tmp_path: Path) -> None:
     path = write_table(tmp_path / "a.csv", ["task", "worker", "label"], ROWS)
-    assert detect(path)[0] is None
+    assert detect(path)[0] == []
     if name == "wide":
         return  # to which the user may well force any table
     with pytest.raises(InputError, match="expected"):
@@ -342,3 +417,12 @@ def test_each_says_what_it_is(name: str) -> None:
     assert importer.title
     assert importer.expects
     assert type(importer).__doc__
+
+
+def test_a_file_that_could_be_two_things_needs_a_choice(tmp_path: Path) -> None:
+    header = ["HITId", "WorkerId", "Answer.kind", "OUTPUT:kind", "ASSIGNMENT:task_id", "ASSIGNMENT:worker_id"]
+    path = write_table(tmp_path / "odd.csv", header, [["h", "w", "a", "b", "t", "v"]])
+    with pytest.raises(InputError, match=r"could be MTurk batch CSV or Toloka TSV; say which with .*: mturk, toloka"):
+        read_annotations(path)
+    assert read_annotations(path, format="mturk").classes.tolist() == ["a"]
+    assert read_annotations(path, format="toloka").classes.tolist() == ["b"]

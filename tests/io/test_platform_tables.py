@@ -205,6 +205,13 @@ def test_toloka_true_labels_that_contradict_each_other(path: Path) -> None:
     assert found.dropped == {"true labels that contradict each other": 1}
 
 
+def test_true_labels_are_of_the_labels_type(path: Path) -> None:
+    header = "OUTPUT:kind,GOLDEN:kind,ASSIGNMENT:task_id,ASSIGNMENT:worker_id"
+    found = import_file(write(path, header, "1,1,t,w1", "x,,u,w2"))
+    assert found.gold == {"t": "1"}
+    assert found.annotations.classes.tolist() == ["1", "x"]
+
+
 def test_rows_without_a_worker_are_left_out(path: Path) -> None:
     header = "OUTPUT:kind,ASSIGNMENT:task_id,ASSIGNMENT:worker_id"
     found = import_file(write(path, header, "cat,t,w", "dog,t, "))
@@ -265,7 +272,7 @@ def test_netease_crowd(path: Path) -> None:
 
 def test_crowd_truth_infer_is_a_plain_table(path: Path) -> None:
     write(path, "question,worker,answer", "q1,w1,1", "q1,w2,0")
-    assert detect(path)[0] is None
+    assert detect(path)[0] == []
     assert triples(read_annotations(path)) == [("q1", "w1", 1), ("q1", "w2", 0)]
 
 
@@ -354,7 +361,7 @@ def test_wide_tasks_twice(path: Path) -> None:
     ],
 )
 def test_features_and_other_tables_are_not_taken_for_matrices(path: Path, lines: list[str]) -> None:
-    assert detect(write(path, *lines))[0] is None
+    assert detect(write(path, *lines))[0] == []
 
 
 def test_a_matrix_as_npy(tmp_path: Path) -> None:

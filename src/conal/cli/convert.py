@@ -26,6 +26,8 @@ from conal.cli.options import (
 from conal.errors import InputError
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from conal.annotations import Annotations
 
 __all__ = ["convert"]
@@ -71,9 +73,10 @@ def convert(
     them out with --no-annotations where its users are others.
     """
     from conal.errors import DataWarning, warn
-    from conal.io import import_file, write_annotations
+    from conal.io import import_file
     from conal.io.label_studio_tasks import write_label_studio
     from conal.io.platforms.base import counted
+    from conal.io.tables import write_tables
 
     _check(to, out, gold_out, [labels, inferred], overwrite=overwrite)
     if to != "label-studio" and (inferred is not None or no_annotations):
@@ -96,10 +99,8 @@ def convert(
     if to == "label-studio":
         predictions = {} if inferred is None else _read_inferred(inferred, file.annotations)
         write_label_studio(file, out, predictions, with_annotations=not no_annotations)
-    else:
-        write_annotations(file.annotations, out)
-    if gold_out is not None:
-        _write_gold(dict(file.gold), gold_out)
+    written = {} if to == "label-studio" else {out: file.annotations.to_table()}
+    write_tables(written | ({} if gold_out is None else {gold_out: _gold_table(dict(file.gold))}))
     crowd = file.annotations
     result = {
         "out": out,
@@ -151,12 +152,10 @@ def _read_inferred(path: Path, crowd: Annotations) -> dict[Any, tuple[Any, float
     return {task: (label, scores.get(str(task))) for task, label in known.items()}
 
 
-def _write_gold(gold: dict[Any, Any], path: Path) -> None:
+def _gold_table(gold: dict[Any, Any]) -> pa.Table:
     import pyarrow as pa
 
     from conal.encoding import as_names
-    from conal.io import write_table
     from conal.io.results import name_column
 
-    columns = {"task": name_column(as_names(gold)), "label": name_column(as_names(gold.values()))}
-    write_table(pa.table(columns), path)
+    return pa.table({"task": name_column(as_names(gold)), "label": name_column(as_names(gold.values()))})

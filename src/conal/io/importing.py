@@ -127,18 +127,10 @@ def import_file(
     return AnnotationFile(importer.name, importer.title, crowd, found.question, found.gold, found.dropped, found.data)
 
 
-def detect(path: Path) -> tuple[Importer | None, Head]:
-    """The importer that recognises a file, and what its beginning shows; None for a plain table or matrix."""
+def detect(path: Path) -> tuple[list[Importer], Head]:
+    """The importers that recognise a file, one at most unless it is odd, and what its beginning shows."""
     head = read_head(path)
-    if head.kind == "npy":
-        return None, head
-    found = [importer for name in importers.names() if (importer := importers.get(name)).sniff(head)]
-    if len(found) > 1:
-        raise InputError(
-            f"{path}: could be {' or '.join(importer.title for importer in found)}; say which with format= (--format): "
-            f"{', '.join(importer.name for importer in found)}"
-        )
-    return (found[0] if found else None), head
+    return [importer for name in importers.names() if (importer := importers.get(name)).sniff(head)], head
 
 
 def _importer(path: Path, format: str | None) -> Importer | None:  # noqa: A002
@@ -152,15 +144,20 @@ def _importer(path: Path, format: str | None) -> Importer | None:  # noqa: A002
     found, head = detect(path)
     if format is not None:
         wanted = importers.get(format)
-        if found is not None and found is not wanted:
-            wanted.unlike(path, f"{found.title} ({head.describe()})")
+        if found and wanted not in found:
+            wanted.unlike(path, f"{found[0].title} ({head.describe()})")
         if head.kind not in wanted.kinds:
             wanted.unlike(path, head.describe())
         return wanted
     plain = _plain_ending(path) in (*tables.ENDINGS, ".npy")  # whose readers say what is wrong
-    if found is None and not plain and (head.kind not in ("table", "parquet", "npy") or not path.suffix):
+    if not found and not plain and (head.kind not in ("table", "parquet", "npy") or not path.suffix):
         _refuse_unknown(path, head)
-    return found
+    if len(found) > 1:
+        raise InputError(
+            f"{path}: could be {' or '.join(importer.title for importer in found)}; say which with format= (--format): "
+            f"{', '.join(importer.name for importer in found)}"
+        )
+    return found[0] if found else None
 
 
 def _refuse_unknown(path: Path, head: Head) -> NoReturn:

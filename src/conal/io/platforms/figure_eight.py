@@ -36,7 +36,6 @@ class FigureEight(Importer):
         question = choose_question(_questions(sheet, chosen.question), chosen, path, "question")
         if not options.keep_rejected:
             sheet.drop_values("_tainted", ["true"], "tainted")
-        sheet.sort_by_time("_created_at")
         shown = [
             name for name in sheet.names if not name.startswith("_") and name not in (question, f"{question}_gold")
         ]

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from functools import reduce
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -59,11 +61,8 @@ class Sheet:
 
     def drop_blank(self, names: Sequence[str]) -> None:
         """Leave out the rows that hold nothing in any of these columns, as between Toloka's task suites."""
-        blank = pa.chunked_array([pa.array([True] * self.table.num_rows, pa.bool_())])
-        for name in names:
-            blank = pc.and_(blank, pc.is_null(blank_to_null(self.column(name), tokens=("",))))
-        if pc.any(blank).as_py():
-            self.table = self.table.filter(pc.invert(blank))
+        blank = reduce(pc.and_, (pc.is_null(blank_to_null(self.column(name), tokens=("",))) for name in names))
+        self.table = self.table.filter(pc.invert(blank))
 
     def sort_by_time(self, name: str) -> None:
         """The older first; times that sort as text do, such as 2026-11-16T10:00:00."""
@@ -88,7 +87,7 @@ class Sheet:
         for name in (task, worker, label):
             self.column(name)
         shown = self._data(task, data, prefix)  # before anything is left out
-        truth, disputed = self._gold(task, gold, options)
+        truth, disputed = self._gold(task, label, gold, options)
         keep = () if options.classes is None else options.classes
         self.drop(pc.is_null(blank_to_null(self.column(label), keep=keep)), NO_ANSWER)
         self.drop(pc.is_null(blank_to_null(self.column(worker), tokens=("",))), NO_ANNOTATOR)
@@ -103,12 +102,15 @@ class Sheet:
             format, self.where, *columns, question=question, gold=truth, dropped=dict(self.dropped), data=shown
         )
 
-    def _gold(self, task: str, gold: str | None, options: Options) -> tuple[dict[Any, Any], int]:
+    def _gold(self, task: str, label: str, gold: str | None, options: Options) -> tuple[dict[Any, Any], int]:
+        """Task to its one true label, in the type of the labels, and how many tasks have several."""
         if gold is None or gold not in self.names:
             return {}, 0
         keep = () if options.classes is None else options.classes
         column = blank_to_null(self.column(gold), keep=keep)
-        pairs = pa.table({"task": self.column(task), "gold": column}).filter(column.is_valid())
+        if pa.types.is_string(self.column(label).type):  # a few true labels may all be numbers
+            column = column.cast(pa.string())
+        pairs = pa.table({"task": self.column(task), "gold": column}).drop_null()
         distinct = pairs.group_by(["task", "gold"], use_threads=False).aggregate([]).to_pylist()
         times = Counter(row["task"] for row in distinct)
         truth = {row["task"]: row["gold"] for row in distinct if times[row["task"]] == 1}
@@ -121,7 +123,7 @@ class Sheet:
         picked = self.table.select(names).rename_columns([name.removeprefix(prefix) for name in names])
         if "task" in picked.column_names:
             picked = picked.rename_columns([name + "_" if name == "task" else name for name in picked.column_names])
-        rows = pa.table({"task": self.column(task), "row": pa.array(range(self.table.num_rows))})
+        rows = pa.table({"task": self.column(task), "row": np.arange(self.table.num_rows)})
         first = rows.filter(pc.is_valid(rows["task"])).group_by("task", use_threads=False).aggregate([("row", "min")])
         return picked.take(first["row_min"]).add_column(0, "task", first["task"])
 
