@@ -108,7 +108,7 @@ def test_responses_as_a_list_of_objects(path: Path) -> None:
 def test_parquet(tmp_path: Path, layout: Any) -> None:
     records = [layout("a", ["cat"], ["u"], ["submitted"]), layout("b", ["dog"], ["v"], ["submitted"])]
     pq.write_table(pa.Table.from_pylist(records), tmp_path / "a.parquet")
-    ann = read_annotations(tmp_path / "a.parquet", format="argilla")
+    ann = read_annotations(tmp_path / "a.parquet")
     assert triples(ann) == [("a", "u", "cat"), ("b", "v", "dog")]
 
 

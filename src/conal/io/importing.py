@@ -130,7 +130,8 @@ def import_file(
 def detect(path: Path) -> tuple[list[Importer], Head]:
     """The importers that recognise a file, one at most unless it is odd, and what its beginning shows."""
     head = read_head(path)
-    return [importer for name in importers.names() if (importer := importers.get(name)).sniff(head)], head
+    known = map(importers.get, importers.names())
+    return [importer for importer in known if head.kind in importer.kinds and importer.sniff(head)], head
 
 
 def _importer(path: Path, format: str | None) -> Importer | None:  # noqa: A002

@@ -108,9 +108,13 @@ def _parquet_head(path: Path) -> Head:
     import pyarrow.parquet as pq
 
     try:
-        return Head("parquet", header=tuple(pq.read_schema(path).names))
+        with pq.ParquetFile(path) as file:
+            schema = file.schema_arrow
+            nested = any(pa.types.is_nested(kind) for kind in schema.types)  # no plain table is
+            rows = next(file.iter_batches(batch_size=1)).to_pylist() if nested and file.metadata.num_rows else []
     except (pa.ArrowInvalid, OSError):
         return Head("damaged parquet")
+    return Head("parquet", header=tuple(schema.names), record=rows[0] if rows else None)
 
 
 def json_head(text: str) -> Head:

@@ -32,7 +32,7 @@ class LabelStudio(Importer):
     takes = ("question", "task")
 
     def sniff(self, head: Head) -> bool:
-        return "data" in head.fields and bool({"annotations", "completions"} & head.fields) and head.kind == "json"
+        return "data" in head.fields and bool({"annotations", "completions"} & head.fields)
 
     def read(self, path: Path, options: Options) -> Imported:
         tasks = load_records(path)
