@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterable
-from datetime import datetime
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from conal.columns import is_name_column
 from conal.errors import InputError, examples
@@ -212,14 +212,8 @@ def _sort_by_submission(sheet: Sheet) -> None:
     """The older assignment first, where the times are as MTurk writes them: Wed Dec 08 14:26:17 PST 2010."""
     if "SubmitTime" not in sheet.names:
         return
-    try:
-        # Time zones, which Python cannot read, are those of one requester.
-        times = [_submitted(text) for text in sheet.texts("SubmitTime")]
-    except ValueError:
-        return
-    order = sorted(range(len(times)), key=times.__getitem__)
-    sheet.table = sheet.table.take(pa.array(order, pa.int64()))
-
-
-def _submitted(text: str) -> datetime:
-    return datetime.strptime(re.sub(r" [A-Z]{3,4} (\d{4})$", r" \1", text), "%a %b %d %H:%M:%S %Y")
+    # Time zones are those of one requester.
+    plain = pc.replace_substring_regex(sheet.column("SubmitTime").cast(pa.string()), r" [A-Z]{3,4} (\d{4})$", r" \1")
+    times = pc.strptime(plain, format="%a %b %d %H:%M:%S %Y", unit="s", error_is_null=True)
+    if not times.null_count:
+        sheet.table = sheet.table.take(pc.sort_indices(times))
