@@ -7,6 +7,7 @@ import shlex
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -17,11 +18,13 @@ import conal
 from conal import aggregation, methods
 from conal.cli import app
 from conal.estimator import factory
-from conal.io import write_annotations, write_table
+from conal.io import platforms, write_annotations, write_table
+from conal.io.importing import PLAIN
 from conal.methods.base import methods as registry
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
+IMPORTING = (ROOT / "docs" / "importing.md").read_text(encoding="utf-8")
 ARCHITECTURE = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
 
 
@@ -84,6 +87,30 @@ def test_every_method_is_in_the_readme(name: str) -> None:
 def test_every_aggregator_is_in_the_readme(name: str) -> None:
     row = rf"^\| `{name}` \| `{aggregation.get(name).__name__}` \|"
     assert re.search(row, README, flags=re.MULTILINE)
+
+
+def test_every_format_is_in_the_table_of_formats_with_its_options() -> None:
+    rows = re.findall(r"^\| (`[^|]+`) \| ([^|]+) \| [^|]+ \| ([^|]*) ?\|$", IMPORTING, flags=re.MULTILINE)
+    documented = {name.strip("`"): (what, options) for names, what, options in rows for name in names.split(", ")}
+    del documented["--format"]
+    assert sorted(documented) == sorted((*PLAIN, *platforms.names()))
+    words = {name: f"--{name}-column" for name in ("task", "worker", "label")}
+    words |= {"question": "--question", "keep_rejected": "--keep-rejected"}
+    for name in platforms.names():
+        what, options = documented[name]
+        taken = {option for option, word in words.items() if f"`{word}`" in options}
+        assert taken == set(platforms.get(name).takes), name
+        assert platforms.get(name).title.removeprefix("a ").split()[0] in what, name
+
+
+def test_the_python_example_of_importing_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (code,) = re.findall(r"```python\n(.*?)```", IMPORTING, flags=re.DOTALL)
+    found: dict[str, Any] = {}
+    exec(compile(code, "importing.md", "exec"), found)  # noqa: S102
+    assert repr(found["file"].annotations) == "Annotations(1 tasks, 2 annotators, 2 classes, 2 annotations)"
+    assert found["file"].gold == {"h1": "cat"}
+    assert found["file"].data.column_names == ["task", "text"]
 
 
 def test_every_make_target_of_the_readme_exists() -> None:

@@ -69,3 +69,9 @@ def test_warnings_point_at_the_users_own_line() -> None:
     with pytest.warns(DataWarning) as caught:
         Annotations.from_triples([0, 0], ["a", "b"], ["x", None])
     assert [warning.filename for warning in caught] == [__file__]
+
+
+def test_long_values_are_cut() -> None:
+    text = examples(["x" * 10_000, "y"])
+    assert text == "'" + "x" * 78 + "…', 'y'"
+    assert examples(["x" * 78]) == repr("x" * 78)

@@ -101,7 +101,7 @@ def test_get_discovers_too() -> None:
     assert owner.FRUIT.get("cherry")() == "cherry"
 
 
-@pytest.mark.parametrize("package", ["conal.methods", "conal.aggregation"])
+@pytest.mark.parametrize("package", ["conal.methods", "conal.aggregation", "conal.io.platforms"])
 def test_names_in_source_are_those_that_register(package: str) -> None:
     assert names_in_source(package) == importlib.import_module(package).names()
 

@@ -227,9 +227,9 @@ class Annotations:
 
     @classmethod
     def read(cls, path: str | PathLike[str], **options: Any) -> Annotations:
-        """From a file: CSV, TSV, Parquet or JSON Lines with one annotation per row, or a ``.npy`` matrix.
+        """From a file: a table with one annotation per row, a matrix, or an export of an annotation platform.
 
-        Options are those of :func:`conal.io.read_annotations`; ``format=`` overrides the file name's ending.
+        Options are those of :func:`conal.io.read_annotations`; ``format=`` overrides what is recognised.
         """
         from conal.io import read_annotations
 

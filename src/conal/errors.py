@@ -78,9 +78,14 @@ def examples(values: Iterable[object], limit: int = 3) -> str:
     "'a', 'b', 'c' and 2 more"
     """
     # Identifiers come out of NumPy arrays: show 3, not np.int64(3).
-    quoted = [repr(value.item() if hasattr(value, "item") else value) for value in values]
+    quoted = [_cut(repr(value.item() if hasattr(value, "item") else value)) for value in values]
     shown = ", ".join(quoted[:limit])
     return shown if len(quoted) <= limit else f"{shown} and {len(quoted) - limit:,} more"
+
+
+def _cut(text: str, width: int = 80) -> str:
+    """A value in a message, which is one line: free text may have been taken for a label."""
+    return text if len(text) <= width else f"{text[: width - 1]}…{text[0]}"
 
 
 def warn(message: str, category: type[ConalWarning]) -> None:

@@ -95,7 +95,8 @@ def names_in_source(package: str) -> list[str]:
     >>> "dawid-skene" in names_in_source("conal.aggregation")
     True
     """
-    spec = importlib.util.find_spec(package)
-    folders = [] if spec is None else spec.submodule_search_locations or []
-    texts = (path.read_text(encoding="utf-8") for folder in folders for path in sorted(Path(folder).glob("*.py")))
+    root, *inner = package.split(".")  # looking for the package itself would import the ones that it is in
+    spec = importlib.util.find_spec(root)
+    folders = [] if spec is None else [Path(place, *inner) for place in spec.submodule_search_locations or []]
+    texts = (path.read_text(encoding="utf-8") for folder in folders for path in sorted(folder.glob("*.py")))
     return sorted(name for text in texts for name in re.findall(r'^@register\("([^"]+)"\)', text, flags=re.MULTILINE))

@@ -16,7 +16,8 @@ from conal.cli import app
 if TYPE_CHECKING:
     from cli.conftest import Run
 
-COMMANDS = ("aggregate", "bound", "demo", "fit", "predict", "reproduce", "simulate")
+COMMANDS = ("aggregate", "bound", "convert", "demo", "fit", "inspect", "predict", "reproduce", "simulate")
+SHOWN = ("aggregate", "fit", "bound", "inspect", "convert")
 HEAVY = ("torch", "sklearn", "pandas", "scipy", "pyarrow", "numpy", "lightning_fabric")
 
 LOADED = """
@@ -42,9 +43,7 @@ def test_help_takes_less_than_half_a_second() -> None:
     assert min(seconds) < 0.5
 
 
-@pytest.mark.parametrize(
-    "arguments", [["--help"], ["aggregate", "--help"], ["fit", "--help"], ["bound", "--help"], ["--version"]]
-)
+@pytest.mark.parametrize("arguments", [["--help"], *([name, "--help"] for name in SHOWN), ["--version"]])
 def test_help_imports_nothing_heavy(arguments: list[str]) -> None:
     done = subprocess.run([sys.executable, "-c", LOADED, *arguments], check=True, capture_output=True, text=True)
     assert done.stdout.strip()

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from conal.annotations import Annotations
 from conal.errors import InputError
-from conal.metrics import Agreement, agreement, fleiss_kappa, krippendorff_alpha
+from conal.metrics import Agreement, agreement, cohen_kappa, fleiss_kappa, krippendorff_alpha
 
 Matrix = npt.NDArray[np.int64]
 
@@ -291,3 +291,45 @@ def test_nothing_to_compare(fast: Any, slow: Any) -> None:
         fast(None)
     with pytest.raises(InputError, match="expected tasks x annotators"):
         fast([0, 1, 1])
+
+
+# ---------------------------------------------------------------- Cohen's kappa
+
+
+@given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3)), min_size=1, max_size=30))
+def test_cohen_against_scikit_learn(pairs: list[tuple[int, int]]) -> None:
+    from sklearn.metrics import cohen_kappa_score
+
+    first, second = zip(*pairs, strict=True)
+    assume(len({*first, *second}) > 1)
+    wanted = cohen_kappa_score(first, second)
+    found = cohen_kappa([*pairs, (0, -1), (-1, 1)], n_boot=0)  # tasks that one of them labelled count for nothing
+    assert found.value == pytest.approx(wanted, abs=1e-12)
+    assert (found.low, found.high) == (None, None)
+
+
+def test_cohen_by_hand() -> None:
+    """Agreement 35/50; shares 25/50 and 30/50 of the first class: chance 0.5 (0.6 + 0.4) = 0.5."""
+    pairs = [(0, 0)] * 20 + [(0, 1)] * 5 + [(1, 0)] * 10 + [(1, 1)] * 15
+    assert cohen_kappa(pairs, n_boot=0).value == pytest.approx(0.4)
+    assert cohen_kappa([(2, 2), (2, 2)], n_boot=0).value == 1.0
+
+
+def test_cohen_interval_against_naive_resampling() -> None:
+    from sklearn.metrics import cohen_kappa_score
+
+    rng = np.random.default_rng(3)
+    first = rng.integers(3, size=200)
+    second = np.where(rng.random(200) < 0.6, first, rng.integers(3, size=200))
+    found = cohen_kappa(np.stack([first, second], 1), n_boot=4000)
+    draws = [rng.integers(200, size=200) for _ in range(4000)]
+    low, high = np.quantile([cohen_kappa_score(first[d], second[d]) for d in draws], [0.025, 0.975])
+    assert found.low == pytest.approx(low, abs=0.01)
+    assert found.high == pytest.approx(high, abs=0.01)
+
+
+def test_cohen_compares_two() -> None:
+    with pytest.raises(InputError, match="3 annotators; Cohen's kappa compares two"):
+        cohen_kappa([[0, 1, 1]])
+    with pytest.raises(InputError, match="no task was labelled by both"):
+        cohen_kappa([[0, -1], [-1, 1]])

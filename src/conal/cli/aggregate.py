@@ -16,10 +16,12 @@ from conal.cli.options import (
     AsJson,
     Classes,
     FileFormat,
+    KeepRejected,
     LabelColumn,
     Labels,
     OnDuplicate,
     Overwrite,
+    Question,
     Quiet,
     Seed,
     TaskColumn,
@@ -60,6 +62,8 @@ def aggregate(
     worker_column: WorkerColumn = None,
     label_column: LabelColumn = None,
     file_format: FileFormat = None,
+    question: Question = None,
+    keep_rejected: KeepRejected = False,
     on_duplicate: OnDuplicate = "last",
     settings: Annotated[
         list[str] | None,
@@ -86,7 +90,13 @@ def aggregate(
     aggregator = _make(method, parse_settings(settings), seed=seed, verbose=not quiet)
     columns = {"task": task_column, "worker": worker_column, "label": label_column}
     crowd = read_annotations(
-        labels, format=file_format, classes=split_classes(classes), on_duplicate=on_duplicate, **columns
+        labels,
+        format=file_format,
+        question=question,
+        keep_rejected=keep_rejected,
+        classes=split_classes(classes),
+        on_duplicate=on_duplicate,
+        **columns,
     )
     known: dict[Any, Any] = {}
     if true_labels is not None:

@@ -11,8 +11,10 @@ import typer
 from conal import __version__
 from conal.cli.aggregate import aggregate
 from conal.cli.bound import bound
+from conal.cli.convert import convert
 from conal.cli.demo import demo
 from conal.cli.fit import fit
+from conal.cli.inspect import inspect
 from conal.cli.predict import predict
 from conal.cli.reproduce import reproduce
 from conal.cli.simulate import simulate
@@ -31,7 +33,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (aggregate, bound, demo, fit, predict, reproduce, simulate):
+for command in (aggregate, bound, convert, demo, fit, inspect, predict, reproduce, simulate):
     app.command()(command)
 
 

@@ -33,10 +33,12 @@ from conal.cli.options import (
     AsJson,
     Classes,
     FileFormat,
+    KeepRejected,
     LabelColumn,
     Labels,
     OnDuplicate,
     Overwrite,
+    Question,
     Quiet,
     Seed,
     TaskColumn,
@@ -69,6 +71,8 @@ def fit(
     worker_column: WorkerColumn = None,
     label_column: LabelColumn = None,
     file_format: FileFormat = None,
+    question: Question = None,
+    keep_rejected: KeepRejected = False,
     on_duplicate: OnDuplicate = "last",
     allow_missing: AllowMissing = False,
     class_prior: ClassPrior = None,
@@ -100,7 +104,16 @@ def fit(
     parameters |= {"verbose": first and not quiet, "ensemble": ensemble}
     given = {"lr": lr, "scaling": scaling, "class_prior": _read_prior(class_prior)}
     parameters |= {name: value for name, value in given.items() if value is not None}
-    options = LabelOptions(task_column, worker_column, label_column, split_classes(classes), file_format, on_duplicate)
+    options = LabelOptions(
+        task_column,
+        worker_column,
+        label_column,
+        split_classes(classes),
+        file_format,
+        question,
+        keep_rejected,
+        on_duplicate,
+    )
     estimator, data = _prepare(method, parameters | parse_settings(settings), files, options)
     _train(estimator, data, out.with_name(f"{out.name}.checkpoint"), allow_missing=allow_missing, resume=resume)
     if first:

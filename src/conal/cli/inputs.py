@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from conal.errors import InputError
+from conal.errors import DataWarning, InputError, warn
 
 if TYPE_CHECKING:
     from conal.estimator import CrowdClassifier
-    from conal.io import FeatureTable, TextTable
+    from conal.io import AnnotationFile, FeatureTable, TextTable
 
 __all__ = ["FitData", "FitFiles", "LabelOptions", "read_for_model"]
 
@@ -24,7 +24,25 @@ class LabelOptions:
     label: str | None = None
     classes: list[str] | None = None
     file_format: str | None = None
+    question: str | None = None
+    keep_rejected: bool = False
     on_duplicate: Literal["last", "first", "error"] = "last"
+
+    def read(self, path: Path) -> AnnotationFile:
+        """The annotations of a file, and what its tasks show where it says so."""
+        from conal.io import import_file
+
+        return import_file(
+            path,
+            format=self.file_format,
+            task=self.task,
+            worker=self.worker,
+            label=self.label,
+            question=self.question,
+            keep_rejected=self.keep_rejected,
+            classes=self.classes,
+            on_duplicate=self.on_duplicate,
+        )
 
 
 class FitData(NamedTuple):
@@ -59,7 +77,7 @@ class FitFiles:
             raise InputError("--valid-features does not go with --text; give the texts as --valid-text")
         valid = self.valid_features or self.valid_text
         for path in (self.labels, self.features, self.text, valid, self.valid_labels):
-            if path is not None:
+            if path is not None and not (path == self.labels and path.is_dir()):  # doccano's exports are folders
                 check_readable(path)
         if (valid is None) != (self.valid_labels is None):
             name = "--valid-features" if self.text is None else "--valid-text"
@@ -67,8 +85,22 @@ class FitFiles:
 
     def read(self, takes: str, options: LabelOptions) -> FitData:
         """Everything that a method that ``takes`` true labels ("gold") or annotations ("crowd") is trained on."""
-        table = self._read_instances(self.features, self.text, options.task)
-        return FitData(table, _read_target(self.labels, takes, table, options), self._read_validation(options.task))
+        from conal.io import read_gold
+        from conal.io.platforms.base import counted
+        from conal.io.texts import texts_of
+
+        validation = self._read_validation(options.task)
+        if takes == "gold":
+            table = self._read_instances(self.features, self.text, options.task)
+            gold = read_gold(self.labels, task=options.task, label=options.label, classes=options.classes)
+            return FitData(table, gold.for_rows(len(table), table.ids), validation)
+        file = options.read(self.labels)
+        if file.dropped:
+            warn(f"{self.labels} ({file.title}): left out {counted(file.dropped)}", DataWarning)
+        if self.text == self.labels and file.data is not None:  # an export that holds the texts itself
+            shown = texts_of(file.data, text=self.text_column, where=str(self.labels))
+            return FitData(shown, file.annotations, validation)
+        return FitData(self._read_instances(self.features, self.text, options.task), file.annotations, validation)
 
     def _read_instances(self, features: Path | None, text: Path | None, task: str | None) -> FeatureTable | TextTable:
         from conal.io import read_features, read_texts
@@ -86,23 +118,6 @@ class FitFiles:
             return None
         table = self._read_instances(self.valid_features, self.valid_text, task)
         return table, read_gold(self.valid_labels).for_rows(len(table), table.ids)
-
-
-def _read_target(path: Path, takes: str, table: FeatureTable | TextTable, options: LabelOptions) -> Any:
-    from conal.io import read_annotations, read_gold
-
-    if takes == "gold":
-        gold = read_gold(path, task=options.task, label=options.label, classes=options.classes)
-        return gold.for_rows(len(table), table.ids)
-    return read_annotations(
-        path,
-        format=options.file_format,
-        task=options.task,
-        worker=options.worker,
-        label=options.label,
-        classes=options.classes,
-        on_duplicate=options.on_duplicate,
-    )
 
 
 def read_for_model(

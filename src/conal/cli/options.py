@@ -9,16 +9,19 @@ from typing import Annotated, Any, Literal
 import typer
 
 from conal.errors import InputError
+from conal.registry import names_in_source
 
 __all__ = [
     "DEFAULT_METHOD",
     "AsJson",
     "Classes",
     "FileFormat",
+    "KeepRejected",
     "LabelColumn",
     "Labels",
     "OnDuplicate",
     "Overwrite",
+    "Question",
     "Quiet",
     "Seed",
     "TaskColumn",
@@ -32,13 +35,21 @@ __all__ = [
 DEFAULT_METHOD = "xconal"
 """What is trained if no method is named; docs/methods.md says why."""
 
+PLAIN_FORMATS = ("csv", "tsv", "parquet", "jsonl", "npy")
+"""Formats that are no platform's: a row per annotation, or a matrix."""
+
 Seed = Annotated[int, typer.Option(min=0, max=2**32 - 1, help="Same seed, same data, same result.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no summary; warnings stay.")]
 AsJson = Annotated[
     bool, typer.Option("--json", help="Print one JSON object on standard output, everything else on standard error.")
 ]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace an earlier result at this place.")]
-Labels = Annotated[Path, typer.Argument(help="Crowd labels: CSV, TSV, Parquet, JSON Lines or a .npy matrix.")]
+Labels = Annotated[
+    Path,
+    typer.Argument(
+        help="Crowd labels: CSV, TSV, Parquet, JSON Lines, a .npy matrix, or an export of an annotation platform."
+    ),
+]
 Classes = Annotated[str | None, typer.Option(help="Classes in order, separated by commas.")]
 TaskColumn = Annotated[
     str | None, typer.Option(help="Column of the task ids, in whichever file has an unusual name for it.")
@@ -49,7 +60,17 @@ TextColumn = Annotated[
 WorkerColumn = Annotated[str | None, typer.Option(help="Column of the workers.")]
 LabelColumn = Annotated[str | None, typer.Option(help="Column of the labels.")]
 FileFormat = Annotated[
-    str | None, typer.Option("--format", help="csv, tsv, parquet, jsonl or npy, if the ending misleads.")
+    str | None,
+    typer.Option(
+        "--format",
+        help=f"If it is not recognised: {', '.join((*PLAIN_FORMATS, *names_in_source('conal.io.platforms')))}.",
+    ),
+]
+Question = Annotated[
+    str | None, typer.Option(help="Control, question or answer that holds the labels, if an export has several.")
+]
+KeepRejected = Annotated[
+    bool, typer.Option("--keep-rejected", help="Keep work that was rejected (MTurk, Toloka, FigureEight).")
 ]
 OnDuplicate = Annotated[Literal["last", "first", "error"], typer.Option(help="If a worker labelled a task twice.")]
 

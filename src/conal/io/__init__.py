@@ -2,15 +2,18 @@
 
 from conal.io.features import FeatureTable, features_from, read_features
 from conal.io.gold import GoldLabels, gold_from_table, read_gold
-from conal.io.tables import read_annotations, read_table, write_annotations, write_table
+from conal.io.importing import AnnotationFile, import_file, read_annotations
+from conal.io.tables import read_table, write_annotations, write_table
 from conal.io.texts import TextTable, read_texts
 
 __all__ = [
+    "AnnotationFile",
     "FeatureTable",
     "GoldLabels",
     "TextTable",
     "features_from",
     "gold_from_table",
+    "import_file",
     "read_annotations",
     "read_features",
     "read_gold",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable
 from functools import partial
 from pathlib import Path
@@ -11,11 +12,13 @@ from typing import Any, TypeVar
 import pyarrow as pa
 
 from conal.columns import is_name_column
+from conal.errors import InputError
 
 __all__ = [
     "MISSING_TOKENS",
     "numbers_or_text",
     "open_delimited",
+    "parse_delimited",
     "read_delimited",
     "read_json_lines",
     "with_long_rows",
@@ -48,17 +51,21 @@ def read_delimited(path: Path, delimiter: str, names: Collection[str], roles: It
     """
     import pyarrow.csv as pv
 
-    def read(block_size: int | None) -> tuple[pa.Table, list[str], list[str]]:
+    wanted = set(names)
+
+    def read(block_size: int | None) -> tuple[pa.Table, list[str], set[str]]:
         header, blocks, parse = open_delimited(path, delimiter, block_size)
-        text = [name for name in header if name in names or is_name_column(name, roles)]
+        text = {name for name in header if name in wanted or is_name_column(name, roles)}
         convert = pv.ConvertOptions(column_types=dict.fromkeys(text, pa.string()))
         return pv.read_csv(path, blocks, parse, convert), header, text
 
     table, header, text = with_long_rows(read)
-    for name in text:
-        if header.count(name) == 1:
-            table = table.set_column(header.index(name), name, numbers_or_text(table[name]))
-    return table
+    times = Counter(header)
+    columns = [
+        numbers_or_text(column) if name in text and times[name] == 1 else column
+        for name, column in zip(header, table.columns, strict=True)
+    ]
+    return pa.Table.from_arrays(columns, names=header)
 
 
 def open_delimited(path: Path, delimiter: str, block_size: int | None) -> tuple[list[str], Any, Any]:
@@ -147,3 +154,18 @@ def _append_rows(table: pa.Table, path: Path, delimiter: str, quoting: str) -> N
         except pa.ArrowInvalid:
             file.truncate(start)
             raise
+
+
+def parse_delimited(content: bytes, delimiter: str, where: str) -> pa.Table:
+    """A table in memory, such as a file of an archive, all of whose columns may hold names."""
+    import pyarrow.csv as pv
+
+    parse = pv.ParseOptions(delimiter=delimiter, newlines_in_values=b'"' in content)
+    try:
+        with pv.open_csv(pa.BufferReader(content), parse_options=parse) as reader:
+            header = reader.schema.names
+        convert = pv.ConvertOptions(column_types=dict.fromkeys(header, pa.string()))
+        table = pv.read_csv(pa.BufferReader(content), parse_options=parse, convert_options=convert)
+    except (pa.ArrowInvalid, UnicodeDecodeError) as error:
+        raise InputError(f"{where}: cannot be read as a table: {str(error).splitlines()[0]}") from error
+    return pa.table({name: numbers_or_text(table[name]) for name in dict.fromkeys(header)})

@@ -21,7 +21,7 @@ from conal.encoding import MISSING, Names, encode
 from conal.errors import InputError, examples
 from conal.frames import open_frame
 from conal.io.row_groups import fill_rows
-from conal.io.tables import blank_to_null, check_readable, decoded, read_head, read_table
+from conal.io.tables import blank_to_null, check_readable, decoded, read_first_row, read_table
 
 __all__ = ["FeatureTable", "check_finite", "features_from", "frame_to_arrow", "ids_from", "read_features"]
 
@@ -199,7 +199,7 @@ def _read_parquet(path: Path, task: str | None, or_usual: bool) -> FeatureTable:
     import pyarrow.parquet as pq
 
     where = str(path)
-    head = read_head(path)
+    head = read_first_row(path)
     task_column, names = _layout(head, task, where, or_usual)
     ids = None if task_column is None else ids_from(pq.read_table(path, columns=[task_column])[task_column], where)
     values = fill_rows(path, list(names), lambda batch: _values(batch, names, where))

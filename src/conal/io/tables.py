@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
@@ -24,9 +25,9 @@ from conal.io.delimited import MISSING_TOKENS, read_delimited, read_json_lines, 
 __all__ = [
     "check_table_place",
     "file_kind",
-    "read_annotations",
-    "read_head",
+    "read_first_row",
     "read_matrix",
+    "read_plain",
     "read_table",
     "write_annotations",
     "write_table",
@@ -48,7 +49,7 @@ BATCH = 10_000
 """Rows that are turned into Python objects at a time."""
 
 
-def read_annotations(
+def read_plain(
     path: str | PathLike[str],
     *,
     format: str | None = None,  # noqa: A002 - the word that users expect
@@ -114,7 +115,7 @@ def read_table(
     return _read(Path(path), format, read)
 
 
-def read_head(path: Path) -> pa.Table:
+def read_first_row(path: Path) -> pa.Table:
     """The first row of a Parquet file, with the errors of :func:`read_table`."""
 
     def read(path: Path, kind: str) -> pa.Table:
@@ -167,7 +168,7 @@ def _read(path: Path, format: str | None, reader: Callable[[Path, str], pa.Table
 
 def _check_header(path: Path, kind: str, header: Sequence[str]) -> None:
     """Columns of one name, and a single one that holds another delimiter, are errors."""
-    twice = {name for name in header if list(header).count(name) > 1}
+    twice = {name for name, count in Counter(header).items() if count > 1}
     if twice:
         raise InputError(f"{path}: several columns are called {examples(sorted(twice))}; rename them")
     if kind in ("csv", "tsv") and len(header) == 1:

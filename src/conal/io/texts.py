@@ -17,7 +17,7 @@ from conal.frames import column_names, open_frame
 from conal.io.features import FeatureTable, frame_to_arrow, ids_from
 from conal.io.tables import decoded, read_table
 
-__all__ = ["TextTable", "is_text", "read_texts", "texts_from"]
+__all__ = ["TextTable", "is_text", "read_texts", "texts_from", "texts_of"]
 
 
 @dataclass(frozen=True)
@@ -65,6 +65,11 @@ def read_texts(
     table = read_table(Path(path), format, (task, text), roles=("task", "text"))
     named = None if or_usual and task not in table.column_names else task
     return _from_arrow(table, text, named, str(path))
+
+
+def texts_of(table: pa.Table, *, text: str | None, where: str) -> TextTable:
+    """Texts in a table of tasks, as an export of a platform holds them (:func:`conal.io.import_file`)."""
+    return _from_arrow(table, text, "task", where)
 
 
 def is_text(values: Any) -> bool:

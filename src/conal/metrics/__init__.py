@@ -1,6 +1,6 @@
 """How good is it? Predictions, probabilities, confusion matrices and crowds, each with its usual measure."""
 
-from conal.metrics.agreement import Agreement, fleiss_kappa, krippendorff_alpha
+from conal.metrics.agreement import Agreement, cohen_kappa, fleiss_kappa, krippendorff_alpha
 from conal.metrics.calibration import brier_score, calibration_error
 from conal.metrics.classification import ConfusionCounts, accuracy, confusion_counts, macro_f1
 from conal.metrics.confusion import annotator_recovery_errors, confusion_recovery_error
@@ -14,6 +14,7 @@ __all__ = [
     "annotator_recovery_errors",
     "brier_score",
     "calibration_error",
+    "cohen_kappa",
     "confusion_counts",
     "confusion_recovery_error",
     "fleiss_kappa",

@@ -13,7 +13,7 @@ from conal.annotations import Annotations
 from conal.checking import is_number, is_whole
 from conal.errors import InputError
 
-__all__ = ["Agreement", "fleiss_kappa", "krippendorff_alpha"]
+__all__ = ["Agreement", "cohen_kappa", "fleiss_kappa", "krippendorff_alpha"]
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -137,6 +137,54 @@ def fleiss_kappa(data: Any, *, n_boot: int = 1000, confidence: float = 0.95, see
         return _one_minus_ratio(N * disagreement, (shares * (N - shares)).sum(-1))
 
     return _with_interval(units, kappa, n_boot, confidence, seed)
+
+
+def cohen_kappa(data: Any, *, n_boot: int = 1000, confidence: float = 0.95, seed: int = 0) -> Agreement:
+    r"""Cohen's kappa of two annotators: agreement corrected for what their own shares of the classes would give.
+
+    Over the N tasks that both labelled, where the first gives a share :math:`p_c` of them the label c and the second
+    a share :math:`q_c`:
+
+    .. math::
+        \kappa = \frac{P_o - P_e}{1 - P_e}, \qquad P_e = \sum_c p_c q_c
+
+    with :math:`P_o` the share of tasks on which both agree. Where both give one and the same label throughout, kappa
+    is 1 by convention, also in a bootstrap replicate.
+
+    Parameters
+    ----------
+    data : Annotations, long DataFrame or (n_tasks, n_annotators) matrix
+        Of exactly two annotators.
+    n_boot, confidence, seed
+        As for :func:`krippendorff_alpha`.
+
+    References
+    ----------
+    Cohen (1960). A coefficient of agreement for nominal scales. Educational and Psychological Measurement 20, 37-46.
+
+    Example
+    -------
+    >>> round(cohen_kappa([[0, 0], [1, 1], [0, 1], [1, 1]], n_boot=0).value, 4)
+    0.5
+    """
+    _check_bootstrap(n_boot, confidence, seed)
+    crowd = Annotations.of(data)
+    if crowd.n_annotators != 2:
+        raise InputError(
+            f"annotations: {crowd.n_annotators} annotators; Cohen's kappa compares two, Fleiss' kappa more"
+        )
+    both = np.flatnonzero(crowd.labels_per_task() == 2)
+    if not len(both):
+        raise InputError("annotations: no task was labelled by both annotators, so there is nothing to compare")
+    first, second = crowd.labels[crowd.indptr[both]], crowd.labels[crowd.indptr[both] + 1]
+    U, C = len(both), crowd.n_classes
+    columns = np.stack([first, second + C], axis=1).ravel()
+    shares = sparse.csr_array((np.ones(2 * U), columns, np.arange(0, 2 * U + 1, 2)), (U, 2 * C))
+
+    def kappa(disagreement: FloatArray, shares: FloatArray) -> FloatArray:
+        return _one_minus_ratio(U * disagreement, U**2 - (shares[:, :C] * shares[:, C:]).sum(-1))
+
+    return _with_interval(Units((first != second).astype(np.float64), shares), kappa, n_boot, confidence, seed)
 
 
 def _pairable_counts(data: Any) -> tuple[Any, FloatArray]:

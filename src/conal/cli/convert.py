@@ -1,0 +1,161 @@
+"""``conal convert``: from any annotation file to a table, or to tasks for Label Studio."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from conal.cli.options import (
+    AsJson,
+    Classes,
+    FileFormat,
+    KeepRejected,
+    LabelColumn,
+    Labels,
+    OnDuplicate,
+    Overwrite,
+    Question,
+    Quiet,
+    TaskColumn,
+    WorkerColumn,
+    emit,
+    split_classes,
+)
+from conal.errors import InputError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from conal.annotations import Annotations
+
+__all__ = ["convert"]
+
+ENDINGS = {"csv": (".csv",), "crowd-kit": (".csv",), "parquet": (".parquet", ".pq"), "label-studio": (".json",)}
+"""How a file of each kind is called."""
+
+
+def convert(
+    labels: Labels,
+    to: Annotated[
+        Literal["csv", "parquet", "crowd-kit", "label-studio"],
+        typer.Option(
+            help="csv, parquet, crowd-kit (a CSV): columns task, worker, label; label-studio: tasks to import, as JSON."
+        ),
+    ],
+    out: Annotated[Path, typer.Option(help="File to write.")],
+    inferred: Annotated[
+        Path | None,
+        typer.Option("--labels", help="Inferred labels (task, label, probability), for Label Studio's predictions."),
+    ] = None,
+    gold_out: Annotated[
+        Path | None, typer.Option(help="Table to write of the true labels that the file carries: task, label.")
+    ] = None,
+    no_annotations: Annotated[
+        bool, typer.Option("--no-annotations", help="Label Studio: tasks and predictions only, nobody's labels.")
+    ] = False,
+    classes: Classes = None,
+    task_column: TaskColumn = None,
+    worker_column: WorkerColumn = None,
+    label_column: LabelColumn = None,
+    file_format: FileFormat = None,
+    question: Question = None,
+    keep_rejected: KeepRejected = False,
+    on_duplicate: OnDuplicate = "last",
+    overwrite: Overwrite = False,
+    quiet: Quiet = False,
+    as_json: AsJson = False,
+) -> None:
+    """Write the annotations of any file that conal reads as a table, or as tasks that Label Studio imports.
+
+    Label Studio assigns annotations to users by e-mail address or number and refuses those it does not know; leave
+    them out with --no-annotations where its users are others.
+    """
+    from conal.errors import DataWarning, warn
+    from conal.io import import_file
+    from conal.io.label_studio_tasks import write_label_studio
+    from conal.io.platforms.base import counted
+    from conal.io.tables import write_tables
+
+    _check(to, out, gold_out, [labels, inferred], overwrite=overwrite)
+    if to != "label-studio" and (inferred is not None or no_annotations):
+        raise InputError("--labels and --no-annotations go with --to label-studio")
+    file = import_file(
+        labels,
+        format=file_format,
+        task=task_column,
+        worker=worker_column,
+        label=label_column,
+        question=question,
+        keep_rejected=keep_rejected,
+        classes=split_classes(classes),
+        on_duplicate=on_duplicate,
+    )
+    if file.dropped:
+        warn(f"{labels} ({file.title}): left out {counted(file.dropped)}", DataWarning)
+    if gold_out is not None and not file.gold:
+        raise InputError(f"{labels}: carries no true labels ({file.title}); leave out --gold-out")
+    if to == "label-studio":
+        predictions = {} if inferred is None else _read_inferred(inferred, file.annotations)
+        write_label_studio(file, out, predictions, with_annotations=not no_annotations)
+    written = {} if to == "label-studio" else {out: file.annotations.to_table()}
+    write_tables(written | ({} if gold_out is None else {gold_out: _gold_table(dict(file.gold))}))
+    crowd = file.annotations
+    result = {
+        "out": out,
+        "gold": gold_out,
+        "to": to,
+        "format": file.format,
+        "n_annotations": crowd.n_annotations,
+        "n_tasks": crowd.n_tasks,
+        "n_annotators": crowd.n_annotators,
+        "n_gold": len(file.gold),
+        "dropped": dict(file.dropped),
+    }
+    text = (
+        f"{file.title}: {crowd.n_annotations:,} labels by {crowd.n_annotators:,} annotators on {crowd.n_tasks:,} tasks"
+        f"\n{to}: {out}"
+    )
+    emit(result, text, as_json=as_json, quiet=quiet)
+
+
+def _check(to: str, out: Path, gold_out: Path | None, sources: list[Path | None], *, overwrite: bool) -> None:
+    """Every place must be free, of the right ending, and none that is read from."""
+    from conal.io.atomic import check_place
+    from conal.io.tables import check_table_place
+
+    if out.suffix.lower() not in ENDINGS[to]:
+        raise InputError(f"{out}: --to {to} writes {' or '.join(ENDINGS[to])}; choose a name with this ending")
+    places = [place for place in (out, gold_out) if place is not None]
+    read = {source.resolve() for source in sources if source is not None}
+    if any(place.resolve() in read for place in places) or len({place.resolve() for place in places}) < len(places):
+        raise InputError(f"{places[-1]}: is read from or written twice; choose a place of its own for each file")
+    check_place(out)
+    if out.is_dir() or (out.exists() and not overwrite):
+        raise InputError(f"{out}: exists already; choose another place, or allow it with --overwrite")
+    if gold_out is not None:
+        check_table_place(gold_out, overwrite=overwrite)
+
+
+def _read_inferred(path: Path, crowd: Annotations) -> dict[Any, tuple[Any, float | None]]:
+    """Task to inferred label and its probability, which may be missing."""
+    from conal.io import read_gold, read_table
+
+    gold = read_gold(path, label="label", keep=crowd.classes)
+    known = gold.for_tasks(crowd)
+    table = read_table(path)
+    scores: dict[Any, float | None] = {}
+    if "probability" in table.column_names and gold.task_ids is not None:
+        named = zip(gold.task_ids.tolist(), table["probability"].to_pylist(), strict=True)
+        scores = {str(task): score for task, score in named}
+    return {task: (label, scores.get(str(task))) for task, label in known.items()}
+
+
+def _gold_table(gold: dict[Any, Any]) -> pa.Table:
+    import pyarrow as pa
+
+    from conal.encoding import as_names
+    from conal.io.results import name_column
+
+    return pa.table({"task": name_column(as_names(gold)), "label": name_column(as_names(gold.values()))})

@@ -1,0 +1,110 @@
+"""``conal inspect``: what is in an annotation file, and what is wrong with it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from conal.cli.options import (
+    AsJson,
+    Classes,
+    FileFormat,
+    KeepRejected,
+    LabelColumn,
+    Labels,
+    OnDuplicate,
+    Question,
+    TaskColumn,
+    WorkerColumn,
+    emit,
+    split_classes,
+)
+
+__all__ = ["inspect"]
+
+NAME_WIDTH = 60
+MOST_CLASSES = 30
+COEFFICIENTS = {
+    "krippendorff_alpha": "Krippendorff's alpha",
+    "fleiss_kappa": "Fleiss' kappa",
+    "cohen_kappa": "Cohen's kappa",
+}
+
+
+def inspect(
+    labels: Labels,
+    classes: Classes = None,
+    task_column: TaskColumn = None,
+    worker_column: WorkerColumn = None,
+    label_column: LabelColumn = None,
+    file_format: FileFormat = None,
+    question: Question = None,
+    keep_rejected: KeepRejected = False,
+    on_duplicate: OnDuplicate = "last",
+    as_json: AsJson = False,
+) -> None:
+    """Show what is in an annotation file: its format, tasks, annotators, classes, agreement, and what is wrong with it.
+
+    Agreement comes with 95 % bootstrap intervals over tasks. Every problem is followed by what can be done about it.
+    """
+    from conal.inspection import inspect_file
+
+    facts = inspect_file(
+        labels,
+        format=file_format,
+        task=task_column,
+        worker=worker_column,
+        label=label_column,
+        question=question,
+        keep_rejected=keep_rejected,
+        classes=split_classes(classes),
+        on_duplicate=on_duplicate,
+    )
+    emit(facts, "\n".join(_lines(facts)), as_json=as_json, quiet=False)
+
+
+def _lines(facts: dict[str, Any]) -> Iterator[str]:
+    asked = f", question {_short(facts['question'])}" if facts["question"] else ""
+    yield f"{facts['file']}: {facts['title']} ({facts['format']}){asked}"
+    yield (
+        f"{facts['n_annotations']:,} labels by {facts['n_annotators']:,} annotators on {facts['n_tasks']:,} tasks, "
+        f"{facts['n_classes']:,} classes"
+    )
+    yield f"labels per task:      {_spread(facts['labels_per_task'])}"
+    yield f"labels per annotator: {_spread(facts['labels_per_annotator'])}"
+    for name, value in facts["agreement"].items():
+        yield f"{COEFFICIENTS[name]}: {value['value']:.3f} [{value['low']:.3f}, {value['high']:.3f}]"
+    if facts["gold"]["n_tasks"]:
+        share = facts["gold"]["accuracy"]
+        known = "" if share is None else f"; {100 * share:.1f} % of the labels of these tasks are right"
+        yield f"true labels: {facts['gold']['n_tasks']:,} tasks{known}"
+    if facts["data"]:
+        yield f"tasks show: {', '.join(map(_short, facts['data']))}"
+    yield from _classes(facts)
+    yield from _problems(facts["problems"])
+
+
+def _classes(facts: dict[str, Any]) -> Iterator[str]:
+    yield "classes:"
+    ordered = sorted(facts["classes"].items(), key=lambda pair: -pair[1])
+    for name, count in ordered[:MOST_CLASSES]:
+        yield f"  {_short(name)}  {count:,} ({100 * count / facts['n_annotations']:.1f} %)"
+    if len(ordered) > MOST_CLASSES:
+        yield f"  and {len(ordered) - MOST_CLASSES:,} more"
+
+
+def _problems(problems: list[dict[str, str]]) -> Iterator[str]:
+    yield "problems:" if problems else "no problems found"
+    for problem in problems:
+        yield f"  {problem['problem']}"
+        yield f"    -> {problem['remedy']}"
+
+
+def _spread(counts: dict[str, float]) -> str:
+    return f"{counts['min']:,} to {counts['max']:,}, median {counts['median']:g}, mean {counts['mean']:.2f}"
+
+
+def _short(name: object) -> str:
+    """A name on one line, cut where it is long."""
+    text = " ".join(str(name).split())
+    return text if len(text) <= NAME_WIDTH else f"{text[: NAME_WIDTH - 1]}… ({len(text):,} characters)"

@@ -1,0 +1,174 @@
+"""What is in an annotation file, as plain facts, and what is wrong with it, each with its remedy."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from os import PathLike
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from conal.annotations import Annotations
+from conal.errors import DataWarning, examples
+from conal.io import AnnotationFile, import_file
+from conal.io.platforms.remedies import remedy
+from conal.metrics import Agreement, cohen_kappa, fleiss_kappa, krippendorff_alpha
+
+__all__ = ["inspect_file", "inspect_import"]
+
+DRAWS = 10**8
+"""Tasks times bootstrap replicates for an interval: a second or two."""
+
+FEW_LABELS = 5
+LONG_NAME = 100
+LOW_ALPHA = 0.2
+SAME_LABELS = 10
+
+Facts = dict[str, Any]
+
+
+def inspect_file(path: str | PathLike[str], **options: Any) -> Facts:
+    """Read a file and say what was understood; options are those of :func:`conal.io.import_file`.
+
+    Returns
+    -------
+    dict
+        ``file``, ``format``, ``title``, ``question``, counts (``n_tasks`` ...), ``classes`` (name to number of
+        labels), ``labels_per_task``, ``labels_per_annotator``, ``agreement`` (name to value, low and high), ``gold``,
+        ``data`` (fields of the tasks), ``dropped`` and ``problems`` (what is wrong, and the remedy).
+    """
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        found = import_file(path, **options)
+    notes = [str(entry.message) for entry in caught if issubclass(entry.category, DataWarning)]
+    return {"file": str(path), **inspect_import(found, notes)}
+
+
+def inspect_import(found: AnnotationFile, notes: list[str] | None = None) -> Facts:
+    """The facts about a file that has been read; ``notes`` are what was said while it was read."""
+    crowd = found.annotations
+    counts = np.bincount(crowd.labels, minlength=crowd.n_classes)
+    agreement = _agreement(crowd)
+    problems = [*_reading_problems(found, notes or []), *_crowd_problems(crowd, counts, agreement)]
+    return {
+        "format": found.format,
+        "title": found.title,
+        "question": found.question,
+        "n_annotations": crowd.n_annotations,
+        "n_tasks": crowd.n_tasks,
+        "n_annotators": crowd.n_annotators,
+        "n_classes": crowd.n_classes,
+        "classes": {str(name): int(count) for name, count in zip(crowd.classes.tolist(), counts, strict=True)},
+        "labels_per_task": _spread(crowd.labels_per_task()),
+        "labels_per_annotator": _spread(crowd.labels_per_annotator()),
+        "agreement": {name: value._asdict() for name, value in agreement.items()},
+        "gold": _gold(found),
+        "data": [] if found.data is None else found.data.column_names[1:],
+        "dropped": dict(found.dropped),
+        "problems": [{"problem": problem, "remedy": remedy} for problem, remedy in problems],
+    }
+
+
+def _spread(counts: npt.NDArray[np.int64]) -> Facts:
+    return {
+        "min": int(counts.min()),
+        "median": float(np.median(counts)),
+        "mean": float(counts.mean()),
+        "max": int(counts.max()),
+    }
+
+
+def _agreement(crowd: Annotations) -> dict[str, Agreement]:
+    """Coefficients with intervals; none where no task has two labels."""
+    pairable = int((crowd.labels_per_task() >= 2).sum())
+    if not pairable:
+        return {}
+    n_boot = max(100, min(1000, DRAWS // pairable))
+    found = {"krippendorff_alpha": krippendorff_alpha(crowd, n_boot=n_boot)}
+    if crowd.n_annotators == 2:
+        return found | {"cohen_kappa": cohen_kappa(crowd, n_boot=n_boot)}
+    return found | {"fleiss_kappa": fleiss_kappa(crowd, n_boot=n_boot)}
+
+
+def _gold(found: AnnotationFile) -> Facts:
+    """How many true labels there are, and the share of labels of these tasks that equal them."""
+    crowd = found.annotations
+    known = np.array([found.gold.get(name) is not None for name in crowd.task_ids.tolist()], dtype=bool)
+    if not known.any():
+        return {"n_tasks": len(found.gold), "accuracy": None}
+    at = {name: k for k, name in enumerate(crowd.classes.tolist())}
+    truth = np.array([at.get(found.gold.get(name), -1) for name in crowd.task_ids.tolist()])
+    judged = known[crowd.tasks]
+    right = truth[crowd.tasks[judged]] == crowd.labels[judged]
+    return {"n_tasks": len(found.gold), "accuracy": float(right.mean()) if len(right) else None}
+
+
+def _reading_problems(found: AnnotationFile, notes: list[str]) -> Iterator[tuple[str, str]]:
+    for reason, count in found.dropped.items():
+        yield f"left out: {count:,} {reason}", remedy(reason)
+    for note in notes:
+        yield note, remedy(note)
+    classes = set(found.annotations.classes.tolist())
+    strange = [label for label in dict.fromkeys(found.gold.values()) if label not in classes]
+    if strange:
+        yield f"true labels that no annotator gave: {examples(strange)}", "list all classes with --classes"
+
+
+def _crowd_problems(
+    crowd: Annotations, counts: npt.NDArray[np.int64], agreement: dict[str, Agreement]
+) -> Iterator[tuple[str, str]]:
+    if crowd.n_annotators == 1:
+        yield "one annotator", "nothing can be learned about mistakes from one annotator; have others label too"
+    if not agreement:
+        yield "no task has two labels", "have some tasks labelled by several annotators; aggregation needs it"
+    elif agreement["krippendorff_alpha"].value < LOW_ALPHA:
+        yield (
+            f"agreement is low (alpha {agreement['krippendorff_alpha'].value:.2f}), near what chance would give",
+            "check the instructions, and that --question and the columns are the right ones",
+        )
+    yield from _class_problems(crowd, counts)
+    yield from _annotator_problems(crowd)
+
+
+def _class_problems(crowd: Annotations, counts: npt.NDArray[np.int64]) -> Iterator[tuple[str, str]]:
+    names = [str(name) for name in crowd.classes.tolist()]
+    if crowd.n_classes == 1:
+        yield f"one class, {examples(names)}", "check the label column: there is nothing to tell apart"
+    long = [name for name in names if len(name) > LONG_NAME]
+    if long:
+        longest = max(map(len, long))
+        yield (
+            f"{len(long):,} class names are longer than {LONG_NAME} characters, the longest has {longest:,}",
+            "is this free text? Choose another question with --question, or another --label-column",
+        )
+    if crowd.n_classes > 20 and crowd.n_classes > crowd.n_annotations / 4:
+        yield (
+            f"{crowd.n_classes:,} classes in {crowd.n_annotations:,} labels",
+            "is this free text, or a number? Choose another question with --question, or another --label-column",
+        )
+    rare = [name for name, count in zip(names, counts, strict=True) if 0 < count < FEW_LABELS]
+    if 0 < len(rare) < crowd.n_classes <= 20:
+        yield (
+            f"classes with fewer than {FEW_LABELS} labels: {examples(rare)}",
+            "correct them if they are slips; rare classes are hard to learn",
+        )
+
+
+def _annotator_problems(crowd: Annotations) -> Iterator[tuple[str, str]]:
+    given = crowd.labels_per_annotator()
+    few = int(((given > 0) & (given < FEW_LABELS)).sum())
+    if few > 0 and crowd.n_annotators > 1:
+        yield (
+            f"{few:,} of {crowd.n_annotators:,} annotators gave fewer than {FEW_LABELS} labels",
+            "little is known about each: use bayes-dawid-skene or one-coin to aggregate",
+        )
+    pairs = np.unique(crowd.annotators.astype(np.int64) * crowd.n_classes + crowd.labels)
+    kinds = np.bincount(pairs // crowd.n_classes, minlength=crowd.n_annotators)
+    same = crowd.annotator_ids[(kinds == 1) & (given >= SAME_LABELS)].tolist()
+    if same and crowd.n_classes > 1:
+        yield (
+            f"{len(same):,} annotators gave one and the same label {SAME_LABELS} times or more: {examples(same)}",
+            "look at their work; methods that model annotators discount them",
+        )

@@ -1,0 +1,187 @@
+"""Argilla: records with several users' responses, nested (2.x), flat (2.x) or as Hugging Face columns (1.x)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple, NoReturn
+
+from conal.errors import InputError, examples
+from conal.io.platforms.base import Imported, Importer, Options, choose_question, register
+from conal.io.platforms.collector import Collector
+from conal.io.platforms.head import Head
+from conal.io.platforms.json_files import load_records
+
+__all__ = ["Argilla"]
+
+Record = dict[str, Any]
+
+
+class Response(NamedTuple):
+    """What one user answered; exports without a status hold submitted responses and others alike."""
+
+    value: Any
+    user: Any
+    status: str | None
+
+
+@register("argilla")
+class Argilla(Importer):
+    """Records with ``responses`` by question (2.x ``to_json``), ``<question>.responses`` (2.x flattened) or columns of
+    ``user_id``, ``value`` and ``status`` (1.x).
+
+    Drafts and discarded responses are left out; the nested 2.x export does not say which they are, so that all of its
+    responses count.
+    """
+
+    title = "Argilla"
+    expects = "records with 'responses', '<question>.responses' or columns of 'user_id' and 'value'"
+    kinds = ("json", "parquet")
+    takes = ("question", "task")
+
+    def sniff(self, head: Head) -> bool:
+        if any(name.endswith(".responses.users") for name in head.fields):
+            return True
+        record = head.record or {}
+        nested = isinstance(record.get("responses"), dict) and "fields" in record
+        return nested or any(_is_column(value) for value in record.values())
+
+    def read(self, path: Path, options: Options) -> Imported:
+        records = load_records(path)
+        shape = next((shape for record in records for shape in SHAPES if any(shape.questions(record))), None)
+        if shape is None:
+            self._refuse(records, path)
+        names = [name for record in records for name in shape.questions(record)]
+        question = choose_question(names, options, path, "question")
+        found = Collector(self.name, path)
+        for k, record in enumerate(records):
+            self._read_record(record, k, shape, question, options, found)
+        return found.finish(question)
+
+    def _refuse(self, records: list[Record], path: Path) -> NoReturn:
+        if (records and self.sniff(Head("json", record=records[0]))) or any("fields" in record for record in records):
+            raise InputError(
+                f"{path}: holds {len(records):,} records and no response; label some records and export again"
+            )
+        self.unlike(path, f"objects with {examples(records[0], 8)}" if records else "an empty list")
+
+    def _read_record(
+        self, record: Record, k: int, shape: Shape, question: str, options: Options, found: Collector
+    ) -> None:
+        data = shape.data(record)
+        task = _task_name(record, data, k, options.task, found.where)
+        if data:
+            found.show(task, data)
+        try:
+            responses = list(shape.responses(record, question))
+        except (ValueError, TypeError) as error:
+            raise InputError(f"{found.where}: record {k + 1}: question {question!r}: {error}") from error
+        if not responses:
+            found.dropped["records without a response"] += 1
+        for response in responses:
+            if response.status not in (None, "submitted"):
+                found.dropped[f"{response.status} responses"] += 1
+            else:
+                found.add(task, response.user, response.value)
+
+
+class Shape(NamedTuple):
+    """One of the layouts: its questions, one question's responses, and what the record shows."""
+
+    questions: Callable[[Record], Iterator[str]]
+    responses: Callable[[Record, str], Iterator[Response]]
+    data: Callable[[Record], Record]
+
+
+def _nested_questions(record: Record) -> Iterator[str]:
+    responses = record.get("responses")
+    yield from responses if isinstance(responses, dict) else ()
+
+
+def _nested_responses(record: Record, question: str) -> Iterator[Response]:
+    yield from _listed((record.get("responses") or {}).get(question))
+
+
+def _nested_data(record: Record) -> Record:
+    fields = record.get("fields")
+    return fields if isinstance(fields, dict) else {}
+
+
+def _flat_questions(record: Record) -> Iterator[str]:
+    return (name.removesuffix(".responses") for name in record if name.endswith(".responses"))
+
+
+def _flat_responses(record: Record, question: str) -> Iterator[Response]:
+    lists = (record.get(f"{question}.responses{part}") for part in ("", ".users", ".status"))
+    yield from _parallel(*lists)
+
+
+def _flat_data(record: Record) -> Record:
+    asked = {name.removesuffix(".responses") for name in record if name.endswith(".responses")}
+    own = ("id", "status", "_server_id", "inserted_at", "updated_at")
+    return {k: v for k, v in record.items() if k not in own and k.split(".")[0] not in asked}
+
+
+def _column_questions(record: Record) -> Iterator[str]:
+    return (name for name, value in record.items() if _is_column(value))
+
+
+def _column_responses(record: Record, question: str) -> Iterator[Response]:
+    column = record.get(question)
+    if isinstance(column, dict):
+        yield from _parallel(column.get("value"), column.get("user_id"), column.get("status"))
+    yield from _listed(column)
+
+
+def _column_data(record: Record) -> Record:
+    asked = set(_column_questions(record))
+    own = {"id", "external_id", "metadata", "vectors"}
+    return {
+        k: v
+        for k, v in record.items()
+        if k not in own | asked and not k.endswith(("-suggestion", "-suggestion-metadata"))
+    }
+
+
+SHAPES = (
+    Shape(_nested_questions, _nested_responses, _nested_data),
+    Shape(_flat_questions, _flat_responses, _flat_data),
+    Shape(_column_questions, _column_responses, _column_data),
+)
+
+
+def _is_column(value: Any) -> bool:
+    """Whether a value is 1.x's column of responses: lists by field, or a list of responses."""
+    first = value[0] if isinstance(value, list) and value else value
+    return isinstance(first, dict) and {"user_id", "value"} <= set(first)
+
+
+def _listed(responses: Any) -> Iterator[Response]:
+    for response in responses if isinstance(responses, list) else ():
+        if isinstance(response, dict):
+            yield Response(_value(response.get("value")), response.get("user_id"), response.get("status"))
+
+
+def _parallel(values: Any, users: Any, statuses: Any) -> Iterator[Response]:
+    """Responses from lists of values, users and, if there is one, statuses."""
+    values, users = ([] if part is None else part for part in (values, users))
+    statuses = statuses or [None] * len(values)
+    if not all(isinstance(part, list) for part in (values, users, statuses)):
+        raise ValueError("responses, users and statuses are not all lists")
+    if not len(values) == len(users) == len(statuses):
+        raise ValueError(f"{len(values)} responses, {len(users)} users and {len(statuses)} statuses; expected one each")
+    for value, user, status in zip(values, users, statuses, strict=True):
+        yield Response(_value(value), user, status)
+
+
+def _value(value: Any) -> Any:
+    """Some versions wrap an answer once more: ``{"value": "yes"}``."""
+    return value["value"] if isinstance(value, dict) and set(value) == {"value"} else value
+
+
+def _task_name(record: Record, data: Record, k: int, field: str | None, where: str) -> Any:
+    if field is not None:
+        if isinstance(data.get(field), str | int | float):
+            return data[field]
+        raise InputError(f"{where}: record {k + 1} has no field {field!r}; it has {examples(data, 8)}")
+    return next((record[key] for key in ("id", "external_id", "_server_id") if record.get(key) is not None), k)

@@ -1,0 +1,145 @@
+"""Annotations as they are found in records, with what was left out and why."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+import pyarrow as pa
+
+from conal.errors import InputError
+from conal.io.platforms.base import Imported
+
+__all__ = ["NO_ANNOTATOR", "NO_ANSWER", "SEVERAL_ANSWERS", "Collector", "data_table", "only_answer"]
+
+NO_ANSWER = "without an answer"
+NO_ANNOTATOR = "without an annotator"
+SEVERAL_ANSWERS = "with several answers"
+OTHER_ANSWER = "with an answer that is no single choice"
+
+
+class Collector:
+    """Annotations as they are found, with what was left out and why."""
+
+    def __init__(self, format: str, where: object) -> None:  # noqa: A002
+        self.format, self.where = format, str(where)
+        self.rows: list[tuple[Any, Any, Any]] = []
+        self.times: list[float | None] = []
+        self.gold: dict[Any, Any] = {}
+        self.disputed: set[Any] = set()
+        self.dropped: Counter[str] = Counter()
+        self.data: dict[Any, Mapping[str, Any]] = {}
+
+    def add(self, task: Any, worker: Any, value: Any, when: object = None) -> None:
+        """An annotation, unless its answer is none, several or something else."""
+        self._check_name(task, "task")
+        self._check_name(worker, "annotator")
+        label, reason = only_answer(value)
+        if reason is None and worker in (None, ""):
+            reason = NO_ANNOTATOR
+        if reason is not None:
+            self.dropped[reason] += 1
+            return
+        self.rows.append((task, worker, label))
+        self.times.append(_timestamp(when))
+
+    def show(self, task: Any, fields: Mapping[str, Any]) -> None:
+        """What a task shows; the first time counts."""
+        self._check_name(task, "task")
+        self.data.setdefault(task, fields)
+
+    def add_gold(self, task: Any, value: Any) -> None:
+        """A true label; two that differ are none."""
+        label, reason = only_answer(value)
+        if reason is None and self.gold.setdefault(task, label) != label:
+            self.disputed.add(task)
+
+    def _settled_gold(self, tasks: list[Any], labels: list[Any]) -> dict[Any, Any]:
+        """True labels that nobody disputes, in the types that tasks and labels have."""
+        pairs = [(task, label) for task, label in self.gold.items() if task not in self.disputed]
+        as_text = [bool(names) and isinstance(names[0], str) for names in (tasks, labels)]
+        return {(str(t) if as_text[0] else t): (str(y) if as_text[1] else y) for t, y in pairs}
+
+    def _check_name(self, name: Any, role: str) -> None:
+        if isinstance(name, dict | list):
+            raise InputError(f"{self.where}: the name of a {role} is {name!r:.60}; expected text or a number")
+
+    def finish(self, question: str | None = None) -> Imported:
+        """Everything that was collected, the older of two labels first."""
+        if self.rows and None not in self.times:
+            order = sorted(range(len(self.rows)), key=self.times.__getitem__)  # type: ignore[arg-type]
+            self.rows = [self.rows[k] for k in order]
+        if self.disputed:
+            self.dropped["true labels that contradict each other"] += len(self.disputed)
+        columns = zip(*self.rows, strict=True) if self.rows else ((), (), ())
+        tasks, workers, labels = (_of_one_type(list(column)) for column in columns)
+        gold = self._settled_gold(tasks, labels)
+        return Imported(
+            self.format,
+            self.where,
+            tasks,
+            workers,
+            labels,
+            question=question,
+            gold=gold,
+            dropped=dict(self.dropped),
+            data=data_table(self.data),
+        )
+
+
+def only_answer(value: Any) -> tuple[Any, str | None]:
+    """The one answer in a value, or the reason why there is none.
+
+    >>> only_answer(["cat"]), only_answer(["cat", "dog"]), only_answer([])
+    (('cat', None), (None, 'with several answers'), (None, 'without an answer'))
+    """
+    if isinstance(value, list | tuple):
+        if len(value) > 1:
+            return None, SEVERAL_ANSWERS
+        return only_answer(value[0]) if value else (None, NO_ANSWER)
+    if value is None or value == "" or value != value:
+        return None, NO_ANSWER
+    if isinstance(value, dict):
+        return None, OTHER_ANSWER
+    return value, None
+
+
+def _of_one_type(names: list[Any]) -> list[Any]:
+    """Names as they are, or all as text where some are text: no file and no sorting order holds both 7 and "ann"."""
+    kinds = {type(name) for name in names}
+    return names if len(kinds) < 2 or kinds == {int, float} else [None if n is None else str(n) for n in names]
+
+
+def data_table(data: Mapping[Any, Mapping[str, Any]]) -> pa.Table | None:
+    """``task`` and a column per field; lists and objects as JSON text, mixed values as text."""
+    fields = dict.fromkeys(name for row in data.values() for name in row)
+    if not fields:
+        return None
+    columns = {"task": _column(list(data))}
+    for name in fields:
+        columns["task_" if name == "task" else name] = _column([row.get(name) for row in data.values()])
+    return pa.table(columns)
+
+
+def _column(values: Iterable[Any]) -> pa.Array:
+    plain = [json.dumps(value, ensure_ascii=False) if isinstance(value, dict | list) else value for value in values]
+    try:
+        return pa.array(plain)
+    except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError, UnicodeEncodeError):
+        texts = (None if value is None else str(value) for value in plain)
+        return pa.array([None if text is None else text.encode("utf-8", "replace").decode() for text in texts])
+
+
+def _timestamp(when: object) -> float | None:
+    if isinstance(when, int | float):
+        return float(when)
+    if not isinstance(when, str):
+        return None
+    try:
+        moment = datetime.fromisoformat(when)
+    except ValueError:
+        return None
+    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()

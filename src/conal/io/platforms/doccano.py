@@ -1,0 +1,101 @@
+"""doccano: a zip, or the folder it unpacks to, with one file per annotator."""
+
+from __future__ import annotations
+
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from conal.errors import InputError, examples
+from conal.io.delimited import parse_delimited
+from conal.io.platforms.base import Imported, Importer, Options, register
+from conal.io.platforms.collector import Collector
+from conal.io.platforms.head import Head
+from conal.io.platforms.json_files import archive_members, parse_records
+
+__all__ = ["Doccano"]
+
+ENDINGS = (".jsonl", ".json", ".csv")
+TOGETHER = "all"
+"""Name of the one file that a project with shared annotations is exported to."""
+
+OWN = ("id", "label", "cats", "entities", "relations", "Comments")
+
+
+@register("doccano")
+class Doccano(Importer):
+    """Files called after the annotators, in each a record per document: ``id``, ``text`` and ``label``.
+
+    A project in which annotators share their annotations is exported to one file ``all``, which does not say who gave
+    a label: it is refused. An empty ``label`` means that the annotator has not labelled the document.
+    """
+
+    title = "doccano"
+    expects = "a zip or folder with one .jsonl, .json or .csv file per annotator"
+    kinds = ("zip", "folder", "json")
+    takes = ("task",)
+
+    def sniff(self, head: Head) -> bool:
+        if head.kind in ("zip", "folder"):
+            return bool(_exports(head.members))
+        label = (head.record or {}).get("label")
+        return {"id", "text", "label"} <= head.fields and isinstance(label, list)
+
+    def read(self, path: Path, options: Options) -> Imported:
+        if path.exists() and not path.is_dir() and not _is_zip(path):
+            raise InputError(
+                f"{path}: is one file of a doccano export, in which the files' names are the annotators; "
+                "give the zip, or the folder it unpacks to"
+            )
+        members = archive_members(path)
+        files = {name: members[name] for name in _exports(members)}
+        if not files:
+            self.unlike(path, f"{examples(members) or 'nothing'}")
+        if [PurePosixPath(name).stem for name in files] == [TOGETHER]:
+            raise InputError(
+                f"{path}: is the export of a collaborative project, {next(iter(files))!r}, which does not say who gave "
+                "which label; switch off 'share annotations across all users' in the project and export again"
+            )
+        found = Collector(self.name, path)
+        for name, content in files.items():
+            self._read_file(name, content, options, found)
+        return found.finish()
+
+    def _read_file(self, name: str, content: bytes, options: Options, found: Collector) -> None:
+        where = f"{found.where}: {name}"
+        worker = PurePosixPath(name).stem
+        if not content.strip():
+            found.dropped["files without a document"] += 1
+            return
+        is_table = name.lower().endswith(".csv")
+        records = parse_delimited(content, ",", where).to_pylist() if is_table else parse_records(content, where)
+        for record in records:
+            if "id" not in record or not {"label", "cats"} & set(record):
+                self.unlike(where, f"a record with {examples(record, 8)}")
+            task = record.get(options.task) if options.task else record["id"]
+            found.show(task, {k: v for k, v in record.items() if k not in OWN})
+            found.add(task, worker, _labels(record, is_table))
+
+
+def _exports(names: Any) -> list[str]:
+    places = ((name, PurePosixPath(name.replace("\\", "/"))) for name in names)
+    return sorted(
+        name
+        for name, place in places
+        if place.suffix.lower() in ENDINGS and not place.name.startswith(".") and "__MACOSX" not in place.parts
+    )
+
+
+def _labels(record: dict[str, Any], is_table: bool) -> Any:
+    """The labels of a document; a span, ``[start, end, label]``, is no label of the document."""
+    labels = record.get("cats", record.get("label"))
+    if is_table:
+        return str(labels).split("#") if labels not in (None, "") else None
+    if isinstance(labels, list) and any(isinstance(label, list) for label in labels):
+        return {"spans": labels}
+    return labels
+
+
+def _is_zip(path: Path) -> bool:
+    import zipfile
+
+    return zipfile.is_zipfile(path)

@@ -1,0 +1,162 @@
+"""The beginning of a file, from which its format is recognised: a bounded piece, however large the file is."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import zipfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from conal.errors import InputError, examples
+
+__all__ = ["Head", "json_head", "read_head"]
+
+TABLE_BYTES = 2**16
+RECORD_BYTES = 2**20
+HEADER_BYTES = 2**23
+"""How much of a table, of JSON and of a very wide table's first line is looked at."""
+
+
+@dataclass(frozen=True)
+class Head:
+    """What the beginning of a file shows.
+
+    Attributes
+    ----------
+    kind : str
+        "folder", "zip", "parquet", "npy", "json", "table", "other", "damaged zip" or "damaged parquet".
+    members : tuple of str
+        Files in a folder or zip.
+    header : tuple of str
+        Columns of a table.
+    rows : tuple of tuples of str
+        Its first rows, as text.
+    delimiter : str
+        What separates its columns.
+    record : dict or None
+        The first JSON object, where it is complete.
+    pair : (key, value) or None
+        The first entry of the outermost JSON object.
+    """
+
+    kind: str
+    members: tuple[str, ...] = ()
+    header: tuple[str, ...] = ()
+    rows: tuple[tuple[str, ...], ...] = ()
+    delimiter: str = ","
+    record: dict[str, Any] | None = None
+    pair: tuple[str, Any] | None = None
+
+    @property
+    def fields(self) -> frozenset[str]:
+        """Columns of the table, or keys of the first record."""
+        return frozenset(self.header) | frozenset(self.record or ())
+
+    def describe(self) -> str:
+        """What was found, for messages."""
+        if self.kind in ("folder", "zip"):
+            return f"a {self.kind} with {examples(self.members) or 'nothing'}"
+        if self.header:
+            return f"a table with the columns {examples(self.header, 8)}"
+        if self.record is not None:
+            return f"JSON objects with {examples(self.record, 8) or 'nothing'}"
+        return {"json": "other JSON", "other": "no text that can be read"}.get(self.kind, f"a {self.kind} file")
+
+
+def read_head(path: Path) -> Head:
+    """Look at the beginning of a file, or at the names in a folder or zip."""
+    if path.is_dir():
+        return Head("folder", members=tuple(sorted(entry.name for entry in path.iterdir() if entry.is_file())))
+    with path.open("rb") as file:
+        magic = file.read(6)
+    if magic.startswith((b"PK\x03\x04", b"PK\x05\x06")):
+        return _zip_head(path)
+    if magic.startswith(b"PAR1"):
+        return _parquet_head(path)
+    if magic == b"\x93NUMPY":
+        return Head("npy")
+    start = _beginning(path, TABLE_BYTES).lstrip()
+    if start[:1] in ("{", "["):
+        return json_head(_beginning(path, RECORD_BYTES).lstrip())
+    if not {"\n", "\r"} & set(start.rstrip()) and len(start) > TABLE_BYTES // 4:
+        start = _beginning(path, HEADER_BYTES)
+    return _table_head(start)
+
+
+def _beginning(path: Path, size: int) -> str:
+    try:
+        with pa.input_stream(str(path)) as stream:  # which unpacks .gz, .bz2 and .zst
+            return bytes(stream.read(size)).decode("utf-8-sig", errors="replace")
+    except (OSError, pa.ArrowInvalid) as error:
+        raise InputError(f"{path}: cannot be read: {str(error).splitlines()[0]}") from error
+
+
+def _zip_head(path: Path) -> Head:
+    try:
+        with zipfile.ZipFile(path) as archive:
+            return Head("zip", members=tuple(info.filename for info in archive.infolist() if not info.is_dir()))
+    except zipfile.BadZipFile:
+        return Head("damaged zip")
+
+
+def _parquet_head(path: Path) -> Head:
+    import pyarrow.parquet as pq
+
+    try:
+        with pq.ParquetFile(path) as file:
+            schema = file.schema_arrow
+            nested = any(pa.types.is_nested(kind) for kind in schema.types)  # no plain table is
+            rows = next(file.iter_batches(batch_size=1)).to_pylist() if nested and file.metadata.num_rows else []
+    except (pa.ArrowInvalid, OSError):
+        return Head("damaged parquet")
+    return Head("parquet", header=tuple(schema.names), record=rows[0] if rows else None)
+
+
+def json_head(text: str) -> Head:
+    """The first record of a list or of JSON Lines, and the first entry of an object.
+
+    >>> json_head('[{"id": 1}, {"id"').record
+    {'id': 1}
+    >>> json_head('{"t1": {"ann": 0}, "t2": {"a').pair
+    ('t1', {'ann': 0})
+    """
+    decoder = json.JSONDecoder()
+    start = text[1:].lstrip() if text.startswith("[") else text
+    try:
+        record, _ = decoder.raw_decode(start)
+    except (ValueError, RecursionError):
+        return Head("json", pair=None if text.startswith("[") else _first_pair(start, decoder))
+    if not isinstance(record, dict):
+        return Head("json")
+    pair = next(iter(record.items()), None) if text.startswith("{") else None
+    return Head("json", record=record, pair=pair)
+
+
+def _first_pair(text: str, decoder: json.JSONDecoder) -> tuple[str, Any] | None:
+    try:
+        inside = text[1:].lstrip()
+        key, end = decoder.raw_decode(inside)
+        rest = inside[end:].lstrip()
+        value, _ = decoder.raw_decode(rest[1:].lstrip())
+    except (ValueError, RecursionError):
+        return None
+    return (key, value) if rest.startswith(":") and isinstance(key, str) else None
+
+
+def _table_head(text: str) -> Head:
+    if "\0" in text:
+        return Head("other")
+    text = text.replace("\r\n", "\n").replace("\r", "\n")  # old files have line ends of their own
+    first = text.split("\n", 1)[0]
+    delimiter = "\t" if first.count("\t") > first.count(",") else ","
+    complete = text if len(text) < TABLE_BYTES // 4 else text.rpartition("\n")[0]
+    try:
+        rows = [tuple(row) for row in csv.reader(io.StringIO(complete), delimiter=delimiter) if row]
+    except csv.Error:  # a field of more than 128 KB, say
+        return Head("table", header=tuple(next(csv.reader([first], delimiter=delimiter), [])), delimiter=delimiter)
+    return Head("table", header=rows[0] if rows else (), rows=tuple(rows[1:]), delimiter=delimiter)

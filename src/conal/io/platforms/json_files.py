@@ -1,0 +1,124 @@
+"""JSON, JSON Lines and archives of them: read in memory, within bounds, and never unpacked to disk."""
+
+from __future__ import annotations
+
+import json
+import zipfile
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+import pyarrow as pa
+
+from conal.errors import InputError
+from conal.io.tables import BATCH, COMPRESSED, check_readable, read_table
+
+__all__ = ["archive_members", "load_json", "load_records", "parse_json", "parse_records", "text_of"]
+
+UNPACKED_LIMIT = 2**30
+"""Bytes that a compressed export may unpack to in memory."""
+
+
+def load_records(path: Path) -> list[dict[str, Any]]:
+    """A list of JSON objects, JSON Lines, or the rows of a Parquet file."""
+    check_readable(path)
+    with path.open("rb") as file:
+        magic = file.read(4)
+    if magic == b"PAR1":
+        table = read_table(path, "parquet")
+        return [row for batch in table.to_batches(max_chunksize=BATCH) for row in batch.to_pylist()]
+    return parse_records(_unpacked(path), path)
+
+
+def parse_records(content: bytes, where: object) -> list[dict[str, Any]]:
+    """JSON objects from a list or from JSON Lines."""
+    text = text_of(content, where).strip()
+    lines = text.split("\n") if text.startswith("{") else []
+    if len(lines) > 1 and lines[0].rstrip().endswith("}"):
+        found = [parse_json(line, f"{where}: line {k}") for k, line in enumerate(lines, 1) if line.strip()]
+    else:
+        whole = parse_json(text, where)
+        found = whole if isinstance(whole, list) else [whole]
+    strange = next((k for k, record in enumerate(found) if not isinstance(record, dict)), None)
+    if strange is not None:
+        raise InputError(f"{where}: entry {strange + 1} is no JSON object; expected one object per task or annotation")
+    return found
+
+
+def parse_json(text: str, where: object) -> Any:
+    """JSON, or an error that says where it ends too early."""
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError as error:
+        advice = "the file was cut off there" if error.pos >= len(text.rstrip()) - 1 else "the file may be cut off"
+        raise InputError(
+            f"{where}: is not complete JSON ({error.msg}, line {error.lineno}, column {error.colno}); "
+            f"{advice}, export it again"
+        ) from error
+    except (RecursionError, ValueError) as error:
+        raise InputError(f"{where}: is not JSON that an annotation platform writes ({error})") from error
+
+
+def text_of(content: bytes, where: object) -> str:
+    """UTF-8 with or without a byte-order mark."""
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        byte = content[error.start]
+        raise InputError(
+            f"{where}: is not UTF-8 text (byte 0x{byte:02x} at position {error.start:,}); save the file as UTF-8"
+        ) from error
+
+
+def archive_members(path: Path) -> dict[str, bytes]:
+    """File name to content of a zip or folder; nothing is written to disk, and sizes are bounded.
+
+    Folders inside are left out of the names, files of the operating system altogether.
+    """
+    if path.is_dir():
+        files = sorted(entry for entry in path.iterdir() if entry.is_file() and not entry.name.startswith("."))
+        return {entry.name: entry.read_bytes() for entry in files}
+    try:
+        with zipfile.ZipFile(path) as archive:
+            return _read_members(archive, path)
+    except (zipfile.BadZipFile, RuntimeError, NotImplementedError, OSError, EOFError) as error:
+        raise InputError(f"{path}: is no zip file that can be read ({error}); download it again") from error
+
+
+def _read_members(archive: zipfile.ZipFile, path: Path) -> dict[str, bytes]:
+    found: dict[str, bytes] = {}
+    left = UNPACKED_LIMIT
+    for info in archive.infolist():
+        place = PurePosixPath(info.filename.replace("\\", "/"))
+        if info.is_dir() or place.name.startswith(".") or "__MACOSX" in place.parts:
+            continue
+        if place.is_absolute() or ".." in place.parts or ":" in info.filename:
+            raise InputError(f"{path}: holds a file with the unsafe name {info.filename!r}; no platform writes this")
+        if place.name in found:
+            raise InputError(f"{path}: holds two files called {place.name!r}, one annotator each was expected")
+        with archive.open(info) as file:  # what a header says about its size need not be true
+            content = file.read(left + 1)
+        left -= len(content)
+        if left < 0:
+            raise InputError(
+                f"{path}: unpacks to more than {UNPACKED_LIMIT // 2**20:,} MB; unpack it yourself and give the folder"
+            )
+        found[place.name] = content
+    return found
+
+
+def load_json(path: Path) -> Any:
+    """The one JSON value of a file."""
+    check_readable(path)
+    return parse_json(text_of(_unpacked(path), path), path)
+
+
+def _unpacked(path: Path) -> bytes:
+    packed = path.suffix.lower() in COMPRESSED
+    try:
+        with pa.input_stream(str(path)) as stream:
+            content = bytes(stream.read(UNPACKED_LIMIT + 1) if packed else stream.read())
+    except (OSError, pa.ArrowInvalid) as error:
+        raise InputError(f"{path}: cannot be read: {str(error).splitlines()[0]}") from error
+    if packed and len(content) > UNPACKED_LIMIT:
+        raise InputError(f"{path}: unpacks to more than {UNPACKED_LIMIT // 2**20:,} MB; unpack it yourself")
+    return content

@@ -1,0 +1,143 @@
+"""Label Studio's JSON: tasks with their annotations inside."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from conal.errors import InputError, examples
+from conal.io.platforms.base import Imported, Importer, Options, choose_question, register
+from conal.io.platforms.collector import Collector
+from conal.io.platforms.head import Head
+from conal.io.platforms.json_files import load_records
+
+__all__ = ["LabelStudio", "choice_of"]
+
+SINGLE = {"choices": "choices", "rating": "rating", "taxonomy": "taxonomy", "number": "number", "pairwise": "selected"}
+"""Controls whose answer can be one label, and the field of ``value`` that holds it."""
+
+
+@register("label-studio")
+class LabelStudio(Importer):
+    """A list of tasks: ``id``, ``data`` and ``annotations`` with ``completed_by`` and ``result``.
+
+    Skipped annotations (``was_cancelled``, ``skipped``) and drafts are left out. An annotation that is marked as
+    ``ground_truth`` is a true label and no vote. Exports from before version 1.0 say ``completions``.
+    """
+
+    title = "Label Studio JSON"
+    expects = "a list of tasks with 'id', 'data' and 'annotations'"
+    kinds = ("json",)
+    takes = ("question", "task")
+
+    def sniff(self, head: Head) -> bool:
+        return "data" in head.fields and bool({"annotations", "completions"} & head.fields)
+
+    def read(self, path: Path, options: Options) -> Imported:
+        tasks = load_records(path)
+        if not any("annotations" in task or "completions" in task for task in tasks):
+            self.unlike(path, f"objects with {examples(tasks[0], 8)}" if tasks else "an empty list")
+        control = self._control(tasks, path, options)
+        found = Collector(self.name, path)
+        for task in tasks:
+            self._read_task(task, control, options, found)
+        return found.finish(control)
+
+    def _control(self, tasks: list[dict[str, Any]], path: Path, options: Options) -> str:
+        results = [result for task in tasks for annotation in _annotations(task) for result in _results(annotation)]
+        controls = [
+            result["from_name"] for result in results if _field(result) and isinstance(result.get("from_name"), str)
+        ]
+        if results and not controls:
+            kinds = sorted({str(result.get("type")) for result in results})
+            raise InputError(
+                f"{path}: its annotations are {examples(kinds)}; only choices, ratings, numbers, taxonomies and "
+                "pairwise comparisons give a task one label"
+            )
+        if not controls:
+            raise InputError(
+                f"{path}: holds {len(tasks):,} tasks and no finished annotation; label some tasks and export again"
+            )
+        return choose_question(controls, options, path, "control")
+
+    def _read_task(self, task: dict[str, Any], control: str, options: Options, found: Collector) -> None:
+        data = task.get("data")
+        data = data if isinstance(data, dict) else {}
+        name = _task_name(task, data, options.task, found.where)
+        if data:
+            found.show(name, data)
+        drafts = task.get("drafts")
+        found.dropped.update({"drafts": len(drafts)} if isinstance(drafts, list) and drafts else {})
+        annotations = list(_annotations(task))
+        if not annotations:
+            found.dropped["tasks without an annotation"] += 1
+        for annotation in annotations:
+            if annotation.get("was_cancelled") or annotation.get("skipped"):
+                found.dropped["skipped by the annotator"] += 1
+                continue
+            label = _answer(annotation, control)
+            if annotation.get("ground_truth"):
+                found.add_gold(name, label)
+                continue
+            when = annotation.get("updated_at") or annotation.get("created_at")
+            found.add(name, _annotator(annotation.get("completed_by")), label, when)
+
+
+def choice_of(value: Any) -> Any:
+    """The answer in the ``value`` of a result: a list of choices, a rating, the paths of a taxonomy.
+
+    >>> choice_of({"choices": ["cat"]}), choice_of({"rating": 4}), choice_of({"taxonomy": [["Food", "Fruit"]]})
+    (['cat'], 4, ['Food / Fruit'])
+    """
+    if not isinstance(value, Mapping):
+        return value
+    field = next((field for field in SINGLE.values() if field in value), None)
+    if field is None:
+        return dict(value)
+    answer = value[field]
+    if field == "taxonomy" and isinstance(answer, list):
+        return [" / ".join(map(str, path)) if isinstance(path, list) else path for path in answer]
+    return answer
+
+
+def _annotations(task: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    found = task.get("annotations") or task.get("completions")
+    for annotation in found if isinstance(found, list) else ():
+        if isinstance(annotation, dict):  # exports without annotations list their numbers instead
+            yield annotation
+
+
+def _results(annotation: dict[str, Any]) -> list[dict[str, Any]]:
+    results = annotation.get("result")
+    return [result for result in results if isinstance(result, dict)] if isinstance(results, list) else []
+
+
+def _field(result: dict[str, Any]) -> str | None:
+    value = result.get("value")
+    known = SINGLE.get(str(result.get("type", "")).lower())
+    if known is None and "type" not in result and isinstance(value, dict):
+        known = next((field for field in SINGLE.values() if field in value), None)
+    return known
+
+
+def _answer(annotation: dict[str, Any], control: str) -> Any:
+    """The answer to one control; several results, as of several regions, are several answers."""
+    values = [choice_of(r.get("value")) for r in _results(annotation) if r.get("from_name") == control]
+    return values[0] if len(values) == 1 else values
+
+
+def _annotator(completed_by: Any) -> Any:
+    if isinstance(completed_by, dict):
+        return next((completed_by[key] for key in ("email", "username", "id") if completed_by.get(key)), None)
+    return completed_by
+
+
+def _task_name(task: dict[str, Any], data: dict[str, Any], field: str | None, where: str) -> Any:
+    if field is None:
+        if task.get("id") is None:
+            raise InputError(f"{where}: a task has no 'id'; name a field of its data with task= (--task-column)")
+        return task["id"]
+    if isinstance(data.get(field), str | int | float):
+        return data[field]
+    raise InputError(f"{where}: task {task.get('id')!r} has no field {field!r} in its data; it has {examples(data, 8)}")

@@ -1,0 +1,85 @@
+"""Label Studio's JSON_MIN and CSV: one row per annotation, data and answers side by side."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from conal.io.platforms.base import Imported, Importer, Options, choose_question, register
+from conal.io.platforms.collector import Collector
+from conal.io.platforms.head import Head, read_head
+from conal.io.platforms.json_files import load_records
+from conal.io.platforms.label_studio import choice_of
+from conal.io.platforms.sheet import read_sheet
+
+__all__ = ["LabelStudioMin"]
+
+OWN = ("id", "annotator", "annotation_id", "created_at", "updated_at", "lead_time", "agreement", "history")
+"""Columns that Label Studio writes beside the data and the answers."""
+
+
+@register("label-studio-min")
+class LabelStudioMin(Importer):
+    """One record per annotation: ``id``, ``annotator``, ``annotation_id`` and a column per control.
+
+    Nothing says which columns are controls. In JSON_MIN they stand between ``id`` and ``annotator``; in CSV, whose
+    columns are sorted, they are those that differ between annotations of one task.
+    """
+
+    title = "Label Studio JSON_MIN or CSV"
+    expects = "rows with 'id', 'annotator', 'annotation_id' and a column per control"
+    kinds = ("json", "table")
+    takes = ("question", "task", "label")
+
+    def sniff(self, head: Head) -> bool:
+        return {"id", "annotator", "annotation_id"} <= head.fields and "annotations" not in head.fields
+
+    def read(self, path: Path, options: Options) -> Imported:
+        is_json = read_head(path).kind == "json"
+        records = load_records(path) if is_json else read_sheet(path).table.to_pylist()
+        names = list(dict.fromkeys(name for record in records for name in record))
+        if not {"id", "annotator"} <= set(names):
+            self.unlike(path, f"rows with {', '.join(map(repr, names[:8])) or 'nothing'}")
+        options = options if options.label is None else Options(options.label, options.task, classes=options.classes)
+        candidates = names if options.question in names else _controls(records, names)
+        control = choose_question(candidates, options, path, "control")
+        found = Collector(self.name, path)
+        own = {*OWN, control} - {options.task}
+        for record in records:
+            task = record.get(options.task or "id")
+            found.show(task, {name: value for name, value in record.items() if name not in own})
+            when = record.get("updated_at") or record.get("created_at")
+            found.add(task, record.get("annotator"), _label(record.get(control)), when)
+        return found.finish(control)
+
+
+def _controls(records: list[dict[str, Any]], names: list[str]) -> list[str]:
+    """Candidates for the control that holds the labels."""
+    others = [name for name in names if name not in OWN and not name.startswith("_data_")]
+    at = {name: k for k, name in enumerate(names)}
+    between = [name for name in others if at["id"] < at[name] < at["annotator"]]
+    if between and sorted(names) != names:
+        return between
+    if len(others) < 2:
+        return others
+    seen: dict[tuple[str, Any], str] = {}
+    differ = {}
+    for record in records:
+        for name in others:
+            text = json.dumps(record.get(name), default=str)
+            if seen.setdefault((name, record.get("id")), text) != text:
+                differ[name] = True
+    return [name for name in others if name in differ] or others
+
+
+def _label(value: Any) -> Any:
+    """A single choice is written as text; anything else as JSON, in CSV as JSON text."""
+    if isinstance(value, str) and value[:1] in ("{", "["):
+        try:
+            value = json.loads(value)
+        except ValueError:
+            return value
+    if isinstance(value, list):
+        return [choice_of(item) for item in value] if len(value) != 1 else choice_of(value[0])
+    return choice_of(value)

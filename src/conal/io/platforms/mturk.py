@@ -1,0 +1,219 @@
+"""Mechanical Turk's batch results: a table with Input. and Answer. columns."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from conal.columns import is_name_column
+from conal.errors import InputError, examples
+from conal.io.platforms.base import Imported, Importer, Options, choose_question, register
+from conal.io.platforms.collector import SEVERAL_ANSWERS
+from conal.io.platforms.head import Head
+from conal.io.platforms.sheet import Sheet, read_sheet
+
+__all__ = ["MTurk"]
+
+INPUT, ANSWER = "Input.", "Answer."
+JSON_ANSWERS = "Answer.taskAnswers"
+Column = Callable[[], list[Any]]
+SEVERAL = "\0several"
+"""Stands for a row's label while it holds several choices."""
+
+
+@register("mturk")
+class MTurk(Importer):
+    """One row per assignment: ``HITId``, ``WorkerId``, ``AssignmentStatus``, what was shown and what was answered.
+
+    An answer is a column ``Answer.<name>``, ``Answer.<name>.label``, one true or false column per choice
+    (``Answer.<name>.<choice>``), or an entry of the JSON in ``Answer.taskAnswers``. HITs that show several items
+    number their answers (``q1``, ``q2``): ``--question "q*"`` makes each a task of its own, called ``<HITId>/1``, or
+    by its own input with ``--task-column "text*"``. An input that is called like a true label is one.
+    """
+
+    title = "MTurk batch CSV"
+    expects = "a table with 'WorkerId' and 'Answer...' columns"
+    kinds = ("table",)
+    takes = ("question", "task", "worker", "label", "keep_rejected")
+
+    def sniff(self, head: Head) -> bool:
+        answers = any(name.startswith(ANSWER) for name in head.header)
+        return answers and any(name.lower() == "workerid" for name in head.header)
+
+    def read(self, path: Path, options: Options) -> Imported:
+        sheet = read_sheet(path)
+        worker = options.worker or next((name for name in sheet.names if name.lower() == "workerid"), None)
+        if worker is None or not any(name.startswith(ANSWER) for name in sheet.names):
+            self.unlike(path, f"a table with the columns {examples(sheet.names, 8)}")
+        if not options.keep_rejected:
+            sheet.drop_values("AssignmentStatus", ["Rejected"], "rejected by the requester")
+        _sort_by_submission(sheet)
+        answers = _answers(sheet)
+        named = options.question or options.label
+        wanted = None if named is None else _stripped(named)
+        items = _items(answers, wanted)
+        question = str(wanted) if items else self._question(answers, wanted, path)
+        task = _task_column(sheet, options.task, bool(items))
+        shown = [name for name in sheet.names if name.startswith(INPUT)]
+        gold = next((name for name in shown if _is_truth(name)), None)
+        sheet = _with_items(sheet, answers, items or {"": question}, task)
+        return sheet.finish(
+            self.name,
+            task="task*",
+            worker=worker,
+            label="label*",
+            options=options,
+            question=question,
+            gold=None if items else gold,
+            data=[name for name in shown if name != gold],
+            prefix=INPUT,
+        )
+
+    def _question(self, answers: Iterable[str], wanted: str | None, path: Path) -> str:
+        names = list(answers)
+        stems = {re.sub(r"\d+$", "", name) for name in names}
+        if wanted is None and len(names) > 1 and len(stems) == 1 and stems != set(names):
+            raise InputError(
+                f"{path}: has several answers: {examples(names, 10)}; say which with question= (--question), or, if "
+                f"every HIT shows several items, take them all with --question '{stems.pop()}*'"
+            )
+        return choose_question(names, Options(question=wanted), path, "answer")
+
+
+def _answers(sheet: Sheet) -> dict[str, Column]:
+    """Name of every answer, and how to get its column."""
+    found: dict[str, Column] = {}
+    choices: dict[str, dict[str, str]] = {}
+    for column in (name for name in sheet.names if name.startswith(ANSWER) and name != JSON_ANSWERS):
+        name, dot, choice = column.removeprefix(ANSWER).rpartition(".")
+        if not dot or choice == "label" or not _is_flag(sheet, column):
+            found[_stripped(column)] = partial(_values, sheet, column)
+        else:
+            choices.setdefault(name, {})[choice] = column
+    found |= {name: partial(_chosen, sheet, flags) for name, flags in choices.items()}
+    if JSON_ANSWERS in sheet.names:
+        rows = [_json_answers(text) for text in sheet.texts(JSON_ANSWERS)]
+        found |= {name: partial(_entries, rows, name) for name in dict.fromkeys(name for row in rows for name in row)}
+    return found
+
+
+def _values(sheet: Sheet, column: str) -> list[Any]:
+    return list(sheet.column(column).to_pylist())
+
+
+def _entries(rows: list[dict[str, Any]], name: str) -> list[Any]:
+    return [row.get(name) for row in rows]
+
+
+def _is_flag(sheet: Sheet, column: str) -> bool:
+    return {text.lower() for text in sheet.texts(column)} <= {"true", "false", ""}
+
+
+def _chosen(sheet: Sheet, flags: dict[str, str]) -> list[Any]:
+    """The choice whose flag is true, row by row."""
+    columns = [[text.lower() == "true" for text in sheet.texts(column)] for column in flags.values()]
+    return [_only([c for c, yes in zip(flags, row, strict=True) if yes]) for row in zip(*columns, strict=True)]
+
+
+def _json_answers(text: str) -> dict[str, Any]:
+    """Answers in ``[{"q": {"label": "cat"}}]``, ``[{"q": {"cat": true, "dog": false}}]`` or ``[{"q": "cat"}]``."""
+    try:
+        parsed = json.loads(text) if text else []
+    except ValueError:
+        return {}
+    merged: dict[str, Any] = {}
+    for part in parsed if isinstance(parsed, list) else [parsed]:
+        merged |= part if isinstance(part, dict) else {}
+    return {name: _json_answer(value) for name, value in merged.items()}
+
+
+def _json_answer(value: Any) -> Any:
+    if isinstance(value, dict) and "label" in value:
+        return _json_answer(value["label"])
+    if isinstance(value, dict):
+        return _only([name for name, yes in value.items() if yes is True])
+    return _only(value) if isinstance(value, list) else value
+
+
+def _only(chosen: list[Any]) -> Any:
+    return SEVERAL if len(chosen) > 1 else (chosen[0] if chosen else None)
+
+
+def _items(answers: Iterable[str], wanted: str | None) -> dict[str, str]:
+    """Number of the item to name of its answer, for a question such as ``q*``."""
+    if wanted is None or not wanted.endswith("*"):
+        return {}
+    matches = ((re.fullmatch(re.escape(wanted[:-1]) + r"(\d+)", name), name) for name in answers)
+    found = {match[1]: name for match, name in matches if match}
+    if not found:
+        raise InputError(f"no answers are called {wanted!r} with a number; there are {examples(answers, 10)}")
+    return found
+
+
+def _with_items(sheet: Sheet, answers: dict[str, Column], items: dict[str, str], task: str) -> Sheet:
+    """The rows once per item, with columns ``task*`` and ``label*``."""
+    pieces = []
+    for number, name in items.items():
+        labels = answers[name]()
+        several = pa.array([label == SEVERAL for label in labels], pa.bool_())
+        names = sheet.column(task.replace("*", number)) if "*" in task else sheet.column(task)
+        if number and "*" not in task:
+            names = pa.chunked_array([pa.array([f"{hit}/{number}" for hit in names.to_pylist()])])
+        column = _label_column(labels)
+        piece = sheet.table.append_column("task*", names).append_column("label*", column)
+        pieces.append(piece.append_column("several*", several))
+    whole = Sheet(pa.concat_tables(pieces, promote_options="permissive"), sheet.where)
+    whole.dropped = sheet.dropped
+    whole.drop(whole.column("several*"), SEVERAL_ANSWERS)
+    return whole
+
+
+def _label_column(labels: list[Any]) -> pa.Array:
+    try:
+        return pa.array(labels)
+    except (pa.ArrowInvalid, pa.ArrowTypeError):
+        return pa.array([None if label is None else str(label) for label in labels])
+
+
+def _task_column(sheet: Sheet, wanted: str | None, items: bool) -> str:
+    if wanted is not None:
+        named = wanted if wanted in sheet.names or wanted.startswith(INPUT) else INPUT + wanted
+        if "*" in named and not items:
+            raise InputError(f"{sheet.where}: a task column {wanted!r} goes with a question such as 'q*' (--question)")
+        return named
+    if "HITId" in sheet.names:
+        return "HITId"
+    inputs = [name for name in sheet.names if name.startswith(INPUT) and not _is_truth(name)]
+    if len(inputs) == 1:
+        return inputs[0]
+    raise InputError(
+        f"{sheet.where}: has no 'HITId', and {len(inputs)} inputs: {examples(inputs, 10)}; say which names the tasks "
+        "with task= (--task-column)"
+    )
+
+
+def _is_truth(name: str) -> bool:
+    own = name.removeprefix(INPUT)
+    return is_name_column(own, ("truth",)) and not is_name_column(own, ("label",)) and own.lower() != "class"
+
+
+def _stripped(name: str) -> str:
+    return name.removeprefix(ANSWER).removesuffix(".label")
+
+
+def _sort_by_submission(sheet: Sheet) -> None:
+    """The older assignment first, where the times are as MTurk writes them: Wed Dec 08 14:26:17 PST 2010."""
+    if "SubmitTime" not in sheet.names:
+        return
+    # Time zones are those of one requester.
+    plain = pc.replace_substring_regex(sheet.column("SubmitTime").cast(pa.string()), r" [A-Z]{3,4} (\d{4})$", r" \1")
+    times = pc.strptime(plain, format="%a %b %d %H:%M:%S %Y", unit="s", error_is_null=True)
+    if not times.null_count:
+        sheet.table = sheet.table.take(pc.sort_indices(times))

@@ -1,0 +1,31 @@
+"""NetEaseCrowd's answers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from conal.errors import examples
+from conal.io.platforms.base import Imported, Importer, Options, register
+from conal.io.platforms.head import Head
+from conal.io.platforms.sheet import read_sheet
+
+__all__ = ["NetEaseCrowd"]
+
+
+@register("netease-crowd")
+class NetEaseCrowd(Importer):
+    """NetEaseCrowd: ``tasksetId``, ``taskId``, ``workerId``, ``answer`` and the true label as ``truth``."""
+
+    title = "NetEaseCrowd"
+    expects = "a table with 'tasksetId', 'taskId', 'workerId' and 'answer'"
+    kinds = ("table", "parquet")
+
+    def sniff(self, head: Head) -> bool:
+        return {"tasksetId", "taskId", "workerId", "answer"} <= set(head.header)
+
+    def read(self, path: Path, options: Options) -> Imported:
+        sheet = read_sheet(path)
+        if not {"taskId", "workerId", "answer"} <= set(sheet.names):
+            self.unlike(path, f"a table with the columns {examples(sheet.names, 8)}")
+        sheet.sort_by_time("completeTime")
+        return sheet.finish(self.name, task="taskId", worker="workerId", label="answer", options=options, gold="truth")

@@ -1,0 +1,61 @@
+"""peerannot's ``answers.json``: labels by task and worker."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from conal.io.delimited import numbers_or_text
+from conal.io.platforms.base import Imported, Importer, Options, register
+from conal.io.platforms.collector import Collector
+from conal.io.platforms.head import Head
+from conal.io.platforms.json_files import load_json
+
+__all__ = ["Peerannot"]
+
+MODEL = "AI"
+"""The worker under whose name peerannot stores what a model said."""
+
+
+@register("peerannot")
+class Peerannot(Importer):
+    """An object ``{task: {worker: label}}``; the worker ``AI`` is a model and is left out.
+
+    Keys of JSON objects are text; tasks and workers become numbers where all of them are.
+    """
+
+    title = "peerannot answers.json"
+    expects = "one object {task: {worker: label}}"
+    kinds = ("json",)
+
+    def sniff(self, head: Head) -> bool:
+        if head.pair is None:
+            return False
+        answers = head.record if head.record is not None else dict([head.pair])
+        return all(_is_votes(votes) for votes in answers.values()) and any(answers.values())
+
+    def read(self, path: Path, options: Options) -> Imported:
+        answers = load_json(path)
+        if not isinstance(answers, dict) or not all(_is_votes(votes) for votes in answers.values()):
+            self.unlike(path, "a list" if isinstance(answers, list) else "another object")
+        found = Collector(self.name, path)
+        for task, votes in answers.items():
+            found.dropped.update({"tasks without a label": 1} if not votes else {})
+            for worker, label in votes.items():
+                if worker == MODEL:
+                    found.dropped[f"by the worker {MODEL!r}, a model"] += 1
+                else:
+                    found.add(task, worker, label)
+        imported = found.finish()
+        return replace(imported, tasks=_numbers(imported.tasks), workers=_numbers(imported.workers))
+
+
+def _is_votes(votes: Any) -> bool:
+    return isinstance(votes, dict) and not any(isinstance(label, dict | list) for label in votes.values())
+
+
+def _numbers(names: list[str]) -> Any:
+    return numbers_or_text(pa.chunked_array([pa.array(names, pa.string())])) if names else names

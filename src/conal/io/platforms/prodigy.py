@@ -1,0 +1,78 @@
+"""Prodigy's JSON Lines: one line per annotation, chosen from options or accepted and rejected."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from conal.errors import examples
+from conal.io.platforms.base import Imported, Importer, Options, choose_question, register
+from conal.io.platforms.collector import Collector
+from conal.io.platforms.head import Head
+from conal.io.platforms.json_files import load_records
+
+__all__ = ["Prodigy"]
+
+OWN = ("label", "answer", "options", "accept", "spans", "tokens", "config", "style", "meta", "priority", "score")
+
+
+@register("prodigy")
+class Prodigy(Importer):
+    """Lines with ``_input_hash``, ``answer`` and ``_annotator_id`` or ``_session_id``.
+
+    With options, the label is what was chosen (``accept``), and a rejected line is left out. Without, the annotator
+    accepted or rejected the line's ``label``: the classes are that label and ``not <label>``; if there are several
+    such labels, each is a question of its own. Ignored lines are left out.
+    """
+
+    title = "Prodigy JSONL"
+    expects = "lines with '_input_hash', 'answer' and '_annotator_id' or '_session_id'"
+    kinds = ("json",)
+    takes = ("question", "task")
+
+    def sniff(self, head: Head) -> bool:
+        return {"_input_hash", "answer"} <= head.fields
+
+    def read(self, path: Path, options: Options) -> Imported:
+        records = load_records(path)
+        if not any({"_input_hash", "answer"} <= set(record) for record in records):
+            self.unlike(path, f"objects with {examples(records[0], 8)}" if records else "nothing")
+        asked = [str(record["label"]) for record in records if _is_binary(record)]
+        choices = any(_is_choice(record) for record in records)
+        question = None
+        if (asked and not choices) or options.question is not None:
+            question = choose_question(asked, options, path, "label")
+        found = Collector(self.name, path)
+        for record in records:
+            self._read_record(record, question, options, found)
+        return found.finish(question)
+
+    def _read_record(self, record: dict[str, Any], question: str | None, options: Options, found: Collector) -> None:
+        task = record.get(options.task or "_input_hash")
+        answer = record.get("answer")
+        found.show(task, {k: v for k, v in record.items() if not k.startswith("_") and k not in OWN})
+        if question is not None and (not _is_binary(record) or str(record["label"]) != question):
+            found.dropped["about another label"] += 1
+        elif answer not in ("accept", "reject"):
+            found.dropped["ignored by the annotator" if answer == "ignore" else "without an answer"] += 1
+        elif _is_choice(record) and answer == "reject":
+            found.dropped["rejected by the annotator"] += 1
+        elif not _is_choice(record) and not _is_binary(record):
+            found.dropped["with neither options nor a label"] += 1
+        else:
+            worker = record.get("_annotator_id") or record.get("_session_id")
+            found.add(task, worker, _label(record, answer), record.get("_timestamp"))
+
+
+def _is_choice(record: dict[str, Any]) -> bool:
+    return isinstance(record.get("accept"), list) or (isinstance(record.get("options"), list) and "label" not in record)
+
+
+def _is_binary(record: dict[str, Any]) -> bool:
+    return not _is_choice(record) and record.get("label") not in (None, "")
+
+
+def _label(record: dict[str, Any], answer: str) -> Any:
+    if _is_choice(record):
+        return record.get("accept")
+    return record["label"] if answer == "accept" else f"not {record['label']}"

@@ -1,0 +1,27 @@
+"""What can be done about what was left out of a file, or said about it."""
+
+from __future__ import annotations
+
+__all__ = ["REMEDIES", "remedy"]
+
+REMEDIES = {
+    "several answers": "multi-choice answers cannot be aggregated; allow one choice, or ask a question per class",
+    "no single choice": "choose another question with --question",
+    "without an answer": "nothing to do, unless it should have one: check --question and --label-column",
+    "rejected by the requester": "keep them with --keep-rejected",
+    "tainted": "keep them with --keep-rejected",
+    "contradict": "correct the true labels on the platform",
+    "repeat a (task, worker) pair": "choose the first or last, or refuse them, with --on-duplicate",
+    "differ only in case": "correct the labels, or they count as different classes",
+    "without an annotator": "let annotators log in under names of their own",
+}
+"""What to do about a problem, by words that occur in it."""
+
+
+def remedy(problem: str, otherwise: str = "nothing to do if this is meant") -> str:
+    """What to do about a problem.
+
+    >>> remedy("rejected by the requester")
+    'keep them with --keep-rejected'
+    """
+    return next((advice for words, advice in REMEDIES.items() if words in problem), otherwise)

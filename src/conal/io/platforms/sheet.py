@@ -1,0 +1,148 @@
+"""Exports that are tables: columns by name, rows dropped with a count, and annotations out of what is left."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from functools import reduce
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from conal.errors import InputError, examples
+from conal.io.platforms.base import Imported, Options
+from conal.io.platforms.collector import NO_ANNOTATOR, NO_ANSWER
+from conal.io.platforms.head import read_head
+from conal.io.tables import blank_to_null, check_readable, decoded, read_table
+
+__all__ = ["Sheet", "read_sheet", "varying"]
+
+
+class Sheet:
+    """A table on its way to annotations.
+
+    Columns hold text, or numbers where all of a column's values are numbers; so names stay what they are.
+    """
+
+    def __init__(self, table: pa.Table, where: object) -> None:
+        self.table, self.where = table, str(where)
+        self.dropped: Counter[str] = Counter()
+
+    @property
+    def names(self) -> list[str]:
+        return list(self.table.column_names)
+
+    def column(self, name: str) -> pa.ChunkedArray:
+        """A column; one that is not there is an error that lists those that are."""
+        if name not in self.names:
+            raise InputError(f"{self.where}: no column {name!r}; it has {examples(self.names, 12)}")
+        return decoded(self.table[name], f"{self.where}: column {name!r}")
+
+    def texts(self, name: str) -> list[str]:
+        """A column as text, empty where a value is missing."""
+        return ["" if value is None else str(value) for value in self.column(name).to_pylist()]
+
+    def drop(self, mask: Any, reason: str) -> None:
+        """Leave out the rows where the mask is true."""
+        mask = pc.fill_null(mask, False)
+        count = pc.sum(mask).as_py() or 0
+        if count:
+            self.dropped[reason] += count
+            self.table = self.table.filter(pc.invert(mask))
+
+    def drop_values(self, name: str, values: Sequence[str], reason: str) -> None:
+        """Leave out the rows in which a column, if there is one, has one of these values in any case."""
+        if name in self.names:
+            text = pc.utf8_lower(self.column(name).cast(pa.string()))
+            self.drop(pc.is_in(text, value_set=pa.array([value.lower() for value in values])), reason)
+
+    def drop_blank(self, names: Sequence[str]) -> None:
+        """Leave out the rows that hold nothing in any of these columns, as between Toloka's task suites."""
+        blank = reduce(pc.and_, (pc.is_null(blank_to_null(self.column(name), tokens=("",))) for name in names))
+        self.table = self.table.filter(pc.invert(blank))
+
+    def sort_by_time(self, name: str) -> None:
+        """The older first; times that sort as text do, such as 2026-11-16T10:00:00."""
+        if name in self.names:
+            indices = pc.sort_indices(self.table, sort_keys=[(name, "ascending")])
+            self.table = self.table.take(indices)
+
+    def finish(
+        self,
+        format: str,  # noqa: A002
+        *,
+        task: str,
+        worker: str,
+        label: str,
+        options: Options,
+        question: str | None = None,
+        gold: str | None = None,
+        data: Sequence[str] = (),
+        prefix: str = "",
+    ) -> Imported:
+        """Annotations from three columns, true labels from a fourth, and what the tasks show from others."""
+        for name in (task, worker, label):
+            self.column(name)
+        shown = self._data(task, data, prefix)  # before anything is left out
+        truth, disputed = self._gold(task, label, gold, options)
+        keep = () if options.classes is None else options.classes
+        self.drop(pc.is_null(blank_to_null(self.column(label), keep=keep)), NO_ANSWER)
+        self.drop(pc.is_null(blank_to_null(self.column(worker), tokens=("",))), NO_ANNOTATOR)
+        if disputed:
+            self.dropped["true labels that contradict each other"] += disputed
+        columns = (
+            blank_to_null(self.column(task), tokens=("",)),
+            self.column(worker),
+            self.column(label),
+        )
+        return Imported(
+            format, self.where, *columns, question=question, gold=truth, dropped=dict(self.dropped), data=shown
+        )
+
+    def _gold(self, task: str, label: str, gold: str | None, options: Options) -> tuple[dict[Any, Any], int]:
+        """Task to its one true label, in the type of the labels, and how many tasks have several."""
+        if gold is None or gold not in self.names:
+            return {}, 0
+        keep = () if options.classes is None else options.classes
+        column = blank_to_null(self.column(gold), keep=keep)
+        if pa.types.is_string(self.column(label).type):  # a few true labels may all be numbers
+            column = column.cast(pa.string())
+        pairs = pa.table({"task": self.column(task), "gold": column}).drop_null()
+        distinct = pairs.group_by(["task", "gold"], use_threads=False).aggregate([]).to_pylist()
+        times = Counter(row["task"] for row in distinct)
+        truth = {row["task"]: row["gold"] for row in distinct if times[row["task"]] == 1}
+        return truth, len(times) - len(truth)
+
+    def _data(self, task: str, names: Sequence[str], prefix: str) -> pa.Table | None:
+        names = [name for name in names if name != task or prefix]
+        if not names:
+            return None
+        picked = self.table.select(names).rename_columns([name.removeprefix(prefix) for name in names])
+        if "task" in picked.column_names:
+            picked = picked.rename_columns([name + "_" if name == "task" else name for name in picked.column_names])
+        rows = pa.table({"task": self.column(task), "row": np.arange(self.table.num_rows)})
+        first = rows.filter(pc.is_valid(rows["task"])).group_by("task", use_threads=False).aggregate([("row", "min")])
+        return picked.take(first["row_min"]).add_column(0, "task", first["task"])
+
+
+def read_sheet(path: Path) -> Sheet:
+    """A CSV, TSV or Parquet export, all of whose columns may hold names."""
+    check_readable(path)
+    head = read_head(path)
+    if head.kind == "parquet":
+        return Sheet(read_table(path, "parquet"), path)
+    if head.kind != "table" or not head.header:
+        raise InputError(f"{path}: expected a CSV or TSV table, found {head.describe()}")
+    kind = "tsv" if head.delimiter == "\t" else "csv"
+    return Sheet(read_table(path, kind, head.header, roles=()), path)
+
+
+def varying(table: pa.Table, task: str, names: Sequence[str]) -> list[str]:
+    """The columns that differ between rows of one task: answers do, what the task shows does not."""
+    if not names:
+        return []
+    grouped = table.select([task, *names]).group_by(task).aggregate([(name, "count_distinct") for name in names])
+    return [name for name in names if (pc.max(grouped[f"{name}_count_distinct"]).as_py() or 0) > 1]

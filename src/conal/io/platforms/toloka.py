@@ -1,0 +1,77 @@
+"""Toloka's assignments: a table with INPUT:, OUTPUT:, GOLDEN: and ASSIGNMENT: columns."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from conal.errors import InputError, examples
+from conal.io.platforms.base import Imported, Importer, Options, choose_question, register
+from conal.io.platforms.head import Head
+from conal.io.platforms.sheet import Sheet, read_sheet
+
+__all__ = ["Toloka"]
+
+INPUT, OUTPUT, GOLDEN, ASSIGNMENT = "INPUT:", "OUTPUT:", "GOLDEN:", "ASSIGNMENT:"
+
+
+@register("toloka")
+class Toloka(Importer):
+    """One row per answer; ``GOLDEN:`` columns hold the true labels of control tasks.
+
+    The default download has no ``ASSIGNMENT:task_id``; the only ``INPUT:`` column then names the tasks, or the one
+    that is chosen. Rejected assignments are left out unless they are asked for; those that were skipped or expired
+    always.
+    """
+
+    title = "Toloka TSV"
+    expects = "a table with 'OUTPUT:...' and 'ASSIGNMENT:worker_id' columns"
+    kinds = ("table",)
+    takes = ("question", "task", "worker", "label", "keep_rejected")
+
+    def sniff(self, head: Head) -> bool:
+        prefixes = {name.split(":")[0] + ":" for name in head.header if ":" in name}
+        return {OUTPUT, ASSIGNMENT} <= prefixes
+
+    def read(self, path: Path, options: Options) -> Imported:
+        sheet = read_sheet(path)
+        outputs = [name for name in sheet.names if name.startswith(OUTPUT)]
+        worker = options.worker or f"{ASSIGNMENT}worker_id"
+        if not outputs or worker not in sheet.names:
+            self.unlike(path, f"a table with the columns {examples(sheet.names, 8)}")
+        label, question = self._label(outputs, options, path)
+        task = self._task(sheet, options)
+        sheet.drop_blank([task, worker, label])
+        if not options.keep_rejected:
+            sheet.drop_values(f"{ASSIGNMENT}status", ["REJECTED"], "rejected by the requester")
+        sheet.drop_values(f"{ASSIGNMENT}status", ["SKIPPED", "EXPIRED", "ACTIVE"], "of assignments not finished")
+        sheet.sort_by_time(f"{ASSIGNMENT}submitted")
+        return sheet.finish(
+            self.name,
+            task=task,
+            worker=worker,
+            label=label,
+            options=options,
+            question=question,
+            gold=GOLDEN + question,
+            data=[name for name in sheet.names if name.startswith(INPUT)],
+            prefix=INPUT,
+        )
+
+    def _label(self, outputs: list[str], options: Options, path: Path) -> tuple[str, str]:
+        wanted = options.question or options.label
+        chosen = Options(question=None if wanted is None else wanted.removeprefix(OUTPUT))
+        question = choose_question([name.removeprefix(OUTPUT) for name in outputs], chosen, path, "output")
+        return OUTPUT + question, question
+
+    def _task(self, sheet: Sheet, options: Options) -> str:
+        inputs = [name for name in sheet.names if name.startswith(INPUT)]
+        if options.task is not None:
+            return options.task if options.task in sheet.names else INPUT + options.task
+        if f"{ASSIGNMENT}task_id" in sheet.names:
+            return f"{ASSIGNMENT}task_id"
+        if len(inputs) == 1:
+            return inputs[0]
+        raise InputError(
+            f"{sheet.where}: has no 'ASSIGNMENT:task_id', and {len(inputs)} inputs: {examples(inputs, 10)}; say which "
+            "names the tasks with task= (--task-column), or tick the task id when you download the results"
+        )

@@ -1,0 +1,122 @@
+"""A matrix as a table: tasks down, annotators across, as cleanlab's ``labels_multiannotator``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+from conal.columns import is_name_column
+from conal.encoding import MISSING
+from conal.errors import InputError, examples
+from conal.io.delimited import numbers_or_text
+from conal.io.platforms.base import Imported, Importer, Options, register
+from conal.io.platforms.head import Head
+from conal.io.platforms.sheet import read_sheet
+from conal.io.tables import blank_to_null
+
+__all__ = ["Wide"]
+
+INDEX = ("", "Unnamed: 0", "__index_level_0__", "index")
+"""What pandas calls an index without a name, in its files."""
+
+MAX_CLASSES = 50
+"""More distinct cells than this in the first rows are measurements, not labels."""
+
+
+@register("wide")
+class Wide(Importer):
+    """One row per task and one column per annotator; an empty cell, NaN or -1 means "not annotated".
+
+    The first column holds the tasks if it is called like a task, or like nothing; otherwise tasks are row numbers.
+    """
+
+    title = "a wide table (cleanlab's labels_multiannotator)"
+    expects = "a row per task and a column per annotator"
+    kinds = ("table", "parquet")
+    takes = ("task",)
+
+    def sniff(self, head: Head) -> bool:
+        """Careful, since features are tables too: an index of tasks, and cells that look like labels."""
+        header = head.header
+        if head.kind != "table" or len(header) < 3 or not _is_index(header[0]):
+            return False
+        if any(is_name_column(name, ("worker", "label", "truth")) for name in header):
+            return False
+        cells = [cell.strip() for row in head.rows for cell in row[1:]]
+        present = [cell for cell in cells if cell.lower() not in ("", "nan", "-1", "-1.0")]
+        distinct = set(present)
+        few = len(distinct) <= MAX_CLASSES and len(distinct) < len(present)  # labels repeat, measurements hardly
+        return few and not any(_is_fraction(cell) for cell in distinct)
+
+    def read(self, path: Path, options: Options) -> Imported:
+        sheet = read_sheet(path)
+        task = options.task or (sheet.names[0] if _is_index(sheet.names[0]) else None)
+        annotators = [name for name in sheet.names if name != task]
+        rows = sheet.table.num_rows
+        tasks = pa.chunked_array([pa.array(range(rows))]) if task is None else sheet.column(task)
+        if not annotators:
+            self.unlike(path, f"a table with the columns {examples(sheet.names, 8)}")
+        _refuse_repeats(tasks, sheet.where, task)
+        labels = blank_to_null(
+            _one_type([sheet.column(name) for name in annotators]),
+            keep=() if options.classes is None else options.classes,
+        )
+        workers = numbers_or_text(pa.chunked_array([pa.array(annotators, pa.string())]))
+        present = _is_label(labels).to_numpy()
+        who, row = np.divmod(np.flatnonzero(present), rows)  # one annotator's column after the other
+        empty = rows - len(np.unique(row))
+        return Imported(
+            self.name,
+            sheet.where,
+            tasks.take(pa.array(row)),
+            workers.take(pa.array(who)),
+            labels.filter(pa.array(present)),
+            dropped={"tasks without a label": empty} if empty else {},
+        )
+
+
+def _is_index(name: str) -> bool:
+    return name in INDEX or is_name_column(name, ("task",))
+
+
+def _is_fraction(cell: str) -> bool:
+    try:
+        return not float(cell).is_integer()
+    except (ValueError, OverflowError):
+        return False
+
+
+def _is_label(labels: pa.ChunkedArray) -> pa.ChunkedArray:
+    import pyarrow.compute as pc
+
+    present = pc.is_valid(labels)
+    if pa.types.is_floating(labels.type):
+        present = pc.and_(present, pc.fill_null(pc.is_finite(labels), False))
+    if pa.types.is_integer(labels.type) or pa.types.is_floating(labels.type):
+        present = pc.and_(present, pc.fill_null(pc.not_equal(labels, MISSING), False))
+    return present
+
+
+def _one_type(columns: Sequence[pa.ChunkedArray]) -> pa.ChunkedArray:
+    """All cells in one column: numbers where every column holds numbers, else text."""
+    kinds = {column.type for column in columns if not pa.types.is_null(column.type)}
+    text = any(not (pa.types.is_integer(kind) or pa.types.is_floating(kind)) for kind in kinds)
+    wanted = pa.string() if text else pa.float64() if any(map(pa.types.is_floating, kinds)) else pa.int64()
+    if text:  # 1.0 is how pandas writes the class 1 where some cells are empty
+        columns = [_whole(column) for column in columns]
+    return pa.chunked_array([chunk.cast(wanted) for column in columns for chunk in column.chunks], wanted)
+
+
+def _whole(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    try:
+        return column.cast(pa.int64()) if pa.types.is_floating(column.type) else column
+    except pa.ArrowInvalid:
+        return column
+
+
+def _refuse_repeats(tasks: pa.ChunkedArray, where: str, name: str | None) -> None:
+    if name is not None and len(tasks.unique()) < len(tasks):
+        raise InputError(f"{where}: column {name!r} names some tasks twice; expected one row per task")

@@ -1,0 +1,115 @@
+"""``conal convert``: tables, Label Studio's tasks, and nothing half-written."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from conal.annotations import Annotations
+from conal.io import import_file, read_annotations
+
+if TYPE_CHECKING:
+    from cli.conftest import Run
+
+TOLOKA = """INPUT:text\tOUTPUT:kind\tGOLDEN:kind\tASSIGNMENT:task_id\tASSIGNMENT:worker_id\tASSIGNMENT:status
+one <b>\tcat\t\tt1\tw1\tAPPROVED
+one <b>\tdog\t\tt1\tw2\tREJECTED
+two\tdog\tdog\tt2\tw1\tAPPROVED
+two\tdog\tdog\tt2\tw2\tAPPROVED
+"""
+WANTED = Annotations.from_triples(["t1", "t2", "t2"], ["w1", "w1", "w2"], ["cat", "dog", "dog"])
+
+
+@pytest.fixture
+def export(tmp_path: Path) -> Path:
+    path = tmp_path / "assignments.tsv"
+    path.write_text(TOLOKA)
+    return path
+
+
+@pytest.mark.parametrize(("to", "ending"), [("csv", "csv"), ("crowd-kit", "csv"), ("parquet", "parquet")])
+def test_tables(conal: Run, export: Path, tmp_path: Path, to: str, ending: str) -> None:
+    out, gold = tmp_path / f"out.{ending}", tmp_path / "gold.csv"
+    result = conal("convert", export, "--to", to, "--out", out, "--gold-out", gold, "--json").json()
+    assert (result["format"], result["n_annotations"], result["n_gold"]) == ("toloka", 3, 1)
+    assert result["dropped"] == {"rejected by the requester": 1}
+    assert read_annotations(out) == WANTED
+    assert gold.read_text() == "task,label\nt2,dog\n"
+    if ending == "csv":
+        assert out.read_text() == "task,worker,label\nt1,w1,cat\nt2,w1,dog\nt2,w2,dog\n"
+
+
+def test_label_studio_tasks(conal: Run, export: Path, tmp_path: Path) -> None:
+    labels = tmp_path / "labels.csv"
+    labels.write_text("task,label,probability,proba_cat,proba_dog\nt1,cat,0.9,0.9,0.1\nt2,dog,0.75,0.25,0.75\n")
+    out = tmp_path / "tasks.json"
+    run = conal("convert", export, "--to", "label-studio", "--out", out, "--labels", labels)
+    assert run.code == 0
+    result = {"from_name": "kind", "to_name": "item", "type": "choices"}
+
+    def of(label: str) -> list[Any]:
+        return [result | {"value": {"choices": [label]}}]
+
+    assert json.loads(out.read_text()) == [
+        {
+            "data": {"task": "t1", "text": "one <b>"},
+            "annotations": [{"completed_by": {"email": "w1"}, "result": of("cat")}],
+            "predictions": [{"model_version": "conal", "score": 0.9, "result": of("cat")}],
+        },
+        {
+            "data": {"task": "t2", "text": "two"},
+            "annotations": [
+                {"completed_by": {"email": "w1"}, "result": of("dog")},
+                {"completed_by": {"email": "w2"}, "result": of("dog")},
+                {"ground_truth": True, "result": of("dog")},
+            ],
+            "predictions": [{"model_version": "conal", "score": 0.75, "result": of("dog")}],
+        },
+    ]
+    back = import_file(out, task="task")
+    assert back.annotations == WANTED
+    assert back.gold == {"t2": "dog"}
+    assert conal("convert", export, "--to", "label-studio", "--out", out, "--no-annotations", "--overwrite").code == 0
+    assert json.loads(out.read_text()) == [
+        {"data": {"task": "t1", "text": "one <b>"}},
+        {"data": {"task": "t2", "text": "two"}},
+    ]
+
+
+def test_numbers_name_tasks_and_users(conal: Run, tmp_path: Path) -> None:
+    table, out = tmp_path / "a.csv", tmp_path / "tasks.json"
+    table.write_text("task,worker,label\n7,1,0\n7,2,1\n")
+    assert conal("convert", table, "--to", "label-studio", "--out", out).code == 0
+    (task,) = json.loads(out.read_text())
+    assert (task["id"], [entry["completed_by"] for entry in task["annotations"]]) == (7, [1, 2])
+    assert read_annotations(out).annotator_ids.tolist() == [1, 2]
+    labels = tmp_path / "labels.csv"
+    labels.write_text("task,label\n7,1\n")
+    assert conal("convert", table, "--to", "label-studio", "--out", out, "--labels", labels, "--overwrite").code == 0
+    (task,) = json.loads(out.read_text())
+    assert task["predictions"][0]["score"] is None
+    assert task["predictions"][0]["result"][0]["value"] == {"choices": ["1"]}
+
+
+def test_what_is_refused(conal: Run, export: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out.csv"
+    before = sorted(tmp_path.iterdir())
+    csv = ("--to", "csv", "--out", out)
+    assert "--to csv writes .csv; choose" in conal("convert", export, "--to", "csv", "--out", "o.json").refusal()
+    assert "go with --to label-studio" in conal("convert", export, *csv, "--no-annotations").refusal()
+    assert "is read from or written" in conal("convert", export, *csv, "--gold-out", export).refusal()
+    assert "is read from or written" in conal("convert", export, *csv, "--gold-out", out).refusal()
+    assert "no such file" in conal("convert", tmp_path / "nothing.json", *csv).refusal()
+    run = conal("convert", export, "--to", "xml", "--out", out)
+    assert run.code == 2
+    assert sorted(tmp_path.iterdir()) == before
+    out.write_text("mine")
+    assert "exists already" in conal("convert", export, *csv).refusal()
+    assert out.read_text() == "mine"
+    table = tmp_path / "plain.csv"
+    table.write_text("task,worker,label\nt,w,x\n")
+    run = conal("convert", table, "--to", "csv", "--out", tmp_path / "n.csv", "--gold-out", tmp_path / "g.csv")
+    assert "carries no true labels" in run.refusal()

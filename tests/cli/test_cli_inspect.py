@@ -1,0 +1,118 @@
+"""``conal inspect`` and exports in ``conal aggregate``: what is shown, and what is refused."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from conal.cli.options import PLAIN_FORMATS
+from conal.io.importing import PLAIN
+
+if TYPE_CHECKING:
+    from cli.conftest import Crowd, Run
+
+
+def choice(label: str, control: str = "kind") -> dict[str, Any]:
+    return {"from_name": control, "to_name": "text", "type": "choices", "value": {"choices": [label]}}
+
+
+@pytest.fixture
+def export(tmp_path: Path) -> Path:
+    """Four tasks by three annotators in Label Studio's JSON, one skipped, one true label."""
+    votes = {1: "xxy", 2: "yyy", 3: "xyx", 4: "yx"}
+    tasks = []
+    for task, labels in votes.items():
+        given = [{"completed_by": {"email": f"a{k}@x"}, "result": [choice(y)]} for k, y in enumerate(labels)]
+        tasks.append({"id": task, "data": {"text": f"<b>{task}</b>"}, "annotations": given})
+    tasks[0]["annotations"].append({"completed_by": 9, "result": [choice("x")], "ground_truth": True})  # type: ignore[attr-defined]
+    tasks[3]["annotations"].append({"completed_by": 9, "result": [], "was_cancelled": True})  # type: ignore[attr-defined]
+    path = tmp_path / "project.json"
+    path.write_text(json.dumps(tasks))
+    return path
+
+
+def test_text(conal: Run, export: Path) -> None:
+    run = conal("inspect", export)
+    assert (run.code, run.err) == (0, "")
+    lines = run.out.splitlines()
+    assert lines[0] == f"{export}: Label Studio JSON (label-studio), question kind"
+    assert lines[1] == "11 labels by 3 annotators on 4 tasks, 2 classes"
+    assert "labels per task:      2 to 3, median 3, mean 2.75" in lines
+    assert "true labels: 1 tasks; 66.7 % of the labels of these tasks are right" in lines
+    assert "tasks show: text" in lines
+    assert "  y  6 (54.5 %)" in lines
+    assert "  left out: 1 skipped by the annotator" in lines
+    assert any(line.startswith("Krippendorff's alpha: ") for line in lines)
+    assert all(lines[k + 1].startswith("    -> ") for k, line in enumerate(lines) if line.startswith("  left out"))
+
+
+def test_json(conal: Run, export: Path) -> None:
+    facts = conal("inspect", export, "--json").json()
+    assert (facts["format"], facts["n_annotations"], facts["classes"]) == ("label-studio", 11, {"x": 5, "y": 6})
+    assert facts["dropped"] == {"skipped by the annotator": 1}
+    assert set(facts["agreement"]["fleiss_kappa"]) == {"value", "low", "high"}
+
+
+def test_a_plain_table(conal: Run, crowd: Crowd) -> None:
+    run = conal("inspect", crowd.labels)
+    assert run.code == 0
+    assert f"{crowd.labels}: a table with one annotation per row (csv)" in run.out
+    assert f"{len(crowd.rows):,} labels by 6 annotators on 90 tasks, 3 classes" in run.out
+
+
+def test_a_long_label_is_cut(conal: Run, tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text(f"task,worker,label\nt,a,{'x' * 10_000}\nt,b,y\n")
+    run = conal("inspect", path)
+    assert run.code == 0
+    assert max(map(len, run.out.splitlines())) < 250
+    assert "(10,000 characters)" in run.out
+
+
+def test_aggregate_takes_exports(conal: Run, export: Path, tmp_path: Path) -> None:
+    run = conal("aggregate", export, "--method", "majority-vote", "--out", tmp_path / "labels.csv", "--quiet")
+    assert run.code == 0
+    assert run.err == f"warning: {export} (Label Studio JSON): left out 1 skipped by the annotator\n"
+    rows = (tmp_path / "labels.csv").read_text().splitlines()
+    assert [row.split(",")[:2] for row in rows[1:4]] == [["1", "x"], ["2", "y"], ["3", "x"]]
+
+
+@pytest.mark.parametrize("command", ["inspect", "aggregate", "convert"])
+def test_what_is_refused(conal: Run, export: Path, tmp_path: Path, command: str) -> None:
+    rest = {
+        "inspect": (),
+        "aggregate": ("--out", tmp_path / "o.csv"),
+        "convert": ("--out", tmp_path / "o.csv", "--to", "csv"),
+    }
+    for options, message in (
+        (("--format", "prodigy"), "is not Prodigy JSONL: expected lines with '_input_hash'"),
+        (("--format", "prodgy"), "no format is called 'prodgy'; did you mean 'prodigy'?"),
+        (("--question", "mood"), "no control is called 'mood'; it has 'kind'"),
+        (("--worker-column", "w"), "worker= (--worker-column) has no meaning for Label Studio JSON"),
+    ):
+        assert message in conal(command, export, *rest[command], *options).refusal()
+    export.write_text(export.read_text()[:-40])
+    assert "is not complete JSON" in conal(command, export, *rest[command], "--format", "label-studio").refusal()
+    assert not (tmp_path / "o.csv").exists()
+
+
+def test_options_of_exports_have_no_meaning_for_plain_tables(conal: Run, crowd: Crowd) -> None:
+    assert "has no questions" in conal("inspect", crowd.labels, "--question", "x").refusal()
+    assert "nothing was rejected" in conal("inspect", crowd.labels, "--keep-rejected").refusal()
+
+
+def test_fit_takes_exports_and_folders(conal: Run, crowd: Crowd, tmp_path: Path) -> None:
+    folder = tmp_path / "doccano"
+    folder.mkdir()
+    for worker in sorted({row[1] for row in crowd.rows}):
+        docs = ({"id": task, "text": "t", "label": [label]} for task, who, label in crowd.rows if who == worker)
+        (folder / f"{worker}.jsonl").write_text("".join(json.dumps(doc) + "\n" for doc in docs))
+    options = ("--features", crowd.features, "--out", tmp_path / "m", "--method", "dl-mv", "--epochs", 2, "--json")
+    assert conal("fit", folder, *options).json()["n_annotations"] == len(crowd.rows)
+
+
+def test_the_help_names_every_plain_format() -> None:
+    assert PLAIN_FORMATS == PLAIN

@@ -1,0 +1,156 @@
+"""Argilla: its three layouts, and every trap of them, in files written by hand."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from conal.annotations import Annotations
+from conal.errors import DataWarning, InputError
+from conal.io import import_file, read_annotations
+
+
+def triples(ann: Annotations) -> list[tuple[Any, Any, Any]]:
+    table = ann.to_table().to_pydict()
+    return list(zip(table["task"], table["worker"], table["label"], strict=True))
+
+
+def nested(name: str, **responses: list[tuple[Any, Any]]) -> dict[str, Any]:
+    return {
+        "id": name,
+        "fields": {"text": f"text of {name}"},
+        "metadata": {"source": "web"},
+        "suggestions": {"kind": {"value": "model's", "agent": "m", "score": 0.9}},
+        "responses": {q: [{"value": v, "user_id": u} for u, v in given] for q, given in responses.items()},
+        "vectors": {},
+        "status": "completed",
+        "_server_id": "s",
+    }
+
+
+def flat(name: str, values: list[Any], users: list[Any], statuses: list[Any]) -> dict[str, Any]:
+    return {
+        "id": name,
+        "status": "completed",
+        "_server_id": "s",
+        "text": f"text of {name}",
+        "kind.responses": values,
+        "kind.responses.users": users,
+        "kind.responses.status": statuses,
+        "kind.suggestion": "model's",
+        "kind.suggestion.score": 0.9,
+        "kind.suggestion.agent": "m",
+    }
+
+
+def first_version(name: str, values: list[Any], users: list[Any], statuses: list[Any]) -> dict[str, Any]:
+    return {
+        "text": f"text of {name}",
+        "kind": {"user_id": users, "value": values, "status": statuses},
+        "kind-suggestion": "model's",
+        "kind-suggestion-metadata": {"type": None, "score": None, "agent": None},
+        "external_id": name,
+        "metadata": "{}",
+    }
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "argilla.json"
+
+
+def write(path: Path, *records: Any) -> Path:
+    path.write_text(json.dumps(records), encoding="utf-8")
+    return path
+
+
+def test_nested(path: Path) -> None:
+    write(path, nested("a", kind=[("u", "cat"), ("v", "dog")]), nested("b", kind=[("v", "dog")]))
+    found = import_file(path)
+    assert triples(found.annotations) == [("a", "u", "cat"), ("a", "v", "dog"), ("b", "v", "dog")]
+    assert found.question == "kind"
+    assert found.data is not None
+    assert found.data.to_pydict() == {"task": ["a", "b"], "text": ["text of a", "text of b"]}
+
+
+@pytest.mark.parametrize("layout", [flat, first_version])
+@pytest.mark.parametrize("lines", [False, True])
+def test_drafts_and_discarded_responses_are_left_out(path: Path, layout: Any, lines: bool) -> None:
+    records = [
+        layout("a", ["cat", "dog", "cat"], ["u", "v", "w"], ["submitted", "draft", "discarded"]),
+        layout("b", ["dog"], ["v"], ["submitted"]),
+        layout("c", [], [], []),
+    ]
+    path.write_text("\n".join(map(json.dumps, records)) if lines else json.dumps(records), encoding="utf-8")
+    found = import_file(path)
+    assert triples(found.annotations) == [("a", "u", "cat"), ("b", "v", "dog")]
+    assert found.dropped == {"draft responses": 1, "discarded responses": 1, "records without a response": 1}
+    assert found.data is not None
+    assert found.data.to_pydict() == {"task": ["a", "b", "c"], "text": ["text of a", "text of b", "text of c"]}
+
+
+def test_responses_as_a_list_of_objects(path: Path) -> None:
+    kind = [
+        {"user_id": "u", "value": "cat", "status": "submitted"},
+        {"user_id": "v", "value": "dog", "status": "draft"},
+    ]
+    write(path, {"text": "x", "kind": kind, "external_id": "a"})
+    with pytest.warns(DataWarning, match="left out 1 draft responses"):
+        assert triples(read_annotations(path)) == [("a", "u", "cat")]
+
+
+@pytest.mark.parametrize("layout", [flat, first_version])
+def test_parquet(tmp_path: Path, layout: Any) -> None:
+    records = [layout("a", ["cat"], ["u"], ["submitted"]), layout("b", ["dog"], ["v"], ["submitted"])]
+    pq.write_table(pa.Table.from_pylist(records), tmp_path / "a.parquet")
+    ann = read_annotations(tmp_path / "a.parquet")
+    assert triples(ann) == [("a", "u", "cat"), ("b", "v", "dog")]
+
+
+def test_a_user_may_be_unknown(path: Path) -> None:
+    write(path, first_version("a", ["cat", "dog"], [None, "v"], ["submitted", "submitted"]))
+    found = import_file(path)
+    assert triples(found.annotations) == [("a", "v", "dog")]
+    assert found.dropped == {"without an annotator": 1}
+
+
+def test_nobody_is_known(path: Path) -> None:
+    write(path, first_version("a", ["cat", "dog"], [None, None], ["submitted", "submitted"]))
+    with pytest.raises(InputError, match=r"holds no annotation that can be used \(2 without an annotator\)"):
+        read_annotations(path)
+
+
+def test_several_labels_and_rankings(path: Path) -> None:
+    write(path, nested("a", kind=[("u", ["cat", "dog"]), ("v", ["dog"]), ("w", [{"value": "x", "rank": 1}])]))
+    found = import_file(path)
+    assert triples(found.annotations) == [("a", "v", "dog")]
+    assert found.dropped == {"with several answers": 1, "with an answer that is no single choice": 1}
+
+
+def test_several_questions_need_a_choice(path: Path) -> None:
+    write(path, nested("a", kind=[("u", "cat")], mood=[("u", 3)]))
+    with pytest.raises(InputError, match=r"has several questions: 'kind', 'mood'; say which with .*--question"):
+        read_annotations(path)
+    assert triples(read_annotations(path, question="mood")) == [("a", "u", 3)]
+
+
+def test_no_responses_at_all(path: Path) -> None:
+    write(path, nested("a"), nested("b"))
+    with pytest.raises(InputError, match="holds 2 records and no response; label some"):
+        read_annotations(path)
+
+
+def test_lists_that_do_not_fit(path: Path) -> None:
+    write(path, flat("a", ["cat", "dog"], ["u"], ["submitted", "submitted"]))
+    with pytest.raises(InputError, match=r"argilla\.json: record 1: question 'kind': 2 responses, 1 users"):
+        read_annotations(path)
+
+
+def test_records_may_be_named_by_a_field(path: Path) -> None:
+    write(path, nested("a", kind=[("u", "cat")]))
+    assert triples(read_annotations(path, task="text")) == [("text of a", "u", "cat")]

@@ -1,0 +1,380 @@
+"""MTurk, Toloka, FigureEight, NetEaseCrowd, peerannot and matrices: every trap, in files written by hand."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from conal.annotations import Annotations
+from conal.errors import DataWarning, InputError
+from conal.io import import_file, read_annotations
+from conal.io.importing import detect
+
+
+def triples(ann: Annotations) -> list[tuple[Any, Any, Any]]:
+    table = ann.to_table().to_pydict()
+    return list(zip(table["task"], table["worker"], table["label"], strict=True))
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "export.csv"
+
+
+def write(path: Path, *lines: str) -> Path:
+    path.write_text("".join(line + "\n" for line in lines), encoding="utf-8")
+    return path
+
+
+# ---------------------------------------------------------------- Mechanical Turk
+
+MTURK = (
+    '"HITId","HITTypeId","Title","Reward","AssignmentId","WorkerId","AssignmentStatus","SubmitTime",'
+    '"WorkTimeInSeconds","Input.text","Answer.kind.label","Approve","Reject"'
+)
+
+
+def test_mturk(path: Path) -> None:
+    write(
+        path,
+        MTURK,
+        '"H1","T","Cats, and ""dogs""","$0.05","A1","W1","Approved","Wed Dec 08 14:26:17 PST 2010","7","x","cat","",""',
+        '"H1","T","Cats, and ""dogs""","$0.05","A2","W2","Rejected","Wed Dec 08 14:26:18 PST 2010","7","x","dog","",""',
+        '"H2","T","Cats, and ""dogs""","$0.05","A3","W2","Submitted","Wed Dec 08 14:26:19 PST 2010","","y","dog","",""',
+        '"H2","T","Cats, and ""dogs""","$0.05","A4","W1","Approved","Wed Dec 08 14:26:19 PST 2010","7","y","","",""',
+    )
+    found = import_file(path)
+    assert triples(found.annotations) == [("H1", "W1", "cat"), ("H2", "W2", "dog")]
+    assert found.dropped == {"rejected by the requester": 1, "without an answer": 1}
+    assert found.question == "kind"
+    assert found.data is not None
+    assert found.data.to_pydict() == {"task": ["H1", "H2"], "text": ["x", "y"]}
+    kept = import_file(path, keep_rejected=True)
+    assert triples(kept.annotations) == [("H1", "W1", "cat"), ("H1", "W2", "dog"), ("H2", "W2", "dog")]
+    with pytest.warns(DataWarning, match="left out 1 rejected by the requester, 1 without an answer"):
+        assert triples(read_annotations(path, task="Input.text")) == [("x", "W1", "cat"), ("y", "W2", "dog")]
+    assert import_file(path, task="text").annotations.task_ids.tolist() == ["x", "y"]
+
+
+def test_mturk_the_last_of_two_is_the_last_in_time(path: Path) -> None:
+    write(
+        path,
+        "HITId,WorkerId,SubmitTime,Input.text,Answer.kind",
+        "H1,W1,Wed Jan 05 14:26:17 PST 2011,x,new",
+        "H2,W1,Wed Dec 08 14:26:17 PST 2010,x,old",
+    )
+    with pytest.warns(DataWarning, match="kept the last"):
+        assert triples(read_annotations(path, task="text")) == [("x", "W1", "new")]
+
+
+def test_mturk_several_answers_need_a_choice(path: Path) -> None:
+    write(path, "HITId,WorkerId,Answer.kind,Answer.mood", "H1,W1,cat,sad")
+    with pytest.raises(InputError, match=r"has several answers: 'kind', 'mood'; say which with .*--question"):
+        read_annotations(path)
+    for options in ({"question": "mood"}, {"question": "Answer.mood"}, {"label": "Answer.mood"}):
+        assert triples(import_file(path, **options).annotations) == [("H1", "W1", "sad")]  # type: ignore[arg-type]
+
+
+def test_mturk_several_items_in_a_hit(path: Path) -> None:
+    write(
+        path,
+        "HITId,WorkerId,Input.text1,Input.text2,Answer.q1,Answer.q2",
+        "H1,W1,x,y,cat,dog",
+        "H1,W2,x,y,dog,",
+    )
+    with pytest.raises(InputError, match=r"several answers: 'q1', 'q2'.* take them all with --question 'q\*'"):
+        read_annotations(path)
+    assert triples(read_annotations(path, question="q1")) == [("H1", "W1", "cat"), ("H1", "W2", "dog")]
+    found = import_file(path, question="q*")
+    assert triples(found.annotations) == [("H1/1", "W1", "cat"), ("H1/1", "W2", "dog"), ("H1/2", "W1", "dog")]
+    assert found.dropped == {"without an answer": 1}
+    found = import_file(path, question="q*", task="text*")
+    assert triples(found.annotations) == [("x", "W1", "cat"), ("x", "W2", "dog"), ("y", "W1", "dog")]
+    with pytest.raises(InputError, match="goes with a question such as"):
+        read_annotations(path, question="q1", task="text*")
+    with pytest.raises(InputError, match=r"no answers are called 'z\*' with a number; there are 'q1', 'q2'"):
+        read_annotations(path, question="z*")
+
+
+def test_mturk_a_column_per_choice(path: Path) -> None:
+    write(
+        path,
+        "HITId,WorkerId,Answer.kind.cat,Answer.kind.dog",
+        "H1,W1,true,false",
+        "H1,W2,false,true",
+        "H2,W1,true,true",
+        "H2,W2,false,false",
+    )
+    found = import_file(path)
+    assert triples(found.annotations) == [("H1", "W1", "cat"), ("H1", "W2", "dog")]
+    assert found.dropped == {"with several answers": 1, "without an answer": 1}
+
+
+@pytest.mark.parametrize(
+    "answer", [{"kind": {"label": "cat"}}, {"kind": {"cat": True, "dog": False}}, {"kind": "cat"}, {"kind": ["cat"]}]
+)
+def test_mturk_answers_as_json(path: Path, answer: Any) -> None:
+    frame = pd.DataFrame({"HITId": ["H"], "WorkerId": ["W"], "Answer.taskAnswers": [json.dumps([answer])]})
+    frame.to_csv(path, index=False)
+    found = import_file(path)
+    assert (triples(found.annotations), found.question) == ([("H", "W", "cat")], "kind")
+
+
+def test_mturk_as_rodrigues_published_it(path: Path) -> None:
+    """No HITId, a true label among the inputs, and the line ends of old Macs."""
+    lines = ["WorkerID,Input.song,Input.true_label,Answer.pred_label", "w1,a.mp3,rock,pop", "w2,a.mp3,rock,rock"]
+    path.write_bytes("\r".join(lines).encode())
+    found = import_file(path)
+    assert triples(found.annotations) == [("a.mp3", "w1", "pop"), ("a.mp3", "w2", "rock")]
+    assert found.gold == {"a.mp3": "rock"}
+
+
+def test_mturk_without_a_name_for_tasks(path: Path) -> None:
+    write(path, "WorkerId,Input.a,Input.b,Answer.kind", "W1,x,y,cat")
+    with pytest.raises(InputError, match=r"no 'HITId', and 2 inputs: 'Input\.a', 'Input\.b'; .*--task-column"):
+        read_annotations(path)
+    assert triples(read_annotations(path, task="b")) == [("y", "W1", "cat")]
+
+
+# ---------------------------------------------------------------- Toloka
+
+TOLOKA = (
+    "INPUT:text\tINPUT:url\tOUTPUT:kind\tGOLDEN:kind\tHINT:text\t"
+    "ASSIGNMENT:task_id\tASSIGNMENT:worker_id\tASSIGNMENT:status\tASSIGNMENT:submitted"
+)
+
+
+def test_toloka(tmp_path: Path) -> None:
+    path = write(
+        tmp_path / "assignments.tsv",
+        TOLOKA,
+        "x\tu\tcat\t\t\tt1\tw1\tAPPROVED\t2026-01-01T10:00:00.1",
+        "",
+        "x\tu\tdog\t\t\tt1\tw2\tREJECTED\t2026-01-01T10:00:00.2",
+        "\t\t\t\t\t\t\t\t",
+        "y\tv\tcat\tdog\thint\tt2\tw1\tSUBMITTED\t2026-01-01T10:00:00.3",
+        "y\tv\tdog\tdog\thint\tt2\tw2\tEXPIRED\t",
+        "y\tv\t\tdog\thint\tt2\tw3\tAPPROVED\t2026-01-01T10:00:00.4",
+    )
+    found = import_file(path)
+    assert triples(found.annotations) == [("t1", "w1", "cat"), ("t2", "w1", "cat")]
+    assert found.gold == {"t2": "dog"}
+    assert found.dropped == {
+        "rejected by the requester": 1,
+        "of assignments not finished": 1,
+        "without an answer": 1,
+    }
+    assert found.data is not None
+    assert found.data.to_pydict() == {"task": ["t1", "t2"], "text": ["x", "y"], "url": ["u", "v"]}
+    kept = import_file(path, keep_rejected=True).annotations
+    assert triples(kept) == [("t1", "w1", "cat"), ("t1", "w2", "dog"), ("t2", "w1", "cat")]
+
+
+def test_toloka_default_download_has_no_task(tmp_path: Path) -> None:
+    rest = "ASSIGNMENT:link\tASSIGNMENT:assignment_id\tASSIGNMENT:worker_id\tASSIGNMENT:status\tASSIGNMENT:started"
+    row = "http\ta1\tw1\tAPPROVED\t2026-01-01T10:00:00"
+    path = write(tmp_path / "a.tsv", f"INPUT:image\tOUTPUT:kind\t{rest}", f"1.jpg\tcat\t{row}")
+    assert triples(read_annotations(path)) == [("1.jpg", "w1", "cat")]
+    write(path, f"INPUT:a\tINPUT:b\tOUTPUT:kind\t{rest}", f"x\ty\tcat\t{row}")
+    with pytest.raises(InputError, match=r"no 'ASSIGNMENT:task_id', and 2 inputs: 'INPUT:a', 'INPUT:b'.*--task-column"):
+        read_annotations(path)
+    assert triples(read_annotations(path, task="INPUT:b")) == [("y", "w1", "cat")]
+    assert triples(read_annotations(path, task="b")) == [("y", "w1", "cat")]
+
+
+def test_toloka_several_outputs_need_a_choice(path: Path) -> None:
+    write(path, "OUTPUT:kind,OUTPUT:mood,ASSIGNMENT:task_id,ASSIGNMENT:worker_id", "cat,sad,t,w")
+    with pytest.raises(InputError, match="has several outputs: 'kind', 'mood'"):
+        read_annotations(path)
+    for name in ("mood", "OUTPUT:mood"):
+        assert triples(read_annotations(path, question=name)) == [("t", "w", "sad")]
+
+
+def test_toloka_true_labels_that_contradict_each_other(path: Path) -> None:
+    header = "OUTPUT:kind,GOLDEN:kind,ASSIGNMENT:task_id,ASSIGNMENT:worker_id"
+    write(path, header, "cat,cat,t,w1", "cat,dog,t,w2", "cat,dog,u,w2", "dog,dog,u,w3")
+    found = import_file(path)
+    assert found.gold == {"u": "dog"}
+    assert found.dropped == {"true labels that contradict each other": 1}
+
+
+def test_true_labels_are_of_the_labels_type(path: Path) -> None:
+    header = "OUTPUT:kind,GOLDEN:kind,ASSIGNMENT:task_id,ASSIGNMENT:worker_id"
+    found = import_file(write(path, header, "1,1,t,w1", "x,,u,w2"))
+    assert found.gold == {"t": "1"}
+    assert found.annotations.classes.tolist() == ["1", "x"]
+
+
+def test_rows_without_a_worker_are_left_out(path: Path) -> None:
+    header = "OUTPUT:kind,ASSIGNMENT:task_id,ASSIGNMENT:worker_id"
+    found = import_file(write(path, header, "cat,t,w", "dog,t, "))
+    assert triples(found.annotations) == [("t", "w", "cat")]
+    assert found.dropped == {"without an annotator": 1}
+    write(path, header, "cat,t,", "dog,t,")
+    with pytest.raises(InputError, match=r"\(2 without an annotator\); let annotators log in under names of their own"):
+        read_annotations(path)
+
+
+def test_toloka_the_last_in_time_counts(path: Path) -> None:
+    header = "OUTPUT:kind,ASSIGNMENT:task_id,ASSIGNMENT:worker_id,ASSIGNMENT:submitted"
+    write(path, header, "new,t,w,2026-01-02T10:00:00", "old,t,w,2026-01-01T10:00:00")
+    with pytest.warns(DataWarning, match="kept the last"):
+        assert triples(read_annotations(path)) == [("t", "w", "new")]
+
+
+# ---------------------------------------------------------------- FigureEight, NetEaseCrowd, crowd_truth_infer
+
+
+def test_figure_eight(path: Path) -> None:
+    write(
+        path,
+        "_unit_id,_created_at,_golden,_id,_tainted,_worker_id,kind,kind_gold,text",
+        "1,5/1/2016 10:00:00,false,11,false,21,cat,,x",
+        "1,5/1/2016 10:00:01,false,12,true,22,dog,,x",
+        "2,5/1/2016 10:00:02,true,13,false,21,cat,dog,y",
+        "2,5/1/2016 10:00:03,true,14,false,23,dog,dog,y",
+    )
+    found = import_file(path)
+    assert triples(found.annotations) == [(1, 21, "cat"), (2, 21, "cat"), (2, 23, "dog")]
+    assert found.gold == {2: "dog"}
+    assert found.dropped == {"tainted": 1}
+    assert import_file(path, keep_rejected=True).annotations.n_annotations == 4
+
+
+def test_figure_eight_without_gold_columns(path: Path) -> None:
+    write(path, "_unit_id,_worker_id,kind,mood,text", "1,21,cat,sad,x", "1,22,dog,fun,x", "2,22,dog,fun,y")
+    with pytest.raises(InputError, match="has several questions: 'kind', 'mood'"):
+        read_annotations(path)
+    assert read_annotations(path, question="mood").classes.tolist() == ["fun", "sad"]
+    write(path, "_unit_id,_worker_id,kind,text", "1,21,cat,x", "1,22,dog,x")
+    assert read_annotations(path).classes.tolist() == ["cat", "dog"]
+
+
+def test_netease_crowd(path: Path) -> None:
+    write(
+        path,
+        "tasksetId,taskId,workerId,answer,completeTime,capability,truth",
+        "1,10,100,1,1600000001,7,0",
+        "1,10,101,0,1600000002,7,0",
+        "1,11,100,1,1600000003,7,1",
+    )
+    found = import_file(path)
+    assert triples(found.annotations) == [(10, 100, 1), (10, 101, 0), (11, 100, 1)]
+    assert found.gold == {10: 0, 11: 1}
+
+
+def test_crowd_truth_infer_is_a_plain_table(path: Path) -> None:
+    write(path, "question,worker,answer", "q1,w1,1", "q1,w2,0")
+    assert detect(path)[0] == []
+    assert triples(read_annotations(path)) == [("q1", "w1", 1), ("q1", "w2", 0)]
+
+
+# ---------------------------------------------------------------- peerannot
+
+
+def test_peerannot(tmp_path: Path) -> None:
+    path = tmp_path / "answers.json"
+    path.write_text(json.dumps({"0": {"7": 1, "10": 0, "AI": 1}, "2": {"10": 0}, "3": {}}))
+    found = import_file(path)
+    assert triples(found.annotations) == [(0, 7, 1), (0, 10, 0), (2, 10, 0)]
+    assert found.dropped == {"by the worker 'AI', a model": 1, "tasks without a label": 1}
+
+
+def test_peerannot_keeps_names(tmp_path: Path) -> None:
+    path = tmp_path / "answers.json"
+    path.write_text(json.dumps({"007": {"w": "x"}, "7": {"w": "y"}}))
+    assert triples(read_annotations(path)) == [("007", "w", "x"), ("7", "w", "y")]
+
+
+def test_peerannot_larger_than_the_piece_that_is_looked_at(tmp_path: Path) -> None:
+    path = tmp_path / "answers.json"
+    path.write_text(json.dumps({str(task): {str(w): w % 3 for w in range(5)} for task in range(40_000)}))
+    assert path.stat().st_size > 2**20
+    ann = read_annotations(path)
+    assert (ann.n_tasks, ann.n_annotators, ann.n_classes) == (40_000, 5, 3)
+
+
+# ---------------------------------------------------------------- matrices
+
+
+def test_cleanlab_labels_multiannotator(path: Path) -> None:
+    frame = pd.DataFrame({"A1": [0, 1, np.nan], "A2": [np.nan, 1, 2], "A3": [np.nan, np.nan, 2]})
+    frame.to_csv(path)
+    found = import_file(path)
+    assert found.format == "wide"
+    assert triples(found.annotations) == [(0, "A1", 0), (1, "A1", 1), (1, "A2", 1), (2, "A2", 2), (2, "A3", 2)]
+
+
+def test_wide_tables_of_text_with_names(path: Path) -> None:
+    write(path, "task,ann,bob,eve", "007,cat,,dog", "7,,cat,cat", "8,,,")
+    with pytest.warns(DataWarning, match="left out 1 tasks without a label"):
+        ann = read_annotations(path)
+    assert triples(ann) == [("007", "ann", "cat"), ("007", "eve", "dog"), ("7", "bob", "cat"), ("7", "eve", "cat")]
+
+
+def test_wide_columns_of_numbers_and_of_text(path: Path) -> None:
+    write(path, "task,ann,bob", "a,1.0,x", "b,,1", "c,2.0,")
+    ann = read_annotations(path, format="wide")
+    assert triples(ann) == [("a", "ann", "1"), ("a", "bob", "x"), ("b", "bob", "1"), ("c", "ann", "2")]
+
+
+def test_wide_minus_one_is_missing_and_numbers_name_annotators(path: Path) -> None:
+    write(path, ",0,1,2", "0,1,-1,0", "1,-1,-1,1", "2,0,0,-1")
+    assert triples(read_annotations(path)) == [(0, 0, 1), (0, 2, 0), (1, 2, 1), (2, 0, 0), (2, 1, 0)]
+
+
+def test_wide_without_a_column_of_tasks(path: Path) -> None:
+    write(path, "ann,bob", "cat,dog", ",dog")
+    assert triples(read_annotations(path, format="wide")) == [(0, "ann", "cat"), (0, "bob", "dog"), (1, "bob", "dog")]
+    with pytest.raises(InputError, match="no column for the task"):
+        read_annotations(path)
+
+
+def test_wide_parquet(tmp_path: Path) -> None:
+    table = pa.table({"task": ["a", "b"], "ann": ["x", None], "bob": ["y", "x"]})
+    pq.write_table(table, tmp_path / "a.parquet")
+    ann = read_annotations(tmp_path / "a.parquet", format="wide")
+    assert triples(ann) == [("a", "ann", "x"), ("a", "bob", "y"), ("b", "bob", "x")]
+
+
+def test_wide_tasks_twice(path: Path) -> None:
+    write(path, "task,ann,bob", "a,x,y", "a,y,y")
+    with pytest.raises(InputError, match="column 'task' names some tasks twice"):
+        read_annotations(path, format="wide")
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        ["task,f1,f2", "a,0.5,1", "b,1,0", "c,0,1"],
+        ["task,f1,f2", *(f"{k},{k * 7},{k * 3}" for k in range(60))],
+        ["picture,ann,bob", "a,x,y", "b,x,x"],
+        ["task,who,label", "a,x,y", "b,x,x"],
+        ["task,worker,what", "a,x,y", "b,x,x"],
+    ],
+)
+def test_features_and_other_tables_are_not_taken_for_matrices(path: Path, lines: list[str]) -> None:
+    assert detect(write(path, *lines))[0] == []
+
+
+def test_a_matrix_as_npy(tmp_path: Path) -> None:
+    np.save(tmp_path / "answers.npy", np.array([[0, -1], [1, 1]]))
+    found = import_file(tmp_path / "answers.npy")
+    assert (found.format, found.annotations.by_position) == ("npy", True)
+    assert found.annotations.to_matrix().tolist() == [[0, -1], [1, 1]]
+
+
+def test_more_annotators_than_the_piece_that_is_looked_at(path: Path) -> None:
+    n = 2_000
+    header = ",".join(f"a_very_long_name_of_annotator_number_{k}" for k in range(n))
+    assert len(header) > 2**16
+    write(path, f"task,{header}", "a," + ",".join(["x", "y"] * (n // 2)))
+    ann = read_annotations(path)
+    assert (ann.n_tasks, ann.n_annotators, ann.n_classes) == (1, n, 2)

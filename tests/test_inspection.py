@@ -1,0 +1,107 @@
+"""What is said about an annotation file: figures by hand, and every problem with its remedy."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from conal.annotations import Annotations
+from conal.inspection import inspect_file, inspect_import
+from conal.io import AnnotationFile
+from conal.metrics import cohen_kappa, fleiss_kappa, krippendorff_alpha
+
+
+def write(path: Path, *rows: str) -> Path:
+    path.write_text("task,worker,label\n" + "".join(row + "\n" for row in rows), encoding="utf-8")
+    return path
+
+
+def problems(facts: dict[str, Any]) -> list[str]:
+    assert all(entry["remedy"] for entry in facts["problems"])
+    return [entry["problem"] for entry in facts["problems"]]
+
+
+def crowd_of(matrix: Any, **more: Any) -> dict[str, Any]:
+    return inspect_import(AnnotationFile("npy", "a matrix", Annotations.from_matrix(np.array(matrix)), **more))
+
+
+def test_the_figures_of_a_table(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.csv", "t1,a,x", "t1,b,y", "t1,c,x", "t2,a,y", "t2,b,y", "t3,a,x")
+    facts = inspect_file(path)
+    assert (facts["file"], facts["format"], facts["question"]) == (str(path), "csv", None)
+    counts = [facts[name] for name in ("n_annotations", "n_tasks", "n_annotators", "n_classes")]
+    assert counts == [6, 3, 3, 2]
+    assert facts["classes"] == {"x": 3, "y": 3}
+    assert facts["labels_per_task"] == {"min": 1, "median": 2.0, "mean": 2.0, "max": 3}
+    assert facts["labels_per_annotator"] == {"min": 1, "median": 2.0, "mean": 2.0, "max": 3}
+    crowd = Annotations.read(path)
+    assert facts["agreement"] == {
+        "krippendorff_alpha": krippendorff_alpha(crowd)._asdict(),
+        "fleiss_kappa": fleiss_kappa(crowd)._asdict(),
+    }
+    assert facts["gold"] == {"n_tasks": 0, "accuracy": None}
+    json.dumps(facts)
+
+
+def test_two_annotators_are_compared_by_cohen() -> None:
+    matrix = [[0, 0], [1, 1], [0, 1], [1, 1]]
+    assert crowd_of(matrix)["agreement"]["cohen_kappa"] == cohen_kappa(matrix)._asdict()
+    assert "fleiss_kappa" not in crowd_of(matrix)["agreement"]
+
+
+def test_true_labels_measure_the_crowd() -> None:
+    facts = crowd_of([[0, 1, 1], [1, 1, -1], [0, -1, -1]], gold={0: 1, 1: 0, 9: 1})
+    assert facts["gold"] == {"n_tasks": 3, "accuracy": 2 / 5}
+    facts = crowd_of([[0, 1], [1, 1]], gold={0: 7})
+    assert facts["gold"]["accuracy"] == 0.0
+    assert "true labels that no annotator gave: 7" in problems(facts)
+
+
+def test_what_was_said_while_reading_is_a_problem(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.csv", "t1,a,x", "t1,a,X", "t1,b,", "t2,a,x", "t2,b,x")
+    found = {entry["problem"]: entry["remedy"] for entry in inspect_file(path)["problems"]}
+    (repeated,) = [problem for problem in found if "repeat a (task, worker) pair" in problem]
+    assert "--on-duplicate" in found[repeated]
+    assert any("differ only in case" in problem for problem in found)
+    assert any("dropped 1 rows without a label" in problem for problem in found)
+
+
+def test_what_was_left_out_is_a_problem() -> None:
+    facts = crowd_of([[0, 1], [1, 1]], dropped={"with several answers": 3, "rejected by the requester": 1})
+    found = {entry["problem"]: entry["remedy"] for entry in facts["problems"]}
+    assert "one choice" in found["left out: 3 with several answers"]
+    assert found["left out: 1 rejected by the requester"] == "keep them with --keep-rejected"
+    assert facts["dropped"] == {"with several answers": 3, "rejected by the requester": 1}
+
+
+@pytest.mark.parametrize(
+    ("matrix", "problem"),
+    [
+        ([[0], [1]], "one annotator"),
+        ([[0, -1], [-1, 1]], "no task has two labels"),
+        ([[0, 1], [1, 0], [0, 1]], "agreement is low (alpha -0.67), near what chance would give"),
+        ([[5, 5], [5, 5]], "one class, '5'"),
+        ([[0, 0]] * 9 + [[0, 1]], "classes with fewer than 5 labels: '1'"),
+        ([[0, 0], [1, 1]], "2 of 2 annotators gave fewer than 5 labels"),
+        ([[0, k % 2] for k in range(12)], "1 annotators gave one and the same label 10 times or more: 0"),
+        ([[k, k + 1] for k in range(30)], "31 classes in 60 labels"),
+    ],
+)
+def test_problems_of_crowds(matrix: Any, problem: str) -> None:
+    assert problem in problems(crowd_of(matrix))
+
+
+def test_a_class_name_that_is_a_text(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.csv", f"t1,a,{'x' * 10_000}", "t1,b,y")
+    assert "1 class names are longer than 100 characters, the longest has 10,000" in problems(inspect_file(path))
+
+
+def test_a_sound_crowd_has_no_problems() -> None:
+    rng = np.random.default_rng(0)
+    truth = rng.integers(3, size=(60, 1))
+    matrix = np.where(rng.random((60, 4)) < 0.8, truth, rng.integers(3, size=(60, 4)))
+    assert problems(crowd_of(matrix)) == []
