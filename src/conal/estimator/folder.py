@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import torch
 from torch import nn
 
@@ -15,9 +16,11 @@ from conal.encoding import as_names
 from conal.errors import InputError, ModelFolderError
 from conal.estimator.base import CrowdClassifier
 from conal.estimator.factory import make
-from conal.io.models import names_from_json, names_to_json, read_model, write_model
+from conal.estimator.summary import REPORT, described
+from conal.findings.relabel import suggestions_table
+from conal.io.models import names_from_json, names_to_json, read_document, read_model, write_model
 from conal.io.results import proba_columns
-from conal.io.tables import read_table
+from conal.io.tables import blank_to_null, read_table
 from conal.methods import CrowdMethod, Problem
 from conal.methods.ensemble import Ensemble
 from conal.networks import FeatureScaler
@@ -25,6 +28,9 @@ from conal.networks import FeatureScaler
 __all__ = ["load", "save"]
 
 CUSTOM = "custom"
+SUGGESTIONS = "suggestions.csv"
+NAME_COLUMNS = ("consensus_label", "majority_vote", "classifier_label", "worst_class")
+"""Columns of the tables that hold names, beside task, worker and label."""
 FEATURES_OF_ANNOTATORS = ("auxiliary.annotator_features", "members.0.auxiliary.annotator_features")
 """The tensor's name in a single model and in an ensemble."""
 
@@ -45,7 +51,8 @@ def save(fitted: CrowdClassifier, folder: str | PathLike[str], *, overwrite: boo
         "n_tasks_trained_on": problem.n_tasks,
     }
     tensors = {name: tensor.detach().numpy() for name, tensor in fitted.model_.state_dict().items()}
-    write_model(folder, tensors, config, fitted.metrics_, fitted.tables_, overwrite=overwrite)
+    tables, report = described(fitted, config)
+    write_model(folder, tensors, config, fitted.metrics_, tables, {REPORT: report}, overwrite=overwrite)
 
 
 def load(folder: str | PathLike[str], *, backbone: Any = None) -> CrowdClassifier:
@@ -81,11 +88,29 @@ def _restore(
     made.n_features_in_ = int(torch.Size(made.instance_shape_).numel())
     made._feature_names = tuple(config["feature_names"])
     made.metrics_ = metrics
-    made.tables_ = {name: read_table(folder / name) for name in config["files"] if name.endswith(".csv")}
+    _restore_tables(made, folder, config["files"])
     made.history_ = made.tables_["history.csv"].to_pylist()
     _restore_labels(made)
     made.model_ = _rebuild(made, config, state)
     return made
+
+
+def _restore_tables(made: CrowdClassifier, folder: Path, files: list[str]) -> None:
+    """All tables and the report; what is suggested stands in the report too, and its table may be empty."""
+    tables = [name for name in files if name.endswith(".csv") and name != SUGGESTIONS]
+    made.tables_ = {name: _with_gaps(read_table(folder / name, names=NAME_COLUMNS)) for name in tables}
+    if REPORT in files:
+        made._report = read_document(folder, REPORT)
+        made.tables_[SUGGESTIONS] = suggestions_table(made._report["suggestions"]["rows"])
+
+
+def _with_gaps(table: pa.Table) -> pa.Table:
+    """Empty text in a column of names is a gap, as it was when the table was written."""
+    for name in NAME_COLUMNS:
+        if name in table.column_names:
+            column = blank_to_null(table[name], tokens=("",))
+            table = table.set_column(table.column_names.index(name), name, column)
+    return table
 
 
 def _restore_labels(made: CrowdClassifier) -> None:

@@ -23,7 +23,7 @@ from conal.errors import InputError, ModelFolderError
 from conal.io.atomic import atomic_folder, is_free
 from conal.io.tables import write_table
 
-__all__ = ["FORMAT_VERSION", "check_target", "names_from_json", "names_to_json", "read_model", "write_model"]
+__all__ = ["FORMAT_VERSION", "check_target", "names_from_json", "names_to_json", "read_document", "read_model", "write_model"]
 
 FORMAT = "conal-model"
 FORMAT_VERSION = 1
@@ -37,6 +37,7 @@ def write_model(
     config: Mapping[str, Any],
     metrics: Mapping[str, Any],
     tables: Mapping[str, pa.Table],
+    documents: Mapping[str, Mapping[str, Any]] | None = None,
     *,
     overwrite: bool = False,
 ) -> None:
@@ -50,6 +51,8 @@ def write_model(
         Figures for ``metrics.json``.
     tables : mapping
         File name to table, such as ``labels.csv``.
+    documents : mapping, optional
+        File name to what is written as JSON, such as ``report.json``.
     """
     from safetensors.numpy import save_file
 
@@ -60,11 +63,13 @@ def write_model(
         _write_json(aside / METRICS, metrics)
         for name, table in tables.items():
             write_table(table, aside / name)
+        for name, document in (documents or {}).items():
+            _write_compact_json(aside / name, document)
         content = {
             "format": FORMAT,
             "format_version": FORMAT_VERSION,
             **config,
-            "files": sorted([WEIGHTS, METRICS, *tables]),
+            "files": sorted([WEIGHTS, METRICS, *tables, *(documents or {})]),
             "sha256": _digest((aside / WEIGHTS).read_bytes()),
         }
         _write_json(aside / CONFIG, {**content, "config_sha256": _digest(_canonical(content))})
@@ -102,6 +107,15 @@ def check_target(path: Path, *, overwrite: bool) -> None:
         raise InputError(
             f"{path}: is not a conal model folder, so it is not overwritten; choose another place"
         ) from error
+
+
+def read_document(folder: str | PathLike[str], name: str) -> dict[str, Any]:
+    """A JSON document of a model folder, after checking that there is one."""
+    path = Path(folder)
+    config = _read_config(path)
+    if name not in config["files"] or not (path / name).is_file():
+        raise ModelFolderError(f"{path}: has no {name}; fit the model again with this version of conal")
+    return _load_json(path / name)
 
 
 def names_to_json(names: Names) -> list[Any]:
@@ -165,6 +179,11 @@ def _load_json(path: Path) -> dict[str, Any]:
 
 def _write_json(path: Path, content: Mapping[str, Any]) -> None:
     path.write_text(json.dumps(content, indent=2, ensure_ascii=False, default=_to_json) + "\n", encoding="utf-8")
+
+
+def _write_compact_json(path: Path, content: Mapping[str, Any]) -> None:
+    text = json.dumps(content, separators=(",", ":"), ensure_ascii=False, allow_nan=False, default=_to_json)
+    path.write_text(text + "\n", encoding="utf-8")
 
 
 def _canonical(content: Mapping[str, Any]) -> bytes:
