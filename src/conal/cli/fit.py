@@ -81,6 +81,10 @@ def fit(
             "selection=last; a wrong name lists them all.",
         ),
     ] = None,
+    anonymise: Annotated[
+        bool, typer.Option("--anonymise", help="Replace the annotators' names by pseudonyms in all that is written.")
+    ] = False,
+    no_report: Annotated[bool, typer.Option("--no-report", help="Do not make the page report.html.")] = False,
     seed: Seed = 0,
     resume: Annotated[bool, typer.Option("--resume", help="Go on where an interrupted fit stopped.")] = False,
     overwrite: Overwrite = False,
@@ -89,8 +93,9 @@ def fit(
 ) -> None:
     """Train a classifier from crowd labels and features, and write a model folder.
 
-    The folder holds the model, the cleaned labels (labels.csv), what is known about the annotators (annotators.csv)
-    and the confusion that they share (common_confusion.csv).
+    The folder holds the model, the cleaned labels (labels.csv), what is known about the annotators (annotators.csv),
+    the confusion that they share (common_confusion.csv), what to ask next (suggestions.csv), and a page that shows all
+    of it (report.html).
     """
     from conal.io.models import check_target
     from conal.io.tables import check_readable
@@ -102,8 +107,11 @@ def fit(
     if (valid_features is None) != (valid_labels is None):
         raise InputError("--valid-features and --valid-labels go together; give both or neither")
     fixed = {"epochs": epochs, "batch_size": batch_size, "patience": patience}
+    from conal.annotations import Annotations
     from conal.estimator import make
     from conal.io import read_features
+    from conal.pseudonyms import anonymised
+    from conal.report import write_report
     from conal.training.checkpoint import remove_checkpoints
 
     first = int(os.environ.get("RANK", "0")) == 0  # under torchrun, one process speaks and writes for all
@@ -114,6 +122,8 @@ def fit(
     table = read_features(features, task=task_column, or_usual=True)
     columns = {"task": task_column, "worker": worker_column, "label": label_column}
     target = _read_target(labels, estimator.method, table, columns, split_classes(classes), file_format, on_duplicate)
+    if anonymise and isinstance(target, Annotations):
+        target = anonymised(target)
     validation = _read_validation(valid_features, valid_labels, task_column)
     checkpoint = out.with_name(f"{out.name}.checkpoint")
     _say_about(checkpoint, resume)
@@ -136,8 +146,9 @@ def fit(
     if not first:
         return
     estimator.save(out, overwrite=overwrite)
+    page = None if no_report else write_report(out)
     remove_checkpoints(checkpoint)
-    emit({"out": out, **estimator.metrics_}, _summary(estimator, out), as_json=as_json, quiet=quiet)
+    emit({"out": out, **estimator.metrics_}, _summary(estimator, out, page), as_json=as_json, quiet=quiet)
 
 
 def _read_prior(text: str) -> Any:
@@ -179,7 +190,7 @@ def _read_validation(features: Path | None, labels: Path | None, task: str | Non
     return table, read_gold(labels).for_rows(len(table), table.ids)
 
 
-def _summary(estimator: CrowdClassifier, out: Path) -> str:
+def _summary(estimator: CrowdClassifier, out: Path, page: Path | None) -> str:
     metrics = estimator.metrics_
     rules = {
         "validation_accuracy": "by accuracy on the validation labels",
@@ -194,5 +205,5 @@ def _summary(estimator: CrowdClassifier, out: Path) -> str:
         f"{metrics['n_tasks']:,} tasks, {len(estimator.classes_)} classes\n"
         f"epoch {metrics['best_epoch']} of {metrics['epochs']} kept, {rules[metrics['selection']]}{score}{aside}; "
         f"{metrics['seconds']:.1f} s\n"
-        f"model, cleaned labels and annotators: {out}"
+        f"model, cleaned labels and annotators: {out}" + ("" if page is None else f"\nreport: {page}")
     )

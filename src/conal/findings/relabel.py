@@ -21,6 +21,8 @@ MAX_ANNOTATORS = 50
 CAUTION = 5.0
 """Labels of everybody's confusion that every row of a candidate's matrix is mixed with: three right labels of three
 prove little, and the best of many would be taken by luck."""
+LEAST_GAIN = 0.001
+"""What gains less is not worth a question."""
 CHUNK = 8_000_000
 """Products that are made at a time."""
 
@@ -75,8 +77,10 @@ def suggestions(evidence: Evidence, quality_low: FloatArray) -> list[dict[str, A
     gain[_asked(evidence, tasks, candidates)] = -1.0
     best = gain.argmax(1)
     value = gain[np.arange(len(tasks)), best]
-    order = [k for k in np.argsort(-value, kind="stable") if value[k] > 0]
-    names, people, ids = (plain_names(x) for x in (crowd.classes, crowd.annotator_ids[candidates], crowd.task_ids[tasks]))
+    order = [k for k in np.argsort(-value, kind="stable") if value[k] >= LEAST_GAIN]
+    names, people, ids = (
+        plain_names(x) for x in (crowd.classes, crowd.annotator_ids[candidates], crowd.task_ids[tasks])
+    )
     return [
         {
             "task": ids[k],

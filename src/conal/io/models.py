@@ -23,7 +23,15 @@ from conal.errors import InputError, ModelFolderError
 from conal.io.atomic import atomic_folder, is_free
 from conal.io.tables import write_table
 
-__all__ = ["FORMAT_VERSION", "check_target", "names_from_json", "names_to_json", "read_document", "read_model", "write_model"]
+__all__ = [
+    "FORMAT_VERSION",
+    "check_target",
+    "names_from_json",
+    "names_to_json",
+    "read_document",
+    "read_model",
+    "write_model",
+]
 
 FORMAT = "conal-model"
 FORMAT_VERSION = 1
