@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import altair as alt
 import pyarrow as pa
@@ -46,7 +46,7 @@ class Look:
     on_fill: str = "white"
     right: str = PALETTE[4]
     wrong: str = PALETTE[5]
-    ramp: str | None = "blues"
+    ramp: Literal["blues"] | None = "blues"
     """Colour scheme of heat maps; without one, right and wrong have colours, and shares are their opacity."""
 
 
@@ -139,7 +139,7 @@ def intervals(table: pa.Table, *, x_title: str, mark: float | None = None, look:
 
 def points(table: pa.Table, *, x_title: str, y_title: str, size_title: str, look: Look = PAPER) -> Any:
     """A circle for every row: columns name, x and y (shares) and size (a count)."""
-    share = {"axis": alt.Axis(format="%", tickCount=8), "scale": alt.Scale(zero=False, padding=14)}
+    share: dict[str, Any] = {"axis": alt.Axis(format="%", tickCount=8), "scale": alt.Scale(zero=False, padding=14)}
     tips = ["name:N", *(alt.Tooltip(f"{c}:Q", format=".0%", title=t) for c, t in (("x", x_title), ("y", y_title)))]
     return (
         alt.Chart(_values(table), width=360, height=320)

@@ -13,6 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from conal.annotations import Annotations
+from conal.errors import InputError
 from conal.findings import Evidence, findings_of
 from conal.findings.people import expected_accuracy
 from conal.io.results import annotator_table, label_table, mean_by_annotator, name_column
@@ -20,7 +21,7 @@ from conal.io.results import annotator_table, label_table, mean_by_annotator, na
 if TYPE_CHECKING:
     from conal.estimator.base import CrowdClassifier
 
-__all__ = ["REPORT", "Seen", "described", "summary_tables"]
+__all__ = ["REPORT", "Seen", "described", "evidence_of", "summary_tables"]
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -56,10 +57,16 @@ def described(fitted: CrowdClassifier, config: Mapping[str, Any]) -> tuple[dict[
     """
     if fitted._seen is None:
         return fitted.tables_, fitted._report or {}
-    evidence = _evidence(fitted, fitted._seen.crowd, fitted._seen.classifier, fitted._seen.omega)
-    found = findings_of(evidence, seed=int(fitted.seed))
+    found = findings_of(evidence_of(fitted), seed=int(fitted.seed))
     report = found.report | {"model": _model(fitted, config)}
     return fitted.tables_ | found.tables, report
+
+
+def evidence_of(fitted: CrowdClassifier) -> Evidence:
+    """What findings about the training data are made of; a loaded estimator has the findings alone."""
+    if fitted._seen is None:
+        raise InputError("a loaded model does not remember the annotations; its findings are in its folder's tables")
+    return _evidence(fitted, *fitted._seen)
 
 
 def _evidence(

@@ -68,7 +68,7 @@ class Evidence:
     @cached_property
     def inferred(self) -> IntArray:
         """(N,) the most probable class of every task."""
-        return self.posterior.argmax(1)
+        return np.asarray(self.posterior.argmax(1))
 
     @cached_property
     def votes(self) -> IntArray:

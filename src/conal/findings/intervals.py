@@ -59,11 +59,12 @@ def quality_interval(evidence: Evidence, seed: int, confidence: float = CONFIDEN
     crowd = evidence.annotations
     rng = np.random.default_rng(seed)
     given = crowd.labels_per_annotator()
-    low, high = np.empty((2, n_draws(crowd.n_annotations), crowd.n_annotators))
+    low: FloatArray = np.empty((n_draws(crowd.n_annotations), crowd.n_annotators))
+    high: FloatArray = np.empty_like(low)
     for k in range(len(low)):
         right = rng.random(crowd.n_annotations) < evidence.expected_right
         count = np.bincount(crowd.annotators[right], minlength=crowd.n_annotators)
-        drawn = rng.beta(count + JEFFREYS, given - count + JEFFREYS)
+        drawn = np.asarray(rng.beta(count + JEFFREYS, given - count + JEFFREYS))
         low[k], high[k] = np.where(count == 0, 0.0, drawn), np.where(count == given, 1.0, drawn)
     return _ends(low, high, confidence)
 
@@ -79,11 +80,12 @@ def confusion_interval(evidence: Evidence, seed: int, confidence: float = CONFID
     N, C = evidence.posterior.shape
     rng = np.random.default_rng(seed)
     edges = evidence.posterior.cumsum(1)[:, :-1]
-    low, high = np.empty((2, n_draws(crowd.n_annotations + N * C), C, C))
+    low = np.empty((n_draws(crowd.n_annotations + N * C), C, C))
+    high = np.empty_like(low)
     for k in range(len(low)):
-        z = (edges <= rng.random(N)[:, None]).sum(1)
+        z = (edges <= rng.random((N, 1))).sum(1)
         cells = z[crowd.tasks] * C + crowd.labels
-        weights = rng.exponential(size=N)[crowd.tasks]
+        weights = rng.exponential(size=(N,))[crowd.tasks]
         counts = np.bincount(cells, weights=weights, minlength=C * C).reshape(C, C)
         drawn = counts + rng.gamma(JEFFREYS, size=(C, C))
         drawn /= drawn.sum(1, keepdims=True)

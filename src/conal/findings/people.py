@@ -27,7 +27,11 @@ CHUNK = 2_000_000
 
 
 def expected_accuracy(evidence: Evidence) -> FloatArray:
-    r"""(n_annotations,) P(right) by the learned confusion: :math:`\sum_c q_c [\omega \pi^g + (1 - \omega) \pi^r]_{cc}`."""
+    r"""(n_annotations,) P(right) by the learned confusion.
+
+    .. math::
+        \sum_c q_i(c) \, [\omega \pi^g + (1 - \omega) \pi^r]_{cc}
+    """
     crowd = evidence.annotations
     share = np.zeros(crowd.n_annotations) if evidence.omega is None else evidence.omega
     individual = np.diagonal(evidence.individual, axis1=1, axis2=2)[crowd.annotators]

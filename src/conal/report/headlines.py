@@ -44,8 +44,8 @@ def _cleaning(report: Report) -> Markup | None:
         return None
     changed = crowd["n_majority_changed"]
     return Markup(
-        "The cleaned labels differ from majority vote on <b>{}</b> ({}). The model expects {} of the majority votes to be "
-        "right, and {} of its own labels."
+        "The cleaned labels differ from majority vote on <b>{}</b> ({}). The model expects {} of the majority votes to "
+        "be right, and {} of its own labels."
     ).format(
         count(changed, "task", "tasks"),
         percent(changed / crowd["n_tasks_labelled"], 1),
@@ -60,8 +60,8 @@ def _confusion(report: Report) -> Markup | None:
         return Markup("No two classes are confused often enough to speak of.")
     first = pairs[0]
     return Markup(
-        "What confuses the crowd most: <b>{}</b> is taken for <b>{}</b> in {} of its labels ({} interval {}), by {} of the "
-        "{} who met it."
+        "What confuses the crowd most: <b>{}</b> is taken for <b>{}</b> in {} of its labels ({} interval {}), by {} of "
+        "the {} who met it."
     ).format(
         short(first["true"]),
         short(first["observed"]),
@@ -105,8 +105,8 @@ def _commonness(report: Report) -> Markup | None:
     weight = sum(row["expected_mistakes"] for row in rows)
     share = sum(row["expected_mistakes"] * row["common_mistake_share"] for row in rows) / weight
     return Markup(
-        "<b>{}</b> of the mistakes are such as everybody makes; clearer instructions help against these. The rest are the "
-        "annotators' own, which more labels or other people help against."
+        "<b>{}</b> of the mistakes are such as everybody makes; clearer instructions help against these. The rest are "
+        "the annotators' own, which more labels or other people help against."
     ).format(percent(share))
 
 
@@ -116,8 +116,8 @@ def _disagreement(report: Report) -> Markup | None:
         return None
     sides = found["sides"]
     return Markup(
-        "The classifier, which sees features alone, contradicts the majority on <b>{}</b>; the cleaned label follows the "
-        "classifier on {}, and the majority on {}."
+        "The classifier, which sees features alone, contradicts the majority on <b>{}</b>; the cleaned label follows "
+        "the classifier on {}, and the majority on {}."
     ).format(count(found["total"], "task", "tasks"), count(sides["classifier"]), count(sides["crowd"]))
 
 
@@ -139,8 +139,8 @@ def selection_story(report: Report) -> list[str]:
     story = {
         "validation_accuracy": (
             f"{kept}: the one with the best accuracy on the true labels of a validation set "
-            f"({percent(metrics['best_score'], 1)}). That accuracy chose the epoch, so it flatters the model a little; an "
-            "honest figure needs labels that chose nothing."
+            f"({percent(metrics['best_score'], 1)}). That accuracy chose the epoch, so it flatters the model a "
+            "little; an honest figure needs labels that chose nothing."
         ),
         "holdout_log_likelihood": (
             f"{kept}: the one under which the held-out annotations of {held_out:,} tasks were most likely. No true "
@@ -152,9 +152,9 @@ def selection_story(report: Report) -> list[str]:
         ),
     }[metrics["selection"]]
     measured = (
-        "No figure on this page was measured against true labels of these tasks: qualities, probabilities and gains are "
-        "what the model believes, and a mistake that nearly everybody makes and the features do not show is invisible to "
-        "it. A few dozen tasks that you label yourself tell how far to trust it."
+        "No figure on this page was measured against true labels of these tasks: qualities, probabilities and gains "
+        "are what the model believes, and a mistake that nearly everybody makes and the features do not show is "
+        "invisible to it. A few dozen tasks that you label yourself tell how far to trust it."
     )
     lost = metrics.get("lost_classes") or []
     missing = f"The model never predicts {', '.join(short(name) for name in lost)}: read nothing about these classes."

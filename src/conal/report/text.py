@@ -10,6 +10,8 @@ from markupsafe import Markup
 __all__ = ["count", "interval", "percent", "short", "short_names", "to_script"]
 
 MAX_NAME = 60
+NONE = "\u2013"
+"""What stands where there is no number: a dash."""
 _ESCAPES = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"}
 
 
@@ -46,7 +48,7 @@ def percent(share: float | None, digits: int = 0) -> str:
     ('26\\xa0%', '>99\\xa0%', '100\\xa0%', '<1\\xa0%', '–')
     """
     if share is None:
-        return "–"
+        return NONE
     text = f"{100 * share:.{digits}f}"
     least = 10.0**-digits
     if share < 1 and float(text) >= 100:
@@ -62,7 +64,7 @@ def interval(low: float | None, high: float | None) -> str:
     >>> interval(0.251, 0.378)
     '25 to 38\\xa0%'
     """
-    return "–" if low is None or high is None else f"{100 * low:.0f} to {100 * high:.0f}\u00a0%"
+    return NONE if low is None or high is None else f"{100 * low:.0f} to {100 * high:.0f}\u00a0%"
 
 
 def count(number: int | None, one: str = "", many: str = "") -> str:
@@ -72,7 +74,7 @@ def count(number: int | None, one: str = "", many: str = "") -> str:
     ('1 task', '12,000 tasks', '3')
     """
     if number is None:
-        return "–"
+        return NONE
     word = one if number == 1 else many
     return f"{number:,} {word}" if word else f"{number:,}"
 
