@@ -26,8 +26,8 @@ IntArray = npt.NDArray[np.int64]
 
 CONFIDENCE = 0.95
 DRAWS = 200
-MIN_DRAWS = 40
-WORK = 400_000_000
+MIN_DRAWS = 60
+WORK = 200_000_000
 """Numbers drawn for one kind of interval; more data get fewer draws, but never fewer than the least."""
 JEFFREYS = 0.5
 
@@ -42,8 +42,8 @@ class Interval(NamedTuple):
 def n_draws(work_per_draw: int) -> int:
     """How many draws are affordable.
 
-    >>> n_draws(1_000), n_draws(4_000_000), n_draws(10**9)
-    (200, 100, 40)
+    >>> n_draws(1_000), n_draws(2_000_000), n_draws(10**9)
+    (200, 100, 60)
     """
     return int(np.clip(WORK // max(work_per_draw, 1), MIN_DRAWS, DRAWS))
 
