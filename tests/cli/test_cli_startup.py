@@ -16,8 +16,8 @@ from conal.cli import app
 if TYPE_CHECKING:
     from cli.conftest import Run
 
-COMMANDS = ("aggregate", "bound", "demo", "fit", "predict", "reproduce", "simulate")
-HEAVY = ("torch", "sklearn", "pandas", "scipy", "pyarrow", "numpy", "lightning_fabric")
+COMMANDS = ("aggregate", "bound", "demo", "fit", "predict", "report", "reproduce", "simulate")
+HEAVY = ("torch", "sklearn", "pandas", "scipy", "pyarrow", "numpy", "lightning_fabric", "altair", "jinja2")
 
 LOADED = """
 import sys
@@ -43,7 +43,8 @@ def test_help_takes_less_than_half_a_second() -> None:
 
 
 @pytest.mark.parametrize(
-    "arguments", [["--help"], ["aggregate", "--help"], ["fit", "--help"], ["bound", "--help"], ["--version"]]
+    "arguments",
+    [["--help"], ["aggregate", "--help"], ["fit", "--help"], ["bound", "--help"], ["report", "--help"], ["--version"]],
 )
 def test_help_imports_nothing_heavy(arguments: list[str]) -> None:
     done = subprocess.run([sys.executable, "-c", LOADED, *arguments], check=True, capture_output=True, text=True)
