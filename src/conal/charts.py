@@ -124,7 +124,7 @@ def intervals(table: pa.Table, *, x_title: str, mark: float | None = None, look:
     """
     order = table["name"].to_pylist()
     base = alt.Chart(_values(table), width=INTERVAL_WIDTH, height={"step": 20}).encode(
-        y=alt.Y("name:N", sort=order, title=None, axis=alt.Axis(labelLimit=220)),
+        y=alt.Y("name:N", sort=order, title=None, axis=alt.Axis(labelLimit=260)),
         tooltip=["name:N", alt.Tooltip("value:Q", format=".1%"), *(alt.Tooltip(f"{e}:Q", format=".1%") for e in ENDS)],
     )
     axis = alt.Axis(format="%", grid=True, tickCount=8)

@@ -21,6 +21,7 @@ CROWDS: dict[str, dict[str, Any]] = {
     "symmetric common confusion": {"n_train": 2000, "common_type": "symmetric"},
     "poor annotators": {"n_train": 2000, "individual_strength": 0.6},
     "weak features": {"n_train": 2000, "separation": 0.5},
+    "features that say little": {"n_train": 2000, "separation": 0.2},
 }
 """What differs from the generator's defaults: three labels per task, six classes."""
 METHODS = ("xconal", "conal", "dl-ds")

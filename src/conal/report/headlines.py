@@ -43,6 +43,10 @@ def _cleaning(report: Report) -> Markup | None:
     if not crowd["n_tasks_labelled"]:
         return None
     changed = crowd["n_majority_changed"]
+    if not changed:
+        return Markup(
+            "The cleaned label is the majority's on <b>every task</b>; the model expects {} of them right."
+        ).format(percent(crowd["expected_inferred_accuracy"]))
     return Markup(
         "The cleaned labels differ from majority vote on <b>{}</b> ({}). The model expects {} of the majority votes to "
         "be right, and {} of its own labels."
@@ -56,7 +60,7 @@ def _cleaning(report: Report) -> Markup | None:
 
 def _confusion(report: Report) -> Markup | None:
     pairs = report["common_confusion"]["pairs"]
-    if not pairs:
+    if not pairs or not pairs[0]["annotators_who_made_it"]:
         return Markup("No two classes are confused often enough to speak of.")
     first = pairs[0]
     return Markup(
