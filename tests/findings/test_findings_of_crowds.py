@@ -14,6 +14,7 @@ from conal.annotations import Annotations
 from conal.errors import InputError
 from conal.findings import Evidence, confusions, findings_of, people, relabel, tasks
 from conal.findings.confusions import confusion_findings, label_shares, shown_classes
+from conal.findings.intervals import intervals_of
 from conal.findings.people import annotators_table, common_mistake_share
 from conal.findings.relabel import CAUTION, LEAST_GAIN, expected_gain, suggestions
 
@@ -109,7 +110,11 @@ def test_expected_gain(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_suggestions_are_the_best_that_nobody_gave_yet(seed: int) -> None:
     found = random_evidence(seed)
     crowd = found.annotations
-    low = annotators_table(found, 0)["annotator_quality_low"].to_numpy(zero_copy_only=False).astype(float)
+    low = (
+        annotators_table(found, intervals_of(found, 0).quality)["annotator_quality_low"]
+        .to_numpy(zero_copy_only=False)
+        .astype(float)
+    )
     rows = suggestions(found, low)
     matrix, by_task = crowd.to_matrix(), {row["task"]: row for row in rows}
     for task in range(40):
@@ -166,7 +171,7 @@ def test_lists_show_the_worst_and_count_all(monkeypatch: pytest.MonkeyPatch) -> 
 def test_pairs_have_their_shares_counts_and_annotators() -> None:
     found = random_evidence(2)
     shares, crowd = label_shares(found), found.annotations
-    for pair in confusion_findings(found, 0)["pairs"]:
+    for pair in confusion_findings(found, intervals_of(found, 0).confusion)["pairs"]:
         c, label = int(pair["true"][1:]), int(pair["observed"][1:])
         assert c != label
         assert pair["share"] == shares[c, label]
@@ -181,7 +186,7 @@ def test_pairs_have_their_shares_counts_and_annotators() -> None:
 
 def test_annotators_have_their_worst_class_and_expected_mistakes() -> None:
     found = random_evidence(3, omega=False)
-    table = annotators_table(found, 0).to_pydict()
+    table = annotators_table(found, intervals_of(found, 0).quality).to_pydict()
     assert "common_noise_rate" not in table
     assert [table[name][-1] for name in ("annotator_quality", "annotator_quality_low", "worst_class")] == [None] * 3
     for r in range(5):
@@ -214,7 +219,7 @@ def test_of_many_classes_those_with_the_most_mistakes_are_shown(monkeypatch: pyt
     q = np.eye(3)[truth]
     found = Evidence(Annotations.from_matrix(labels), q, q, np.eye(3), np.eye(3)[None])
     assert shown_classes(found).tolist() == [0, 2]
-    assert confusion_findings(found, 0)["matrix"] == [[1.0, 0.0], [0.0, 1.0]]
+    assert confusion_findings(found, intervals_of(found, 0).confusion)["matrix"] == [[1.0, 0.0], [0.0, 1.0]]
 
 
 @pytest.mark.parametrize("r", [0, 1])

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from conal.findings.evidence import Evidence, plain_names
-from conal.findings.intervals import confusion_interval
+from conal.findings.intervals import Interval
 
 __all__ = ["MAX_PAIRS", "confusion_findings", "label_shares", "shown_classes"]
 
@@ -44,20 +44,19 @@ def shown_classes(evidence: Evidence) -> IntArray:
     return np.sort(np.argsort(-(mistakes.sum(0) + mistakes.sum(1)), kind="stable")[:MAX_CLASSES])
 
 
-def confusion_findings(evidence: Evidence, seed: int) -> dict[str, Any]:
+def confusion_findings(evidence: Evidence, interval: Interval) -> dict[str, Any]:
     """The matrix as learned, for the classes that are shown, and the mistakes that most labels go into."""
     shown = shown_classes(evidence)
     return {
         "classes_shown": shown.tolist(),
         "matrix": evidence.common[np.ix_(shown, shown)].tolist(),
-        "pairs": _pairs(evidence, seed),
+        "pairs": _pairs(evidence, interval),
     }
 
 
-def _pairs(evidence: Evidence, seed: int) -> list[dict[str, Any]]:
+def _pairs(evidence: Evidence, interval: Interval) -> list[dict[str, Any]]:
     """Largest shares first; only what is expected to have happened at least once."""
     shares = label_shares(evidence)
-    interval = confusion_interval(evidence, seed)
     counts = evidence.posterior.T @ evidence.votes
     mistakes = np.where((counts >= 1) & ~np.eye(len(shares), dtype=bool), shares, 0.0)
     order = np.argsort(-mistakes, axis=None, kind="stable")[:MAX_PAIRS]

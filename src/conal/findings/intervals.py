@@ -1,34 +1,31 @@
 r"""How sure the figures are: draws of the true labels, and a Bayesian bootstrap over tasks.
 
 A figure about a crowd is uncertain twice. Which label is true is known with a probability only, so the true labels are
-drawn from it again and again (multiple imputation; Rubin 1987). And other tasks would have given other counts, so tasks
-get random weights (the Bayesian bootstrap; Rubin 1981). Half a label of either kind is added, Jeffreys' prior, without
-which five right labels of five would be taken for perfection. For one annotator, who labels a task once, weights and
-prior together are a Beta distribution given the drawn number of right labels.
+drawn again and again (:mod:`conal.findings.draws`; multiple imputation, Rubin 1987). And other tasks would have given
+other counts, so tasks get random weights (the Bayesian bootstrap; Rubin 1981). Half a label of either kind is added,
+Jeffreys' prior, without which five right labels of five would be taken for perfection. For one annotator, who labels a
+task once, weights and prior together are a Beta distribution given the drawn number of right labels.
 
-What the model itself got wrong, such as a class taken for another throughout, is not in these intervals.
-``conal reproduce coverage`` measures how often they hold the truth of simulated crowds.
+``conal reproduce coverage`` measures how often these intervals hold the truth of simulated crowds.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from conal.findings.draws import label_draws
 from conal.findings.evidence import Evidence
 
-__all__ = ["CONFIDENCE", "Interval", "confusion_interval", "n_draws", "quality_interval"]
+__all__ = ["CONFIDENCE", "Interval", "Intervals", "intervals_from", "intervals_of"]
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
 
 CONFIDENCE = 0.95
-DRAWS = 200
-MIN_DRAWS = 60
-WORK = 200_000_000
-"""Numbers drawn for one kind of interval; more data get fewer draws, but never fewer than the least."""
 JEFFREYS = 0.5
 
 
@@ -39,61 +36,59 @@ class Interval(NamedTuple):
     high: FloatArray
 
 
-def n_draws(work_per_draw: int) -> int:
-    """How many draws are affordable.
+class Intervals(NamedTuple):
+    """Of every annotator's quality (R,), and of the shares of labels (C, C) among those that a true class gets."""
 
-    >>> n_draws(1_000), n_draws(2_000_000), n_draws(10**9)
-    (200, 100, 60)
-    """
-    return int(np.clip(WORK // max(work_per_draw, 1), MIN_DRAWS, DRAWS))
+    quality: Interval
+    confusion: Interval
 
 
-def quality_interval(evidence: Evidence, seed: int, confidence: float = CONFIDENCE) -> Interval:
-    r"""(R,) ends of the accuracy of every annotator on tasks such as those that he or she labelled.
+def intervals_of(evidence: Evidence, seed: int, confidence: float = CONFIDENCE) -> Intervals:
+    """Intervals of all figures; same seed, same intervals."""
+    rng = np.random.default_rng(seed)
+    return intervals_from(evidence, label_draws(evidence, rng), rng, confidence)
+
+
+def intervals_from(
+    evidence: Evidence, draws: Iterable[IntArray], rng: np.random.Generator, confidence: float = CONFIDENCE
+) -> Intervals:
+    r"""Intervals given draws z of the true classes.
 
     .. math::
-        k_r \sim \sum_i \text{Bernoulli}(q_i(y_i^r)), \qquad a_r \sim \text{Beta}(k_r + \tfrac12, n_r - k_r + \tfrac12)
+        a_r \sim \text{Beta}(k_r + \tfrac12, n_r - k_r + \tfrac12), \quad k_r = |\{i : y_i^r = z_i\}|; \qquad
+        \kappa_{cl} \propto \sum_{i : z_i = c} g_i \, |\{r : y_i^r = l\}| + \text{Gamma}(\tfrac12), \quad
+        g_i \sim \text{Exp}(1)
 
-    An end reaches 0 or 1 where all labels may be wrong or right.
+    An end reaches 0 or 1 where a draw has none or all.
     """
+    quality, confusion = [], []
+    for z in draws:
+        quality.append(_quality(evidence, z, rng))
+        confusion.append(_confusion(evidence, z, rng))
+    return Intervals(_ends(quality, confidence), _ends(confusion, confidence))
+
+
+def _quality(evidence: Evidence, z: IntArray, rng: np.random.Generator) -> Interval:
+    """(R,) a draw of every annotator's accuracy, as a lower and as an upper end."""
     crowd = evidence.annotations
-    rng = np.random.default_rng(seed)
     given = crowd.labels_per_annotator()
-    low: FloatArray = np.empty((n_draws(crowd.n_annotations), crowd.n_annotators))
-    high: FloatArray = np.empty_like(low)
-    for k in range(len(low)):
-        right = rng.random(crowd.n_annotations) < evidence.expected_right
-        count = np.bincount(crowd.annotators[right], minlength=crowd.n_annotators)
-        drawn = np.asarray(rng.beta(count + JEFFREYS, given - count + JEFFREYS))
-        low[k], high[k] = np.where(count == 0, 0.0, drawn), np.where(count == given, 1.0, drawn)
-    return _ends(low, high, confidence)
+    right = np.bincount(crowd.annotators[z[crowd.tasks] == crowd.labels], minlength=crowd.n_annotators)
+    drawn = np.asarray(rng.beta(right + JEFFREYS, given - right + JEFFREYS))
+    return Interval(np.where(right == 0, 0.0, drawn), np.where(right == given, 1.0, drawn))
 
 
-def confusion_interval(evidence: Evidence, seed: int, confidence: float = CONFIDENCE) -> Interval:
-    r"""(C, C) ends of the share of label l among the labels that tasks of true class c get, over all annotators.
-
-    .. math::
-        z_i \sim q_i, \quad g_i \sim \text{Exp}(1), \qquad
-        \kappa_{cl} \propto \sum_{i : z_i = c} g_i \, |\{r : y_i^r = l\}| + \text{Gamma}(\tfrac12)
-    """
-    crowd = evidence.annotations
-    N, C = evidence.posterior.shape
-    rng = np.random.default_rng(seed)
-    edges = evidence.posterior.cumsum(1)[:, :-1]
-    low = np.empty((n_draws(crowd.n_annotations + N * C), C, C))
-    high = np.empty_like(low)
-    for k in range(len(low)):
-        z = (edges <= rng.random((N, 1))).sum(1)
-        cells = z[crowd.tasks] * C + crowd.labels
-        weights = rng.exponential(size=(N,))[crowd.tasks]
-        counts = np.bincount(cells, weights=weights, minlength=C * C).reshape(C, C)
-        drawn = counts + rng.gamma(JEFFREYS, size=(C, C))
-        drawn /= drawn.sum(1, keepdims=True)
-        low[k] = np.where(counts == 0, 0.0, drawn)
-        high[k] = np.where(counts == counts.sum(1, keepdims=True), 1.0, drawn)
-    return _ends(low, high, confidence)
+def _confusion(evidence: Evidence, z: IntArray, rng: np.random.Generator) -> Interval:
+    """(C, C) a draw of the shares of labels, as a lower and as an upper end."""
+    crowd, C = evidence.annotations, evidence.annotations.n_classes
+    weights = rng.exponential(size=(crowd.n_tasks,))[crowd.tasks]
+    counts = np.bincount(z[crowd.tasks] * C + crowd.labels, weights=weights, minlength=C * C).reshape(C, C)
+    drawn = counts + rng.gamma(JEFFREYS, size=(C, C))
+    drawn = drawn / drawn.sum(1, keepdims=True)
+    alone = counts == counts.sum(1, keepdims=True)
+    return Interval(np.where(counts == 0, 0.0, drawn), np.where(alone, 1.0, drawn))
 
 
-def _ends(low: FloatArray, high: FloatArray, confidence: float) -> Interval:
+def _ends(draws: list[Interval], confidence: float) -> Interval:
     tail = (1 - confidence) / 2
+    low, high = (np.stack(end) for end in zip(*draws, strict=True))
     return Interval(np.quantile(low, tail, axis=0), np.quantile(high, 1 - tail, axis=0))

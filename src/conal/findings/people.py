@@ -9,7 +9,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from conal.findings.evidence import Evidence, plain, plain_names
-from conal.findings.intervals import quality_interval
+from conal.findings.intervals import Interval
 from conal.io.results import annotator_table, mean_by_annotator, name_column, where_labelled
 
 __all__ = ["annotators_table", "common_mistake_share", "expected_accuracy", "people_findings"]
@@ -77,12 +77,11 @@ def worst_classes(evidence: Evidence) -> IntArray:
     return np.where(met.any(1), np.where(met, right, np.inf).argmin(1), -1)
 
 
-def annotators_table(evidence: Evidence, seed: int) -> pa.Table:
+def annotators_table(evidence: Evidence, interval: Interval) -> pa.Table:
     """One row per annotator, with cleanlab's names of columns; empty cells where nothing is known."""
     crowd = evidence.annotations
     quality = mean_by_annotator(crowd, expected_accuracy(evidence))
     values = quality.to_numpy(zero_copy_only=False)
-    interval = quality_interval(evidence, seed)
     worst, common = worst_classes(evidence), common_mistake_share(evidence)
     table = annotator_table(crowd, quality, evidence.inferred)
     if evidence.omega is not None:

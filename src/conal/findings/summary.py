@@ -10,7 +10,7 @@ import pyarrow as pa
 from conal.errors import InputError
 from conal.findings.confusions import confusion_findings
 from conal.findings.evidence import Evidence, plain_names
-from conal.findings.intervals import CONFIDENCE
+from conal.findings.intervals import CONFIDENCE, intervals_of
 from conal.findings.people import annotators_table, people_findings
 from conal.findings.relabel import suggestions, suggestions_table
 from conal.findings.tasks import labels_table, task_findings
@@ -48,10 +48,11 @@ def findings_of(evidence: Evidence, seed: int = 0) -> Findings:
     >>> found.report["crowd"]["n_annotations"], sorted(found.tables)
     (6, ['annotators.csv', 'labels.csv', 'suggestions.csv'])
     """
-    people = annotators_table(evidence, seed)
+    intervals = intervals_of(evidence, seed)
+    people = annotators_table(evidence, intervals.quality)
     low = people["annotator_quality_low"].to_numpy(zero_copy_only=False).astype(float)
     queue = suggestions(evidence, low)
-    confusion = confusion_findings(evidence, seed)
+    confusion = confusion_findings(evidence, intervals.confusion)
     report = {
         "format": "conal-report",
         "format_version": REPORT_VERSION,
