@@ -67,8 +67,8 @@ class Coverage(Experiment):
             f"points, on simulated crowds of known truth; {n_seeds(table)} crowds each. The truth of an annotator is "
             "the mean probability of a right label on the tasks that he or she labelled; that of a pair, the mean "
             "probability of that mistake over the labels of the true class. ± is the standard error over crowds. "
-            "Intervals know about the doubt that a method has, and not about its mistakes: they are as good as its "
-            "probabilities."
+            "Intervals believe the classifier's probabilities, and are as good as these: a network that was trained to "
+            "certainty on labels which are partly wrong takes its mistakes into them."
         )
         header = ["crowd", "method", "labels right", *(f"{kind}: held (width)" for kind in KINDS.values())]
         rows = table.to_pylist()
