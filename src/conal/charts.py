@@ -127,7 +127,7 @@ def intervals(table: pa.Table, *, x_title: str, mark: float | None = None, look:
         y=alt.Y("name:N", sort=order, title=None, axis=alt.Axis(labelLimit=260)),
         tooltip=["name:N", alt.Tooltip("value:Q", format=".1%"), *(alt.Tooltip(f"{e}:Q", format=".1%") for e in ENDS)],
     )
-    axis = alt.Axis(format="%", grid=True, tickCount=8)
+    axis = alt.Axis(format="%", grid=True, tickCount=8, labelFlush=False)
     bars = base.mark_rule(strokeWidth=3, opacity=0.4, color=look.right)
     bars = bars.encode(x=alt.X("low:Q", title=x_title, axis=axis, scale=alt.Scale(zero=mark is None)), x2="high:Q")
     dots = base.mark_circle(size=55, opacity=1, color=look.right).encode(x="value:Q")
@@ -139,7 +139,10 @@ def intervals(table: pa.Table, *, x_title: str, mark: float | None = None, look:
 
 def points(table: pa.Table, *, x_title: str, y_title: str, size_title: str, look: Look = PAPER) -> Any:
     """A circle for every row: columns name, x and y (shares) and size (a count)."""
-    share: dict[str, Any] = {"axis": alt.Axis(format="%", tickCount=8), "scale": alt.Scale(zero=False, padding=14)}
+    share: dict[str, Any] = {
+        "axis": alt.Axis(format="%", tickCount=8, labelFlush=False),
+        "scale": alt.Scale(zero=False, padding=14),
+    }
     tips = ["name:N", *(alt.Tooltip(f"{c}:Q", format=".0%", title=t) for c, t in (("x", x_title), ("y", y_title)))]
     return (
         alt.Chart(_values(table), width=360, height=320)
