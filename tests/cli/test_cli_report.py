@@ -63,6 +63,8 @@ def test_what_is_no_model_folder_is_refused(conal: Run, folder: Path, tmp_path: 
     assert "has no report.json; fit the model again" in conal("report", folder).refusal()
     (folder / "report.json").write_text("{")
     assert "cannot be read" in conal("report", folder).refusal()
+    (folder / "report.json").write_text('{"format": "conal-report", "format_version": 1}')
+    assert "report.json: is damaged" in conal("report", folder).refusal()
     (folder / "report.json").write_text("{}")
     assert "no report that this version of conal reads" in conal("report", folder).refusal()
 

@@ -90,7 +90,7 @@ def gain_by_enumeration(q: FloatArray, matrix: FloatArray) -> float:
         chance = sum(q[c] * matrix[c, answer] for c in range(len(q)))
         posterior = [q[c] * matrix[c, answer] / chance for c in range(len(q))]
         after += chance * max(posterior)
-    return after - max(q)
+    return float(after - max(q))
 
 
 def test_expected_gain(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from conal.findings.confusions import label_shares
 from conal.findings.evidence import Evidence, plain, plain_names
 from conal.findings.intervals import Interval
 from conal.io.results import annotator_table, mean_by_annotator, name_column, where_labelled
@@ -50,8 +51,6 @@ def common_mistake_share(evidence: Evidence) -> FloatArray:
     or less. Near zero: the mistakes are his or her own. Unlike omega, which says the same by the model and is hardly
     identified where it does not vary, this can be read off the data.
     """
-    from conal.findings.confusions import label_shares
-
     shares = label_shares(evidence)
     R, C = evidence.classes_met.shape
     found = np.full(R, np.nan)

@@ -155,6 +155,10 @@ def selection_story(report: Report) -> list[str]:
             "label was used."
         ),
     }[metrics["selection"]]
+    gold = (
+        "The labels were taken for the truth, as the method 'gold' does; what this page says about their quality is "
+        "how far the classifier agrees with them."
+    )
     measured = (
         "No figure on this page was measured against true labels of these tasks: qualities, probabilities and gains "
         "are what the model believes, and a mistake that nearly everybody makes and the features do not show is "
@@ -162,4 +166,4 @@ def selection_story(report: Report) -> list[str]:
     )
     lost = metrics.get("lost_classes") or []
     missing = f"The model never predicts {', '.join(short(name) for name in lost)}: read nothing about these classes."
-    return [story, measured, *([missing] if lost else [])]
+    return [story, gold if report["model"]["method"] == "gold" else measured, *([missing] if lost else [])]

@@ -10,6 +10,8 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
+from jinja2 import Environment, FunctionLoader, StrictUndefined, UndefinedError
+
 from conal.errors import InputError
 from conal.io.atomic import atomic_file
 from conal.io.models import read_document
@@ -40,7 +42,13 @@ def write_report(folder: str | PathLike[str], out: str | PathLike[str] | None = 
         Where to write; ``report.html`` in the folder by default.
     """
     path = Path(folder) / PAGE_NAME if out is None else Path(out)
-    text = render(read_document(folder, DOCUMENT))
+    report = read_document(folder, DOCUMENT)
+    try:
+        text = render(report)
+    except (KeyError, TypeError, ValueError, AttributeError, UndefinedError) as error:
+        if isinstance(error, InputError):
+            raise
+        raise InputError(f"{Path(folder) / DOCUMENT}: is damaged ({error}); fit the model again") from error
     with atomic_file(path) as aside:
         aside.write_text(text, encoding="utf-8")
     return path
@@ -84,14 +92,12 @@ def _parameters(report: Report) -> list[tuple[str, str]]:
 
 @cache
 def _template() -> Any:
-    import jinja2
-
-    environment = jinja2.Environment(
-        loader=jinja2.FunctionLoader(_asset),
+    environment = Environment(
+        loader=FunctionLoader(_asset),
         autoescape=True,
         trim_blocks=True,
         lstrip_blocks=True,
-        undefined=jinja2.StrictUndefined,
+        undefined=StrictUndefined,
     )
     environment.filters |= {"percent": percent, "short": short, "count": count}
     environment.globals |= {"interval": interval}
