@@ -33,7 +33,7 @@ MIN_DRAWS = 60
 BURN_IN = 60
 WORK = 200_000_000
 """Numbers looked at for all draws; more data get fewer draws, but never fewer than the least."""
-MAX_CELLS = 20_000_000
+MAX_CELLS = 5_000_000
 """Annotations times classes, and cells of confusion matrices, up to which matrices are drawn too."""
 POOLING = 2.0
 """Labels by which every row of an annotator's matrix is drawn to everybody's."""
