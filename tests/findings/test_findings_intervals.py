@@ -131,7 +131,7 @@ def test_matrices_are_drawn_around_their_counts() -> None:
 
 
 def test_a_large_crowd_is_drawn_from_the_posterior(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(draws, "MAX_CELLS", 10)
+    monkeypatch.setattr(draws, "MAX_WORK", 10)
     q = np.array([[0.3, 0.7], [0.9, 0.1]])
     found = Evidence(Annotations.from_matrix([[0, 0], [0, 0]], classes=[0, 1]), q, 1 - q, np.eye(2), np.ones((2, 2, 2)))
     share = np.mean([z for seed in range(40) for z in label_draws(found, np.random.default_rng(seed))], axis=0)

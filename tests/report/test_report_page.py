@@ -76,6 +76,17 @@ def test_a_hundred_classes_and_twenty_thousand_annotators() -> None:
     assert "The first 300 of 20,000" in render(report)
 
 
+@pytest.mark.slow
+def test_a_million_tasks() -> None:
+    """The page shows the worst and says where the rest is."""
+    report = make_report(n_tasks=1_000_000, n_annotators=2000)
+    page = render(report)
+    assert len(page.encode()) < MOST
+    total = report["tasks"]["ambiguous"]["total"]
+    assert total > 100_000
+    assert f"The first 300 of {total:,}; all are in <code>labels.csv</code>" in page
+
+
 @pytest.mark.parametrize("n_annotators", [0, 1])
 def test_none_or_one_annotator(n_annotators: int) -> None:
     page = render(make_report(n_annotators=n_annotators) if n_annotators else nobody())

@@ -33,8 +33,10 @@ MIN_DRAWS = 60
 BURN_IN = 60
 WORK = 200_000_000
 """Numbers looked at for all draws; more data get fewer draws, but never fewer than the least."""
-MAX_CELLS = 5_000_000
-"""Annotations times classes, and cells of confusion matrices, up to which matrices are drawn too."""
+MAX_WORK = 6_000_000
+"""Work of a draw up to which matrices are drawn too."""
+GAMMA_COST = 5
+"""A drawn cell of a confusion matrix costs as much as so many numbers that are looked at."""
 POOLING = 2.0
 """Labels by which every row of an annotator's matrix is drawn to everybody's."""
 LEAST = 1e-6
@@ -53,10 +55,10 @@ def n_draws(work_per_draw: int) -> int:
 def label_draws(evidence: Evidence, rng: np.random.Generator) -> Iterator[IntArray]:
     """(N,) true classes of all tasks, again and again."""
     crowd, C = evidence.annotations, evidence.annotations.n_classes
-    work = (crowd.n_annotations + crowd.n_tasks) * C
-    if max(work, crowd.n_annotators * C * C) > MAX_CELLS:
-        return posterior_draws(evidence, rng, n_draws(work))
-    return gibbs_draws(evidence, rng, n_draws(work))
+    labels, matrices = (crowd.n_annotations + crowd.n_tasks) * C, GAMMA_COST * crowd.n_annotators * C * C
+    if labels + matrices > MAX_WORK:
+        return posterior_draws(evidence, rng, n_draws(labels))
+    return gibbs_draws(evidence, rng, n_draws(labels + matrices))
 
 
 def posterior_draws(evidence: Evidence, rng: np.random.Generator, number: int) -> Iterator[IntArray]:
