@@ -14,7 +14,7 @@ from types import ModuleType
 import pytest
 
 ROOT = Path(__file__).parents[1]
-EXECUTED = ("tutorial.md", "label-studio.md")
+EXECUTED = ("tutorial.md", "label-studio.md", "common-noise.md")
 """Pages that are gone through from top to bottom, Python and commands, in one folder."""
 BLOCK = re.compile(r"^```(python|console)\n(.*?)^```", flags=re.MULTILINE | re.DOTALL)
 

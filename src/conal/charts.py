@@ -5,22 +5,53 @@ Charts know tables only, never models. Colours are Okabe and Ito's, which people
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import altair as alt
 import pyarrow as pa
 
 from conal.io.atomic import atomic_file
 
-__all__ = ["PALETTE", "heat_maps", "lines", "save"]
+__all__ = [
+    "PAGE",
+    "PALETTE",
+    "PAPER",
+    "Look",
+    "course",
+    "heat_map",
+    "heat_maps",
+    "intervals",
+    "lines",
+    "points",
+    "save",
+]
 
 PALETTE = ["#000000", "#E69F00", "#56B4E9", "#009E73", "#0072B2", "#D55E00", "#CC79A7", "#999999", "#8C6D31", "#5D3A9B"]
 
 MAX_POINTS = 20
 """A line through more is drawn without its points."""
+ENDS = ("low", "high")
+INTERVAL_WIDTH = 420
 LABEL_GAP = 0.04
 """Least distance between the labels of two lines, as a share of what the chart spans."""
+
+
+@dataclass(frozen=True)
+class Look:
+    """Colours of a chart; in a page they are the page's own, so that one chart serves light, dark and print."""
+
+    ink: str = "black"
+    on_fill: str = "white"
+    right: str = PALETTE[4]
+    wrong: str = PALETTE[5]
+    ramp: Literal["blues"] | None = "blues"
+    """Colour scheme of heat maps; without one, right and wrong have colours, and shares are their opacity."""
+
+
+PAPER = Look()
+PAGE = Look("var(--ink)", "var(--on-fill)", "var(--right)", "var(--wrong)", None)
 
 
 def _values(table: pa.Table) -> Any:
@@ -41,22 +72,106 @@ def heat_maps(table: pa.Table, value: str, *, by: str, title: str, percent: bool
     return alt.concat(*maps, columns=3, title=title).resolve_scale(color="shared")
 
 
-def _heat_map(table: pa.Table, value: str, shown: str, title: str) -> Any:
+def heat_map(table: pa.Table, value: str, *, title: str = "", look: Look = PAPER) -> Any:
+    """One true x observed map; columns as for :func:`heat_maps`."""
+    return _heat_map(table, value, f"round(100 * datum.{value})", title, look)
+
+
+def _heat_map(table: pa.Table, value: str, shown: str, title: str, look: Look = PAPER) -> Any:
     order = list(dict.fromkeys(table["true"].to_pylist()))
     side = max(220, 34 * len(order))
     base = alt.Chart(_values(table), title=title, width=side, height=side).encode(
-        x=alt.X("observed:N", sort=order, title="observed label", axis=alt.Axis(labelAngle=-45)),
+        x=alt.X(
+            "observed:N", sort=order, title="observed label", axis=alt.Axis(labelAngle=0 if _are_short(order) else -45)
+        ),
         y=alt.Y("true:N", sort=order, title="true class"),
     )
-    cells = base.mark_rect().encode(
-        color=alt.Color(f"{value}:Q", scale=alt.Scale(scheme="blues", domainMin=0), title=value)
-    )
+    cells = base.mark_rect().encode(**_fill(value, look), tooltip=["true:N", "observed:N", f"{value}:Q"])
     numbers = (
         base.transform_calculate(shown=shown)
         .mark_text(fontSize=11)
-        .encode(text="shown:Q", color=alt.condition(f"datum.{value} > 0.4", alt.value("white"), alt.value("black")))
+        .encode(
+            text="shown:Q",
+            color=alt.condition(f"datum.{value} > 0.4", alt.value(look.on_fill), alt.value(look.ink)),
+        )
     )
     return cells + numbers
+
+
+def _are_short(names: list[Any]) -> bool:
+    return all(len(str(name)) <= 3 for name in names)
+
+
+def _fill(value: str, look: Look) -> dict[str, Any]:
+    if look.ramp is not None:
+        return {"color": alt.Color(f"{value}:Q", scale=alt.Scale(scheme=look.ramp, domainMin=0), title=value)}
+    share = alt.Scale(type="sqrt", domain=[0, 1], range=[0.03, 1])  # small mistakes are what one looks for
+    return {
+        "color": alt.condition("datum.true === datum.observed", alt.value(look.right), alt.value(look.wrong)),
+        "opacity": alt.Opacity(f"{value}:Q", scale=share, legend=None),
+    }
+
+
+def intervals(table: pa.Table, *, x_title: str, mark: float | None = None, look: Look = PAPER) -> Any:
+    """A dot with its interval for every row, from top to bottom in the table's order.
+
+    Parameters
+    ----------
+    table : pa.Table
+        Columns name, value, low, high (shares).
+    mark : float, optional
+        A share to compare with, drawn as a line; the axis then need not begin at zero.
+    """
+    order = table["name"].to_pylist()
+    base = alt.Chart(_values(table), width=INTERVAL_WIDTH, height={"step": 20}).encode(
+        y=alt.Y("name:N", sort=order, title=None, axis=alt.Axis(labelLimit=260)),
+        tooltip=["name:N", alt.Tooltip("value:Q", format=".1%"), *(alt.Tooltip(f"{e}:Q", format=".1%") for e in ENDS)],
+    )
+    axis = alt.Axis(format="%", grid=True, tickCount=8, labelFlush=False)
+    bars = base.mark_rule(strokeWidth=3, opacity=0.4, color=look.right)
+    bars = bars.encode(x=alt.X("low:Q", title=x_title, axis=axis, scale=alt.Scale(zero=mark is None)), x2="high:Q")
+    dots = base.mark_circle(size=55, opacity=1, color=look.right).encode(x="value:Q")
+    if mark is None:
+        return bars + dots
+    rule = alt.Chart(alt.InlineData(values=[{"at": mark}])).mark_rule(color=look.wrong, strokeDash=[4, 3])
+    return rule.encode(x="at:Q") + bars + dots
+
+
+def points(table: pa.Table, *, x_title: str, y_title: str, size_title: str, look: Look = PAPER) -> Any:
+    """A circle for every row: columns name, x and y (shares) and size (a count)."""
+    share: dict[str, Any] = {
+        "axis": alt.Axis(format="%", tickCount=8, labelFlush=False),
+        "scale": alt.Scale(zero=False, padding=14),
+    }
+    tips = ["name:N", *(alt.Tooltip(f"{c}:Q", format=".0%", title=t) for c, t in (("x", x_title), ("y", y_title)))]
+    return (
+        alt.Chart(_values(table), width=360, height=320)
+        .mark_circle(color=look.right, opacity=0.6)
+        .encode(
+            x=alt.X("x:Q", title=x_title, **share),
+            y=alt.Y("y:Q", title=y_title, **share),
+            size=alt.Size("size:Q", scale=alt.Scale(range=[20, 260], zero=True), legend=None),
+            tooltip=[*tips, alt.Tooltip("size:Q", title=size_title)],
+        )
+    )
+
+
+def course(table: pa.Table, *, value: str, title: str, kept: int | None = None, look: Look = PAPER) -> Any:
+    """A figure after every epoch, a line per member of an ensemble, and where the kept epoch is.
+
+    Parameters
+    ----------
+    table : pa.Table
+        Columns epoch, member and ``value``.
+    """
+    base = alt.Chart(_values(table), width=320, height=180).encode(x=alt.X("epoch:Q", title="epoch"))
+    line = base.mark_line(color=look.right, strokeWidth=1.8).encode(
+        y=alt.Y(f"{value}:Q", title=title, scale=alt.Scale(zero=False)), detail="member:N"
+    )
+    if kept is None:
+        return line
+    mark = alt.Chart(alt.InlineData(values=[{"epoch": kept}])).mark_rule(color=look.wrong, strokeDash=[4, 3])
+    return line + mark.encode(x="epoch:Q")
 
 
 def lines(table: pa.Table, *, x: str, x_title: str, y_title: str, by: str | None = None, title: str = "") -> Any:

@@ -31,6 +31,8 @@ def test_a_table_for_people_and_a_model_folder(conal: Run, tmp_path: Path) -> No
     assert loaded.metrics_["selection"] == "last"
     assert pv.read_csv(out / "labels.csv").num_rows == 1000
     assert [path.name for path in tmp_path.iterdir()] == ["demo"]
+    assert f"Report: {out / 'report.html'}" in run.out
+    assert (out / "report.html").read_text(encoding="utf-8").startswith("<!DOCTYPE html>")
 
 
 def test_json_is_one_object_on_stdout(conal: Run, tmp_path: Path) -> None:

@@ -28,6 +28,9 @@ FILES = {
     "labels.csv",
     "metrics.json",
     "model.safetensors",
+    "report.html",
+    "report.json",
+    "suggestions.csv",
 }
 
 
@@ -59,7 +62,7 @@ def test_folder_is_complete_and_nothing_is_beside_it(model: Path, shared_crowd: 
 
 def test_labels_csv_has_a_row_per_task(model: Path, shared_crowd: Crowd) -> None:
     table = pv.read_csv(model / "labels.csv")
-    assert table.column_names == ["task", "label", "probability", "proba_cat", "proba_dog", "proba_fish"]
+    assert table.column_names[:6] == ["task", "label", "probability", "proba_cat", "proba_dog", "proba_fish"]
     assert table["task"].to_pylist() == list(range(len(shared_crowd.x)))
     assert set(table["label"].to_pylist()) <= {"cat", "dog", "fish"}
     assert is_share(table["probability"])
@@ -69,7 +72,7 @@ def test_labels_csv_has_a_row_per_task(model: Path, shared_crowd: Crowd) -> None
 
 def test_annotators_csv_has_a_row_per_worker(model: Path, shared_crowd: Crowd) -> None:
     table = pv.read_csv(model / "annotators.csv")
-    assert table.column_names == [
+    assert table.column_names[:5] == [
         "worker",
         "num_examples_labeled",
         "annotator_quality",
@@ -79,7 +82,7 @@ def test_annotators_csv_has_a_row_per_worker(model: Path, shared_crowd: Crowd) -
     workers = [worker for _, worker, _ in shared_crowd.rows]
     assert table["worker"].to_pylist() == sorted(set(workers))
     assert table["num_examples_labeled"].to_pylist() == [workers.count(name) for name in sorted(set(workers))]
-    assert all(is_share(table[name]) for name in table.column_names[2:])
+    assert all(is_share(table[name]) for name in table.column_names[2:7])
 
 
 def test_common_confusion_csv_is_a_row_stochastic_matrix(model: Path) -> None:
@@ -112,7 +115,7 @@ def test_metrics_and_config_describe_the_fit(model: Path, shared_crowd: Crowd) -
     assert config["format"] == "conal-model"
     assert config["classes"] == ["cat", "dog", "fish"]
     assert config["instance_shape"] == [5]
-    assert set(config["files"]) == FILES - {"config.json"}
+    assert set(config["files"]) == FILES - {"config.json", "report.html"}  # the page is made of the others
 
 
 def test_fit_is_what_the_library_does(model: Path, shared_crowd: Crowd) -> None:
@@ -164,10 +167,11 @@ def test_summary_is_for_people(conal: Run, crowd: Crowd, tmp_path: Path) -> None
     out = tmp_path / "m"
     run = conal("fit", crowd.labels, "--features", crowd.features, "--out", out, "--epochs", 2)
     assert run.code == 0
-    first, second, third = run.out.splitlines()
+    first, second, third, last = run.out.splitlines()
     assert first == f"xconal: {len(crowd.rows)} labels by 6 annotators on 90 tasks, 3 classes"
     assert "2 of 2 kept, as the last" in second
     assert third.endswith(str(out))
+    assert last == f"report: {out / 'report.html'}"
 
 
 def test_quiet_says_nothing(conal: Run, crowd: Crowd, tmp_path: Path) -> None:
@@ -384,13 +388,14 @@ def test_an_annotator_without_labels_has_empty_cells(
     assert "dropped 2 rows without a label" in run.err
     table = pv.read_csv(tmp_path / "m" / "annotators.csv")
     (row,) = (row for row in table.to_pylist() if row["worker"] == "silent")
-    assert row == {
+    assert {name: row[name] for name in table.column_names[:5]} == {
         "worker": "silent",
         "num_examples_labeled": 0,
         "annotator_quality": None,
         "agreement_with_consensus": None,
         "common_noise_rate": None,
     }
+    assert not any(row[name] for name in table.column_names[5:])
     fitted = package.load(tmp_path / "m")
     at = fitted.annotator_ids_.tolist().index("silent")
     np.testing.assert_allclose(fitted.annotator_confusion_[at], fitted.common_confusion_)

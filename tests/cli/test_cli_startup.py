@@ -16,9 +16,9 @@ from conal.cli import app
 if TYPE_CHECKING:
     from cli.conftest import Run
 
-COMMANDS = ("aggregate", "bound", "convert", "demo", "fit", "inspect", "predict", "reproduce", "simulate")
-SHOWN = ("aggregate", "fit", "bound", "inspect", "convert")
-HEAVY = ("torch", "sklearn", "pandas", "scipy", "pyarrow", "numpy", "lightning_fabric")
+COMMANDS = ("aggregate", "bound", "convert", "demo", "fit", "inspect", "predict", "report", "reproduce", "simulate")
+SHOWN = ("aggregate", "fit", "bound", "inspect", "convert", "report")
+HEAVY = ("torch", "sklearn", "pandas", "scipy", "pyarrow", "numpy", "lightning_fabric", "altair", "jinja2")
 
 LOADED = """
 import sys

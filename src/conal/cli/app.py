@@ -16,6 +16,7 @@ from conal.cli.demo import demo
 from conal.cli.fit import fit
 from conal.cli.inspect import inspect
 from conal.cli.predict import predict
+from conal.cli.report import report
 from conal.cli.reproduce import reproduce
 from conal.cli.simulate import simulate
 from conal.errors import ConalError, InputError
@@ -33,7 +34,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (aggregate, bound, convert, demo, fit, inspect, predict, reproduce, simulate):
+for command in (aggregate, bound, convert, demo, fit, inspect, predict, report, reproduce, simulate):
     app.command()(command)
 
 

@@ -37,6 +37,7 @@ def demo(
 
     from conal.datasets import digits
     from conal.io.models import check_target
+    from conal.report import write_report
 
     check_target(out, overwrite=overwrite)
     torch.set_num_threads(1)  # so small a network is slowed down by more
@@ -46,6 +47,7 @@ def demo(
     runs = _run_all(data, range(seed, seed + seeds), epochs, show=not quiet)
     model = next(run["model"] for run in runs if run["method"] == DEFAULT_METHOD and run["rule"] == "own")
     model.save(out, overwrite=overwrite)
+    write_report(out)
     rows = [{key: run[key] for key in ("method", "rule", "seed", "test_accuracy")} for run in runs]
     emit({"out": out, "runs": rows, "table": _table(rows)}, _report(rows, model, out), as_json=as_json, quiet=quiet)
 
@@ -121,6 +123,7 @@ def _report(rows: list[dict[str, Any]], model: CrowdClassifier, out: Path) -> st
         lines.append(f"{METHODS[method]:24}{row}")
     lines += ["", f"Confusions that everybody shares, as learned: {_top_confusions(model)}"]
     lines += [f"Model folder ({METHODS[model.method]}, no gold labels): {out}", f"Cleaned labels: {out / 'labels.csv'}"]
+    lines.append(f"Report: {out / 'report.html'}")
     return "\n".join(lines)
 
 

@@ -10,6 +10,7 @@ import typer
 
 from conal.cli.fit_options import (
     AllowMissing,
+    Anonymise,
     BatchSize,
     ClassPrior,
     EnsembleSize,
@@ -18,6 +19,7 @@ from conal.cli.fit_options import (
     LearningRate,
     Method,
     ModelPlace,
+    NoReport,
     Patience,
     Resume,
     ScalingName,
@@ -83,6 +85,8 @@ def fit(
     patience: Patience = None,
     scaling: ScalingName = None,
     settings: Settings = None,
+    anonymise: Anonymise = False,
+    no_report: NoReport = False,
     seed: Seed = 0,
     resume: Resume = False,
     overwrite: Overwrite = False,
@@ -91,8 +95,9 @@ def fit(
 ) -> None:
     """Train a classifier from crowd labels and features or texts, and write a model folder.
 
-    The folder holds the model, the cleaned labels (labels.csv), what is known about the annotators (annotators.csv)
-    and the confusion that they share (common_confusion.csv).
+    The folder holds the model, the cleaned labels (labels.csv), what is known about the annotators (annotators.csv),
+    the confusion that they share (common_confusion.csv), what to ask next (suggestions.csv), and a page that shows all
+    of it (report.html).
     """
     from conal.io.models import check_target
 
@@ -115,10 +120,12 @@ def fit(
         on_duplicate,
     )
     estimator, data = _prepare(method, parameters | parse_settings(settings), files, options)
+    if anonymise:
+        data = data.anonymised()
     _train(estimator, data, out.with_name(f"{out.name}.checkpoint"), allow_missing=allow_missing, resume=resume)
     if first:
-        _finish(estimator, out, overwrite=overwrite)
-        emit({"out": out, **estimator.metrics_}, _summary(estimator, out), as_json=as_json, quiet=quiet)
+        page = _finish(estimator, out, overwrite=overwrite, with_page=not no_report)
+        emit({"out": out, **estimator.metrics_}, _summary(estimator, out, page), as_json=as_json, quiet=quiet)
 
 
 def _read_prior(text: str | None) -> Any:
@@ -166,15 +173,18 @@ def _say_about(checkpoint: Path, resume: bool) -> None:
         typer.echo(f"starting anew; the earlier checkpoint {checkpoint} is replaced (--resume would go on)", err=True)
 
 
-def _finish(estimator: CrowdClassifier, out: Path, *, overwrite: bool) -> None:
+def _finish(estimator: CrowdClassifier, out: Path, *, overwrite: bool, with_page: bool) -> Path | None:
     """The model is on disk before its checkpoint is gone."""
+    from conal.report import write_report
     from conal.training.checkpoint import remove_checkpoints
 
     estimator.save(out, overwrite=overwrite)
+    page = write_report(out) if with_page else None
     remove_checkpoints(out.with_name(f"{out.name}.checkpoint"))
+    return page
 
 
-def _summary(estimator: CrowdClassifier, out: Path) -> str:
+def _summary(estimator: CrowdClassifier, out: Path, page: Path | None) -> str:
     metrics = estimator.metrics_
     rules = {
         "validation_accuracy": "by accuracy on the validation labels",
@@ -189,5 +199,5 @@ def _summary(estimator: CrowdClassifier, out: Path) -> str:
         f"{metrics['n_tasks']:,} tasks, {len(estimator.classes_)} classes\n"
         f"epoch {metrics['best_epoch']} of {metrics['epochs']} kept, {rules[metrics['selection']]}{score}{aside}; "
         f"{metrics['seconds']:.1f} s\n"
-        f"model, cleaned labels and annotators: {out}"
+        f"model, cleaned labels and annotators: {out}" + ("" if page is None else f"\nreport: {page}")
     )

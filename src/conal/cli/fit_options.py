@@ -11,6 +11,7 @@ from conal.registry import names_in_source
 
 __all__ = [
     "AllowMissing",
+    "Anonymise",
     "BatchSize",
     "ClassPrior",
     "EnsembleSize",
@@ -19,6 +20,7 @@ __all__ = [
     "LearningRate",
     "Method",
     "ModelPlace",
+    "NoReport",
     "Patience",
     "Resume",
     "ScalingName",
@@ -46,6 +48,10 @@ ValidLabels = Annotated[Path | None, typer.Option(help="Its true labels, which s
 AllowMissing = Annotated[
     bool, typer.Option("--allow-missing", help="Drop tasks without features and features without a task.")
 ]
+Anonymise = Annotated[
+    bool, typer.Option("--anonymise", help="Replace the annotators' names by pseudonyms in all that is written.")
+]
+NoReport = Annotated[bool, typer.Option("--no-report", help="Do not make the page report.html.")]
 Method = Annotated[str, typer.Option(help=f"One of {', '.join(names_in_source('conal.methods'))}.")]
 ClassPrior = Annotated[
     str | None,

@@ -52,6 +52,13 @@ class FitData(NamedTuple):
     target: Any
     validation: tuple[FeatureTable | TextTable, Any] | None
 
+    def anonymised(self) -> FitData:
+        """The same with pseudonyms for annotators; true labels have none."""
+        from conal.annotations import Annotations
+        from conal.pseudonyms import anonymised
+
+        return self._replace(target=anonymised(self.target)) if isinstance(self.target, Annotations) else self
+
 
 @dataclass(frozen=True)
 class FitFiles:

@@ -18,7 +18,7 @@ from conal.encoding import Names, as_names, decode_position
 from conal.errors import InputError
 from conal.estimator import compute, inputs, members, preparation, texts
 from conal.estimator.checks import check_parameters
-from conal.estimator.summary import summary_tables
+from conal.estimator.summary import Seen, summary_tables
 from conal.methods import CrowdMethod, Problem
 from conal.methods.class_prior import ClassPrior
 from conal.methods.ensemble import Ensemble
@@ -123,6 +123,8 @@ class CrowdClassifier(ClassifierMixin, BaseEstimator):
     instance_shape_: tuple[int, ...]
     n_features_in_: int
     _feature_names: tuple[str, ...]
+    _seen: Seen | None = None
+    _report: dict[str, Any] | None = None
 
     def __init__(
         self,
@@ -305,6 +307,7 @@ class CrowdClassifier(ClassifierMixin, BaseEstimator):
         preparation.warn_of_prior(self.model_, self.probas_, crowd)
         self.labels_ = self.classes_[self.probas_.argmax(1)]
         omega = compute.pair_rates(self.model_, batches) if self.model_.separates_noise else None
+        self._seen = Seen(crowd, compute.class_probas(self.model_, instances), omega)
         self.tables_ = summary_tables(self, crowd, omega)
 
     # ---------------------------------------------------------------- use

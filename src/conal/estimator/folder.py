@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import torch
 from torch import nn
 
@@ -15,9 +16,11 @@ from conal.encoding import as_names
 from conal.errors import InputError, ModelFolderError
 from conal.estimator.base import CrowdClassifier
 from conal.estimator.factory import make
+from conal.estimator.summary import REPORT, described
+from conal.findings.relabel import suggestions_table
 from conal.io.models import names_from_json, names_to_json, read_document, read_model, write_model
 from conal.io.results import proba_columns
-from conal.io.tables import read_table
+from conal.io.tables import blank_to_null, read_table
 from conal.methods import CrowdMethod, Problem
 from conal.methods.ensemble import Ensemble
 from conal.networks import FeatureScaler
@@ -29,6 +32,9 @@ __all__ = ["load", "save"]
 CUSTOM = "custom"
 TEXT, TEXT_TENSOR = "text.json", "text."
 """Where the vocabulary of a model of texts is, and how the names of its tensors begin."""
+SUGGESTIONS = "suggestions.csv"
+NAME_COLUMNS = ("consensus_label", "majority_vote", "classifier_label", "worst_class")
+"""Columns of the tables that hold names, beside task, worker and label."""
 FEATURES_OF_ANNOTATORS = ("auxiliary.annotator_features", "members.0.auxiliary.annotator_features")
 """The tensor's name in a single model and in an ensemble."""
 
@@ -49,11 +55,12 @@ def save(fitted: CrowdClassifier, folder: str | PathLike[str], *, overwrite: boo
         "n_tasks_trained_on": problem.n_tasks,
     }
     tensors = {name: tensor.detach().numpy() for name, tensor in fitted.model_.state_dict().items()}
-    documents = {}
+    tables, report = described(fitted, config)
+    documents = {REPORT: report}
     if fitted.text_features_ is not None:
         numbers, documents[TEXT] = to_state(fitted.text_features_)
         tensors |= {TEXT_TENSOR + name: array for name, array in numbers.items()}
-    write_model(folder, tensors, config, fitted.metrics_, fitted.tables_, documents, overwrite=overwrite)
+    write_model(folder, tensors, config, fitted.metrics_, tables, documents, overwrite=overwrite)
 
 
 def load(folder: str | PathLike[str], *, backbone: Any = None) -> CrowdClassifier:
@@ -90,7 +97,7 @@ def _restore(
     made.n_features_in_ = int(torch.Size(made.instance_shape_).numel())
     made._feature_names = tuple(config["feature_names"])
     made.metrics_ = metrics
-    made.tables_ = {name: read_table(folder / name) for name in config["files"] if name.endswith(".csv")}
+    _restore_tables(made, folder, config["files"])
     made.history_ = made.tables_["history.csv"].to_pylist()
     _restore_labels(made)
     made.model_ = _rebuild(made, config, state)
@@ -101,10 +108,28 @@ def _restore_texts(folder: Path, tensors: dict[str, Any], config: dict[str, Any]
     if TEXT not in config["files"]:
         return None
     numbers = {name.removeprefix(TEXT_TENSOR): array for name, array in tensors.items() if name.startswith(TEXT_TENSOR)}
-    features = from_state(numbers, read_document(folder, config, TEXT), str(folder / TEXT))
+    features = from_state(numbers, read_document(folder, TEXT), str(folder / TEXT))
     if features.components_.shape[:1] != tuple(config["instance_shape"]):
         raise ModelFolderError(f"{folder / TEXT}: makes other features than the model takes; fit the model again")
     return features
+
+
+def _restore_tables(made: CrowdClassifier, folder: Path, files: list[str]) -> None:
+    """All tables and the report; what is suggested stands in the report too, and its table may be empty."""
+    tables = [name for name in files if name.endswith(".csv") and name != SUGGESTIONS]
+    made.tables_ = {name: _with_gaps(read_table(folder / name, names=NAME_COLUMNS)) for name in tables}
+    if REPORT in files:
+        made._report = read_document(folder, REPORT)
+        made.tables_[SUGGESTIONS] = suggestions_table(made._report["suggestions"]["rows"])
+
+
+def _with_gaps(table: pa.Table) -> pa.Table:
+    """Empty text in a column of names is a gap, as it was when the table was written."""
+    for name in NAME_COLUMNS:
+        if name in table.column_names:
+            column = blank_to_null(table[name], tokens=("",))
+            table = table.set_column(table.column_names.index(name), name, column)
+    return table
 
 
 def _restore_labels(made: CrowdClassifier) -> None:

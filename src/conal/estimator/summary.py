@@ -1,36 +1,78 @@
-"""The tables of a model folder: cleaned labels, annotators, common confusion, training history."""
+"""What a model folder says beside the model: cleaned labels, annotators, confusion, history, and the report."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import platform
+import shlex
+from collections.abc import Mapping
+from importlib import metadata
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from conal.annotations import Annotations
+from conal.errors import InputError
+from conal.findings import Evidence, findings_of
+from conal.findings.people import expected_accuracy
 from conal.io.results import annotator_table, label_table, mean_by_annotator, name_column
 
 if TYPE_CHECKING:
     from conal.estimator.base import CrowdClassifier
 
-__all__ = ["summary_tables"]
+__all__ = ["REPORT", "Seen", "described", "evidence_of", "summary_tables"]
 
 FloatArray = npt.NDArray[np.float64]
+
+REPORT = "report.json"
+LIBRARIES = ("torch", "numpy", "scipy", "scikit-learn")
+"""What figures depend on, beside conal itself."""
+SHORT_OPTIONS = ("epochs", "batch_size", "lr", "patience", "scaling", "ensemble", "seed")
+"""Parameters that have an option of their own on the command line."""
+
+
+class Seen(NamedTuple):
+    """What a fitted estimator remembers of its training data, for the findings that are made when it is saved."""
+
+    crowd: Annotations
+    classifier: FloatArray
+    omega: FloatArray | None
 
 
 def summary_tables(fitted: CrowdClassifier, crowd: Annotations, omega: FloatArray | None) -> dict[str, pa.Table]:
     """File name to table, for a fitted estimator and its training annotations."""
     return {
-        "labels.csv": _labels(fitted),
+        "labels.csv": label_table(fitted.task_ids_, fitted.probas_, fitted.classes_),
         "annotators.csv": _annotators(fitted, crowd, omega),
         "common_confusion.csv": _common_confusion(fitted),
         "history.csv": _history(fitted),
     }
 
 
-def _labels(fitted: CrowdClassifier) -> pa.Table:
-    return label_table(fitted.task_ids_, fitted.probas_, fitted.classes_)
+def described(fitted: CrowdClassifier, config: Mapping[str, Any]) -> tuple[dict[str, pa.Table], dict[str, Any]]:
+    """The tables with all that was found, and the report; a loaded estimator has both already.
+
+    ``config`` is what the folder says about the model.
+    """
+    if fitted._seen is None:
+        return fitted.tables_, fitted._report or {}
+    found = findings_of(evidence_of(fitted), seed=int(fitted.seed))
+    report = found.report | {"model": _model(fitted, config)}
+    return fitted.tables_ | found.tables, report
+
+
+def evidence_of(fitted: CrowdClassifier) -> Evidence:
+    """What findings about the training data are made of; a loaded estimator has the findings alone."""
+    if fitted._seen is None:
+        raise InputError("a loaded model does not remember the annotations; its findings are in its folder's tables")
+    return _evidence(fitted, *fitted._seen)
+
+
+def _evidence(
+    fitted: CrowdClassifier, crowd: Annotations, classifier: FloatArray, omega: FloatArray | None
+) -> Evidence:
+    return Evidence(crowd, fitted.probas_, classifier, fitted.common_confusion_, fitted.annotator_confusion_, omega)
 
 
 def _annotators(fitted: CrowdClassifier, crowd: Annotations, omega: FloatArray | None) -> pa.Table:
@@ -40,18 +82,9 @@ def _annotators(fitted: CrowdClassifier, crowd: Annotations, omega: FloatArray |
     the annotator labelled; ``agreement_with_consensus`` is the share of his or her labels that equal the inferred
     label; ``common_noise_rate`` is the mean omega.
     """
-    quality = mean_by_annotator(crowd, _expected_accuracy(fitted, crowd, omega))
+    quality = mean_by_annotator(crowd, expected_accuracy(_evidence(fitted, crowd, fitted.probas_, omega)))
     table = annotator_table(crowd, quality, fitted.probas_.argmax(1))
     return table if omega is None else table.append_column("common_noise_rate", mean_by_annotator(crowd, omega))
-
-
-def _expected_accuracy(fitted: CrowdClassifier, crowd: Annotations, omega: FloatArray | None) -> FloatArray:
-    """(n_annotations,) sum_c P(z = c) [omega pi_g + (1 - omega) pi_r]_cc of each annotation."""
-    share = np.zeros(crowd.n_annotations) if omega is None else omega
-    individual = np.diagonal(fitted.annotator_confusion_, axis1=1, axis2=2)[crowd.annotators]
-    common = np.diagonal(fitted.common_confusion_)
-    right = share[:, None] * common + (1 - share[:, None]) * individual
-    return np.asarray((fitted.probas_[crowd.tasks] * right).sum(1))
 
 
 def _common_confusion(fitted: CrowdClassifier) -> pa.Table:
@@ -67,3 +100,41 @@ def _common_confusion(fitted: CrowdClassifier) -> pa.Table:
 def _history(fitted: CrowdClassifier) -> pa.Table:
     names = list(dict.fromkeys(name for row in fitted.history_ for name in row))
     return pa.table({name: [row.get(name) for row in fitted.history_] for name in names})
+
+
+def _model(fitted: CrowdClassifier, config: Mapping[str, Any]) -> dict[str, Any]:
+    """How the model came about, and how to make it again."""
+    versions = {"conal": config["conal_version"], "python": platform.python_version()}
+    versions |= {name: metadata.version(name) for name in LIBRARIES}
+    return {
+        "method": fitted.method,
+        "separates_noise": fitted.model_.separates_noise,
+        "metrics": fitted.metrics_,
+        "history": fitted.history_,
+        "parameters": config["parameters"],
+        "versions": versions,
+        "command": _command(fitted, config["parameters"]),
+    }
+
+
+def _command(fitted: CrowdClassifier, parameters: Mapping[str, Any]) -> str:
+    """The command that fits such a model; the names of files are the user's to fill in."""
+    import json
+
+    usual = type(fitted)().get_params(deep=False)
+    words = ["conal", "fit", "LABELS", "--features", "FEATURES", "--out", "FOLDER", "--method", fitted.method]
+    if fitted.metrics_["selection"] == "validation_accuracy":
+        words += ["--valid-features", "VALID_FEATURES", "--valid-labels", "VALID_LABELS"]
+    for name, value in parameters.items():
+        if name == "verbose" or (name != "seed" and _same(value, usual.get(name))):
+            continue
+        if name in SHORT_OPTIONS:
+            words += [f"--{name.replace('_', '-')}", str(value)]
+        else:
+            shown = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+            words += ["--set", f"{name}={shown}"]
+    return shlex.join(words)
+
+
+def _same(value: Any, usual: Any) -> bool:
+    return bool(value == (list(usual) if isinstance(usual, tuple) else usual))

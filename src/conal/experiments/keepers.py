@@ -10,10 +10,14 @@ import numpy.typing as npt
 
 from conal.datasets import CrowdDataset
 from conal.estimator import CrowdClassifier, compute
+from conal.estimator.summary import evidence_of
+from conal.findings.confusions import confusion_findings
+from conal.findings.intervals import intervals_of
+from conal.findings.people import annotators_table
 from conal.methods.ensemble import Ensemble
 from conal.training import CrowdBatches, Instances
 
-__all__ = ["KEEPERS", "N_SHOWN", "omega_halves"]
+__all__ = ["KEEPERS", "N_SHOWN", "omega_halves", "true_figures"]
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -78,6 +82,40 @@ def _members(clf: CrowdClassifier, data: CrowdDataset) -> list[dict[str, float]]
     return found
 
 
+def true_figures(data: CrowdDataset) -> tuple[FloatArray, FloatArray]:
+    """(R,) P(right) of every annotator on what was labelled, and (C, C) P(observed l | true c) over all labels."""
+    crowd, truth = data.annotations, data.truth
+    assert truth is not None  # noqa: S101 - only simulated crowds are asked
+    z = truth.z[crowd.tasks]
+    omega = truth.omega[:, None]
+    rows = omega * truth.pi_g[z] + (1 - omega) * truth.pi_r[crowd.annotators, z]
+    right = np.bincount(crowd.annotators, weights=rows[np.arange(len(z)), z], minlength=crowd.n_annotators)
+    shares = np.zeros_like(truth.pi_g)
+    np.add.at(shares, z, rows)
+    return right / np.maximum(crowd.labels_per_annotator(), 1), shares / shares.sum(1, keepdims=True)
+
+
+def _coverage(clf: CrowdClassifier, data: CrowdDataset) -> dict[str, float]:
+    """How many of the intervals of a report hold the truth, for annotators and for confused pairs."""
+    evidence = evidence_of(clf)
+    intervals = intervals_of(evidence, clf.seed)
+    people = annotators_table(evidence, intervals.quality)
+    given = data.annotations.labels_per_annotator() > 0
+    low, high = (people[f"annotator_quality_{end}"].to_numpy(zero_copy_only=False)[given] for end in ("low", "high"))
+    quality, shares = true_figures(data)
+    pairs = confusion_findings(evidence, intervals.confusion)["pairs"]
+    names = data.classes.tolist()
+    truth = [shares[names.index(pair["true"]), names.index(pair["observed"])] for pair in pairs]
+    return {
+        "annotators": int(given.sum()),
+        "annotators_held": int(((low <= quality[given]) & (quality[given] <= high)).sum()),
+        "annotators_width": float((high - low).mean()),
+        "pairs": len(pairs),
+        "pairs_held": sum(pair["low"] <= share <= pair["high"] for pair, share in zip(pairs, truth, strict=True)),
+        "pairs_width": float(np.mean([pair["high"] - pair["low"] for pair in pairs])),
+    }
+
+
 def _validation(clf: CrowdClassifier, data: CrowdDataset) -> float | None:
     """Accuracy on the validation data, where the epoch was not chosen by them."""
     if data.valid is None:
@@ -91,4 +129,5 @@ KEEPERS: dict[str, Callable[[CrowdClassifier, CrowdDataset], Any]] = {
     "history": _history,
     "members": _members,
     "validation": _validation,
+    "coverage": _coverage,
 }

@@ -60,7 +60,7 @@ def write_model(
     tables : mapping
         File name to table, such as ``labels.csv``.
     documents : mapping, optional
-        File name to JSON object that is too long for ``config.json``, such as a vocabulary.
+        File name to JSON object that is too long for ``config.json``, such as a vocabulary or ``report.json``.
     """
     from safetensors.numpy import save_file
 
@@ -73,7 +73,7 @@ def write_model(
             write_table(table, aside / name)
         digests = {}
         for name, document in (documents or {}).items():
-            _write_json(aside / name, document)
+            _write_compact_json(aside / name, document)
             digests[name] = _digest((aside / name).read_bytes())
         content = {
             "format": FORMAT,
@@ -106,14 +106,6 @@ def read_model(folder: str | PathLike[str]) -> tuple[dict[str, npt.NDArray[Any]]
     return tensors, config, _load_json(path / METRICS)
 
 
-def read_document(folder: Path, config: Mapping[str, Any], name: str) -> dict[str, Any]:
-    """A JSON object beside ``config.json``, after checking that it is the one that was saved."""
-    path = folder / name
-    if _digest(path.read_bytes()) != config["documents_sha256"][name]:
-        raise ModelFolderError(f"{path}: was changed since it was saved; fit the model again")
-    return _load_json(path)
-
-
 def check_target(path: Path, *, overwrite: bool) -> None:
     """Refuse to write over anything, except a model folder that the user allows to be replaced."""
     if is_free(path):
@@ -126,6 +118,17 @@ def check_target(path: Path, *, overwrite: bool) -> None:
         raise InputError(
             f"{path}: is not a conal model folder, so it is not overwritten; choose another place"
         ) from error
+
+
+def read_document(folder: str | PathLike[str], name: str) -> dict[str, Any]:
+    """A JSON document of a model folder, after checking that it is the one that was saved."""
+    path = Path(folder)
+    config = _read_config(path)
+    if name not in config["files"] or not (path / name).is_file():
+        raise ModelFolderError(f"{path}: has no {name}; fit the model again with this version of conal")
+    if _digest((path / name).read_bytes()) != config["documents_sha256"][name]:
+        raise ModelFolderError(f"{path / name}: was changed since it was saved; fit the model again")
+    return _load_json(path / name)
 
 
 def names_to_json(names: Names) -> list[Any]:
@@ -189,6 +192,11 @@ def _load_json(path: Path) -> dict[str, Any]:
 
 def _write_json(path: Path, content: Mapping[str, Any]) -> None:
     path.write_text(json.dumps(content, indent=2, ensure_ascii=False, default=_to_json) + "\n", encoding="utf-8")
+
+
+def _write_compact_json(path: Path, content: Mapping[str, Any]) -> None:
+    text = json.dumps(content, separators=(",", ":"), ensure_ascii=False, allow_nan=False, default=_to_json)
+    path.write_text(text + "\n", encoding="utf-8")
 
 
 def _canonical(content: Mapping[str, Any]) -> bytes:

@@ -1,0 +1,38 @@
+"""``conal report``: a model folder to one HTML page."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from conal.cli.options import AsJson, Overwrite, Quiet, emit
+from conal.errors import InputError
+
+__all__ = ["report"]
+
+
+def report(
+    model: Annotated[Path, typer.Argument(help="Model folder written by conal fit.")],
+    out: Annotated[
+        Path | None, typer.Option(help="Page to write.", show_default="report.html in the model folder")
+    ] = None,
+    overwrite: Overwrite = False,
+    quiet: Quiet = False,
+    as_json: AsJson = False,
+) -> None:
+    """Write the report of a model folder: one HTML page that needs nothing else.
+
+    It shows what everybody confuses, whom to trust, which labels are likely wrong and what to ask next, all from the
+    folder's report.json. The page in the folder itself is replaced without asking.
+    """
+    from conal.io.atomic import check_place
+    from conal.report import write_report
+
+    if out is not None:
+        check_place(out)
+        if out.exists() and not out.is_dir() and not overwrite:
+            raise InputError(f"{out}: exists already; choose another place, or allow it with --overwrite")
+    path = write_report(model, out)
+    emit({"out": path, "bytes": path.stat().st_size}, f"report: {path}", as_json=as_json, quiet=quiet)

@@ -1,0 +1,87 @@
+"""How often the report's intervals hold the truth of simulated crowds."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from conal.experiments.base import Experiment, markdown, n_seeds, register
+from conal.experiments.runs import Run
+from conal.experiments.store import Store
+from conal.findings.intervals import CONFIDENCE
+
+__all__ = ["CROWDS", "METHODS", "Coverage"]
+
+CROWDS: dict[str, dict[str, Any]] = {
+    "2,000 tasks, 30 annotators": {"n_train": 2000},
+    "500 tasks, 30 annotators": {"n_train": 500},
+    "1,000 tasks, 200 annotators": {"n_train": 1000, "n_annotators": 200},
+    "symmetric common confusion": {"n_train": 2000, "common_type": "symmetric"},
+    "poor annotators": {"n_train": 2000, "individual_strength": 0.6},
+    "weak features": {"n_train": 2000, "separation": 0.5},
+    "features that say little": {"n_train": 2000, "separation": 0.2},
+}
+"""What differs from the generator's defaults: three labels per task, six classes."""
+METHODS = ("xconal", "conal", "dl-ds")
+KINDS = {"annotators": "quality of annotators", "pairs": "confused pairs"}
+
+
+@register("coverage")
+class Coverage(Experiment):
+    """The share of intervals that hold the truth: annotators' quality, and the confused pairs that a report lists."""
+
+    title = "Coverage of the report's intervals"
+
+    def __init__(self, *, quick: bool = False, seeds: int | None = None, images: bool = False) -> None:
+        super().__init__(quick=quick, seeds=seeds or (2 if quick else 10), images=images)
+
+    def points(self) -> list[tuple[str, str, int]]:
+        """Crowd, method and seed, which draws another crowd each."""
+        crowds, methods = (list(CROWDS)[:2], METHODS[:1]) if self.quick else (list(CROWDS), METHODS)
+        return [(crowd, method, seed) for crowd in crowds for method in methods for seed in self.seeds]
+
+    def runs(self) -> list[Run]:
+        """A fit of every method to every crowd."""
+        return [self._run(*point) for point in self.points()]
+
+    def _run(self, crowd: str, method: str, seed: int) -> Run:
+        data = CROWDS[crowd] | {"n_valid": 0, "n_test": 500, "seed": seed}
+        parameters = {"epochs": 40} if self.quick else {}
+        return Run("synthetic", method, seed, "own", data=data, parameters=parameters, keep=("coverage",))
+
+    def table(self, store: Store) -> pa.Table:
+        """One row per fit: intervals, how many of them hold the truth, and their mean width."""
+        rows = []
+        for crowd, method, seed in self.points():
+            figures = store.require(self._run(crowd, method, seed))
+            label = {"row": crowd, "method": method, "seed": seed, "label_accuracy": figures["label_accuracy"]}
+            rows.append(label | figures["coverage"])
+        return pa.Table.from_pylist(rows)
+
+    def page(self, table: pa.Table) -> str:
+        """Coverage in percent, over all seeds."""
+        text = (
+            f"Share of {100 * CONFIDENCE:.0f} % intervals that hold the truth, in percent, with their mean width in "
+            f"points, on simulated crowds of known truth; {n_seeds(table)} crowds each. The truth of an annotator is "
+            "the mean probability of a right label on the tasks that he or she labelled; that of a pair, the mean "
+            "probability of that mistake over the labels of the true class. ± is the standard error over crowds. "
+            "Intervals believe the classifier's probabilities, and are as good as these: a network that was trained to "
+            "certainty on labels which are partly wrong takes its mistakes into them."
+        )
+        header = ["crowd", "method", "labels right", *(f"{kind}: held (width)" for kind in KINDS.values())]
+        rows = table.to_pylist()
+        body = []
+        for crowd, method in dict.fromkeys((row["row"], row["method"]) for row in rows):
+            some = [row for row in rows if (row["row"], row["method"]) == (crowd, method)]
+            right = f"{100 * np.mean([row['label_accuracy'] for row in some]):.1f}"
+            body.append([crowd, f"`{method}`", right, *(_held(some, kind) for kind in KINDS)])
+        return self.document(text, markdown(header, body))
+
+
+def _held(rows: list[dict[str, Any]], kind: str) -> str:
+    shares = 100 * np.array([row[f"{kind}_held"] / row[kind] for row in rows])
+    total = 100 * sum(row[f"{kind}_held"] for row in rows) / sum(row[kind] for row in rows)
+    error = f" ± {shares.std(ddof=1) / len(shares) ** 0.5:.1f}" if len(shares) > 1 else ""
+    return f"{total:.1f}{error} ({100 * np.mean([row[f'{kind}_width'] for row in rows]):.0f})"

@@ -1,0 +1,136 @@
+"""What findings are made of: annotations, and what a model says about tasks and annotators."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from conal.annotations import Annotations
+from conal.encoding import Names
+from conal.errors import InputError
+
+__all__ = ["Evidence", "entropy", "plain", "plain_names"]
+
+FloatArray = npt.NDArray[np.float64]
+IntArray = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class Evidence:
+    r"""A crowd's labels, and what a model learned from them.
+
+    Parameters
+    ----------
+    annotations : Annotations
+        Who said what.
+    posterior : (N, C)
+        ``posterior[i, c]`` = P(true class c | features and annotations) of task i.
+    classifier : (N, C)
+        ``classifier[i, c]`` = P(true class c | features alone).
+    common : (C, C)
+        ``common[c, l]`` = P(observed l | true c), shared by all.
+    individual : (R, C, C)
+        ``individual[r, c, l]`` = P(observed l | true c) of annotator r.
+    omega : (n_annotations,), optional
+        P(an annotation comes from the common confusion), for methods that say so.
+
+    Example
+    -------
+    >>> crowd = Annotations.from_matrix([[0, 0], [1, 0]])
+    >>> sure = np.array([[0.9, 0.1], [0.4, 0.6]])
+    >>> found = Evidence(crowd, sure, sure, np.eye(2), np.stack([np.eye(2)] * 2))
+    >>> found.inferred.tolist(), found.majority.tolist(), found.expected_right.tolist()
+    ([0, 1], [0, 1], [0.9, 0.9, 0.6, 0.4])
+    """
+
+    annotations: Annotations
+    posterior: FloatArray
+    classifier: FloatArray
+    common: FloatArray
+    individual: FloatArray
+    omega: FloatArray | None = None
+
+    def __post_init__(self) -> None:
+        crowd = self.annotations
+        N, R, C = crowd.n_tasks, crowd.n_annotators, crowd.n_classes
+        wanted = {"posterior": (N, C), "classifier": (N, C), "common": (C, C), "individual": (R, C, C)}
+        for name, shape in wanted.items():
+            found = getattr(self, name).shape
+            if found != shape:
+                raise InputError(f"{name}: has shape {found}, but the annotations want {shape}")
+        if self.omega is not None and self.omega.shape != (crowd.n_annotations,):
+            raise InputError(f"omega: {self.omega.shape} values for {crowd.n_annotations} annotations; give one each")
+
+    @cached_property
+    def inferred(self) -> IntArray:
+        """(N,) the most probable class of every task."""
+        return np.asarray(self.posterior.argmax(1))
+
+    @cached_property
+    def votes(self) -> IntArray:
+        """(N, C) how many annotators gave which label."""
+        return self.annotations.votes()
+
+    @cached_property
+    def majority(self) -> IntArray:
+        """(N,) the label with the most votes; of equals the more probable one, and -1 where nobody voted.
+
+        A tie is no mistake of the crowd: the label that the model prefers among the first is taken.
+        """
+        most = self.votes.max(1, initial=0)
+        winner = np.where(self.votes == most[:, None], self.posterior, -1.0).argmax(1)
+        return np.where(most > 0, winner, -1)
+
+    @cached_property
+    def expected_right(self) -> FloatArray:
+        """(n_annotations,) P(the label is the true class), by the posterior of its task."""
+        crowd = self.annotations
+        return np.asarray(self.posterior[crowd.tasks, crowd.labels])
+
+    @cached_property
+    def common_share(self) -> FloatArray:
+        """(R,) mean omega of an annotator's labels; 0 where the method has none."""
+        crowd = self.annotations
+        if self.omega is None:
+            return np.zeros(crowd.n_annotators)
+        total = np.bincount(crowd.annotators, weights=self.omega, minlength=crowd.n_annotators)
+        return np.asarray(total / np.maximum(crowd.labels_per_annotator(), 1))
+
+    def confusion_of(self, annotators: IntArray) -> FloatArray:
+        r"""(n, C, C) how these annotators label: :math:`\bar\omega_r \pi^g + (1 - \bar\omega_r) \pi^r`."""
+        share = self.common_share[annotators][:, None, None]
+        return np.asarray(share * self.common + (1 - share) * self.individual[annotators])
+
+    @cached_property
+    def classes_met(self) -> FloatArray:
+        """(R, C) expected number of tasks of every true class among those that an annotator labelled."""
+        crowd = self.annotations
+        counts = np.empty((crowd.n_annotators, crowd.n_classes))
+        for c in range(crowd.n_classes):
+            weights = self.posterior[crowd.tasks, c]
+            counts[:, c] = np.bincount(crowd.annotators, weights=weights, minlength=crowd.n_annotators)
+        return counts
+
+
+def entropy(probas: FloatArray) -> FloatArray:
+    """(N,) entropy of every row, in bits.
+
+    >>> entropy(np.array([[0.5, 0.5], [1.0, 0.0]])).tolist()
+    [1.0, 0.0]
+    """
+    logs = np.log2(np.where(probas > 0, probas, 1.0))
+    return np.asarray(np.abs((probas * logs).sum(1)))
+
+
+def plain(name: Any) -> Any:
+    """A name as JSON has it: text, number or truth value as it is, anything else as text."""
+    return name if isinstance(name, str | bool | int | float) else str(name)
+
+
+def plain_names(names: Names) -> list[Any]:
+    """Names as JSON has them."""
+    return [plain(name) for name in names.tolist()]

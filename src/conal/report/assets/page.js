@@ -1,0 +1,115 @@
+"use strict";
+(function () {
+  const data = JSON.parse(document.getElementById("data").textContent);
+  const ink = "var(--ink)", muted = "var(--muted)", line = "var(--line)";
+  const font = "system-ui, -apple-system, Segoe UI, Roboto, Helvetica Neue, Arial, sans-serif";
+  const config = {
+    background: null, font: font, view: { stroke: null },
+    axis: { labelColor: ink, titleColor: muted, gridColor: line, domainColor: line, tickColor: line,
+      titleFontWeight: 500, labelFontSize: 12, titleFontSize: 12 },
+    text: { color: ink }, title: { color: ink }
+  };
+  const options = { actions: false, renderer: "svg", ast: true, config: config };
+
+  function draw(place, spec) {
+    return window.vegaEmbed(place, spec, options);
+  }
+
+  for (const place of document.querySelectorAll("[data-chart]")) {
+    draw(place, data.charts[place.dataset.chart]);
+  }
+
+  // Tables: the first rows, and all on demand or where one searches.
+  function show(table) {
+    const limit = table.dataset.open ? Infinity : Number(table.dataset.limit);
+    const wanted = (table.dataset.search || "").toLowerCase();
+    let shown = 0, found = 0;
+    for (const row of table.tBodies[0].rows) {
+      const fits = !wanted || row.textContent.toLowerCase().includes(wanted);
+      found += fits;
+      row.hidden = !fits || shown >= limit;
+      shown += !row.hidden;
+    }
+    const more = table.closest(".scroll").nextElementSibling;
+    more.hidden = found <= Number(table.dataset.limit);
+    more.textContent = table.dataset.open ? "Show fewer" : "Show all " + found.toLocaleString("en");
+  }
+
+  function value(row, column, kind) {
+    const cell = row.cells[column];
+    if (kind === "text") return cell.textContent.trim();
+    return cell.dataset.v === "" ? -Infinity : Number(cell.dataset.v);
+  }
+
+  function sort(table, header, kind) {
+    const column = header.cellIndex;
+    const first = kind === "text" ? "ascending" : "descending";
+    const other = kind === "text" ? "descending" : "ascending";
+    const order = header.getAttribute("aria-sort") === first ? other : first;
+    for (const each of header.parentNode.cells) each.removeAttribute("aria-sort");
+    header.setAttribute("aria-sort", order);
+    const sign = order === "ascending" ? 1 : -1;
+    const collator = new Intl.Collator("en", { numeric: true });
+    const rows = Array.from(table.tBodies[0].rows, row => [value(row, column, kind), row]);
+    rows.sort((a, b) => sign * (kind === "text" ? collator.compare(a[0], b[0]) : a[0] < b[0] ? -1 : a[0] > b[0] ? 1 : 0));
+    table.tBodies[0].append(...rows.map(pair => pair[1]));
+    show(table);
+  }
+
+  for (const table of document.querySelectorAll("table[data-limit]")) {
+    const more = document.createElement("button");
+    more.type = "button";
+    more.className = "more";
+    more.addEventListener("click", () => {
+      if (table.dataset.open) delete table.dataset.open; else table.dataset.open = "1";
+      show(table);
+    });
+    table.closest(".scroll").after(more);
+    for (const button of table.querySelectorAll("button[data-sort]")) {
+      button.addEventListener("click", () => sort(table, button.closest("th"), button.dataset.sort));
+    }
+    show(table);
+  }
+  for (const input of document.querySelectorAll("input[data-for]")) {
+    const table = document.getElementById(input.dataset.for);
+    input.addEventListener("input", () => { table.dataset.search = input.value.trim(); show(table); });
+  }
+
+  // An annotator's own matrix: the chart of the common one with other numbers.
+  const dialog = document.getElementById("detail");
+  function withCells(spec, cells) {
+    const classes = data.annotators.classes, values = [];
+    classes.forEach((t, c) => classes.forEach((o, k) =>
+      values.push({ true: t, observed: o, share: cells[c * classes.length + k] })));
+    const replaced = JSON.parse(JSON.stringify(spec));
+    for (const part of [replaced].concat(replaced.layer || [])) {
+      if (part.data && part.data.values) part.data.values = values;
+    }
+    if (replaced.datasets) for (const name of Object.keys(replaced.datasets)) replaced.datasets[name] = values;
+    return replaced;
+  }
+  function facts(row) {
+    const heads = row.closest("table").tHead.rows[0].cells;
+    return Array.from(row.cells).slice(1).map((cell, k) =>
+      heads[k + 1].textContent.trim() + " " + cell.textContent.trim()).join(" · ");
+  }
+  for (const button of document.querySelectorAll("[data-annotator]")) {
+    button.addEventListener("click", () => {
+      const found = data.annotators.rows[button.dataset.annotator];
+      document.getElementById("detail-name").textContent = "Annotator " + button.textContent;
+      document.getElementById("detail-facts").textContent = facts(button.closest("tr"));
+      const chart = document.getElementById("detail-chart"), note = document.getElementById("detail-note");
+      chart.replaceChildren();
+      if (found) {
+        const thin = data.annotators.classes.filter((_, k) => found.met[k] < 3);
+        note.textContent = "Percent of each true class that this person labels so, as the model learned it." +
+          (thin.length ? " Fewer than three tasks of " + thin.join(", ") + " were met: these rows say little." : "");
+        draw(chart, withCells(data.charts.annotator, found.cells));
+      } else {
+        note.textContent = "The matrix is not in this page, which holds those of the annotators with the most mistakes; " +
+          "in Python: conal.load(folder).annotator_confusion_.";
+      }
+      dialog.showModal();
+    });
+  }
+})();

@@ -1,0 +1,87 @@
+"""Numbers and names as readers see them."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from markupsafe import Markup
+
+__all__ = ["count", "interval", "percent", "short", "short_names", "to_script"]
+
+MAX_NAME = 60
+NONE = "\u2013"
+"""What stands where there is no number: a dash."""
+_ESCAPES = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"}
+
+
+def short(name: object, limit: int = MAX_NAME) -> str:
+    """A name that fits into a line; of a long one beginning and end are kept.
+
+    >>> short("x" * 30 + "middle" + "y" * 30, limit=11)
+    'xxxxx…yyyyy'
+    """
+    text = " ".join(str(name).split()) or "(empty)"
+    half = (limit - 1) // 2
+    return text if len(text) <= limit else f"{text[:half]}…{text[-half:]}"
+
+
+def short_names(names: list[Any], limit: int = MAX_NAME) -> list[str]:
+    """Names cut to a line each, numbered where they would look the same.
+
+    >>> short_names(["a" * 90 + "1" + "b" * 90, "a" * 90 + "2" + "b" * 90, 1, "1"], limit=5)
+    ['aa…bb', 'aa…bb (2)', '1', '1 (2)']
+    """
+    seen: dict[str, int] = {}
+    shown = []
+    for name in names:
+        text = short(name, limit)
+        seen[text] = seen.get(text, 0) + 1
+        shown.append(text if seen[text] == 1 else f"{text} ({seen[text]})")
+    return shown
+
+
+def percent(share: float | None, digits: int = 0) -> str:
+    """A share in percent, with a dash for none; what is not all is never shown as all, nor something as nothing.
+
+    >>> percent(0.256), percent(0.9999), percent(1.0), percent(0.0001), percent(None)
+    ('26\\xa0%', '>99\\xa0%', '100\\xa0%', '<1\\xa0%', '–')
+    """
+    if share is None:
+        return NONE
+    text = f"{100 * share:.{digits}f}"
+    least = 10.0**-digits
+    if share < 1 and float(text) >= 100:
+        text = f">{100 - least:.{digits}f}"
+    elif share > 0 and float(text) == 0:
+        text = f"<{least:.{digits}f}"
+    return f"{text}\u00a0%"
+
+
+def interval(low: float | None, high: float | None) -> str:
+    """Both ends in percent.
+
+    >>> interval(0.251, 0.378)
+    '25 to 38\\xa0%'
+    """
+    return NONE if low is None or high is None else f"{100 * low:.0f} to {100 * high:.0f}\u00a0%"
+
+
+def count(number: int | None, one: str = "", many: str = "") -> str:
+    """A number with separators, and the word that goes with it.
+
+    >>> count(1, "task", "tasks"), count(12000, "task", "tasks"), count(3)
+    ('1 task', '12,000 tasks', '3')
+    """
+    if number is None:
+        return NONE
+    word = one if number == 1 else many
+    return f"{number:,} {word}" if word else f"{number:,}"
+
+
+def to_script(data: Any) -> Markup:
+    """JSON that can stand in a script element: nothing in it can end the element or begin another."""
+    text = json.dumps(data, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    for character, escape in _ESCAPES.items():
+        text = text.replace(character, escape)
+    return Markup(text)  # noqa: S704 - every character that HTML knows is escaped

@@ -1,0 +1,173 @@
+"""``conal report``, and what ``conal fit`` leaves behind for readers: the page, its data, and pseudonyms."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow.csv as pv
+import pytest
+
+import conal as package
+from conal.annotations import Annotations
+from conal.io import write_annotations
+
+if TYPE_CHECKING:
+    from cli.conftest import Crowd, Run
+
+SHORT = ("--epochs", 4, "--quiet")
+
+
+@pytest.fixture
+def folder(model: Path, tmp_path: Path) -> Path:
+    """A copy of the shared model folder, to do with as one likes."""
+    return Path(shutil.copytree(model, tmp_path / "model"))
+
+
+def test_fit_writes_the_page_and_its_data(model: Path) -> None:
+    page = (model / "report.html").read_text(encoding="utf-8")
+    assert page.startswith("<!DOCTYPE html>")
+    assert len(page.encode()) < 6_000_000
+    assert "3 classes" not in page  # sentences are the page's own, not the command's
+    report = json.loads((model / "report.json").read_text(encoding="utf-8"))
+    assert report["crowd"]["n_annotators"] == 6
+
+
+def test_the_page_comes_from_the_folder_alone(conal: Run, folder: Path, tmp_path: Path) -> None:
+    before = (folder / "report.html").read_bytes()
+    (folder / "report.html").unlink()
+    for name in ("model.safetensors", "labels.csv", "history.csv"):
+        (folder / name).unlink()  # the page needs none of them
+    assert conal("report", folder).out == f"report: {folder / 'report.html'}\n"
+    assert (folder / "report.html").read_bytes() == before
+    done = conal("report", folder, "--out", tmp_path / "page.html", "--json").json()
+    assert done == {"out": str(tmp_path / "page.html"), "bytes": len(before)}
+    assert (tmp_path / "page.html").read_bytes() == before
+
+
+def test_a_page_elsewhere_is_replaced_only_if_allowed(conal: Run, folder: Path, tmp_path: Path) -> None:
+    page = tmp_path / "page.html"
+    page.write_text("mine")
+    assert "exists already" in conal("report", folder, "--out", page).refusal()
+    assert page.read_text() == "mine"
+    assert conal("report", folder, "--out", page, "--overwrite").code == 0
+    assert "is a folder" in conal("report", folder, "--out", tmp_path, "--overwrite").refusal()
+
+
+def test_what_is_no_model_folder_is_refused(conal: Run, folder: Path, tmp_path: Path) -> None:
+    assert "no such model folder" in conal("report", tmp_path / "none").refusal()
+    (folder / "report.json").unlink()
+    assert "has no report.json; fit the model again" in conal("report", folder).refusal()
+    for content in ("{", "{}", '{"format": "conal-report", "format_version": 1}'):
+        (folder / "report.json").write_text(content)
+        assert "report.json: was changed since it was saved; fit the model again" in conal("report", folder).refusal()
+
+
+def test_no_report_leaves_the_page_out(conal: Run, crowd: Crowd, tmp_path: Path) -> None:
+    run = conal("fit", crowd.labels, "--features", crowd.features, "--out", tmp_path / "m", *SHORT, "--no-report")
+    assert run.code == 0
+    names = {path.name for path in (tmp_path / "m").iterdir()}
+    assert {"report.json", "suggestions.csv"} <= names
+    assert "report.html" not in names
+
+
+def test_report_tables_and_estimator_say_the_same(conal: Run, crowd: Crowd, tmp_path: Path) -> None:
+    """Page, report.json, CSV files and the Python API show the same figures."""
+    assert conal("fit", crowd.labels, "--features", crowd.features, "--out", tmp_path / "m", *SHORT).code == 0
+    report = json.loads((tmp_path / "m" / "report.json").read_text(encoding="utf-8"))
+    loaded = package.load(tmp_path / "m")
+    assert report["common_confusion"]["matrix"] == loaded.common_confusion_.tolist()
+    workers = loaded.annotator_ids_.tolist()
+    for row in report["annotators"]["rows"]:
+        assert row["matrix"] == loaded.annotator_confusion_[workers.index(row["worker"])].tolist()
+    people = {row["worker"]: row for row in pv.read_csv(tmp_path / "m" / "annotators.csv").to_pylist()}
+    for row in report["annotators"]["rows"]:
+        for name, value in people[row["worker"]].items():
+            assert value == (pytest.approx(row[name], rel=1e-12) if isinstance(value, float) else row[name]), name
+    labels = {row["task"]: row for row in pv.read_csv(tmp_path / "m" / "labels.csv").to_pylist()}
+    rows = [row for found in report["tasks"].values() for row in found["rows"]]
+    for row in rows:
+        for name in set(row) & set(labels[row["task"]]):
+            assert labels[row["task"]][name] == row[name], name
+        assert labels[row["task"]]["num_annotations"] == sum(n for _, n in row["votes"])
+    at = {task: k for k, task in enumerate(loaded.task_ids_.tolist())}
+    for row in rows:
+        assert row["probability"] == pytest.approx(loaded.probas_[at[row["task"]]].max(), rel=1e-12)
+        proba = loaded.predict_proba(crowd.x[[row["task"]]])[0]
+        assert row["classifier_label"] == loaded.classes_[proba.argmax()]
+        assert row["classifier_probability"] == pytest.approx(proba.max(), rel=1e-4)
+    assert pv.read_csv(tmp_path / "m" / "suggestions.csv").to_pylist() == [
+        {name: row[name] for name in ("task", "worker", "expected_gain", "label", "probability")}
+        for row in report["suggestions"]["rows"]
+    ]
+
+
+def test_labels_csv_has_cleanlabs_columns(model: Path, shared_crowd: Crowd) -> None:
+    table = pv.read_csv(model / "labels.csv").to_pydict()
+    assert table["consensus_label"] == table["label"]
+    assert table["consensus_quality_score"] == table["probability"]
+    for task, label, agreement, number in zip(
+        table["task"], table["label"], table["annotator_agreement"], table["num_annotations"], strict=True
+    ):
+        given = [row[2] for row in shared_crowd.rows if row[0] == task]
+        assert number == len(given)
+        assert agreement == pytest.approx(given.count(label) / len(given))
+
+
+def secret_names(crowd: Crowd, tmp_path: Path, people: list[str]) -> Path:
+    """The crowd's labels with annotators who have names of their own."""
+    annotations = Annotations.read(crowd.labels)
+    named = Annotations.from_triples(
+        annotations.tasks,
+        np.array(people, dtype=object)[annotations.annotators],
+        annotations.classes[annotations.labels],
+    )
+    write_annotations(named, tmp_path / "named.csv")
+    return tmp_path / "named.csv"
+
+
+def test_anonymise_leaves_no_name_in_any_byte(conal: Run, crowd: Crowd, tmp_path: Path) -> None:
+    people = ["Ingrid Olsson", "bob@mail.example", "Zoë", "<Dmitri>", "Ea&Co", 'quo"ted']
+    path = secret_names(crowd, tmp_path, people)
+    for out, extra in (("m", ()), ("again", ()), ("open", None)):
+        flags: tuple[Any, ...] = () if extra is None else ("--anonymise",)
+        assert conal("fit", path, "--features", crowd.features, "--out", tmp_path / out, *SHORT, *flags).code == 0
+    files = {file.name: file.read_bytes() for file in (tmp_path / "m").rglob("*") if file.is_file()}
+    assert {"report.html", "report.json", "suggestions.csv", "annotators.csv", "config.json"} <= set(files)
+    for person in people:
+        spellings = {person, *person.split(), json.dumps(person)[1:-1], person.replace("<", "\\u003c")}
+        for spelling in (text for text in spellings if len(text) > 2):
+            for name, content in files.items():
+                assert spelling.encode() not in content, (spelling, name)
+                assert spelling.encode("utf-16-le") not in content, (spelling, name)
+    assert b"Zo\xc3\xab" in (tmp_path / "open" / "config.json").read_bytes()  # so that the search above can find
+    assert files["annotators.csv"] == (tmp_path / "again" / "annotators.csv").read_bytes()
+    workers = pv.read_csv(tmp_path / "m" / "annotators.csv")["worker"].to_pylist()
+    assert workers == [f"annotator-{k}" for k in range(1, 7)]
+    assert b"annotator-3" in files["report.html"]
+
+
+def test_pseudonyms_change_nothing_but_names(conal: Run, crowd: Crowd, tmp_path: Path) -> None:
+    people = [f"person {k}" for k in range(6)]
+    path = secret_names(crowd, tmp_path, people)
+    arguments = ("--features", crowd.features, "--method", "dl-mv", *SHORT)
+    assert conal("fit", path, "--out", tmp_path / "a", *arguments, "--anonymise").code == 0
+    assert conal("fit", path, "--out", tmp_path / "b", *arguments).code == 0
+    hidden, plain = (pv.read_csv(tmp_path / name / "annotators.csv").to_pydict() for name in "ab")
+    assert sorted(hidden["num_examples_labeled"]) == sorted(plain["num_examples_labeled"])
+    # but for the order of sums in single precision
+    np.testing.assert_allclose(sorted(hidden["annotator_quality"]), sorted(plain["annotator_quality"]), rtol=1e-5)
+    labels = [pv.read_csv(tmp_path / name / "labels.csv") for name in "ab"]
+    for name in ("task", "label", "num_annotations", "majority_vote", "classifier_label"):
+        assert labels[0][name].to_pylist() == labels[1][name].to_pylist()
+
+
+def test_gold_labels_have_no_annotators_to_hide(conal: Run, crowd: Crowd, tmp_path: Path) -> None:
+    gold = tmp_path / "gold.csv"
+    gold.write_text("task,label\n" + "".join(f"{k},{name}\n" for k, name in enumerate(crowd.z)), encoding="utf-8")
+    arguments = ("--features", crowd.features, "--method", "gold", "--anonymise", "--out", tmp_path / "m", *SHORT)
+    assert conal("fit", gold, *arguments).code == 0
+    assert (tmp_path / "m" / "report.html").is_file()

@@ -1,0 +1,249 @@
+"""Findings against slow references that follow the formulas word for word."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from conal.annotations import Annotations
+from conal.errors import InputError
+from conal.findings import Evidence, confusions, findings_of, people, relabel, tasks
+from conal.findings.confusions import confusion_findings, label_shares, shown_classes
+from conal.findings.intervals import intervals_of
+from conal.findings.people import annotators_table, common_mistake_share
+from conal.findings.relabel import CAUTION, LEAST_GAIN, expected_gain, suggestions
+
+FloatArray = npt.NDArray[np.float64]
+
+
+def random_evidence(seed: int, n: int = 40, r: int = 6, c: int = 3, *, omega: bool = True) -> Evidence:
+    rng = np.random.default_rng(seed)
+    matrix = rng.integers(0, c, size=(n, r))
+    matrix[rng.random((n, r)) < 0.4] = -1
+    matrix[0] = -1
+    matrix[:, -1] = -1
+    t, a = np.nonzero(matrix >= 0)
+    names = [f"c{k}" for k in range(c)]
+    crowd = Annotations(
+        t, a, matrix[t, a], task_ids=np.arange(n), annotator_ids=[f"w{k}" for k in range(r)], classes=names
+    )
+    q, f = rng.dirichlet(np.full(c, 0.4), size=n), rng.dirichlet(np.full(c, 0.4), size=n)
+    pi = 0.5 * np.eye(c) + 0.5 * rng.dirichlet(np.ones(c), size=(r, c))
+    share = rng.random(crowd.n_annotations) if omega else None
+    return Evidence(crowd, q, f, pi.mean(0), pi, share)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_label_shares(seed: int) -> None:
+    found = random_evidence(seed)
+    crowd, counts = found.annotations, np.zeros((3, 3))
+    for task, label in zip(crowd.tasks, crowd.labels, strict=True):
+        for c in range(3):
+            counts[c, label] += found.posterior[task, c]
+    np.testing.assert_allclose(label_shares(found), counts / counts.sum(1, keepdims=True), rtol=1e-12)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_common_mistake_share(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(people, "CHUNK", 20)  # two annotators at a time
+    found = random_evidence(seed)
+    crowd, shares = found.annotations, label_shares(found)
+    for r, share in enumerate(common_mistake_share(found)):
+        mine = np.flatnonzero(crowd.annotators == r)
+        omega = found.omega[mine].mean() if len(mine) else 0.0  # type: ignore[index]
+        explained = mistakes = 0.0
+        for k, c, label in itertools.product(mine, range(3), range(3)):
+            if c != label:
+                mu = omega * found.common[c, label] + (1 - omega) * found.individual[r, c, label]
+                met = found.posterior[crowd.tasks[k], c]
+                mistakes += met * mu
+                explained += met * min(mu, shares[c, label])
+        if mistakes < people.ENOUGH_MISTAKES:
+            assert math.isnan(share)
+        else:
+            assert share == pytest.approx(explained / mistakes, rel=1e-12)
+    assert np.isfinite(common_mistake_share(found)).any()
+
+
+def test_an_annotator_who_errs_as_all_do_has_common_mistakes_and_a_strange_one_has_not() -> None:
+    rng = np.random.default_rng(0)
+    z = rng.integers(3, size=900)
+    usual = np.array([[0.7, 0.3, 0.0], [0.0, 0.7, 0.3], [0.3, 0.0, 0.7]])
+    strange = np.array([[0.7, 0.0, 0.3], [0.3, 0.7, 0.0], [0.0, 0.3, 0.7]])
+    pi = np.stack([usual] * 9 + [strange])
+    labels = (pi[:, z].cumsum(-1) > rng.random((10, 900, 1))).argmax(-1).T
+    q = np.eye(3)[z]
+    share = common_mistake_share(Evidence(Annotations.from_matrix(labels), q, q, usual, pi))
+    assert (share[:9] > 0.85).all()
+    assert share[9] < 0.2
+
+
+def gain_by_enumeration(q: FloatArray, matrix: FloatArray) -> float:
+    """Chance of a right label after the answer, averaged over the answers, minus that before."""
+    after = 0.0
+    for answer in range(len(q)):
+        chance = sum(q[c] * matrix[c, answer] for c in range(len(q)))
+        posterior = [q[c] * matrix[c, answer] / chance for c in range(len(q))]
+        after += chance * max(posterior)
+    return float(after - max(q))
+
+
+def test_expected_gain(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(relabel, "CHUNK", 50)
+    found = random_evidence(4)
+    gain = expected_gain(found.posterior, found.individual)
+    for i, r in itertools.product(range(40), range(6)):
+        assert gain[i, r] == pytest.approx(
+            max(gain_by_enumeration(found.posterior[i], found.individual[r]), 0), abs=1e-12
+        )
+    perfect, useless = np.eye(3)[None], np.full((1, 3, 3), 1 / 3)
+    np.testing.assert_allclose(expected_gain(found.posterior, perfect)[:, 0], 1 - found.posterior.max(1), atol=1e-12)
+    np.testing.assert_allclose(expected_gain(found.posterior, useless), 0, atol=1e-12)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_suggestions_are_the_best_that_nobody_gave_yet(seed: int) -> None:
+    found = random_evidence(seed)
+    crowd = found.annotations
+    low = (
+        annotators_table(found, intervals_of(found, 0).quality)["annotator_quality_low"]
+        .to_numpy(zero_copy_only=False)
+        .astype(float)
+    )
+    rows = suggestions(found, low)
+    matrix, by_task = crowd.to_matrix(), {row["task"]: row for row in rows}
+    for task in range(40):
+        gains = {}
+        for r in range(5):  # the last one never labelled anything
+            if matrix[task, r] >= 0:
+                continue
+            met, mine = found.classes_met[r], crowd.annotators == r
+            omega = found.omega[mine].mean()  # type: ignore[index]
+            mixed = omega * found.common + (1 - omega) * found.individual[r]
+            cautious = (met[:, None] * mixed + CAUTION * found.common) / (met[:, None] + CAUTION)
+            gains[f"w{r}"] = gain_by_enumeration(found.posterior[task], cautious)
+        best = max(gains, key=lambda name: gains[name]) if gains else None
+        if best is None or gains[best] < LEAST_GAIN:
+            assert task not in by_task
+            continue
+        assert by_task[task]["worker"] == best
+        assert by_task[task]["expected_gain"] == pytest.approx(gains[best], abs=1e-12)
+        assert by_task[task]["probability"] == found.posterior[task].max()
+    assert [row["expected_gain"] for row in rows] == sorted((row["expected_gain"] for row in rows), reverse=True)
+
+
+def test_lists_of_tasks() -> None:
+    found = random_evidence(1)
+    lists, crowd = tasks.task_findings(found), found.annotations
+    votes = crowd.votes()
+    wrong = [i for i in range(40) if votes[i].max() and votes[i, found.posterior[i].argmax()] < votes[i].max()]
+    assert sorted(row["task"] for row in lists["likely_wrong"]["rows"]) == wrong
+    assert lists["likely_wrong"]["total"] == len(wrong)
+    shown = [row["majority_vote_probability"] for row in lists["likely_wrong"]["rows"]]
+    assert shown == sorted(shown)
+    bits = [row["entropy"] for row in lists["ambiguous"]["rows"]]
+    assert bits == sorted(bits, reverse=True)
+    first = lists["ambiguous"]["rows"][0]
+    q = found.posterior[first["task"]]
+    assert first["entropy"] == pytest.approx(-sum(p * math.log2(p) for p in q))
+    assert (first["probability"], first["second_probability"]) == tuple(sorted(q, reverse=True)[:2])
+    apart = lists["disagreements"]
+    assert sum(apart["sides"].values()) >= apart["total"]
+    for row in apart["rows"]:
+        assert row["classifier_label"] == f"c{found.classifier[row['task']].argmax()}"
+        assert dict(row["votes"]) == {f"c{k}": n for k, n in enumerate(votes[row["task"]]) if n}
+        assert row["classifier_label"] != row["majority_vote"]
+
+
+def test_lists_show_the_worst_and_count_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = random_evidence(1)
+    everything = tasks.task_findings(found)["ambiguous"]
+    monkeypatch.setattr(tasks, "MAX_SHOWN", 3)
+    some = tasks.task_findings(found)["ambiguous"]
+    assert some == {"total": everything["total"], "rows": everything["rows"][:3]}
+
+
+def test_pairs_have_their_shares_counts_and_annotators() -> None:
+    found = random_evidence(2)
+    shares, crowd = label_shares(found), found.annotations
+    for pair in confusion_findings(found, intervals_of(found, 0).confusion)["pairs"]:
+        c, label = int(pair["true"][1:]), int(pair["observed"][1:])
+        assert c != label
+        assert pair["share"] == shares[c, label]
+        assert pair["low"] <= pair["share"] <= pair["high"]
+        assert pair["learned"] == found.common[c, label]
+        made = np.zeros(6)
+        for k in np.flatnonzero(crowd.labels == label):
+            made[crowd.annotators[k]] += found.posterior[crowd.tasks[k], c]
+        assert pair["annotators_who_made_it"] == (made >= 0.5).sum()
+        assert pair["expected_count"] == pytest.approx(made.sum())
+
+
+def test_annotators_have_their_worst_class_and_expected_mistakes() -> None:
+    found = random_evidence(3, omega=False)
+    table = annotators_table(found, intervals_of(found, 0).quality).to_pydict()
+    assert "common_noise_rate" not in table
+    assert [table[name][-1] for name in ("annotator_quality", "annotator_quality_low", "worst_class")] == [None] * 3
+    for r in range(5):
+        worst = min(
+            (c for c in range(3) if found.classes_met[r, c] >= 1),
+            key=lambda c, r=r: found.individual[r, c, c],  # type: ignore[misc]
+        )
+        assert table["worst_class"][r] == f"c{worst}"
+        assert table["annotator_quality_low"][r] <= table["annotator_quality"][r] <= table["annotator_quality_high"][r]
+        wrong = table["num_examples_labeled"][r] * (1 - table["annotator_quality"][r])
+        assert table["expected_mistakes"][r] == pytest.approx(wrong)
+
+
+def test_matrices_are_those_of_the_annotators_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(people, "MAX_CELLS", 9 * 2)
+    found = random_evidence(5)
+    rows = findings_of(found).report["annotators"]["rows"]
+    assert ["matrix" in row for row in rows] == [True, True, False, False, False, False]
+    for row in rows[:2]:
+        assert row["matrix"] == found.individual[int(row["worker"][1:])].tolist()
+    mistakes = [row["expected_mistakes"] for row in rows[:-1]]
+    assert mistakes == sorted(mistakes, reverse=True)
+    assert rows[-1]["expected_mistakes"] is None
+
+
+def test_of_many_classes_those_with_the_most_mistakes_are_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(confusions, "MAX_CLASSES", 2)
+    labels = [[0]] * 5 + [[2]] * 3 + [[1]] * 4 + [[2]]
+    truth = [0] * 8 + [1] * 4 + [2]
+    q = np.eye(3)[truth]
+    found = Evidence(Annotations.from_matrix(labels), q, q, np.eye(3), np.eye(3)[None])
+    assert shown_classes(found).tolist() == [0, 2]
+    assert confusion_findings(found, intervals_of(found, 0).confusion)["matrix"] == [[1.0, 0.0], [0.0, 1.0]]
+
+
+@pytest.mark.parametrize("r", [0, 1])
+def test_none_or_one_annotator(r: int) -> None:
+    crowd = Annotations(
+        [0, 1][: 2 * r],
+        [0, 0][: 2 * r],
+        [0, 1][: 2 * r],
+        task_ids=["a", "b"],
+        annotator_ids=["w"][:r],
+        classes=["x", "y"],
+    )
+    q = np.array([[0.6, 0.4], [0.7, 0.3]])
+    found = findings_of(Evidence(crowd, q, q, np.eye(2), np.stack([np.eye(2)] * r) if r else np.empty((0, 2, 2))))
+    assert found.report["suggestions"]["rows"] == []
+    assert found.tables["suggestions.csv"].column_names == ["task", "worker", "expected_gain", "label", "probability"]
+    assert found.report["annotators"]["total"] == r
+    assert found.report["crowd"]["krippendorff_alpha"] is None
+    json.dumps(found.report, allow_nan=False)
+
+
+def test_the_shapes_must_fit() -> None:
+    found = random_evidence(0)
+    with pytest.raises(InputError, match=r"posterior: has shape \(3, 3\), but the annotations want \(40, 3\)"):
+        Evidence(found.annotations, np.eye(3), found.classifier, found.common, found.individual)
+    with pytest.raises(InputError, match="give one each"):
+        Evidence(found.annotations, found.posterior, found.classifier, found.common, found.individual, np.ones(2))

@@ -1,0 +1,1 @@
+"""The report: the page as text, and in a real browser."""

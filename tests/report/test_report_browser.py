@@ -1,0 +1,166 @@
+"""The page in a real browser: it opens offline, sorts, searches, shows matrices, and never runs a name."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from conal.report import render
+
+from .crowds import IMAGE, SCRIPT, make_report
+
+Open = Callable[..., Any]
+
+CELLS = "return Array.from(document.querySelectorAll('#{} tbody tr:not([hidden])'), row => row.cells[{}].{})"
+
+
+@pytest.fixture
+def show(browser: Any, tmp_path: Path) -> Open:
+    """Write a report's page, open it from the file, and wait until its charts are drawn."""
+
+    def run(report: dict[str, Any], width: int = 1280, dark: bool = False) -> Any:
+        from selenium.webdriver.support.ui import WebDriverWait
+
+        page = tmp_path / "report.html"
+        page.write_text(render(report), encoding="utf-8")
+        for kind in ("browser", "performance"):
+            browser.get_log(kind)  # what earlier pages left
+        size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 600}
+        browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+        scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
+        browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [scheme]})
+        browser.get(page.as_uri())
+        drawn = "return [...document.querySelectorAll('[data-chart]')].every(place => place.querySelector('svg'))"
+        WebDriverWait(browser, 30).until(lambda driver: driver.execute_script(drawn))
+        return browser
+
+    return run
+
+
+def requests(driver: Any) -> list[str]:
+    events = (json.loads(entry["message"])["message"] for entry in driver.get_log("performance"))
+    return [event["params"]["request"]["url"] for event in events if event["method"] == "Network.requestWillBeSent"]
+
+
+def test_it_opens_without_errors_and_asks_nobody(show: Open) -> None:
+    driver = show(make_report())
+    asked = requests(driver)
+    assert [entry for entry in driver.get_log("browser") if entry["level"] != "DEBUG"] == []
+    assert any(url.startswith("file:") for url in asked)
+    assert all(url.startswith(("file:", "data:", "blob:")) for url in asked)
+    assert driver.execute_script("return document.querySelectorAll('[data-chart] svg').length") >= 5
+
+
+def test_hostile_names_are_never_run(show: Open) -> None:
+    report = make_report(classes=[IMAGE, SCRIPT, "<b>bold"], names=f"{IMAGE}{SCRIPT}")
+    driver = show(report)
+    driver.execute_script("document.querySelector('[data-annotator]').click()")
+    title = driver.execute_script("return document.getElementById('detail-name').textContent")
+    assert title.startswith("Annotator <img src=x")
+    chart = "return document.querySelector('#detail-chart').textContent"
+    wait_for(driver, lambda: IMAGE[:11] in driver.execute_script(chart))
+    assert (
+        driver.execute_script("return document.images.length + document.querySelectorAll('b b, td b > *').length") == 0
+    )
+    assert driver.execute_script("return document.scripts.length") == 3
+    assert [entry for entry in driver.get_log("browser") if entry["level"] != "DEBUG"] == []
+    assert all(url.startswith(("file:", "data:", "blob:")) for url in requests(driver))
+    text = driver.execute_script("return document.body.innerText")
+    assert "<img src=x onerror=alert(1)>" in text
+    assert "</script><script>alert(1)</script>" in text
+
+
+def click(driver: Any, element: Any) -> None:
+    """A click of the mouse, after scrolling there at once."""
+    driver.execute_script("arguments[0].scrollIntoView({block: 'center', behavior: 'instant'})", element)
+    element.click()
+
+
+def wait_for(driver: Any, ready: Callable[[], bool]) -> None:
+    from selenium.webdriver.support.ui import WebDriverWait
+
+    WebDriverWait(driver, 20).until(lambda _: ready())
+
+
+def test_tables_are_sorted_by_a_click_on_the_head(show: Open) -> None:
+    report = make_report()
+    driver = show(report)
+    heads = driver.find_elements("css selector", "#t-people thead button")
+    quality = [row["annotator_quality"] for row in report["annotators"]["rows"]]
+    click(driver, heads[2])
+    found = [float(text) for text in driver.execute_script(CELLS.format("t-people", 2, "dataset.v"))]
+    assert found == sorted(quality, reverse=True)[: len(found)]
+    click(driver, heads[2])
+    found = [float(text) for text in driver.execute_script(CELLS.format("t-people", 2, "dataset.v"))]
+    assert found == sorted(quality)[: len(found)]
+    click(driver, heads[0])  # names in the order of their numbers: w 2 before w 10
+    names = driver.execute_script(CELLS.format("t-people", 0, "textContent"))
+    assert names == [f"w {k}" for k in range(len(names))]
+    assert driver.execute_script("return document.querySelector('#t-people th').ariaSort") == "ascending"
+
+
+def test_tables_are_searched(show: Open) -> None:
+    report = make_report()
+    driver = show(report)
+    box = driver.find_element("css selector", "input[data-for=t-people]")
+    box.send_keys("W 23")
+    assert driver.execute_script(CELLS.format("t-people", 0, "textContent")) == ["w 23"]
+    box.clear()
+    box.send_keys("no such name")
+    assert driver.execute_script(CELLS.format("t-people", 0, "textContent")) == []
+
+
+def test_a_long_table_shows_its_beginning_until_asked(show: Open) -> None:
+    report = make_report()
+    driver = show(report)
+    shown = driver.execute_script(CELLS.format("t-people", 0, "textContent"))
+    assert shown == [row["worker"] for row in report["annotators"]["rows"][:12]]
+    (more,) = driver.find_elements("css selector", "#annotators .more")
+    assert more.text == "Show all 25"
+    click(driver, more)
+    assert len(driver.execute_script(CELLS.format("t-people", 0, "textContent"))) == 25
+
+
+def test_a_click_on_an_annotator_shows_the_matrix(show: Open) -> None:
+    report = make_report()
+    matrix = [[0.5, 0.3, 0.2], [0.11, 0.77, 0.12], [0.0, 0.04, 0.96]]
+    report["annotators"]["rows"][2]["matrix"] = matrix
+    driver = show(report)
+    name = report["annotators"]["rows"][2]["worker"]
+    (button,) = driver.find_elements("css selector", "[data-annotator='2']")
+    click(driver, button)
+    assert driver.execute_script("return document.getElementById('detail').open")
+    assert driver.execute_script("return document.getElementById('detail-name').textContent") == f"Annotator {name}"
+    numbers = "return [...document.querySelectorAll('#detail-chart .mark-text.role-mark text')].map(x => x.textContent)"
+    wait_for(driver, lambda: len(driver.execute_script(numbers)) == 9)
+    expected = [str(round(100 * value)) for row in matrix for value in row]
+    assert sorted(driver.execute_script(numbers)) == sorted(expected)
+    facts = driver.execute_script("return document.getElementById('detail-facts').textContent")
+    assert f"labels {report['annotators']['rows'][2]['num_examples_labeled']}" in facts
+
+
+def test_without_a_matrix_the_page_says_where_it_is(show: Open) -> None:
+    report = make_report()
+    for row in report["annotators"]["rows"][1:]:
+        del row["matrix"]
+    driver = show(report)
+    driver.execute_script("document.querySelector('[data-annotator=\"1\"]').click()")
+    assert "annotator_confusion_" in driver.execute_script("return document.getElementById('detail-note').textContent")
+    assert driver.execute_script("return document.querySelector('#detail-chart').children.length") == 0
+
+
+@pytest.mark.parametrize("dark", [False, True])
+@pytest.mark.parametrize("width", [360, 1280])
+def test_it_fits_the_screen_and_the_hour(show: Open, width: int, dark: bool) -> None:
+    driver = show(make_report(classes=["a class with a rather long name", "b", "c"]), width, dark)
+    assert driver.execute_script("return document.documentElement.scrollWidth") <= width
+    paper = driver.execute_script("return getComputedStyle(document.body).backgroundColor")
+    brightness = sum(int(part) for part in paper[4:-1].split(",")) / 3
+    assert (brightness < 60) == dark
+    ink = "return getComputedStyle(document.querySelector('.chart .role-axis-label text')).fill"
+    letters = sum(int(part) for part in driver.execute_script(ink)[4:-1].split(",")) / 3
+    assert abs(letters - brightness) > 120  # the charts' letters change with the page

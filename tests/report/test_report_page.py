@@ -1,0 +1,163 @@
+"""The page as text: figures from the data, hostile and long names, and a size that does not follow the crowd's."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+
+from conal.errors import InputError
+from conal.findings import confusions
+from conal.report import render
+from conal.report.headlines import headlines, selection_story
+from conal.report.text import percent, short_names, to_script
+
+from .crowds import IMAGE, SCRIPT, make_report
+
+MOST = 6_000_000
+
+
+def island(page: str) -> Any:
+    """The data that scripts read."""
+    (text,) = re.findall(r'<script type="application/json" id="data">(.*?)</script>', page, flags=re.DOTALL)
+    return json.loads(text)
+
+
+def test_hostile_names_are_text_everywhere() -> None:
+    whole = render(make_report(classes=[IMAGE, SCRIPT, "a&b \u2028"], names=f'{SCRIPT}{IMAGE}" onload="alert(1)'))
+    before, library, after = re.split(r"<script>(.*?)</script>", whole, maxsplit=1, flags=re.DOTALL)
+    assert "vegaEmbed" in library
+    page = before + after
+    assert "<img" not in page
+    assert page.count("<script") == page.count("</script>") == 2
+    assert "\u2028" not in page.split('id="data">')[1].split("</script>")[0]
+    assert "&lt;img src=x onerror=alert(1)&gt;" in page
+    assert "&#34; onload=&#34;" in page
+    names = {cell["true"] for cell in cells_of(island(page)["charts"]["common"])}
+    assert names == set(short_names([IMAGE, SCRIPT, "a&b \u2028"], 24))
+
+
+def cells_of(chart: dict[str, Any]) -> list[dict[str, Any]]:
+    """The one dataset of a chart."""
+    (rows,) = chart["datasets"].values()
+    return list(rows)
+
+
+def test_nothing_can_end_a_script_element() -> None:
+    text = str(to_script({SCRIPT: [IMAGE, "<!--", "\u2028\u2029&"]}))
+    assert not set(text) & set("<>&\u2028\u2029")
+    assert json.loads(text) == {SCRIPT: [IMAGE, "<!--", "\u2028\u2029&"]}
+
+
+def test_long_names_are_cut_and_stay_apart() -> None:
+    classes = ["x" * 10_000 + "1" + "x" * 50, "x" * 10_000 + "2" + "x" * 50]
+    page = render(make_report(classes=classes, names="n" * 10_000))
+    assert "x" * 100 not in page
+    assert "n" * 100 not in page
+    assert len(page.encode()) < 2_000_000
+    shown = island(page)["annotators"]["classes"]
+    assert len(set(shown)) == 2
+
+
+def test_a_hundred_classes_and_twenty_thousand_annotators() -> None:
+    report = make_report(n_tasks=20_000, n_annotators=20_000, classes=["a", "b"])
+    assert report["annotators"]["total"] == 20_000
+    assert len(report["annotators"]["rows"]) == 300
+    many = make_report(n_tasks=400, n_annotators=300, classes=[f"class {k}" for k in range(100)])
+    assert len(many["common_confusion"]["classes_shown"]) == confusions.MAX_CLASSES
+    for each in (report, many):
+        page = render(each)
+        assert len(page.encode()) < MOST
+        assert "annotators.csv" in page
+    assert "Of 100 classes the 25 with the most mistakes are shown" in render(many)
+    assert "The first 300 of 20,000" in render(report)
+
+
+@pytest.mark.slow
+def test_a_million_tasks() -> None:
+    """The page shows the worst and says where the rest is."""
+    report = make_report(n_tasks=1_000_000, n_annotators=2000)
+    page = render(report)
+    assert len(page.encode()) < MOST
+    total = report["tasks"]["ambiguous"]["total"]
+    assert total > 100_000
+    assert f"The first 300 of {total:,}; all are in <code>labels.csv</code>" in page
+
+
+@pytest.mark.parametrize("n_annotators", [0, 1])
+def test_none_or_one_annotator(n_annotators: int) -> None:
+    page = render(make_report(n_annotators=n_annotators) if n_annotators else nobody())
+    assert "Empty: no further answer" in page
+    assert ("There are no annotators to speak of" in page) == (n_annotators == 0)
+
+
+def nobody() -> dict[str, Any]:
+    report = make_report(n_annotators=1)
+    report["annotators"] = {"total": 0, "rows": []}
+    report["crowd"] |= {"n_annotations": 0, "n_annotators": 0, "expected_label_accuracy": None, "n_tasks_labelled": 0}
+    report["common_confusion"]["pairs"] = []
+    for name in report["tasks"]:
+        report["tasks"][name] |= {"total": 0, "rows": []}
+    return report
+
+
+def test_sentences_are_made_from_the_numbers() -> None:
+    report = make_report()
+    crowd, text = report["crowd"], "\n".join(headlines(report))
+    pair, worst = report["common_confusion"]["pairs"][0], report["annotators"]["rows"][0]
+    assert f"<b>{percent(crowd['expected_label_accuracy'])}</b> of the labels are right" in text
+    assert f"{crowd['n_annotations']} labels by 25 annotators" in text
+    assert f"<b>{pair['true']}</b> is taken for <b>{pair['observed']}</b> in {percent(pair['share'])}" in text
+    assert f"by {pair['annotators_who_made_it']} of the {pair['annotators_who_met_it']} annotators" in text
+    assert f"about {worst['expected_mistakes']:.0f}, come from annotator <b>{worst['worker']}</b>" in text
+    gain = sum(row["expected_gain"] for row in report["suggestions"]["rows"][:50])
+    assert f"<b>{gain:.1f}</b> labels right" in text
+    rows = [row for row in report["annotators"]["rows"] if row["common_mistake_share"] is not None]
+    if len(rows) > 1:
+        share = np.average(
+            [row["common_mistake_share"] for row in rows], weights=[row["expected_mistakes"] for row in rows]
+        )
+        assert f"<b>{percent(share)}</b> of the mistakes are such as everybody makes" in text
+
+
+@pytest.mark.parametrize(
+    ("selection", "words"),
+    [
+        ("holdout_log_likelihood", "Epoch 2 of 3 was kept: the one under which the held-out annotations of 6 tasks"),
+        ("last", "Epoch 2 of 3 was kept, the last"),
+        ("validation_accuracy", "best accuracy on the true labels of a validation set (87.5\xa0%)"),
+    ],
+)
+def test_the_story_of_the_selection(selection: str, words: str) -> None:
+    report = make_report()
+    report["model"]["metrics"] |= {"selection": selection, "best_score": 0.875, "lost_classes": ["elk"]}
+    story = selection_story(report)
+    assert words in story[0]
+    assert "never predicts elk" in story[-1]
+    assert story[0].split(":")[0] in render(report)
+
+
+def test_figures_on_the_page_are_those_of_the_data() -> None:
+    report = make_report()
+    page = render(report)
+    data = island(page)
+    cells = [cell["share"] for cell in cells_of(data["charts"]["common"])]
+    np.testing.assert_allclose(np.reshape(cells, (3, 3)), report["common_confusion"]["matrix"], atol=5e-5)
+    for number, row in enumerate(report["annotators"]["rows"]):
+        np.testing.assert_allclose(
+            np.reshape(data["annotators"]["rows"][str(number)]["cells"], (3, 3)), row["matrix"], atol=5e-5
+        )
+    for row in report["suggestions"]["rows"][:300]:
+        assert f'data-v="{row["expected_gain"]}"' in page
+    for row in report["tasks"]["likely_wrong"]["rows"]:
+        assert f'data-v="{row["majority_vote_probability"]}"' in page
+
+
+def test_what_is_no_report_is_refused() -> None:
+    with pytest.raises(InputError, match="no report that this version of conal reads"):
+        render({"format": "other"})
+    with pytest.raises(InputError, match="or upgrade"):
+        render(make_report() | {"format_version": 99})
