@@ -42,8 +42,10 @@ def show(browser: Any, tmp_path: Path) -> Open:
 
 
 def requests(driver: Any) -> list[str]:
+    """What the page asked for; not what the browser's own first page does while it is left."""
     events = (json.loads(entry["message"])["message"] for entry in driver.get_log("performance"))
-    return [event["params"]["request"]["url"] for event in events if event["method"] == "Network.requestWillBeSent"]
+    sent = [event["params"] for event in events if event["method"] == "Network.requestWillBeSent"]
+    return [request["request"]["url"] for request in sent if not request["documentURL"].startswith("chrome:")]
 
 
 def test_it_opens_without_errors_and_asks_nobody(show: Open) -> None:

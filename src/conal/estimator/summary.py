@@ -15,7 +15,7 @@ import pyarrow as pa
 from conal.annotations import Annotations
 from conal.errors import InputError
 from conal.findings import Evidence, findings_of
-from conal.findings.people import expected_accuracy
+from conal.findings.people import common_mistake_share, expected_accuracy
 from conal.io.results import annotator_table, label_table, mean_by_annotator, name_column
 
 if TYPE_CHECKING:
@@ -80,11 +80,15 @@ def _annotators(fitted: CrowdClassifier, crowd: Annotations, omega: FloatArray |
 
     ``annotator_quality`` is the probability of a right label by the learned confusion, averaged over the tasks that
     the annotator labelled; ``agreement_with_consensus`` is the share of his or her labels that equal the inferred
-    label; ``common_noise_rate`` is the mean omega.
+    label; ``common_noise_rate`` is the mean omega; ``common_mistake_share`` is how much of his or her mistakes is
+    everybody's. Intervals are added when the model is saved.
     """
-    quality = mean_by_annotator(crowd, expected_accuracy(_evidence(fitted, crowd, fitted.probas_, omega)))
-    table = annotator_table(crowd, quality, fitted.probas_.argmax(1))
-    return table if omega is None else table.append_column("common_noise_rate", mean_by_annotator(crowd, omega))
+    evidence = _evidence(fitted, crowd, fitted.probas_, omega)
+    common = common_mistake_share(evidence)
+    table = annotator_table(crowd, mean_by_annotator(crowd, expected_accuracy(evidence)), evidence.inferred)
+    if omega is not None:
+        table = table.append_column("common_noise_rate", mean_by_annotator(crowd, omega))
+    return table.append_column("common_mistake_share", pa.array(common, mask=np.isnan(common)))
 
 
 def _common_confusion(fitted: CrowdClassifier) -> pa.Table:
