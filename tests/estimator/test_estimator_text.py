@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pickle
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ from conal import methods
 from conal.annotations import Annotations
 from conal.errors import DataWarning, InputError, ModelFolderError
 from conal.io.models import CONFIG, _canonical, _digest
+from conal.report import write_report
 
 FAST: dict[str, Any] = {"epochs": 4, "batch_size": 32, "verbose": False, "text_components": 8}
 LONG: dict[str, Any] = {"epochs": 40, "verbose": False}
@@ -267,3 +269,27 @@ def test_folders_of_models_of_numbers_are_what_they_were(data: tuple[Texts, Any,
     content = {**config, "config_sha256": _digest(_canonical(config))}
     (tmp_path / "m" / CONFIG).write_text(json.dumps(content), encoding="utf-8")
     np.testing.assert_array_equal(conal.load(tmp_path / "m").predict_proba(numbers), clf.predict_proba(numbers))
+
+
+@pytest.mark.parametrize("named", [False, True])
+def test_the_report_quotes_the_texts(data: tuple[Texts, Any, Annotations], tmp_path: Path, named: bool) -> None:
+    texts, _, crowd = data
+    texts = [f"<b>{text}</b> {'and so on ' * 60}" for text in texts]
+    ids = [f"t{k}" for k in range(N)]
+    if named:
+        tasks, workers, labels = crowd.task_ids[crowd.tasks], crowd.annotators, crowd.classes[crowd.labels]
+        crowd = Annotations.from_triples([ids[task] for task in tasks], workers, labels)
+    conal.CoNAL(**FAST).fit(texts, crowd, task_ids=ids if named else None).save(tmp_path / "m")
+    report = json.loads((tmp_path / "m" / "report.json").read_text(encoding="utf-8"))
+    of_task = dict(zip(ids if named else range(N), texts, strict=True))
+    lists = [*report["tasks"].values(), report["suggestions"]]
+    rows = [row for found in lists for row in found["rows"]]
+    assert rows
+    for row in rows:
+        assert row["text"] == of_task[row["task"]][:300] + "…"
+    page = write_report(tmp_path / "m").read_text(encoding="utf-8")
+    assert "<b>the" not in page
+    assert "--text TEXT --out" in report["model"]["command"]
+    shown = re.findall(r'<span class="said">(.*?)</span>', page)
+    assert len(shown) == len(rows)
+    assert all(text.startswith("&lt;b&gt;") for text in shown)

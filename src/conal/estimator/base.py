@@ -124,6 +124,7 @@ class CrowdClassifier(ClassifierMixin, BaseEstimator):
     n_features_in_: int
     _feature_names: tuple[str, ...]
     _seen: Seen | None = None
+    _texts: Mapping[Any, str] | None = None
     _report: dict[str, Any] | None = None
 
     def __init__(

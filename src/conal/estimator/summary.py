@@ -16,6 +16,7 @@ from conal.annotations import Annotations
 from conal.errors import InputError
 from conal.findings import Evidence, findings_of
 from conal.findings.people import common_mistake_share, expected_accuracy
+from conal.findings.tasks import add_texts
 from conal.io.results import annotator_table, label_table, mean_by_annotator, name_column
 
 if TYPE_CHECKING:
@@ -58,6 +59,8 @@ def described(fitted: CrowdClassifier, config: Mapping[str, Any]) -> tuple[dict[
     if fitted._seen is None:
         return fitted.tables_, fitted._report or {}
     found = findings_of(evidence_of(fitted), seed=int(fitted.seed))
+    if fitted._texts is not None:
+        add_texts(found.report, fitted._texts)
     report = found.report | {"model": _model(fitted, config)}
     return fitted.tables_ | found.tables, report
 
@@ -126,9 +129,10 @@ def _command(fitted: CrowdClassifier, parameters: Mapping[str, Any]) -> str:
     import json
 
     usual = type(fitted)().get_params(deep=False)
-    words = ["conal", "fit", "LABELS", "--features", "FEATURES", "--out", "FOLDER", "--method", fitted.method]
+    kind = "features" if fitted.text_features_ is None else "text"
+    words = ["conal", "fit", "LABELS", f"--{kind}", kind.upper(), "--out", "FOLDER", "--method", fitted.method]
     if fitted.metrics_["selection"] == "validation_accuracy":
-        words += ["--valid-features", "VALID_FEATURES", "--valid-labels", "VALID_LABELS"]
+        words += [f"--valid-{kind}", f"VALID_{kind.upper()}", "--valid-labels", "VALID_LABELS"]
     for name, value in parameters.items():
         if name == "verbose" or (name != "seed" and _same(value, usual.get(name))):
             continue

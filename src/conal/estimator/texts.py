@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from conal.errors import DataWarning, InputError, warn
+from conal.findings.evidence import plain_names
 from conal.io import FeatureTable
 from conal.io.texts import TextTable, is_text, texts_from
 from conal.text import TextFeatures
@@ -24,11 +25,13 @@ TOO_MANY = 0.5
 
 def learn_texts(estimator: CrowdClassifier, X: Any, task_ids: Any) -> Any:
     """Features of the texts X, by vocabulary and directions learned from them; X itself where it is no text."""
-    estimator.text_features_ = None
+    estimator.text_features_ = estimator._texts = None
     if not is_text(X):
         return X
     table = texts_from(X, task_ids=task_ids)
     _warn_of_empty(table)
+    names = range(len(table)) if table.ids is None else plain_names(table.ids)
+    estimator._texts = dict(zip(names, table.texts, strict=True))  # for the report
     estimator.text_features_ = TextFeatures(estimator.text_components, seed=int(estimator.seed))
     return _feature_table(estimator.text_features_.fit_transform(table.texts), table)
 

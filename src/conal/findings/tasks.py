@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -11,12 +12,14 @@ import pyarrow as pa
 from conal.findings.evidence import Evidence, entropy, plain_names
 from conal.io.results import label_table, name_column
 
-__all__ = ["MAX_SHOWN", "labels_table", "task_findings"]
+__all__ = ["MAX_SHOWN", "add_texts", "labels_table", "task_findings"]
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
 
 MAX_SHOWN = 300
+MAX_TEXT = 300
+"""Characters of a text that the report quotes."""
 
 
 def labels_table(evidence: Evidence) -> pa.Table:
@@ -62,6 +65,14 @@ def task_findings(evidence: Evidence) -> dict[str, Any]:
         "ambiguous": _list(evidence, unclear, bits),
         "disagreements": _list(evidence, apart, sure) | {"sides": _sides(evidence, apart, said)},
     }
+
+
+def add_texts(report: dict[str, Any], texts: Mapping[Any, str]) -> None:
+    """Put what a task shows beside its name, wherever the report lists it."""
+    lists = [*report["tasks"].values(), report["suggestions"]]
+    for row in (row for found in lists for row in found["rows"]):
+        text = texts.get(row["task"], "")
+        row["text"] = text if len(text) <= MAX_TEXT else f"{text[:MAX_TEXT]}…"
 
 
 def _list(evidence: Evidence, tasks: IntArray, score: FloatArray) -> dict[str, Any]:
