@@ -26,7 +26,9 @@ def problems(facts: dict[str, Any]) -> list[str]:
 
 
 def crowd_of(matrix: Any, **more: Any) -> dict[str, Any]:
-    return inspect_import(AnnotationFile("npy", "a matrix", Annotations.from_matrix(np.array(matrix)), **more))
+    return inspect_import(
+        AnnotationFile(Path("a.npy"), "npy", "a matrix", Annotations.from_matrix(np.array(matrix)), **more)
+    )
 
 
 def test_the_figures_of_a_table(tmp_path: Path) -> None:

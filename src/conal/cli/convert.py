@@ -72,10 +72,8 @@ def convert(
     Label Studio assigns annotations to users by e-mail address or number and refuses those it does not know; leave
     them out with --no-annotations where its users are others.
     """
-    from conal.errors import DataWarning, warn
     from conal.io import import_file
     from conal.io.label_studio_tasks import write_label_studio
-    from conal.io.platforms.base import counted
     from conal.io.tables import write_tables
 
     _check(to, out, gold_out, [labels, inferred], overwrite=overwrite)
@@ -92,8 +90,7 @@ def convert(
         classes=split_classes(classes),
         on_duplicate=on_duplicate,
     )
-    if file.dropped:
-        warn(f"{labels} ({file.title}): left out {counted(file.dropped)}", DataWarning)
+    file.tell_losses()
     if gold_out is not None and not file.gold:
         raise InputError(f"{labels}: carries no true labels ({file.title}); leave out --gold-out")
     if to == "label-studio":

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from conal.errors import DataWarning, InputError, warn
+from conal.errors import InputError
 
 if TYPE_CHECKING:
     from conal.estimator import CrowdClassifier
@@ -93,7 +93,6 @@ class FitFiles:
     def read(self, takes: str, options: LabelOptions) -> FitData:
         """Everything that a method that ``takes`` true labels ("gold") or annotations ("crowd") is trained on."""
         from conal.io import read_gold
-        from conal.io.platforms.base import counted
         from conal.io.texts import texts_of
 
         validation = self._read_validation(options.task)
@@ -102,8 +101,7 @@ class FitFiles:
             gold = read_gold(self.labels, task=options.task, label=options.label, classes=options.classes)
             return FitData(table, gold.for_rows(len(table), table.ids), validation)
         file = options.read(self.labels)
-        if file.dropped:
-            warn(f"{self.labels} ({file.title}): left out {counted(file.dropped)}", DataWarning)
+        file.tell_losses()
         if self.text == self.labels and file.data is not None:  # an export that holds the texts itself
             shown = texts_of(file.data, text=self.text_column, where=str(self.labels))
             return FitData(shown, file.annotations, validation)

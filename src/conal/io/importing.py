@@ -68,8 +68,7 @@ def read_annotations(
         classes=classes,
         on_duplicate=on_duplicate,
     )
-    if read.dropped:
-        warn(f"{path} ({read.title}): left out {counted(read.dropped)}", DataWarning)
+    read.tell_losses()
     return read.annotations
 
 
@@ -79,6 +78,7 @@ class AnnotationFile:
 
     Attributes
     ----------
+    path : path
     format, title : str
         Name of the format, and what people call it.
     annotations : Annotations
@@ -92,6 +92,7 @@ class AnnotationFile:
         What the tasks show, such as their texts: ``task`` and a column per field.
     """
 
+    path: Path
     format: str
     title: str
     annotations: Annotations
@@ -99,6 +100,11 @@ class AnnotationFile:
     gold: Mapping[Any, Any] = field(default_factory=dict)
     dropped: Mapping[str, int] = field(default_factory=dict)
     data: pa.Table | None = None
+
+    def tell_losses(self) -> None:
+        """Warn of what was left out, and why."""
+        if self.dropped:
+            warn(f"{self.path} ({self.title}): left out {counted(self.dropped)}", DataWarning)
 
 
 def import_file(
@@ -120,11 +126,12 @@ def import_file(
     if importer is None:
         kind = format or tables.ENDINGS.get(_plain_ending(path), "npy")
         title = "a matrix" if kind == "npy" else "a table with one annotation per row"
-        return AnnotationFile(kind, title, _read_plain(path, format, options, on_duplicate))
+        return AnnotationFile(path, kind, title, _read_plain(path, format, options, on_duplicate))
     importer.check_options(options)
     found = importer.read(path, options)
     crowd = found.annotations(classes=classes, on_duplicate=on_duplicate)
-    return AnnotationFile(importer.name, importer.title, crowd, found.question, found.gold, found.dropped, found.data)
+    about = (path, importer.name, importer.title)
+    return AnnotationFile(*about, crowd, found.question, found.gold, found.dropped, found.data)
 
 
 def detect(path: Path) -> tuple[list[Importer], Head]:
