@@ -22,7 +22,7 @@ demo: $(STAMP)  ## train on the embedded data and compare with majority vote and
 	$(BIN)/conal demo --out conal-demo --overwrite
 
 test: $(STAMP)  ## run the tests and report coverage
-	$(BIN)/python -m pytest --cov --cov-report=term:skip-covered --cov-fail-under=90 --durations=10
+	$(BIN)/python -m pytest -n 2 --dist loadfile --cov --cov-report=term:skip-covered --cov-fail-under=90 --durations=10
 
 lint: $(STAMP)  ## ruff, mypy --strict, import-linter
 	$(BIN)/ruff check .
