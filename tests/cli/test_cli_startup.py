@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
-import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -33,14 +33,14 @@ print(*(name.partition(".")[0] for name in sys.modules), file=sys.stderr)
 
 
 def test_help_takes_less_than_half_a_second() -> None:
+    """Of CPU time, since the machine may be busy with other tests."""
     seconds = []
     for _ in range(3):
-        began = time.perf_counter()
+        before = os.times()
         subprocess.run([sys.executable, "-m", "conal", "--help"], check=True, capture_output=True)
-        seconds.append(time.perf_counter() - began)
-        if seconds[-1] < 0.5:
-            break
-    assert min(seconds) < 0.5
+        after = os.times()
+        seconds.append(after.children_user + after.children_system - before.children_user - before.children_system)
+    assert 0 < min(seconds) < 0.5
 
 
 @pytest.mark.parametrize("arguments", [["--help"], *([name, "--help"] for name in SHOWN), ["--version"]])
