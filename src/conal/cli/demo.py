@@ -33,14 +33,12 @@ def demo(
     Trains on true labels, on majority votes, with the paper's CoNAL and with its cross-fitted form, several seeds each,
     prints test accuracies, and leaves a model folder of the last.
     """
-    import torch
 
     from conal.datasets import digits
     from conal.io.models import check_target
     from conal.report import write_report
 
     check_target(out, overwrite=overwrite)
-    torch.set_num_threads(1)  # so small a network is slowed down by more
     data = digits()
     if not (quiet or as_json):
         typer.echo(_story(data))

@@ -31,6 +31,7 @@ from conal.training.history import Row, figures
 from conal.training.optimizer import LazyAdam
 from conal.training.processes import gathered, guarded, make_fabric, setup
 from conal.training.selection import GoldAccuracy, Selection, predict_proba
+from conal.training.threads import threads_for
 
 __all__ = ["Settings", "TrainingResult", "lost_classes", "train"]
 
@@ -149,12 +150,13 @@ class _Trainer:
     def fit(self) -> TrainingResult:
         if not self._resume():
             self._start(restarts=0)
-        while self.epoch < self.settings.epochs and not self._out_of_patience():
-            self.run_epoch()
-            if self._must_restart():
-                self._start(self.restarts + 1)
-            elif self._writes_checkpoint():
-                self.checkpoint.write(self._state())  # type: ignore[union-attr]
+        with threads_for(self.method.backbone, self.data.batch_size):
+            while self.epoch < self.settings.epochs and not self._out_of_patience():
+                self.run_epoch()
+                if self._must_restart():
+                    self._start(self.restarts + 1)
+                elif self._writes_checkpoint():
+                    self.checkpoint.write(self._state())  # type: ignore[union-attr]
         return self._result()
 
     def _writes_checkpoint(self) -> bool:

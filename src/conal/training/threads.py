@@ -1,0 +1,43 @@
+"""How many threads a step of training is worth."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import torch
+from torch import nn
+
+__all__ = ["SMALL_STEP", "threads_for"]
+
+SMALL_STEP = 200_000_000
+"""Multiplications in the layers of a step below which one thread is as fast as several."""
+
+
+@contextmanager
+def threads_for(network: nn.Module, batch_size: int) -> Iterator[None]:
+    """Train a small network by one thread.
+
+    Steps of some ten milliseconds gain nothing from being shared, and where other programs want the processors too,
+    threads that wait for each other make them five times as long. Networks that use a weight more than once per
+    instance (convolutions, recurrent layers) keep torch's own number.
+
+    >>> with threads_for(nn.Linear(20, 5), batch_size=256):
+    ...     torch.get_num_threads()
+    1
+    """
+    before = torch.get_num_threads()
+    if _work(network) * batch_size < SMALL_STEP:
+        torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+def _work(network: nn.Module) -> float:
+    """Multiplications per instance; unknown, that is infinite, where they cannot be read off the weights."""
+    layers = [module for module in network.modules() if next(module.parameters(recurse=False), None) is not None]
+    if not all(isinstance(layer, nn.Linear | nn.BatchNorm1d) for layer in layers):
+        return float("inf")
+    return sum(layer.weight.numel() for layer in layers if isinstance(layer, nn.Linear))

@@ -1,0 +1,66 @@
+"""Small networks are trained by one thread, and torch's own number comes back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+import conal
+from conal.training.threads import SMALL_STEP, threads_for
+
+
+@pytest.fixture(autouse=True)
+def _two_threads() -> Iterator[None]:
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    yield
+    torch.set_num_threads(before)
+
+
+def threads_during(network: nn.Module, batch_size: int = 256) -> int:
+    with threads_for(network, batch_size):
+        return torch.get_num_threads()
+
+
+@pytest.mark.parametrize(
+    ("network", "expected"),
+    [
+        (nn.Sequential(nn.Flatten(), nn.Linear(512, 128), nn.BatchNorm1d(128), nn.ReLU(), nn.Linear(128, 8)), 1),
+        (nn.Linear(SMALL_STEP // 256 // 8 + 1, 8), 2),
+        (nn.Conv2d(1, 1, 3), 2),
+        (nn.LSTM(4, 4), 2),
+    ],
+)
+def test_by_the_work_of_a_step(network: nn.Module, expected: int) -> None:
+    assert threads_during(network) == expected
+    assert torch.get_num_threads() == 2
+
+
+def test_the_number_comes_back_after_an_error() -> None:
+    with pytest.raises(ZeroDivisionError), threads_for(nn.Linear(2, 2), 1):
+        raise ZeroDivisionError
+    assert torch.get_num_threads() == 2
+
+
+class Watched(nn.Module):
+    """A linear classifier that notes how many threads it is trained by."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(20, 3)
+        self.seen: set[int] = set()
+
+    def forward(self, x: Tensor) -> Tensor:
+        if torch.is_grad_enabled():
+            self.seen.add(torch.get_num_threads())
+        return self.layer(x)  # type: ignore[no-any-return]
+
+
+def test_a_fit_uses_one() -> None:
+    data = conal.datasets.synthetic(n_train=60, n_valid=10, n_test=10, n_classes=3, n_annotators=4, seed=0)
+    clf = conal.CoNAL(backbone=Watched(), epochs=1, selection="last", verbose=False).fit(data.x, data.annotations)
+    assert clf.model_.backbone.seen == {1}
+    assert torch.get_num_threads() == 2
