@@ -171,3 +171,50 @@ def test_gold_labels_have_no_annotators_to_hide(conal: Run, crowd: Crowd, tmp_pa
     arguments = ("--features", crowd.features, "--method", "gold", "--anonymise", "--out", tmp_path / "m", *SHORT)
     assert conal("fit", gold, *arguments).code == 0
     assert (tmp_path / "m" / "report.html").is_file()
+
+
+def test_files_of_a_model_folder_are_replaced_by_nobody(conal: Run, folder: Path, crowd: Crowd, tmp_path: Path) -> None:
+    before = (folder / "labels.csv").read_bytes()
+    assert (
+        "whose files are conal's own"
+        in conal("report", folder, "--out", folder / "labels.csv", "--overwrite").refusal()
+    )
+    run = conal("predict", folder, crowd.features, "--out", folder / "labels.csv", "--overwrite")
+    assert "whose files are conal's own" in run.refusal()
+    assert (folder / "labels.csv").read_bytes() == before
+
+
+def test_overwriting_spares_what_is_not_conals(conal: Run, folder: Path, crowd: Crowd) -> None:
+    """Notes of the user in the folder, and the files that the fit reads."""
+    (folder / "notes.txt").write_text("mine")
+    fit = ("fit", crowd.labels, "--features", crowd.features, "--out", folder, *SHORT, "--overwrite")
+    assert "holds 'notes.txt', which conal did not write" in conal(*fit).refusal()
+    (folder / "notes.txt").rename(folder / "crowd.csv")
+    (folder / "crowd.csv").write_bytes(crowd.labels.read_bytes())
+    inside = ("fit", folder / "crowd.csv", *fit[2:])
+    assert "which conal did not write" in conal(*inside).refusal()
+    assert (folder / "crowd.csv").read_bytes() == crowd.labels.read_bytes()
+
+
+def test_predictions_do_not_replace_what_they_are_made_of(
+    conal: Run, folder: Path, crowd: Crowd, tmp_path: Path
+) -> None:
+    copy = tmp_path / "x.csv"
+    copy.write_text("a,b\n1,2\n")
+    assert "is read from" in conal("predict", folder, copy, "--out", copy, "--overwrite").refusal()
+    assert copy.read_text() == "a,b\n1,2\n"
+
+
+def test_a_page_that_fails_leaves_a_model(
+    conal: Run, crowd: Crowd, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("conal.report.write_report", interrupted)
+    run = conal("fit", crowd.labels, "--features", crowd.features, "--out", tmp_path / "m", *SHORT)
+    assert run.code == 130
+    assert f"the model is complete: {tmp_path / 'm'}; its page is not, conal report makes it" in run.err
+    monkeypatch.undo()
+    assert {path.name for path in tmp_path.iterdir() if path.name.startswith("m")} == {"m"}  # and no checkpoint
+    assert conal("report", tmp_path / "m").code == 0

@@ -103,7 +103,7 @@ def fit(
 
     check_target(out, overwrite=overwrite)
     files = FitFiles(labels, features, text, text_column, valid_features, valid_text, valid_labels)
-    files.check()
+    files.check(out)
     first = int(os.environ.get("RANK", "0")) == 0  # under torchrun, one process speaks and writes for all
     parameters: dict[str, Any] = {"epochs": epochs, "batch_size": batch_size, "patience": patience, "seed": seed}
     parameters |= {"verbose": first and not quiet, "ensemble": ensemble}
@@ -174,14 +174,19 @@ def _say_about(checkpoint: Path, resume: bool) -> None:
 
 
 def _finish(estimator: CrowdClassifier, out: Path, *, overwrite: bool, with_page: bool) -> Path | None:
-    """The model is on disk before its checkpoint is gone."""
+    """The model is on disk before its checkpoint is gone; the page can be made again at any time."""
     from conal.report import write_report
     from conal.training.checkpoint import remove_checkpoints
 
     estimator.save(out, overwrite=overwrite)
-    page = write_report(out) if with_page else None
     remove_checkpoints(out.with_name(f"{out.name}.checkpoint"))
-    return page
+    if not with_page:
+        return None
+    try:
+        return write_report(out)
+    except BaseException:  # Ctrl-C too
+        typer.echo(f"the model is complete: {out}; its page is not, conal report makes it", err=True)
+        raise
 
 
 def _summary(estimator: CrowdClassifier, out: Path, page: Path | None) -> str:

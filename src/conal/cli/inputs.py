@@ -72,7 +72,7 @@ class FitFiles:
     valid_text: Path | None = None
     valid_labels: Path | None = None
 
-    def check(self) -> None:
+    def check(self, out: Path) -> None:
         """Refuse what cannot be read or does not go together; before torch is loaded, which takes seconds."""
         from conal.io.tables import check_readable
 
@@ -84,8 +84,12 @@ class FitFiles:
             raise InputError("--valid-features does not go with --text; give the texts as --valid-text")
         valid = self.valid_features or self.valid_text
         for path in (self.labels, self.features, self.text, valid, self.valid_labels):
-            if path is not None and not (path == self.labels and path.is_dir()):  # doccano's exports are folders
+            if path is None:
+                continue
+            if not (path == self.labels and path.is_dir()):  # doccano's exports are folders
                 check_readable(path)
+            if path.resolve().is_relative_to(out.resolve()):
+                raise InputError(f"{path}: is read from, and lies in {out}, which would be replaced; move one of them")
         if (valid is None) != (self.valid_labels is None):
             name = "--valid-features" if self.text is None else "--valid-text"
             raise InputError(f"{name} and --valid-labels go together; give both or neither")

@@ -9,6 +9,7 @@ import typer
 
 from conal.cli.inputs import read_for_model
 from conal.cli.options import AsJson, Overwrite, Quiet, TaskColumn, TextColumn, emit
+from conal.errors import InputError
 
 __all__ = ["predict"]
 
@@ -41,6 +42,10 @@ def predict(
     from conal.io.tables import check_table_place
 
     check_table_place(out, overwrite=overwrite)
+    if out.resolve() == features.resolve():
+        raise InputError(f"{out}: is read from, and predictions would replace it; choose another place")
+    if out.resolve().parent == model.resolve():
+        raise InputError(f"{out}: lies in the model folder, whose files are conal's own; choose another place")
     estimator = load(model)
     table = read_for_model(features, estimator, task=task_column, text=text_column)
     probas = estimator.predict_proba(table)

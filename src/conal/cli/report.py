@@ -28,10 +28,13 @@ def report(
     folder's report.json. The page in the folder itself is replaced without asking.
     """
     from conal.io.atomic import check_place
+    from conal.io.models import PAGE
     from conal.report import write_report
 
     if out is not None:
         check_place(out)
+        if out.resolve().parent == model.resolve() and out.name != PAGE:
+            raise InputError(f"{out}: lies in the model folder, whose files are conal's own; choose another place")
         if out.exists() and not out.is_dir() and not overwrite:
             raise InputError(f"{out}: exists already; choose another place, or allow it with --overwrite")
     path = write_report(model, out)

@@ -13,7 +13,7 @@ from conal.findings.evidence import Evidence, plain, plain_names
 from conal.findings.intervals import Interval
 from conal.io.results import annotator_table, mean_by_annotator, name_column, where_labelled
 
-__all__ = ["annotators_table", "common_mistake_share", "expected_accuracy", "people_findings"]
+__all__ = ["annotators_table", "common_mistake_share", "direction", "expected_accuracy", "people_findings"]
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
@@ -44,14 +44,15 @@ def common_mistake_share(evidence: Evidence) -> FloatArray:
     r"""(R,) share of an annotator's mistakes that everybody's confusion explains; NaN where there are too few.
 
     .. math::
-        \frac{\sum_c n_{rc} \sum_{l \ne c} \min(\mu^r_{cl}, \kappa_{cl})}{\sum_c n_{rc} \sum_{l \ne c} \mu^r_{cl}}
+        \frac{\sum_c n_{rc} \sum_{l \ne c} \min(\mu^r_{cl}, \delta_{cl})}{\sum_c n_{rc} \sum_{l \ne c} \mu^r_{cl}}
 
-    with the annotator's confusion :math:`\mu^r`, the shares :math:`\kappa` of labels over all annotators, and
-    :math:`n_{rc}` the expected number of tasks of class c that r labelled. One: the annotator errs as everybody does,
-    or less. Near zero: the mistakes are his or her own. Unlike omega, which says the same by the model and is hardly
-    identified where it does not vary, this can be read off the data.
+    with the annotator's confusion :math:`\mu^r`, the direction :math:`\delta` of the crowd's mistakes
+    (:func:`direction`), and :math:`n_{rc}` the expected number of tasks of class c that r labelled. Near one: the
+    annotator's mistakes go where everybody's go. Near zero: they are his or her own, or mere slips, which may be as
+    many with everybody but have no direction. Unlike omega, which says the same by the model and is hardly identified
+    where it does not vary, this can be read off the data.
     """
-    shares = label_shares(evidence)
+    shares = direction(label_shares(evidence))
     R, C = evidence.classes_met.shape
     found = np.full(R, np.nan)
     off = ~np.eye(C, dtype=bool)
@@ -64,6 +65,26 @@ def common_mistake_share(evidence: Evidence) -> FloatArray:
         explained = (met * np.minimum(own, shares).sum(2)).sum(1)
         enough = mistakes >= ENOUGH_MISTAKES
         found[some[enough]] = explained[enough] / mistakes[enough]
+    return found
+
+
+def direction(shares: FloatArray) -> FloatArray:
+    r"""(C, C) how much more often class c is called l than careless slips alone would have it.
+
+    .. math:: \delta_{cl} = \max(\kappa_{cl} - \beta_c, 0)
+
+    with the shares :math:`\kappa` of labels, and :math:`\beta_c` the (lower) median of row c off its diagonal: slips
+    fall on all other classes alike. With two classes there is only one other, and slips are as frequent in both:
+    :math:`\beta` is the smaller of the two shares.
+
+    >>> direction(np.array([[0.7, 0.3], [0.1, 0.9]])).round(2).tolist()
+    [[0.0, 0.2], [0.0, 0.0]]
+    """
+    C = len(shares)
+    off = shares[~np.eye(C, dtype=bool)].reshape(C, C - 1)
+    slips = np.full(C, off.min()) if C == 2 else np.sort(off, axis=1)[:, max(C - 2, 0) // 2] if C > 2 else np.zeros(C)
+    found = np.maximum(shares - slips[:, None], 0.0)
+    np.fill_diagonal(found, 0.0)
     return found
 
 

@@ -19,7 +19,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from conal.encoding import Names, as_names
-from conal.errors import InputError, ModelFolderError
+from conal.errors import InputError, ModelFolderError, examples
 from conal.io.atomic import atomic_folder, is_free
 from conal.io.tables import write_table
 
@@ -35,7 +35,7 @@ __all__ = [
 
 FORMAT = "conal-model"
 FORMAT_VERSION = 1
-WEIGHTS, CONFIG, METRICS = "model.safetensors", "config.json", "metrics.json"
+WEIGHTS, CONFIG, METRICS, PAGE = "model.safetensors", "config.json", "metrics.json", "report.html"
 Tensors = Mapping[str, npt.NDArray[Any]]
 
 
@@ -113,11 +113,17 @@ def check_target(path: Path, *, overwrite: bool) -> None:
     if not overwrite:
         raise InputError(f"{path}: exists already; choose another place, or allow it with overwrite=True (--overwrite)")
     try:
-        _read_config(path)
+        config = _read_config(path)
     except ModelFolderError as error:
         raise InputError(
             f"{path}: is not a conal model folder, so it is not overwritten; choose another place"
         ) from error
+    foreign = {found.name for found in path.iterdir()} - {CONFIG, PAGE, *config["files"]}
+    if foreign:
+        raise InputError(
+            f"{path}: holds {examples(sorted(foreign))}, which conal did not write, so it is not overwritten; move "
+            "what you want to keep, or choose another place"
+        )
 
 
 def read_document(folder: str | PathLike[str], name: str) -> dict[str, Any]:

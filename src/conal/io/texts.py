@@ -62,6 +62,11 @@ def read_texts(
     or_usual : bool
         A file without the column named by ``task`` may have one of the usual names instead.
     """
+    if format is None and Path(path).suffix.lower() == ".json":
+        raise InputError(
+            f"{path}: texts are read from tables (CSV, TSV, Parquet, JSON Lines), and from an export of a platform if "
+            "it is the file of the labels too; write the texts as a table with a task and a text column"
+        )
     table = read_table(Path(path), format, (task, text), roles=("task", "text"))
     named = None if or_usual and task not in table.column_names else task
     return _from_arrow(table, text, named, str(path))

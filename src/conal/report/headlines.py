@@ -109,8 +109,8 @@ def _commonness(report: Report) -> Markup | None:
     weight = sum(row["expected_mistakes"] for row in rows)
     share = sum(row["expected_mistakes"] * row["common_mistake_share"] for row in rows) / weight
     return Markup(
-        "<b>{}</b> of the mistakes are such as everybody makes; clearer instructions help against these. The rest are "
-        "the annotators' own, which more labels or other people help against."
+        "<b>{}</b> of the mistakes go where everybody's go; clearer instructions help against these. The rest are "
+        "slips and the annotators' own confusions, which more labels or other people help against."
     ).format(percent(share))
 
 

@@ -14,15 +14,14 @@ from jinja2 import Environment, FunctionLoader, StrictUndefined
 
 from conal.errors import InputError
 from conal.io.atomic import atomic_file
-from conal.io.models import read_document
+from conal.io.models import PAGE, read_document
 from conal.report.figures import figures, matrix_rows, shown_names
 from conal.report.headlines import headlines, selection_story
 from conal.report.text import count, interval, percent, short, to_script
 
-__all__ = ["DOCUMENT", "PAGE_NAME", "render", "write_report"]
+__all__ = ["DOCUMENT", "render", "write_report"]
 
 DOCUMENT = "report.json"
-PAGE_NAME = "report.html"
 VERSION = 1
 MAX_SUGGESTED = 300
 """Suggestions on the page; the table has more."""
@@ -41,7 +40,7 @@ def write_report(folder: str | PathLike[str], out: str | PathLike[str] | None = 
     out : path, optional
         Where to write; ``report.html`` in the folder by default.
     """
-    path = Path(folder) / PAGE_NAME if out is None else Path(out)
+    path = Path(folder) / PAGE if out is None else Path(out)
     text = render(read_document(folder, DOCUMENT))
     with atomic_file(path) as aside:
         aside.write_text(text, encoding="utf-8")

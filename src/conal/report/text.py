@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import math
+import re
 from typing import Any
 
 from markupsafe import Markup
@@ -15,13 +17,17 @@ NONE = "\u2013"
 _ESCAPES = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"}
 
 
+_DIRECTIONS = re.compile("[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\x00-\x08\x0e-\x1f\x7f]")
+"""Characters that turn the direction of text, with which a name could change what stands around it."""
+
+
 def short(name: object, limit: int = MAX_NAME) -> str:
-    """A name that fits into a line; of a long one beginning and end are kept.
+    """A name that fits into a line and changes nothing around it; of a long one beginning and end are kept.
 
     >>> short("x" * 30 + "middle" + "y" * 30, limit=11)
     'xxxxx…yyyyy'
     """
-    text = " ".join(str(name).split()) or "(empty)"
+    text = " ".join(_DIRECTIONS.sub("", str(name)).split()) or "(empty)"
     half = (limit - 1) // 2
     return text if len(text) <= limit else f"{text[:half]}…{text[-half:]}"
 
@@ -59,12 +65,15 @@ def percent(share: float | None, digits: int = 0) -> str:
 
 
 def interval(low: float | None, high: float | None) -> str:
-    """Both ends in percent.
+    """Both ends in percent, rounded outwards, so that what lies within is shown within.
 
-    >>> interval(0.251, 0.378)
+    >>> interval(0.251, 0.371)
     '25 to 38\\xa0%'
     """
-    return NONE if low is None or high is None else f"{100 * low:.0f} to {100 * high:.0f}\u00a0%"
+    if low is None or high is None:
+        return NONE
+    ends = math.floor(round(100 * low, 6)), math.ceil(round(100 * high, 6))
+    return f"{ends[0]} to {ends[1]}\u00a0%"
 
 
 def count(number: int | None, one: str = "", many: str = "") -> str:
