@@ -26,8 +26,8 @@ EPOCHS = 8
 PEER_EPOCHS = 2
 """They are so far off that a second one settles it."""
 PLAIN = "plain classifier, PyTorch"
-CONAL = "conal"
-OURS = {CONAL: "conal", "crowd layer of conal": "dl-cl", "plain classifier of conal": "dl-mv"}
+CONAL, CROWD_LAYER = "conal", "crowd layer of conal"
+OURS = {CONAL: "conal", CROWD_LAYER: "dl-cl", "plain classifier of conal": "dl-mv"}
 PEERS = ("crowd-kit CoNAL", "every annotator of every instance", "crowd-kit CrowdLayer")
 LIMIT = 400.0
 
