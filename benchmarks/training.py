@@ -177,7 +177,7 @@ def table(best: dict[str, Row], sizes: tuple[int, ...]) -> str:
     floor = best[PLAIN]["cpu"]
     header = ["CPU time of an epoch / plain classifier's", *(f"{size:,} annotators" for size in sizes)]
     rows = []
-    for name in (CONAL, *PEERS[:2], "crowd layer of conal", PEERS[2], "plain classifier of conal"):
+    for name in (CONAL, *PEERS[:2], CROWD_LAYER, PEERS[2], "plain classifier of conal"):
         found = [best.get(f"{name} {size}") for size in sizes]
         cells = ["—" if row is None else f"{row['cpu'] / floor:.2f} ({row['peak_mb']:,.0f} MB)" for row in found]
         rows.append([name, *cells])
