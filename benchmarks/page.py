@@ -56,8 +56,8 @@ def _training(found: dict[str, Any]) -> list[str]:
         "10,000 instances of 512 features, 8 classes, 3 labels each, batches of 256. The plain classifier is a PyTorch "
         "loop over one label per instance with the same network. *Every annotator of every instance* is how published "
         "code computes the model: scores for all annotators, those without a label masked (written for this "
-        "comparison). crowd-kit has layers only, so they are trained by the loop of the plain classifier; its CrowdLayer "
-        "is a simpler model, an annotator's matrix and no more, and compares with our crowd layer (`dl-cl`)."
+        "comparison). crowd-kit has layers only, so they are trained by the loop of the plain classifier; its "
+        "CrowdLayer is a simpler model, an annotator's matrix and no more, and compares with our crowd layer (`dl-cl`)."
     )
     return ["## Training", text, training.table(found["rows"], sizes), "![Cost of training](performance/training.svg)"]
 
