@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Union, get_args, get_origin, g
 import typer
 
 from conal.checking import is_number, is_whole
+from conal.cli.inputs import LabelOptions, check_results
 from conal.cli.options import (
     AsJson,
     Classes,
@@ -83,21 +84,22 @@ def aggregate(
 
     The table has a row per task: task, label, the label's probability, and one column proba_CLASS for each class.
     """
-    from conal.io import read_annotations, read_gold
+    from conal.io import read_gold
     from conal.io.tables import write_tables
 
-    _check_places([out, annotators, confusion], [labels, true_labels], overwrite=overwrite)
+    check_results([out, annotators, confusion], [labels, true_labels], overwrite=overwrite)
     aggregator = _make(method, parse_settings(settings), seed=seed, verbose=not quiet)
-    columns = {"task": task_column, "worker": worker_column, "label": label_column}
-    crowd = read_annotations(
-        labels,
-        format=file_format,
-        question=question,
-        keep_rejected=keep_rejected,
-        classes=split_classes(classes),
-        on_duplicate=on_duplicate,
-        **columns,
+    options = LabelOptions(
+        task_column,
+        worker_column,
+        label_column,
+        split_classes(classes),
+        file_format,
+        question,
+        keep_rejected,
+        on_duplicate,
     )
+    crowd = options.read(labels).annotations
     known: dict[Any, Any] = {}
     if true_labels is not None:
         gold = read_gold(true_labels, task=task_column, label=label_column, keep=crowd.classes, or_usual=True)
@@ -123,23 +125,6 @@ def aggregate(
         "seconds": seconds,
     }
     emit(result, _summary(result), as_json=as_json, quiet=quiet)
-
-
-def _check_places(results: list[Path | None], sources: list[Path | None], *, overwrite: bool) -> None:
-    """Every place must be free and another one, and no result may replace what it is made from."""
-    from conal.io.tables import check_table_place
-
-    read = {path.resolve() for path in sources if path is not None}
-    taken: set[Path] = set()
-    for path in results:
-        if path is None:
-            continue
-        check_table_place(path, overwrite=overwrite or path.resolve() in read)
-        if path.resolve() in read:
-            raise InputError(f"{path}: is read from, and a result would replace it; choose another place")
-        if path.resolve() in taken:
-            raise InputError(f"{path}: is to hold two tables; choose a place of its own for each")
-        taken.add(path.resolve())
 
 
 def _make(method: str, settings: dict[str, Any], *, seed: int, verbose: bool) -> Aggregator:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from conal.cli.inputs import LabelOptions
 from conal.cli.options import (
     AsJson,
     Classes,
@@ -72,25 +73,23 @@ def convert(
     Label Studio assigns annotations to users by e-mail address or number and refuses those it does not know; leave
     them out with --no-annotations where its users are others.
     """
-    from conal.io import import_file
     from conal.io.label_studio_tasks import write_label_studio
     from conal.io.tables import write_tables
 
     _check(to, out, gold_out, [labels, inferred], overwrite=overwrite)
     if to != "label-studio" and (inferred is not None or no_annotations):
         raise InputError("--labels and --no-annotations go with --to label-studio")
-    file = import_file(
-        labels,
-        format=file_format,
-        task=task_column,
-        worker=worker_column,
-        label=label_column,
-        question=question,
-        keep_rejected=keep_rejected,
-        classes=split_classes(classes),
-        on_duplicate=on_duplicate,
+    options = LabelOptions(
+        task_column,
+        worker_column,
+        label_column,
+        split_classes(classes),
+        file_format,
+        question,
+        keep_rejected,
+        on_duplicate,
     )
-    file.tell_losses()
+    file = options.read(labels)
     if gold_out is not None and not file.gold:
         raise InputError(f"{labels}: carries no true labels ({file.title}); leave out --gold-out")
     if to == "label-studio":

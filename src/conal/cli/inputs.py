@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from conal.estimator import CrowdClassifier
     from conal.io import AnnotationFile, FeatureTable, TextTable
 
-__all__ = ["FitData", "FitFiles", "LabelOptions", "read_for_model"]
+__all__ = ["FitData", "FitFiles", "LabelOptions", "check_results", "read_for_model"]
 
 
 @dataclass(frozen=True)
@@ -23,26 +23,22 @@ class LabelOptions:
     worker: str | None = None
     label: str | None = None
     classes: list[str] | None = None
-    file_format: str | None = None
+    format: str | None = None
     question: str | None = None
     keep_rejected: bool = False
     on_duplicate: Literal["last", "first", "error"] = "last"
 
+    def keywords(self) -> dict[str, Any]:
+        """What :func:`conal.io.import_file` is told."""
+        return asdict(self)
+
     def read(self, path: Path) -> AnnotationFile:
-        """The annotations of a file, and what its tasks show where it says so."""
+        """The annotations of a file, and what its tasks show where it says so; what was left out is told."""
         from conal.io import import_file
 
-        return import_file(
-            path,
-            format=self.file_format,
-            task=self.task,
-            worker=self.worker,
-            label=self.label,
-            question=self.question,
-            keep_rejected=self.keep_rejected,
-            classes=self.classes,
-            on_duplicate=self.on_duplicate,
-        )
+        file = import_file(path, **self.keywords())
+        file.tell_losses()
+        return file
 
 
 class FitData(NamedTuple):
@@ -105,7 +101,6 @@ class FitFiles:
             gold = read_gold(self.labels, task=options.task, label=options.label, classes=options.classes)
             return FitData(table, gold.for_rows(len(table), table.ids), validation)
         file = options.read(self.labels)
-        file.tell_losses()
         if self.text == self.labels and file.data is not None:  # an export that holds the texts itself
             shown = texts_of(file.data, text=self.text_column, where=str(self.labels))
             return FitData(shown, file.annotations, validation)
@@ -127,6 +122,23 @@ class FitFiles:
             return None
         table = self._read_instances(self.valid_features, self.valid_text, task)
         return table, read_gold(self.valid_labels).for_rows(len(table), table.ids)
+
+
+def check_results(results: list[Path | None], sources: list[Path | None], *, overwrite: bool) -> None:
+    """Every table's place must be free and another one, and no result may replace what it is made from."""
+    from conal.io.tables import check_table_place
+
+    read = {path.resolve() for path in sources if path is not None}
+    taken: set[Path] = set()
+    for path in results:
+        if path is None:
+            continue
+        check_table_place(path, overwrite=overwrite or path.resolve() in read)
+        if path.resolve() in read:
+            raise InputError(f"{path}: is read from, and a result would replace it; choose another place")
+        if path.resolve() in taken:
+            raise InputError(f"{path}: is to hold two tables; choose a place of its own for each")
+        taken.add(path.resolve())
 
 
 def read_for_model(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from conal.cli.inputs import LabelOptions
 from conal.cli.options import (
     AsJson,
     Classes,
@@ -49,17 +50,17 @@ def inspect(
     """
     from conal.inspection import inspect_file
 
-    facts = inspect_file(
-        labels,
-        format=file_format,
-        task=task_column,
-        worker=worker_column,
-        label=label_column,
-        question=question,
-        keep_rejected=keep_rejected,
-        classes=split_classes(classes),
-        on_duplicate=on_duplicate,
+    options = LabelOptions(
+        task_column,
+        worker_column,
+        label_column,
+        split_classes(classes),
+        file_format,
+        question,
+        keep_rejected,
+        on_duplicate,
     )
+    facts = inspect_file(labels, **options.keywords())
     emit(facts, "\n".join(_lines(facts)), as_json=as_json, quiet=False)
 
 

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from conal.cli.inputs import read_for_model
+from conal.cli.inputs import check_results, read_for_model
 from conal.cli.options import AsJson, Overwrite, Quiet, TaskColumn, TextColumn, emit
 from conal.errors import InputError
 
@@ -39,11 +39,8 @@ def predict(
     from conal.estimator import load
     from conal.io import write_table
     from conal.io.results import label_table
-    from conal.io.tables import check_table_place
 
-    check_table_place(out, overwrite=overwrite)
-    if out.resolve() == features.resolve():
-        raise InputError(f"{out}: is read from, and predictions would replace it; choose another place")
+    check_results([out], [features], overwrite=overwrite)
     if out.resolve().parent == model.resolve():
         raise InputError(f"{out}: lies in the model folder, whose files are conal's own; choose another place")
     estimator = load(model)

@@ -16,9 +16,9 @@ from conal.encoding import as_names
 from conal.errors import InputError, ModelFolderError
 from conal.estimator.base import CrowdClassifier
 from conal.estimator.factory import make
-from conal.estimator.summary import REPORT, described
+from conal.estimator.summary import described
 from conal.findings.relabel import suggestions_table
-from conal.io.models import names_from_json, names_to_json, read_document, read_model, write_model
+from conal.io.models import REPORT, names_from_json, names_to_json, read_document, read_model, write_model
 from conal.io.results import proba_columns
 from conal.io.tables import blank_to_null, read_table
 from conal.methods import CrowdMethod, Problem

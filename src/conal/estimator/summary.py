@@ -15,18 +15,17 @@ import pyarrow as pa
 from conal.annotations import Annotations
 from conal.errors import InputError
 from conal.findings import Evidence, findings_of
-from conal.findings.people import common_mistake_share, expected_accuracy
+from conal.findings.people import common_column, quality_table
 from conal.findings.tasks import add_texts
-from conal.io.results import annotator_table, label_table, mean_by_annotator, name_column
+from conal.io.results import label_table, name_column
 
 if TYPE_CHECKING:
     from conal.estimator.base import CrowdClassifier
 
-__all__ = ["REPORT", "Seen", "described", "evidence_of", "summary_tables"]
+__all__ = ["Seen", "described", "evidence_of", "summary_tables"]
 
 FloatArray = npt.NDArray[np.float64]
 
-REPORT = "report.json"
 LIBRARIES = ("torch", "numpy", "scipy", "scikit-learn")
 """What figures depend on, beside conal itself."""
 SHORT_OPTIONS = ("epochs", "batch_size", "lr", "patience", "scaling", "ensemble", "seed")
@@ -79,19 +78,9 @@ def _evidence(
 
 
 def _annotators(fitted: CrowdClassifier, crowd: Annotations, omega: FloatArray | None) -> pa.Table:
-    """Quality and character of each annotator; empty cells for those without labels.
-
-    ``annotator_quality`` is the probability of a right label by the learned confusion, averaged over the tasks that
-    the annotator labelled; ``agreement_with_consensus`` is the share of his or her labels that equal the inferred
-    label; ``common_noise_rate`` is the mean omega; ``common_mistake_share`` is how much of his or her mistakes is
-    everybody's. Intervals are added when the model is saved.
-    """
+    """Quality of each annotator, and how common his or her mistakes are; intervals are added when a model is saved."""
     evidence = _evidence(fitted, crowd, fitted.probas_, omega)
-    common = common_mistake_share(evidence)
-    table = annotator_table(crowd, mean_by_annotator(crowd, expected_accuracy(evidence)), evidence.inferred)
-    if omega is not None:
-        table = table.append_column("common_noise_rate", mean_by_annotator(crowd, omega))
-    return table.append_column("common_mistake_share", pa.array(common, mask=np.isnan(common)))
+    return quality_table(evidence).append_column("common_mistake_share", common_column(evidence))
 
 
 def _common_confusion(fitted: CrowdClassifier) -> pa.Table:

@@ -13,7 +13,15 @@ from conal.findings.evidence import Evidence, plain, plain_names
 from conal.findings.intervals import Interval
 from conal.io.results import annotator_table, mean_by_annotator, name_column, where_labelled
 
-__all__ = ["annotators_table", "common_mistake_share", "direction", "expected_accuracy", "people_findings"]
+__all__ = [
+    "annotators_table",
+    "common_column",
+    "common_mistake_share",
+    "direction",
+    "expected_accuracy",
+    "people_findings",
+    "quality_table",
+]
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
@@ -81,8 +89,10 @@ def direction(shares: FloatArray) -> FloatArray:
     [[0.0, 0.2], [0.0, 0.0]]
     """
     C = len(shares)
-    off = shares[~np.eye(C, dtype=bool)].reshape(C, C - 1)
-    slips = np.full(C, off.min()) if C == 2 else np.sort(off, axis=1)[:, max(C - 2, 0) // 2] if C > 2 else np.zeros(C)
+    if C == 1:  # nothing to be mistaken for
+        return np.zeros_like(shares)
+    off = np.sort(shares[~np.eye(C, dtype=bool)].reshape(C, C - 1), axis=1)
+    slips = np.full(C, off.min()) if C == 2 else off[:, (C - 2) // 2]
     found = np.maximum(shares - slips[:, None], 0.0)
     np.fill_diagonal(found, 0.0)
     return found
@@ -97,20 +107,35 @@ def worst_classes(evidence: Evidence) -> IntArray:
     return np.where(met.any(1), np.where(met, right, np.inf).argmin(1), -1)
 
 
+def quality_table(evidence: Evidence) -> pa.Table:
+    """One row per annotator: labels given, quality, agreement with the inferred labels and, where it is known, omega.
+
+    Quality is the probability of a right label by the learned confusion, averaged over the tasks that the annotator
+    labelled. Cells of those without labels are empty.
+    """
+    crowd = evidence.annotations
+    table = annotator_table(crowd, mean_by_annotator(crowd, expected_accuracy(evidence)), evidence.inferred)
+    if evidence.omega is None:
+        return table
+    return table.append_column("common_noise_rate", mean_by_annotator(crowd, evidence.omega))
+
+
+def common_column(evidence: Evidence) -> pa.Array:
+    """The share of common mistakes; empty where there are too few."""
+    common = common_mistake_share(evidence)
+    return pa.array(common, mask=np.isnan(common))
+
+
 def annotators_table(evidence: Evidence, interval: Interval) -> pa.Table:
     """One row per annotator, with cleanlab's names of columns; empty cells where nothing is known."""
-    crowd = evidence.annotations
-    quality = mean_by_annotator(crowd, expected_accuracy(evidence))
-    values = quality.to_numpy(zero_copy_only=False)
-    worst, common = worst_classes(evidence), common_mistake_share(evidence)
-    table = annotator_table(crowd, quality, evidence.inferred)
-    if evidence.omega is not None:
-        table = table.append_column("common_noise_rate", mean_by_annotator(crowd, evidence.omega))
+    crowd, table = evidence.annotations, quality_table(evidence)
+    values = table["annotator_quality"].to_numpy()
+    worst = worst_classes(evidence)
     columns = {
         "annotator_quality_low": where_labelled(crowd, np.fmin(interval.low, values)),
         "annotator_quality_high": where_labelled(crowd, np.fmax(interval.high, values)),
         "worst_class": name_column(crowd.classes).take(pa.array(worst, mask=worst < 0)),
-        "common_mistake_share": pa.array(common, mask=np.isnan(common)),
+        "common_mistake_share": common_column(evidence),
         "expected_mistakes": where_labelled(crowd, crowd.labels_per_annotator() * (1 - values)),
     }
     for name, column in columns.items():

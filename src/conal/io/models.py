@@ -35,7 +35,8 @@ __all__ = [
 
 FORMAT = "conal-model"
 FORMAT_VERSION = 1
-WEIGHTS, CONFIG, METRICS, PAGE = "model.safetensors", "config.json", "metrics.json", "report.html"
+WEIGHTS, CONFIG, METRICS = "model.safetensors", "config.json", "metrics.json"
+REPORT, PAGE = "report.json", "report.html"
 Tensors = Mapping[str, npt.NDArray[Any]]
 
 

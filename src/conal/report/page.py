@@ -14,14 +14,13 @@ from jinja2 import Environment, FunctionLoader, StrictUndefined
 
 from conal.errors import InputError
 from conal.io.atomic import atomic_file
-from conal.io.models import PAGE, read_document
+from conal.io.models import PAGE, REPORT, read_document
 from conal.report.figures import figures, matrix_rows, shown_names
 from conal.report.headlines import headlines, selection_story
 from conal.report.text import count, interval, percent, short, to_script
 
-__all__ = ["DOCUMENT", "render", "write_report"]
+__all__ = ["render", "write_report"]
 
-DOCUMENT = "report.json"
 VERSION = 1
 MAX_SUGGESTED = 300
 """Suggestions on the page; the table has more."""
@@ -41,7 +40,7 @@ def write_report(folder: str | PathLike[str], out: str | PathLike[str] | None = 
         Where to write; ``report.html`` in the folder by default.
     """
     path = Path(folder) / PAGE if out is None else Path(out)
-    text = render(read_document(folder, DOCUMENT))
+    text = render(read_document(folder, REPORT))
     with atomic_file(path) as aside:
         aside.write_text(text, encoding="utf-8")
     return path
@@ -50,7 +49,7 @@ def write_report(folder: str | PathLike[str], out: str | PathLike[str] | None = 
 def render(report: Report) -> str:
     """The whole page. Everything that a user named is escaped, in text and in scripts."""
     if report.get("format") != "conal-report" or report.get("format_version", VERSION + 1) > VERSION:
-        raise InputError(f"{DOCUMENT}: is no report that this version of conal reads; fit the model again, or upgrade")
+        raise InputError(f"{REPORT}: is no report that this version of conal reads; fit the model again, or upgrade")
     library, script, style = _library(), _asset("page.js"), _asset("page.css")
     page: str = _template().render(
         report=report,
