@@ -34,8 +34,8 @@ def dawid_skene(n_iter: int) -> Row:
     """So many iterations, shared if there are several processes; the model's bytes per iteration of all of them."""
     from aggregation import LARGE, simulated
     from conal.aggregation import DawidSkene
-    from conal.annotations import Annotations
-    from conal.distributed import fit_shared, is_shared
+    from conal.data.annotations import Annotations
+    from conal.distributed.aggregation import fit_shared, is_shared
 
     crowd = Annotations.of(simulated(**LARGE))
     model = DawidSkene(n_iter=n_iter, tol=0, accelerate=False, verbose=False)

@@ -9,7 +9,7 @@ import pytest
 import torch
 from hypothesis import HealthCheck, settings
 
-from conal.annotations import Annotations
+from conal.data.annotations import Annotations
 
 # Machines that run tests are shared: how long an example takes says nothing about it.
 settings.register_profile("shared", deadline=None, suppress_health_check=[HealthCheck.too_slow])

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from conal.aggregation import DawidSkene
-from conal.annotations import Annotations
+from conal.data.annotations import Annotations
 from conal.errors import (
     ConalError,
     ConalWarning,

@@ -26,12 +26,12 @@ __all__ = [
 
 if TYPE_CHECKING:
     from conal import aggregation, datasets, methods, metrics, theory
-    from conal.annotations import Annotations
+    from conal.data.annotations import Annotations
     from conal.estimator import CoNAL, CrossCoNAL, load, make
     from conal.text import TextFeatures
 
 _HOMES = {
-    "Annotations": "conal.annotations",
+    "Annotations": "conal.data.annotations",
     "CoNAL": "conal.estimator",
     "CrossCoNAL": "conal.estimator",
     "TextFeatures": "conal.text",

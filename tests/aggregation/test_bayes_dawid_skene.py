@@ -13,7 +13,7 @@ from scipy.special import digamma, rel_entr
 from scipy.stats import dirichlet
 
 from conal.aggregation import BayesianDawidSkene, DawidSkene, MajorityVote
-from conal.annotations import Annotations
+from conal.data.annotations import Annotations
 from conal.errors import ConvergenceWarning, InputError
 
 pytestmark = pytest.mark.filterwarnings("ignore::conal.errors.VanishedClassWarning")

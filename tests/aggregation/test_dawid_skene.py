@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from conal.aggregation import DawidSkene, MajorityVote, OneCoinDawidSkene
-from conal.annotations import Annotations
+from conal.data.annotations import Annotations
 from conal.errors import ConvergenceWarning, InputError
 
 pytestmark = pytest.mark.filterwarnings("ignore::conal.errors.VanishedClassWarning")

@@ -13,11 +13,11 @@ import pytest
 from sklearn.base import clone
 
 from conal import aggregation
+from conal._support.progress import Progress
 from conal.aggregation import DawidSkene, em
 from conal.aggregation.em import EMAggregator
-from conal.annotations import Annotations
+from conal.data.annotations import Annotations
 from conal.errors import ConvergenceWarning, DataWarning, InputError, VanishedClassWarning
-from conal.progress import Progress
 
 pytestmark = pytest.mark.filterwarnings("ignore::conal.errors.VanishedClassWarning")
 

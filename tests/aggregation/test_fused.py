@@ -12,7 +12,7 @@ from conal.aggregation import DawidSkene, OneCoinDawidSkene
 from conal.aggregation import votes as votes_module
 from conal.aggregation.squarem import extrapolated
 from conal.aggregation.votes import Votes
-from conal.annotations import Annotations
+from conal.data.annotations import Annotations
 
 
 def crowd(seed: int = 0, n_tasks: int = 300, n_annotators: int = 12, n_classes: int = 4) -> Annotations:

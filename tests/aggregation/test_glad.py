@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from conal.aggregation import GLAD, MajorityVote, make
 from conal.aggregation.glad import _better_b, _climb
 from conal.aggregation.votes import Votes
-from conal.annotations import Annotations
+from conal.data.annotations import Annotations
 from conal.errors import InputError
 
 pytestmark = pytest.mark.filterwarnings("ignore::conal.errors.VanishedClassWarning")

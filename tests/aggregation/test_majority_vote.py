@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from conal.aggregation import MajorityVote
-from conal.annotations import Annotations
+from conal.data.annotations import Annotations
 from conal.errors import InputError
 
 CROWD = Annotations.from_matrix([[1, 1, 0], [0, 1, -1], [-1, -1, -1], [-1, 0, -1]])

@@ -14,7 +14,7 @@ from conal import aggregation
 from conal.aggregation import DawidSkene, MajorityVote, WorkerClustering
 from conal.aggregation.votes import Votes
 from conal.aggregation.worker_clustering import Clusters
-from conal.annotations import MISSING, Annotations
+from conal.data.annotations import MISSING, Annotations
 from conal.errors import InputError
 
 pytestmark = pytest.mark.filterwarnings("ignore::conal.errors.VanishedClassWarning")

@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from conal import aggregation
-from conal.annotations import Annotations
+from conal.data.annotations import Annotations
 from conal.io import tables, write_table
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from conal.annotations import Annotations
+from conal.data.annotations import Annotations
 from conal.io import import_file, read_annotations
 
 if TYPE_CHECKING:

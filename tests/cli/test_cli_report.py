@@ -12,7 +12,7 @@ import pyarrow.csv as pv
 import pytest
 
 import conal as package
-from conal.annotations import Annotations
+from conal.data.annotations import Annotations
 from conal.io import write_annotations
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from conal.annotations import Annotations
+from conal.data.annotations import Annotations
 from conal.datasets.crowd import CrowdTruth, draw_assignment, draw_from_rows, simulate_crowd
 from conal.datasets.gate import project, solve_bias
 from conal.datasets.settings import CrowdSettings

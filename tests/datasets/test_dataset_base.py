@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import conal.datasets
-from conal.annotations import Annotations
+from conal.data.annotations import Annotations
 from conal.datasets.base import CrowdDataset, Split, data_folder
 from conal.errors import InputError
 

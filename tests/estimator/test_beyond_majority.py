@@ -11,7 +11,7 @@ import pytest
 
 import conal
 from conal import methods
-from conal.annotations import Annotations
+from conal.data.annotations import Annotations
 
 N, R, C, D = 600, 15, 4, 8
 SEEDS = (0, 1, 2)

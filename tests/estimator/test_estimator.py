@@ -13,7 +13,7 @@ from torch import nn
 from torch.utils.data import Dataset, TensorDataset
 
 import conal
-from conal.annotations import Annotations
+from conal.data.annotations import Annotations
 from conal.datasets import CrowdDataset
 from conal.errors import DataWarning, InputError
 from conal.estimator import CrowdClassifier

@@ -19,7 +19,7 @@ from sklearn.pipeline import make_pipeline
 
 import conal
 from conal import methods
-from conal.annotations import Annotations
+from conal.data.annotations import Annotations
 from conal.errors import DataWarning, InputError, ModelFolderError
 from conal.io.models import CONFIG, _canonical, _digest
 from conal.report import write_report

@@ -10,7 +10,7 @@ import pytest
 
 import conal
 from conal import methods
-from conal.annotations import Annotations
+from conal.data.annotations import Annotations
 
 NAMES = [name for name in methods.names() if methods.get(name).takes == "crowd"]
 N, C, D = 30, 3, 4

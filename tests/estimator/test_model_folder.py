@@ -13,7 +13,7 @@ from torch import nn
 
 import conal
 from conal import methods
-from conal.annotations import Annotations
+from conal.data.annotations import Annotations
 from conal.datasets import CrowdDataset
 from conal.errors import InputError, ModelFolderError
 from conal.io.models import CONFIG, FORMAT_VERSION, WEIGHTS, _canonical, _digest

@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from conal.annotations import Annotations
 from conal.cli import main
+from conal.data.annotations import Annotations
 from conal.datasets import CrowdDataset
 from conal.errors import InputError
 from conal.experiments.figure_1 import confusion_shares

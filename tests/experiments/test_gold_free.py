@@ -12,7 +12,7 @@ from conal.datasets import digits
 from conal.estimator import make
 from conal.experiments import Run, Store
 from conal.experiments.gold_free import RECIPE, GoldFree
-from conal.experiments.keepers import KEEPERS
+from conal.experiments.measurements import KEEPERS
 from conal.experiments.runner import run_missing
 
 

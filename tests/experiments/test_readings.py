@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from conal.annotations import Annotations
+from conal.data.annotations import Annotations
 from conal.datasets import CrowdDataset
 from conal.errors import InputError
 from conal.experiments import Experiment, Run, Store
 from conal.experiments.curves import Curves
-from conal.experiments.keepers import omega_halves
+from conal.experiments.measurements import omega_halves
 from conal.experiments.readings import Confusions, Omega, Recovery
 from conal.experiments.runner import run_missing
 from conal.experiments.runs import execute

@@ -9,7 +9,7 @@ import numpy.typing as npt
 import pytest
 from scipy import stats
 
-from conal.annotations import Annotations
+from conal.data.annotations import Annotations
 from conal.findings import Evidence, draws
 from conal.findings.draws import gibbs_draws, label_draws, posterior_draws
 from conal.findings.intervals import Intervals, intervals_from, intervals_of

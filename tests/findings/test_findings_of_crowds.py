@@ -10,10 +10,10 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from conal.annotations import Annotations
+from conal.data.annotations import Annotations
 from conal.errors import InputError
-from conal.findings import Evidence, confusions, findings_of, people, relabel, tasks
-from conal.findings.confusions import confusion_findings, label_shares, shown_classes
+from conal.findings import Evidence, common_confusion, findings_of, people, relabel, tasks
+from conal.findings.common_confusion import confusion_findings, label_shares, shown_classes
 from conal.findings.intervals import intervals_of
 from conal.findings.people import annotators_table, common_mistake_share, direction
 from conal.findings.relabel import CAUTION, LEAST_GAIN, expected_gain, suggestions
@@ -234,7 +234,7 @@ def test_matrices_are_those_of_the_annotators_shown(monkeypatch: pytest.MonkeyPa
 
 
 def test_of_many_classes_those_with_the_most_mistakes_are_shown(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(confusions, "MAX_CLASSES", 2)
+    monkeypatch.setattr(common_confusion, "MAX_CLASSES", 2)
     labels = [[0]] * 5 + [[2]] * 3 + [[1]] * 4 + [[2]]
     truth = [0] * 8 + [1] * 4 + [2]
     q = np.eye(3)[truth]

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 import conal.io.coded as coded
 from conal import Annotations
-from conal.encoding import encode
+from conal.data.encoding import encode
 from conal.io.tables import read_table
 
 N = 500

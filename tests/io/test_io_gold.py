@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from conal.annotations import Annotations
+from conal.data.annotations import Annotations
 from conal.errors import DataWarning, InputError
 from conal.io import GoldLabels, read_gold, write_table
 

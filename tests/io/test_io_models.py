@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from conal.encoding import as_names
+from conal.data.encoding import as_names
 from conal.errors import InputError, ModelFolderError
 from conal.io.models import FORMAT_VERSION, check_target, names_from_json, names_to_json, read_model, write_model
 from conal.io.tables import read_table

@@ -6,8 +6,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from conal.annotations import Annotations
-from conal.encoding import as_names
+from conal.data.annotations import Annotations
+from conal.data.encoding import as_names
 from conal.io.results import annotator_table, confusion_table, label_table, name_column, where_labelled
 
 PROBAS = np.array([[0.7, 0.3], [0.5, 0.5], [0.1, 0.9]])

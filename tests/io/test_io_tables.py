@@ -19,7 +19,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from conal.annotations import Annotations
+from conal.data.annotations import Annotations
 from conal.errors import DataWarning, InputError
 from conal.io import read_annotations, read_table, write_annotations, write_table
 from conal.io.delimited import MISSING_TOKENS

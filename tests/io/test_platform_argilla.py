@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from conal.annotations import Annotations
+from conal.data.annotations import Annotations
 from conal.errors import DataWarning, InputError
 from conal.io import import_file, read_annotations
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from conal.annotations import Annotations
+from conal.data.annotations import Annotations
 from conal.errors import InputError
 from conal.io import read_annotations
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from conal.annotations import Annotations
+from conal.data.annotations import Annotations
 from conal.errors import DataWarning, InputError
 from conal.io import AnnotationFile, import_file, read_annotations
 

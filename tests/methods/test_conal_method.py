@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from conal.annotations import Annotations
+from conal.data.annotations import Annotations
 from conal.errors import InputError
 from conal.methods import Batch, Problem
 from conal.methods.conal import CoNALMethod

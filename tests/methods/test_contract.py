@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from conal import methods
-from conal.annotations import Annotations
+from conal.data.annotations import Annotations
 from conal.methods import Batch, CrowdMethod, Problem
 from conal.networks import MLP
 from conal.training import CrowdBatches, Instances

@@ -12,7 +12,7 @@ import torch
 
 import conal
 from conal import methods
-from conal.annotations import Annotations
+from conal.data.annotations import Annotations
 from conal.errors import ConalWarning, InputError, PriorWarning
 from conal.methods import Problem
 from conal.methods.cross_conal import CrossCoNALMethod, aligned_with_votes, due_epochs

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from conal import methods
-from conal.annotations import Annotations
+from conal.data.annotations import Annotations
 from conal.errors import InputError
 from conal.methods import Batch, Problem
 from conal.training import CrowdBatches

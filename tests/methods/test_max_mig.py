@@ -11,7 +11,7 @@ import torch
 from scipy.special import softmax
 
 from conal import methods
-from conal.annotations import Annotations
+from conal.data.annotations import Annotations
 from conal.methods import Batch, Problem
 from conal.training import CrowdBatches
 

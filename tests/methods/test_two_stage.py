@@ -11,7 +11,7 @@ from conal import aggregation
 from conal.aggregation import GLAD, CommonConfusion, DawidSkene, MajorityVote, WorkerClustering
 from conal.aggregation.base import Aggregator
 from conal.aggregation.em import EMAggregator
-from conal.annotations import Annotations
+from conal.data.annotations import Annotations
 from conal.errors import InputError
 from conal.methods import Problem
 from conal.methods.gold import GoldMethod
@@ -24,7 +24,7 @@ from conal.methods.two_stage import (
     WorkerClusteringMethod,
 )
 from conal.training import CrowdBatches, Instances
-from conal.training.confusion import estimate_confusion
+from conal.training.estimated_confusion import estimate_confusion
 
 CROWD = Annotations.from_matrix([[0, 0, 1], [1, -1, 1], [-1, 2, -1]])
 X = np.eye(3, dtype=np.float32)

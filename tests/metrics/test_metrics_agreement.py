@@ -15,7 +15,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from conal.annotations import Annotations
+from conal.data.annotations import Annotations
 from conal.errors import InputError
 from conal.metrics import Agreement, agreement, cohen_kappa, fleiss_kappa, krippendorff_alpha
 

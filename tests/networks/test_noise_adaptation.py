@@ -9,10 +9,10 @@ import torch
 from torch import Tensor
 from torch.nn.functional import one_hot
 
-from conal.annotations import Annotations
+from conal.data.annotations import Annotations
 from conal.errors import InputError
 from conal.networks import NoiseAdaptation
-from conal.networks.tables import spread
+from conal.networks.annotator_rows import spread
 
 VARIANTS = [("softmax", "probability"), ("softmax", "logit"), ("row-stochastic", "probability")]
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from conal.annotations import Annotations
+from conal.data.annotations import Annotations
 from conal.findings import Evidence, findings_of
 
 IMAGE, SCRIPT = "<img src=x onerror=alert(1)>", "</script><script>alert(1)</script>"

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from conal.errors import InputError
-from conal.findings import confusions
+from conal.findings import common_confusion
 from conal.report import render
 from conal.report.headlines import headlines, selection_story
 from conal.report.text import percent, short_names, to_script
@@ -67,7 +67,7 @@ def test_a_hundred_classes_and_twenty_thousand_annotators() -> None:
     assert report["annotators"]["total"] == 20_000
     assert len(report["annotators"]["rows"]) == 300
     many = make_report(n_tasks=400, n_annotators=300, classes=[f"class {k}" for k in range(100)])
-    assert len(many["common_confusion"]["classes_shown"]) == confusions.MAX_CLASSES
+    assert len(many["common_confusion"]["classes_shown"]) == common_confusion.MAX_CLASSES
     for each in (report, many):
         page = render(each)
         assert len(page.encode()) < MOST

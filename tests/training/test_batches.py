@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch.utils.data import Dataset
 
-from conal.annotations import Annotations
+from conal.data.annotations import Annotations
 from conal.training import CrowdBatches, Instances
 from conal.training import batches as batches_module
 

@@ -14,12 +14,12 @@ from safetensors.torch import load_file
 from torch import nn
 
 from conal import methods
-from conal.annotations import Annotations
+from conal._support.progress import Progress
+from conal.data.annotations import Annotations
 from conal.errors import EarlyEpochWarning, InputError, TrainingError, VanishedClassWarning
 from conal.methods import CrowdMethod, Problem
 from conal.methods.conal import CoNALMethod
 from conal.networks import MLP
-from conal.progress import Progress
 from conal.training import CrowdBatches, GoldAccuracy, Instances, LastEpoch, Settings, train
 from conal.training.checkpoint import Checkpoint
 from conal.training.loop import lost_classes

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import nn
 
-from conal.annotations import Annotations
+from conal.data.annotations import Annotations
 from conal.methods import Problem
 from conal.methods.conal import CoNALMethod
 from conal.methods.two_stage import MajorityVoteMethod

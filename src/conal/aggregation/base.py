@@ -10,13 +10,13 @@ from typing import Any, ClassVar, Self, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from conal._support.registry import Registry
 from conal.aggregation.votes import FloatArray
-from conal.annotations import Annotations
-from conal.columns import find_columns
-from conal.encoding import MISSING, Names, as_names, decode_position, encode
+from conal.data.annotations import Annotations
+from conal.data.columns import find_columns
+from conal.data.encoding import MISSING, Names, as_names, decode_position, encode
+from conal.data.frames import column_names, open_frame
 from conal.errors import DataWarning, InputError, examples, warn
-from conal.frames import column_names, open_frame
-from conal.registry import Registry
 
 __all__ = ["Aggregator", "aggregators", "make", "register"]
 

@@ -7,10 +7,10 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import digamma, gammaln
 
+from conal._support.checking import is_number
 from conal.aggregation.base import register
 from conal.aggregation.em import EMAggregator
 from conal.aggregation.votes import FloatArray, Votes
-from conal.checking import is_number
 from conal.errors import InputError
 
 __all__ = ["BayesianDawidSkene"]

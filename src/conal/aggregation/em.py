@@ -9,13 +9,13 @@ from typing import Any, Generic, NamedTuple, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from conal._support.checking import is_number, is_whole
+from conal._support.progress import Progress, make_progress
 from conal.aggregation.base import Aggregator
 from conal.aggregation.votes import FloatArray, Votes, clamped, lost_classes, vote_shares
-from conal.annotations import Annotations
-from conal.checking import is_number, is_whole
-from conal.encoding import MISSING
+from conal.data.annotations import Annotations
+from conal.data.encoding import MISSING
 from conal.errors import ConvergenceWarning, InputError, VanishedClassWarning, examples, warn
-from conal.progress import Progress, make_progress
 
 __all__ = ["EMAggregator"]
 

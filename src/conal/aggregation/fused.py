@@ -7,7 +7,7 @@ from functools import cache
 
 import numpy as np
 
-from conal.compiled import Kernel, kernel
+from conal._support.compiled import Kernel, kernel
 
 __all__ = ["FUSED_ABOVE", "counting_for", "expectation_for"]
 

@@ -10,8 +10,8 @@ import numpy.typing as npt
 from scipy.sparse import csr_array
 
 from conal.aggregation.fused import FUSED_ABOVE, counting_for, expectation_for
-from conal.annotations import Annotations
-from conal.encoding import MISSING
+from conal.data.annotations import Annotations
+from conal.data.encoding import MISSING
 
 __all__ = ["Expected", "FloatArray", "Votes", "clamped", "class_shares", "lost_classes", "normalised", "vote_shares"]
 

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Union, get_args, get_origin, g
 
 import typer
 
-from conal.checking import is_number, is_whole
-from conal.cli.inputs import LabelOptions, check_results
+from conal._support.checking import is_number, is_whole
+from conal._support.registry import names_in_source
+from conal.cli.files import LabelOptions, check_results
 from conal.cli.options import (
     AsJson,
     Classes,
@@ -32,13 +33,12 @@ from conal.cli.options import (
     split_classes,
 )
 from conal.errors import InputError
-from conal.registry import names_in_source
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from conal.aggregation.base import Aggregator
-    from conal.annotations import Annotations
+    from conal.data.annotations import Annotations
 
 __all__ = ["aggregate"]
 
@@ -106,7 +106,7 @@ def aggregate(
         known = gold.for_tasks(crowd)
     began = time.perf_counter()
     if int(os.environ.get("WORLD_SIZE", "1")) > 1:  # under torchrun, which no other work has to wait for
-        from conal.distributed import fit_shared
+        from conal.distributed.aggregation import fit_shared
 
         fit_shared(aggregator, crowd, true_labels=known)
         if int(os.environ["RANK"]) > 0:  # one process speaks and writes for all

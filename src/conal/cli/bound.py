@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
 import typer
 
-from conal.cli.inputs import read_for_model
+from conal.cli.files import read_for_model
 from conal.cli.options import AsJson, FileFormat, LabelColumn, Quiet, Seed, TaskColumn, WorkerColumn, emit
 from conal.errors import InputError
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-    from conal.annotations import Annotations
+    from conal.data.annotations import Annotations
     from conal.estimator import CrowdClassifier
     from conal.io import FeatureTable
     from conal.theory import BayesError, ErrorLowerBound
@@ -173,7 +173,7 @@ def _labelled(table: FeatureTable, ann: Annotations, n: int | None) -> tuple[Fea
     """The first n instances that have labels, with their features; task i is row i."""
     import numpy as np
 
-    from conal.estimator.inputs import aligned
+    from conal.estimator.adapters import aligned
 
     instances, ann, _ = aligned(table, ann, allow_missing=True)
     tasks = np.flatnonzero(ann.labels_per_task())[:n]
@@ -190,7 +190,7 @@ def _matrices_of(estimator: CrowdClassifier, names: npt.NDArray[Any]) -> npt.NDA
     """(R, C, C) confusion of these annotators; the model's common one for those whom it does not know."""
     import numpy as np
 
-    from conal.encoding import decode_position
+    from conal.data.encoding import decode_position
 
     codes = decode_position(estimator.annotator_ids_, names)
     known = (codes >= 0)[:, None, None]

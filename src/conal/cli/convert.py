@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from conal.cli.inputs import LabelOptions
+from conal.cli.files import LabelOptions
 from conal.cli.options import (
     AsJson,
     Classes,
@@ -29,7 +29,7 @@ from conal.errors import InputError
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from conal.annotations import Annotations
+    from conal.data.annotations import Annotations
 
 __all__ = ["convert"]
 
@@ -151,7 +151,7 @@ def _read_inferred(path: Path, crowd: Annotations) -> dict[Any, tuple[Any, float
 def _gold_table(gold: dict[Any, Any]) -> pa.Table:
     import pyarrow as pa
 
-    from conal.encoding import as_names
+    from conal.data.encoding import as_names
     from conal.io.results import name_column
 
     return pa.table({"task": name_column(as_names(gold)), "label": name_column(as_names(gold.values()))})

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from conal.cli.files import FitData, FitFiles, LabelOptions
 from conal.cli.fit_options import (
     AllowMissing,
     Anonymise,
@@ -29,7 +30,6 @@ from conal.cli.fit_options import (
     ValidLabels,
     ValidText,
 )
-from conal.cli.inputs import FitData, FitFiles, LabelOptions
 from conal.cli.options import (
     DEFAULT_METHOD,
     AsJson,

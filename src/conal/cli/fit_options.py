@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from conal.registry import names_in_source
+from conal._support.registry import names_in_source
 
 __all__ = [
     "AllowMissing",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from conal.cli.inputs import LabelOptions
+from conal.cli.files import LabelOptions
 from conal.cli.options import (
     AsJson,
     Classes,
@@ -48,7 +48,7 @@ def inspect(
 
     Agreement comes with 95 % bootstrap intervals over tasks. Every problem is followed by what can be done about it.
     """
-    from conal.inspection import inspect_file
+    from conal.findings.inspection import inspect_file
 
     options = LabelOptions(
         task_column,

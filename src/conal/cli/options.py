@@ -8,8 +8,8 @@ from typing import Annotated, Any, Literal
 
 import typer
 
+from conal._support.registry import names_in_source
 from conal.errors import InputError
-from conal.registry import names_in_source
 
 __all__ = [
     "DEFAULT_METHOD",

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from conal.cli.inputs import check_results, read_for_model
+from conal.cli.files import check_results, read_for_model
 from conal.cli.options import AsJson, Overwrite, Quiet, TaskColumn, TextColumn, emit
 from conal.errors import InputError
 

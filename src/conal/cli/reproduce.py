@@ -7,9 +7,9 @@ from typing import Annotated
 
 import typer
 
+from conal._support.registry import names_in_source
 from conal.cli.options import AsJson, Quiet, emit
 from conal.errors import InputError
-from conal.registry import names_in_source
 
 __all__ = ["reproduce"]
 
@@ -42,9 +42,9 @@ def reproduce(
     """
     from conal import experiments
     from conal.experiments.outputs import write_outputs
+    from conal.experiments.results_page import results_page
     from conal.experiments.runner import run_missing
     from conal.experiments.store import Store
-    from conal.experiments.summary import results_page
     from conal.io.atomic import atomic_file
 
     if page is not None and (quick or images):

@@ -11,11 +11,11 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from conal.annotations import Annotations
+from conal._support.registry import Registry
+from conal.data.annotations import Annotations
+from conal.data.encoding import Names
 from conal.datasets.crowd import CrowdTruth
-from conal.encoding import Names
 from conal.errors import InputError
-from conal.registry import Registry
 
 __all__ = ["CrowdDataset", "Split", "data_folder", "dataset", "dataset_registry"]
 

@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from conal.annotations import Annotations
-from conal.datasets.confusion import common_confusion, individual_confusions
+from conal.data.annotations import Annotations
+from conal.data.encoding import as_names
+from conal.datasets.confusion_matrices import common_confusion, individual_confusions
 from conal.datasets.gate import Gate, draw_gate
 from conal.datasets.settings import CrowdSettings
 from conal.datasets.streams import stream
-from conal.encoding import as_names
 from conal.errors import InputError
 
 __all__ = ["CrowdSettings", "CrowdTruth", "draw_assignment", "simulate_crowd"]

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from conal.annotations import Annotations
+from conal.data.annotations import Annotations
+from conal.data.encoding import MISSING, as_names
 from conal.datasets.base import CrowdDataset, Split, data_folder, dataset
 from conal.datasets.files import check_count, class_codes, inner_folder, load_array, require_files
-from conal.encoding import MISSING, as_names
 from conal.errors import InputError
 
 __all__ = ["CLASSES", "LABELME", "LabelMeCounts", "labelme"]

@@ -11,11 +11,11 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from conal.annotations import Annotations
+from conal.data.annotations import Annotations
+from conal.data.encoding import MISSING, Names, as_names, decode_position
 from conal.datasets.base import CrowdDataset, Split, data_folder, dataset
 from conal.datasets.files import check_count, inner_folder, require_files
 from conal.datasets.streams import stream
-from conal.encoding import MISSING, Names, as_names, decode_position
 from conal.errors import InputError, examples
 
 __all__ = ["MUSIC", "MusicCounts", "music"]

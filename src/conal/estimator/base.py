@@ -13,10 +13,11 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
 from conal import methods
-from conal.annotations import Annotations
-from conal.encoding import Names, as_names, decode_position
+from conal._support.progress import make_progress
+from conal.data.annotations import Annotations
+from conal.data.encoding import Names, as_names, decode_position
 from conal.errors import InputError
-from conal.estimator import compute, inputs, members, preparation, texts
+from conal.estimator import adapters, compute, members, preparation, texts
 from conal.estimator.checks import check_parameters
 from conal.estimator.summary import Seen, summary_tables
 from conal.methods import CrowdMethod, Problem
@@ -24,7 +25,6 @@ from conal.methods.class_prior import ClassPrior
 from conal.methods.ensemble import Ensemble
 from conal.networks import build_backbone
 from conal.networks.backbones import Backbone
-from conal.progress import make_progress
 from conal.text import TextFeatures
 from conal.training import CrowdBatches, Instances, Selection, TrainingResult, train
 from conal.training.checkpoint import Checkpoint
@@ -223,10 +223,10 @@ class CrowdClassifier(ClassifierMixin, BaseEstimator):
         """
         check_parameters(self)
         method = methods.get(self.method)
-        crowd = inputs.as_target(y, method.takes)
+        crowd = adapters.as_target(y, method.takes)
         X = texts.learn_texts(self, X, task_ids)
         validation, monitor = texts.further_as_numbers(self.text_features_, validation, monitor or {})
-        joined = inputs.aligned(X, crowd, task_ids, allow_missing=allow_missing)
+        joined = adapters.aligned(X, crowd, task_ids, allow_missing=allow_missing)
         kept, selection = preparation.choose_selection(self, joined, validation)
         training = CrowdBatches(joined.instances, kept, self.batch_size)
         build = preparation.make_builder(self, method, training, annotator_features)
@@ -277,7 +277,7 @@ class CrowdClassifier(ClassifierMixin, BaseEstimator):
         shared = CrowdClassifier._get_param_names()
         return {name: value for name, value in self.get_params(deep=False).items() if name not in shared}
 
-    def _adopt(self, result: TrainingResult, selection: Selection, joined: inputs.Joined) -> None:
+    def _adopt(self, result: TrainingResult, selection: Selection, joined: adapters.Joined) -> None:
         instances, crowd, self._feature_names = joined
         self.model_ = result.method
         self.classes_ = crowd.classes
@@ -338,9 +338,9 @@ class CrowdClassifier(ClassifierMixin, BaseEstimator):
         The second is what lets ``GridSearchCV`` compare settings without a single true label.
         """
         check_is_fitted(self, "model_")
-        if inputs.is_labels(y):
-            features = inputs.as_features(texts.as_numbers(self.text_features_, X))
-            codes = inputs.as_codes(inputs.true_labels(y, features, "y"), self.classes_, "y")
+        if adapters.is_labels(y):
+            features = adapters.as_features(texts.as_numbers(self.text_features_, X))
+            codes = adapters.as_codes(adapters.true_labels(y, features, "y"), self.classes_, "y")
             return float((self.predict_proba(features).argmax(1) == codes).mean())
         return compute.log_likelihood(self.model_, self._batches(*self._joined(X, y, None)))
 
@@ -411,12 +411,12 @@ class CrowdClassifier(ClassifierMixin, BaseEstimator):
 
     def _instances(self, X: Any) -> Instances:
         numbers = texts.as_numbers(self.text_features_, X)
-        return inputs.as_instances(numbers, self.instance_shape_, columns=self._feature_names)
+        return adapters.as_instances(numbers, self.instance_shape_, columns=self._feature_names)
 
     def _joined(self, X: Any, y: Any, task_ids: Any) -> tuple[Instances, Annotations]:
-        crowd = inputs.with_classes(inputs.as_target(y, self.model_.takes), self.classes_)
+        crowd = adapters.with_classes(adapters.as_target(y, self.model_.takes), self.classes_)
         numbers, names = texts.as_numbers(self.text_features_, X), self._feature_names
-        instances, crowd, _ = inputs.aligned(numbers, crowd, task_ids, allow_missing=True, columns=names)
+        instances, crowd, _ = adapters.aligned(numbers, crowd, task_ids, allow_missing=True, columns=names)
         if instances.shape != self.instance_shape_:
             raise InputError(f"instances have shape {instances.shape}, the model was trained on {self.instance_shape_}")
         return instances, crowd

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from conal.checking import is_number, is_whole
+from conal._support.checking import is_number, is_whole
 from conal.errors import InputError
 
 __all__ = ["check_parameters"]

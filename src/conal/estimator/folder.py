@@ -12,7 +12,7 @@ import torch
 from torch import nn
 
 from conal import methods
-from conal.encoding import as_names
+from conal.data.encoding import as_names
 from conal.errors import InputError, ModelFolderError
 from conal.estimator.base import CrowdClassifier
 from conal.estimator.factory import make

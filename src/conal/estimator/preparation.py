@@ -11,9 +11,9 @@ import torch
 
 from conal import methods
 from conal.aggregation.votes import vote_shares
-from conal.annotations import Annotations
+from conal.data.annotations import Annotations
 from conal.errors import DataWarning, InputError, PriorWarning, warn
-from conal.estimator import inputs
+from conal.estimator import adapters
 from conal.methods import CrowdMethod, Problem
 from conal.methods.class_prior import read_class_prior
 from conal.training import (
@@ -60,7 +60,7 @@ def settings_of(estimator: CrowdClassifier) -> Settings:
 
 
 def choose_selection(
-    estimator: CrowdClassifier, joined: inputs.Joined, validation: tuple[Any, Any] | None
+    estimator: CrowdClassifier, joined: adapters.Joined, validation: tuple[Any, Any] | None
 ) -> tuple[Annotations, Selection]:
     """The annotations to train on, and the rule that selects the epoch."""
     instances, crowd, _ = joined
@@ -145,7 +145,7 @@ def warn_of_prior(model: CrowdMethod, probas: npt.NDArray[np.float64], crowd: An
 
 def fingerprint_of(
     estimator: CrowdClassifier,
-    joined: inputs.Joined,
+    joined: adapters.Joined,
     selection: Selection,
     annotator_features: npt.ArrayLike | None = None,
 ) -> dict[str, str]:
@@ -156,15 +156,15 @@ def fingerprint_of(
     params = {name: _mark(value) for name, value in estimator.get_params(deep=False).items() if name not in free}
     marks = {**params, "method": estimator.method, "selection": selection.name}
     if isinstance(selection, GoldAccuracy):
-        marks["validation"] = inputs.digest(selection.codes) + inputs.digest_features(selection.instances)
+        marks["validation"] = adapters.digest(selection.codes) + adapters.digest_features(selection.instances)
     if annotator_features is not None:
-        marks["annotator features"] = inputs.digest(np.asarray(annotator_features, dtype=np.float32))
+        marks["annotator features"] = adapters.digest(np.asarray(annotator_features, dtype=np.float32))
     names = repr([crowd.classes.tolist(), crowd.annotator_ids.tolist()]).encode()
     return {
         **marks,
-        "annotations": inputs.digest(crowd.tasks, crowd.annotators, crowd.labels),
-        "classes or annotators": inputs.digest(np.frombuffer(names, dtype=np.uint8)),
-        "features": inputs.digest_features(instances),
+        "annotations": adapters.digest(crowd.tasks, crowd.annotators, crowd.labels),
+        "classes or annotators": adapters.digest(np.frombuffer(names, dtype=np.uint8)),
+        "features": adapters.digest_features(instances),
     }
 
 
@@ -172,7 +172,7 @@ def _mark(value: Any) -> str:
     """A text that tells parameters apart, and is the same in another process."""
     if isinstance(value, torch.nn.Module):
         weights = (tensor.detach().cpu().numpy() for tensor in value.state_dict().values())
-        return f"{type(value).__qualname__} {inputs.digest(*weights)}"
+        return f"{type(value).__qualname__} {adapters.digest(*weights)}"
     if callable(value):
         return f"{value.__module__}.{value.__qualname__}"
     if isinstance(value, list | tuple | np.ndarray):
@@ -180,18 +180,18 @@ def _mark(value: Any) -> str:
     return repr(value.item() if isinstance(value, np.generic) else value)
 
 
-def make_monitors(joined: inputs.Joined, wanted: Mapping[str, tuple[Any, Any]]) -> dict[str, GoldAccuracy]:
+def make_monitors(joined: adapters.Joined, wanted: Mapping[str, tuple[Any, Any]]) -> dict[str, GoldAccuracy]:
     """Column of the history to the accuracy that goes there."""
     return {f"{name}_accuracy": _gold_accuracy(joined, given, name) for name, given in wanted.items()}
 
 
-def _gold_accuracy(joined: inputs.Joined, given: tuple[Any, Any] | None, name: str = "validation") -> GoldAccuracy:
+def _gold_accuracy(joined: adapters.Joined, given: tuple[Any, Any] | None, name: str = "validation") -> GoldAccuracy:
     if given is None:
         raise InputError("selection='gold' needs validation=(X, y_true); or use selection='annotations'")
-    features = inputs.as_features(given[0], where=f"{name} features", columns=joined.columns)
-    checked = inputs.as_instances(features, joined.instances.shape, f"{name} features")
-    labels = inputs.true_labels(given[1], features, f"{name} labels")
-    codes = inputs.as_codes(labels, joined.annotations.classes, f"{name} labels")
+    features = adapters.as_features(given[0], where=f"{name} features", columns=joined.columns)
+    checked = adapters.as_instances(features, joined.instances.shape, f"{name} features")
+    labels = adapters.true_labels(given[1], features, f"{name} labels")
+    codes = adapters.as_codes(labels, joined.annotations.classes, f"{name} labels")
     if len(codes) != len(checked):
         raise InputError(f"{name}: {len(checked):,} feature rows but {len(codes):,} labels; give one each")
     return GoldAccuracy(checked, codes)

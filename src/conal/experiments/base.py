@@ -10,10 +10,10 @@ import numpy as np
 import pyarrow as pa
 
 from conal import methods
+from conal._support.registry import Registry
 from conal.errors import InputError
 from conal.experiments.runs import Run
 from conal.experiments.store import Store
-from conal.registry import Registry
 
 __all__ = [
     "PAPER_METHODS",

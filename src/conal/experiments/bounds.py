@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from conal import aggregation, theory
-from conal.annotations import Annotations
+from conal.data.annotations import Annotations
 from conal.errors import ConalWarning
 from conal.experiments.base import Experiment, markdown, register
 from conal.experiments.store import Store

@@ -58,7 +58,7 @@ class Curves(Experiment):
 
     def charts(self, table: pa.Table) -> dict[str, Any]:
         """A chart per crowd, training and test side by side."""
-        from conal.charts import lines
+        from conal.report.charts import lines
 
         charts = {}
         for dataset, title in TITLES.items():

@@ -73,7 +73,7 @@ class Figure1(Experiment):
 
     def charts(self, table: pa.Table) -> dict[str, Any]:
         """A heat map per dataset, the shares written into the cells."""
-        from conal.charts import heat_maps
+        from conal.report.charts import heat_maps
 
         return {self.name: heat_maps(table, "share", by="dataset", title=self.title)}
 

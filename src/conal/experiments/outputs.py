@@ -19,7 +19,7 @@ REDUCED = "reduced_size"
 
 def write_outputs(experiment: Experiment, store: Store, folder: Path) -> list[Path]:
     """Write NAME.csv with unrounded numbers, NAME.md, and the charts as SVG and PNG; each aside first, then renamed."""
-    from conal.charts import save
+    from conal.report.charts import save
 
     table = experiment.table(store)
     csv, page = (folder / f"{experiment.stem}.{ending}" for ending in ("csv", "md"))

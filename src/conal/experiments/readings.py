@@ -79,7 +79,7 @@ class Confusions(_OfReal):
 
     def charts(self, table: pa.Table) -> dict[str, Any]:
         """The common matrix and five annotators', a chart per crowd."""
-        from conal.charts import heat_maps
+        from conal.report.charts import heat_maps
 
         charts = {}
         for dataset, title in TITLES.items():
@@ -146,7 +146,7 @@ class Recovery(Experiment):
 
     def charts(self, table: pa.Table) -> dict[str, Any]:
         """The common matrix, true beside learned."""
-        from conal.charts import heat_maps
+        from conal.report.charts import heat_maps
 
         charts = {}
         for dataset, kind in self.points():

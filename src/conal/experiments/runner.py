@@ -6,10 +6,10 @@ import warnings
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from conal._support.progress import Progress, make_progress
 from conal.errors import ConalWarning
 from conal.experiments.runs import Run, execute
 from conal.experiments.store import Store
-from conal.progress import Progress, make_progress
 
 __all__ = ["run_missing"]
 

@@ -17,7 +17,7 @@ from conal.datasets import CrowdDataset
 from conal.errors import InputError
 from conal.estimator import CrowdClassifier, make
 from conal.experiments.bayes_labels import bayes_label_accuracy
-from conal.experiments.keepers import KEEPERS
+from conal.experiments.measurements import KEEPERS
 
 __all__ = ["PROTOCOLS", "Protocol", "Run", "execute", "load_data"]
 

@@ -102,7 +102,7 @@ class Sweep(Experiment):
 
     def charts(self, table: pa.Table) -> dict[str, Any]:
         """A chart per reading and sweep, the kinds of noise side by side."""
-        from conal.charts import lines
+        from conal.report.charts import lines
 
         rows = table.to_pylist()
         charts = {}

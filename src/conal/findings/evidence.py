@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from conal.annotations import Annotations
-from conal.encoding import Names
+from conal.data.annotations import Annotations
+from conal.data.encoding import Names
 from conal.errors import InputError
 
 __all__ = ["Evidence", "entropy", "plain", "plain_names"]

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from conal.findings.confusions import label_shares
+from conal.findings.common_confusion import label_shares
 from conal.findings.evidence import Evidence, plain, plain_names
 from conal.findings.intervals import Interval
 from conal.io.results import annotator_table, mean_by_annotator, name_column, where_labelled

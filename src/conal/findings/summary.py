@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from conal.errors import InputError
-from conal.findings.confusions import confusion_findings
+from conal.findings.common_confusion import confusion_findings
 from conal.findings.evidence import Evidence, plain_names
 from conal.findings.intervals import CONFIDENCE, intervals_of
 from conal.findings.people import annotators_table, people_findings
@@ -41,7 +41,7 @@ def findings_of(evidence: Evidence, seed: int = 0) -> Findings:
 
     Example
     -------
-    >>> from conal.annotations import Annotations
+    >>> from conal.data.annotations import Annotations
     >>> crowd = Annotations.from_matrix([[0, 0, 1], [1, 1, 1]])
     >>> q = np.array([[0.8, 0.2], [0.1, 0.9]])
     >>> found = findings_of(Evidence(crowd, q, q, np.eye(2), np.stack([np.eye(2)] * 3)))

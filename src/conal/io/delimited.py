@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 import pyarrow as pa
 
-from conal.columns import is_name_column
+from conal.data.columns import is_name_column
 from conal.errors import InputError
 
 __all__ = [
@@ -47,7 +47,7 @@ def read_delimited(path: Path, delimiter: str, names: Collection[str], roles: It
     names : collection of str
         Columns that hold names.
     roles : iterable of str
-        Columns that are called like one of these (:data:`conal.columns.ALIASES`) hold names too.
+        Columns that are called like one of these (:data:`conal.data.columns.ALIASES`) hold names too.
     """
     import pyarrow.csv as pv
 

@@ -15,11 +15,11 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from conal.alignment import check_unique_ids
-from conal.columns import find_column, is_name_column
-from conal.encoding import MISSING, Names, encode
+from conal.data.alignment import check_unique_ids
+from conal.data.columns import find_column, is_name_column
+from conal.data.encoding import MISSING, Names, encode
+from conal.data.frames import open_frame
 from conal.errors import InputError, examples
-from conal.frames import open_frame
 from conal.io.row_groups import fill_rows
 from conal.io.tables import blank_to_null, check_readable, decoded, read_first_row, read_table
 

@@ -13,10 +13,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from conal.annotations import Annotations
-from conal.cleaning import match_classes
-from conal.columns import find_column, find_columns
-from conal.encoding import MISSING, Names, as_names, decode_position, encode
+from conal.data.annotations import Annotations
+from conal.data.cleaning import match_classes
+from conal.data.columns import find_column, find_columns
+from conal.data.encoding import MISSING, Names, as_names, decode_position, encode
 from conal.errors import DataWarning, InputError, examples, warn
 from conal.io.features import ids_from
 from conal.io.tables import blank_to_null, coerce_classes, decoded, read_matrix, read_table

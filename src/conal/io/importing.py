@@ -10,8 +10,8 @@ from typing import Any, NoReturn
 
 import pyarrow as pa
 
-from conal.annotations import Annotations, OnDuplicate
-from conal.encoding import Names
+from conal.data.annotations import Annotations, OnDuplicate
+from conal.data.encoding import Names
 from conal.errors import DataWarning, InputError, warn
 from conal.io import tables
 from conal.io.platforms.base import Importer, Options, counted, importers
@@ -46,8 +46,8 @@ def read_annotations(
         "csv", "tsv", "parquet", "jsonl" (a row per annotation), "npy" (a matrix), or the name of a platform's format
         (:func:`conal.io.platforms.names`). Recognised from the content if it is not given.
     task, worker, label : str, optional
-        Column names, where they are not the usual ones (:data:`conal.columns.ALIASES`). In exports, ``task`` names the
-        tasks by another field of their data.
+        Column names, where they are not the usual ones (:data:`conal.data.columns.ALIASES`). In exports, ``task`` names
+        the tasks by another field of their data.
     question : str, optional
         Which control, question or answer holds the labels, where an export has several.
     keep_rejected : bool

@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from conal.encoding import Names, as_names
+from conal.data.encoding import Names, as_names
 from conal.errors import InputError, ModelFolderError, examples
 from conal.io.atomic import atomic_folder, is_free
 from conal.io.tables import write_table

@@ -6,8 +6,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from conal.annotations import Annotations
-from conal.encoding import Names
+from conal.data.annotations import Annotations
+from conal.data.encoding import Names
 
 __all__ = [
     "annotator_table",

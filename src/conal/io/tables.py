@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from conal.annotations import Annotations, OnDuplicate
-from conal.columns import NAME_ROLES, find_columns
-from conal.encoding import Names
+from conal.data.annotations import Annotations, OnDuplicate
+from conal.data.columns import NAME_ROLES, find_columns
+from conal.data.encoding import Names
 from conal.errors import InputError, examples
 from conal.io.atomic import atomic_file, check_place
 from conal.io.coded import map_names, read_coded
@@ -66,7 +66,7 @@ def read_plain(
     path : path
         The file; its ending names the format unless ``format`` does ("csv", "tsv", "parquet", "jsonl", "npy").
     task, worker, label : str, optional
-        Column names, where they are not the usual ones (:data:`conal.columns.ALIASES`).
+        Column names, where they are not the usual ones (:data:`conal.data.columns.ALIASES`).
     classes : sequence, optional
         Class order; numbers may be given as text.
     on_duplicate : {"last", "first", "error"}

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from conal.columns import find_column, find_columns, is_name_column
-from conal.encoding import Names, as_names
+from conal.data.columns import find_column, find_columns, is_name_column
+from conal.data.encoding import Names, as_names
+from conal.data.frames import column_names, open_frame
 from conal.errors import InputError, examples
-from conal.frames import column_names, open_frame
 from conal.io.features import FeatureTable, frame_to_arrow, ids_from
 from conal.io.tables import decoded, read_table
 
@@ -57,7 +57,7 @@ def read_texts(
     path : path
         CSV, TSV, Parquet or JSON Lines.
     text, task : str, optional
-        Column names, where they are not the usual ones (:data:`conal.columns.ALIASES`). Without a task column, row
+        Column names, where they are not the usual ones (:data:`conal.data.columns.ALIASES`). Without a task column, row
         numbers are the ids.
     or_usual : bool
         A file without the column named by ``task`` may have one of the usual names instead.

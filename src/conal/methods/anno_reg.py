@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from conal.checking import is_number
+from conal._support.checking import is_number
 from conal.errors import InputError
 from conal.methods.annotator_layers import AnnotatorLayersMethod
 from conal.methods.base import Batch, Problem, register

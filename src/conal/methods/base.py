@@ -8,11 +8,11 @@ from typing import Any, ClassVar, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from conal.annotations import Annotations
+from conal._support.registry import Registry
+from conal.data.annotations import Annotations
 from conal.methods.class_prior import prior_shift
 from conal.networks import FeatureScaler
-from conal.networks.tables import Present
-from conal.registry import Registry
+from conal.networks.annotator_rows import Present
 
 __all__ = ["Batch", "CrowdMethod", "Problem", "methods", "register"]
 

@@ -9,8 +9,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from conal.checking import is_number
-from conal.encoding import Names
+from conal._support.checking import is_number
+from conal.data.encoding import Names
 from conal.errors import InputError, examples
 
 __all__ = ["PRIOR_STRENGTH", "ClassPrior", "prior_shift", "read_class_prior"]

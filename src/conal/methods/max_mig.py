@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from conal.aggregation.votes import Votes, normalised, vote_shares
-from conal.annotations import Annotations
+from conal.data.annotations import Annotations
 from conal.errors import InputError
 from conal.methods.base import Batch, CrowdMethod, Problem, register
 

@@ -9,7 +9,7 @@ from torch.nn.functional import cross_entropy
 from conal import aggregation
 from conal.aggregation import GLAD, DawidSkene, MajorityVote, WorkerClustering
 from conal.aggregation.base import Aggregator
-from conal.annotations import Annotations
+from conal.data.annotations import Annotations
 from conal.errors import InputError
 from conal.methods.base import Batch, CrowdMethod, Problem, register
 

@@ -3,8 +3,8 @@
 from conal.metrics.agreement import Agreement, cohen_kappa, fleiss_kappa, krippendorff_alpha
 from conal.metrics.calibration import brier_score, calibration_error
 from conal.metrics.classification import ConfusionCounts, accuracy, confusion_counts, macro_f1
-from conal.metrics.confusion import annotator_recovery_errors, confusion_recovery_error
 from conal.metrics.likelihood import annotation_nll
+from conal.metrics.recovery import annotator_recovery_errors, confusion_recovery_error
 
 __all__ = [
     "Agreement",

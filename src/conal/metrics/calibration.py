@@ -7,9 +7,9 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from conal.checking import is_whole
+from conal._support.checking import is_whole
 from conal.errors import InputError
-from conal.metrics.inputs import Classes, label_codes, probabilities
+from conal.metrics.validation import Classes, label_codes, probabilities
 
 __all__ = ["brier_score", "calibration_error"]
 

@@ -7,8 +7,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from conal.encoding import Names
-from conal.metrics.inputs import Classes, label_pairs
+from conal.data.encoding import Names
+from conal.metrics.validation import Classes, label_pairs
 
 __all__ = ["ConfusionCounts", "accuracy", "confusion_counts", "macro_f1"]
 

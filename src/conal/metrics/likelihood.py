@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from conal.annotations import Annotations
+from conal.data.annotations import Annotations
 from conal.errors import InputError
-from conal.metrics.inputs import confusion_matrices, probabilities
+from conal.metrics.validation import confusion_matrices, probabilities
 
 __all__ = ["annotation_nll"]
 
@@ -34,7 +34,7 @@ def annotation_nll(probas: object, confusion: object, annotations: Any) -> float
         ``confusion[r, c, l]`` = P(observed l | true c), in the order of ``annotations.annotator_ids``; or one matrix
         that all annotators share.
     annotations : Annotations, long DataFrame or (N, R) matrix
-        A matrix or frame has the classes that occur in it; make :class:`~conal.annotations.Annotations` with
+        A matrix or frame has the classes that occur in it; make :class:`~conal.data.annotations.Annotations` with
         ``classes=`` where some never do.
 
     Example

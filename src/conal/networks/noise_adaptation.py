@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.nn.functional import logsigmoid
 
 from conal.errors import InputError
-from conal.networks.tables import row_table
+from conal.networks.annotator_rows import row_table
 
 __all__ = ["Layer", "Mixing", "NoiseAdaptation", "label_columns", "pick"]
 

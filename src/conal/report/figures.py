@@ -6,7 +6,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from conal.charts import PAGE, course, heat_map, intervals, points
+from conal.report.charts import PAGE, course, heat_map, intervals, points
 from conal.report.text import short_names
 
 __all__ = ["figures", "matrix_rows"]

@@ -13,7 +13,7 @@ from sklearn.decomposition import TruncatedSVD
 from sklearn.preprocessing import normalize
 from sklearn.utils.validation import check_is_fitted
 
-from conal.checking import is_whole
+from conal._support.checking import is_whole
 from conal.errors import DataWarning, InputError, warn
 from conal.text.analysis import piece_terms, word_terms
 from conal.text.terms import TermWeights, fit_terms

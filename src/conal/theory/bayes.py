@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from conal.checking import is_whole
+from conal._support.checking import is_whole
 from conal.errors import InputError
 from conal.theory.noise_model import FloatArray, IntArray, NoiseModel, pieces, read_noise_model
 

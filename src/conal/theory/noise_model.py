@@ -8,9 +8,9 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from conal.checking import is_number
+from conal._support.checking import is_number
 from conal.errors import InputError
-from conal.metrics.inputs import confusion_matrices, numbers, probabilities
+from conal.metrics.validation import confusion_matrices, numbers, probabilities
 
 __all__ = ["NoiseModel", "pieces", "read_noise_model", "smooth"]
 

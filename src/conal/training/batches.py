@@ -8,7 +8,8 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from conal.annotations import Annotations, gather_ranges
+from conal.data.annotations import Annotations
+from conal.data.container import gather_ranges
 from conal.methods.base import Batch
 from conal.training.instances import Instances
 

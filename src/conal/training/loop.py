@@ -13,10 +13,11 @@ import torch
 from lightning_fabric import Fabric
 from torch import Tensor
 
+from conal._support.progress import Progress
 from conal.aggregation import votes
+from conal.distributed.training import gathered, guarded, make_fabric, setup
 from conal.errors import DivergenceError, EarlyEpochWarning, InputError, VanishedClassWarning, examples, warn
 from conal.methods.base import Batch, CrowdMethod
-from conal.progress import Progress
 from conal.training.batches import CrowdBatches
 from conal.training.checkpoint import (
     Checkpoint,
@@ -26,10 +27,9 @@ from conal.training.checkpoint import (
     restore_generator,
     restore_optimizer,
 )
-from conal.training.confusion import estimate_confusion
+from conal.training.estimated_confusion import estimate_confusion
 from conal.training.history import Row, figures
 from conal.training.optimizer import LazyAdam
-from conal.training.processes import gathered, guarded, make_fabric, setup
 from conal.training.selection import GoldAccuracy, Selection, predict_proba
 from conal.training.threads import threads_for
 

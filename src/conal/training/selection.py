@@ -9,10 +9,10 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from conal.annotations import Annotations
+from conal.data.annotations import Annotations
 from conal.methods.base import CrowdMethod
 from conal.training.batches import CrowdBatches
-from conal.training.confusion import estimate_confusion, to_device
+from conal.training.estimated_confusion import estimate_confusion, to_device
 from conal.training.instances import Instances
 
 __all__ = ["AnnotationLikelihood", "GoldAccuracy", "LastEpoch", "Selection", "hold_out", "predict_proba"]

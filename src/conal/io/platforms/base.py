@@ -10,13 +10,13 @@ from typing import Any, ClassVar, NoReturn, TypeVar
 
 import pyarrow as pa
 
-from conal.annotations import Annotations, OnDuplicate
-from conal.encoding import Names
+from conal._support.registry import Registry
+from conal.data.annotations import Annotations, OnDuplicate
+from conal.data.encoding import Names
 from conal.errors import InputError, examples
 from conal.io.platforms.head import Head
 from conal.io.platforms.remedies import remedy
 from conal.io.tables import coerce_classes
-from conal.registry import Registry
 
 __all__ = ["Imported", "Importer", "Options", "choose_question", "counted", "importers", "register"]
 

@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from conal.columns import is_name_column
+from conal.data.columns import is_name_column
 from conal.errors import InputError, examples
 from conal.io.platforms.base import Imported, Importer, Options, choose_question, register
 from conal.io.platforms.collector import SEVERAL_ANSWERS

@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from conal.columns import is_name_column
-from conal.encoding import MISSING
+from conal.data.columns import is_name_column
+from conal.data.encoding import MISSING
 from conal.errors import InputError, examples
 from conal.io.delimited import numbers_or_text
 from conal.io.platforms.base import Imported, Importer, Options, register

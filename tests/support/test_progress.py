@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from conal.progress import Progress, TerminalBar, make_progress
+from conal._support.progress import Progress, TerminalBar, make_progress
 
 
 def test_a_bar_waits_for_its_delay() -> None:

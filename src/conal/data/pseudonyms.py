@@ -6,8 +6,8 @@ import hashlib
 
 import numpy as np
 
-from conal.annotations import Annotations
-from conal.encoding import Names, as_names
+from conal.data.annotations import Annotations
+from conal.data.encoding import Names, as_names
 
 __all__ = ["anonymised", "pseudonyms"]
 

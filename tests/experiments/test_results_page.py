@@ -14,7 +14,7 @@ from conal.experiments import Store
 from conal.experiments.outputs import write_outputs
 from conal.experiments.readings import Recovery
 from conal.experiments.real_tables import Table2
-from conal.experiments.summary import read_outputs, results_page
+from conal.experiments.results_page import read_outputs, results_page
 
 DOCS = Path(__file__).parents[2] / "docs"
 

@@ -9,7 +9,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from conal.encoding import MISSING, Names, as_names, decode_position
+from conal.data.encoding import MISSING, Names, as_names, decode_position
 from conal.errors import DataWarning, InputError, examples, warn
 
 __all__ = [

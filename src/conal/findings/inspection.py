@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from conal.annotations import Annotations
+from conal.data.annotations import Annotations
 from conal.errors import DataWarning, examples
 from conal.io import AnnotationFile, import_file
 from conal.io.platforms.remedies import remedy

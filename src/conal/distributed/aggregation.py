@@ -14,7 +14,7 @@ import torch.distributed as dist
 
 from conal.aggregation.base import Aggregator
 from conal.aggregation.dawid_skene import DawidSkene
-from conal.annotations import Annotations
+from conal.data.annotations import Annotations
 from conal.errors import InputError
 
 __all__ = ["fit_shared", "is_shared", "leave_at_exit"]

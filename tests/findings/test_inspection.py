@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from conal.annotations import Annotations
-from conal.inspection import inspect_file, inspect_import
+from conal.data.annotations import Annotations
+from conal.findings.inspection import inspect_file, inspect_import
 from conal.io import AnnotationFile
 from conal.metrics import cohen_kappa, fleiss_kappa, krippendorff_alpha
 

@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 import torch
 
+from conal.distributed.training import guarded, make_fabric
 from conal.errors import InputError, TrainingError
-from conal.training.processes import guarded, make_fabric
 
 pytestmark = pytest.mark.slow
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from conal.data.encoding import MISSING, Names, as_names, decode_position
 from conal.datasets.settings import CommonType, CrowdSettings, Pairs
-from conal.encoding import MISSING, Names, as_names, decode_position
 from conal.errors import InputError, examples
 
 __all__ = ["common_confusion", "corrupt", "individual_confusions"]

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from conal.alignment import Aligned, align, check_unique_ids
-from conal.annotations import Annotations
-from conal.encoding import as_names
+from conal.data.alignment import Aligned, align, check_unique_ids
+from conal.data.annotations import Annotations
+from conal.data.encoding import as_names
 from conal.errors import DataWarning, InputError
 
 

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from conal.datasets import CrowdDataset
 from conal.estimator import CrowdClassifier, compute
 from conal.estimator.summary import evidence_of
-from conal.findings.confusions import confusion_findings
+from conal.findings.common_confusion import confusion_findings
 from conal.findings.intervals import intervals_of
 from conal.findings.people import annotators_table
 from conal.methods.ensemble import Ensemble

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from conal.encoding import MISSING, Encoded, Names, as_names, decode_position, encode
+from conal.data.encoding import MISSING, Encoded, Names, as_names, decode_position, encode
 from conal.errors import InputError, examples
 
 __all__ = ["Classes", "LabelPairs", "confusion_matrices", "label_codes", "label_pairs", "numbers", "probabilities"]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from conal.charts import LABEL_GAP, _end_labels, heat_maps, lines, save
+from conal.report.charts import LABEL_GAP, _end_labels, heat_maps, lines, save
 
 
 def test_lines_have_error_bars_and_labels_at_their_ends(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from conal.encoding import MISSING, as_names, decode_position, encode
+from conal.data.encoding import MISSING, as_names, decode_position, encode
 from conal.errors import InputError
 
 NAN = float("nan")

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from conal.annotations import Annotations
-from conal.encoding import MISSING, Names, as_names, decode_position
+from conal.data.annotations import Annotations
+from conal.data.encoding import MISSING, Names, as_names, decode_position
 from conal.errors import DataWarning, InputError, examples, warn
 
 __all__ = ["Aligned", "align", "check_unique_ids"]

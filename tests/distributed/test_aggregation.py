@@ -19,7 +19,7 @@ import os, sys, warnings
 import numpy as np
 from conal import Annotations
 from conal.aggregation import DawidSkene, OneCoinDawidSkene, votes
-from conal.distributed import fit_shared, is_shared
+from conal.distributed.aggregation import fit_shared, is_shared
 
 warnings.simplefilter("ignore")
 rng = np.random.default_rng(0)

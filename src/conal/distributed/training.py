@@ -14,9 +14,9 @@ from lightning_fabric.strategies.ddp import DDPStrategy
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
-from conal.distributed import TIMEOUT, leave_at_exit
+from conal.distributed.aggregation import TIMEOUT, leave_at_exit
 from conal.errors import InputError, TrainingError
-from conal.networks.tables import is_lazy
+from conal.networks.annotator_rows import is_lazy
 
 __all__ = ["gathered", "guarded", "make_fabric", "setup"]
 

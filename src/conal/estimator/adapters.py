@@ -11,12 +11,12 @@ import numpy as np
 import numpy.typing as npt
 from torch.utils.data import Dataset
 
-from conal.alignment import align
-from conal.annotations import Annotations
-from conal.columns import find_column
-from conal.encoding import MISSING, Names, decode_position, encode
+from conal.data.alignment import align
+from conal.data.annotations import Annotations
+from conal.data.columns import find_column
+from conal.data.encoding import MISSING, Names, decode_position, encode
+from conal.data.frames import open_frame
 from conal.errors import DataWarning, InputError, examples, warn
-from conal.frames import open_frame
 from conal.io import FeatureTable, features_from, gold_from_table
 from conal.training import Instances
 

@@ -50,8 +50,8 @@ class FitData(NamedTuple):
 
     def anonymised(self) -> FitData:
         """The same with pseudonyms for annotators; true labels have none."""
-        from conal.annotations import Annotations
-        from conal.pseudonyms import anonymised
+        from conal.data.annotations import Annotations
+        from conal.data.pseudonyms import anonymised
 
         return self._replace(target=anonymised(self.target)) if isinstance(self.target, Annotations) else self
 

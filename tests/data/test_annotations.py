@@ -23,9 +23,10 @@ from sklearn.base import BaseEstimator
 from sklearn.model_selection import GridSearchCV, KFold
 from sklearn.utils import _safe_indexing, indexable
 
-from conal.annotations import MISSING, Annotations, gather_ranges
-from conal.cleaning import pair_order
-from conal.encoding import as_names
+from conal.data.annotations import MISSING, Annotations
+from conal.data.cleaning import pair_order
+from conal.data.container import gather_ranges
+from conal.data.encoding import as_names
 from conal.errors import DataWarning, InputError
 
 NAN = float("nan")

@@ -1,0 +1,1 @@
+"""Small tools that every other room may use, and that know none of them."""

@@ -1,0 +1,272 @@
+"""Codes of tasks, annotators and labels, sorted by task, with the names that they stand for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from conal.data.cleaning import pair_order
+from conal.data.encoding import MISSING, Names, as_names, decode_position
+from conal.errors import InputError
+
+__all__ = ["LabelArrays", "frozen", "gather_ranges"]
+
+
+class LabelArrays:
+    """The container behind :class:`conal.Annotations`: three integer arrays with row pointers (CSR), and names.
+
+    Objects are immutable; methods return new ones.
+    """
+
+    def __init__(
+        self,
+        tasks: npt.ArrayLike,
+        annotators: npt.ArrayLike,
+        labels: npt.ArrayLike,
+        *,
+        task_ids: Sequence[Any] | Names,
+        annotator_ids: Sequence[Any] | Names,
+        classes: Sequence[Any] | Names,
+        by_position: bool = False,
+    ) -> None:
+        names = [_frozen_names(ids) for ids in (task_ids, annotator_ids, classes)]
+        self._task_ids, self._annotator_ids, self._classes = names
+        columns = [np.asarray(codes, dtype=np.int32) for codes in (tasks, annotators, labels)]
+        _check_codes(columns, [len(ids) for ids in names])
+        order = pair_order(columns[0], columns[1])
+        # Codes that somebody could still write to are copied, others may be kept as they are.
+        own = [
+            codes.copy() if codes.flags.writeable and isinstance(order, slice) else codes[order] for codes in columns
+        ]
+        self._tasks, self._annotators, self._labels = map(frozen, own)
+        self._indptr = frozen(np.searchsorted(self._tasks, np.arange(self.n_tasks + 1)).astype(np.int64))
+        self._by_position = by_position
+
+    # ---------------------------------------------------------------- what is inside
+
+    @property
+    def tasks(self) -> npt.NDArray[np.int32]:
+        return self._tasks
+
+    @property
+    def annotators(self) -> npt.NDArray[np.int32]:
+        return self._annotators
+
+    @property
+    def labels(self) -> npt.NDArray[np.int32]:
+        return self._labels
+
+    @property
+    def indptr(self) -> npt.NDArray[np.int64]:
+        return self._indptr
+
+    @property
+    def task_ids(self) -> Names:
+        return self._task_ids
+
+    @property
+    def annotator_ids(self) -> Names:
+        return self._annotator_ids
+
+    @property
+    def classes(self) -> Names:
+        return self._classes
+
+    @property
+    def by_position(self) -> bool:
+        return self._by_position
+
+    @property
+    def n_tasks(self) -> int:
+        return len(self._task_ids)
+
+    @property
+    def n_annotators(self) -> int:
+        return len(self._annotator_ids)
+
+    @property
+    def n_classes(self) -> int:
+        return len(self._classes)
+
+    @property
+    def n_annotations(self) -> int:
+        return len(self._labels)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(n_tasks, n_annotators), as of the matrix that is never made."""
+        return self.n_tasks, self.n_annotators
+
+    def labels_per_task(self) -> npt.NDArray[np.int64]:
+        """(n_tasks,) how many labels each task has."""
+        return np.diff(self._indptr)
+
+    def labels_per_annotator(self) -> npt.NDArray[np.int64]:
+        """(n_annotators,) how many labels each annotator gave."""
+        return np.bincount(self._annotators, minlength=self.n_annotators).astype(np.int64)
+
+    def votes(self) -> npt.NDArray[np.int64]:
+        """(n_tasks, n_classes) ``votes[i, l]`` = how many annotators gave label ``l`` to task ``i``."""
+        cells = self._tasks.astype(np.int64) * self.n_classes + self._labels
+        counts = np.bincount(cells, minlength=self.n_tasks * self.n_classes)
+        return counts.astype(np.int64).reshape(self.n_tasks, self.n_classes)
+
+    # ---------------------------------------------------------------- derived ones
+
+    def __len__(self) -> int:
+        return self.n_tasks
+
+    def __getitem__(self, rows: Any) -> Self:
+        """The annotations of some tasks, in that order; annotators and classes stay as they are.
+
+        Takes what NumPy takes along one axis. Repeated rows are kept, as a bootstrap wants.
+        """
+        if isinstance(rows, tuple):  # scikit-learn indexes arrays by (rows, ...)
+            rows = rows[0]
+        picked = np.atleast_1d(np.arange(self.n_tasks)[rows])
+        counts = self.labels_per_task()[picked]
+        at = gather_ranges(self._indptr[picked], counts)
+        return type(self)(
+            np.repeat(np.arange(len(picked)), counts),
+            self._annotators[at],
+            self._labels[at],
+            task_ids=self._task_ids[picked],
+            annotator_ids=self._annotator_ids,
+            classes=self._classes,
+            by_position=True,
+        )
+
+    def reindex(self, task_ids: Sequence[Any] | Names) -> Self:
+        """The same annotations for exactly these tasks in this order.
+
+        A task that had no annotations becomes a task without labels; annotations of other tasks are left out.
+
+        >>> from conal import Annotations
+        >>> ann = Annotations.from_triples([0, 2], ["a", "a"], ["x", "y"])
+        >>> ann.reindex(range(3)).labels_per_task().tolist()
+        [1, 0, 1]
+        """
+        wanted = _frozen_names(task_ids)
+        if len(set(wanted.tolist())) < len(wanted):
+            raise InputError("reindex: task ids are listed twice; give each once, or repeat rows with ann[rows]")
+        position = decode_position(wanted, self._task_ids)[self._tasks]
+        kept = position != MISSING
+        return type(self)(
+            position[kept],
+            self._annotators[kept],
+            self._labels[kept],
+            task_ids=wanted,
+            annotator_ids=self._annotator_ids,
+            classes=self._classes,
+            by_position=self._by_position,
+        )
+
+    def select(self, kept: npt.ArrayLike) -> Self:
+        """Only the annotations where ``kept`` is true; tasks, annotators and classes stay."""
+        mask = np.asarray(kept, dtype=bool)
+        return type(self)(
+            self._tasks[mask],
+            self._annotators[mask],
+            self._labels[mask],
+            task_ids=self._task_ids,
+            annotator_ids=self._annotator_ids,
+            classes=self._classes,
+            by_position=self._by_position,
+        )
+
+    # ---------------------------------------------------------------- ways out
+
+    def to_matrix(self) -> npt.NDArray[np.int32]:
+        """(n_tasks, n_annotators) class codes, ``MISSING`` (-1) where there is none."""
+        matrix = np.full(self.shape, MISSING, dtype=np.int32)
+        matrix[self._tasks, self._annotators] = self._labels
+        return matrix
+
+    def to_table(self) -> pa.Table:
+        """An Arrow table with columns task, worker, label in the user's names, one row per annotation."""
+        columns = (
+            (self._task_ids, self._tasks),
+            (self._annotator_ids, self._annotators),
+            (self._classes, self._labels),
+        )
+        return pa.table(
+            {
+                name: _arrow_names(names, name).take(pa.array(codes))
+                for name, (names, codes) in zip(("task", "worker", "label"), columns, strict=True)
+            }
+        )
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> npt.NDArray[Any]:
+        """(n_tasks,) objects, one per task: the set of its (annotator, label) codes.
+
+        scikit-learn asks for an array to find out what kind of target this is. It gets one that it can split and
+        count, but not mistake for labels; for the matrix call :meth:`to_matrix`.
+        """
+        pairs = list(zip(self._annotators.tolist(), self._labels.tolist(), strict=True))
+        array = np.empty(self.n_tasks, dtype=object)
+        for i in range(self.n_tasks):
+            array[i] = frozenset(pairs[self._indptr[i] : self._indptr[i + 1]])
+        return array
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, LabelArrays):
+            return NotImplemented
+        return all(
+            np.array_equal(getattr(self, name), getattr(other, name))
+            for name in ("tasks", "annotators", "labels", "task_ids", "annotator_ids", "classes")
+        )
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return (
+            f"{type(self).__name__}({self.n_tasks:,} tasks, {self.n_annotators:,} annotators, "
+            f"{self.n_classes:,} classes, {self.n_annotations:,} annotations)"
+        )
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        for value in state.values():
+            if isinstance(value, np.ndarray):
+                value.setflags(write=False)
+        self.__dict__.update(state)
+
+
+def gather_ranges(starts: npt.NDArray[np.int64], counts: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """The ranges ``starts[k] : starts[k] + counts[k]`` one after the other, without a Python loop.
+
+    >>> gather_ranges(np.array([5, 0]), np.array([2, 3])).tolist()
+    [5, 6, 0, 1, 2]
+    """
+    ends = np.cumsum(counts)
+    offsets = np.repeat(starts - (ends - counts), counts)
+    return offsets + np.arange(len(offsets))
+
+
+def frozen(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    array.setflags(write=False)
+    return array
+
+
+def _frozen_names(values: Sequence[Any] | Names) -> Names:
+    if isinstance(values, np.ndarray) and not values.flags.writeable:
+        return values
+    return as_names(values)
+
+
+def _check_codes(columns: list[npt.NDArray[np.int32]], sizes: list[int]) -> None:
+    for codes, size, kind in zip(columns, sizes, ("task", "annotator", "class"), strict=True):
+        if codes.ndim != 1 or len(codes) != len(columns[0]):
+            raise InputError("tasks, annotators and labels must be one-dimensional and equally long")
+        if len(codes) and (codes.min() < 0 or codes.max() >= size):
+            raise InputError(f"{kind} codes must be in range({size}), found {codes.min()} to {codes.max()}")
+
+
+def _arrow_names(names: Names, role: str) -> pa.Array:
+    try:
+        return pa.array(names.tolist())
+    except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError) as error:
+        raise InputError(f"{role} names of several types do not fit into one column ({error})") from error

@@ -1,0 +1,1 @@
+"""Work shared by several processes: sums of counts for aggregators, gradients for networks."""
