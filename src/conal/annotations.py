@@ -3,7 +3,7 @@
 import warnings
 from typing import Any
 
-__all__ = ["Annotations"]  # noqa: F822 - found by __getattr__
+__all__: list[str] = []
 
 
 def __getattr__(name: str) -> Any:

@@ -7,11 +7,11 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import digamma, gammaln
 
-from conal._support.checking import is_number
 from conal.aggregation.base import register
 from conal.aggregation.em import EMAggregator
 from conal.aggregation.votes import FloatArray, Votes
 from conal.errors import InputError
+from conal.parameters import is_number
 
 __all__ = ["BayesianDawidSkene"]
 

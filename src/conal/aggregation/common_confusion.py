@@ -9,11 +9,11 @@ import numpy.typing as npt
 from scipy.sparse import csr_array
 from scipy.special import xlogy
 
-from conal._support.checking import is_number
 from conal.aggregation.base import register
 from conal.aggregation.em import EMAggregator
 from conal.aggregation.votes import FloatArray, Votes, class_shares, normalised
 from conal.errors import InputError
+from conal.parameters import is_number
 
 __all__ = ["CommonConfusion"]
 

@@ -9,13 +9,13 @@ from typing import Any, Generic, NamedTuple, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from conal._support.checking import is_number, is_whole
 from conal._support.progress import Progress, make_progress
 from conal.aggregation.base import Aggregator
 from conal.aggregation.votes import FloatArray, Votes, clamped, lost_classes, vote_shares
 from conal.data.annotations import Annotations
 from conal.data.encoding import MISSING
 from conal.errors import ConvergenceWarning, InputError, VanishedClassWarning, examples, warn
+from conal.parameters import is_number, is_whole
 
 __all__ = ["EMAggregator"]
 

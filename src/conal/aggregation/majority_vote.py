@@ -7,11 +7,11 @@ from typing import Any, Literal, Self
 import numpy as np
 import numpy.typing as npt
 
-from conal._support.checking import is_whole
 from conal.aggregation.base import Aggregator, register
 from conal.aggregation.votes import FloatArray, Votes, clamped, normalised, vote_shares
 from conal.data.annotations import Annotations
 from conal.errors import InputError
+from conal.parameters import is_whole
 
 __all__ = ["MajorityVote"]
 

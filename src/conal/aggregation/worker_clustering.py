@@ -8,11 +8,11 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import rel_entr, softmax
 
-from conal._support.checking import is_number, is_whole
 from conal.aggregation.base import register
 from conal.aggregation.em import EMAggregator
 from conal.aggregation.votes import FloatArray, Votes, class_shares, normalised, vote_shares
 from conal.errors import InputError
+from conal.parameters import is_number, is_whole
 
 __all__ = ["WorkerClustering"]
 

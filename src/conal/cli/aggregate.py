@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Union, get_args, get_origin, g
 
 import typer
 
-from conal._support.checking import is_number, is_whole
 from conal._support.registry import names_in_source
 from conal.cli.files import LabelOptions, check_results
 from conal.cli.options import (
@@ -33,6 +32,7 @@ from conal.cli.options import (
     split_classes,
 )
 from conal.errors import InputError
+from conal.parameters import is_number, is_whole
 
 if TYPE_CHECKING:
     import pyarrow as pa

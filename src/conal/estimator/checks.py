@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from conal._support.checking import is_number, is_whole
 from conal.errors import InputError
+from conal.parameters import is_number, is_whole
 
 __all__ = ["check_parameters"]
 

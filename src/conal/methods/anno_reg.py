@@ -5,11 +5,11 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from conal._support.checking import is_number
 from conal.errors import InputError
 from conal.methods.annotator_layers import AnnotatorLayersMethod
 from conal.methods.base import Batch, Problem, register
 from conal.networks.noise_adaptation import label_columns
+from conal.parameters import is_number
 
 __all__ = ["AnnoRegMethod"]
 

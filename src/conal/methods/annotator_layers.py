@@ -5,10 +5,10 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from conal._support.checking import is_number
 from conal.errors import InputError
 from conal.methods.base import Batch, CrowdMethod, Problem
 from conal.networks.annotator_rows import Present, log_softmax, row_table, spread
+from conal.parameters import is_number
 
 __all__ = ["AnnotatorLayersMethod"]
 

@@ -9,9 +9,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from conal._support.checking import is_number
 from conal.data.encoding import Names
 from conal.errors import InputError, examples
+from conal.parameters import is_number
 
 __all__ = ["PRIOR_STRENGTH", "ClassPrior", "prior_shift", "read_class_prior"]
 

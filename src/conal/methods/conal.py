@@ -8,12 +8,12 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from conal._support.checking import is_number
 from conal.errors import InputError
 from conal.methods.base import Batch, CrowdMethod, Problem, register
 from conal.networks import AuxiliaryNetwork, NoiseAdaptation
 from conal.networks.annotator_rows import log_softmax, spread
 from conal.networks.noise_adaptation import Layer, Mixing
+from conal.parameters import is_number
 
 __all__ = ["CoNALMethod"]
 

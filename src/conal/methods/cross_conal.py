@@ -11,7 +11,6 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
-from conal._support.checking import is_number, is_whole
 from conal.aggregation.votes import Votes, vote_shares
 from conal.data.annotations import Annotations
 from conal.errors import DivergenceError, InputError
@@ -21,6 +20,7 @@ from conal.networks.averaging import WeightAverage
 from conal.networks.backbones import fresh_copy
 from conal.networks.calibration import fit_temperature
 from conal.networks.parallel import Part, mean_loss
+from conal.parameters import is_number, is_whole
 
 __all__ = ["CrossCoNALMethod", "aligned_with_votes", "due_epochs"]
 

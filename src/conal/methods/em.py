@@ -8,11 +8,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
-from conal._support.checking import is_number, is_whole
 from conal.aggregation.votes import Votes, vote_shares
 from conal.data.annotations import Annotations
 from conal.errors import InputError
 from conal.methods.base import Batch, CrowdMethod, Problem
+from conal.parameters import is_number, is_whole
 
 __all__ = ["EMMethod", "smoothed"]
 

@@ -9,9 +9,9 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
-from conal._support.checking import is_number, is_whole
 from conal.data.annotations import Annotations
 from conal.errors import InputError
+from conal.parameters import is_number, is_whole
 
 __all__ = ["Agreement", "cohen_kappa", "fleiss_kappa", "krippendorff_alpha"]
 

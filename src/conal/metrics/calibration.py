@@ -7,9 +7,9 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from conal._support.checking import is_whole
 from conal.errors import InputError
 from conal.metrics.validation import Classes, label_codes, probabilities
+from conal.parameters import is_whole
 
 __all__ = ["brier_score", "calibration_error"]
 

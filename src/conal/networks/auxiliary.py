@@ -8,9 +8,9 @@ import torch
 from torch import Tensor, nn
 from torch.autograd import Function
 
-from conal._support.checking import is_number, is_whole
 from conal.errors import InputError
 from conal.networks.annotator_rows import Present, row_table
+from conal.parameters import is_number, is_whole
 
 __all__ = ["AuxiliaryNetwork"]
 

@@ -13,8 +13,8 @@ from sklearn.decomposition import TruncatedSVD
 from sklearn.preprocessing import normalize
 from sklearn.utils.validation import check_is_fitted
 
-from conal._support.checking import is_whole
 from conal.errors import DataWarning, InputError, warn
+from conal.parameters import is_whole
 from conal.text.analysis import piece_terms, word_terms
 from conal.text.terms import TermWeights, fit_terms
 

@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from conal._support.checking import is_whole
 from conal.errors import InputError
+from conal.parameters import is_whole
 from conal.theory.noise_model import FloatArray, IntArray, NoiseModel, pieces, read_noise_model
 
 __all__ = ["BayesError", "bayes_error", "posterior"]

@@ -8,9 +8,9 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from conal._support.checking import is_number
 from conal.errors import InputError
 from conal.metrics.validation import confusion_matrices, numbers, probabilities
+from conal.parameters import is_number
 
 __all__ = ["NoiseModel", "pieces", "read_noise_model", "smooth"]
 

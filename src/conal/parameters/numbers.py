@@ -1,4 +1,4 @@
-"""Is this a number? NumPy's count, truth values do not."""
+"""Is this a number? Numbers of NumPy count, truth values do not."""
 
 from __future__ import annotations
 

@@ -1,0 +1,27 @@
+"""What users can set, declared once, as data: signatures, checks, messages, options and documentation follow.
+
+Nothing heavy is imported here, so that the command line can show its help at once.
+"""
+
+from conal.parameters.constraints import Constraint, anything, either, flag, number, one_of, optional, share, whole
+from conal.parameters.declaration import Option, Parameter, Parameterised, check_parameters, parameter
+from conal.parameters.numbers import is_number, is_whole
+
+__all__ = [
+    "Constraint",
+    "Option",
+    "Parameter",
+    "Parameterised",
+    "anything",
+    "check_parameters",
+    "either",
+    "flag",
+    "is_number",
+    "is_whole",
+    "number",
+    "one_of",
+    "optional",
+    "parameter",
+    "share",
+    "whole",
+]

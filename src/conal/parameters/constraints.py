@@ -1,0 +1,99 @@
+"""What a parameter may be: a test, and the words for it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from conal.parameters.numbers import is_number, is_whole
+
+__all__ = ["Constraint", "anything", "either", "flag", "number", "one_of", "optional", "share", "whole", "widths"]
+
+
+@dataclass(frozen=True)
+class Constraint:
+    """A test of a value, and what passes it, in words that complete "must be ...".
+
+    >>> whole(1).meaning, whole(1).holds(0), whole(1).holds(3)
+    ('a whole number of at least 1', False, True)
+    """
+
+    meaning: str
+    holds: Callable[[Any], bool]
+
+
+def whole(at_least: int, *, below: int | None = None, shown_below: str = "") -> Constraint:
+    """Whole numbers from ``at_least`` on, and smaller than ``below`` where that is given."""
+    if below is None:
+        return Constraint(f"a whole number of at least {at_least}", lambda v: is_whole(v) and v >= at_least)
+    meaning = f"a whole number from {at_least} to below {shown_below or below}"
+    return Constraint(meaning, lambda v: is_whole(v) and at_least <= v < below)
+
+
+def number(*, at_least: float | None = None, above: float | None = None, below: float | None = None) -> Constraint:
+    """Finite numbers, within bounds where they are given.
+
+    >>> number(above=0).meaning, number(at_least=0, below=1).meaning
+    ('a finite number above 0', 'a number from 0 to below 1')
+    """
+
+    def holds(value: Any) -> bool:
+        return (
+            is_number(value)
+            and (at_least is None or value >= at_least)
+            and (above is None or value > above)
+            and (below is None or value < below)
+        )
+
+    if at_least is not None and below is not None:
+        return Constraint(f"a number from {at_least:g} to below {below:g}", holds)
+    words = {"of at least": at_least, "above": above, "below": below}
+    parts = [f"{word} {bound:g}" for word, bound in words.items() if bound is not None]
+    return Constraint(" ".join(["a finite number", " and ".join(parts)]).strip(), holds)
+
+
+def share() -> Constraint:
+    """Numbers between 0 and 1, without either."""
+    return Constraint("a share between 0 and 1", lambda v: is_number(v) and 0 < v < 1)
+
+
+def flag() -> Constraint:
+    """True or false."""
+    return Constraint("true or false", lambda v: isinstance(v, bool))
+
+
+def one_of(*values: str) -> Constraint:
+    """One of a few words.
+
+    >>> one_of("constant", "cosine").meaning, one_of("a", "b", "c").meaning
+    ("'constant' or 'cosine'", "one of 'a', 'b', 'c'")
+    """
+    quoted = [repr(value) for value in values]
+    meaning = " or ".join(quoted) if len(values) < 3 else f"one of {', '.join(quoted)}"
+    return Constraint(meaning, lambda v: isinstance(v, str) and v in values)
+
+
+def optional(constraint: Constraint) -> Constraint:
+    """The same, or None."""
+    return either(Constraint("None", lambda v: v is None), constraint)
+
+
+def either(*constraints: Constraint) -> Constraint:
+    """What any of these allows."""
+    meaning = " or ".join(constraint.meaning for constraint in constraints)
+    return Constraint(meaning, lambda v: any(constraint.holds(v) for constraint in constraints))
+
+
+def anything(meaning: str = "anything") -> Constraint:
+    """No constraint here: the value is checked where it is used."""
+    return Constraint(meaning, lambda v: True)
+
+
+def widths() -> Constraint:
+    """Sizes of layers."""
+
+    def holds(value: Any) -> bool:
+        return isinstance(value, Sequence) and not isinstance(value, str) and all(whole(1).holds(v) for v in value)
+
+    return Constraint("a list of whole numbers of at least 1, such as [64, 32]", holds)

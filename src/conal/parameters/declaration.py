@@ -1,0 +1,145 @@
+"""Parameters as class attributes, from which constructors, checks and documentation are made."""
+
+from __future__ import annotations
+
+import inspect
+import textwrap
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Self, dataclass_transform
+
+from conal.errors import InputError
+from conal.parameters.constraints import Constraint
+
+__all__ = ["Option", "Parameter", "Parameterised", "check_parameters", "declare", "parameter", "set_parameters"]
+
+
+@dataclass(frozen=True)
+class Option:
+    """How the command line shows a parameter.
+
+    Attributes
+    ----------
+    flag : str
+        Such as ``--task-column``; by default made from the parameter's name.
+    help : str
+        What ``--help`` says, where it differs from the parameter's own line.
+    parse : callable, optional
+        From the text that the user typed to the value.
+    shown_default : str
+        What stands for the default in the help text.
+    """
+
+    flag: str = ""
+    help: str = ""
+    parse: Callable[[str], Any] | None = None
+    shown_default: str = ""
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """One parameter: its name, type and default, what it must be, a line of help, and its option if it has one."""
+
+    default: Any
+    must_be: Constraint
+    help: str
+    option: Option | None = None
+    name: str = ""
+    annotation: str = ""
+
+    def check(self, value: Any) -> None:
+        """Refuse a value that cannot be meant."""
+        if not self.must_be.holds(value):
+            raise InputError(f"{self.name} must be {self.must_be.meaning}, not {value!r}")
+
+
+def parameter(*, default: Any, must_be: Constraint, help: str, option: Option | None = None) -> Any:  # noqa: A002
+    """Declare a parameter in the body of a :class:`Parameterised` class."""
+    return Parameter(default, must_be, help, option)
+
+
+@dataclass_transform(kw_only_default=True, field_specifiers=(parameter,))
+class Parameterised:
+    """Base of classes whose constructor takes what their bodies declare, by keyword.
+
+    A subclass inherits the declarations, and changes a default by assigning the new one. The constructor sets
+    attributes and checks nothing, as scikit-learn wants it; :func:`check_parameters` does.
+
+    Example
+    -------
+    >>> from conal.parameters import number
+    >>> class Base(Parameterised):
+    ...     lr: float = parameter(default=0.1, must_be=number(above=0), help="Learning rate.")
+    >>> class Slow(Base):
+    ...     lr = 0.01
+    >>> Base().lr, Slow().lr, Slow(lr=1.0).lr, inspect.signature(Slow)
+    (0.1, 0.01, 1.0, <Signature (*, lr: 'float' = 0.01)>)
+    """
+
+    declared: ClassVar[Mapping[str, Parameter]] = {}
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        declare(cls)
+        if "__init__" not in vars(cls):
+            cls.__init__ = _constructor(cls)  # type: ignore[method-assign]
+
+    def replace(self, **changes: Any) -> Self:
+        """A copy with some parameters changed."""
+        return type(self)(**{name: getattr(self, name) for name in self.declared} | changes)
+
+
+def declare(cls: Any) -> None:
+    """Collect what a class declares and inherits into ``cls.declared``, and document it."""
+    inherited = dict(getattr(cls, "declared", {}))
+    own = {}
+    for name, value in list(vars(cls).items()):
+        if isinstance(value, Parameter):
+            own[name] = replace(value, name=name, annotation=str(cls.__annotations__.get(name, "Any")))
+            setattr(cls, name, value.default)
+        elif name in inherited:  # another default
+            inherited[name] = replace(inherited[name], default=value)
+    cls.declared = own | {name: found for name, found in inherited.items() if name not in own}
+    if cls.declared and vars(cls).get("__doc__"):
+        cls.__doc__ = _documented(cls.__doc__, cls.declared)
+
+
+def set_parameters(thing: Any, given: Mapping[str, Any]) -> None:
+    """Set every declared parameter to what is given, or to its default."""
+    unknown = [name for name in given if name not in thing.declared]
+    if unknown:
+        raise TypeError(f"{type(thing).__name__}() got an unexpected keyword argument {unknown[0]!r}")
+    for name, found in thing.declared.items():
+        setattr(thing, name, given.get(name, found.default))
+
+
+def check_parameters(thing: Any) -> None:
+    """Refuse values outside their range, naming the parameter, the value and what it may be."""
+    for name, found in thing.declared.items():
+        found.check(getattr(thing, name))
+
+
+def _constructor(cls: Any) -> Callable[..., None]:
+    def __init__(self: Any, **given: Any) -> None:  # noqa: N807
+        set_parameters(self, given)
+
+    keyword = inspect.Parameter.KEYWORD_ONLY
+    fields = [
+        inspect.Parameter(name, keyword, default=found.default, annotation=found.annotation)
+        for name, found in cls.declared.items()
+    ]
+    this = inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    __init__.__signature__ = inspect.Signature([this, *fields])  # type: ignore[attr-defined]
+    return __init__
+
+
+def _documented(text: str, declared: Mapping[str, Parameter]) -> str:
+    """A docstring with the parameters in a section of their own, before the attributes, references or example."""
+    lines = inspect.cleandoc(text).splitlines()
+    rows = [f"{p.name} : {p.annotation}, default {p.default!r}\n    {p.help}" for p in declared.values()]
+    section = ["Parameters", "----------", *"\n".join(rows).splitlines(), ""]
+    after = ("Attributes", "References", "Example", "Examples", "Notes")
+    at = next((k for k, line in enumerate(lines) if line in after and lines[k + 1 : k + 2] == ["-" * len(line)]), None)
+    if at is None:
+        return "\n".join([*lines, "", *section])
+    return textwrap.dedent("\n".join([*lines[:at], *section, *lines[at:]]))

@@ -1,0 +1,78 @@
+"""How a file of crowd labels is read."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal
+
+from conal._support.registry import names_in_source
+from conal.parameters.constraints import anything, flag, one_of
+from conal.parameters.declaration import Option, Parameterised, parameter
+from conal.parameters.text import comma_separated
+
+__all__ = ["PLAIN_FORMATS", "ReadOptions"]
+
+PLAIN_FORMATS = ("csv", "tsv", "parquet", "jsonl", "npy")
+"""Formats that are no platform's: a row per annotation, or a matrix."""
+
+
+class ReadOptions(Parameterised):
+    """How a file of crowd labels is read; each format says which of these it takes.
+
+    Example
+    -------
+    >>> ReadOptions(task="item").task
+    'item'
+    """
+
+    format: str | None = parameter(
+        default=None,
+        must_be=anything(),
+        help="Name of the format; detected from the content by default.",
+        option=Option(
+            help="Input format (default: detected): "
+            f"{', '.join((*PLAIN_FORMATS, *names_in_source('conal.io.platforms')))}."
+        ),
+    )
+    task: str | None = parameter(
+        default=None,
+        must_be=anything(),
+        help="Column of the task ids; in exports, a field of the tasks' data that names them.",
+        option=Option("--task-column", help="Column of the task ids, in whichever file has an unusual name for it."),
+    )
+    worker: str | None = parameter(
+        default=None,
+        must_be=anything(),
+        help="Column of the workers.",
+        option=Option("--worker-column"),
+    )
+    label: str | None = parameter(
+        default=None,
+        must_be=anything(),
+        help="Column of the labels.",
+        option=Option("--label-column"),
+    )
+    question: str | None = parameter(
+        default=None,
+        must_be=anything(),
+        help="Control, question or answer that holds the labels, if an export has several.",
+        option=Option(),
+    )
+    keep_rejected: bool = parameter(
+        default=False,
+        must_be=flag(),
+        help="Keep work that was rejected (MTurk, Toloka, FigureEight).",
+        option=Option(),
+    )
+    classes: Sequence[Any] | None = parameter(
+        default=None,
+        must_be=anything(),
+        help="The classes in order; numbers may be given as text. A label outside them is an error.",
+        option=Option(help="Classes in order, separated by commas.", parse=comma_separated),
+    )
+    on_duplicate: Literal["last", "first", "error"] = parameter(
+        default="last",
+        must_be=one_of("last", "first", "error"),
+        help="Which label counts if a worker labelled a task twice; the last in time where the file has times.",
+        option=Option(help="Which label counts if a worker labelled a task twice: last, first or error."),
+    )

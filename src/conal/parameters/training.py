@@ -1,0 +1,131 @@
+"""Parameters of every classifier: how it is trained, and what surrounds the training."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal
+
+from conal.parameters.constraints import anything, flag, number, one_of, optional, share, whole, widths
+from conal.parameters.declaration import Option, Parameterised, parameter
+from conal.parameters.text import json_or_text
+
+if TYPE_CHECKING:
+    from conal.networks.backbones import Backbone
+
+__all__ = ["ClassPrior", "ClassifierParameters", "Scaling", "Settings"]
+
+ClassPrior = str | Mapping[Any, float] | Sequence[tuple[Any, float]]
+"""How users state it: "estimate" states nothing, "balanced" equal shares, or the share of every class by its name."""
+
+Scaling = Literal["auto", "robust", "global", "standard", "none"]
+
+METHODS_OWN = "the method's own"
+
+
+class Settings(Parameterised):
+    """How to train."""
+
+    lr: float = parameter(
+        default=0.01,
+        must_be=number(above=0),
+        help="Learning rate of Adam.",
+        option=Option(shown_default=METHODS_OWN),
+    )
+    epochs: int = parameter(default=100, must_be=whole(1), help="Passes over the data.", option=Option())
+    batch_size: int = parameter(default=256, must_be=whole(1), help="Instances in a batch.", option=Option())
+    warmup_epochs: int = parameter(
+        default=5, must_be=whole(0), help="Epochs over which the learning rate rises from zero."
+    )
+    schedule: Literal["constant", "cosine"] = parameter(
+        default="constant",
+        must_be=one_of("constant", "cosine"),
+        help="What the learning rate does after the warm-up: it stays, or falls to almost zero along half a cosine.",
+    )
+    patience: int | None = parameter(
+        default=None,
+        must_be=optional(whole(1)),
+        help="Stop after this many epochs without a better score.",
+        option=Option(),
+    )
+    max_restarts: int = parameter(
+        default=2, must_be=whole(0), help="How often to start again if a class is lost early in training."
+    )
+    seed: int = parameter(
+        default=0,
+        must_be=whole(0, below=2**63, shown_below="2**63"),
+        help="Random seed. The same seed and data give the same model, bit for bit on one CPU thread.",
+        option=Option(help="Same seed, same data, same result."),
+    )
+    accelerator: str = parameter(
+        default="auto", must_be=anything(), help='Where to compute, for Lightning Fabric: "auto", "cpu" or "cuda".'
+    )
+    devices: int = parameter(
+        default=1, must_be=whole(1), help="Processes (on GPUs: one each) on every machine. Leave it out under torchrun."
+    )
+    num_nodes: int = parameter(default=1, must_be=whole(1), help="Machines. Leave it out under torchrun.")
+    precision: str = parameter(
+        default="32-true",
+        must_be=anything(),
+        help='Floating-point precision, for Lightning Fabric: "32-true", "16-mixed" or "64-true".',
+    )
+
+
+class ClassifierParameters(Settings):
+    """Parameters of every classifier."""
+
+    backbone: Backbone = parameter(
+        default="mlp",
+        must_be=anything(),
+        help="Network from features to class logits: 'mlp', 'vgg16', a torch module, which is copied, or a callable "
+        "that takes (feature shape, number of classes) and returns a module.",
+    )
+    hidden: Sequence[int] = parameter(default=(128,), must_be=widths(), help="Hidden units of the MLP, layer by layer.")
+    dropout: float = parameter(
+        default=0.5, must_be=number(at_least=0, below=1), help="Probability of dropping a hidden unit of the MLP."
+    )
+    input_dropout: float = parameter(
+        default=0.0, must_be=number(at_least=0, below=1), help="Probability of dropping an input feature of the MLP."
+    )
+    batch_norm: bool = parameter(default=False, must_be=flag(), help="Whether the MLP normalises over batches.")
+    scaling: Scaling = parameter(
+        default="auto",
+        must_be=one_of("auto", "robust", "global", "standard", "none"),
+        help="How features are scaled, as a part of the model (see conal.training.fit_scaler).",
+        option=Option(
+            help="global: one factor; standard: every feature; none; auto chooses; robust also cuts off extremes.",
+            shown_default=METHODS_OWN,
+        ),
+    )
+    selection: str = parameter(
+        default="auto",
+        must_be=one_of("auto", "gold", "annotations", "last"),
+        help="Which epoch is kept: best accuracy on `validation` ('gold'), best likelihood of held-out annotations "
+        "('annotations'), or the last. 'auto' is 'gold' if validation data are given, and otherwise the method's own "
+        "rule: 'last' for xconal, 'annotations' for all others.",
+    )
+    holdout: float = parameter(
+        default=0.1,
+        must_be=share(),
+        help="Share of the labelled tasks whose annotations are held out for selection='annotations'.",
+    )
+    class_prior: ClassPrior = parameter(
+        default="estimate",
+        must_be=anything(),
+        help="Known shares of the classes: 'estimate' states nothing, 'balanced' equal shares, or the share of every "
+        "class. Inferred labels are pushed towards it: it gains points if it is right and costs more if it is wrong.",
+        option=Option(
+            help="Known shares of the classes: balanced, or JSON such as "
+            """'{"cat": 0.8, "dog": 0.2}'. A wrong statement costs more than a right one gains.""",
+            parse=json_or_text,
+            shown_default="estimate",
+        ),
+    )
+    ensemble: int = parameter(
+        default=1, must_be=whole(1), help="Number of fits, from different seeds, to average.", option=Option()
+    )
+    text_components: int = parameter(
+        default=200,
+        must_be=whole(1),
+        help="Where X is text: the largest number of features to make of a text (see conal.TextFeatures).",
+    )
+    verbose: bool = parameter(default=True, must_be=flag(), help="Show progress, where standard error is a terminal.")
