@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test lint format results bench bench-aggregation bench-training bench-scale bench-processes docs clean
+.PHONY: help install demo test lint format results bench bench-aggregation bench-training bench-scale bench-processes docs stubs clean
 
 help:  ## show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
@@ -54,6 +54,9 @@ bench-scale: $(STAMP)  ## how cost grows with the annotations, up to a hundred m
 bench-processes: $(STAMP)  ## what two processes send each other, against the cost model
 	$(BIN)/python benchmarks/processes.py
 	$(BIN)/python benchmarks/page.py
+
+stubs: $(STAMP)  ## the types of conal.CoNAL and conal.CrossCoNAL, from what their methods declare
+	$(BIN)/python tools/stubs.py
 
 docs: $(STAMP)  ## the reference of commands, and the documentation site in site/
 	$(BIN)/python tools/cli_reference.py

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import importlib.util
 import inspect
 import pickle
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -55,14 +57,33 @@ def test_fit_predict_pickle(name: str, data: CrowdDataset) -> None:
     np.testing.assert_array_equal(restored.predict_proba(data.x), clf.predict_proba(data.x))
 
 
-def test_the_written_class_and_the_method_agree_on_parameters() -> None:
-    """CoNAL's signature is written out for its readers: names and defaults must be those of the parts."""
-    written = inspect.signature(conal.CoNAL.__init__).parameters
-    own = inspect.signature(methods.get("conal").__init__).parameters
-    shared = inspect.signature(CrowdClassifier.__init__).parameters
-    expected = {k: p.default for k, p in {**own, **shared}.items() if p.kind is p.KEYWORD_ONLY}
-    assert {k: p.default for k, p in written.items() if k != "self"} == expected
+@pytest.mark.parametrize("name", NAMES)
+def test_the_signature_is_what_method_and_classifier_declare(name: str) -> None:
+    method, cls = methods.get(name), estimator_class(name)
+    expected = {
+        **{key: p.default for key, p in CrowdClassifier.declared.items()},
+        **{key: p.default for key, p in method.declared.items()},
+        **method.defaults,
+    }
+    shown = inspect.signature(cls).parameters
+    assert {key: p.default for key, p in shown.items()} == expected
+    assert list(shown)[: len(method.declared)] == list(method.declared)
+    assert all(f"{key} : " in str(cls.__doc__) and p.help in str(cls.__doc__) for key, p in cls.declared.items())
+
+
+def test_the_public_classes_are_those_of_their_methods() -> None:
     assert estimator_class("conal") is conal.CoNAL
+    assert estimator_class("xconal") is conal.CrossCoNAL
+
+
+def test_the_stub_for_type_checkers_is_what_the_tool_writes() -> None:
+    tool = Path(__file__).parents[2] / "tools" / "stubs.py"
+    spec = importlib.util.spec_from_file_location("stubs", tool)
+    assert spec is not None
+    assert spec.loader is not None
+    stubs = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(stubs)
+    assert stubs.STUB.read_text(encoding="utf-8") == stubs.stub(), "run make stubs"
 
 
 @pytest.mark.filterwarnings("ignore::conal.errors.VanishedClassWarning")

@@ -87,9 +87,9 @@ def test_layers_start_at_multiples_of_the_identity(made: Made) -> None:
         method: Any = methods.get(name)(problem, torch.nn.Linear(2, 3))
         assert torch.equal(method.raw_pi_r, (start * torch.eye(3)).expand_as(method.raw_pi_r))
     with pytest.raises(InputError, match="start must be a finite number"):
-        methods.get("dl-cl")(problem, torch.nn.Linear(2, 3), start="x")  # type: ignore[call-arg]
+        methods.get("dl-cl")(problem, torch.nn.Linear(2, 3), start="x")
     with pytest.raises(InputError, match="lam must be a finite number of at least 0"):
-        methods.get("anno-reg")(problem, torch.nn.Linear(2, 3), lam=-1.0)  # type: ignore[call-arg]
+        methods.get("anno-reg")(problem, torch.nn.Linear(2, 3), lam=-1.0)
 
 
 def test_the_trace_pulls_at_the_matrices(made: Made, whole: Whole) -> None:

@@ -193,7 +193,7 @@ def test_options_that_cannot_be_meant(name: str, option: dict[str, Any], message
 
 def test_omega_is_per_annotator_or_per_annotation() -> None:
     with pytest.raises(InputError, match="omega must be 'annotator' or 'annotation'"):
-        methods.get("conal-em")(Problem((2,), 2, 1, 1, torch.tensor([1])), torch.nn.Linear(2, 2), omega="x")  # type: ignore[call-arg]
+        methods.get("conal-em")(Problem((2,), 2, 1, 1, torch.tensor([1])), torch.nn.Linear(2, 2), omega="x")
 
 
 def test_the_posterior_is_no_part_of_the_model(made: Made) -> None:

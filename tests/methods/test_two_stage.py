@@ -127,7 +127,6 @@ def test_options_that_cannot_be_meant() -> None:
     with pytest.raises(InputError, match="no aggregator is called 'x'"):
         AnyAggregatorMethod(problem(CROWD), nn.Linear(3, 3), aggregator="x")
     with pytest.raises(InputError, match="soft must be true or false"):
-        AnyAggregatorMethod(problem(CROWD), nn.Linear(3, 3), soft=2)  # type: ignore[arg-type]
-    method = WorkerClusteringMethod(problem(CROWD), nn.Linear(3, 3), n_groups=0)
+        AnyAggregatorMethod(problem(CROWD), nn.Linear(3, 3), soft=2)
     with pytest.raises(InputError, match="n_groups"):
-        method.prepare(CROWD)
+        WorkerClusteringMethod(problem(CROWD), nn.Linear(3, 3), n_groups=0)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from os import PathLike
 from pathlib import Path
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -18,18 +18,16 @@ from conal.data.annotations import Annotations
 from conal.data.encoding import Names, as_names, decode_position
 from conal.errors import InputError
 from conal.estimator import adapters, compute, members, preparation, texts
-from conal.estimator.checks import check_parameters
 from conal.estimator.summary import Seen, summary_tables
 from conal.methods import CrowdMethod, Problem
-from conal.methods.class_prior import ClassPrior
 from conal.methods.ensemble import Ensemble
 from conal.networks import build_backbone
-from conal.networks.backbones import Backbone
+from conal.parameters import check_parameters
+from conal.parameters.training import ClassifierParameters, Settings
 from conal.text import TextFeatures
 from conal.training import CrowdBatches, Instances, Selection, TrainingResult, train
 from conal.training.checkpoint import Checkpoint
 from conal.training.history import Row
-from conal.training.scaling import Scaling
 
 __all__ = ["CrowdClassifier"]
 
@@ -39,54 +37,31 @@ MAX_DENSE_CELLS = 200_000_000
 """More rates than this are not computed unasked."""
 
 
-class CrowdClassifier(ClassifierMixin, BaseEstimator):
+class FittedAttributes:
+    """What ``fit`` leaves behind."""
+
+    classes_: Names
+    annotator_ids_: Names
+    task_ids_: Names
+    probas_: FloatArray
+    labels_: Names
+    history_: list[Row]
+    metrics_: dict[str, Any]
+    model_: CrowdMethod
+    tables_: dict[str, Any]
+    text_features_: TextFeatures | None = None
+    instance_shape_: tuple[int, ...]
+    n_features_in_: int
+    _feature_names: tuple[str, ...]
+    _seen: Seen | None = None
+    _texts: Mapping[Any, str] | None = None
+    _report: dict[str, Any] | None = None
+
+
+class CrowdClassifier(FittedAttributes, ClassifierParameters, ClassifierMixin, BaseEstimator):
     """A classifier trained straight from crowd labels, with the conventions of scikit-learn.
 
     Use a subclass: :class:`conal.CoNAL`, or ``conal.make(name)`` for any method.
-
-    Parameters
-    ----------
-    backbone : {"mlp", "vgg16"}, nn.Module or callable
-        The network from features to class logits. A module is copied; a callable gets (feature shape, number of
-        classes) and returns one.
-    hidden, dropout, input_dropout, batch_norm
-        The MLP's hidden units, probabilities of dropping a hidden unit and an input feature, and whether to normalise
-        over batches.
-    scaling : {"auto", "robust", "global", "standard", "none"}
-        How features are scaled; part of the model (:func:`conal.training.fit_scaler`).
-    lr, epochs, batch_size
-        Learning rate of Adam, passes over the data, instances in a batch.
-    warmup_epochs : int
-        Epochs over which the learning rate rises from zero.
-    schedule : {"constant", "cosine"}
-        What the learning rate does after that: it stays, or falls to almost zero along half a cosine over all epochs.
-    selection : {"auto", "gold", "annotations", "last"}
-        Which epoch is kept: best accuracy on ``validation`` ("gold"), best likelihood of held-out annotations, or the
-        last. "auto" is "gold" if validation data are given, and otherwise the method's own rule, which is "annotations"
-        for all but ``xconal``, which is made to be trained to the last epoch.
-    holdout : float
-        Share of the labelled tasks whose annotations are held out for ``selection="annotations"``.
-    patience : int, optional
-        Stop after so many epochs without a better score.
-    max_restarts : int
-        How often to start again if a class is lost early in training.
-    class_prior : {"estimate", "balanced"} or mapping of class to share
-        What you know about the shares of the classes. "estimate" states nothing. A statement pushes the inferred
-        labels towards it, which is worth points where it is right, and costs more where it is wrong.
-    ensemble : int
-        So many fits from different seeds, averaged.
-    text_components : int
-        Where X is text: how many features are made of a text, at most (:class:`conal.TextFeatures`).
-    accelerator, precision : str
-        Where and how to compute; passed to Lightning Fabric ("auto", "cpu", "cuda"; "32-true", "16-mixed", "64-true").
-    devices, num_nodes : int
-        Processes (on GPUs: one each) on every machine, and machines. They share every batch, and the result is that of
-        one process but for the order of sums and what dropout draws. Under ``torchrun`` leave both out.
-    seed : int
-        Same seed, same data, same model; bit for bit on one CPU thread. Fits in parallel threads share torch's random
-        generator: use processes.
-    verbose : bool
-        Show progress, where standard error is a terminal.
 
     Attributes
     ----------
@@ -109,76 +84,6 @@ class CrowdClassifier(ClassifierMixin, BaseEstimator):
     """
 
     method: ClassVar[str]
-
-    classes_: Names
-    annotator_ids_: Names
-    task_ids_: Names
-    probas_: FloatArray
-    labels_: Names
-    history_: list[Row]
-    metrics_: dict[str, Any]
-    model_: CrowdMethod
-    tables_: dict[str, Any]
-    text_features_: TextFeatures | None = None
-    instance_shape_: tuple[int, ...]
-    n_features_in_: int
-    _feature_names: tuple[str, ...]
-    _seen: Seen | None = None
-    _texts: Mapping[Any, str] | None = None
-    _report: dict[str, Any] | None = None
-
-    def __init__(
-        self,
-        *,
-        backbone: Backbone = "mlp",
-        hidden: Sequence[int] = (128,),
-        dropout: float = 0.5,
-        input_dropout: float = 0.0,
-        batch_norm: bool = False,
-        scaling: Scaling = "auto",
-        lr: float = 0.01,
-        epochs: int = 100,
-        batch_size: int = 256,
-        warmup_epochs: int = 5,
-        schedule: Literal["constant", "cosine"] = "constant",
-        selection: str = "auto",
-        holdout: float = 0.1,
-        patience: int | None = None,
-        max_restarts: int = 2,
-        class_prior: ClassPrior = "estimate",
-        ensemble: int = 1,
-        text_components: int = 200,
-        accelerator: str = "auto",
-        devices: int = 1,
-        num_nodes: int = 1,
-        precision: str = "32-true",
-        seed: int = 0,
-        verbose: bool = True,
-    ) -> None:
-        self.backbone = backbone
-        self.hidden = hidden
-        self.dropout = dropout
-        self.input_dropout = input_dropout
-        self.batch_norm = batch_norm
-        self.scaling = scaling
-        self.lr = lr
-        self.epochs = epochs
-        self.batch_size = batch_size
-        self.warmup_epochs = warmup_epochs
-        self.schedule = schedule
-        self.selection = selection
-        self.holdout = holdout
-        self.patience = patience
-        self.max_restarts = max_restarts
-        self.class_prior = class_prior
-        self.ensemble = ensemble
-        self.text_components = text_components
-        self.accelerator = accelerator
-        self.devices = devices
-        self.num_nodes = num_nodes
-        self.precision = precision
-        self.seed = seed
-        self.verbose = verbose
 
     # ---------------------------------------------------------------- fit
 
@@ -230,7 +135,7 @@ class CrowdClassifier(ClassifierMixin, BaseEstimator):
         kept, selection = preparation.choose_selection(self, joined, validation)
         training = CrowdBatches(joined.instances, kept, self.batch_size)
         build = preparation.make_builder(self, method, training, annotator_features)
-        settings = preparation.settings_of(self)
+        settings = Settings(**{name: getattr(self, name) for name in Settings.declared})
         saver = None
         if checkpoint is not None:
             marks = preparation.fingerprint_of(self, joined, selection, annotator_features)
@@ -265,17 +170,13 @@ class CrowdClassifier(ClassifierMixin, BaseEstimator):
             input_dropout=self.input_dropout,
             batch_norm=self.batch_norm,
         )
-        return method(problem, backbone, **self._method_parameters())
+        return method(problem, backbone, **{name: getattr(self, name) for name in method.declared})
 
     def _build_members(self, method: type[CrowdMethod], problem: Problem) -> CrowdMethod:
         """The untrained method, or as many as the ensemble has."""
         if self.ensemble == 1:
             return self._build_method(method, problem)
         return Ensemble([self._build_method(method, problem) for _ in range(self.ensemble)])
-
-    def _method_parameters(self) -> dict[str, Any]:
-        shared = CrowdClassifier._get_param_names()
-        return {name: value for name, value in self.get_params(deep=False).items() if name not in shared}
 
     def _adopt(self, result: TrainingResult, selection: Selection, joined: adapters.Joined) -> None:
         instances, crowd, self._feature_names = joined

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import numpy as np
 
 from conal.methods.ensemble import Ensemble
-from conal.training import Settings, TrainingResult
+from conal.parameters.training import Settings
+from conal.training import TrainingResult
 
 __all__ = ["merged", "settings_of_member"]
 
@@ -21,7 +21,7 @@ def settings_of_member(settings: Settings, number: int) -> Settings:
     if number == 0:
         return settings
     seed = np.random.SeedSequence(settings.seed, spawn_key=(SPAWN, number)).generate_state(1)[0]
-    return replace(settings, seed=int(seed))
+    return settings.replace(seed=int(seed))
 
 
 def merged(results: Sequence[TrainingResult]) -> TrainingResult:

@@ -23,7 +23,6 @@ from conal.training import (
     Instances,
     LastEpoch,
     Selection,
-    Settings,
     fit_scaler,
     hold_out,
 )
@@ -31,32 +30,11 @@ from conal.training import (
 if TYPE_CHECKING:
     from conal.estimator.base import CrowdClassifier
 
-__all__ = ["choose_selection", "fingerprint_of", "make_builder", "make_monitors", "settings_of", "warn_of_prior"]
-
-FREE = {"epochs", "patience", "verbose", "devices", "num_nodes"}
-"""Parameters that may change between an interruption and its resumption, unless training is planned by them."""
+__all__ = ["choose_selection", "fingerprint_of", "make_builder", "make_monitors", "warn_of_prior"]
 
 MAX_PRIOR_FACTOR = 2.0
 """By more than this a class's share should not differ from the votes' unnoticed, where a prior is stated."""
 TINY = 1e-3
-
-
-def settings_of(estimator: CrowdClassifier) -> Settings:
-    """The training settings among the estimator's parameters."""
-    return Settings(
-        lr=estimator.lr,
-        epochs=estimator.epochs,
-        batch_size=estimator.batch_size,
-        warmup_epochs=estimator.warmup_epochs,
-        schedule=estimator.schedule,
-        patience=estimator.patience,
-        max_restarts=estimator.max_restarts,
-        seed=estimator.seed,
-        accelerator=estimator.accelerator,
-        devices=estimator.devices,
-        num_nodes=estimator.num_nodes,
-        precision=estimator.precision,
-    )
 
 
 def choose_selection(
@@ -152,8 +130,10 @@ def fingerprint_of(
     """What must be the same for a checkpoint to be continued."""
     instances, crowd, _ = joined
     planned = methods.get(estimator.method).plans_epochs or estimator.schedule != "constant"
-    free = FREE - {"epochs"} if planned else FREE
-    params = {name: _mark(value) for name, value in estimator.get_params(deep=False).items() if name not in free}
+    free = {name for name, found in estimator.declared.items() if found.free_on_resume} - (
+        {"epochs"} if planned else set()
+    )
+    params = {name: _mark(getattr(estimator, name)) for name in sorted(estimator.declared) if name not in free}
     marks = {**params, "method": estimator.method, "selection": selection.name}
     if isinstance(selection, GoldAccuracy):
         marks["validation"] = adapters.digest(selection.codes) + adapters.digest_features(selection.instances)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor, nn
 
@@ -21,13 +23,6 @@ class AggNetMethod(EMMethod):
 
     and the network is trained on q by cross-entropy. The first q are the vote shares.
 
-    Parameters
-    ----------
-    epochs_per_round : int
-        Epochs between E-steps.
-    smoothing : float
-        :math:`\alpha`, pseudo-labels in every cell.
-
     References
     ----------
     Albarqouni, Baur, Achilles, Belagiannis, Demirci and Navab (2016). AggNet: deep learning from crowds for mitosis
@@ -42,10 +37,8 @@ class AggNetMethod(EMMethod):
 
     pi_r: Tensor
 
-    def __init__(
-        self, problem: Problem, backbone: nn.Module, *, epochs_per_round: int = 1, smoothing: float = 0.1
-    ) -> None:
-        super().__init__(problem, backbone, epochs_per_round=epochs_per_round, smoothing=smoothing)
+    def __init__(self, problem: Problem, backbone: nn.Module, **given: Any) -> None:
+        super().__init__(problem, backbone, **given)
         C = problem.n_classes
         self.register_buffer("pi_r", torch.full((problem.n_annotators, C, C), 1.0 / C))
 

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from conal.errors import InputError
 from conal.methods.annotator_layers import AnnotatorLayersMethod
-from conal.methods.base import Batch, Problem, register
+from conal.methods.base import Batch, register
 from conal.networks.noise_adaptation import label_columns
-from conal.parameters import is_number
+from conal.parameters import number, parameter
 
 __all__ = ["AnnoRegMethod"]
 
@@ -28,13 +27,6 @@ class AnnoRegMethod(AnnotatorLayersMethod):
 
     The second sum runs over annotators who gave labels; a batch takes its own, weighted to be unbiased.
 
-    Parameters
-    ----------
-    lam : float
-        Weight of the trace.
-    start : float
-        Every :math:`\pi^r` starts as the row-wise softmax of so many times the identity.
-
     References
     ----------
     Tanno, Saeedi, Sankaranarayanan, Alexander and Silberman (2019). Learning from noisy labels by regularized
@@ -47,11 +39,8 @@ class AnnoRegMethod(AnnotatorLayersMethod):
     0.1
     """
 
-    def __init__(self, problem: Problem, backbone: nn.Module, *, lam: float = 0.01, start: float = 2.0) -> None:
-        super().__init__(problem, backbone, start=start)
-        if not (is_number(lam) and lam >= 0):
-            raise InputError(f"lam must be a finite number of at least 0, not {lam!r}")
-        self.lam = float(lam)
+    lam: float = parameter(default=0.01, must_be=number(at_least=0), help="Weight of the trace.")
+    start = 2.0
 
     def loss(self, batch: Batch) -> Tensor:
         """Negative log-likelihood per annotation, and the trace of the confusion matrices."""

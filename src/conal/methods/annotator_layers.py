@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor, nn
 
-from conal.errors import InputError
 from conal.methods.base import Batch, CrowdMethod, Problem
 from conal.networks.annotator_rows import Present, log_softmax, row_table, spread
-from conal.parameters import is_number
+from conal.parameters import number, parameter
 
 __all__ = ["AnnotatorLayersMethod"]
 
@@ -21,22 +22,21 @@ class AnnotatorLayersMethod(CrowdMethod):
 
     Only the layers of the batch's annotators are touched. An annotator without training labels is taken for the mean
     of the others, weighted by their labels.
-
-    Parameters
-    ----------
-    start : float
-        Every layer starts at so many times the identity: annotators are mostly right.
     """
 
     models_annotators = True
     depth = 1
     """Layers per annotator."""
 
-    def __init__(self, problem: Problem, backbone: nn.Module, *, start: float = 1.0) -> None:
-        super().__init__(problem, backbone)
-        if not is_number(start):
-            raise InputError(f"start must be a finite number, not {start!r}")
-        identity = float(start) * torch.eye(problem.n_classes)
+    start: float = parameter(
+        default=1.0,
+        must_be=number(),
+        help="Every layer starts at this multiple of the identity: annotators are mostly right.",
+    )
+
+    def __init__(self, problem: Problem, backbone: nn.Module, **given: Any) -> None:
+        super().__init__(problem, backbone, **given)
+        identity = float(self.start) * torch.eye(problem.n_classes)
         self.raw_pi_r = row_table(identity.repeat(problem.n_annotators, self.depth, 1, 1))
 
     # ---------------------------------------------------------------- what a subclass supplies

@@ -13,6 +13,8 @@ from conal.data.annotations import Annotations
 from conal.methods.class_prior import prior_shift
 from conal.networks import FeatureScaler
 from conal.networks.annotator_rows import Present
+from conal.parameters import Parameter, check_parameters
+from conal.parameters.declaration import declare, declare_keywords, set_parameters
 
 __all__ = ["Batch", "CrowdMethod", "Problem", "methods", "register"]
 
@@ -104,9 +106,13 @@ class CrowdMethod(nn.Module):
     problem : Problem
     backbone : nn.Module
         From features to (N, C) class logits.
-    **hyperparameters
-        Keyword-only arguments of a subclass are its hyper-parameters: the estimator and the command line offer them.
+    **given
+        Hyper-parameters: what a subclass declares in its body by :func:`conal.parameters.parameter`. They become
+        attributes; the estimator and the command line offer them.
     """
+
+    declared: ClassVar[Mapping[str, Parameter]] = {}
+    story: ClassVar[str] = ""
 
     name: ClassVar[str]
     takes: str = "crowd"
@@ -133,8 +139,15 @@ class CrowdMethod(nn.Module):
     estimated_pi_g: Tensor
     estimated_pi_r: Tensor
 
-    def __init__(self, problem: Problem, backbone: nn.Module) -> None:
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        declare(cls)
+        declare_keywords(cls)
+
+    def __init__(self, problem: Problem, backbone: nn.Module, **given: Any) -> None:
         super().__init__()
+        set_parameters(self, given)
+        check_parameters(self)
         self.problem = problem
         self.backbone = backbone
         self.scaler = FeatureScaler()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,11 +11,9 @@ from torch import Tensor
 from conal.data.encoding import Names
 from conal.errors import InputError, examples
 from conal.parameters import is_number
+from conal.parameters.training import ClassPrior
 
-__all__ = ["PRIOR_STRENGTH", "ClassPrior", "prior_shift", "read_class_prior"]
-
-ClassPrior = str | Mapping[Any, float] | Sequence[tuple[Any, float]]
-"""How users state it: "estimate" states nothing, "balanced" equal shares, or the share of every class by its name."""
+__all__ = ["PRIOR_STRENGTH", "prior_shift", "read_class_prior"]
 
 PRIOR_STRENGTH = 2.0
 """kappa, how hard inferred shares are pushed to stated ones.

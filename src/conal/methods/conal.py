@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
@@ -13,11 +13,9 @@ from conal.methods.base import Batch, CrowdMethod, Problem, register
 from conal.networks import AuxiliaryNetwork, NoiseAdaptation
 from conal.networks.annotator_rows import log_softmax, spread
 from conal.networks.noise_adaptation import Layer, Mixing
-from conal.parameters import is_number
+from conal.parameters import either, number, one_of, parameter, whole
 
 __all__ = ["CoNALMethod"]
-
-Likelihood = Literal["annotation", "joint"]
 
 
 @register("conal")
@@ -36,56 +34,66 @@ class CoNALMethod(CrowdMethod):
     The first sum is a mean over the observed annotations. The second runs over annotators who gave labels; a batch
     takes its own annotators, weighted so that the expected sum is the whole one.
 
-    Parameters
-    ----------
-    embedding_dim : int
-        Dimension of the annotator and instance embeddings of the auxiliary network.
-    lam : float
-        Weight of the term that pushes the individual layers away from the common one.
-    mixing, layer : str
-        See :class:`conal.networks.NoiseAdaptation`.
-    likelihood : {"annotation", "joint"}
-        "annotation" is the paper's: every annotation marginalises the true label by itself. "joint" is
-        :math:`\log \sum_z f_z \prod_r p(y^r \mid z)`, with ``layer="row-stochastic"``.
-    omega_scale : float or "learn"
-        Factor on the inner product of the embeddings; 1 in the paper.
-
     References
     ----------
     Chu, Ma and Wang (2021). Learning from crowds by modeling common confusions. AAAI.
+
+    Example
+    -------
+    >>> import conal
+    >>> data = conal.datasets.synthetic(n_train=300, n_classes=3, seed=1)
+    >>> clf = conal.CoNAL(epochs=20, batch_size=32).fit(data.x, data.annotations)
+    >>> clf.predict(data.test.x).shape, clf.common_confusion_.shape
+    ((1000,), (3, 3))
     """
 
     models_annotators = True
     separates_noise = True
+    estimator_name = "CoNAL"
 
-    def __init__(
-        self,
-        problem: Problem,
-        backbone: nn.Module,
-        *,
-        embedding_dim: int = 20,
-        lam: float = 1e-5,
-        mixing: Mixing = "probability",
-        layer: Layer = "softmax",
-        likelihood: Likelihood = "annotation",
-        omega_scale: float | Literal["learn"] = 1.0,
-    ) -> None:
-        super().__init__(problem, backbone)
-        if not (is_number(lam) and lam >= 0):
-            raise InputError(f"lam must be a finite number of at least 0, not {lam!r}")
-        if likelihood not in ("annotation", "joint"):
-            raise InputError(f"likelihood must be 'annotation' or 'joint', not {likelihood!r}")
-        if likelihood == "joint" and layer != "row-stochastic":
+    embedding_dim: int = parameter(
+        default=20, must_be=whole(1), help="Dimension of the annotator and instance embeddings behind omega."
+    )
+    lam: float = parameter(
+        default=1e-5,
+        must_be=number(at_least=0),
+        help="Weight of the term that pushes the individual layers away from the common one.",
+    )
+    mixing: Mixing = parameter(
+        default="probability",
+        must_be=one_of("probability", "logit"),
+        help="Mix the two distributions, as the paper does, or the two logit vectors, as published code does.",
+    )
+    layer: Layer = parameter(
+        default="softmax",
+        must_be=one_of("softmax", "row-stochastic"),
+        help="A layer computes softmax(f W), or f times a true confusion matrix. On LabelMe's validation set the first "
+        "is 0.8 points better (88.2 against 87.4, eight seeds); on held-out Music songs they are equal.",
+    )
+    likelihood: Literal["annotation", "joint"] = parameter(
+        default="annotation",
+        must_be=one_of("annotation", "joint"),
+        help="Whether annotations marginalise the true label one by one (the paper's loss) or jointly, as "
+        "log sum_z f_z prod_r p(y^r | z), which needs layer='row-stochastic'.",
+    )
+    omega_scale: float | Literal["learn"] = parameter(
+        default=1.0,
+        must_be=either(number(), one_of("learn")),
+        help="Factor on the inner product behind omega, or 'learn'. The paper's 1 keeps omega within [0.27, 0.73].",
+    )
+
+    def __init__(self, problem: Problem, backbone: nn.Module, **given: Any) -> None:
+        super().__init__(problem, backbone, **given)
+        if self.likelihood == "joint" and self.layer != "row-stochastic":
             raise InputError("likelihood='joint' needs P(y | z), a confusion matrix; use layer='row-stochastic'")
-        self.lam = float(lam)
-        self.likelihood = likelihood
-        self.noise = NoiseAdaptation(problem.n_classes, problem.n_annotators, layer=layer, mixing=mixing)
+        R, C = problem.n_annotators, problem.n_classes
+        self.noise = NoiseAdaptation(C, R, layer=self.layer, mixing=self.mixing)
         self.auxiliary = AuxiliaryNetwork(
             math.prod(problem.shape),
-            problem.n_annotators,
-            embedding_dim=embedding_dim,
+            R,
+            embedding_dim=self.embedding_dim,
             annotator_features=problem.annotator_features,
-            scale=omega_scale,
+            scale=self.omega_scale,
         )
 
     def loss(self, batch: Batch) -> Tensor:

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
 
-from conal.errors import InputError
 from conal.methods.base import Batch, Problem, register
 from conal.methods.em import EMMethod, smoothed
 from conal.methods.two_sources import from_common
+from conal.parameters import one_of, parameter
 
 __all__ = ["CoNALEMMethod"]
 
@@ -38,16 +38,6 @@ class CoNALEMMethod(EMMethod):
     :math:`\omega` of its own for every annotation and a factorised posterior, the appendix degenerates: every
     :math:`\omega` runs to 0 or 1. That form is an option.
 
-    Parameters
-    ----------
-    omega : {"annotator", "annotation"}
-        Whether :math:`\omega` is tied per annotator, with a Beta(2, 2) prior, or one per annotation, as the appendix
-        has it; there the annotator's mean stands for omega in :meth:`infer` and :meth:`common_noise_rate`.
-    epochs_per_round : int
-        Epochs between E-steps.
-    smoothing : float
-        :math:`\alpha`, pseudo-labels in every cell.
-
     References
     ----------
     Chu, Ma and Wang (2021). Learning from crowds by modeling common confusions. AAAI. Appendix B.
@@ -65,24 +55,20 @@ class CoNALEMMethod(EMMethod):
     omega_r: Tensor
     omega_of_labels: Tensor
 
-    def __init__(
-        self,
-        problem: Problem,
-        backbone: nn.Module,
-        *,
-        omega: Literal["annotator", "annotation"] = "annotator",
-        epochs_per_round: int = 1,
-        smoothing: float = 0.1,
-    ) -> None:
-        super().__init__(problem, backbone, epochs_per_round=epochs_per_round, smoothing=smoothing)
-        if omega not in ("annotator", "annotation"):
-            raise InputError(f"omega must be 'annotator' or 'annotation', not {omega!r}")
-        self.omega = omega
+    omega: Literal["annotator", "annotation"] = parameter(
+        default="annotator",
+        must_be=one_of("annotator", "annotation"),
+        help="Whether omega is tied per annotator, with a Beta(2, 2) prior, or one per annotation, as the appendix has "
+        "it; there the annotator's mean stands for omega in infer and common_noise_rate.",
+    )
+
+    def __init__(self, problem: Problem, backbone: nn.Module, **given: Any) -> None:
+        super().__init__(problem, backbone, **given)
         R, C = problem.n_annotators, problem.n_classes
         self.register_buffer("pi_g", torch.full((C, C), 1.0 / C))
         self.register_buffer("pi_r", torch.full((R, C, C), 1.0 / C))
         self.register_buffer("omega_r", torch.full((R,), 0.5))
-        n_labels = int(problem.labels_per_annotator.sum()) if omega == "annotation" else 0
+        n_labels = int(problem.labels_per_annotator.sum()) if self.omega == "annotation" else 0
         self.register_buffer("omega_of_labels", torch.full((n_labels,), 0.5), persistent=False)
 
     def update_confusion(self, counts: Tensor) -> None:

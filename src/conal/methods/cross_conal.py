@@ -13,14 +13,14 @@ from torch.nn.functional import cross_entropy
 
 from conal.aggregation.votes import Votes, vote_shares
 from conal.data.annotations import Annotations
-from conal.errors import DivergenceError, InputError
+from conal.errors import DivergenceError
 from conal.methods.base import Batch, CrowdMethod, Problem, register
 from conal.methods.two_sources import TwoSources
 from conal.networks.averaging import WeightAverage
 from conal.networks.backbones import fresh_copy
 from conal.networks.calibration import fit_temperature
 from conal.networks.parallel import Part, mean_loss
-from conal.parameters import is_number, is_whole
+from conal.parameters import flag, number, one_of, parameter, share, whole
 
 __all__ = ["CrossCoNALMethod", "aligned_with_votes", "due_epochs"]
 
@@ -69,30 +69,6 @@ class CrossCoNALMethod(CrowdMethod):
     given so that annotators are right as often as possible. A class prior :math:`\rho^*` counts only where the user
     states one.
 
-    Parameters
-    ----------
-    folds : int
-        K, at least 2.
-    vote_weight : float
-        :math:`\gamma`, above 0.
-    pooling : float
-        Pseudo-labels by which an annotator's own confusion is drawn to the common one.
-    start : float
-        Share of the epochs on the first q.
-    rounds : int
-        E-steps after that, evenly spaced; the last is at the end.
-    averaging : float
-        Decay of the moving average of the weights, per step; 0 for none.
-    calibrate : bool
-        Whether the networks' temperature is fitted before they are heard.
-    confusion : {"both", "mixture", "pooled"}
-        How annotators are heard: "mixture" by :math:`\omega_r \pi^g + (1 - \omega_r) \pi^r` with a learned
-        :math:`\omega_r`; "pooled" by :math:`\bar\pi^r`, where :math:`\omega_r` is no more than the share of the
-        pseudo-labels; "both" by the first for the first q and by the second from then on.
-    n_jobs : int
-        Networks that are trained at a time, in threads; with more than one, the same seed gives as good a model, but
-        not the same bit for bit.
-
     References
     ----------
     Chu, Ma and Wang (2021). Learning from crowds by modeling common confusions. AAAI.
@@ -122,39 +98,50 @@ class CrossCoNALMethod(CrowdMethod):
     votes: Tensor
     temperature: Tensor
 
-    def __init__(
-        self,
-        problem: Problem,
-        backbone: nn.Module,
-        *,
-        folds: int = 5,
-        vote_weight: float = 0.7,
-        pooling: float = 1.0,
-        start: float = 0.2,
-        rounds: int = 17,
-        averaging: float = 0.98,
-        calibrate: bool = True,
-        confusion: Literal["both", "mixture", "pooled"] = "both",
-        n_jobs: int = 1,
-    ) -> None:
-        super().__init__(problem, backbone)
-        _check(folds, vote_weight, pooling, start, rounds, averaging)
-        self.folds = folds
-        self.vote_weight = float(vote_weight)
-        self.due = due_epochs(problem.epochs, start, rounds)
-        self.others = nn.ModuleList(fresh_copy(backbone) for _ in range(folds - 1))
-        self.averages = WeightAverage(self.backbones, averaging)
-        if not isinstance(calibrate, bool):
-            raise InputError(f"calibrate must be true or false, not {calibrate!r}")
-        if confusion not in ("both", "mixture", "pooled"):
-            raise InputError(f"confusion must be 'both', 'mixture' or 'pooled', not {confusion!r}")
-        if not (is_whole(n_jobs) and n_jobs >= 1):
-            raise InputError(f"n_jobs must be a whole number of at least 1, not {n_jobs!r}")
-        self.calibrate = calibrate
-        self.n_jobs = n_jobs
-        sizes = problem.n_annotators, problem.n_classes, pooling
-        self.noise = TwoSources(*sizes, learn_omega=confusion != "pooled")
-        self.pooled_noise = TwoSources(*sizes, learn_omega=False) if confusion == "both" else None
+    folds: int = parameter(default=5, must_be=whole(2), help="K, the number of networks and folds.")
+    vote_weight: float = parameter(
+        default=0.7, must_be=number(above=0), help="Exponent gamma of the votes; below 1 it allows for shared mistakes."
+    )
+    pooling: float = parameter(
+        default=1.0,
+        must_be=number(above=0),
+        help="Pseudo-labels by which an annotator's own confusion is drawn to the common one.",
+    )
+    start: float = parameter(default=0.2, must_be=share(), help="Share of the epochs on the first inferred labels.")
+    rounds: int = parameter(
+        default=17, must_be=whole(1), help="E-steps after that, evenly spaced; the last is at the end of training."
+    )
+    averaging: float = parameter(
+        default=0.98,
+        must_be=number(at_least=0, below=1),
+        help="Decay of the moving average of the weights, per step; 0 for none.",
+    )
+    calibrate: bool = parameter(
+        default=True, must_be=flag(), help="Whether the networks' temperature is fitted before each E-step."
+    )
+    noise_model: Literal["both", "mixture", "pooled"] = parameter(
+        default="both",
+        must_be=one_of("both", "mixture", "pooled"),
+        help="Noise model of the E-step: 'mixture' of common and individual confusion with a learned omega per "
+        "annotator; 'pooled', one matrix per annotator, drawn to the common one; 'both', the first for the first "
+        "inferred labels and the second from then on.",
+        alias="confusion",
+    )
+    n_jobs: int = parameter(
+        default=1,
+        must_be=whole(1),
+        help="Networks that are trained at a time, in threads; with more than one, the same seed gives as good a "
+        "model, but not the same bit for bit.",
+    )
+
+    def __init__(self, problem: Problem, backbone: nn.Module, **given: Any) -> None:
+        super().__init__(problem, backbone, **given)
+        self.due = due_epochs(problem.epochs, self.start, self.rounds)
+        self.others = nn.ModuleList(fresh_copy(backbone) for _ in range(self.folds - 1))
+        self.averages = WeightAverage(self.backbones, self.averaging)
+        sizes = problem.n_annotators, problem.n_classes, self.pooling
+        self.noise = TwoSources(*sizes, learn_omega=self.noise_model != "pooled")
+        self.pooled_noise = TwoSources(*sizes, learn_omega=False) if self.noise_model == "both" else None
         self.register_buffer("temperature", torch.ones(()))
         self.register_buffer("epochs_done", torch.zeros((), dtype=torch.int64), persistent=False)
 
@@ -349,17 +336,3 @@ def aligned_with_votes(agreement: Tensor) -> Tensor:
     order = torch.empty(len(names), dtype=torch.int64)
     order[torch.from_numpy(names)] = torch.from_numpy(inferred)
     return order.to(agreement.device)
-
-
-def _check(folds: Any, vote_weight: Any, pooling: Any, start: Any, rounds: Any, averaging: Any) -> None:
-    if not (is_whole(folds) and folds >= 2):
-        raise InputError(f"folds must be a whole number of at least 2, not {folds!r}")
-    for name, value in (("vote_weight", vote_weight), ("pooling", pooling)):
-        if not (is_number(value) and value > 0):
-            raise InputError(f"{name} must be a finite number above 0, not {value!r}")
-    if not (is_number(start) and 0 < start < 1):
-        raise InputError(f"start must be a share between 0 and 1, not {start!r}")
-    if not (is_whole(rounds) and rounds >= 1):
-        raise InputError(f"rounds must be a whole number of at least 1, not {rounds!r}")
-    if not (is_number(averaging) and 0 <= averaging < 1):
-        raise InputError(f"averaging must be a number from 0 to below 1, not {averaging!r}")

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from conal.methods.annotator_layers import AnnotatorLayersMethod
-from conal.methods.base import Problem, register
+from conal.methods.base import register
 from conal.networks.noise_adaptation import pick
 
 __all__ = ["CrowdLayerMethod", "OverparameterisedCrowdLayerMethod"]
@@ -20,11 +20,6 @@ class CrowdLayerMethod(AnnotatorLayersMethod):
     trained, the layers are taken off and f is the classifier:
 
     .. math:: p(y_i^r \mid x_i) = \mathrm{softmax}(f(x_i) W^r)
-
-    Parameters
-    ----------
-    start : float
-        Every :math:`W^r` starts at so many times the identity.
 
     References
     ----------
@@ -62,11 +57,7 @@ class OverparameterisedCrowdLayerMethod(CrowdLayerMethod):
 
     .. math:: p(y_i^r \mid x_i) = \mathrm{softmax}(\mathrm{softmax}(f(x_i) W^r_1) W^r_2)
 
-    Parameters
-    ----------
-    start : float
-        Every matrix starts at so many times the identity. Two softmax layers in a row flatten what passes through
-        them, so they start steeper than one.
+    Two softmax layers in a row flatten what passes through them, so they start steeper than one.
 
     References
     ----------
@@ -80,6 +71,4 @@ class OverparameterisedCrowdLayerMethod(CrowdLayerMethod):
     """
 
     depth = 2
-
-    def __init__(self, problem: Problem, backbone: nn.Module, *, start: float = 4.0) -> None:
-        super().__init__(problem, backbone, start=start)
+    start = 4.0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -10,9 +11,8 @@ from torch.nn.functional import cross_entropy
 
 from conal.aggregation.votes import Votes, vote_shares
 from conal.data.annotations import Annotations
-from conal.errors import InputError
 from conal.methods.base import Batch, CrowdMethod, Problem
-from conal.parameters import is_number, is_whole
+from conal.parameters import number, parameter, whole
 
 __all__ = ["EMMethod", "smoothed"]
 
@@ -26,13 +26,6 @@ class EMMethod(CrowdMethod):
 
     and the annotators' parameters in closed form from the expected counts. The first posterior is the vote shares. A
     round is some epochs of the M-step's cross-entropy and then an E-step over all training tasks.
-
-    Parameters
-    ----------
-    epochs_per_round : int
-        Epochs between E-steps.
-    smoothing : float
-        Pseudo-labels in every cell of a confusion matrix.
     """
 
     models_annotators = True
@@ -40,16 +33,13 @@ class EMMethod(CrowdMethod):
     posterior: Tensor
     epochs_done: Tensor
 
-    def __init__(
-        self, problem: Problem, backbone: nn.Module, *, epochs_per_round: int = 1, smoothing: float = 0.1
-    ) -> None:
-        super().__init__(problem, backbone)
-        if not (is_whole(epochs_per_round) and epochs_per_round >= 1):
-            raise InputError(f"epochs_per_round must be a whole number of at least 1, not {epochs_per_round!r}")
-        if not (is_number(smoothing) and smoothing > 0):
-            raise InputError(f"smoothing must be a finite number above 0, not {smoothing!r}")
-        self.epochs_per_round = epochs_per_round
-        self.smoothing = float(smoothing)
+    epochs_per_round: int = parameter(default=1, must_be=whole(1), help="Epochs between E-steps.")
+    smoothing: float = parameter(
+        default=0.1, must_be=number(above=0), help="Pseudo-labels in every cell of a confusion matrix."
+    )
+
+    def __init__(self, problem: Problem, backbone: nn.Module, **given: Any) -> None:
+        super().__init__(problem, backbone, **given)
         self.register_buffer("epochs_done", torch.zeros((), dtype=torch.int64), persistent=False)
 
     def update_confusion(self, counts: Tensor) -> None:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import torch
 from torch import Tensor, nn
 
 from conal.aggregation.votes import Votes, normalised, vote_shares
 from conal.data.annotations import Annotations
-from conal.errors import InputError
 from conal.methods.base import Batch, CrowdMethod, Problem, register
+from conal.parameters import flag, parameter
 
 __all__ = ["MaxMIGMethod"]
 
@@ -32,11 +34,6 @@ class MaxMIGMethod(CrowdMethod):
 
     over the pairs of a batch. :math:`W^r` starts at the log of annotator r's smoothed confusion with the vote shares.
 
-    Parameters
-    ----------
-    learn_prior : bool
-        Whether the class prior p is learned; otherwise it stays at the smoothed shares of the votes.
-
     References
     ----------
     Cao, Xu, Kong and Wang (2019). Max-MIG: an information theoretic approach for joint learning from crowds. ICLR.
@@ -52,13 +49,17 @@ class MaxMIGMethod(CrowdMethod):
 
     divisible = False
 
-    def __init__(self, problem: Problem, backbone: nn.Module, *, learn_prior: bool = True) -> None:
-        super().__init__(problem, backbone)
-        if not isinstance(learn_prior, bool):
-            raise InputError(f"learn_prior must be true or false, not {learn_prior!r}")
+    learn_prior: bool = parameter(
+        default=True,
+        must_be=flag(),
+        help="Whether the class prior p is learned; otherwise it stays at the smoothed shares of the votes.",
+    )
+
+    def __init__(self, problem: Problem, backbone: nn.Module, **given: Any) -> None:
+        super().__init__(problem, backbone, **given)
         R, C = problem.n_annotators, problem.n_classes
         self.raw_votes = nn.Parameter(torch.zeros(R, C, C))  # [r, observed, true]
-        if learn_prior:
+        if self.learn_prior:
             self.raw_prior = nn.Parameter(torch.zeros(C))
         else:
             self.register_buffer("raw_prior", torch.zeros(C))

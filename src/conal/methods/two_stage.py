@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from conal import aggregation
 from conal.aggregation import GLAD, DawidSkene, MajorityVote, WorkerClustering
 from conal.aggregation.base import Aggregator
 from conal.data.annotations import Annotations
-from conal.errors import InputError
-from conal.methods.base import Batch, CrowdMethod, Problem, register
+from conal.methods.base import Batch, CrowdMethod, register
+from conal.parameters import Constraint, flag, parameter, whole
 
 __all__ = [
     "AnyAggregatorMethod",
@@ -23,22 +23,20 @@ __all__ = [
 ]
 
 
-class TwoStageMethod(CrowdMethod):
-    r"""Cross-entropy to aggregated labels, :math:`\mathcal L = -\frac1N \sum_i \sum_c q_{ic} \log f_c(x_i)`.
+def _is_aggregator(name: str) -> bool:
+    return bool(aggregation.get(name))  # which says what was meant, where there is none
 
-    Parameters
-    ----------
-    soft : bool
-        Train on the aggregator's probabilities q instead of its most probable labels.
-    """
+
+class TwoStageMethod(CrowdMethod):
+    r"""Cross-entropy to aggregated labels, :math:`\mathcal L = -\frac1N \sum_i \sum_c q_{ic} \log f_c(x_i)`."""
 
     targets: Tensor
 
-    def __init__(self, problem: Problem, backbone: nn.Module, *, soft: bool = False) -> None:
-        super().__init__(problem, backbone)
-        if not isinstance(soft, bool):
-            raise InputError(f"soft must be true or false, not {soft!r}")
-        self.soft = soft
+    soft: bool = parameter(
+        default=False,
+        must_be=flag(),
+        help="Train on the aggregator's probabilities instead of its most probable labels.",
+    )
 
     def make_aggregator(self) -> Aggregator:
         """What turns the crowd's labels into one per task."""
@@ -63,11 +61,6 @@ class MajorityVoteMethod(TwoStageMethod):
 
     Ties go to the class that comes first; see :class:`conal.aggregation.MajorityVote`.
 
-    Parameters
-    ----------
-    soft : bool
-        Train on the shares of the votes.
-
     Example
     -------
     >>> import conal
@@ -85,11 +78,6 @@ class DawidSkeneMethod(TwoStageMethod):
     """A classifier trained on the labels that Dawid and Skene's model infers from the annotations alone (DL-DS).
 
     See :class:`conal.aggregation.DawidSkene`.
-
-    Parameters
-    ----------
-    soft : bool
-        Train on the posterior probabilities.
 
     Example
     -------
@@ -109,11 +97,6 @@ class GLADMethod(TwoStageMethod):
 
     See :class:`conal.aggregation.GLAD`.
 
-    Parameters
-    ----------
-    soft : bool
-        Train on the posterior probabilities.
-
     Example
     -------
     >>> import conal
@@ -132,13 +115,6 @@ class WorkerClusteringMethod(TwoStageMethod):
 
     See :class:`conal.aggregation.WorkerClustering`.
 
-    Parameters
-    ----------
-    soft : bool
-        Train on the posterior probabilities.
-    n_groups : int
-        Groups of annotators.
-
     Example
     -------
     >>> import conal
@@ -146,9 +122,7 @@ class WorkerClusteringMethod(TwoStageMethod):
     2
     """
 
-    def __init__(self, problem: Problem, backbone: nn.Module, *, soft: bool = False, n_groups: int = 5) -> None:
-        super().__init__(problem, backbone, soft=soft)
-        self.n_groups = n_groups
+    n_groups: int = parameter(default=5, must_be=whole(1), help="Groups of annotators.")
 
     def make_aggregator(self) -> Aggregator:
         """One confusion matrix per group of annotators."""
@@ -159,13 +133,6 @@ class WorkerClusteringMethod(TwoStageMethod):
 class AnyAggregatorMethod(TwoStageMethod):
     """A classifier trained on the labels of any aggregator, by name.
 
-    Parameters
-    ----------
-    aggregator : str
-        One of ``conal.aggregation.names()``, with its default parameters.
-    soft : bool
-        Train on the aggregator's probabilities.
-
     Example
     -------
     >>> import conal
@@ -173,13 +140,13 @@ class AnyAggregatorMethod(TwoStageMethod):
     'one-coin'
     """
 
-    def __init__(
-        self, problem: Problem, backbone: nn.Module, *, aggregator: str = "common-confusion", soft: bool = False
-    ) -> None:
-        super().__init__(problem, backbone, soft=soft)
-        self.aggregator = aggregation.get(aggregator)
+    aggregator: str = parameter(
+        default="common-confusion",
+        must_be=Constraint("the name of an aggregator, one of conal.aggregation.names()", _is_aggregator),
+        help="One of conal.aggregation.names(), with its default parameters.",
+    )
 
     def make_aggregator(self) -> Aggregator:
-        """What was asked for."""
-        quiet = {"verbose": False} if "verbose" in self.aggregator.parameter_names() else {}
-        return self.aggregator(**quiet)
+        """The aggregator of that name."""
+        cls = aggregation.get(self.aggregator)
+        return cls(**({"verbose": False} if "verbose" in cls.parameter_names() else {}))

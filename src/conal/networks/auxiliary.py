@@ -8,9 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.autograd import Function
 
-from conal.errors import InputError
 from conal.networks.annotator_rows import Present, row_table
-from conal.parameters import is_number, is_whole
 
 __all__ = ["AuxiliaryNetwork"]
 
@@ -56,10 +54,6 @@ class AuxiliaryNetwork(nn.Module):
         scale: float | str = 1.0,
     ) -> None:
         super().__init__()
-        if not (is_whole(embedding_dim) and embedding_dim >= 1):
-            raise InputError(f"embedding_dim must be a whole number of at least 1, not {embedding_dim!r}")
-        if scale != "learn" and not is_number(scale):
-            raise InputError(f"omega_scale must be a finite number or 'learn', not {scale!r}")
         self.instance = nn.Linear(n_features, int(embedding_dim))
         self.register_buffer("annotator_features", annotator_features)
         if annotator_features is None:

@@ -67,10 +67,10 @@ def one_of(*values: str) -> Constraint:
     """One of a few words.
 
     >>> one_of("constant", "cosine").meaning, one_of("a", "b", "c").meaning
-    ("'constant' or 'cosine'", "one of 'a', 'b', 'c'")
+    ("'constant' or 'cosine'", "'a', 'b' or 'c'")
     """
-    quoted = [repr(value) for value in values]
-    meaning = " or ".join(quoted) if len(values) < 3 else f"one of {', '.join(quoted)}"
+    *first, last = (repr(value) for value in values)
+    meaning = f"{', '.join(first)} or {last}" if first else last
     return Constraint(meaning, lambda v: isinstance(v, str) and v in values)
 
 

@@ -9,9 +9,18 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self, dataclass_transform
 
 from conal.errors import InputError
-from conal.parameters.constraints import Constraint
+from conal.parameters.constraints import Constraint, anything
 
-__all__ = ["Option", "Parameter", "Parameterised", "check_parameters", "declare", "parameter", "set_parameters"]
+__all__ = [
+    "Option",
+    "Parameter",
+    "Parameterised",
+    "check_parameters",
+    "declare",
+    "declare_keywords",
+    "parameter",
+    "set_parameters",
+]
 
 
 @dataclass(frozen=True)
@@ -38,13 +47,23 @@ class Option:
 
 @dataclass(frozen=True)
 class Parameter:
-    """One parameter: its name, type and default, what it must be, a line of help, and its option if it has one."""
+    """One parameter: its name, type and default, what it must be, a line of help, and its option if it has one.
+
+    Attributes
+    ----------
+    name, attribute : str
+        What users call it, and the attribute that holds it; they differ where a method has the name already.
+    free_on_resume : bool
+        Whether it may change between an interrupted training and its continuation.
+    """
 
     default: Any
     must_be: Constraint
     help: str
     option: Option | None = None
+    free_on_resume: bool = False
     name: str = ""
+    attribute: str = ""
     annotation: str = ""
 
     def check(self, value: Any) -> None:
@@ -53,9 +72,17 @@ class Parameter:
             raise InputError(f"{self.name} must be {self.must_be.meaning}, not {value!r}")
 
 
-def parameter(*, default: Any, must_be: Constraint, help: str, option: Option | None = None) -> Any:  # noqa: A002
-    """Declare a parameter in the body of a :class:`Parameterised` class."""
-    return Parameter(default, must_be, help, option)
+def parameter(
+    *,
+    default: Any,
+    must_be: Constraint,
+    help: str,  # noqa: A002
+    option: Option | None = None,
+    free_on_resume: bool = False,
+    alias: str = "",
+) -> Any:
+    """Declare a parameter in the body of a class; ``alias`` is its name for users, where the attribute has another."""
+    return Parameter(default, must_be, help, option, free_on_resume, name=alias)
 
 
 @dataclass_transform(kw_only_default=True, field_specifiers=(parameter,))
@@ -77,6 +104,7 @@ class Parameterised:
     """
 
     declared: ClassVar[Mapping[str, Parameter]] = {}
+    story: ClassVar[str] = ""
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
@@ -86,22 +114,39 @@ class Parameterised:
 
     def replace(self, **changes: Any) -> Self:
         """A copy with some parameters changed."""
-        return type(self)(**{name: getattr(self, name) for name in self.declared} | changes)
+        return type(self)(**{name: getattr(self, p.attribute) for name, p in self.declared.items()} | changes)
 
 
 def declare(cls: Any) -> None:
-    """Collect what a class declares and inherits into ``cls.declared``, and document it."""
+    """Collect what a class declares and inherits into ``cls.declared``, and document it.
+
+    The docstring as it was written is kept as ``cls.story``.
+    """
     inherited = dict(getattr(cls, "declared", {}))
     own = {}
-    for name, value in list(vars(cls).items()):
+    for attribute, value in list(vars(cls).items()):
         if isinstance(value, Parameter):
-            own[name] = replace(value, name=name, annotation=str(cls.__annotations__.get(name, "Any")))
-            setattr(cls, name, value.default)
-        elif name in inherited:  # another default
-            inherited[name] = replace(inherited[name], default=value)
+            kind = value.annotation or str(vars(cls).get("__annotations__", {}).get(attribute, "Any"))
+            found = replace(value, name=value.name or attribute, attribute=attribute, annotation=kind)
+            own[found.name] = found
+            setattr(cls, attribute, value.default)
+        elif attribute in inherited:  # another default
+            inherited[attribute] = replace(inherited[attribute], default=value)
     cls.declared = own | {name: found for name, found in inherited.items() if name not in own}
-    if cls.declared and vars(cls).get("__doc__"):
-        cls.__doc__ = _documented(cls.__doc__, cls.declared)
+    cls.story = vars(cls).get("__doc__") or ""
+    if cls.declared and cls.story:
+        cls.__doc__ = _documented(cls.story, cls.declared)
+
+
+def declare_keywords(cls: Any) -> None:
+    """Take the keyword-only arguments of a class's own constructor for parameters too, without a check or help."""
+    if "__init__" not in vars(cls):
+        return
+    for name, found in inspect.signature(cls.__init__).parameters.items():
+        if found.kind is found.KEYWORD_ONLY and name not in cls.declared:
+            kind = "Any" if found.annotation is found.empty else str(found.annotation)
+            made = Parameter(found.default, anything(), "", name=name, annotation=kind)
+            cls.declared = {name: made, **cls.declared}
 
 
 def set_parameters(thing: Any, given: Mapping[str, Any]) -> None:
@@ -110,13 +155,14 @@ def set_parameters(thing: Any, given: Mapping[str, Any]) -> None:
     if unknown:
         raise TypeError(f"{type(thing).__name__}() got an unexpected keyword argument {unknown[0]!r}")
     for name, found in thing.declared.items():
-        setattr(thing, name, given.get(name, found.default))
+        if found.attribute:  # a constructor that spells out its keywords sets its attributes itself
+            setattr(thing, found.attribute, given.get(name, found.default))
 
 
 def check_parameters(thing: Any) -> None:
     """Refuse values outside their range, naming the parameter, the value and what it may be."""
-    for name, found in thing.declared.items():
-        found.check(getattr(thing, name))
+    for found in (each for each in thing.declared.values() if each.attribute):
+        found.check(getattr(thing, found.attribute))
 
 
 def _constructor(cls: Any) -> Callable[..., None]:

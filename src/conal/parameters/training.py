@@ -31,7 +31,9 @@ class Settings(Parameterised):
         help="Learning rate of Adam.",
         option=Option(shown_default=METHODS_OWN),
     )
-    epochs: int = parameter(default=100, must_be=whole(1), help="Passes over the data.", option=Option())
+    epochs: int = parameter(
+        default=100, must_be=whole(1), help="Passes over the data.", option=Option(), free_on_resume=True
+    )
     batch_size: int = parameter(default=256, must_be=whole(1), help="Instances in a batch.", option=Option())
     warmup_epochs: int = parameter(
         default=5, must_be=whole(0), help="Epochs over which the learning rate rises from zero."
@@ -46,6 +48,7 @@ class Settings(Parameterised):
         must_be=optional(whole(1)),
         help="Stop after this many epochs without a better score.",
         option=Option(),
+        free_on_resume=True,
     )
     max_restarts: int = parameter(
         default=2, must_be=whole(0), help="How often to start again if a class is lost early in training."
@@ -60,9 +63,14 @@ class Settings(Parameterised):
         default="auto", must_be=anything(), help='Where to compute, for Lightning Fabric: "auto", "cpu" or "cuda".'
     )
     devices: int = parameter(
-        default=1, must_be=whole(1), help="Processes (on GPUs: one each) on every machine. Leave it out under torchrun."
+        default=1,
+        must_be=whole(1),
+        help="Processes (on GPUs: one each) on every machine. Leave it out under torchrun.",
+        free_on_resume=True,
     )
-    num_nodes: int = parameter(default=1, must_be=whole(1), help="Machines. Leave it out under torchrun.")
+    num_nodes: int = parameter(
+        default=1, must_be=whole(1), help="Machines. Leave it out under torchrun.", free_on_resume=True
+    )
     precision: str = parameter(
         default="32-true",
         must_be=anything(),
@@ -128,4 +136,6 @@ class ClassifierParameters(Settings):
         must_be=whole(1),
         help="Where X is text: the largest number of features to make of a text (see conal.TextFeatures).",
     )
-    verbose: bool = parameter(default=True, must_be=flag(), help="Show progress, where standard error is a terminal.")
+    verbose: bool = parameter(
+        default=True, must_be=flag(), help="Show progress, where standard error is a terminal.", free_on_resume=True
+    )

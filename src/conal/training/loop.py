@@ -18,6 +18,7 @@ from conal.aggregation import votes
 from conal.distributed.training import gathered, guarded, make_fabric, setup
 from conal.errors import DivergenceError, EarlyEpochWarning, InputError, VanishedClassWarning, examples, warn
 from conal.methods.base import Batch, CrowdMethod
+from conal.parameters.training import Settings
 from conal.training.batches import CrowdBatches
 from conal.training.checkpoint import (
     Checkpoint,
@@ -33,28 +34,10 @@ from conal.training.optimizer import LazyAdam
 from conal.training.selection import GoldAccuracy, Selection, predict_proba
 from conal.training.threads import threads_for
 
-__all__ = ["Settings", "TrainingResult", "lost_classes", "train"]
+__all__ = ["TrainingResult", "lost_classes", "train"]
 
 RESTART_CHECK = 5
 """Epochs after the warm-up at which a lost class leads to a restart."""
-
-
-@dataclass(frozen=True)
-class Settings:
-    """How to train. See :class:`conal.CoNAL` for the meaning of each."""
-
-    lr: float = 0.01
-    epochs: int = 100
-    batch_size: int = 256
-    warmup_epochs: int = 5
-    schedule: str = "constant"
-    patience: int | None = None
-    max_restarts: int = 2
-    seed: int = 0
-    accelerator: str = "auto"
-    devices: int = 1
-    num_nodes: int = 1
-    precision: str = "32-true"
 
 
 @dataclass

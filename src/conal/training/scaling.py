@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Literal
-
 import torch
 from torch import Tensor
 
-from conal.errors import InputError
 from conal.networks import FeatureScaler
+from conal.parameters.training import ClassifierParameters, Scaling
 from conal.training.instances import Instances
 
-__all__ = ["GLOBAL_STD", "Scaling", "fit_scaler"]
+__all__ = ["GLOBAL_STD", "fit_scaler"]
 
-Scaling = Literal["auto", "robust", "global", "standard", "none"]
-SCALINGS = ("auto", "robust", "global", "standard", "none")
 
 LIMIT = 3.0
 """Standard deviations at which "robust" scaling cuts features off.
@@ -42,8 +38,7 @@ def fit_scaler(instances: Instances, scaling: Scaling = "auto") -> FeatureScaler
     * ``"robust"``: "standard", of square roots where feature vectors are nowhere negative, cut off at three standard
       deviations elsewhere; of images "standard".
     """
-    if scaling not in SCALINGS:
-        raise InputError(f"scaling must be one of {', '.join(map(repr, SCALINGS))}, not {scaling!r}")
+    ClassifierParameters.declared["scaling"].check(scaling)
     if scaling == "none":
         return FeatureScaler()
     mean, variance, smallest = _moments(instances)
