@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test lint format results bench bench-aggregation bench-training bench-scale bench-processes docs stubs clean
+.PHONY: help install demo test dist test-wheel lint format results bench bench-aggregation bench-training bench-scale bench-processes docs stubs clean
 
 help:  ## show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
@@ -23,6 +23,13 @@ demo: $(STAMP)  ## train on the embedded data and compare with majority vote and
 
 test: $(STAMP)  ## run the tests and report coverage
 	$(BIN)/python -m pytest -n 2 --dist loadfile --cov --cov-report=term:skip-covered --cov-fail-under=90 --durations=10
+
+dist: $(STAMP)  ## build the wheel and the source distribution in dist/
+	rm -rf dist build
+	$(BIN)/python -m build --quiet
+
+test-wheel: dist  ## install the wheel in an empty environment outside of the checkout, and run it there
+	$(BIN)/python tools/check_wheel.py
 
 lint: $(STAMP)  ## ruff, mypy --strict, import-linter
 	$(BIN)/ruff check .

@@ -173,24 +173,3 @@ def test_the_bound_of_a_model_of_texts(conal: Run, export: Export, tmp_path: Pat
     assert conal(*fit(export.labels, "--text", export.text, "--method", "conal")).code == 0
     done = conal("bound", tmp_path / "m", "--features", export.text, "--labels", export.labels, "--json")
     assert done.json()
-
-
-@pytest.mark.slow
-def test_a_thousand_texts_take_well_under_a_minute(conal: Run, tmp_path: Path) -> None:
-    import time
-
-    rng = np.random.default_rng(0)
-    lexicon = np.array(["".join(rng.choice(list("abcdefghijklmnop"), size=rng.integers(2, 9))) for _ in range(6000)])
-    shares = rng.dirichlet(np.full(6000, 0.05), size=4)
-    z = rng.integers(4, size=1000)
-    texts = [(k, " ".join(rng.choice(lexicon, size=60, p=shares[c]))) for k, c in enumerate(z)]
-    rows = [
-        (k, int(w), f"class{c if rng.random() < 0.7 else rng.integers(4)}")
-        for k, c in enumerate(z)
-        for w in rng.choice(20, size=5, replace=False)
-    ]
-    labels = write(tmp_path / "labels.csv", ("task", "worker", "label"), rows)
-    begin = time.perf_counter()
-    done = conal("fit", labels, "--text", write(tmp_path / "t.csv", ("task", "text"), texts), "--out", tmp_path / "m")
-    assert done.code == 0
-    assert time.perf_counter() - begin < 60

@@ -1,4 +1,4 @@
-"""Loops compiled by numba, where it is installed: ``pip install conal[fast]``. Everything works without it."""
+"""Loops compiled by numba. Everything works without it, only slower."""
 
 from __future__ import annotations
 

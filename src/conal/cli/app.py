@@ -67,9 +67,18 @@ def main() -> None:
         _fail(_usage_line(error), error.exit_code)
     except OSError as error:
         _fail(f"error: {_one_line(error)}", 1)
+    except ModuleNotFoundError as error:
+        _fail(_missing_line(error), 1)
     except (KeyboardInterrupt, typer.Abort):
         _fail("interrupted", 130)
     sys.exit(code if isinstance(code, int) else 0)
+
+
+def _missing_line(error: ModuleNotFoundError) -> str:
+    """Labels alone can be worked on in a small environment; the rest needs the whole installation."""
+    if error.name is None or error.name.partition(".")[0] == "conal":
+        raise error
+    return f"error: this command needs {error.name}, which is not installed; install all of conal: pip install conal"
 
 
 def _usage_line(error: Any) -> str:
