@@ -25,6 +25,7 @@ def main() -> None:
         ("aggregation", _aggregation),
         ("scale", _scale),
         ("processes", _processes),
+        ("texts", _texts),
     ):
         file = FOLDER / f"{name}.json"
         if file.exists():
@@ -38,9 +39,15 @@ def _introduction() -> str:
     return (
         "`make bench` measures everything on this page anew, in about half an hour. Peers and conal take turns in one "
         "run, each time in a fresh process on one thread; figures are CPU time of the fastest turn, and ratios are "
-        "within a run, since machines differ and are shared. numba (`pip install conal[fast]`) is installed; without "
+        "within a run, since machines differ and are shared. numba is installed, as by default; without "
         "it sparse products of SciPy take over in Dawid-Skene, two to three times slower. Training does not use it."
     )
+
+
+def _texts(found: dict[str, Any]) -> list[str]:
+    rows = [[f"{row['n']:,}", f"{row['cpu']:.1f} s", f"{row['wall']:.1f} s"] for row in found["rows"]]
+    text = "The whole of `conal fit --text`, from files to model folder and report; texts of 60 words, 5 labels each."
+    return ["## Texts", text, markdown(["texts", "CPU time", "wall time"], rows)]
 
 
 def _training(found: dict[str, Any]) -> list[str]:

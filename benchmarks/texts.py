@@ -51,7 +51,18 @@ def fit(n: int) -> Row:
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
         texts, labels = write_files(folder, n)
-        command = [sys.executable, "-m", "conal", "fit", labels, "--text", texts, "--out", folder / "model", "--quiet"]
+        command: list[str | Path] = [
+            sys.executable,
+            "-m",
+            "conal",
+            "fit",
+            labels,
+            "--text",
+            texts,
+            "--out",
+            folder / "model",
+            "--quiet",
+        ]
         began, before = time.perf_counter(), os.times()
         subprocess.run(command, env=os.environ | THREADS, check=True)
         after = os.times()

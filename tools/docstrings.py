@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pydoc
 import re
 import textwrap
 from typing import Any
@@ -27,7 +28,13 @@ class Readable(griffe.Extension):
     def on_instance(self, *, obj: Any, **_: Any) -> None:
         """Called by griffe for every module, class, function and attribute."""
         if obj.docstring is not None:
-            obj.docstring.value = readable(obj.docstring.value)
+            obj.docstring.value = readable(_declared(obj) or obj.docstring.value)
+
+
+def _declared(obj: Any) -> str | None:
+    """The docstring of a class that declares its parameters, which are documented when it is made."""
+    found = pydoc.locate(obj.path) if obj.is_class else None
+    return found.__doc__ if getattr(found, "declared", None) else None
 
 
 def readable(text: str) -> str:

@@ -114,7 +114,11 @@ def _report(rows: list[dict[str, Any]], model: CrowdClassifier, out: Path) -> st
     count = len({row["seed"] for row in rows})
     widths = [max(len(title), 12) for title in RULES.values()]
     heads = "  ".join(f"{title:>{width}}" for title, width in zip(RULES.values(), widths, strict=True))
-    lines = ["", f"Test accuracy, mean ± standard deviation over {count} seeds (%)", f"{'trained on':24}{heads}"]
+    lines = [
+        "",
+        f"Test accuracy, mean ± standard deviation over {count} {'seed' if count == 1 else 'seeds'} (%)",
+        f"{'trained on':24}{heads}",
+    ]
     for method, by_rule in _table(rows).items():
         cells = [f"{100 * cell['mean']:.1f} ± {100 * cell['std']:.1f}" for cell in by_rule.values()]
         row = "  ".join(f"{cell:>{width}}" for cell, width in zip(cells, widths, strict=True))
