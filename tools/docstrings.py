@@ -27,8 +27,11 @@ class Readable(griffe.Extension):
 
     def on_instance(self, *, obj: Any, **_: Any) -> None:
         """Called by griffe for every module, class, function and attribute."""
+        made = _declared(obj)
+        if made is not None:
+            obj.docstring = griffe.Docstring(made, parent=obj)
         if obj.docstring is not None:
-            obj.docstring.value = readable(_declared(obj) or obj.docstring.value)
+            obj.docstring.value = readable(obj.docstring.value)
 
 
 def _declared(obj: Any) -> str | None:

@@ -33,7 +33,7 @@ def stub() -> str:
 def _class(name: str) -> str:
     declared: dict[str, Parameter] = dict(getattr(estimator, name).declared)
     own = [f"    {p.name}: {p.annotation}" for p in declared.values()]
-    fields = [f"        {p.name}: {p.annotation} = ...," for p in declared.values()]
+    fields = [f"        {p.name}: {p.annotation} = {p.default!r}," for p in declared.values()]
     constructor = ["    def __init__(", "        self,", "        *,", *fields, "    ) -> None: ..."]
     return "\n".join([f"\nclass {name}(CrowdClassifier):", *own, *constructor]) + "\n"
 
