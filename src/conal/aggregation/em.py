@@ -151,9 +151,7 @@ class EMAggregator(Aggregator, Generic[Parameters]):
         self, engine: Engine[Parameters], rng: np.random.Generator | None, progress: Progress, k: int
     ) -> Run[Parameters]:
         """EM from start ``k``, until it converges or ``n_iter`` is reached."""
-        first = engine.start(self._initialize(engine.votes, rng))
-        parameters = self._first_parameters(engine.votes, first, rng)
-        run = Run(parameters, *self._e_step(engine, parameters))
+        run = self._start(engine, rng)
         start = f"start {k} of {self.n_restarts}  " if self.n_restarts > 1 else ""
         while len(run.history) <= self.n_iter and not run.converged:
             self._step(engine, run)
@@ -164,6 +162,12 @@ class EMAggregator(Aggregator, Generic[Parameters]):
             if self.tol > 0 and not run.converged and len(run.history) <= self.n_iter:
                 self._jump(engine, run)
         return run
+
+    def _start(self, engine: Engine[Parameters], rng: np.random.Generator | None) -> Run[Parameters]:
+        """The first parameters, and their E-step."""
+        guess = engine.start(self._initialize(engine.votes, rng))
+        parameters = self._first_parameters(engine.votes, guess, rng)
+        return Run(parameters, *self._e_step(engine, parameters))
 
     def _step(self, engine: Engine[Parameters], run: Run[Parameters]) -> None:
         """One iteration: an M-step, unless it has been made already, and an E-step."""
