@@ -157,5 +157,5 @@ def test_hard_crowds(matrix: npt.NDArray[np.int64]) -> None:
 
 @pytest.mark.parametrize("options", [{"prior_right": 0}, {"prior_wrong": -1.0}, {"prior_right": float("inf")}])
 def test_priors_that_cannot_be_meant(options: dict[str, Any]) -> None:
-    with pytest.raises(InputError, match=f"{next(iter(options))} must be a number above 0"):
+    with pytest.raises(InputError, match=f"{next(iter(options))} must be a finite number above 0"):
         BayesianDawidSkene(**options).fit(np.zeros((2, 2), dtype=int))

@@ -131,12 +131,12 @@ def test_an_iteration_agrees_with_explicit_sums(seed: int, beta: tuple[float, fl
     crowd = random_crowd(seed)
     parameters = random_parameters(crowd, seed)
     model = CommonConfusion(prior_common=0.2, prior_individual=0.7, prior_omega=beta)
-    votes = Votes(crowd)
-    posterior, objective = model._e_step(votes, parameters, np.full(crowd.n_tasks, MISSING))
+    engine = model.engine(Votes(crowd), np.full(crowd.n_tasks, MISSING))
+    expectation, objective = model._e_step(engine, parameters)
     q, density, expected = slow_step(crowd, parameters, (0.2, 0.7), beta)
-    np.testing.assert_allclose(posterior, q, atol=1e-10)
+    np.testing.assert_allclose(expectation.posterior, q, atol=1e-10)
     np.testing.assert_allclose(objective, density, rtol=1e-10)
-    for ours, theirs in zip(model._m_step(votes, posterior, parameters), expected, strict=True):
+    for ours, theirs in zip(model._m_step(engine.votes, expectation, parameters), expected, strict=True):
         np.testing.assert_allclose(ours, theirs, atol=1e-10)
 
 

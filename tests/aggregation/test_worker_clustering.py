@@ -111,13 +111,13 @@ def test_an_iteration_agrees_with_slow_loops(seed: int, n_groups: int) -> None:
     crowd = random_crowd(seed)
     q, old = random_state(crowd, n_groups, seed)
     model = WorkerClustering(n_groups=n_groups, prior=0.3)
-    votes = Votes(crowd)
-    parameters = model._m_step(votes, q, old)
-    posterior, objective = model._e_step(votes, parameters, np.full(crowd.n_tasks, MISSING))
+    engine = model.engine(Votes(crowd), np.full(crowd.n_tasks, MISSING))
+    parameters = model._m_step(engine.votes, engine.start(q), old)
+    expectation, objective = model._e_step(engine, parameters)
     expected, new_q, bound = slow_iteration(crowd, q, old, 0.3)
     for ours, theirs in zip(parameters, expected, strict=True):
         np.testing.assert_allclose(ours, theirs, atol=1e-10)
-    np.testing.assert_allclose(posterior, new_q, atol=1e-10)
+    np.testing.assert_allclose(expectation.posterior, new_q, atol=1e-10)
     np.testing.assert_allclose(objective, bound, rtol=1e-10)
 
 
@@ -227,7 +227,8 @@ def test_restarts_differ_in_their_groups_and_keep_the_best() -> None:
     model = WorkerClustering(n_groups=3)
     shares = model._initialize(votes, np.random.default_rng(0))
     np.testing.assert_array_equal(shares, model._initialize(votes, None))
-    starts = [model._first_parameters(votes, shares, np.random.default_rng(seed)).theta for seed in range(6)]
+    first = model.engine(votes, np.full(crowd.n_tasks, MISSING)).start(shares)
+    starts = [model._first_parameters(votes, first, np.random.default_rng(seed)).theta for seed in range(6)]
     assert max(np.abs(start - starts[0]).max() for start in starts) > 0.01
     single = WorkerClustering(n_restarts=1).fit(crowd)
     many, again = (WorkerClustering(n_restarts=12, seed=1).fit(crowd) for _ in range(2))
@@ -305,7 +306,7 @@ def test_an_empty_group_is_uniform() -> None:
     [
         ({"n_groups": 0}, "n_groups must be a whole number of at least 1"),
         ({"n_groups": 2.0}, "n_groups must be"),
-        ({"prior": 0}, "prior must be a number above 0"),
+        ({"prior": 0}, "prior must be a finite number above 0"),
         ({"prior": float("nan")}, "prior must be"),
         ({"n_iter": 0}, "n_iter must be"),
     ],

@@ -17,8 +17,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from conal import aggregation
+from conal.aggregation.base import Aggregator
+from conal.aggregation.votes import vote_shares
 from conal.data.annotations import Annotations
 from conal.io import tables, write_table
+from conal.parameters import anything, optional, parameter, whole
 
 if TYPE_CHECKING:
     from cli.conftest import Crowd, Run
@@ -189,9 +192,9 @@ def test_ties_by_lot_are_in_the_table(conal: Run, tmp_path: Path, write: Write) 
 def test_an_aggregator_without_seed_or_verbose_gets_neither(
     conal: Run, small: Path, place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    class Plain(aggregation.MajorityVote):
-        def __init__(self, ties: Any = "first") -> None:
-            super().__init__(ties)
+    class Plain(Aggregator):
+        def _aggregate(self, crowd: Annotations, known: Any) -> Any:
+            return vote_shares(crowd)
 
     monkeypatch.setattr(aggregation, "get", lambda name: Plain)
     monkeypatch.setattr(aggregation, "make", lambda name, **parameters: Plain(**parameters))
@@ -534,14 +537,14 @@ def test_values_of_the_wrong_type_or_range(refuse: Callable[..., str], method: s
 @pytest.mark.parametrize(
     ("setting", "words"),
     [
-        ("n_iter=abc", "--set n_iter: must be a whole number, not 'abc'"),
-        ("n_iter=1.5", "--set n_iter: must be a whole number, not 1.5"),
-        ("n_iter=true", "--set n_iter: must be a whole number, not True"),
+        ("n_iter=abc", "n_iter must be a whole number of at least 1, not 'abc'"),
+        ("n_iter=1.5", "n_iter must be a whole number of at least 1, not 1.5"),
+        ("n_iter=true", "n_iter must be a whole number of at least 1, not True"),
         ("n_iter=0", "n_iter must be a whole number of at least 1, not 0"),
-        ("tol=small", "--set tol: must be a number, not 'small'"),
-        ("tol=NaN", "--set tol: must be a number, not nan"),
-        ("prior=-1", "prior must be a number of at least 0, not -1"),
-        ("verbose=maybe", "--set verbose: must be true or false, not 'maybe'"),
+        ("tol=small", "tol must be a finite number of at least 0, not 'small'"),
+        ("tol=NaN", "tol must be a finite number of at least 0, not nan"),
+        ("prior=-1", "prior must be a finite number of at least 0, not -1"),
+        ("verbose=maybe", "verbose must be true or false, not 'maybe'"),
         ("seed=3", "--set seed=3: the seed has an option of its own, --seed"),
         ("prior", "--set 'prior': expected NAME=VALUE"),
     ],
@@ -550,16 +553,16 @@ def test_messages_about_parameters(refuse: Callable[..., str], setting: str, wor
     assert words in refuse("--set", setting)
 
 
-def test_unions_and_unknown_types_of_parameters(
+def test_parameters_of_several_types_and_of_any(
     refuse: Callable[..., str], conal: Run, small: Path, place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Choosy(aggregation.MajorityVote):
-        def __init__(self, *, groups: int | None = None, weights: list[float] | None = None) -> None:
-            super().__init__()
+        groups: int | None = parameter(default=None, must_be=optional(whole(1)), help="")
+        weights: list[float] | None = parameter(default=None, must_be=anything(), help="")
 
     monkeypatch.setattr(aggregation, "get", lambda name: Choosy)
     monkeypatch.setattr(aggregation, "make", lambda name, **parameters: Choosy(**parameters))
-    assert "--set groups: must be a whole number or null, not 'many'" in refuse("--set", "groups=many")
+    assert "groups must be None or a whole number of at least 1, not 'many'" in refuse("--set", "groups=many")
     fine = ("--set", "groups=null", "--set", "weights=[1, 2]")
     assert conal("aggregate", small, "--out", place / "l.csv", *fine).code == 0
 

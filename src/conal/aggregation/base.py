@@ -1,22 +1,21 @@
-"""What aggregators share: their names, what they take, and what they give."""
+"""What aggregators share: how they are named, made and fitted, and what they find."""
 
 from __future__ import annotations
 
-import inspect
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from conal._support.registry import Registry
-from conal.aggregation.votes import FloatArray
+from conal.aggregation.arrays import FloatArray
+from conal.aggregation.true_labels import known_codes
 from conal.data.annotations import Annotations
-from conal.data.columns import find_columns
-from conal.data.encoding import MISSING, Names, as_names, decode_position, encode
-from conal.data.frames import column_names, open_frame
-from conal.errors import DataWarning, InputError, examples, warn
+from conal.data.encoding import Names
+from conal.errors import InputError, examples
+from conal.parameters import Parameterised, check_parameters
 
 __all__ = ["Aggregator", "aggregators", "make", "register"]
 
@@ -50,26 +49,8 @@ def make(name: str, **parameters: Any) -> Aggregator:
     return cls(**parameters)
 
 
-class Aggregator(ABC):
-    """From crowd labels alone to one label per task.
-
-    Takes :class:`conal.Annotations`, a long DataFrame or an (n_tasks, n_annotators) matrix.
-
-    Attributes
-    ----------
-    classes_, task_ids_, annotator_ids_ : arrays
-        What the user called them.
-    probas_ : (n_tasks, n_classes)
-        ``probas_[i, c]`` = P(true class c) of task i.
-    codes_, labels_ : (n_tasks,)
-        The most probable class, as a position in ``classes_`` and in the user's names; the first of equals.
-    confusion_ : (n_annotators, n_classes, n_classes)
-        ``confusion_[r, c, l]`` = P(annotator r says l | true c): true before observed.
-    skills_ : (n_annotators,)
-        Probability that a label of the annotator is right.
-    """
-
-    name: ClassVar[str]
+class Fitted:
+    """What an aggregator has found after ``fit``. It takes no part in the constructor."""
 
     classes_: Names
     task_ids_: Names
@@ -80,26 +61,48 @@ class Aggregator(ABC):
     confusion_: FloatArray
     skills_: FloatArray
 
+
+class Aggregator(Fitted, Parameterised, ABC):
+    """From crowd labels alone to one label per task.
+
+    A subclass declares its parameters as class attributes (:func:`conal.parameters.parameter`); constructor, checks
+    and documentation follow from them. It supplies :meth:`_aggregate`, and sets ``confusion_`` and ``skills_``.
+
+    Attributes
+    ----------
+    classes_, task_ids_, annotator_ids_ : arrays
+        What the user called them.
+    probas_ : (n_tasks, n_classes)
+        ``probas_[i, c]`` = P(true class c) of task i.
+    codes_, labels_ : (n_tasks,)
+        The most probable class, as a position in ``classes_`` and in the user's names; the first if several are.
+    confusion_ : (n_annotators, n_classes, n_classes)
+        ``confusion_[r, c, l]`` = P(annotator r says l | true c): true before observed.
+    skills_ : (n_annotators,)
+        Probability that a label of the annotator is right.
+    """
+
+    name: ClassVar[str]
+
     @classmethod
     def parameter_names(cls) -> list[str]:
         """What the constructor takes."""
-        return [name for name in inspect.signature(cls).parameters if name != "self"]
+        return list(cls.declared)
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """The parameters by name, as scikit-learn's ``clone`` wants them."""
-        return {name: getattr(self, name) for name in self.parameter_names()}
+        return {name: getattr(self, name) for name in self.declared}
 
     def set_params(self, **parameters: Any) -> Self:
         """Change parameters by name."""
         for name, value in parameters.items():
-            if name not in self.parameter_names():
+            if name not in self.declared:
                 raise InputError(f"{type(self).__name__} has no parameter {name!r}; it has {self.parameter_names()}")
             setattr(self, name, value)
         return self
 
     def __repr__(self) -> str:
-        defaults = inspect.signature(type(self)).parameters
-        changed = [(k, v) for k, v in self.get_params().items() if v != defaults[k].default]
+        changed = [(k, v) for k, v in self.get_params().items() if v != self.declared[k].default]
         return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in changed)})"
 
     def fit(self, data: Any, *, true_labels: Any = None) -> Self:
@@ -107,13 +110,14 @@ class Aggregator(ABC):
 
         Parameters
         ----------
-        data : Annotations, long DataFrame or matrix
+        data : Annotations, long DataFrame or (n_tasks, n_annotators) matrix
         true_labels : mapping, pandas Series or frame, optional
-            True labels of some tasks: by task id, or in columns task and label. They are taken as certain; missing
-            ones, and those of other tasks, are left out.
+            True labels of some tasks: by task id, or in columns task and label. They are taken as certain. Missing
+            ones, and those of other tasks, are ignored.
         """
+        check_parameters(self)
         crowd = Annotations.of(data)
-        known = _known_codes(crowd, true_labels)
+        known = known_codes(crowd, true_labels)
         self.adopt_posterior(crowd, self._aggregate(crowd, known))
         return self
 
@@ -145,68 +149,24 @@ class Aggregator(ABC):
         """Labels (N,) or probabilities (N, C) in the kind of frame that came in."""
         module = type(data).__module__.split(".")[0]
         if module == "pandas":
-            import pandas as pd
-
-            index = pd.Index(self.task_ids_, name="task", tupleize_cols=False)
-            if values.ndim == 1:
-                return pd.Series(values, index=index, name="label")
-            return pd.DataFrame(values, index=index, columns=pd.Index(self.classes_, tupleize_cols=False))
+            return self._in_pandas(values)
         if module == "polars":
-            import polars as pl
-
-            names = ["label"] if values.ndim == 1 else [str(name) for name in self.classes_.tolist()]
-            if "task" in names or len(set(names)) < len(names):
-                raise InputError(
-                    f"classes {examples(names)} cannot be columns beside 'task'; rename them, or use probas_"
-                )
-            columns = dict(zip(names, values.reshape(len(values), -1).T, strict=True))
-            return pl.DataFrame({"task": self.task_ids_.tolist()} | {k: v.tolist() for k, v in columns.items()})
+            return self._in_polars(values)
         return values
 
+    def _in_pandas(self, values: Any) -> Any:
+        import pandas as pd
 
-def _known_codes(crowd: Annotations, true_labels: Any) -> npt.NDArray[np.int64]:
-    codes = np.full(crowd.n_tasks, MISSING, dtype=np.int64)
-    if true_labels is None:
-        return codes
-    tasks, labels = _pairs(true_labels)
-    at, classes = decode_position(crowd.task_ids, tasks), decode_position(crowd.classes, labels)
-    here = at != MISSING
-    strange = labels[here & (classes == MISSING)].tolist()
-    if strange:
-        raise InputError(
-            f"true_labels: {examples(strange)} are none of the classes {examples(crowd.classes)}; correct them, or "
-            "give the annotations all classes (classes=)"
-        )
-    _report_others(crowd, tasks[~here].tolist(), len(tasks))
-    codes[at[here]] = classes[here]
-    return codes
+        index = pd.Index(self.task_ids_, name="task", tupleize_cols=False)
+        if values.ndim == 1:
+            return pd.Series(values, index=index, name="label")
+        return pd.DataFrame(values, index=index, columns=pd.Index(self.classes_, tupleize_cols=False))
 
+    def _in_polars(self, values: Any) -> Any:
+        import polars as pl
 
-def _pairs(true_labels: Any) -> tuple[Names, Names]:
-    """Task ids and labels, without missing ones; a task may occur once."""
-    names = column_names(true_labels)
-    if names is not None:
-        found = find_columns(names, {"task": None, "truth": None}, "true_labels")
-        frame = open_frame(true_labels, "true_labels")
-        tasks, labels = (frame[found[role]].to_list() for role in ("task", "truth"))
-    elif isinstance(true_labels, Mapping) or hasattr(true_labels, "items"):
-        pairs = list(true_labels.items())
-        tasks, labels = [task for task, _ in pairs], [label for _, label in pairs]
-    else:
-        raise InputError("true_labels must map task ids to labels: a dict, a pandas Series indexed by task, or a frame")
-    given = np.flatnonzero(encode(labels).codes != MISSING)
-    kept = as_names([tasks[k] for k in given])
-    if len(set(kept.tolist())) < len(kept):
-        raise InputError("true_labels: a task occurs more than once; give one label per task")
-    return kept, as_names([labels[k] for k in given])
-
-
-def _report_others(crowd: Annotations, others: list[Any], total: int) -> None:
-    """Ids of another type match nothing, and would be lost without a word."""
-    if others and len(others) == total:
-        raise InputError(
-            f"true_labels: none is of a task with annotations; they are of {examples(others)}, annotated are "
-            f"{examples(crowd.task_ids)}"
-        )
-    if others:
-        warn(f"true_labels: ignored {len(others):,} of {total:,}, of other tasks: {examples(others)}", DataWarning)
+        names = ["label"] if values.ndim == 1 else [str(name) for name in self.classes_.tolist()]
+        if "task" in names or len(set(names)) < len(names):
+            raise InputError(f"classes {examples(names)} cannot be columns beside 'task'; rename them, or use probas_")
+        columns = dict(zip(names, values.reshape(len(values), -1).T, strict=True))
+        return pl.DataFrame({"task": self.task_ids_.tolist()} | {k: v.tolist() for k, v in columns.items()})

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 from scipy.special import xlogy
 
+from conal.aggregation.arrays import FloatArray, normalised
 from conal.aggregation.base import register
-from conal.aggregation.em import EMAggregator, Run
+from conal.aggregation.em import EMAggregator
+from conal.aggregation.engines import CompiledEngine, Engine, Expectation
 from conal.aggregation.squarem import extrapolated
-from conal.aggregation.votes import Expected, FloatArray, Votes, normalised
+from conal.aggregation.votes import Votes
+from conal.parameters import flag, number, parameter
 
 __all__ = ["DawidSkene", "OneCoinDawidSkene"]
 
@@ -25,27 +29,16 @@ class Confusions(NamedTuple):
 
 @register("dawid-skene")
 class DawidSkene(EMAggregator[Confusions]):
-    r"""Maximum likelihood for annotators with a confusion matrix each, by EM.
+    r"""A confusion matrix for every annotator, by maximum likelihood and EM.
 
-    A task's class is drawn from :math:`\rho`, annotator r labels class c as l with probability :math:`\pi^r_{cl}`:
+    A task's class is drawn from :math:`\rho`. Annotator r labels class c as l with probability :math:`\pi^r_{cl}`:
 
     .. math::
         q_i(c) \propto \rho_c \prod_{r} \pi^r_{c, y_i^r}, \qquad
         \pi^r_{cl} = \frac{\sum_{i : y_i^r = l} q_i(c) + \alpha}{\sum_{i, l'} q_i(c) [y_i^r = l'] + C \alpha}, \qquad
         \rho_c = \tfrac1N \sum_i q_i(c)
 
-    The two sums are two sparse products, so an iteration costs as much as there are labels times classes.
-
-    Parameters
-    ----------
-    prior : float
-        :math:`\alpha`, pseudo-labels in every cell: the mode under a Dirichlet(:math:`1 + \alpha`) prior on every
-        row. 0 is maximum likelihood. A row that nothing speaks for is uniform.
-    accelerate : bool
-        Try a longer step after every one (SQUAREM), and take it where the objective does not fall. The end is the same,
-        reached sooner. With ``tol=0`` exactly ``n_iter`` plain steps are made.
-    n_iter, tol, n_restarts, seed, verbose
-        See :class:`conal.aggregation.em.EMAggregator`.
+    Cost per iteration scales with the number of labels times classes.
 
     Attributes
     ----------
@@ -68,64 +61,31 @@ class DawidSkene(EMAggregator[Confusions]):
     [0, 1, 0, 1]
     """
 
-    class_prior_: FloatArray
+    sums_suffice = True
 
-    def __init__(
-        self,
-        *,
-        prior: float = 0.0,
-        n_iter: int = 100,
-        tol: float = 1e-5,
-        n_restarts: int = 1,
-        seed: int = 0,
-        verbose: bool = True,
-        accelerate: bool = True,
-    ) -> None:
-        super().__init__(n_iter=n_iter, tol=tol, n_restarts=n_restarts, seed=seed, verbose=verbose)
-        self.prior = prior
-        self.accelerate = accelerate
+    prior: float = parameter(
+        default=0.0,
+        must_be=number(at_least=0),
+        help=r"Number of pseudo-labels :math:`\alpha` in every cell: the mode under a Dirichlet(:math:`1 + \alpha`) "
+        "prior on every row. 0 is maximum likelihood. A row without labels is uniform.",
+    )
+    accelerate: bool = parameter(
+        default=True,
+        must_be=flag(),
+        help="Try a longer step after every iteration (SQUAREM), and take it unless the objective falls. It reaches "
+        "the same end sooner. With ``tol=0``, exactly ``n_iter`` plain steps are made.",
+    )
 
-    def _check(self) -> None:
-        super()._check()
-        self._check_not_negative("prior")
+    def engine(self, votes: Votes, known: npt.NDArray[np.int64]) -> Engine[Confusions]:
+        """A compiled pass if the crowd is large and there is a compiler, sparse products otherwise."""
+        return CompiledEngine(votes, known) if CompiledEngine.pays(votes) else super().engine(votes, known)
 
-    def _m_step(self, votes: Votes, posterior: FloatArray | Expected, previous: Confusions | None) -> Confusions:
-        expected = self._summed(posterior if isinstance(posterior, Expected) else votes.expected(posterior))
-        return Confusions(expected.shares / max(expected.n_tasks, 1), self._confusion(expected.counts))
+    def _m_step(self, votes: Votes, expectation: Expectation, previous: Confusions | None) -> Confusions:
+        counts, shares, n_tasks = expectation.sums
+        return Confusions(shares / max(n_tasks, 1), self._confusion(counts))
 
-    def _first_parameters(self, votes: Votes, posterior: FloatArray, rng: np.random.Generator | None) -> Confusions:
-        if not votes.fused:
-            return super()._first_parameters(votes, posterior, rng)
-        return self._m_step(votes, votes.fused_expected(posterior), None)
-
-    def _e_step(
-        self, votes: Votes, parameters: Confusions, known: npt.NDArray[np.int64]
-    ) -> tuple[FloatArray | Expected, float]:
-        if votes.fused:
-            expected, log_likelihood = votes.fused_expectation(*parameters, known)
-            return expected, self._over_all(log_likelihood) + self._log_prior(parameters)
-        posterior, objective = super()._e_step(votes, parameters, known)
-        prior = self._log_prior(parameters)
-        return posterior, self._over_all(objective - prior) + prior
-
-    def _summed(self, expected: Expected) -> Expected:
-        """Over all processes, in one message."""
-        if self.share is None:
-            return expected
-        flat = np.concatenate([expected.counts.ravel(), expected.shares, [expected.n_tasks]])
-        total = self.share(flat)
-        counts = total[: expected.counts.size].reshape(expected.counts.shape)
-        return Expected(counts, total[expected.counts.size : -1], int(total[-1]))
-
-    def _extrapolate(self, first: Confusions, second: Confusions, third: Confusions) -> Confusions:
-        return Confusions(*extrapolated(first, second, third))
-
-    def _posterior(self, votes: Votes, run: Run[Confusions], known: npt.NDArray[np.int64]) -> FloatArray:
-        if not isinstance(run.posterior, Expected):
-            return super()._posterior(votes, run, known)
-        posterior = np.empty((votes.shape[0], votes.shape[2]))
-        votes.fused_expectation(*run.parameters, known, posterior)
-        return posterior
+    def _extrapolation(self) -> Callable[[Confusions, Confusions, Confusions], Confusions] | None:
+        return (lambda *three: Confusions(*extrapolated(*three))) if self.accelerate else None
 
     def _confusion(self, counts: FloatArray) -> FloatArray:
         return normalised(counts + self.prior)
@@ -147,21 +107,23 @@ class DawidSkene(EMAggregator[Confusions]):
 
 @register("one-coin")
 class OneCoinDawidSkene(DawidSkene):
-    r"""Dawid-Skene with one number per annotator: right with probability :math:`p_r`, else any other class alike.
+    r"""Dawid-Skene with one number per annotator: right with probability :math:`p_r`.
+
+    A wrong label is any of the other classes, with equal probability:
 
     .. math::
         \pi^r_{cl} = p_r \text{ if } l = c \text{ else } \frac{1 - p_r}{C - 1}, \qquad
         p_r = \frac{\sum_i q_i(y_i^r) + \alpha}{n_r + 2 \alpha}
 
-    Far fewer parameters, and so the better choice where annotators gave few labels.
-
-    Parameters
-    ----------
-    prior : float
-        :math:`\alpha`, pseudo-labels right and wrong: the mode under a Beta(:math:`1 + \alpha, 1 + \alpha`) prior.
-    n_iter, tol, n_restarts, seed, verbose, accelerate
-        As for :class:`DawidSkene`.
+    It has far fewer parameters, which makes it the better choice where annotators gave few labels.
     """
+
+    prior: float = parameter(
+        default=0.0,
+        must_be=number(at_least=0),
+        help=r"Number of pseudo-labels :math:`\alpha`, right and wrong alike: the mode under a "
+        r"Beta(:math:`1 + \alpha, 1 + \alpha`) prior.",
+    )
 
     def _confusion(self, counts: FloatArray) -> FloatArray:
         C = counts.shape[-1]

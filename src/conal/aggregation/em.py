@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable
-from typing import Any, Generic, NamedTuple, TypeVar
+from functools import partial
+from typing import ClassVar, Generic, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from conal._support.progress import Progress, make_progress
+from conal.aggregation.arrays import FloatArray
 from conal.aggregation.base import Aggregator
-from conal.aggregation.votes import FloatArray, Votes, clamped, lost_classes, vote_shares
+from conal.aggregation.engines import Engine, Expectation, SparseEngine
+from conal.aggregation.votes import Votes, lost_classes, vote_shares
 from conal.data.annotations import Annotations
-from conal.data.encoding import MISSING
-from conal.errors import ConvergenceWarning, InputError, VanishedClassWarning, examples, warn
-from conal.parameters import is_number, is_whole
+from conal.errors import ConvergenceWarning, VanishedClassWarning, examples, warn
+from conal.parameters import flag, number, parameter, whole
 
 __all__ = ["EMAggregator"]
 
@@ -25,56 +27,38 @@ BAR_DELAY = 1.0
 """Seconds after which a progress bar appears."""
 
 
-class Run(NamedTuple, Generic[Parameters]):
-    """One run of EM from one start."""
+class Run(Generic[Parameters]):
+    """A run of EM from one start: where it is, where it was before, and the objective all along."""
 
-    history: list[float]
-    converged: bool
-    parameters: Parameters
-    posterior: Any
-    """As the E-step gave it: (N, C), or whatever the M-step takes."""
-
-
-class Course(Generic[Parameters]):
-    """Where a run is, and where it was before."""
-
-    def __init__(self, parameters: Parameters, posterior: Any, objective: float) -> None:
+    def __init__(self, parameters: Parameters, expectation: Expectation, objective: float) -> None:
         self.previous = self.parameters = parameters
-        self.ahead: Parameters | None = None  # of the next M-step, where it has been made already
-        self.posterior = posterior
+        self.ahead: Parameters | None = None  # result of the next M-step, if it has been made already
+        self.expectation = expectation
         self.history = [objective]
+        self.converged = False
 
-    def go_to(self, parameters: Parameters, posterior: Any, objective: float) -> float:
-        """The next point; returns what was gained."""
-        self.previous, self.parameters, self.ahead, self.posterior = self.parameters, parameters, None, posterior
+    def go_to(self, parameters: Parameters, expectation: Expectation, objective: float) -> None:
+        """Move to the next point."""
+        self.previous, self.parameters, self.ahead = self.parameters, parameters, None
+        self.expectation = expectation
         self.history.append(objective)
-        return objective - self.history[-2]
+
+    @property
+    def gain(self) -> float:
+        """By how much the last step raised the objective."""
+        return self.history[-1] - self.history[-2]
 
 
 class EMAggregator(Aggregator, Generic[Parameters]):
     r"""Expectation-maximisation: the loop, its restarts and its convergence, written once.
 
-    A subclass supplies :meth:`_m_step` and :meth:`_log_joint`, and where it has priors, or further variational
-    distributions, their part of the objective by :meth:`_log_prior`. The objective is
+    A subclass supplies :meth:`_m_step`, :meth:`_log_joint` and :meth:`_adopt`. If it has priors, or further
+    variational distributions, :meth:`_log_prior` gives their part of the objective, which is
 
     .. math::
         \sum_i \log \sum_c P(z_i = c, y_i \mid \theta) + \log P(\theta)
 
-    (known tasks contribute their joint), and it never falls.
-
-    Parameters
-    ----------
-    n_iter : int
-        Iterations at most.
-    tol : float
-        Stop when an iteration changes the objective by less than this per annotation.
-    n_restarts : int
-        Runs from different starts; the one with the highest objective is kept. The first starts at the vote shares,
-        the others at votes with random weight added to every class.
-    seed : int
-        For the other starts.
-    verbose : bool
-        Show progress on long work, where standard error is a terminal.
+    and never falls. A task whose true class is known contributes its joint with that class.
 
     Attributes
     ----------
@@ -86,28 +70,31 @@ class EMAggregator(Aggregator, Generic[Parameters]):
         Whether it stopped by ``tol``.
     """
 
-    objective_history_: list[float]
-    n_iter_: int
-    converged_: bool
-    share: Callable[[FloatArray], FloatArray] | None = None
-    """What sums an array over all processes, where several have a part of the tasks each."""
-    accelerate: bool = False
-    """Whether longer steps are tried; a subclass that can sets it, and supplies :meth:`_extrapolate`."""
+    sums_suffice: ClassVar[bool] = False
+    """Whether the M-step needs only the expected counts, so that several processes can share the tasks."""
 
-    def __init__(
-        self, *, n_iter: int = 100, tol: float = 1e-5, n_restarts: int = 1, seed: int = 0, verbose: bool = True
-    ) -> None:
-        self.n_iter = n_iter
-        self.tol = tol
-        self.n_restarts = n_restarts
-        self.seed = seed
-        self.verbose = verbose
+    n_iter: int = parameter(default=100, must_be=whole(1), help="Largest number of iterations.")
+    tol: float = parameter(
+        default=1e-5,
+        must_be=number(at_least=0),
+        help="Stop when an iteration changes the objective by less than this per annotation.",
+    )
+    n_restarts: int = parameter(
+        default=1,
+        must_be=whole(1),
+        help="Number of runs from different starts; the one with the highest objective is kept. The first starts at "
+        "the vote shares, the others at votes with random weight added to every class.",
+    )
+    seed: int = parameter(default=0, must_be=whole(0), help="Seed of the random starts.")
+    verbose: bool = parameter(
+        default=True, must_be=flag(), help="Show progress on long work, if standard error is a terminal."
+    )
 
     # ---------------------------------------------------------------- what a subclass supplies
 
     @abstractmethod
-    def _m_step(self, votes: Votes, posterior: Any, previous: Parameters | None) -> Parameters:
-        """Parameters that fit the posterior at least as well as the ``previous`` ones (None at the start)."""
+    def _m_step(self, votes: Votes, expectation: Expectation, previous: Parameters | None) -> Parameters:
+        """Parameters that fit the expectation at least as well as the ``previous`` ones (None at the start)."""
 
     @abstractmethod
     def _log_joint(self, votes: Votes, parameters: Parameters) -> FloatArray:
@@ -117,121 +104,107 @@ class EMAggregator(Aggregator, Generic[Parameters]):
     def _adopt(self, votes: Votes, parameters: Parameters) -> None:
         """Keep the parameters of the best run as attributes."""
 
+    # ---------------------------------------------------------------- what a subclass may change
+
     def _log_prior(self, parameters: Parameters) -> float:
         """Log-prior of the parameters, up to a constant; 0 without one."""
         return 0.0
 
-    def _extrapolate(self, first: Parameters, second: Parameters, third: Parameters) -> Parameters:
-        """Parameters ahead of three that EM went through, for a subclass that can accelerate."""
-        raise NotImplementedError
-
-    def _posterior(self, votes: Votes, run: Run[Parameters], known: npt.NDArray[np.int64]) -> FloatArray:
-        """(N, C) the posterior at the end of a run, where the E-step did not keep it."""
-        posterior: FloatArray = run.posterior
-        return posterior
-
     def _initialize(self, votes: Votes, rng: np.random.Generator | None) -> FloatArray:
-        """(N, C) posterior to start from; ``rng`` is None for the usual start."""
+        """(N, C) posterior to start from; ``rng`` is None in the first run."""
         return vote_shares(votes.annotations, rng)
 
-    def _first_parameters(self, votes: Votes, posterior: FloatArray, rng: np.random.Generator | None) -> Parameters:
-        """Parameters to start from; for a subclass whose starts differ in more than the posterior."""
-        return self._m_step(votes, posterior, None)
+    def _first_parameters(self, votes: Votes, expectation: Expectation, rng: np.random.Generator | None) -> Parameters:
+        """Parameters to start from, for a subclass whose starts differ in more than the posterior."""
+        return self._m_step(votes, expectation, None)
+
+    def _extrapolation(self) -> Callable[[Parameters, Parameters, Parameters], Parameters] | None:
+        """A function from three successive parameters to some further ahead, for a subclass that can accelerate."""
+        return None
+
+    def engine(self, votes: Votes, known: npt.NDArray[np.int64]) -> Engine[Parameters]:
+        """What computes the E-step; ``known`` (N,) holds true classes of some tasks and -1 elsewhere."""
+        return SparseEngine(votes, known, partial(self._log_joint, votes))
 
     # ---------------------------------------------------------------- the loop
 
     def _aggregate(self, crowd: Annotations, known: npt.NDArray[np.int64]) -> FloatArray:
-        self._check()
-        votes = Votes(crowd)
-        streams = [None, *np.random.default_rng(self.seed).spawn(self.n_restarts - 1)]
-        with make_progress(type(self).__name__, self.verbose, BAR_DELAY) as progress:
-            best = self._run(votes, known, streams[0], progress, 1)
-            for number, rng in enumerate(streams[1:], start=2):
-                run = self._run(votes, known, rng, progress, number)
-                best = run if run.history[-1] > best.history[-1] else best
-        self.objective_history_, self.converged_, self.n_iter_ = best.history, best.converged, len(best.history) - 1
-        self._adopt(votes, best.parameters)
-        if not best.converged:
-            self._warn(best.history, crowd.n_annotations)
-        posterior = self._posterior(votes, best, known)
-        if self.share is None:  # a part of the tasks says too little about them all
-            _warn_of_lost_classes(crowd, posterior)
+        posterior = self.learn(self.engine(Votes(crowd), known))
+        _warn_of_lost_classes(crowd, posterior)
         return posterior
 
+    def learn(self, engine: Engine[Parameters]) -> FloatArray:
+        """Run EM from all starts, keep the parameters of the best run, and return its posterior (N, C)."""
+        streams = [None, *np.random.default_rng(self.seed).spawn(self.n_restarts - 1)]
+        with make_progress(type(self).__name__, self.verbose, BAR_DELAY) as progress:
+            best = self._run(engine, streams[0], progress, 1)
+            for k, rng in enumerate(streams[1:], start=2):
+                run = self._run(engine, rng, progress, k)
+                best = run if run.history[-1] > best.history[-1] else best
+        self.objective_history_, self.converged_, self.n_iter_ = best.history, best.converged, len(best.history) - 1
+        self._adopt(engine.votes, best.parameters)
+        if not best.converged:
+            self._warn(best.gain / max(engine.n_annotations, 1))
+        return best.expectation.posterior
+
     def _run(
-        self,
-        votes: Votes,
-        known: npt.NDArray[np.int64],
-        rng: np.random.Generator | None,
-        progress: Progress,
-        number: int,
+        self, engine: Engine[Parameters], rng: np.random.Generator | None, progress: Progress, k: int
     ) -> Run[Parameters]:
-        parameters = self._first_parameters(votes, clamped(self._initialize(votes, rng), known), rng)
-        start = f"start {number} of {self.n_restarts}  " if self.n_restarts > 1 else ""
-        course = Course(parameters, *self._e_step(votes, parameters, known))
-        n_annotations = max(self._over_all(votes.annotations.n_annotations), 1)
-        while len(course.history) <= self.n_iter:
-            parameters = course.ahead or self._m_step(votes, course.posterior, course.parameters)
-            posterior, objective = self._e_step(votes, parameters, known)
-            gain = course.go_to(parameters, posterior, objective) / n_annotations
-            text = f"{start}objective {objective:.6g}  gain per label {gain:.1e}"
-            progress.update(len(course.history) - 1, self.n_iter, text)
-            if abs(gain) < self.tol:
-                return Run(course.history, True, course.parameters, course.posterior)
-            if self.tol > 0 and self.accelerate and len(course.history) <= self.n_iter:
-                self._jump(votes, known, course)
-        return Run(course.history, False, course.parameters, course.posterior)
+        """EM from start ``k``, until it converges or ``n_iter`` is reached."""
+        run = self._start(engine, rng)
+        start = f"start {k} of {self.n_restarts}  " if self.n_restarts > 1 else ""
+        while len(run.history) <= self.n_iter and not run.converged:
+            self._step(engine, run)
+            gain = run.gain / max(engine.n_annotations, 1)
+            figures = f"{start}objective {run.history[-1]:.6g}  gain per label {gain:.1e}"
+            progress.update(len(run.history) - 1, self.n_iter, figures)
+            run.converged = abs(gain) < self.tol
+            if self.tol > 0 and not run.converged and len(run.history) <= self.n_iter:
+                self._jump(engine, run)
+        return run
 
-    def _over_all(self, number: float) -> float:
-        """The sum of a number over all processes."""
-        return number if self.share is None else float(self.share(np.array([number]))[0])
+    def _start(self, engine: Engine[Parameters], rng: np.random.Generator | None) -> Run[Parameters]:
+        """The first parameters, and their E-step."""
+        guess = engine.start(self._initialize(engine.votes, rng))
+        parameters = self._first_parameters(engine.votes, guess, rng)
+        return Run(parameters, *self._e_step(engine, parameters))
 
-    def _jump(self, votes: Votes, known: npt.NDArray[np.int64], course: Course[Parameters]) -> None:
-        """Try a longer step, and take it where the objective does not fall."""
-        course.ahead = self._m_step(votes, course.posterior, course.parameters)
-        farther = self._extrapolate(course.previous, course.parameters, course.ahead)
-        posterior, objective = self._e_step(votes, farther, known)
-        if objective >= course.history[-1]:
-            course.go_to(farther, posterior, objective)
+    def _step(self, engine: Engine[Parameters], run: Run[Parameters]) -> None:
+        """One iteration: an M-step, unless it has been made already, and an E-step."""
+        parameters = run.ahead
+        if parameters is None:
+            parameters = self._m_step(engine.votes, run.expectation, run.parameters)
+        run.go_to(parameters, *self._e_step(engine, parameters))
 
-    def _e_step(self, votes: Votes, parameters: Parameters, known: npt.NDArray[np.int64]) -> tuple[Any, float]:
-        """The posterior and the objective under the current parameters; known tasks contribute their joint."""
-        weights = self._log_joint(votes, parameters)  # changed in place from here: it is large, and ours alone
-        given = np.flatnonzero(known != MISSING)
-        known_joint = weights[given, known[given]]
-        top = weights.max(1)  # taken off first, so that nothing underflows
-        weights -= top[:, None]
-        np.exp(weights, out=weights)
-        total = weights @ np.ones(weights.shape[1])  # faster than a sum over short rows
-        weights /= total[:, None]
-        evidence = top + np.log(total)
-        evidence[given] = known_joint
-        return clamped(weights, known), float(evidence.sum()) + self._log_prior(parameters)
+    def _jump(self, engine: Engine[Parameters], run: Run[Parameters]) -> None:
+        """Try a longer step if the model can, and take it unless the objective falls."""
+        extrapolate = self._extrapolation()
+        if extrapolate is None:
+            return
+        run.ahead = self._m_step(engine.votes, run.expectation, run.parameters)
+        farther = extrapolate(run.previous, run.parameters, run.ahead)
+        expectation, objective = self._e_step(engine, farther)
+        if objective >= run.history[-1]:
+            run.go_to(farther, expectation, objective)
 
-    def _warn(self, history: list[float], n_annotations: int) -> None:
-        gain = (history[-1] - history[-2]) / max(n_annotations, 1)
+    def _e_step(self, engine: Engine[Parameters], parameters: Parameters) -> tuple[Expectation, float]:
+        """The expectation and the objective under the parameters."""
+        expectation = engine.expect(parameters)
+        return expectation, expectation.log_evidence + self._log_prior(parameters)
+
+    def _warn(self, gain: float) -> None:
         warn(
             f"{type(self).__name__} has not converged after {self.n_iter} iterations (last gain per annotation "
             f"{gain:.1e}); raise n_iter, or tol",
             ConvergenceWarning,
         )
 
-    def _check(self) -> None:
-        for name, low in (("n_iter", 1), ("n_restarts", 1), ("seed", 0)):
-            value = getattr(self, name)
-            if not (is_whole(value) and value >= low):
-                raise InputError(f"{name} must be a whole number of at least {low}, not {value!r}")
-        self._check_not_negative("tol")
-
-    def _check_not_negative(self, *names: str) -> None:
-        for name in names:
-            value = getattr(self, name)
-            if not (is_number(value) and value >= 0):
-                raise InputError(f"{name} must be a number of at least 0, not {value!r}")
-
 
 def _warn_of_lost_classes(crowd: Annotations, posterior: FloatArray) -> None:
-    """With too few labels per task, one class can explain everything: say so, for the probabilities do not."""
+    """Warn where one class explains the labels of another, as happens with few labels per task.
+
+    The probabilities do not show it.
+    """
     labelled = crowd.labels_per_task() > 0
     winners = posterior.argmax(1)
     given = np.bincount(winners if labelled.all() else winners[labelled], minlength=crowd.n_classes)

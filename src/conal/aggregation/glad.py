@@ -9,27 +9,29 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import expit, log_expit
 
+from conal.aggregation.arrays import FloatArray, normalised
 from conal.aggregation.base import register
 from conal.aggregation.em import EMAggregator
-from conal.aggregation.votes import FloatArray, Votes, class_shares, normalised
-from conal.errors import InputError
+from conal.aggregation.engines import Expectation
+from conal.aggregation.votes import Votes, class_shares
+from conal.parameters import one_of, parameter
 
 __all__ = ["GLAD"]
 
 PRIOR_MEAN = 1.0
-"""Of every ability and every log-easiness; the variance is 1 too."""
+"""Prior mean of every ability and every log-easiness; the variance is 1 too."""
 
 HIGHEST = 50.0
-"""Log-easiness above which nothing gets easier, so that e^b stays finite. The prior keeps b far below."""
+"""Log-easiness above which a task gets no easier, so that e^b stays finite. The prior keeps b far below."""
 
 LONGEST_STEP = 1.0
-"""Of one coordinate in one iteration: a Newton step from where the objective is nearly straight goes astray."""
+"""Longest step of a coordinate in one iteration: where the objective is nearly straight, Newton steps overshoot."""
 
 HALVINGS = 20
-"""Of a step that goes down, before the coordinate stays where it is."""
+"""How often a step that goes down is halved before the coordinate stays where it is."""
 
 ROUNDING = 1e-14
-"""Relative loss that is put down to rounding."""
+"""Relative loss that counts as rounding."""
 
 
 class Abilities(NamedTuple):
@@ -44,34 +46,24 @@ class Abilities(NamedTuple):
 class GLAD(EMAggregator[Abilities]):
     r"""Annotators of graded ability on tasks of graded difficulty, by EM.
 
-    Not every wrong label speaks against its annotator: some tasks are hard for all. Annotator r with ability
-    :math:`\alpha_r` labels task i of log-easiness :math:`b_i` rightly with probability
+    A wrong label need not be its annotator's fault: some tasks are hard for everybody. Annotator r with ability
+    :math:`\alpha_r` is right about task i of log-easiness :math:`b_i` with probability
 
     .. math::
         P(y_i^r = z_i) = \sigma(s_{ir}), \qquad s_{ir} = \alpha_r e^{b_i}, \qquad
         P(y_i^r = l) = \frac{1 - \sigma(s_{ir})}{C - 1} \text{ for each } l \ne z_i, \qquad
         \alpha_r, b_i \sim \mathcal N(1, 1)
 
-    Ability 0 is right half of the time, however many the classes; who guesses among more than two has a negative one.
+    Ability 0 is right half of the time, whatever the number of classes; guessing among more than two is a negative one.
 
-    The M-step has no closed form. It goes up by one damped Newton step on all :math:`\alpha`, then one on all
-    :math:`b`. Given the others, each of them, say x, has an objective of its own over its labels,
+    The M-step has no closed form. It makes one damped Newton step on all :math:`\alpha`, then one on all :math:`b`.
+    Given the others, each of them, say x, has an objective of its own over its labels,
 
     .. math::
         \sum_{(i, r)} \left[ q_i(y_i^r) \, s_{ir} - \log(1 + e^{s_{ir}}) \right] - \tfrac12 (x - 1)^2,
 
-    and a step that would lower it is halved until it does not. So the log-posterior never falls, and an iteration
-    costs as much as there are labels.
-
-    Parameters
-    ----------
-    class_prior : {"uniform", "estimate"}
-        "uniform" as in the original. "estimate" takes :math:`\rho_c = \frac1N \sum_i q_i(c)`, for classes of very
-        different frequency. That can feed on itself: a disputed task passes as hard and falls to the frequent class,
-        which becomes more frequent by it.
-    n_iter, tol, n_restarts, seed, verbose
-        See :class:`conal.aggregation.em.EMAggregator`. An iteration makes one step only and so gains less than in
-        other models; hence the finer ``tol``.
+    and a step that would lower it is halved until it does not. So the log-posterior never falls. Cost per iteration
+    scales with the number of labels.
 
     Attributes
     ----------
@@ -80,13 +72,13 @@ class GLAD(EMAggregator[Abilities]):
     log_easiness_ : (N,)
         :math:`b`; the prior mean 1 for a task without labels.
     difficulty_ : (N,)
-        :math:`e^{-b}`: 0 is a task that nobody gets wrong.
+        :math:`e^{-b}`; nobody gets a task of difficulty 0 wrong.
     class_prior_ : (C,)
     skills_ : (R,)
         Mean of :math:`\sigma(s_{ir})` over the tasks that the annotator labelled; without labels,
-        :math:`\sigma(e)`, which is what the prior means stand for.
+        :math:`\sigma(e)`, its value at the prior means.
     confusion_ : (R, C, C)
-        ``confusion_[r, c, l]`` = P(observed l | true c): the skill on the diagonal, the rest shared alike.
+        ``confusion_[r, c, l]`` = P(observed l | true c): the skill on the diagonal, the rest shared equally.
 
     References
     ----------
@@ -104,31 +96,19 @@ class GLAD(EMAggregator[Abilities]):
     True
     """
 
-    alpha_: FloatArray
-    log_easiness_: FloatArray
-    difficulty_: FloatArray
-    class_prior_: FloatArray
+    n_iter = 200
+    tol = 1e-6  # an iteration makes one Newton step only, and so gains less than in other models
 
-    def __init__(
-        self,
-        *,
-        class_prior: Literal["uniform", "estimate"] = "uniform",
-        n_iter: int = 200,
-        tol: float = 1e-6,
-        n_restarts: int = 1,
-        seed: int = 0,
-        verbose: bool = True,
-    ) -> None:
-        super().__init__(n_iter=n_iter, tol=tol, n_restarts=n_restarts, seed=seed, verbose=verbose)
-        self.class_prior = class_prior
+    class_prior: Literal["uniform", "estimate"] = parameter(
+        default="uniform",
+        must_be=one_of("uniform", "estimate"),
+        help=r"'uniform' as in the original. 'estimate' takes :math:`\rho_c = \frac1N \sum_i q_i(c)`, for classes of "
+        "very different frequency. It can reinforce itself: a disputed task counts as hard and falls to the frequent "
+        "class, which thereby becomes more frequent.",
+    )
 
-    def _check(self) -> None:
-        super()._check()
-        if self.class_prior not in ("uniform", "estimate"):
-            raise InputError(f"class_prior must be 'uniform' or 'estimate', not {self.class_prior!r}")
-
-    def _m_step(self, votes: Votes, posterior: FloatArray, previous: Abilities | None) -> Abilities:
-        crowd, (N, R, C) = votes.annotations, votes.shape
+    def _m_step(self, votes: Votes, expectation: Expectation, previous: Abilities | None) -> Abilities:
+        crowd, posterior, (N, R, C) = votes.annotations, expectation.posterior, votes.shape
         rho = class_shares(posterior) if self.class_prior == "estimate" else np.full(C, 1.0 / C)
         _, alpha, b = previous or Abilities(rho, np.full(R, PRIOR_MEAN), np.full(N, PRIOR_MEAN))
         right = posterior[crowd.tasks, crowd.labels]
@@ -138,7 +118,7 @@ class GLAD(EMAggregator[Abilities]):
     def _log_joint(self, votes: Votes, parameters: Abilities) -> FloatArray:
         crowd, (N, _, C) = votes.annotations, votes.shape
         s = _log_odds(votes, parameters.alpha, parameters.b)
-        # All labels count as wrong for every class; for the class that a label names, the odds make it right.
+        # Every label first counts as wrong for every class; then the odds make it right for the class it names.
         log_others = np.log(max(C - 1, 1))
         wrong = _sums(crowd.tasks, log_expit(-s) - log_others, N)
         cells = crowd.tasks.astype(np.int64) * C + crowd.labels
@@ -155,7 +135,7 @@ class GLAD(EMAggregator[Abilities]):
         C = votes.shape[2]
         skill = _mean_skill(votes, parameters)[:, None, None]
         identity = np.eye(C)
-        # Normalised for the sake of a single class, where there is no other to be wrong with.
+        # Normalised for crowds with a single class, where there is no other to be wrong with.
         self.confusion_ = normalised(identity * skill + (1 - identity) * (1 - skill) / max(C - 1, 1))
         self.skills_ = self.confusion_[:, 0, 0].copy()
 
@@ -229,7 +209,7 @@ def _climb(objective: Callable[[FloatArray], FloatArray], start: FloatArray, ste
 
 
 def _mean_skill(votes: Votes, parameters: Abilities) -> FloatArray:
-    """(R,) mean probability of a right label over the annotator's tasks; at the prior's easiness without any."""
+    """(R,) mean probability of a right label over the annotator's tasks; without any, at the prior mean of easiness."""
     crowd = votes.annotations
     given = crowd.labels_per_annotator()
     right = _sums(crowd.annotators, expit(_log_odds(votes, parameters.alpha, parameters.b)), len(given))

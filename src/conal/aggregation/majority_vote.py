@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, Self
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 
+from conal.aggregation.arrays import FloatArray, normalised
 from conal.aggregation.base import Aggregator, register
-from conal.aggregation.votes import FloatArray, Votes, clamped, normalised, vote_shares
+from conal.aggregation.votes import Votes, clamped, vote_shares
 from conal.data.annotations import Annotations
-from conal.errors import InputError
-from conal.parameters import is_whole
+from conal.parameters import one_of, parameter, whole
 
 __all__ = ["MajorityVote"]
 
@@ -19,14 +19,6 @@ __all__ = ["MajorityVote"]
 @register("majority-vote")
 class MajorityVote(Aggregator):
     r"""One vote per annotator, the class with most votes wins: :math:`\hat z_i = \arg\max_c \sum_r [y_i^r = c]`.
-
-    Parameters
-    ----------
-    ties : {"first", "random"}
-        "first" gives a tie to the class that comes first in ``annotations.classes``, whatever the order of rows in
-        the file. "random" draws among the tied classes.
-    seed : int
-        For ``ties="random"``.
 
     Attributes
     ----------
@@ -46,25 +38,23 @@ class MajorityVote(Aggregator):
     [0, 1]
     """
 
-    def __init__(self, ties: Literal["first", "random"] = "first", seed: int = 0) -> None:
-        self.ties = ties
-        self.seed = seed
+    ties: Literal["first", "random"] = parameter(
+        default="first",
+        must_be=one_of("first", "random"),
+        help="'first' gives a tie to the class that comes first in ``annotations.classes``, whatever the order of rows "
+        "in the file. 'random' draws among the tied classes.",
+    )
+    seed: int = parameter(default=0, must_be=whole(0), help="Seed for ``ties='random'``.")
 
-    def fit(self, data: Any, *, true_labels: Any = None) -> Self:
-        """Count the votes; see :meth:`conal.aggregation.base.Aggregator.fit`."""
-        crowd = Annotations.of(data)
-        super().fit(crowd, true_labels=true_labels)
+    def adopt_posterior(self, crowd: Annotations, probas: FloatArray) -> None:
+        """Keep the shares (N, C) of the votes, and compare every annotator with the winners."""
+        super().adopt_posterior(crowd, probas)
         counts = Votes(crowd).counts(np.eye(crowd.n_classes)[self.codes_])
         self.confusion_ = normalised(counts)
         right, given = np.einsum("rcc->r", counts), counts.sum((1, 2))
         self.skills_ = np.where(given > 0, right / np.maximum(given, 1), 1.0 / crowd.n_classes)
-        return self
 
     def _aggregate(self, crowd: Annotations, known: npt.NDArray[np.int64]) -> FloatArray:
-        if self.ties not in ("first", "random"):
-            raise InputError(f"ties must be 'first' or 'random', not {self.ties!r}")
-        if not (is_whole(self.seed) and self.seed >= 0):
-            raise InputError(f"seed must be a whole number of at least 0, not {self.seed!r}")
         return clamped(vote_shares(crowd), known)
 
     def _winners(self, probas: FloatArray) -> npt.NDArray[np.int64]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from conal.aggregation.votes import FloatArray
+from conal.aggregation.arrays import FloatArray
 
 __all__ = ["extrapolated"]
 

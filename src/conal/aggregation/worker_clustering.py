@@ -1,4 +1,4 @@
-"""Worker clustering: annotators come in a few kinds, and those of a kind share a confusion matrix."""
+"""Worker clustering: annotators belong to a few groups, and those of a group share a confusion matrix."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import rel_entr, softmax
 
+from conal.aggregation.arrays import FloatArray, normalised
 from conal.aggregation.base import register
 from conal.aggregation.em import EMAggregator
-from conal.aggregation.votes import FloatArray, Votes, class_shares, normalised, vote_shares
-from conal.errors import InputError
-from conal.parameters import is_number, is_whole
+from conal.aggregation.engines import Expectation
+from conal.aggregation.votes import Votes, class_shares, vote_shares
+from conal.parameters import number, parameter, whole
 
 __all__ = ["WorkerClustering"]
 
@@ -30,10 +31,10 @@ class Clusters(NamedTuple):
 class WorkerClustering(EMAggregator[Clusters]):
     r"""Annotators in groups with one confusion matrix each, by mean-field variational inference.
 
-    Annotator r belongs to a group :math:`h_r` drawn from :math:`\tau`; a member of group k labels class c as l with
-    probability :math:`\theta^k_{cl}`. An annotator who gave few labels borrows from the whole group, and a group of
-    people who all make the same mistake is found as such. Truth and groups are taken as independent,
-    :math:`q(z) q(h)`, and everything is updated in turn (:math:`n^r_{cl} = \sum_{i : y_i^r = l} q_i(c)`):
+    Annotator r belongs to a group :math:`h_r` drawn from :math:`\tau`. A member of group k labels class c as l with
+    probability :math:`\theta^k_{cl}`. So an annotator who gave few labels borrows from the whole group, and people who
+    all make the same mistake form a group. Truth and groups are taken as independent, :math:`q(z) q(h)`, and updated
+    in turn (:math:`n^r_{cl} = \sum_{i : y_i^r = l} q_i(c)`):
 
     .. math::
         q_r(k) \propto \tau_k \prod_{c, l} (\theta^k_{cl})^{n^r_{cl}}, \qquad
@@ -41,19 +42,9 @@ class WorkerClustering(EMAggregator[Clusters]):
         \tau_k \propto \sum_r q_r(k) + \alpha, \qquad
         q_i(c) \propto \rho_c \prod_r \prod_k (\theta^k_{c, y_i^r})^{q_r(k)}
 
-    The objective is the evidence lower bound; it never falls. Every start has the vote shares for the truth; the
-    groups start at the pooled confusion matrix and those of annotators it explains worst: the very worst one after
-    the other in the first start, random ones of them in the others.
-
-    Parameters
-    ----------
-    n_groups : int
-        K, groups at most: one that nobody needs stays empty.
-    prior : float
-        :math:`\alpha > 0`, pseudo-labels in every cell of a group's matrix and pseudo-annotators in every group: the
-        mode under Dirichlet(:math:`1 + \alpha`) priors. An empty group is uniform.
-    n_iter, tol, n_restarts, seed, verbose
-        See :class:`conal.aggregation.em.EMAggregator`.
+    The objective is the evidence lower bound; it never falls. Every run starts with the vote shares for the truth. Its
+    groups start at the pooled confusion matrix and at matrices of annotators whom it explains badly: in the first run
+    the worst explained one after the other, in further runs random ones of them.
 
     Attributes
     ----------
@@ -83,49 +74,33 @@ class WorkerClustering(EMAggregator[Clusters]):
     ([0, 0, 0, 1], [0, 1])
     """
 
-    groups_: npt.NDArray[np.int64]
-    membership_: FloatArray
-    group_confusion_: FloatArray
-    group_prior_: FloatArray
-    class_prior_: FloatArray
+    n_iter = 500
+    n_restarts = 5
 
-    def __init__(
-        self,
-        *,
-        n_groups: int = 5,
-        prior: float = 0.1,
-        n_iter: int = 500,
-        tol: float = 1e-5,
-        n_restarts: int = 5,
-        seed: int = 0,
-        verbose: bool = True,
-    ) -> None:
-        super().__init__(n_iter=n_iter, tol=tol, n_restarts=n_restarts, seed=seed, verbose=verbose)
-        self.n_groups = n_groups
-        self.prior = prior
-
-    def _check(self) -> None:
-        super()._check()
-        if not (is_whole(self.n_groups) and self.n_groups >= 1):
-            raise InputError(f"n_groups must be a whole number of at least 1, not {self.n_groups!r}")
-        if not (is_number(self.prior) and self.prior > 0):
-            raise InputError(f"prior must be a number above 0, not {self.prior!r}: a group may be empty")
+    n_groups: int = parameter(
+        default=5, must_be=whole(1), help="Largest number of groups K; groups that nobody needs stay empty."
+    )
+    prior: float = parameter(
+        default=0.1,
+        must_be=number(above=0),  # a group may be empty
+        help=r"Number of pseudo-labels :math:`\alpha` in every cell of a group's matrix, and of pseudo-annotators in "
+        r"every group: the mode under Dirichlet(:math:`1 + \alpha`) priors. An empty group is uniform.",
+    )
 
     # ---------------------------------------------------------------- the start
 
     def _initialize(self, votes: Votes, rng: np.random.Generator | None) -> FloatArray:
         return vote_shares(votes.annotations)  # starts differ in their groups
 
-    def _first_parameters(self, votes: Votes, posterior: FloatArray, rng: np.random.Generator | None) -> Clusters:
-        counts = votes.counts(posterior)
-        theta = self._seeds(counts, rng)
+    def _first_parameters(self, votes: Votes, expectation: Expectation, rng: np.random.Generator | None) -> Clusters:
+        theta = self._seeds(expectation.counts, rng)
         tau = np.full(self.n_groups, 1 / self.n_groups)
-        return self._fitted(posterior, counts, _memberships(counts, tau, theta))
+        return self._fitted(expectation, _memberships(expectation.counts, tau, theta))
 
     def _seeds(self, counts: FloatArray, rng: np.random.Generator | None) -> FloatArray:
-        """(K, C, C) matrices to start from: the pooled one, then of annotators whom those before explain worst."""
+        """(K, C, C) matrices to start from: the pooled one, then those of annotators whom the earlier explain worst."""
         pooled = normalised(counts.sum(0) + self.prior)
-        # With the pooled one for a prior, so that few labels do not look like a kind of their own.
+        # The pooled matrix is the prior, so that an annotator with few labels does not look like another group.
         own = normalised(counts + self.prior + pooled)
         seeds = np.full((self.n_groups, *pooled.shape), 1 / len(pooled))
         seeds[0] = pooled
@@ -141,16 +116,16 @@ class WorkerClustering(EMAggregator[Clusters]):
 
     # ---------------------------------------------------------------- the steps
 
-    def _m_step(self, votes: Votes, posterior: FloatArray, previous: Clusters | None) -> Clusters:
+    def _m_step(self, votes: Votes, expectation: Expectation, previous: Clusters | None) -> Clusters:
         if previous is None:
-            return self._first_parameters(votes, posterior, None)
-        counts = votes.counts(posterior)
-        return self._fitted(posterior, counts, _memberships(counts, previous.tau, previous.theta))
+            return self._first_parameters(votes, expectation, None)
+        return self._fitted(expectation, _memberships(expectation.counts, previous.tau, previous.theta))
 
-    def _fitted(self, posterior: FloatArray, counts: FloatArray, membership: FloatArray) -> Clusters:
-        """The parameters that go best with the posterior of truth and groups."""
-        theta = normalised(np.einsum("rk,rcl->kcl", membership, counts, optimize=True) + self.prior)
-        return Clusters(class_shares(posterior), normalised(membership.sum(0) + self.prior), theta, membership)
+    def _fitted(self, expectation: Expectation, membership: FloatArray) -> Clusters:
+        """The parameters that fit the posterior of truth and groups best."""
+        theta = normalised(np.einsum("rk,rcl->kcl", membership, expectation.counts, optimize=True) + self.prior)
+        tau = normalised(membership.sum(0) + self.prior)
+        return Clusters(class_shares(expectation.posterior), tau, theta, membership)
 
     def _log_joint(self, votes: Votes, parameters: Clusters) -> FloatArray:
         with np.errstate(divide="ignore"):  # a class that nobody votes for is ruled out
@@ -165,12 +140,12 @@ class WorkerClustering(EMAggregator[Clusters]):
 
     def _adopt(self, votes: Votes, parameters: Clusters) -> None:
         rho, tau, theta, membership = parameters
-        # Numbered by what they are, not by how the start came upon them; rounded, so that equals are equal.
+        # Numbered by size and skill, not by the order of the start; rounded, so that equal ones compare equal.
         skill = np.einsum("c,kcc->k", rho, theta)
         order = np.lexsort((-skill.round(9), -tau.round(9)))
         self.class_prior_, self.group_prior_ = rho, tau[order]
         self.group_confusion_, self.membership_ = theta[order], membership[:, order]
-        self.groups_ = self.membership_.argmax(1)
+        self.groups_: npt.NDArray[np.int64] = self.membership_.argmax(1)
         self.confusion_ = np.tensordot(self.membership_, self.group_confusion_, axes=1)
         self.skills_ = np.einsum("c,rcc->r", rho, self.confusion_)
 
@@ -186,8 +161,8 @@ def _memberships(counts: FloatArray, tau: FloatArray, theta: FloatArray) -> Floa
 
 
 def _pick(gain: FloatArray, rng: np.random.Generator | None) -> int | None:
-    """The annotator with the most to gain from a group of one's own, or one drawn by it; None if nobody gains."""
-    gain = np.where(gain > 1e-9, gain, 0.0)  # not rounding: the same one twice would make groups that never part
+    """The annotator who gains most by a group of her own, or one drawn by gain; None if nobody gains."""
+    gain = np.where(gain > 1e-9, gain, 0.0)  # less is rounding: an annotator picked twice makes two equal groups
     if not gain.any():
         return None
     return int(gain.argmax() if rng is None else rng.choice(len(gain), p=gain / gain.sum()))

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable
 from pathlib import Path
-from types import NoneType, UnionType
-from typing import TYPE_CHECKING, Annotated, Any, Union, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -32,7 +30,7 @@ from conal.cli.options import (
     split_classes,
 )
 from conal.errors import InputError
-from conal.parameters import is_number, is_whole
+from conal.parameters import check_parameters
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -135,37 +133,8 @@ def _make(method: str, settings: dict[str, Any], *, seed: int, verbose: bool) ->
     known = aggregation.get(method).parameter_names()
     own = {name: value for name, value in (("seed", seed), ("verbose", verbose)) if name in known}
     aggregator = aggregation.make(method, **(own | settings))
-    _check_types(aggregator, settings)
+    check_parameters(aggregator)  # before there is any work to lose
     return aggregator
-
-
-def _check_types(aggregator: Aggregator, settings: dict[str, Any]) -> None:
-    """Refuse values that are not of a parameter's type, before there is any work to lose."""
-    hints = get_type_hints(type(aggregator).__init__)
-    for name, value in settings.items():
-        accepted = _members(hints[name])
-        if not any(_fits(value, kind) for kind in accepted):
-            wanted = " or ".join(_KINDS[kind][0] for kind in accepted)
-            raise InputError(f"--set {name}: must be {wanted}, not {value!r}")
-
-
-def _members(hint: Any) -> tuple[Any, ...]:
-    return get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
-
-
-def _fits(value: Any, kind: Any) -> bool:
-    """Whether a value is of a plain type; of other types the aggregator itself knows what it takes."""
-    return kind not in _KINDS or _KINDS[kind][1](value)
-
-
-_KINDS: dict[Any, tuple[str, Callable[[Any], bool]]] = {
-    int: ("a whole number", is_whole),
-    float: ("a number", is_number),
-    bool: ("true or false", lambda value: isinstance(value, bool)),
-    str: ("text", lambda value: isinstance(value, str)),
-    NoneType: ("null", lambda value: value is None),
-}
-"""What a parameter of each plain type is called, and how to tell."""
 
 
 def _tables(

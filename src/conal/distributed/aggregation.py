@@ -1,8 +1,9 @@
-"""Aggregation by several processes: each has its tasks, and what they count is summed."""
+"""Aggregation by several processes: each has a part of the tasks, and their expected counts are summed."""
 
 from __future__ import annotations
 
 import atexit
+import math
 import os
 from datetime import timedelta
 from typing import Any, TypeVar
@@ -12,16 +13,22 @@ import numpy.typing as npt
 import torch
 import torch.distributed as dist
 
-from conal.aggregation.base import Aggregator
-from conal.aggregation.dawid_skene import DawidSkene
+from conal.aggregation.arrays import FloatArray
+from conal.aggregation.base import Aggregator, aggregators
+from conal.aggregation.em import EMAggregator
+from conal.aggregation.engines import Engine, Expectation, Sums
+from conal.aggregation.true_labels import known_codes
+from conal.aggregation.votes import Votes
 from conal.data.annotations import Annotations
 from conal.errors import InputError
+from conal.parameters import check_parameters
 
-__all__ = ["fit_shared", "is_shared", "leave_at_exit"]
+__all__ = ["SharedEngine", "fit_shared", "is_shared", "leave_at_exit"]
 
 A = TypeVar("A", bound=Aggregator)
+Parameters = TypeVar("Parameters", contravariant=True)
 TIMEOUT = timedelta(seconds=60)
-"""A process that has not been heard of for so long is taken for dead."""
+"""A process that sends nothing for so long is taken for dead."""
 
 
 def is_shared() -> bool:
@@ -29,15 +36,42 @@ def is_shared() -> bool:
     return int(os.environ.get("WORLD_SIZE", "1")) > 1
 
 
-def fit_shared(aggregator: A, data: Any, *, true_labels: Any = None) -> A:
-    r"""Fit an aggregator with the other processes that ``torchrun`` started.
+class SharedEngine(Engine[Parameters]):
+    r"""The E-step over the tasks of all processes, from every process's E-step over its own.
 
-    Task i belongs to process i modulo their number. Every process goes through its own tasks, and the expected counts
+    Evidence and expected counts are sums over tasks, so that those of the processes p are added:
 
     .. math:: n^r_{cl} = \sum_{p} n^{r, (p)}_{cl}
 
-    are summed over all, R C^2 numbers per iteration, so that the M-step is everywhere the same. In the end every
-    process has the whole result, equal to that of one process but for the order of sums.
+    These are R C^2 numbers per M-step. The posterior stays with the process that has the tasks.
+
+    Parameters
+    ----------
+    own : Engine
+        Of this process's tasks.
+    """
+
+    def __init__(self, own: Engine[Parameters]) -> None:
+        super().__init__(own.votes, own.known)
+        self.own = own
+        self.n_annotations = int(_summed(np.array([own.n_annotations]))[0])
+
+    def start(self, posterior: FloatArray) -> Expectation:
+        """The expectation by every process's guess at its posterior."""
+        return _shared(self.own.start(posterior))
+
+    def expect(self, parameters: Parameters) -> Expectation:
+        """The E-step under the parameters, which all processes have."""
+        own = self.own.expect(parameters)
+        return _shared(own, float(_summed(np.array([own.log_evidence]))[0]))
+
+
+def fit_shared(aggregator: A, data: Any, *, true_labels: Any = None) -> A:
+    r"""Fit an aggregator with the other processes that ``torchrun`` started.
+
+    Task i belongs to process i modulo their number. Every process makes the E-step of its own tasks, expected counts
+    are summed (:class:`SharedEngine`), and the M-step is the same in all. In the end every process has the whole
+    result, equal to that of one process up to the order of sums.
 
     Parameters
     ----------
@@ -48,31 +82,34 @@ def fit_shared(aggregator: A, data: Any, *, true_labels: Any = None) -> A:
     true_labels : optional
         As for ``fit``.
     """
-    if not isinstance(aggregator, DawidSkene):
+    if not (isinstance(aggregator, EMAggregator) and aggregator.sums_suffice):
         raise InputError(
-            f"{aggregator.name} cannot be shared between processes; dawid-skene and one-coin can, run others by one"
+            f"{aggregator.name} cannot be shared between processes; {' and '.join(_shareable())} can, run others by one"
         )
-    if not dist.is_initialized():
-        dist.init_process_group("gloo", timeout=TIMEOUT)
-        leave_at_exit()
+    check_parameters(aggregator)
+    _join()
     rank, world = dist.get_rank(), dist.get_world_size()
     crowd = Annotations.of(data)
     mine = np.arange(rank, crowd.n_tasks, world)
-    aggregator.share = _summed
-    try:
-        aggregator.fit(crowd[mine], true_labels=_of_tasks(true_labels, crowd, mine))
-    finally:
-        aggregator.share = None
+    part = crowd[mine]
+    known = known_codes(part, _of_tasks(true_labels, crowd, mine))
+    own = aggregator.learn(SharedEngine(aggregator.engine(Votes(part), known)))
     probas = np.empty((crowd.n_tasks, crowd.n_classes))
-    for other, part in enumerate(_gathered(aggregator.probas_, crowd.n_tasks, world)):
-        probas[other::world] = part
+    for other, rows in enumerate(_gathered(own, crowd.n_tasks, world)):
+        probas[other::world] = rows
     aggregator.adopt_posterior(crowd, probas)
     return aggregator
 
 
 def leave_at_exit() -> None:
-    """Take leave of the other processes when this one ends: their threads would outlive it, and bring it down."""
+    """Leave the process group when this process ends: its threads would otherwise outlive the process, and crash it."""
     atexit.register(_leave)
+
+
+def _join() -> None:
+    if not dist.is_initialized():
+        dist.init_process_group("gloo", timeout=TIMEOUT)
+        leave_at_exit()
 
 
 def _leave() -> None:
@@ -80,23 +117,40 @@ def _leave() -> None:
         dist.destroy_process_group()
 
 
+def _shareable() -> list[str]:
+    """Names of the aggregators that several processes can fit."""
+    found = ((name, aggregators.get(name)) for name in aggregators.names())
+    return [name for name, cls in found if issubclass(cls, EMAggregator) and cls.sums_suffice]
+
+
+def _shared(own: Expectation, log_evidence: float = -math.inf) -> Expectation:
+    """An expectation whose sums are over all processes, in one message when the M-step asks for them."""
+
+    def sums() -> Sums:
+        counts, shares, n_tasks = own.sums
+        total = _summed(np.concatenate([counts.ravel(), shares, [n_tasks]]))
+        return Sums(total[: counts.size].reshape(counts.shape), total[counts.size : -1], int(total[-1]))
+
+    return Expectation(log_evidence, sums, lambda: own.posterior)
+
+
 def _of_tasks(true_labels: Any, crowd: Annotations, mine: npt.NDArray[np.int64]) -> dict[Any, Any] | None:
-    """The true labels among those of this process, which alone it knows the tasks of."""
+    """The true labels of this process's tasks; it would take the others for labels of unknown tasks."""
     if true_labels is None:
         return None
     own = set(crowd.task_ids[mine].tolist())
     return {task: label for task, label in dict(true_labels).items() if task in own}
 
 
-def _summed(values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+def _summed(values: FloatArray) -> FloatArray:
     """The sum over all processes."""
     total = torch.from_numpy(np.array(values, dtype=np.float64))  # a copy, contiguous
     dist.all_reduce(total)
     return total.numpy()
 
 
-def _gathered(values: npt.NDArray[np.float64], n_tasks: int, world: int) -> list[npt.NDArray[np.float64]]:
-    """Every process's rows; all have as many but for one."""
+def _gathered(values: FloatArray, n_tasks: int, world: int) -> list[FloatArray]:
+    """Every process's rows; their numbers differ by one at most."""
     sizes = [len(range(rank, n_tasks, world)) for rank in range(world)]
     padded = np.zeros((max(sizes), values.shape[1]))
     padded[: len(values)] = values

@@ -1,4 +1,4 @@
-"""The compiled pass of Dawid-Skene against sparse products, and what happens without a compiler."""
+"""The compiled E-step against sparse products, what happens without a compiler, and longer steps."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from conal.aggregation import DawidSkene, OneCoinDawidSkene
-from conal.aggregation import votes as votes_module
+from conal.aggregation.engines import CompiledEngine, SparseEngine, compiled
 from conal.aggregation.squarem import extrapolated
 from conal.aggregation.votes import Votes
 from conal.data.annotations import Annotations
@@ -28,7 +28,7 @@ def crowd(seed: int = 0, n_tasks: int = 300, n_annotators: int = 12, n_classes: 
 
 @pytest.fixture
 def always_fused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(votes_module, "FUSED_ABOVE", 0)
+    monkeypatch.setattr(compiled, "COMPILED_FROM", 0)
 
 
 def fits(**options: Any) -> tuple[Any, Any]:
@@ -39,8 +39,8 @@ def fits(**options: Any) -> tuple[Any, Any]:
     made = []
     for above in (10**9, 0):
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(votes_module, "FUSED_ABOVE", above)
-            assert Votes(ann).fused == (above == 0)
+            patch.setattr(compiled, "COMPILED_FROM", above)
+            assert CompiledEngine.pays(Votes(ann)) == (above == 0)
             made.append(cls(**settings).fit(ann, true_labels=true_labels))
     return made[0], made[1]
 
@@ -62,24 +62,55 @@ def test_products_too_small_for_a_number() -> None:
     ann = Annotations.from_triples(["a"] * n, range(n), np.arange(n) % 2, classes=[0, 1])
     pi_r = np.broadcast_to([[1e-6, 1 - 1e-6], [1 - 1e-6, 1e-6]], (n, 2, 2)).copy()
     pi_r[0] = [[0.8, 0.2], [0.4, 0.6]]  # the first says 0, and all others cancel but one who says 1
-    votes = Votes(ann)
-    posterior = np.empty((1, 2))
-    expected, log_likelihood = votes.fused_expectation(np.array([0.5, 0.5]), pi_r, np.array([-1]), posterior)
+    expectation = CompiledEngine(Votes(ann), np.array([-1])).expect((np.array([0.5, 0.5]), pi_r))
+    posterior = expectation.posterior
     zero = math.log(0.8) + 199 * math.log(1e-6) + 200 * math.log1p(-1e-6)
     one = math.log(0.4) + 199 * math.log1p(-1e-6) + 200 * math.log(1e-6)
     top = max(zero, one)
     total = top + math.log(math.exp(zero - top) + math.exp(one - top))
     np.testing.assert_allclose(posterior[0], [math.exp(zero - total), math.exp(one - total)], rtol=1e-9)
-    assert log_likelihood == pytest.approx(total + math.log(0.5), rel=1e-12)
-    np.testing.assert_allclose(expected.counts[0, :, 0], posterior[0])
+    assert expectation.log_evidence == pytest.approx(total + math.log(0.5), rel=1e-12)
+    np.testing.assert_allclose(expectation.counts[0, :, 0], posterior[0])
 
 
 @pytest.mark.filterwarnings("ignore::conal.errors.ConvergenceWarning")
 @pytest.mark.usefixtures("always_fused")
 def test_without_a_compiler_sparse_products_do(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CONAL_COMPILED", "0")
-    assert not Votes(crowd()).fused
+    engine = DawidSkene().engine(Votes(crowd()), np.full(300, -1))
+    assert isinstance(engine, SparseEngine)
     assert len(DawidSkene(n_iter=3, tol=0, verbose=False).fit(crowd()).labels_) == 300
+
+
+def test_nothing_is_computed_that_nobody_asks_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A compiled run makes no sparse matrix, and one pass over the posteriors, at its end."""
+    monkeypatch.setattr(compiled, "COMPILED_FROM", 0)
+    passes = []
+    whole_pass = CompiledEngine._pass
+
+    def counted(self: CompiledEngine, parameters: Any, posterior: Any) -> Any:
+        passes.append(len(posterior))
+        return whole_pass(self, parameters, posterior)
+
+    monkeypatch.setattr(CompiledEngine, "_pass", counted)
+    votes = Votes(crowd())
+    model = DawidSkene(tol=1e-6, verbose=False)
+    model.learn(model.engine(votes, np.full(300, -1)))
+    assert "by_task" not in vars(votes)
+    assert passes[-1] == 300
+    assert not any(passes[:-1])
+
+
+def test_labels_count_by_their_weights() -> None:
+    rng = np.random.default_rng(0)
+    ann = crowd()
+    posterior, weights = rng.dirichlet(np.ones(4), size=300), rng.random(ann.n_annotations)
+    expected = np.zeros((12, 4, 4))
+    for i, r, y, weight in zip(ann.tasks, ann.annotators, ann.labels, weights, strict=True):
+        expected[r, :, y] += weight * posterior[i]
+    votes = Votes(ann)
+    np.testing.assert_allclose(votes.counts(posterior, weights), expected, atol=1e-12)
+    np.testing.assert_allclose(votes.counts(posterior, np.ones(len(weights))), votes.counts(posterior), atol=1e-12)
 
 
 # ---------------------------------------------------------------- longer steps

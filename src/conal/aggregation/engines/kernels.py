@@ -1,4 +1,4 @@
-"""One pass over the labels for both steps of Dawid-Skene's EM, compiled."""
+"""Loops over the labels, compiled: the E-step of a confusion matrix per annotator, and expected counts."""
 
 from __future__ import annotations
 
@@ -9,27 +9,23 @@ import numpy as np
 
 from conal._support.compiled import Kernel, kernel
 
-__all__ = ["FUSED_ABOVE", "counting_for", "expectation_for"]
-
-FUSED_ABOVE = 20_000
-"""Annotations from which on a compiled pass pays for the time it takes to load."""
+__all__ = ["counting_for", "expectation_for"]
 
 
 @cache
 def expectation_for(n_classes: int) -> Kernel:  # noqa: C901 - one pass, made of plain loops
-    """The pass for so many classes: where their number is known to the compiler, it takes half the time."""
+    """The E-step for a number of classes: it takes half the time if the compiler knows that number."""
     C = n_classes
 
     @kernel
     def expectation(  # type: ignore[no-untyped-def]  # noqa: C901  # pragma: no cover - compiled
         indptr, cells, known, rho, pi, counts, shares, posterior
     ):
-        """E-step of every task, added up at once to what the M-step needs; returns the log-likelihood.
+        """E-step of every task, added at once to the counts that the M-step needs; returns the log-likelihood.
 
-        Tasks are gone through in order and an annotator's matrix by the label that was given, so that memory is read
-        in lines, and no posterior need be kept: cost follows the labels. Probabilities are multiplied, not their
-        logarithms added, which saves an exponential per task and class; where the product gets too small for that,
-        logarithms help.
+        One pass over the tasks keeps no posterior, and reads a row of an annotator's matrix per label, so that cost
+        scales with the number of labels. Probabilities are multiplied, which saves an exponential per task and class
+        over adding their logarithms; only where the product becomes too small are logarithms added.
 
         Parameters
         ----------
@@ -40,8 +36,9 @@ def expectation_for(n_classes: int) -> Kernel:  # noqa: C901 - one pass, made of
         rho : (C,), pi : (R C, C)
             ``pi[r C + l, c]`` = P(annotator r says l | class c).
         counts : (R C, C), shares : (C,)
-            To be added to: expected labels in the layout of pi, and expected tasks of each class.
-        posterior : (N, C), or (0, C) if nobody wants it
+            Changed: expected labels in the layout of pi, and expected tasks of each class, are added.
+        posterior : (N, C)
+            Filled; (0, C) if it is not wanted.
         """
         joint = np.empty(C)
         total_log = 0.0
@@ -68,7 +65,7 @@ def expectation_for(n_classes: int) -> Kernel:  # noqa: C901 - one pass, made of
                 for c in range(C):
                     joint[c] = math.exp(joint[c] - shift)
                     total += joint[c]
-            if known[i] >= 0:  # no index that is not the loop's: the compiler keeps joint in registers then
+            if known[i] >= 0:  # joint is indexed by loop variables only, so that the compiler keeps it in registers
                 given = 0.0
                 for c in range(C):
                     if c == known[i]:
@@ -98,12 +95,12 @@ def expectation_for(n_classes: int) -> Kernel:  # noqa: C901 - one pass, made of
 
 @cache
 def counting_for(n_classes: int) -> Kernel:
-    """Expected labels by a posterior, for so many classes."""
+    """Expected labels by a posterior, for a number of classes."""
     C = n_classes
 
     @kernel
     def counting(indptr, cells, posterior, counts):  # type: ignore[no-untyped-def]  # pragma: no cover - compiled
-        """Add every task's posterior (N, C) to the rows of ``counts`` (R C, C) that its labels are."""
+        """Add every task's posterior (N, C) to the rows of ``counts`` (R C, C) that its labels select."""
         for i in range(len(indptr) - 1):
             for a in range(indptr[i], indptr[i + 1]):
                 cell = np.uint64(cells[a])

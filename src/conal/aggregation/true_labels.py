@@ -1,0 +1,66 @@
+"""True labels of some tasks, in whichever form they are given."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from conal.data.annotations import Annotations
+from conal.data.columns import find_columns
+from conal.data.encoding import MISSING, Names, as_names, decode_position, encode
+from conal.data.frames import column_names, open_frame
+from conal.errors import DataWarning, InputError, examples, warn
+
+__all__ = ["known_codes"]
+
+
+def known_codes(crowd: Annotations, true_labels: Any) -> npt.NDArray[np.int64]:
+    """(N,) true classes of a crowd's tasks, as positions in its classes; -1 where they are not given."""
+    codes = np.full(crowd.n_tasks, MISSING, dtype=np.int64)
+    if true_labels is None:
+        return codes
+    tasks, labels = _pairs(true_labels)
+    at, classes = decode_position(crowd.task_ids, tasks), decode_position(crowd.classes, labels)
+    here = at != MISSING
+    strange = labels[here & (classes == MISSING)].tolist()
+    if strange:
+        raise InputError(
+            f"true_labels: {examples(strange)} are none of the classes {examples(crowd.classes)}; correct them, or "
+            "give the annotations all classes (classes=)"
+        )
+    _report_others(crowd, tasks[~here].tolist(), len(tasks))
+    codes[at[here]] = classes[here]
+    return codes
+
+
+def _pairs(true_labels: Any) -> tuple[Names, Names]:
+    """Task ids and labels, without missing ones; a task may occur once."""
+    names = column_names(true_labels)
+    if names is not None:
+        found = find_columns(names, {"task": None, "truth": None}, "true_labels")
+        frame = open_frame(true_labels, "true_labels")
+        tasks, labels = (frame[found[role]].to_list() for role in ("task", "truth"))
+    elif isinstance(true_labels, Mapping) or hasattr(true_labels, "items"):
+        pairs = list(true_labels.items())
+        tasks, labels = [task for task, _ in pairs], [label for _, label in pairs]
+    else:
+        raise InputError("true_labels must map task ids to labels: a dict, a pandas Series indexed by task, or a frame")
+    given = np.flatnonzero(encode(labels).codes != MISSING)
+    kept = as_names([tasks[k] for k in given])
+    if len(set(kept.tolist())) < len(kept):
+        raise InputError("true_labels: a task occurs more than once; give one label per task")
+    return kept, as_names([labels[k] for k in given])
+
+
+def _report_others(crowd: Annotations, others: list[Any], total: int) -> None:
+    """Say which true labels are ignored: ids of another type match nothing, and would be lost silently."""
+    if others and len(others) == total:
+        raise InputError(
+            f"true_labels: none is of a task with annotations; they are of {examples(others)}, annotated are "
+            f"{examples(crowd.task_ids)}"
+        )
+    if others:
+        warn(f"true_labels: ignored {len(others):,} of {total:,}, of other tasks: {examples(others)}", DataWarning)
