@@ -12,25 +12,17 @@ from typing import TYPE_CHECKING, Annotated, Any, Union, get_args, get_origin, g
 import typer
 
 from conal._support.registry import names_in_source
-from conal.cli.files import LabelOptions, check_results
 from conal.cli.options import (
     AsJson,
-    Classes,
-    FileFormat,
-    KeepRejected,
-    LabelColumn,
     Labels,
-    OnDuplicate,
     Overwrite,
-    Question,
     Quiet,
+    Reading,
     Seed,
-    TaskColumn,
-    WorkerColumn,
     emit,
     parse_settings,
-    split_classes,
 )
+from conal.cli.places import check_results
 from conal.errors import InputError
 from conal.parameters import is_number, is_whole
 
@@ -44,6 +36,7 @@ __all__ = ["aggregate"]
 
 
 def aggregate(
+    *,
     labels: Labels,
     out: Annotated[Path, typer.Option(help="Table of labels to write: .csv, .tsv, .parquet or .jsonl.")],
     method: Annotated[
@@ -58,14 +51,7 @@ def aggregate(
     confusion: Annotated[
         Path | None, typer.Option(help="Table to write of P(observed label given true label) by annotator.")
     ] = None,
-    classes: Classes = None,
-    task_column: TaskColumn = None,
-    worker_column: WorkerColumn = None,
-    label_column: LabelColumn = None,
-    file_format: FileFormat = None,
-    question: Question = None,
-    keep_rejected: KeepRejected = False,
-    on_duplicate: OnDuplicate = "last",
+    reading: Reading,
     settings: Annotated[
         list[str] | None,
         typer.Option(
@@ -84,25 +70,17 @@ def aggregate(
 
     The table has a row per task: task, label, the label's probability, and one column proba_CLASS for each class.
     """
-    from conal.io import read_gold
+    from conal.io import read_annotations, read_gold
     from conal.io.tables import write_tables
 
-    check_results([out, annotators, confusion], [labels, true_labels], overwrite=overwrite)
+    check_results(tables=[out, annotators, confusion], sources=[labels, true_labels], overwrite=overwrite)
     aggregator = _make(method, parse_settings(settings), seed=seed, verbose=not quiet)
-    options = LabelOptions(
-        task_column,
-        worker_column,
-        label_column,
-        split_classes(classes),
-        file_format,
-        question,
-        keep_rejected,
-        on_duplicate,
-    )
-    crowd = options.read(labels).annotations
+    crowd = read_annotations(labels, reading)
     known: dict[Any, Any] = {}
     if true_labels is not None:
-        gold = read_gold(true_labels, task=task_column, label=label_column, keep=crowd.classes, or_usual=True)
+        gold = read_gold(
+            true_labels, task=reading.task, label=reading.label, keep=crowd.classes, fallback_to_aliases=True
+        )
         known = gold.for_tasks(crowd)
     began = time.perf_counter()
     if int(os.environ.get("WORLD_SIZE", "1")) > 1:  # under torchrun, which no other work has to wait for
