@@ -12,19 +12,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Union, get_args, get_origin, g
 import typer
 
 from conal._support.registry import names_in_source
-from conal.cli.options import (
-    AsJson,
-    Labels,
-    Overwrite,
-    Quiet,
-    Reading,
-    Seed,
-    emit,
-    parse_settings,
-)
+from conal.cli.options import AsJson, Labels, Overwrite, Quiet, Reading, Seed, emit, parse_settings
 from conal.cli.places import check_results
 from conal.errors import InputError
 from conal.parameters import is_number, is_whole
+from conal.parameters.reading import ReadOptions
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -70,27 +62,16 @@ def aggregate(
 
     The table has a row per task: task, label, the label's probability, and one column proba_CLASS for each class.
     """
-    from conal.io import read_annotations, read_gold
+    from conal.io import read_annotations
     from conal.io.tables import write_tables
 
     check_results(tables=[out, annotators, confusion], sources=[labels, true_labels], overwrite=overwrite)
     aggregator = _make(method, parse_settings(settings), seed=seed, verbose=not quiet)
     crowd = read_annotations(labels, reading)
-    known: dict[Any, Any] = {}
-    if true_labels is not None:
-        gold = read_gold(
-            true_labels, task=reading.task, label=reading.label, keep=crowd.classes, fallback_to_aliases=True
-        )
-        known = gold.for_tasks(crowd)
+    known = {} if true_labels is None else _known(true_labels, reading, crowd)
     began = time.perf_counter()
-    if int(os.environ.get("WORLD_SIZE", "1")) > 1:  # under torchrun, which no other work has to wait for
-        from conal.distributed.aggregation import fit_shared
-
-        fit_shared(aggregator, crowd, true_labels=known)
-        if int(os.environ["RANK"]) > 0:  # one process speaks and writes for all
-            return
-    else:
-        aggregator.fit(crowd, true_labels=known)
+    if not _fit(aggregator, crowd, known):
+        return
     seconds = time.perf_counter() - began
     write_tables(_tables(aggregator, crowd, out, annotators, confusion))
     result = {
@@ -115,6 +96,25 @@ def _make(method: str, settings: dict[str, Any], *, seed: int, verbose: bool) ->
     aggregator = aggregation.make(method, **(own | settings))
     _check_types(aggregator, settings)
     return aggregator
+
+
+def _known(path: Path, reading: ReadOptions, crowd: Annotations) -> dict[Any, Any]:
+    """Task to true label. The file may name its columns as that of the labels does, or as usual."""
+    from conal.io import read_gold
+
+    columns = {"task": reading.task, "label": reading.label}
+    return read_gold(path, **columns, keep=crowd.classes, fallback_to_aliases=True).for_tasks(crowd)
+
+
+def _fit(aggregator: Aggregator, crowd: Annotations, known: dict[Any, Any]) -> bool:
+    """Alone or, under torchrun, with other processes. Whether this is the process that speaks and writes for all."""
+    if int(os.environ.get("WORLD_SIZE", "1")) == 1:
+        aggregator.fit(crowd, true_labels=known)
+        return True
+    from conal.distributed.aggregation import fit_shared  # with torch, which no other work has to wait for
+
+    fit_shared(aggregator, crowd, true_labels=known)
+    return int(os.environ["RANK"]) == 0
 
 
 def _check_types(aggregator: Aggregator, settings: dict[str, Any]) -> None:

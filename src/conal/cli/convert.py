@@ -7,14 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from conal.cli.options import (
-    AsJson,
-    Labels,
-    Overwrite,
-    Quiet,
-    Reading,
-    emit,
-)
+from conal.cli.options import AsJson, Labels, Overwrite, Quiet, Reading, emit
 from conal.cli.places import check_results
 from conal.errors import InputError
 
@@ -22,6 +15,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from conal.data.annotations import Annotations
+    from conal.io import AnnotationFile
 
 __all__ = ["convert"]
 
@@ -60,28 +54,47 @@ def convert(
     them out with --no-annotations where its users are others.
     """
     from conal.io import import_file
-    from conal.io.label_studio_tasks import write_label_studio
-    from conal.io.tables import write_tables
 
-    if out.suffix.lower() not in ENDINGS[to]:
-        raise InputError(f"{out}: --to {to} writes {' or '.join(ENDINGS[to])}; choose a name with this ending")
+    _check(to, out, with_tasks=inferred is not None or no_annotations)
     check_results(files=[out], tables=[gold_out], sources=[labels, inferred], overwrite=overwrite)
-    if to != "label-studio" and (inferred is not None or no_annotations):
-        raise InputError("--labels and --no-annotations go with --to label-studio")
     file = import_file(labels, reading)
     file.warn_of_dropped()
     if gold_out is not None and not file.gold:
         raise InputError(f"{labels}: carries no true labels ({file.title}); leave out --gold-out")
+    _write(file, to, out, gold_out, inferred, with_annotations=not no_annotations)
+    crowd = file.annotations
+    text = (
+        f"{file.title}: {crowd.n_annotations:,} labels by {crowd.n_annotators:,} annotators on {crowd.n_tasks:,} tasks"
+        f"\n{to}: {out}"
+    )
+    emit({"out": out, "gold": gold_out, "to": to, **_figures(file)}, text, as_json=as_json, quiet=quiet)
+
+
+def _check(to: str, out: Path, *, with_tasks: bool) -> None:
+    if out.suffix.lower() not in ENDINGS[to]:
+        raise InputError(f"{out}: --to {to} writes {' or '.join(ENDINGS[to])}; choose a name with this ending")
+    if to != "label-studio" and with_tasks:
+        raise InputError("--labels and --no-annotations go with --to label-studio")
+
+
+def _write(
+    file: AnnotationFile, to: str, out: Path, gold_out: Path | None, inferred: Path | None, *, with_annotations: bool
+) -> None:
+    from conal.io.label_studio_tasks import write_label_studio
+    from conal.io.tables import write_tables
+
+    tables = {} if gold_out is None else {gold_out: _gold_table(dict(file.gold))}
     if to == "label-studio":
         predictions = {} if inferred is None else _read_inferred(inferred, file.annotations)
-        write_label_studio(file, out, predictions, with_annotations=not no_annotations)
-    written = {} if to == "label-studio" else {out: file.annotations.to_table()}
-    write_tables(written | ({} if gold_out is None else {gold_out: _gold_table(dict(file.gold))}))
+        write_label_studio(file, out, predictions, with_annotations=with_annotations)
+    else:
+        tables = {out: file.annotations.to_table()} | tables
+    write_tables(tables)
+
+
+def _figures(file: AnnotationFile) -> dict[str, Any]:
     crowd = file.annotations
-    result = {
-        "out": out,
-        "gold": gold_out,
-        "to": to,
+    return {
         "format": file.format,
         "n_annotations": crowd.n_annotations,
         "n_tasks": crowd.n_tasks,
@@ -89,11 +102,6 @@ def convert(
         "n_gold": len(file.gold),
         "dropped": dict(file.dropped),
     }
-    text = (
-        f"{file.title}: {crowd.n_annotations:,} labels by {crowd.n_annotators:,} annotators on {crowd.n_tasks:,} tasks"
-        f"\n{to}: {out}"
-    )
-    emit(result, text, as_json=as_json, quiet=quiet)
 
 
 def _read_inferred(path: Path, crowd: Annotations) -> dict[Any, tuple[Any, float | None]]:

@@ -43,10 +43,10 @@ Labels = Annotated[
     ),
 ]
 Reading = Annotated[ReadOptions, Group(ReadOptions)]
-"""How the labels are read: all options that declare it."""
+"""How labels are read: every option that the class declares."""
 
 TaskColumn = Annotated[ReadOptions, Group(ReadOptions, only=("task",))]
-"""The same of commands that read no labels, but instances with ids."""
+"""The same for commands that read instances with ids, but no labels."""
 
 TextColumn = Annotated[
     str | None, typer.Option(help="Column of the texts.", show_default="text, sentence, content, body, ...")
