@@ -19,8 +19,8 @@ from conal import aggregation, methods
 from conal.cli import app
 from conal.estimator import factory
 from conal.io import platforms, write_annotations, write_table
-from conal.io.importing import PLAIN
 from conal.methods.base import methods as registry
+from conal.parameters.reading import PLAIN_FORMATS
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -93,7 +93,7 @@ def test_every_format_is_in_the_table_of_formats_with_its_options() -> None:
     rows = re.findall(r"^\| (`[^|]+`) \| ([^|]+) \| [^|]+ \| ([^|]*) ?\|$", IMPORTING, flags=re.MULTILINE)
     documented = {name.strip("`"): (what, options) for names, what, options in rows for name in names.split(", ")}
     del documented["--format"]
-    assert sorted(documented) == sorted((*PLAIN, *platforms.names()))
+    assert sorted(documented) == sorted((*PLAIN_FORMATS, *platforms.names()))
     words = {name: f"--{name}-column" for name in ("task", "worker", "label")}
     words |= {"question": "--question", "keep_rejected": "--keep-rejected"}
     for name in platforms.names():

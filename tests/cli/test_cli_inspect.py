@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from conal.cli.options import PLAIN_FORMATS
-from conal.io.importing import PLAIN
+from conal.parameters.reading import PLAIN_FORMATS
 
 if TYPE_CHECKING:
     from cli.conftest import Crowd, Run
@@ -100,8 +99,9 @@ def test_what_is_refused(conal: Run, export: Path, tmp_path: Path, command: str)
 
 
 def test_options_of_exports_have_no_meaning_for_plain_tables(conal: Run, crowd: Crowd) -> None:
-    assert "has no questions" in conal("inspect", crowd.labels, "--question", "x").refusal()
-    assert "nothing was rejected" in conal("inspect", crowd.labels, "--keep-rejected").refusal()
+    table = "has no meaning for a table with one annotation per row; it takes task= (--task-column), worker="
+    assert f"question= (--question) {table}" in conal("inspect", crowd.labels, "--question", "x").refusal()
+    assert f"keep_rejected= (--keep-rejected) {table}" in conal("inspect", crowd.labels, "--keep-rejected").refusal()
 
 
 def test_fit_takes_exports_and_folders(conal: Run, crowd: Crowd, tmp_path: Path) -> None:
@@ -114,5 +114,6 @@ def test_fit_takes_exports_and_folders(conal: Run, crowd: Crowd, tmp_path: Path)
     assert conal("fit", folder, *options).json()["n_annotations"] == len(crowd.rows)
 
 
-def test_the_help_names_every_plain_format() -> None:
-    assert PLAIN_FORMATS == PLAIN
+def test_the_help_names_every_format(conal: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "300")
+    assert f"Input format (default: detected): {', '.join(PLAIN_FORMATS)}, argilla," in conal("inspect", "--help").out

@@ -409,7 +409,7 @@ def test_a_pandas_index_that_is_called_like_an_id_is_one() -> None:
 
 def test_the_usual_name_where_the_named_column_is_absent(tmp_path: Path) -> None:
     write_table(pa.table(columns()), tmp_path / "x.csv")
-    check(read_features(tmp_path / "x.csv", task="song", or_usual=True), IDS, ("width", "height"))
+    check(read_features(tmp_path / "x.csv", task="song", fallback_to_aliases=True), IDS, ("width", "height"))
 
 
 def test_sparse_features_are_refused_by_name() -> None:

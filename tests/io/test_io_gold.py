@@ -196,9 +196,9 @@ def test_named_columns_or_the_usual_ones(tmp_path: Path) -> None:
     path = write(tmp_path / "g.csv", "task,truth", "a,x")
     with pytest.raises(InputError, match="no column 'song'"):
         read_gold(path, task="song")
-    assert read_gold(path, task="song", label="genre", or_usual=True).labels.tolist() == ["x"]
+    assert read_gold(path, task="song", label="genre", fallback_to_aliases=True).labels.tolist() == ["x"]
     path = write(tmp_path / "h.csv", "song,genre,truth", "a,x,1")
-    named = read_gold(path, task="song", label="genre", or_usual=True)
+    named = read_gold(path, task="song", label="genre", fallback_to_aliases=True)
     assert (named.labels.tolist(), named.task_ids.tolist() if named.task_ids is not None else None) == (["x"], ["a"])
 
 

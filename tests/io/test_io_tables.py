@@ -23,7 +23,7 @@ from conal.data.annotations import Annotations
 from conal.errors import DataWarning, InputError
 from conal.io import read_annotations, read_table, write_annotations, write_table
 from conal.io.delimited import MISSING_TOKENS
-from conal.io.tables import blank_to_null, check_table_place, coerce_classes, file_kind, write_tables
+from conal.io.tables import blank_to_null, coerce_classes, file_kind, write_tables
 
 ENDINGS = ["csv", "tsv", "tab", "parquet", "pq", "jsonl", "ndjson"]
 ROWS = [("t2", "bob", "dog"), ("t1", "eve", "cat"), ("t3", "ann", "cat"), ("t1", "ann", "dog"), ("t2", "ann", "cow")]
@@ -608,19 +608,6 @@ def test_tables_that_belong_together(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="unknown kind of table"):
         write_tables({tmp_path / "c.csv": pa.table({"x": [1]}), tmp_path / "d.xlsx": pa.table({"x": [1]})})
     assert not (tmp_path / "c.csv").exists()
-
-
-def test_places_for_tables(tmp_path: Path) -> None:
-    check_table_place(tmp_path / "new" / "a.csv", overwrite=False)
-    (tmp_path / "a.csv").write_text("")
-    (tmp_path / "b.csv").mkdir()
-    check_table_place(tmp_path / "a.csv", overwrite=True)
-    with pytest.raises(InputError, match=r"a\.csv: exists already"):
-        check_table_place(tmp_path / "a.csv", overwrite=False)
-    with pytest.raises(InputError, match=r"b\.csv: is a folder"):
-        check_table_place(tmp_path / "b.csv", overwrite=True)
-    with pytest.raises(InputError, match="unknown kind of table"):
-        check_table_place(tmp_path / "a", overwrite=False)
 
 
 def test_many_lines_of_json(tmp_path: Path) -> None:

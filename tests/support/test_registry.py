@@ -110,12 +110,28 @@ def test_names_in_source_of_no_package() -> None:
     assert names_in_source("conal.errors") == []
 
 
-def test_other_distributions_join_by_an_entry_point(tmp_path: Path, orchard: None) -> None:
+@pytest.fixture
+def plugin(tmp_path: Path, orchard: None) -> str:
+    """Another distribution, which adds a quince to the orchard; the name of its module."""
     (tmp_path / "quince_for_tests.py").write_text(MEMBER.format(name="quince"), encoding="utf-8")
     info = tmp_path / "quince_for_tests-1.0.dist-info"
     info.mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: quince-for-tests\nVersion: 1.0\n", encoding="utf-8")
     (info / "entry_points.txt").write_text("[orchard_for_tests]\nquince = quince_for_tests\n", encoding="utf-8")
+    return "quince_for_tests"
+
+
+@pytest.mark.usefixtures("plugin")
+def test_other_distributions_join_by_an_entry_point() -> None:
     registry = importlib.import_module("orchard_for_tests").FRUIT
     assert "quince" in registry.names()
     assert registry.get("quince")() == "quince"
+
+
+def test_names_in_source_have_those_of_plugins_too(tmp_path: Path, plugin: str) -> None:
+    """By the names of their entry points; neither the package nor the plug-in is imported."""
+    (tmp_path / "orchard_for_tests" / "fig.py").write_text('@register("fig")\ndef fig(): ...\n', encoding="utf-8")
+    sys.modules.pop(plugin, None)
+    assert names_in_source("orchard_for_tests") == ["fig", "quince"]
+    assert plugin not in sys.modules
+    assert "orchard_for_tests" not in sys.modules

@@ -13,9 +13,11 @@ import importlib.metadata
 import importlib.util
 import pkgutil
 import re
+import sys
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from conal.errors import InputError
 
@@ -88,9 +90,10 @@ class Registry(Generic[T]):
 
 
 def names_in_source(package: str) -> list[str]:
-    """The names that a package's modules register, sorted, read from their source without importing them.
+    """The names that a package's modules register, and those of installed plug-ins, sorted; nothing is imported.
 
-    For help texts: importing torch to list methods would take seconds.
+    For help texts: importing torch to list methods would take seconds. Names are read from the source; of a plug-in,
+    the name is that of its entry point.
 
     >>> "dawid-skene" in names_in_source("conal.aggregation")
     True
@@ -99,4 +102,12 @@ def names_in_source(package: str) -> list[str]:
     spec = importlib.util.find_spec(root)
     folders = [] if spec is None else [Path(place, *inner) for place in spec.submodule_search_locations or []]
     texts = (path.read_text(encoding="utf-8") for folder in folders for path in sorted(folder.glob("*.py")))
-    return sorted(name for text in texts for name in re.findall(r'^@register\("([^"]+)"\)', text, flags=re.MULTILINE))
+    own = {name for text in texts for name in re.findall(r'^@register\("([^"]+)"\)', text, flags=re.MULTILINE)}
+    plugins = {point.name for point in _entry_points(tuple(sys.path)).select(group=package)}
+    return sorted(own | plugins)
+
+
+@cache
+def _entry_points(path: tuple[str, ...]) -> Any:
+    """Entry points of everything that is installed on ``sys.path``: read once, since that opens a file for each."""
+    return importlib.metadata.entry_points()

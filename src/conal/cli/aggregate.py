@@ -10,27 +10,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from conal._support.registry import names_in_source
-from conal.cli.files import LabelOptions, check_results
-from conal.cli.options import (
-    AsJson,
-    Classes,
-    FileFormat,
-    KeepRejected,
-    LabelColumn,
-    Labels,
-    OnDuplicate,
-    Overwrite,
-    Question,
-    Quiet,
-    Seed,
-    TaskColumn,
-    WorkerColumn,
-    emit,
-    parse_settings,
-    split_classes,
-)
+from conal.cli.options import AsJson, Labels, Overwrite, Quiet, Reading, Seed, emit, parse_settings
+from conal.cli.places import check_results
 from conal.errors import InputError
 from conal.parameters import check_parameters
+from conal.parameters.reading import ReadOptions
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -42,6 +26,7 @@ __all__ = ["aggregate"]
 
 
 def aggregate(
+    *,
     labels: Labels,
     out: Annotated[Path, typer.Option(help="Table of labels to write: .csv, .tsv, .parquet or .jsonl.")],
     method: Annotated[
@@ -56,14 +41,7 @@ def aggregate(
     confusion: Annotated[
         Path | None, typer.Option(help="Table to write of P(observed label given true label) by annotator.")
     ] = None,
-    classes: Classes = None,
-    task_column: TaskColumn = None,
-    worker_column: WorkerColumn = None,
-    label_column: LabelColumn = None,
-    file_format: FileFormat = None,
-    question: Question = None,
-    keep_rejected: KeepRejected = False,
-    on_duplicate: OnDuplicate = "last",
+    reading: Reading,
     settings: Annotated[
         list[str] | None,
         typer.Option(
@@ -82,35 +60,16 @@ def aggregate(
 
     The table has a row per task: task, label, the label's probability, and one column proba_CLASS for each class.
     """
-    from conal.io import read_gold
+    from conal.io import read_annotations
     from conal.io.tables import write_tables
 
-    check_results([out, annotators, confusion], [labels, true_labels], overwrite=overwrite)
+    check_results(tables=[out, annotators, confusion], sources=[labels, true_labels], overwrite=overwrite)
     aggregator = _make(method, parse_settings(settings), seed=seed, verbose=not quiet)
-    options = LabelOptions(
-        task_column,
-        worker_column,
-        label_column,
-        split_classes(classes),
-        file_format,
-        question,
-        keep_rejected,
-        on_duplicate,
-    )
-    crowd = options.read(labels).annotations
-    known: dict[Any, Any] = {}
-    if true_labels is not None:
-        gold = read_gold(true_labels, task=task_column, label=label_column, keep=crowd.classes, or_usual=True)
-        known = gold.for_tasks(crowd)
+    crowd = read_annotations(labels, reading)
+    known = {} if true_labels is None else _known(true_labels, reading, crowd)
     began = time.perf_counter()
-    if int(os.environ.get("WORLD_SIZE", "1")) > 1:  # under torchrun, which no other work has to wait for
-        from conal.distributed.aggregation import fit_shared
-
-        fit_shared(aggregator, crowd, true_labels=known)
-        if int(os.environ["RANK"]) > 0:  # one process speaks and writes for all
-            return
-    else:
-        aggregator.fit(crowd, true_labels=known)
+    if not _fit(aggregator, crowd, known):
+        return
     seconds = time.perf_counter() - began
     write_tables(_tables(aggregator, crowd, out, annotators, confusion))
     result = {
@@ -135,6 +94,25 @@ def _make(method: str, settings: dict[str, Any], *, seed: int, verbose: bool) ->
     aggregator = aggregation.make(method, **(own | settings))
     check_parameters(aggregator)  # before there is any work to lose
     return aggregator
+
+
+def _known(path: Path, reading: ReadOptions, crowd: Annotations) -> dict[Any, Any]:
+    """Task to true label. The file may name its columns as that of the labels does, or as usual."""
+    from conal.io import read_gold
+
+    columns = {"task": reading.task, "label": reading.label}
+    return read_gold(path, **columns, keep=crowd.classes, fallback_to_aliases=True).for_tasks(crowd)
+
+
+def _fit(aggregator: Aggregator, crowd: Annotations, known: dict[Any, Any]) -> bool:
+    """Alone or, under torchrun, with other processes. Whether this is the process that speaks and writes for all."""
+    if int(os.environ.get("WORLD_SIZE", "1")) == 1:
+        aggregator.fit(crowd, true_labels=known)
+        return True
+    from conal.distributed.aggregation import fit_shared  # with torch, which no other work has to wait for
+
+    fit_shared(aggregator, crowd, true_labels=known)
+    return int(os.environ["RANK"]) == 0
 
 
 def _tables(

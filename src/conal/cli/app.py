@@ -14,6 +14,7 @@ from conal.cli.bound import bound
 from conal.cli.convert import convert
 from conal.cli.demo import demo
 from conal.cli.fit import fit
+from conal.cli.groups import with_groups
 from conal.cli.inspect import inspect
 from conal.cli.predict import predict
 from conal.cli.report import report
@@ -35,7 +36,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 for command in (aggregate, bound, convert, demo, fit, inspect, predict, report, reproduce, simulate):
-    app.command()(command)
+    app.command()(with_groups(command))
 
 
 def _show_version(asked: bool) -> None:

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 import typer
 
 from conal.cli.files import read_for_model
-from conal.cli.options import AsJson, FileFormat, LabelColumn, Quiet, Seed, TaskColumn, WorkerColumn, emit
+from conal.cli.options import AsJson, Quiet, Reading, Seed, emit
 from conal.errors import InputError
+from conal.parameters.reading import ReadOptions
 
 if TYPE_CHECKING:
     import numpy as np
@@ -38,6 +39,7 @@ class Crowd(NamedTuple):
 
 
 def bound(
+    *,
     model: Annotated[Path | None, typer.Argument(help="Model folder written by conal fit.")] = None,
     features: Annotated[Path | None, typer.Option(help="Features: .npy, .npz, .parquet or .csv; or texts.")] = None,
     labels: Annotated[
@@ -63,10 +65,7 @@ def bound(
     ] = 0.0,
     draws: Annotated[int, typer.Option(min=2, help="Crowds drawn to estimate the Bayes-optimal error.")] = 200,
     seed: Seed = 0,
-    task_column: TaskColumn = None,
-    worker_column: WorkerColumn = None,
-    label_column: LabelColumn = None,
-    file_format: FileFormat = None,
+    reading: Reading,
     quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
@@ -90,12 +89,11 @@ def bound(
         "proportion": proportion,
     }
     chosen = {name: value for name, value in settings.items() if value is not None}
-    columns = {"task": task_column, "worker": worker_column, "label": label_column}
     if simulate:
         _refuse_files(model, features, labels)
         crowd = _simulated(chosen, n, seed)
     else:
-        crowd = _of_model(*_needed(model, features, chosen), labels, n, columns, file_format)
+        crowd = _of_model(*_needed(model, features, chosen), labels, n, reading)
     result = error_lower_bound(crowd.rho, crowd.pi_g, crowd.pi_r, crowd.omega, observed=crowd.observed, epsilon=epsilon)
     # The error of the very crowd that the bound is for: smoothed, if it was.
     pi_g, pi_r = smooth(crowd.pi_g, epsilon), smooth(crowd.pi_r, epsilon)
@@ -142,9 +140,7 @@ def _needed(model: Path | None, features: Path | None, settings: dict[str, Any])
     return model, features
 
 
-def _of_model(
-    folder: Path, path: Path, labels: Path | None, n: int | None, columns: dict[str, Any], fmt: str | None
-) -> Crowd:
+def _of_model(folder: Path, path: Path, labels: Path | None, n: int | None, reading: ReadOptions) -> Crowd:
     import numpy as np
 
     from conal.estimator import load
@@ -156,12 +152,12 @@ def _of_model(
             f"{folder}: method {estimator.method!r} does not tell common from individual confusion, "
             "which the bound is about; use a model of 'conal' or 'conal-em'"
         )
-    table = read_for_model(path, estimator, task=columns["task"], or_usual=labels is not None)
+    table = read_for_model(path, estimator, task=reading.task, fallback_to_aliases=labels is not None)
     if labels is None:
         table, names = _rows(table, np.arange(len(table))[:n]), estimator.annotator_ids_
         observed = np.ones((len(table), len(names)), dtype=bool)
     else:
-        table, ann = _labelled(table, read_annotations(labels, format=fmt, **columns), n)
+        table, ann = _labelled(table, read_annotations(labels, reading), n)
         observed, names = ann.to_matrix() >= 0, ann.annotator_ids
     # As the paper reads them: a softmax on each row of the weights, mixed as probabilities, however the model trained.
     pi_r = _matrices_of(estimator, names)

@@ -7,29 +7,15 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from conal.cli.files import LabelOptions
-from conal.cli.options import (
-    AsJson,
-    Classes,
-    FileFormat,
-    KeepRejected,
-    LabelColumn,
-    Labels,
-    OnDuplicate,
-    Overwrite,
-    Question,
-    Quiet,
-    TaskColumn,
-    WorkerColumn,
-    emit,
-    split_classes,
-)
+from conal.cli.options import AsJson, Labels, Overwrite, Quiet, Reading, emit
+from conal.cli.places import check_results
 from conal.errors import InputError
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from conal.data.annotations import Annotations
+    from conal.io import AnnotationFile
 
 __all__ = ["convert"]
 
@@ -38,6 +24,7 @@ ENDINGS = {"csv": (".csv",), "crowd-kit": (".csv",), "parquet": (".parquet", ".p
 
 
 def convert(
+    *,
     labels: Labels,
     to: Annotated[
         Literal["csv", "parquet", "crowd-kit", "label-studio"],
@@ -56,14 +43,7 @@ def convert(
     no_annotations: Annotated[
         bool, typer.Option("--no-annotations", help="Label Studio: tasks and predictions only, nobody's labels.")
     ] = False,
-    classes: Classes = None,
-    task_column: TaskColumn = None,
-    worker_column: WorkerColumn = None,
-    label_column: LabelColumn = None,
-    file_format: FileFormat = None,
-    question: Question = None,
-    keep_rejected: KeepRejected = False,
-    on_duplicate: OnDuplicate = "last",
+    reading: Reading,
     overwrite: Overwrite = False,
     quiet: Quiet = False,
     as_json: AsJson = False,
@@ -73,35 +53,48 @@ def convert(
     Label Studio assigns annotations to users by e-mail address or number and refuses those it does not know; leave
     them out with --no-annotations where its users are others.
     """
+    from conal.io import import_file
+
+    _check(to, out, with_tasks=inferred is not None or no_annotations)
+    check_results(files=[out], tables=[gold_out], sources=[labels, inferred], overwrite=overwrite)
+    file = import_file(labels, reading)
+    file.warn_of_dropped()
+    if gold_out is not None and not file.gold:
+        raise InputError(f"{labels}: carries no true labels ({file.title}); leave out --gold-out")
+    _write(file, to, out, gold_out, inferred, with_annotations=not no_annotations)
+    crowd = file.annotations
+    text = (
+        f"{file.title}: {crowd.n_annotations:,} labels by {crowd.n_annotators:,} annotators on {crowd.n_tasks:,} tasks"
+        f"\n{to}: {out}"
+    )
+    emit({"out": out, "gold": gold_out, "to": to, **_figures(file)}, text, as_json=as_json, quiet=quiet)
+
+
+def _check(to: str, out: Path, *, with_tasks: bool) -> None:
+    if out.suffix.lower() not in ENDINGS[to]:
+        raise InputError(f"{out}: --to {to} writes {' or '.join(ENDINGS[to])}; choose a name with this ending")
+    if to != "label-studio" and with_tasks:
+        raise InputError("--labels and --no-annotations go with --to label-studio")
+
+
+def _write(
+    file: AnnotationFile, to: str, out: Path, gold_out: Path | None, inferred: Path | None, *, with_annotations: bool
+) -> None:
     from conal.io.label_studio_tasks import write_label_studio
     from conal.io.tables import write_tables
 
-    _check(to, out, gold_out, [labels, inferred], overwrite=overwrite)
-    if to != "label-studio" and (inferred is not None or no_annotations):
-        raise InputError("--labels and --no-annotations go with --to label-studio")
-    options = LabelOptions(
-        task_column,
-        worker_column,
-        label_column,
-        split_classes(classes),
-        file_format,
-        question,
-        keep_rejected,
-        on_duplicate,
-    )
-    file = options.read(labels)
-    if gold_out is not None and not file.gold:
-        raise InputError(f"{labels}: carries no true labels ({file.title}); leave out --gold-out")
+    tables = {} if gold_out is None else {gold_out: _gold_table(dict(file.gold))}
     if to == "label-studio":
         predictions = {} if inferred is None else _read_inferred(inferred, file.annotations)
-        write_label_studio(file, out, predictions, with_annotations=not no_annotations)
-    written = {} if to == "label-studio" else {out: file.annotations.to_table()}
-    write_tables(written | ({} if gold_out is None else {gold_out: _gold_table(dict(file.gold))}))
+        write_label_studio(file, out, predictions, with_annotations=with_annotations)
+    else:
+        tables = {out: file.annotations.to_table()} | tables
+    write_tables(tables)
+
+
+def _figures(file: AnnotationFile) -> dict[str, Any]:
     crowd = file.annotations
-    result = {
-        "out": out,
-        "gold": gold_out,
-        "to": to,
+    return {
         "format": file.format,
         "n_annotations": crowd.n_annotations,
         "n_tasks": crowd.n_tasks,
@@ -109,29 +102,6 @@ def convert(
         "n_gold": len(file.gold),
         "dropped": dict(file.dropped),
     }
-    text = (
-        f"{file.title}: {crowd.n_annotations:,} labels by {crowd.n_annotators:,} annotators on {crowd.n_tasks:,} tasks"
-        f"\n{to}: {out}"
-    )
-    emit(result, text, as_json=as_json, quiet=quiet)
-
-
-def _check(to: str, out: Path, gold_out: Path | None, sources: list[Path | None], *, overwrite: bool) -> None:
-    """Every place must be free, of the right ending, and none that is read from."""
-    from conal.io.atomic import check_place
-    from conal.io.tables import check_table_place
-
-    if out.suffix.lower() not in ENDINGS[to]:
-        raise InputError(f"{out}: --to {to} writes {' or '.join(ENDINGS[to])}; choose a name with this ending")
-    places = [place for place in (out, gold_out) if place is not None]
-    read = {source.resolve() for source in sources if source is not None}
-    if any(place.resolve() in read for place in places) or len({place.resolve() for place in places}) < len(places):
-        raise InputError(f"{places[-1]}: is read from or written twice; choose a place of its own for each file")
-    check_place(out)
-    if out.is_dir() or (out.exists() and not overwrite):
-        raise InputError(f"{out}: exists already; choose another place, or allow it with --overwrite")
-    if gold_out is not None:
-        check_table_place(gold_out, overwrite=overwrite)
 
 
 def _read_inferred(path: Path, crowd: Annotations) -> dict[Any, tuple[Any, float | None]]:

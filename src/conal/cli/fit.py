@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from conal.cli.files import FitData, FitFiles, LabelOptions
+from conal.cli.files import FitData, FitFiles
 from conal.cli.fit_options import (
     AllowMissing,
     Anonymise,
@@ -33,24 +33,17 @@ from conal.cli.fit_options import (
 from conal.cli.options import (
     DEFAULT_METHOD,
     AsJson,
-    Classes,
-    FileFormat,
-    KeepRejected,
-    LabelColumn,
     Labels,
-    OnDuplicate,
     Overwrite,
-    Question,
     Quiet,
+    Reading,
     Seed,
-    TaskColumn,
     TextColumn,
-    WorkerColumn,
     emit,
     parse_settings,
-    split_classes,
 )
 from conal.errors import DivergenceError
+from conal.parameters.reading import ReadOptions
 
 if TYPE_CHECKING:
     from conal.estimator import CrowdClassifier
@@ -59,6 +52,7 @@ __all__ = ["fit"]
 
 
 def fit(
+    *,
     labels: Labels,
     out: ModelPlace,
     features: Features = None,
@@ -68,14 +62,7 @@ def fit(
     valid_text: ValidText = None,
     valid_labels: ValidLabels = None,
     method: Method = DEFAULT_METHOD,
-    classes: Classes = None,
-    task_column: TaskColumn = None,
-    worker_column: WorkerColumn = None,
-    label_column: LabelColumn = None,
-    file_format: FileFormat = None,
-    question: Question = None,
-    keep_rejected: KeepRejected = False,
-    on_duplicate: OnDuplicate = "last",
+    reading: Reading,
     allow_missing: AllowMissing = False,
     class_prior: ClassPrior = None,
     ensemble: EnsembleSize = 1,
@@ -109,17 +96,7 @@ def fit(
     parameters |= {"verbose": first and not quiet, "ensemble": ensemble}
     given = {"lr": lr, "scaling": scaling, "class_prior": _read_prior(class_prior)}
     parameters |= {name: value for name, value in given.items() if value is not None}
-    options = LabelOptions(
-        task_column,
-        worker_column,
-        label_column,
-        split_classes(classes),
-        file_format,
-        question,
-        keep_rejected,
-        on_duplicate,
-    )
-    estimator, data = _prepare(method, parameters | parse_settings(settings), files, options)
+    estimator, data = _prepare(method, parameters | parse_settings(settings), files, reading)
     if anonymise:
         data = data.anonymised()
     _train(estimator, data, out.with_name(f"{out.name}.checkpoint"), allow_missing=allow_missing, resume=resume)
@@ -134,14 +111,14 @@ def _read_prior(text: str | None) -> Any:
 
 
 def _prepare(
-    method: str, parameters: dict[str, Any], files: FitFiles, options: LabelOptions
+    method: str, parameters: dict[str, Any], files: FitFiles, reading: ReadOptions
 ) -> tuple[CrowdClassifier, FitData]:
     """The untrained estimator and what it is trained on; wrong parameters are told before large files are read."""
     from conal import methods
     from conal.estimator import make
 
     estimator = make(method, **parameters)
-    return estimator, files.read(methods.get(method).takes, options)
+    return estimator, files.read(methods.get(method).takes, reading)
 
 
 def _train(estimator: CrowdClassifier, data: FitData, checkpoint: Path, *, allow_missing: bool, resume: bool) -> None:

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import wraps
 from typing import Annotated, Any, get_args, get_origin
 
 import typer
 
+from conal.errors import InputError
 from conal.parameters import Parameter, Parameterised
 
 __all__ = ["Group", "with_groups"]
 
 _TYPES: dict[str, Any] = {"int": int, "float": float, "bool": bool}
+"""What Typer is told about plain types; all others are given as text, which the declaration may parse."""
 
 
 @dataclass(frozen=True)
@@ -24,42 +26,49 @@ class Group:
     Parameters
     ----------
     declares : type
-        The class whose parameters with an :class:`~conal.parameters.Option` become options.
+        The class whose parameters with an :class:`~conal.parameters.Option` become options of the command.
     make : callable, optional
-        What the command is given, made from the options that the user set; by default an object of the class.
+        What the command is given, made from the options that the user set and nothing else: an object of the class by
+        default; ``dict`` where others are to decide about the rest.
+    only : tuple of str
+        The parameters that are shown, where it is not all of them.
     """
 
     declares: type[Parameterised]
     make: Callable[..., Any] | None = None
+    only: tuple[str, ...] = ()
 
     def shown(self) -> dict[str, Parameter]:
         """The parameters that the command line shows."""
-        return {name: found for name, found in self.declares.declared.items() if found.option is not None}
+        names = self.only or tuple(self.declares.declared)
+        declared = {name: self.declares.declared[name] for name in names}
+        return {name: found for name, found in declared.items() if found.option is not None}
 
-    def pack(self, given: dict[str, Any]) -> Any:
-        """What the command is given: values that the user set, parsed."""
-        values = {name: _parsed(found, given.pop(name)) for name, found in self.shown().items()}
-        chosen = {name: value for name, value in values.items() if value is not None}
-        return (self.make or self.declares)(**chosen)
+    def pack(self, context: typer.Context, given: Mapping[str, Any]) -> Any:
+        """What the command is given: the values that the user set, parsed and checked."""
+        chosen = {name: found for name, found in self.shown().items() if _was_set(context, name)}
+        return (self.make or self.declares)(
+            **{name: _value(context, found, given[name]) for name, found in chosen.items()}
+        )
 
 
 def with_groups(command: Callable[..., None]) -> Callable[..., None]:
     """A command for Typer in which every argument that is marked by a :class:`Group` is spelled out as options."""
-    signature = inspect.signature(command, eval_str=True)
-    groups = {name: found for name, p in signature.parameters.items() if (found := _group(p.annotation)) is not None}
+    parameters = inspect.signature(command, eval_str=True).parameters.values()
+    groups = {p.name: group for p in parameters if (group := _group(p.annotation)) is not None}
+    own = [p.name for p in parameters if p.name not in groups]
 
     @wraps(command)
-    def spelled_out(**given: Any) -> None:
-        packed = {name: group.pack(given) for name, group in groups.items()}
-        command(**packed, **given)
+    def spelled_out(context: typer.Context, **given: Any) -> None:
+        packed = {name: group.pack(context, given) for name, group in groups.items()}
+        command(**packed, **{name: given[name] for name in own})
 
-    fields = []
-    for name, p in signature.parameters.items():
-        found = groups.get(name)
-        fields += [p] if found is None else [_field(each) for each in found.shown().values()]
-    plain = [p.replace(kind=p.KEYWORD_ONLY) for p in fields]
-    spelled_out.__signature__ = inspect.Signature(plain)  # type: ignore[attr-defined]
-    spelled_out.__annotations__ = {p.name: p.annotation for p in plain}
+    fields = [inspect.Parameter("context", inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context)]
+    for p in parameters:
+        group = groups.get(p.name)
+        fields += [p.replace(kind=p.KEYWORD_ONLY)] if group is None else map(_field, group.shown().values())
+    spelled_out.__signature__ = inspect.Signature(fields)  # type: ignore[attr-defined]
+    spelled_out.__annotations__ = {field.name: field.annotation for field in fields}
     return spelled_out
 
 
@@ -70,22 +79,31 @@ def _group(annotation: Any) -> Group | None:
 
 
 def _field(found: Parameter) -> inspect.Parameter:
-    """A parameter as Typer wants it; what the user leaves out is None, so that others may decide."""
+    """A parameter as Typer wants it, with the default that the help shows."""
     assert found.option is not None  # noqa: S101 - only those are shown
-    flag = found.option.flag or f"--{found.name.replace('_', '-')}"
     kind = _TYPES.get(found.annotation.removesuffix(" | None"), str)
-    text = found.option.help or found.help
-    if kind is bool:
-        mark, default = typer.Option(flag, help=text), found.default
-    else:
-        usual = "" if found.default is None else str(found.default)
-        shown: Any = found.option.shown_default or usual or False
-        kind, mark, default = kind | None, typer.Option(flag, help=text, show_default=shown), None
+    text, shown = found.option.help or found.help, found.option.shown_default
+    mark = typer.Option(found.flag, help=text, show_default=shown or kind is not bool)
     return inspect.Parameter(
-        found.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[kind, mark]
+        found.name,
+        inspect.Parameter.KEYWORD_ONLY,
+        default=None if shown else found.default,
+        annotation=Annotated[kind if kind is bool else kind | None, mark],
     )
 
 
-def _parsed(found: Parameter, value: Any) -> Any:
+def _was_set(context: typer.Context, name: str) -> bool:
+    """Whether the user set an option, be it to its default."""
+    source = context.get_parameter_source(name)
+    return source is not None and source.name != "DEFAULT"
+
+
+def _value(context: typer.Context, found: Parameter, given: Any) -> Any:
+    """What the user gave, parsed; what cannot be meant is an error that names the option."""
     parse = found.option.parse if found.option is not None else None
-    return parse(value) if parse is not None and value is not None else value
+    try:
+        value = given if parse is None else parse(given)
+        found.check(value)
+    except InputError as error:
+        raise typer.BadParameter(str(error), ctx=context, param_hint=repr(found.flag)) from error
+    return value

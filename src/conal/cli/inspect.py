@@ -5,21 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from conal.cli.files import LabelOptions
-from conal.cli.options import (
-    AsJson,
-    Classes,
-    FileFormat,
-    KeepRejected,
-    LabelColumn,
-    Labels,
-    OnDuplicate,
-    Question,
-    TaskColumn,
-    WorkerColumn,
-    emit,
-    split_classes,
-)
+from conal.cli.options import AsJson, Labels, Reading, emit
 
 __all__ = ["inspect"]
 
@@ -32,35 +18,14 @@ COEFFICIENTS = {
 }
 
 
-def inspect(
-    labels: Labels,
-    classes: Classes = None,
-    task_column: TaskColumn = None,
-    worker_column: WorkerColumn = None,
-    label_column: LabelColumn = None,
-    file_format: FileFormat = None,
-    question: Question = None,
-    keep_rejected: KeepRejected = False,
-    on_duplicate: OnDuplicate = "last",
-    as_json: AsJson = False,
-) -> None:
+def inspect(*, labels: Labels, reading: Reading, as_json: AsJson = False) -> None:
     """Show what is in an annotation file: its format, tasks, annotators, classes, agreement, and what is wrong with it.
 
     Agreement comes with 95 % bootstrap intervals over tasks. Every problem is followed by what can be done about it.
     """
     from conal.findings.inspection import inspect_file
 
-    options = LabelOptions(
-        task_column,
-        worker_column,
-        label_column,
-        split_classes(classes),
-        file_format,
-        question,
-        keep_rejected,
-        on_duplicate,
-    )
-    facts = inspect_file(labels, **options.keywords())
+    facts = inspect_file(labels, reading)
     emit(facts, "\n".join(_lines(facts)), as_json=as_json, quiet=False)
 
 

@@ -7,14 +7,15 @@ from typing import Annotated
 
 import typer
 
-from conal.cli.files import check_results, read_for_model
+from conal.cli.files import read_for_model
 from conal.cli.options import AsJson, Overwrite, Quiet, TaskColumn, TextColumn, emit
-from conal.errors import InputError
+from conal.cli.places import check_results
 
 __all__ = ["predict"]
 
 
 def predict(
+    *,
     model: Annotated[Path, typer.Argument(help="Model folder written by conal fit.")],
     features: Annotated[
         Path,
@@ -23,7 +24,7 @@ def predict(
         ),
     ],
     out: Annotated[Path, typer.Option(help="Table to write: .csv, .tsv, .parquet or .jsonl.")],
-    task_column: TaskColumn = None,
+    columns: TaskColumn,
     text_column: TextColumn = None,
     overwrite: Overwrite = False,
     quiet: Quiet = False,
@@ -40,11 +41,9 @@ def predict(
     from conal.io import write_table
     from conal.io.results import label_table
 
-    check_results([out], [features], overwrite=overwrite)
-    if out.resolve().parent == model.resolve():
-        raise InputError(f"{out}: lies in the model folder, whose files are conal's own; choose another place")
+    check_results(tables=[out], sources=[features], model=model, overwrite=overwrite)
     estimator = load(model)
-    table = read_for_model(features, estimator, task=task_column, text=text_column)
+    table = read_for_model(features, estimator, task=columns.task, text=text_column)
     probas = estimator.predict_proba(table)
     labels = estimator.classes_[probas.argmax(1)].tolist()
     tasks = np.arange(len(table)) if table.ids is None else table.ids

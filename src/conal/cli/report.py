@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from conal.cli.options import AsJson, Overwrite, Quiet, emit
-from conal.errors import InputError
+from conal.cli.places import check_results
 
 __all__ = ["report"]
 
@@ -27,15 +27,10 @@ def report(
     It shows what everybody confuses, whom to trust, which labels are likely wrong and what to ask next, all from the
     folder's report.json. The page in the folder itself is replaced without asking.
     """
-    from conal.io.atomic import check_place
     from conal.io.models import PAGE
     from conal.report import write_report
 
-    if out is not None:
-        check_place(out)
-        if out.resolve().parent == model.resolve() and out.name != PAGE:
-            raise InputError(f"{out}: lies in the model folder, whose files are conal's own; choose another place")
-        if out.exists() and not out.is_dir() and not overwrite:
-            raise InputError(f"{out}: exists already; choose another place, or allow it with --overwrite")
+    is_own_page = out is not None and out.name == PAGE
+    check_results(files=[out], model=None if is_own_page else model, overwrite=overwrite)
     path = write_report(model, out)
     emit({"out": path, "bytes": path.stat().st_size}, f"report: {path}", as_json=as_json, quiet=quiet)

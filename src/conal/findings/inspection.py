@@ -12,8 +12,8 @@ import numpy.typing as npt
 
 from conal.data.annotations import Annotations
 from conal.errors import DataWarning, examples
-from conal.io import AnnotationFile, import_file
-from conal.io.platforms.remedies import remedy
+from conal.io import AnnotationFile, ReadOptions, import_file
+from conal.io.remedies import remedy
 from conal.metrics import Agreement, cohen_kappa, fleiss_kappa, krippendorff_alpha
 
 __all__ = ["inspect_file", "inspect_import"]
@@ -29,8 +29,8 @@ SAME_LABELS = 10
 Facts = dict[str, Any]
 
 
-def inspect_file(path: str | PathLike[str], **options: Any) -> Facts:
-    """Read a file and say what was understood; options are those of :func:`conal.io.import_file`.
+def inspect_file(path: str | PathLike[str], options: ReadOptions | None = None, **keywords: Any) -> Facts:
+    """Read a file and say what was understood; it is read as by :func:`conal.io.import_file`.
 
     Returns
     -------
@@ -41,7 +41,7 @@ def inspect_file(path: str | PathLike[str], **options: Any) -> Facts:
     """
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        found = import_file(path, **options)
+        found = import_file(path, options, **keywords)
     notes = [str(entry.message) for entry in caught if issubclass(entry.category, DataWarning)]
     return {"file": str(path), **inspect_import(found, notes)}
 

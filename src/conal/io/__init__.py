@@ -1,15 +1,18 @@
 """Files in, files out."""
 
+from conal.io.annotation_file import AnnotationFile
 from conal.io.features import FeatureTable, features_from, read_features
 from conal.io.gold import GoldLabels, gold_from_table, read_gold
-from conal.io.importing import AnnotationFile, import_file, read_annotations
+from conal.io.importing import import_file, read_annotations
 from conal.io.tables import read_table, write_annotations, write_table
 from conal.io.texts import TextTable, read_texts
+from conal.parameters.reading import ReadOptions
 
 __all__ = [
     "AnnotationFile",
     "FeatureTable",
     "GoldLabels",
+    "ReadOptions",
     "TextTable",
     "features_from",
     "gold_from_table",

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from conal.errors import InputError
 
-__all__ = ["atomic_file", "atomic_folder", "check_place", "is_free"]
+__all__ = ["atomic_file", "atomic_folder", "check_file_place", "check_place", "is_free"]
 
 
 def check_place(path: Path) -> None:
@@ -23,6 +23,15 @@ def check_place(path: Path) -> None:
         raise InputError(f"{path}: cannot be written, {nearest} is not a folder; choose another place")
     if not os.access(nearest, os.W_OK):
         raise InputError(f"{path}: cannot be written, {nearest} is write-protected; choose another place")
+
+
+def check_file_place(path: Path, *, overwrite: bool) -> None:
+    """Refuse a place where no file can or may be written."""
+    check_place(path)
+    if path.is_dir():
+        raise InputError(f"{path}: is a folder; choose another name for the file")
+    if path.exists() and not overwrite:
+        raise InputError(f"{path}: exists already; choose another place, or allow it with --overwrite")
 
 
 def is_free(path: Path) -> bool:

@@ -58,14 +58,14 @@ class FeatureTable:
 
 
 def read_features(
-    path: str | PathLike[str], *, task: str | None = None, or_usual: bool = False, check: bool = True
+    path: str | PathLike[str], *, task: str | None = None, fallback_to_aliases: bool = False, check: bool = True
 ) -> FeatureTable:
     """Read features; NaN and infinities are an error that names row and column.
 
     ``.npz`` holds the array as ``X``, ``features`` or its only array, and ids, if any, as ``task``, ``task_ids``,
     ``id`` or ``ids``. Tables hold ids in the column named by ``task``, or in one that is called like it (``task``,
-    ``id``, ...) if none was named or, with ``or_usual``, if there is none of that name; every other column is a
-    feature, or one column of equally long lists is the whole feature vector.
+    ``id``, ...) if none was named or, with ``fallback_to_aliases``, if there is none of that name; every other column
+    is a feature, or one column of equally long lists is the whole feature vector.
     """
     path = Path(path)
     check_readable(path)
@@ -75,9 +75,9 @@ def read_features(
     elif kind == ".npz":
         table = _read_npz(path)
     elif kind in (".parquet", ".pq"):
-        table = _read_parquet(path, task, or_usual)
+        table = _read_parquet(path, task, fallback_to_aliases)
     elif kind in (".csv", ".tsv", ".tab"):
-        table = _from_arrow(read_table(path, names=(task,), roles=("task",)), task, str(path), or_usual)
+        table = _from_arrow(read_table(path, names=(task,), roles=("task",)), task, str(path), fallback_to_aliases)
     else:
         raise InputError(f"{path}: unknown kind of features {kind!r}; use .npy, .npz, .parquet or .csv")
     return _checked(table, check)
@@ -194,29 +194,31 @@ def frame_to_arrow(frame: Any, where: str) -> pa.Table:
     return open_frame(frame, where).to_arrow()
 
 
-def _read_parquet(path: Path, task: str | None, or_usual: bool) -> FeatureTable:
+def _read_parquet(path: Path, task: str | None, fallback_to_aliases: bool) -> FeatureTable:
     """Row group by row group."""
     import pyarrow.parquet as pq
 
     where = str(path)
     head = read_first_row(path)
-    task_column, names = _layout(head, task, where, or_usual)
+    task_column, names = _layout(head, task, where, fallback_to_aliases)
     ids = None if task_column is None else ids_from(pq.read_table(path, columns=[task_column])[task_column], where)
     values = fill_rows(path, list(names), lambda batch: _values(batch, names, where))
     return FeatureTable(values, ids, () if _is_list(head, names) else names, where)
 
 
-def _from_arrow(table: pa.Table, task: str | None, where: str, or_usual: bool = False) -> FeatureTable:
-    task_column, names = _layout(table, task, where, or_usual)
+def _from_arrow(table: pa.Table, task: str | None, where: str, fallback_to_aliases: bool = False) -> FeatureTable:
+    task_column, names = _layout(table, task, where, fallback_to_aliases)
     ids = None if task_column is None else ids_from(table[task_column], where)
     return FeatureTable(_values(table, names, where), ids, () if _is_list(table, names) else names, where)
 
 
-def _layout(table: pa.Table, task: str | None, where: str, or_usual: bool) -> tuple[str | None, tuple[str, ...]]:
+def _layout(
+    table: pa.Table, task: str | None, where: str, fallback_to_aliases: bool
+) -> tuple[str | None, tuple[str, ...]]:
     """The column of the ids, if there is one, and those of the features."""
     # An unnamed pandas index in a Parquet file is no feature.
     columns = [str(name) for name in table.column_names if not INDEX_COLUMN.match(str(name))]
-    task_column = find_column(columns, "task", None if or_usual and task not in columns else task, where)
+    task_column = find_column(columns, "task", None if fallback_to_aliases and task not in columns else task, where)
     names = tuple(name for name in columns if name != task_column)
     if "" in names:
         raise InputError(

@@ -107,18 +107,18 @@ def read_gold(
     label: str | None = None,
     classes: Sequence[Any] | Names | None = None,
     keep: Sequence[Any] | Names | None = None,
-    or_usual: bool = False,
+    fallback_to_aliases: bool = False,
 ) -> GoldLabels:
     """Read true labels: a table with a label (or truth, gold, class) column and, if any, task ids; or ``.npy``.
 
-    With ``or_usual``, a file without the columns that were named may have one of their usual names instead. ``keep``
-    lists classes that a word for "missing", such as NA, may be; ``classes`` does so too, and refuses all others.
+    With ``fallback_to_aliases``, a file without the columns that were named may have one of their usual names instead.
+    ``keep`` lists classes that a word for "missing", such as NA, may be; ``classes`` does so too, and refuses others.
     """
     path = Path(path)
     if path.suffix.lower() == ".npy":
         return _checked(read_matrix(path).ravel(), None, classes, str(path))
     table = read_table(path, names=(task, label))
-    if or_usual:
+    if fallback_to_aliases:
         task, label = (name if name in table.column_names else None for name in (task, label))
     return gold_from_table(table, task=task, label=label, classes=classes, keep=keep, where=str(path))
 
@@ -137,8 +137,7 @@ def gold_from_table(
     others = [name for name in table.column_names if name != column]
     task_column = find_column(others, "task", task, where)
     labels = decoded(table[column], f"{where}: column {column!r}")
-    kept = classes if keep is None else keep
-    values = blank_to_null(labels, keep=() if kept is None else kept)
+    values = blank_to_null(labels, keep=classes if keep is None else keep)
     ids = None if task_column is None else ids_from(table[task_column], where)
     return _checked(values, ids, None if classes is None else coerce_classes(classes, values), where)
 

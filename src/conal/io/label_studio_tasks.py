@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from conal.io.annotation_file import AnnotationFile
 from conal.io.atomic import atomic_file
-from conal.io.importing import AnnotationFile
 
 __all__ = ["INTERFACE", "label_studio_tasks", "write_label_studio"]
 

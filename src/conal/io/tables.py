@@ -14,21 +14,23 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from conal.data.annotations import Annotations, OnDuplicate
+from conal.data.annotations import Annotations
 from conal.data.columns import NAME_ROLES, find_columns
 from conal.data.encoding import Names
 from conal.errors import InputError, examples
-from conal.io.atomic import atomic_file, check_place
+from conal.io.atomic import atomic_file
 from conal.io.coded import map_names, read_coded
 from conal.io.delimited import MISSING_TOKENS, read_delimited, read_json_lines, write_delimited
 
 __all__ = [
-    "check_table_place",
+    "check_readable",
     "file_kind",
     "read_first_row",
     "read_matrix",
-    "read_plain",
+    "read_roles",
     "read_table",
+    "table_kind",
+    "without_compression",
     "write_annotations",
     "write_table",
     "write_tables",
@@ -47,46 +49,6 @@ COMPRESSED = (".gz", ".bz2", ".zst")
 """Endings of compressed text, which is read as it is."""
 BATCH = 10_000
 """Rows that are turned into Python objects at a time."""
-
-
-def read_plain(
-    path: str | PathLike[str],
-    *,
-    format: str | None = None,  # noqa: A002 - the word that users expect
-    task: str | None = None,
-    worker: str | None = None,
-    label: str | None = None,
-    classes: Sequence[Any] | Names | None = None,
-    on_duplicate: OnDuplicate = "last",
-) -> Annotations:
-    """Read one annotation per row from CSV, TSV, Parquet or JSON Lines, or a matrix from ``.npy``.
-
-    Parameters
-    ----------
-    path : path
-        The file; its ending names the format unless ``format`` does ("csv", "tsv", "parquet", "jsonl", "npy").
-    task, worker, label : str, optional
-        Column names, where they are not the usual ones (:data:`conal.data.columns.ALIASES`).
-    classes : sequence, optional
-        Class order; numbers may be given as text.
-    on_duplicate : {"last", "first", "error"}
-        Which label of a repeated (task, worker) pair counts.
-    """
-    path = Path(path)
-    if (format or path.suffix.lstrip(".").lower()) == "npy":
-        matrix = read_matrix(path)
-        wanted = None if classes is None else coerce_classes(classes, pa.array(matrix.ravel()[:0]))
-        return Annotations.from_matrix(matrix, classes=wanted, where=str(path))
-    columns = _read_roles(path, format, {"task": task, "worker": worker, "label": label})
-    labels = blank_to_null(columns.pop("label"), keep=() if classes is None else classes)
-    return Annotations.from_triples(
-        blank_to_null(columns.pop("task"), tokens=("",)),
-        blank_to_null(columns.pop("worker"), tokens=("",)),
-        labels,
-        classes=None if classes is None else coerce_classes(classes, labels),
-        on_duplicate=on_duplicate,
-        where=str(path),
-    )
 
 
 def write_annotations(annotations: Annotations, path: str | PathLike[str]) -> None:
@@ -128,7 +90,7 @@ def read_first_row(path: Path) -> pa.Table:
     return _read(path, "parquet", read)
 
 
-def _read_roles(path: Path, format: str | None, wanted: Mapping[str, str | None]) -> dict[str, pa.ChunkedArray]:  # noqa: A002
+def read_roles(path: Path, format: str | None, wanted: Mapping[str, str | None]) -> dict[str, pa.ChunkedArray]:  # noqa: A002
     """The column of each role as Arrow dictionaries, that is 32-bit codes and distinct names, batch by batch."""
     found: dict[str, str] = {}
 
@@ -149,8 +111,7 @@ def _read_roles(path: Path, format: str | None, wanted: Mapping[str, str | None]
 
 def _read(path: Path, format: str | None, reader: Callable[[Path, str], pa.Table]) -> pa.Table:  # noqa: A002
     """What the reader makes of a file of this kind; errors of Arrow in words for users."""
-    plain = path.with_suffix("") if path.suffix.lower() in COMPRESSED else path
-    kind = file_kind(plain, format)
+    kind = table_kind(path, format)
     check_readable(path)
     try:
         table = reader(path, kind)
@@ -192,16 +153,6 @@ def write_tables(tables: Mapping[Path, pa.Table]) -> None:
                 raise InputError(f"{path}: this table cannot be written as {kinds[path]}: {error}") from error
 
 
-def check_table_place(path: Path, *, overwrite: bool) -> None:
-    """Refuse a place where no table can or may be written: better known before the work than after it."""
-    file_kind(path, None)
-    check_place(path)
-    if path.is_dir():
-        raise InputError(f"{path}: is a folder; choose another name for the file")
-    if path.exists() and not overwrite:
-        raise InputError(f"{path}: exists already; choose another place, or allow it with --overwrite")
-
-
 def read_matrix(path: Path) -> np.ndarray[Any, np.dtype[Any]]:
     """An annotation matrix from ``.npy``; pickled objects are refused."""
     check_readable(path)
@@ -210,6 +161,16 @@ def read_matrix(path: Path) -> np.ndarray[Any, np.dtype[Any]]:
             return np.asarray(np.lib.format.read_array(file, allow_pickle=False))
     except (ValueError, OSError, EOFError) as error:
         raise InputError(f"{path}: is not a .npy array of plain numbers or text: {error}") from error
+
+
+def table_kind(path: Path, format: str | None) -> str:  # noqa: A002
+    """The format of a table to read, which may be compressed: "csv" of ``a.csv.gz``."""
+    return file_kind(without_compression(path), format)
+
+
+def without_compression(path: Path) -> Path:
+    """``a.csv`` of ``a.csv.gz``."""
+    return path.with_suffix("") if path.suffix.lower() in COMPRESSED else path
 
 
 def file_kind(path: Path, format: str | None) -> str:  # noqa: A002
@@ -242,7 +203,7 @@ def decoded(column: pa.ChunkedArray, where: str) -> pa.ChunkedArray:
 
 
 def blank_to_null(
-    column: pa.ChunkedArray, tokens: Sequence[str] = MISSING_TOKENS, keep: Sequence[Any] | Names = ()
+    column: pa.ChunkedArray, tokens: Sequence[str] = MISSING_TOKENS, keep: Sequence[Any] | Names | None = None
 ) -> pa.ChunkedArray:
     """Text that means "missing" becomes null, unless it is among the classes to ``keep``."""
     import pyarrow.compute as pc
@@ -251,7 +212,7 @@ def blank_to_null(
         return map_names(column, partial(blank_to_null, tokens=tokens, keep=keep))
     if not (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)):
         return column
-    kept = list(keep)
+    kept = [] if keep is None else list(keep)
     missing = pa.array([token for token in tokens if token not in kept], type=column.type)
     is_missing = pc.is_in(pc.utf8_trim_whitespace(column), value_set=missing)
     return pc.if_else(is_missing, pa.scalar(None, type=column.type), column)

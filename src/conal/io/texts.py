@@ -48,7 +48,7 @@ def read_texts(
     text: str | None = None,
     task: str | None = None,
     format: str | None = None,  # noqa: A002
-    or_usual: bool = False,
+    fallback_to_aliases: bool = False,
 ) -> TextTable:
     """Read one text per task; a task may have several rows, as in a file of labels, if all hold the same text.
 
@@ -59,7 +59,7 @@ def read_texts(
     text, task : str, optional
         Column names, where they are not the usual ones (:data:`conal.data.columns.ALIASES`). Without a task column, row
         numbers are the ids.
-    or_usual : bool
+    fallback_to_aliases : bool
         A file without the column named by ``task`` may have one of the usual names instead.
     """
     if format is None and Path(path).suffix.lower() == ".json":
@@ -68,7 +68,7 @@ def read_texts(
             "it is the file of the labels too; write the texts as a table with a task and a text column"
         )
     table = read_table(Path(path), format, (task, text), roles=("task", "text"))
-    named = None if or_usual and task not in table.column_names else task
+    named = None if fallback_to_aliases and task not in table.column_names else task
     return _from_arrow(table, text, named, str(path))
 
 

@@ -66,6 +66,11 @@ class Parameter:
     attribute: str = ""
     annotation: str = ""
 
+    @property
+    def flag(self) -> str:
+        """Its option on the command line, such as ``--task-column``; empty where it has none."""
+        return "" if self.option is None else self.option.flag or f"--{self.name.replace('_', '-')}"
+
     def check(self, value: Any) -> None:
         """Refuse a value that cannot be meant."""
         if not self.must_be.holds(value):
@@ -153,7 +158,10 @@ def set_parameters(thing: Any, given: Mapping[str, Any]) -> None:
     """Set every declared parameter to what is given, or to its default."""
     unknown = [name for name in given if name not in thing.declared]
     if unknown:
-        raise TypeError(f"{type(thing).__name__}() got an unexpected keyword argument {unknown[0]!r}")
+        raise TypeError(
+            f"{type(thing).__name__}() got an unexpected keyword argument {unknown[0]!r}; "
+            f"it takes {', '.join(thing.declared)}"
+        )
     for name, found in thing.declared.items():
         if found.attribute:  # a constructor that spells out its keywords sets its attributes itself
             setattr(thing, found.attribute, given.get(name, found.default))

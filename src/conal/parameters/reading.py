@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, Literal
 
 from conal._support.registry import names_in_source
+from conal.errors import InputError
 from conal.parameters.constraints import anything, flag, one_of
-from conal.parameters.declaration import Option, Parameterised, parameter
+from conal.parameters.declaration import Option, Parameter, Parameterised, parameter
 from conal.parameters.text import comma_separated
 
 __all__ = ["PLAIN_FORMATS", "ReadOptions"]
@@ -16,14 +17,8 @@ PLAIN_FORMATS = ("csv", "tsv", "parquet", "jsonl", "npy")
 """Formats that are no platform's: a row per annotation, or a matrix."""
 
 
-class ReadOptions(Parameterised):
-    """How a file of crowd labels is read; each format says which of these it takes.
-
-    Example
-    -------
-    >>> ReadOptions(task="item").task
-    'item'
-    """
+class GeneralOptions(Parameterised):
+    """Options that apply to files of every format."""
 
     format: str | None = parameter(
         default=None,
@@ -34,6 +29,32 @@ class ReadOptions(Parameterised):
             f"{', '.join((*PLAIN_FORMATS, *names_in_source('conal.io.platforms')))}."
         ),
     )
+    classes: Sequence[Any] | None = parameter(
+        default=None,
+        must_be=anything(),
+        help="The classes in order; numbers may be given as text. A label outside them is an error.",
+        option=Option(help="Classes in order, separated by commas.", parse=comma_separated),
+    )
+    on_duplicate: Literal["last", "first", "error"] = parameter(
+        default="last",
+        must_be=one_of("last", "first", "error"),
+        help="Which label counts if a worker labelled a task twice; the last in time where the file has times.",
+        option=Option(help="Which label counts if a worker labelled a task twice: last, first or error."),
+    )
+
+
+class ReadOptions(GeneralOptions):
+    """How a file of crowd labels is read, from the command line to the reader of its format.
+
+    ``format``, ``classes`` and ``on_duplicate`` apply to every format. Of the others, each format says which it
+    takes, and refuses the rest.
+
+    Example
+    -------
+    >>> ReadOptions(task="item").task
+    'item'
+    """
+
     task: str | None = parameter(
         default=None,
         must_be=anything(),
@@ -64,15 +85,22 @@ class ReadOptions(Parameterised):
         help="Keep work that was rejected (MTurk, Toloka, FigureEight).",
         option=Option(),
     )
-    classes: Sequence[Any] | None = parameter(
-        default=None,
-        must_be=anything(),
-        help="The classes in order; numbers may be given as text. A label outside them is an error.",
-        option=Option(help="Classes in order, separated by commas.", parse=comma_separated),
-    )
-    on_duplicate: Literal["last", "first", "error"] = parameter(
-        default="last",
-        must_be=one_of("last", "first", "error"),
-        help="Which label counts if a worker labelled a task twice; the last in time where the file has times.",
-        option=Option(help="Which label counts if a worker labelled a task twice: last, first or error."),
-    )
+
+    def refuse_unused(self, takes: Collection[str], title: str) -> None:
+        """An option that a format has no use for is refused, not ignored.
+
+        >>> ReadOptions(question="mood").refuse_unused(["task"], "doccano")
+        Traceback (most recent call last):
+        conal.errors.InputError: question= (--question) has no meaning for doccano; it takes task= (--task-column)
+        """
+        specific = {name: found for name, found in self.declared.items() if name not in GeneralOptions.declared}
+        given = [found for found in specific.values() if getattr(self, found.name) != found.default]
+        unused = next((found for found in given if found.name not in takes), None)
+        if unused is not None:
+            known = ", ".join(_spelled(specific[name]) for name in takes) or "none of these"
+            raise InputError(f"{_spelled(unused)} has no meaning for {title}; it takes {known}")
+
+
+def _spelled(found: Parameter) -> str:
+    """The parameter as Python and the command line spell it."""
+    return f"{found.name}= ({found.flag})"

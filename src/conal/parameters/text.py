@@ -30,5 +30,5 @@ def comma_separated(text: str) -> list[str]:
     """
     names = [name.strip() for name in text.split(",")]
     if "" in names:
-        raise InputError(f"--classes {text!r}: a name is empty; separate names by single commas")
+        raise InputError(f"{text!r}: a name is empty; separate names by single commas")
     return names

@@ -7,10 +7,12 @@ from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 
 from conal.errors import InputError, examples
-from conal.io.platforms.base import Imported, Importer, Options, choose_question, register
+from conal.io.annotation_file import AnnotationFile
+from conal.io.platforms.base import Importer, choose_question, register
 from conal.io.platforms.collector import Collector
 from conal.io.platforms.head import Head
 from conal.io.platforms.json_files import load_records
+from conal.parameters.reading import ReadOptions
 
 __all__ = ["Argilla"]
 
@@ -46,16 +48,16 @@ class Argilla(Importer):
         nested = isinstance(record.get("responses"), dict) and "fields" in record
         return nested or any(_is_column(value) for value in record.values())
 
-    def read(self, path: Path, options: Options) -> Imported:
+    def read(self, path: Path, options: ReadOptions) -> AnnotationFile:
         records = load_records(path)
         shape = next((shape for record in records for shape in SHAPES if any(shape.questions(record))), None)
         if shape is None:
             self._refuse(records, path)
         names = [name for record in records for name in shape.questions(record)]
-        question = choose_question(names, options, path, "question")
-        found = Collector(self.name, path)
+        question = choose_question(names, options.question, path, "question")
+        found = Collector(self, path, options)
         for k, record in enumerate(records):
-            self._read_record(record, k, shape, question, options, found)
+            self._read_record(record, k, shape, question, found)
         return found.finish(question)
 
     def _refuse(self, records: list[Record], path: Path) -> NoReturn:
@@ -65,11 +67,9 @@ class Argilla(Importer):
             )
         self.unlike(path, f"objects with {examples(records[0], 8)}" if records else "an empty list")
 
-    def _read_record(
-        self, record: Record, k: int, shape: Shape, question: str, options: Options, found: Collector
-    ) -> None:
+    def _read_record(self, record: Record, k: int, shape: Shape, question: str, found: Collector) -> None:
         data = shape.data(record)
-        task = _task_name(record, data, k, options.task, found.where)
+        task = _task_name(record, data, k, found.options.task, found.where)
         if data:
             found.show(task, data)
         try:

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
 from conal.errors import InputError
-from conal.io.platforms.base import Imported
+from conal.io.annotation_file import AnnotationFile, annotations_from
+from conal.io.platforms.base import Importer
+from conal.parameters.reading import ReadOptions
 
 __all__ = ["NO_ANNOTATOR", "NO_ANSWER", "SEVERAL_ANSWERS", "Collector", "data_table", "only_answer"]
 
@@ -24,8 +27,9 @@ OTHER_ANSWER = "with an answer that is no single choice"
 class Collector:
     """Annotations as they are found, with what was left out and why."""
 
-    def __init__(self, format: str, where: object) -> None:  # noqa: A002
-        self.format, self.where = format, str(where)
+    def __init__(self, importer: Importer, path: Path, options: ReadOptions) -> None:
+        self.importer, self.options = importer, options
+        self.path, self.where = path, str(path)
         self.rows: list[tuple[Any, Any, Any]] = []
         self.times: list[float | None] = []
         self.gold: dict[Any, Any] = {}
@@ -67,27 +71,26 @@ class Collector:
         if isinstance(name, dict | list):
             raise InputError(f"{self.where}: the name of a {role} is {name!r:.60}; expected text or a number")
 
-    def finish(self, question: str | None = None) -> Imported:
-        """Everything that was collected, the older of two labels first."""
-        if self.rows and None not in self.times:
-            order = sorted(range(len(self.rows)), key=self.times.__getitem__)  # type: ignore[arg-type]
-            self.rows = [self.rows[k] for k in order]
+    def finish(self, question: str | None = None, *, names: Callable[[list[Any]], Any] | None = None) -> AnnotationFile:
+        """All that was collected, the older of two labels first; ``names`` converts those of tasks and of workers."""
         if self.disputed:
             self.dropped["true labels that contradict each other"] += len(self.disputed)
-        columns = zip(*self.rows, strict=True) if self.rows else ((), (), ())
-        tasks, workers, labels = (_of_one_type(list(column)) for column in columns)
+        tasks, workers, labels = self._columns()
         gold = self._settled_gold(tasks, labels)
-        return Imported(
-            self.format,
-            self.where,
-            tasks,
-            workers,
-            labels,
-            question=question,
-            gold=gold,
-            dropped=dict(self.dropped),
-            data=data_table(self.data),
-        )
+        if names is not None:
+            tasks, workers = names(tasks), names(workers)
+        crowd = annotations_from(tasks, workers, labels, self.options, where=self.path, dropped=self.dropped)
+        about = (self.path, self.importer.name, self.importer.title)
+        return AnnotationFile(*about, crowd, question, gold, dict(self.dropped), data_table(self.data))
+
+    def _columns(self) -> list[list[Any]]:
+        """Tasks, workers and labels, by time where all have one."""
+        rows = self.rows
+        if rows and None not in self.times:
+            order = sorted(range(len(rows)), key=self.times.__getitem__)  # type: ignore[arg-type]
+            rows = [rows[k] for k in order]
+        columns = zip(*rows, strict=True) if rows else ((), (), ())
+        return [_of_one_type(list(column)) for column in columns]
 
 
 def only_answer(value: Any) -> tuple[Any, str | None]:

@@ -6,11 +6,13 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from conal.errors import InputError, examples
+from conal.io.annotation_file import AnnotationFile
 from conal.io.delimited import parse_delimited
-from conal.io.platforms.base import Imported, Importer, Options, register
+from conal.io.platforms.base import Importer, register
 from conal.io.platforms.collector import Collector
 from conal.io.platforms.head import Head
 from conal.io.platforms.json_files import archive_members, parse_records
+from conal.parameters.reading import ReadOptions
 
 __all__ = ["Doccano"]
 
@@ -40,7 +42,7 @@ class Doccano(Importer):
         label = (head.record or {}).get("label")
         return {"id", "text", "label"} <= head.fields and isinstance(label, list)
 
-    def read(self, path: Path, options: Options) -> Imported:
+    def read(self, path: Path, options: ReadOptions) -> AnnotationFile:
         if path.exists() and not path.is_dir() and not _is_zip(path):
             raise InputError(
                 f"{path}: is one file of a doccano export, in which the files' names are the annotators; "
@@ -55,12 +57,12 @@ class Doccano(Importer):
                 f"{path}: is the export of a collaborative project, {next(iter(files))!r}, which does not say who gave "
                 "which label; switch off 'share annotations across all users' in the project and export again"
             )
-        found = Collector(self.name, path)
+        found = Collector(self, path, options)
         for name, content in files.items():
-            self._read_file(name, content, options, found)
+            self._read_file(name, content, found)
         return found.finish()
 
-    def _read_file(self, name: str, content: bytes, options: Options, found: Collector) -> None:
+    def _read_file(self, name: str, content: bytes, found: Collector) -> None:
         where = f"{found.where}: {name}"
         worker = PurePosixPath(name).stem
         if not content.strip():
@@ -71,7 +73,7 @@ class Doccano(Importer):
         for record in records:
             if "id" not in record or not {"label", "cats"} & set(record):
                 self.unlike(where, f"a record with {examples(record, 8)}")
-            task = record.get(options.task) if options.task else record["id"]
+            task = record.get(found.options.task or "id")
             found.show(task, {k: v for k, v in record.items() if k not in OWN})
             found.add(task, worker, _labels(record, is_table))
 

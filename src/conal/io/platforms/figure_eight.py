@@ -5,9 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 from conal.errors import examples
-from conal.io.platforms.base import Imported, Importer, Options, choose_question, register
+from conal.io.annotation_file import AnnotationFile
+from conal.io.platforms.base import Importer, choose_question, register
 from conal.io.platforms.head import Head
 from conal.io.platforms.sheet import Sheet, read_sheet, varying
+from conal.parameters.reading import ReadOptions
 
 __all__ = ["FigureEight"]
 
@@ -28,23 +30,23 @@ class FigureEight(Importer):
     def sniff(self, head: Head) -> bool:
         return {"_unit_id", "_worker_id"} <= set(head.header)
 
-    def read(self, path: Path, options: Options) -> Imported:
+    def read(self, path: Path, options: ReadOptions) -> AnnotationFile:
         sheet = read_sheet(path)
         if not {"_unit_id", "_worker_id"} <= set(sheet.names):
             self.unlike(path, f"a table with the columns {examples(sheet.names, 8)}")
-        chosen = Options(question=options.question or options.label)
-        question = choose_question(_questions(sheet, chosen.question), chosen, path, "question")
+        wanted = options.question or options.label
+        question = choose_question(_questions(sheet, wanted), wanted, path, "question")
         if not options.keep_rejected:
             sheet.drop_values("_tainted", ["true"], "tainted")
         shown = [
             name for name in sheet.names if not name.startswith("_") and name not in (question, f"{question}_gold")
         ]
         return sheet.finish(
-            self.name,
+            self,
+            options,
             task="_unit_id",
             worker="_worker_id",
             label=question,
-            options=options,
             question=question,
             gold=f"{question}_gold",
             data=shown,

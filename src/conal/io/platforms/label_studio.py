@@ -7,10 +7,12 @@ from pathlib import Path
 from typing import Any
 
 from conal.errors import InputError, examples
-from conal.io.platforms.base import Imported, Importer, Options, choose_question, register
+from conal.io.annotation_file import AnnotationFile
+from conal.io.platforms.base import Importer, choose_question, register
 from conal.io.platforms.collector import Collector
 from conal.io.platforms.head import Head
 from conal.io.platforms.json_files import load_records
+from conal.parameters.reading import ReadOptions
 
 __all__ = ["LabelStudio", "choice_of"]
 
@@ -34,17 +36,17 @@ class LabelStudio(Importer):
     def sniff(self, head: Head) -> bool:
         return "data" in head.fields and bool({"annotations", "completions"} & head.fields)
 
-    def read(self, path: Path, options: Options) -> Imported:
+    def read(self, path: Path, options: ReadOptions) -> AnnotationFile:
         tasks = load_records(path)
         if not any("annotations" in task or "completions" in task for task in tasks):
             self.unlike(path, f"objects with {examples(tasks[0], 8)}" if tasks else "an empty list")
-        control = self._control(tasks, path, options)
-        found = Collector(self.name, path)
+        control = self._control(tasks, path, options.question)
+        found = Collector(self, path, options)
         for task in tasks:
-            self._read_task(task, control, options, found)
+            self._read_task(task, control, found)
         return found.finish(control)
 
-    def _control(self, tasks: list[dict[str, Any]], path: Path, options: Options) -> str:
+    def _control(self, tasks: list[dict[str, Any]], path: Path, wanted: str | None) -> str:
         results = [result for task in tasks for annotation in _annotations(task) for result in _results(annotation)]
         controls = [
             result["from_name"] for result in results if _field(result) and isinstance(result.get("from_name"), str)
@@ -59,12 +61,12 @@ class LabelStudio(Importer):
             raise InputError(
                 f"{path}: holds {len(tasks):,} tasks and no finished annotation; label some tasks and export again"
             )
-        return choose_question(controls, options, path, "control")
+        return choose_question(controls, wanted, path, "control")
 
-    def _read_task(self, task: dict[str, Any], control: str, options: Options, found: Collector) -> None:
+    def _read_task(self, task: dict[str, Any], control: str, found: Collector) -> None:
         data = task.get("data")
         data = data if isinstance(data, dict) else {}
-        name = _task_name(task, data, options.task, found.where)
+        name = _task_name(task, data, found.options.task, found.where)
         if data:
             found.show(name, data)
         drafts = task.get("drafts")

@@ -6,12 +6,14 @@ import json
 from pathlib import Path
 from typing import Any
 
-from conal.io.platforms.base import Imported, Importer, Options, choose_question, register
+from conal.io.annotation_file import AnnotationFile
+from conal.io.platforms.base import Importer, choose_question, register
 from conal.io.platforms.collector import Collector
 from conal.io.platforms.head import Head, read_head
 from conal.io.platforms.json_files import load_records
 from conal.io.platforms.label_studio import choice_of
 from conal.io.platforms.sheet import read_sheet
+from conal.parameters.reading import ReadOptions
 
 __all__ = ["LabelStudioMin"]
 
@@ -35,16 +37,16 @@ class LabelStudioMin(Importer):
     def sniff(self, head: Head) -> bool:
         return {"id", "annotator", "annotation_id"} <= head.fields and "annotations" not in head.fields
 
-    def read(self, path: Path, options: Options) -> Imported:
+    def read(self, path: Path, options: ReadOptions) -> AnnotationFile:
         is_json = read_head(path).kind == "json"
         records = load_records(path) if is_json else read_sheet(path).table.to_pylist()
         names = list(dict.fromkeys(name for record in records for name in record))
         if not {"id", "annotator"} <= set(names):
             self.unlike(path, f"rows with {', '.join(map(repr, names[:8])) or 'nothing'}")
-        options = options if options.label is None else Options(options.label, options.task, classes=options.classes)
-        candidates = names if options.question in names else _controls(records, names)
-        control = choose_question(candidates, options, path, "control")
-        found = Collector(self.name, path)
+        wanted = options.question if options.label is None else options.label
+        candidates = names if wanted in names else _controls(records, names)
+        control = choose_question(candidates, wanted, path, "control")
+        found = Collector(self, path, options)
         own = {*OWN, control} - {options.task}
         for record in records:
             task = record.get(options.task or "id")

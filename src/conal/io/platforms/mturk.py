@@ -14,10 +14,12 @@ import pyarrow.compute as pc
 
 from conal.data.columns import is_name_column
 from conal.errors import InputError, examples
-from conal.io.platforms.base import Imported, Importer, Options, choose_question, register
+from conal.io.annotation_file import AnnotationFile
+from conal.io.platforms.base import Importer, choose_question, register
 from conal.io.platforms.collector import SEVERAL_ANSWERS
 from conal.io.platforms.head import Head
 from conal.io.platforms.sheet import Sheet, read_sheet
+from conal.parameters.reading import ReadOptions
 
 __all__ = ["MTurk"]
 
@@ -47,7 +49,7 @@ class MTurk(Importer):
         answers = any(name.startswith(ANSWER) for name in head.header)
         return answers and any(name.lower() == "workerid" for name in head.header)
 
-    def read(self, path: Path, options: Options) -> Imported:
+    def read(self, path: Path, options: ReadOptions) -> AnnotationFile:
         sheet = read_sheet(path)
         worker = options.worker or next((name for name in sheet.names if name.lower() == "workerid"), None)
         if worker is None or not any(name.startswith(ANSWER) for name in sheet.names):
@@ -65,11 +67,11 @@ class MTurk(Importer):
         gold = next((name for name in shown if _is_truth(name)), None)
         sheet = _with_items(sheet, answers, items or {"": question}, task)
         return sheet.finish(
-            self.name,
+            self,
+            options,
             task="task*",
             worker=worker,
             label="label*",
-            options=options,
             question=question,
             gold=None if items else gold,
             data=[name for name in shown if name != gold],
@@ -84,7 +86,7 @@ class MTurk(Importer):
                 f"{path}: has several answers: {examples(names, 10)}; say which with question= (--question), or, if "
                 f"every HIT shows several items, take them all with --question '{stems.pop()}*'"
             )
-        return choose_question(names, Options(question=wanted), path, "answer")
+        return choose_question(names, wanted, path, "answer")
 
 
 def _answers(sheet: Sheet) -> dict[str, Column]:
@@ -169,7 +171,7 @@ def _with_items(sheet: Sheet, answers: dict[str, Column], items: dict[str, str],
         column = _label_column(labels)
         piece = sheet.table.append_column("task*", names).append_column("label*", column)
         pieces.append(piece.append_column("several*", several))
-    whole = Sheet(pa.concat_tables(pieces, promote_options="permissive"), sheet.where)
+    whole = Sheet(pa.concat_tables(pieces, promote_options="permissive"), sheet.path)
     whole.dropped = sheet.dropped
     whole.drop(whole.column("several*"), SEVERAL_ANSWERS)
     return whole

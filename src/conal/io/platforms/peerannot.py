@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
+from conal.io.annotation_file import AnnotationFile
 from conal.io.delimited import numbers_or_text
-from conal.io.platforms.base import Imported, Importer, Options, register
+from conal.io.platforms.base import Importer, register
 from conal.io.platforms.collector import Collector
 from conal.io.platforms.head import Head
 from conal.io.platforms.json_files import load_json
+from conal.parameters.reading import ReadOptions
 
 __all__ = ["Peerannot"]
 
@@ -37,11 +38,11 @@ class Peerannot(Importer):
         answers = head.record if head.record is not None else dict([head.pair])
         return all(_is_votes(votes) for votes in answers.values()) and any(answers.values())
 
-    def read(self, path: Path, options: Options) -> Imported:
+    def read(self, path: Path, options: ReadOptions) -> AnnotationFile:
         answers = load_json(path)
         if not isinstance(answers, dict) or not all(_is_votes(votes) for votes in answers.values()):
             self.unlike(path, "a list" if isinstance(answers, list) else "another object")
-        found = Collector(self.name, path)
+        found = Collector(self, path, options)
         for task, votes in answers.items():
             found.dropped.update({"tasks without a label": 1} if not votes else {})
             for worker, label in votes.items():
@@ -49,8 +50,7 @@ class Peerannot(Importer):
                     found.dropped[f"by the worker {MODEL!r}, a model"] += 1
                 else:
                     found.add(task, worker, label)
-        imported = found.finish()
-        return replace(imported, tasks=_numbers(imported.tasks), workers=_numbers(imported.workers))
+        return found.finish(names=_numbers)
 
 
 def _is_votes(votes: Any) -> bool:

@@ -6,10 +6,12 @@ from pathlib import Path
 from typing import Any
 
 from conal.errors import examples
-from conal.io.platforms.base import Imported, Importer, Options, choose_question, register
+from conal.io.annotation_file import AnnotationFile
+from conal.io.platforms.base import Importer, choose_question, register
 from conal.io.platforms.collector import Collector
 from conal.io.platforms.head import Head
 from conal.io.platforms.json_files import load_records
+from conal.parameters.reading import ReadOptions
 
 __all__ = ["Prodigy"]
 
@@ -33,7 +35,7 @@ class Prodigy(Importer):
     def sniff(self, head: Head) -> bool:
         return {"_input_hash", "answer"} <= head.fields
 
-    def read(self, path: Path, options: Options) -> Imported:
+    def read(self, path: Path, options: ReadOptions) -> AnnotationFile:
         records = load_records(path)
         if not any({"_input_hash", "answer"} <= set(record) for record in records):
             self.unlike(path, f"objects with {examples(records[0], 8)}" if records else "nothing")
@@ -41,14 +43,14 @@ class Prodigy(Importer):
         choices = any(_is_choice(record) for record in records)
         question = None
         if (asked and not choices) or options.question is not None:
-            question = choose_question(asked, options, path, "label")
-        found = Collector(self.name, path)
+            question = choose_question(asked, options.question, path, "label")
+        found = Collector(self, path, options)
         for record in records:
-            self._read_record(record, question, options, found)
+            self._read_record(record, question, found)
         return found.finish(question)
 
-    def _read_record(self, record: dict[str, Any], question: str | None, options: Options, found: Collector) -> None:
-        task = record.get(options.task or "_input_hash")
+    def _read_record(self, record: dict[str, Any], question: str | None, found: Collector) -> None:
+        task = record.get(found.options.task or "_input_hash")
         answer = record.get("answer")
         found.show(task, {k: v for k, v in record.items() if not k.startswith("_") and k not in OWN})
         if question is not None and (not _is_binary(record) or str(record["label"]) != question):

@@ -13,10 +13,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from conal.errors import InputError, examples
-from conal.io.platforms.base import Imported, Options
+from conal.io.annotation_file import AnnotationFile, annotations_from
+from conal.io.platforms.base import Importer
 from conal.io.platforms.collector import NO_ANNOTATOR, NO_ANSWER
 from conal.io.platforms.head import read_head
 from conal.io.tables import blank_to_null, check_readable, decoded, read_table
+from conal.parameters.reading import ReadOptions
 
 __all__ = ["Sheet", "read_sheet", "varying"]
 
@@ -27,8 +29,8 @@ class Sheet:
     Columns hold text, or numbers where all of a column's values are numbers; so names stay what they are.
     """
 
-    def __init__(self, table: pa.Table, where: object) -> None:
-        self.table, self.where = table, str(where)
+    def __init__(self, table: pa.Table, path: Path) -> None:
+        self.table, self.path, self.where = table, path, str(path)
         self.dropped: Counter[str] = Counter()
 
     @property
@@ -72,42 +74,36 @@ class Sheet:
 
     def finish(
         self,
-        format: str,  # noqa: A002
+        importer: Importer,
+        options: ReadOptions,
         *,
         task: str,
         worker: str,
         label: str,
-        options: Options,
         question: str | None = None,
         gold: str | None = None,
         data: Sequence[str] = (),
         prefix: str = "",
-    ) -> Imported:
+    ) -> AnnotationFile:
         """Annotations from three columns, true labels from a fourth, and what the tasks show from others."""
         for name in (task, worker, label):
             self.column(name)
         shown = self._data(task, data, prefix)  # before anything is left out
         truth, disputed = self._gold(task, label, gold, options)
-        keep = () if options.classes is None else options.classes
-        self.drop(pc.is_null(blank_to_null(self.column(label), keep=keep)), NO_ANSWER)
+        self.drop(pc.is_null(blank_to_null(self.column(label), keep=options.classes)), NO_ANSWER)
         self.drop(pc.is_null(blank_to_null(self.column(worker), tokens=("",))), NO_ANNOTATOR)
         if disputed:
             self.dropped["true labels that contradict each other"] += disputed
-        columns = (
-            blank_to_null(self.column(task), tokens=("",)),
-            self.column(worker),
-            self.column(label),
-        )
-        return Imported(
-            format, self.where, *columns, question=question, gold=truth, dropped=dict(self.dropped), data=shown
-        )
+        columns = blank_to_null(self.column(task), tokens=("",)), self.column(worker), self.column(label)
+        crowd = annotations_from(*columns, options, where=self.path, dropped=self.dropped)
+        about = (self.path, importer.name, importer.title)
+        return AnnotationFile(*about, crowd, question, truth, dict(self.dropped), shown)
 
-    def _gold(self, task: str, label: str, gold: str | None, options: Options) -> tuple[dict[Any, Any], int]:
+    def _gold(self, task: str, label: str, gold: str | None, options: ReadOptions) -> tuple[dict[Any, Any], int]:
         """Task to its one true label, in the type of the labels, and how many tasks have several."""
         if gold is None or gold not in self.names:
             return {}, 0
-        keep = () if options.classes is None else options.classes
-        column = blank_to_null(self.column(gold), keep=keep)
+        column = blank_to_null(self.column(gold), keep=options.classes)
         if pa.types.is_string(self.column(label).type):  # a few true labels may all be numbers
             column = column.cast(pa.string())
         pairs = pa.table({"task": self.column(task), "gold": column}).drop_null()

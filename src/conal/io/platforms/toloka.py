@@ -5,9 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 from conal.errors import InputError, examples
-from conal.io.platforms.base import Imported, Importer, Options, choose_question, register
+from conal.io.annotation_file import AnnotationFile
+from conal.io.platforms.base import Importer, choose_question, register
 from conal.io.platforms.head import Head
 from conal.io.platforms.sheet import Sheet, read_sheet
+from conal.parameters.reading import ReadOptions
 
 __all__ = ["Toloka"]
 
@@ -32,41 +34,40 @@ class Toloka(Importer):
         prefixes = {name.split(":")[0] + ":" for name in head.header if ":" in name}
         return {OUTPUT, ASSIGNMENT} <= prefixes
 
-    def read(self, path: Path, options: Options) -> Imported:
+    def read(self, path: Path, options: ReadOptions) -> AnnotationFile:
         sheet = read_sheet(path)
         outputs = [name for name in sheet.names if name.startswith(OUTPUT)]
         worker = options.worker or f"{ASSIGNMENT}worker_id"
         if not outputs or worker not in sheet.names:
             self.unlike(path, f"a table with the columns {examples(sheet.names, 8)}")
-        label, question = self._label(outputs, options, path)
-        task = self._task(sheet, options)
+        label, question = self._label(outputs, options.question or options.label, path)
+        task = self._task(sheet, options.task)
         sheet.drop_blank([task, worker, label])
         if not options.keep_rejected:
             sheet.drop_values(f"{ASSIGNMENT}status", ["REJECTED"], "rejected by the requester")
         sheet.drop_values(f"{ASSIGNMENT}status", ["SKIPPED", "EXPIRED", "ACTIVE"], "of assignments not finished")
         sheet.sort_by_time(f"{ASSIGNMENT}submitted")
         return sheet.finish(
-            self.name,
+            self,
+            options,
             task=task,
             worker=worker,
             label=label,
-            options=options,
             question=question,
             gold=GOLDEN + question,
             data=[name for name in sheet.names if name.startswith(INPUT)],
             prefix=INPUT,
         )
 
-    def _label(self, outputs: list[str], options: Options, path: Path) -> tuple[str, str]:
-        wanted = options.question or options.label
-        chosen = Options(question=None if wanted is None else wanted.removeprefix(OUTPUT))
-        question = choose_question([name.removeprefix(OUTPUT) for name in outputs], chosen, path, "output")
+    def _label(self, outputs: list[str], named: str | None, path: Path) -> tuple[str, str]:
+        wanted = None if named is None else named.removeprefix(OUTPUT)
+        question = choose_question([name.removeprefix(OUTPUT) for name in outputs], wanted, path, "output")
         return OUTPUT + question, question
 
-    def _task(self, sheet: Sheet, options: Options) -> str:
+    def _task(self, sheet: Sheet, wanted: str | None) -> str:
         inputs = [name for name in sheet.names if name.startswith(INPUT)]
-        if options.task is not None:
-            return options.task if options.task in sheet.names else INPUT + options.task
+        if wanted is not None:
+            return wanted if wanted in sheet.names else INPUT + wanted
         if f"{ASSIGNMENT}task_id" in sheet.names:
             return f"{ASSIGNMENT}task_id"
         if len(inputs) == 1:

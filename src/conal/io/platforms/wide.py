@@ -11,11 +11,13 @@ import pyarrow as pa
 from conal.data.columns import is_name_column
 from conal.data.encoding import MISSING
 from conal.errors import InputError, examples
+from conal.io.annotation_file import AnnotationFile, annotations_from
 from conal.io.delimited import numbers_or_text
-from conal.io.platforms.base import Imported, Importer, Options, register
+from conal.io.platforms.base import Importer, register
 from conal.io.platforms.head import Head
 from conal.io.platforms.sheet import read_sheet
 from conal.io.tables import blank_to_null
+from conal.parameters.reading import ReadOptions
 
 __all__ = ["Wide"]
 
@@ -51,7 +53,7 @@ class Wide(Importer):
         few = len(distinct) <= MAX_CLASSES and len(distinct) < len(present)  # labels repeat, measurements hardly
         return few and not any(_is_fraction(cell) for cell in distinct)
 
-    def read(self, path: Path, options: Options) -> Imported:
+    def read(self, path: Path, options: ReadOptions) -> AnnotationFile:
         sheet = read_sheet(path)
         task = options.task or (sheet.names[0] if _is_index(sheet.names[0]) else None)
         annotators = [name for name in sheet.names if name != task]
@@ -60,22 +62,15 @@ class Wide(Importer):
         if not annotators:
             self.unlike(path, f"a table with the columns {examples(sheet.names, 8)}")
         _refuse_repeats(tasks, sheet.where, task)
-        labels = blank_to_null(
-            _one_type([sheet.column(name) for name in annotators]),
-            keep=() if options.classes is None else options.classes,
-        )
+        labels = blank_to_null(_one_type([sheet.column(name) for name in annotators]), keep=options.classes)
         workers = numbers_or_text(pa.chunked_array([pa.array(annotators, pa.string())]))
         present = _is_label(labels).to_numpy()
         who, row = np.divmod(np.flatnonzero(present), rows)  # one annotator's column after the other
         empty = rows - len(np.unique(row))
-        return Imported(
-            self.name,
-            sheet.where,
-            tasks.take(pa.array(row)),
-            workers.take(pa.array(who)),
-            labels.filter(pa.array(present)),
-            dropped={"tasks without a label": empty} if empty else {},
-        )
+        dropped = {"tasks without a label": empty} if empty else {}
+        columns = tasks.take(pa.array(row)), workers.take(pa.array(who)), labels.filter(pa.array(present))
+        crowd = annotations_from(*columns, options, where=path, dropped=dropped)
+        return AnnotationFile(path, self.name, self.title, crowd, dropped=dropped)
 
 
 def _is_index(name: str) -> bool:

@@ -1,0 +1,61 @@
+"""Annotation files of no platform: a table with one annotation per row, or a matrix."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+
+from conal.data.annotations import Annotations
+from conal.io.annotation_file import AnnotationFile
+from conal.io.platforms.base import Reader
+from conal.io.tables import blank_to_null, coerce_classes, read_matrix, read_roles, table_kind
+from conal.parameters.reading import ReadOptions
+
+__all__ = ["plain_reader"]
+
+NPY = "npy"
+
+
+class PlainTable(Reader):
+    """One annotation per row, as CSV, TSV, Parquet or JSON Lines.
+
+    Columns are found by their usual names (:data:`conal.data.columns.ALIASES`), unless others are named.
+    """
+
+    title = "a table with one annotation per row"
+    takes = ("task", "worker", "label")
+
+    def read(self, path: Path, options: ReadOptions) -> AnnotationFile:
+        named = {"task": options.task, "worker": options.worker, "label": options.label}
+        columns = read_roles(path, options.format, named)
+        labels = blank_to_null(columns.pop("label"), keep=options.classes)
+        crowd = Annotations.from_triples(
+            blank_to_null(columns.pop("task"), tokens=("",)),
+            blank_to_null(columns.pop("worker"), tokens=("",)),
+            labels,
+            classes=None if options.classes is None else coerce_classes(options.classes, labels),
+            on_duplicate=options.on_duplicate,
+            where=str(path),
+        )
+        return AnnotationFile(path, table_kind(path, options.format), self.title, crowd)
+
+
+class Matrix(Reader):
+    """Tasks down and annotators across, as ``.npy``. It has no columns, but the files that it goes with may have."""
+
+    title = "a matrix"
+    takes = PlainTable.takes
+
+    def read(self, path: Path, options: ReadOptions) -> AnnotationFile:
+        matrix = read_matrix(path)
+        classes = options.classes
+        if classes is not None:
+            classes = coerce_classes(classes, pa.array(matrix.ravel()[:0]))
+        crowd = Annotations.from_matrix(matrix, classes=classes, where=str(path))
+        return AnnotationFile(path, NPY, self.title, crowd)
+
+
+def plain_reader(path: Path, format: str | None) -> Reader:  # noqa: A002 - the word that users expect
+    """Who reads a plain file, by the format's name or by the file's ending."""
+    return Matrix() if (format or path.suffix.lstrip(".").lower()) == NPY else PlainTable()

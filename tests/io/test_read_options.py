@@ -1,0 +1,107 @@
+"""One object says how labels are read: by keyword, as a whole, and down to the reader of the format."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from conal import Annotations
+from conal.errors import InputError
+from conal.findings.inspection import inspect_file
+from conal.io import AnnotationFile, ReadOptions, import_file, platforms, read_annotations
+from conal.parameters import Option, anything, parameter
+from conal.parameters.reading import GeneralOptions
+
+KNOWN = "task, worker, label, question, keep_rejected, format, classes, on_duplicate"
+COLUMNS: dict[str, Any] = {"task": "song", "worker": "who", "label": "genre"}
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Path:
+    path = tmp_path / "a.csv"
+    path.write_text("song,who,genre\n1,a,rock\n1,b,jazz\n2,a,jazz\n", encoding="utf-8")
+    return path
+
+
+@pytest.fixture
+def export(tmp_path: Path) -> Path:
+    path = tmp_path / "batch.csv"
+    path.write_text("HITId,WorkerId,Answer.kind\nh1,w1,cat\n", encoding="utf-8")
+    return path
+
+
+def test_keywords_and_an_object_are_the_same(table: Path) -> None:
+    options = ReadOptions(**COLUMNS)
+    wanted = Annotations.from_triples([1, 1, 2], ["a", "b", "a"], ["rock", "jazz", "jazz"])
+    assert read_annotations(table, **COLUMNS) == wanted
+    assert read_annotations(table, options) == read_annotations(path=table, options=options) == wanted
+    assert Annotations.read(table, **COLUMNS) == import_file(table, options).annotations == wanted
+    assert inspect_file(table, options) == inspect_file(table, **COLUMNS)
+
+
+def test_keywords_change_a_copy(table: Path) -> None:
+    options = ReadOptions(task="song", worker="who", label="nothing")
+    found = import_file(table, options, label="genre", classes=["rock", "jazz"])
+    assert found.annotations.classes.tolist() == ["rock", "jazz"]
+    assert options.label == "nothing"
+
+
+@pytest.mark.parametrize("read", [read_annotations, import_file, Annotations.read, inspect_file])
+def test_an_unknown_keyword_lists_the_known_ones(read: Any, table: Path) -> None:
+    with pytest.raises(TypeError, match=f"unexpected keyword argument 'taks'; it takes {KNOWN}"):
+        read(table, taks="song")
+
+
+def test_values_are_checked(table: Path) -> None:
+    with pytest.raises(InputError, match="on_duplicate must be one of 'last', 'first', 'error', not 'maybe'"):
+        read_annotations(table, on_duplicate="maybe", **COLUMNS)
+
+
+def test_the_importer_is_given_the_very_object(export: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    importer = platforms.get("mturk")
+    seen = []
+    read = type(importer).read
+
+    def watched(self: Any, path: Path, options: ReadOptions) -> AnnotationFile:
+        seen.append(options)
+        return read(self, path, options)
+
+    monkeypatch.setattr(type(importer), "read", watched)
+    options = ReadOptions(question="kind")
+    import_file(export, options)
+    assert [found is options for found in seen] == [True]
+
+
+def test_importers_take_only_what_is_declared() -> None:
+    specific = set(ReadOptions.declared) - set(GeneralOptions.declared)
+    assert specific == {"task", "worker", "label", "question", "keep_rejected"}
+    for name in platforms.names():
+        assert set(platforms.get(name).takes) <= specific, name
+
+
+def test_a_new_option_is_declared_and_used_and_nothing_else(export: Path, table: Path) -> None:
+    """It is a keyword of its own, refused where it has no meaning, and reaches the reader that takes it."""
+
+    class More(ReadOptions):
+        batch: str | None = parameter(default=None, must_be=anything(), help="Batch.", option=Option("--batch-name"))
+
+    with pytest.raises(InputError, match=r"batch= \(--batch-name\) has no meaning for MTurk batch CSV; it takes"):
+        import_file(export, More(batch="b"))
+    with pytest.raises(InputError, match=r"batch= \(--batch-name\) has no meaning for a table"):
+        import_file(table, More(batch="b", **COLUMNS))
+
+
+@pytest.mark.parametrize("name", ["matrix.npy", "table.csv"])
+def test_plain_files_refuse_options_of_platforms(tmp_path: Path, name: str) -> None:
+    path = tmp_path / name
+    if path.suffix == ".npy":
+        np.save(path, [[0, 1], [1, -1]])
+    else:
+        path.write_text("task,worker,label\nt,w,x\n", encoding="utf-8")
+    with pytest.raises(InputError, match=r"question= \(--question\) has no meaning for a (matrix|table)"):
+        read_annotations(path, question="kind")
+    with pytest.raises(InputError, match=r"keep_rejected= \(--keep-rejected\) has no meaning for a (matrix|table)"):
+        read_annotations(path, keep_rejected=True)
