@@ -12,20 +12,14 @@ from conal.cli.files import FitData, FitFiles
 from conal.cli.fit_options import (
     AllowMissing,
     Anonymise,
-    BatchSize,
-    ClassPrior,
-    EnsembleSize,
-    Epochs,
     Features,
-    LearningRate,
     Method,
     ModelPlace,
     NoReport,
-    Patience,
     Resume,
-    ScalingName,
     Settings,
     Text,
+    Training,
     ValidFeatures,
     ValidLabels,
     ValidText,
@@ -37,12 +31,12 @@ from conal.cli.options import (
     Overwrite,
     Quiet,
     Reading,
-    Seed,
     TextColumn,
     emit,
     parse_settings,
 )
 from conal.errors import DivergenceError
+from conal.parameters import check_parameters
 from conal.parameters.reading import ReadOptions
 
 if TYPE_CHECKING:
@@ -64,17 +58,10 @@ def fit(
     method: Method = DEFAULT_METHOD,
     reading: Reading,
     allow_missing: AllowMissing = False,
-    class_prior: ClassPrior = None,
-    ensemble: EnsembleSize = 1,
-    lr: LearningRate = None,
-    epochs: Epochs = 100,
-    batch_size: BatchSize = 256,
-    patience: Patience = None,
-    scaling: ScalingName = None,
+    training: Training,
     settings: Settings = None,
     anonymise: Anonymise = False,
     no_report: NoReport = False,
-    seed: Seed = 0,
     resume: Resume = False,
     overwrite: Overwrite = False,
     quiet: Quiet = False,
@@ -92,22 +79,14 @@ def fit(
     files = FitFiles(labels, features, text, text_column, valid_features, valid_text, valid_labels)
     files.check(out)
     first = int(os.environ.get("RANK", "0")) == 0  # under torchrun, one process speaks and writes for all
-    parameters: dict[str, Any] = {"epochs": epochs, "batch_size": batch_size, "patience": patience, "seed": seed}
-    parameters |= {"verbose": first and not quiet, "ensemble": ensemble}
-    given = {"lr": lr, "scaling": scaling, "class_prior": _read_prior(class_prior)}
-    parameters |= {name: value for name, value in given.items() if value is not None}
-    estimator, data = _prepare(method, parameters | parse_settings(settings), files, reading)
+    parameters = training | {"verbose": first and not quiet} | parse_settings(settings)
+    estimator, data = _prepare(method, parameters, files, reading)
     if anonymise:
         data = data.anonymised()
     _train(estimator, data, out.with_name(f"{out.name}.checkpoint"), allow_missing=allow_missing, resume=resume)
     if first:
         page = _finish(estimator, out, overwrite=overwrite, with_page=not no_report)
         emit({"out": out, **estimator.metrics_}, _summary(estimator, out, page), as_json=as_json, quiet=quiet)
-
-
-def _read_prior(text: str | None) -> Any:
-    """A word, or the shares as JSON."""
-    return None if text is None else parse_settings([f"class_prior={text}"])["class_prior"]
 
 
 def _prepare(
@@ -118,6 +97,7 @@ def _prepare(
     from conal.estimator import make
 
     estimator = make(method, **parameters)
+    check_parameters(estimator)
     return estimator, files.read(methods.get(method).takes, reading)
 
 

@@ -3,35 +3,29 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from conal._support.registry import names_in_source
+from conal.cli.groups import Group
+from conal.parameters.training import ClassifierParameters
 
 __all__ = [
     "AllowMissing",
     "Anonymise",
-    "BatchSize",
-    "ClassPrior",
-    "EnsembleSize",
-    "Epochs",
     "Features",
-    "LearningRate",
     "Method",
     "ModelPlace",
     "NoReport",
-    "Patience",
     "Resume",
-    "ScalingName",
     "Settings",
     "Text",
+    "Training",
     "ValidFeatures",
     "ValidLabels",
     "ValidText",
 ]
-
-OWN = "the method's own"
 
 Features = Annotated[Path | None, typer.Option(help="Features: .npy, .npz, .parquet or .csv.")]
 Text = Annotated[
@@ -53,25 +47,8 @@ Anonymise = Annotated[
 ]
 NoReport = Annotated[bool, typer.Option("--no-report", help="Do not make the page report.html.")]
 Method = Annotated[str, typer.Option(help=f"One of {', '.join(names_in_source('conal.methods'))}.")]
-ClassPrior = Annotated[
-    str | None,
-    typer.Option(
-        help="What you know about the shares of the classes: balanced, or JSON such as "
-        """'{"cat": 0.8, "dog": 0.2}'. A wrong statement costs more than a right one gains."""
-    ),
-]
-EnsembleSize = Annotated[int, typer.Option(min=1, help="So many fits, averaged.")]
-LearningRate = Annotated[float | None, typer.Option(help="Learning rate.", show_default=OWN)]
-Epochs = Annotated[int, typer.Option(help="Passes over the data.")]
-BatchSize = Annotated[int, typer.Option(help="Instances in a batch.")]
-Patience = Annotated[int | None, typer.Option(help="Stop after so many epochs without a better score.")]
-ScalingName = Annotated[
-    str | None,
-    typer.Option(
-        help="global: one factor; standard: every feature; none; auto chooses; robust also cuts off extremes.",
-        show_default=OWN,
-    ),
-]
+Training = Annotated[dict[str, Any], Group(ClassifierParameters, make=dict)]
+"""What the user sets of every classifier's parameters; the method's own defaults hold for the rest."""
 Settings = Annotated[
     list[str] | None,
     typer.Option(

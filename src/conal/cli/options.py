@@ -28,7 +28,7 @@ __all__ = [
 ]
 
 DEFAULT_METHOD = "xconal"
-"""What is trained if no method is named; docs/methods.md says why."""
+"""What is trained if no method is named; docs/choosing.md says why."""
 
 Seed = Annotated[int, typer.Option(min=0, max=2**32 - 1, help="Same seed, same data, same result.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no summary; warnings stay.")]
