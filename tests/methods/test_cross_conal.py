@@ -15,8 +15,10 @@ from conal import methods
 from conal.data.annotations import Annotations
 from conal.errors import ConalWarning, InputError, PriorWarning
 from conal.methods import Problem
-from conal.methods.cross_conal import CrossCoNALMethod, aligned_with_votes, due_epochs
-from conal.methods.two_sources import TwoSources
+from conal.methods.class_matching import aligned_with_votes
+from conal.methods.cross_conal import CrossCoNALMethod
+from conal.methods.round_schedule import due_epochs
+from conal.methods.two_source_noise import PseudoLabels, TwoSourceNoise
 from conal.networks import MLP
 from conal.training import CrowdBatches, Instances
 
@@ -41,6 +43,11 @@ def made(**options: Any) -> tuple[CrossCoNALMethod, CrowdBatches]:
     assert isinstance(method, CrossCoNALMethod)
     method.prepare(ann)
     return method.eval(), CrowdBatches(Instances(x), ann, batch_size=8)
+
+
+def noise_model(n_annotators: int, pooling: float, **options: Any) -> TwoSourceNoise:
+    pseudo = PseudoLabels(common=0.5, diagonal=1.5, pooling=pooling)
+    return TwoSourceNoise(n_annotators, C, pseudo, omega_start=0.2, **options)
 
 
 def slow_sources(
@@ -69,7 +76,7 @@ def slow_sources(
 
 def test_the_two_sources_against_loops() -> None:
     rng = np.random.default_rng(3)
-    noise = TwoSources(R, C, pooling=0.7)
+    noise = noise_model(R, pooling=0.7)
     counts = rng.random((R, C, C)) * 9
     noise.fit(torch.from_numpy(counts).float())
     state = [tensor.double().numpy().copy() for tensor in (noise.pi_g, noise.pi_r, noise.omega)]
@@ -83,7 +90,7 @@ def test_the_two_sources_against_loops() -> None:
 def test_pooled_matrices_are_counts_drawn_to_the_common_ones() -> None:
     rng = np.random.default_rng(4)
     counts = rng.random((R, C, C)) * 9
-    noise = TwoSources(R, C, pooling=2.0, learn_omega=False)
+    noise = noise_model(R, pooling=2.0, learn_omega=False)
     noise.fit(torch.from_numpy(counts).float())
     pi_g = counts.sum(0) + 0.5 + 1.5 * np.eye(C)
     pi_g /= pi_g.sum(1, keepdims=True)
@@ -121,15 +128,15 @@ def test_an_e_step_against_loops(prior: list[float] | None, confusion: str) -> N
         each = [network(x).softmax(-1).double().numpy() for network in method.averages.networks]
     expected = np.zeros((N, C))
     ann = batches.annotations
-    heard = omega[:, None, None] * pi_g + (1 - omega[:, None, None]) * pi_r
+    used = omega[:, None, None] * pi_g + (1 - omega[:, None, None]) * pi_r
     if confusion == "both":
-        heard = slow_pooled(expected_counts(ann, before))
+        used = slow_pooled(expected_counts(ann, before))
     for i in range(N):
         for c in range(C):
             score = each[int(method.fold_of[i])][i, c]
             for a in np.flatnonzero(ann.tasks == i):
                 r, k = ann.annotators[a], ann.labels[a]
-                score *= heard[r, c, k] ** 0.6
+                score *= used[r, c, k] ** 0.6
             if prior is not None:
                 score *= (C * prior[c] + 1e-3) / (C * before[:, c].mean() + 1e-3)  # half a step of the power 2
             expected[i, c] = score
@@ -273,7 +280,7 @@ def test_folds_train_in_threads() -> None:
 
 
 def test_names_are_given_to_the_matrices_too() -> None:
-    noise = TwoSources(2, 3, pooling=1.0)
+    noise = noise_model(2, pooling=1.0)
     noise.fit(torch.rand(2, 3, 3) * 5)
     before = noise.pi_g.clone(), noise.pi_r.clone()
     noise.reorder(torch.tensor([2, 0, 1]))

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from conal.errors import InputError
 from conal.methods.base import Batch, CrowdMethod, Problem, register
 from conal.networks import AuxiliaryNetwork, NoiseAdaptation
-from conal.networks.annotator_rows import log_softmax, spread
+from conal.networks.annotator_rows import Present, log_softmax, spread
 from conal.networks.noise_adaptation import Layer, Mixing
 from conal.parameters import either, number, one_of, parameter, whole
 
@@ -117,10 +117,9 @@ class CoNALMethod(CrowdMethod):
         """(P, C) log [omega pi_g + (1 - omega) pi_r] at the observed labels."""
         return self.noise.log_prob_given_class(*self._gate_and_own(batch), batch.labels)
 
-    @torch.no_grad()
-    def common_noise_rate(self, batch: Batch) -> Tensor:
-        """(P,) omega of the batch's pairs, from raw features; 1 for annotators without training labels."""
-        return self._gate_and_own(self._scaled(batch))[0].sigmoid()
+    def omega_of(self, batch: Batch) -> Tensor:
+        """(P,) omega of the batch's pairs; 1 for annotators without training labels."""
+        return self._gate(batch, self.present(batch)).sigmoid()
 
     def confusion(self) -> tuple[Tensor, Tensor]:
         """The two kinds of confusion, read from the weights by a softmax on each row."""
@@ -128,11 +127,13 @@ class CoNALMethod(CrowdMethod):
         return pi_g, self.known_or_common(pi_g, self.noise.pi_r)
 
     def _gate_and_own(self, batch: Batch) -> tuple[Tensor, Tensor]:
-        """(P,) omega's logits and (C, C, P) the individual layers; strangers get the common layer."""
+        """(P,) omega's logits and (C, C, P) the individual layers of the pairs' annotators."""
         present = self.present(batch)
-        omega_logits = self.auxiliary(batch.x, batch.rows, present)
-        known = torch.where(self.is_known(batch.annotators), omega_logits, torch.inf)
-        return known, spread(present.take(self.noise.raw_pi_r), present.place)
+        return self._gate(batch, present), spread(present.take(self.noise.raw_pi_r), present.place)
+
+    def _gate(self, batch: Batch, present: Present) -> Tensor:
+        """(P,) omega's logits; infinite for annotators without training labels, who get the common layer."""
+        return torch.where(self.is_known(batch.annotators), self.auxiliary(batch.x, batch.rows, present), torch.inf)
 
     def _log_prob(self, batch: Batch, omega_logits: Tensor, own: Tensor) -> Tensor:
         log_class_proba = log_softmax(self.class_logits(batch.x))

@@ -52,8 +52,8 @@ class DoctorNetMethod(CrowdMethod):
 
     def log_weights(self) -> Tensor:
         """(R,) log w; minus infinity for annotators without labels."""
-        heard = self.labels_per_annotator > 0
-        return self.raw_weights.masked_fill(~heard, -torch.inf).log_softmax(0) if heard.any() else self.raw_weights
+        silent = self.labels_per_annotator == 0
+        return self.raw_weights if silent.all() else self.raw_weights.masked_fill(silent, -torch.inf).log_softmax(0)
 
     def loss(self, batch: Batch) -> Tensor:
         """Cross-entropy of every head to its own labels, and of the mean of the others to the same labels."""

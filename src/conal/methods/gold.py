@@ -32,10 +32,9 @@ class GoldMethod(CrowdMethod):
         log_class_proba = self.class_logits(batch.x).log_softmax(-1)[batch.rows]
         return log_class_proba.gather(-1, batch.labels[:, None]).squeeze(-1)
 
-    @torch.no_grad()
-    def infer(self, batch: Batch) -> Tensor:
+    def posterior_given(self, class_logits: Tensor, batch: Batch) -> Tensor:
         """(N, C) certainty where a true label is given, the classifier's probabilities elsewhere."""
-        probas = self.predict_proba(batch.x)
+        probas = self.log_class_proba(class_logits).exp()
         probas[batch.rows] = one_hot(batch.labels, self.problem.n_classes).to(probas.dtype)
         return probas
 

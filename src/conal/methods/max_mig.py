@@ -85,16 +85,14 @@ class MaxMIGMethod(CrowdMethod):
         n_pairs = max(len(h) * (len(h) - 1), 1)
         return mismatched / n_pairs - (1 + matched).mean()
 
-    @torch.no_grad()
-    def infer(self, batch: Batch) -> Tensor:
+    def posterior_given(self, class_logits: Tensor, batch: Batch) -> Tensor:
         """(N, C) P(z | x, labels) proportional to h g / p, the two views that share only the truth."""
-        scaled = self._scaled(batch)
         evidence = torch.where(
             self.is_known(batch.annotators)[:, None],
             self.raw_votes[batch.annotators.clamp(min=0), batch.labels],
-            self.log_prob_given_class(scaled),  # a stranger, by the confusion that all share
+            self.log_prob_given_class(batch),  # an unknown annotator, by the common confusion
         )
-        return self.class_logits(scaled.x).log_softmax(-1).index_add(0, batch.rows, evidence).softmax(-1)
+        return class_logits.log_softmax(-1).index_add(0, batch.rows, evidence).softmax(-1)
 
     def _log_ratio(self, batch: Batch) -> Tensor:
         """(N, C) log g_c / p_c, without a division by a small p."""
