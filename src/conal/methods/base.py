@@ -1,4 +1,4 @@
-"""What every method is: a backbone, a loss over observed annotations, and a reading of the crowd's confusion."""
+"""The base of all methods: a backbone, a loss over observed annotations, and the annotators' confusion."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ def register(name: str) -> Callable[[type[CrowdMethod]], type[CrowdMethod]]:
 class CrowdMethod(nn.Module):
     """Base of all methods.
 
-    A method supplies :meth:`loss`; it may supply :meth:`log_prob_given_class`, its own model of the annotators, and
-    the hooks :meth:`prepare` and :meth:`end_epoch`. Methods without a model of the annotators keep an estimate of
-    every annotator's confusion matrix, counted against the classifier's predictions, so that annotations can be
-    scored and true labels inferred with any of them.
+    A method supplies :meth:`loss`. It may supply :meth:`log_prob_given_class`, its own model of the annotators, and the
+    hooks :meth:`prepare` and :meth:`end_epoch`. For methods without a model of the annotators, every annotator's
+    confusion matrix is estimated from the classifier's predictions, so that any method can score annotations and
+    infer true labels.
 
     Parameters
     ----------
@@ -113,18 +113,18 @@ class CrowdMethod(nn.Module):
         """Called after every epoch with the training data in order; methods with an E-step do it here."""
 
     def working_state(self) -> dict[str, Tensor]:
-        """What training must not forget when it is interrupted, though it is no part of the model."""
+        """Tensors that an interrupted training needs to resume, though they are no part of the model."""
         return {}
 
     def restore_working_state(self, state: dict[str, Tensor]) -> None:
-        """Take up what :meth:`working_state` gave."""
+        """Restore the tensors of :meth:`working_state`."""
         for name, tensor in self.working_state().items():
             tensor.copy_(state[name])
 
     def training_posterior(self) -> Tensor | None:
-        """(N, C) P(z | everything) of the training tasks, for a method that knows better than :meth:`infer`.
+        """(N, C) posterior of the training tasks, for a method that keeps a better one than :meth:`infer` gives.
 
-        NaN in the rows of tasks of which it does not.
+        Rows are NaN for tasks that have none.
         """
         return None
 
@@ -166,6 +166,8 @@ class CrowdMethod(nn.Module):
             raise NotImplementedError(f"{type(self).__name__} models annotators: it must override confusion()")
         return self.estimated_pi_g, self.estimated_pi_r
 
+    # ---------------------------------------------------------------- what it can build on
+
     def log_class_proba(self, class_logits: Tensor) -> Tensor:
         """(N, C) log-probabilities of the true class."""
         shifted = class_logits if self.prior_in_e_step else class_logits + self.prior_shift
@@ -181,7 +183,7 @@ class CrowdMethod(nn.Module):
         if self.problem.class_prior is not None:
             stated = self.problem.class_prior.to(found.device, torch.float64)
             shift = prior_shift(stated, found.double()).to(self.prior_shift)
-            # Shares that the last shift has moved are moved again: half a step at a time, or they swing to and fro.
+            # The shares found depend on the last shift. Half a step at a time keeps them from oscillating.
             self.prior_shift.lerp_(shift, 0.5 if self.prior_in_e_step else 1.0)
 
     def known_or_common(self, pi_g: Tensor, pi_r: Tensor) -> Tensor:
@@ -198,7 +200,7 @@ class CrowdMethod(nn.Module):
         return (annotators >= 0) & (self.labels_per_annotator.index_select(0, annotators.clamp(min=0)) > 0)
 
     def present(self, batch: Batch) -> Present:
-        """The annotators of a batch: of few all, of many those who are in it."""
+        """The rows of annotator tables that a batch needs: all of a short table, only its own of a long one."""
         return Present.of(batch.annotators, self.problem.n_annotators)
 
     def presence(self, batch: Batch, present: Present) -> Tensor:

@@ -22,17 +22,17 @@ __all__ = ["CoNALMethod"]
 class CoNALMethod(CrowdMethod):
     r"""Learning from crowds with common noise adaptation layers.
 
-    An annotator labels an instance either as everybody would, by the common confusion, or in a way of his or her own,
-    by the individual confusion. An auxiliary network decides which, for every instance and annotator, and everything
-    is trained together by the likelihood of the observed labels:
+    A label comes either from the common confusion, which all annotators share, or from the annotator's individual
+    confusion. An auxiliary network predicts which, for every instance and annotator. Everything is trained together by
+    the likelihood of the observed labels:
 
     .. math::
         \mathcal L = - \frac{1}{|\mathcal O|} \sum_{(i, r) \in \mathcal O}
             \log \bigl[ \omega_i^r p_{W^g}(y_i^r \mid f(x_i)) + (1 - \omega_i^r) p_{W^r}(y_i^r \mid f(x_i)) \bigr]
             - \lambda \sum_r \| W^g - W^r \|_2
 
-    The first sum is a mean over the observed annotations. The second runs over annotators who gave labels; a batch
-    takes its own annotators, weighted so that the expected sum is the whole one.
+    The first sum is a mean over the observed annotations. The second runs over annotators who gave labels. A
+    batch sums over its own annotators, weighted so that the expected sum is the whole one.
 
     References
     ----------
@@ -73,7 +73,8 @@ class CoNALMethod(CrowdMethod):
     likelihood: Literal["annotation", "joint"] = parameter(
         default="annotation",
         must_be=one_of("annotation", "joint"),
-        help="Whether annotations marginalise the true label one by one (the paper's loss) or jointly, as "
+        help="Sum over the true label for every annotation on its own (the paper's loss) or for all annotations of an "
+        "instance jointly, as "
         "log sum_z f_z prod_r p(y^r | z), which needs layer='row-stochastic'.",
     )
     omega_scale: float | Literal["learn"] = parameter(

@@ -60,8 +60,8 @@ class CoNALEMMethod(SingleNetworkEM):
     omega: Literal["annotator", "annotation"] = parameter(
         default="annotator",
         must_be=one_of("annotator", "annotation"),
-        help="Whether omega is tied per annotator, with a Beta(2, 2) prior, or one per annotation, as the appendix has "
-        "it; there the annotator's mean stands for omega in infer and common_noise_rate.",
+        help="One omega per annotator, with a Beta(2, 2) prior, or one per annotation, as in the appendix. In the "
+        "latter case, infer and common_noise_rate use the annotator's mean.",
     )
 
     def __init__(self, problem: Problem, backbone: nn.Module, **given: Any) -> None:

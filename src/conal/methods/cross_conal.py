@@ -84,40 +84,40 @@ class CrossCoNALMethod(EMMethod):
     labelled: Tensor
     temperature: Tensor
 
-    folds: int = parameter(default=5, must_be=whole(2), help="K, the number of networks and folds.")
+    folds: int = parameter(default=5, must_be=whole(2), help="Number K of networks and folds.")
     vote_weight: float = parameter(
-        default=0.7, must_be=number(above=0), help="Exponent gamma of the votes; below 1 it allows for shared mistakes."
+        default=0.7,
+        must_be=number(above=0),
+        help="Exponent gamma of the votes. Below 1 allows for shared mistakes.",
     )
     pooling: float = parameter(
         default=1.0,
         must_be=number(above=0),
-        help="Pseudo-labels by which an annotator's own confusion is drawn to the common one.",
+        help="Number of pseudo-labels per row that draw an annotator's own confusion to the common one.",
     )
-    start: float = parameter(default=0.2, must_be=share(), help="Share of the epochs on the first inferred labels.")
+    start: float = parameter(default=0.2, must_be=share(), help="Share of the epochs before the first E-step.")
     rounds: int = parameter(
-        default=17, must_be=whole(1), help="E-steps after that, evenly spaced; the last is at the end of training."
+        default=17, must_be=whole(1), help="Number of E-steps, evenly spaced. The last is at the end of training."
     )
     averaging: float = parameter(
         default=0.98,
         must_be=number(at_least=0, below=1),
         help="Decay of the moving average of the weights, per step; 0 for none.",
     )
-    calibrate: bool = parameter(
-        default=True, must_be=flag(), help="Whether the networks' temperature is fitted before each E-step."
-    )
+    calibrate: bool = parameter(default=True, must_be=flag(), help="Fit the networks' temperature before each E-step.")
     noise_model: Literal["both", "mixture", "pooled"] = parameter(
         default="both",
         must_be=one_of("both", "mixture", "pooled"),
-        help="Noise model of the E-step: 'mixture' of common and individual confusion with a learned omega per "
-        "annotator; 'pooled', one matrix per annotator, drawn to the common one; 'both', the first for the first "
-        "inferred labels and the second from then on.",
+        help="Noise model of the E-step. 'mixture': common and individual confusion, an omega per annotator. "
+        "'pooled': one matrix per annotator, drawn to the common one. 'both': the mixture for the first inferred "
+        "labels, and the pooled matrices from then on.",
         alias="confusion",
     )
     n_jobs: int = parameter(
         default=1,
         must_be=whole(1),
-        help="Networks that are trained at a time, in threads; with more than one, the same seed gives as good a "
-        "model, but not the same bit for bit.",
+        help="Number of networks that are trained at a time, in threads. With more than one, the same seed gives an "
+        "equally good model, but not the same one bit for bit.",
     )
 
     def __init__(self, problem: Problem, backbone: nn.Module, **given: Any) -> None:
@@ -154,7 +154,7 @@ class CrossCoNALMethod(EMMethod):
 
     def end_step(self) -> None:
         """The average follows the weights."""
-        self.averages.update(self.backbones)
+        self.averages.update()
 
     def is_due(self, epoch: int) -> bool:
         """After a share ``start`` of the epochs, and then at even distances."""

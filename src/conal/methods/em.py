@@ -107,9 +107,9 @@ class EMMethod(CrowdMethod):
 class SingleNetworkEM(EMMethod):
     """EM with one network, from the vote shares, and with an E-step every few epochs."""
 
-    epochs_per_round: int = parameter(default=1, must_be=whole(1), help="Epochs between E-steps.")
+    epochs_per_round: int = parameter(default=1, must_be=whole(1), help="Number of epochs between E-steps.")
     smoothing: float = parameter(
-        default=0.1, must_be=number(above=0), help="Pseudo-labels in every cell of a confusion matrix."
+        default=0.1, must_be=number(above=0), help="Number of pseudo-labels in every cell of a confusion matrix."
     )
 
     def is_due(self, epoch: int) -> bool:

@@ -1,4 +1,4 @@
-"""The ceiling: a classifier trained on true labels, which the user hands over as such."""
+"""The upper bound: a classifier trained on true labels, which the user supplies as such."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ __all__ = ["GoldMethod"]
 class GoldMethod(CrowdMethod):
     r"""Cross-entropy to true labels, :math:`\mathcal L = -\frac1N \sum_i \log f_{z_i}(x_i)`.
 
-    ``fit(X, y_true)`` takes one label per instance. It shows what the backbone could reach if labels were free of
-    errors, and so what there is to gain.
+    ``fit(X, y_true)`` takes one label per instance. It shows what the backbone could reach with labels free of errors,
+    and so how much a better method could gain.
     """
 
     takes = "gold"

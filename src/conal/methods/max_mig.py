@@ -23,9 +23,9 @@ SMOOTHING = 1.0
 class MaxMIGMethod(CrowdMethod):
     r"""An information-theoretic approach for joint learning from crowds (Max-MIG).
 
-    A classifier h sees the features, an aggregator g sees the labels, and both are trained to have as much
-    information in common as possible: the f-mutual information gain of their outputs, in its KL form, which only the
-    truth can carry from one to the other.
+    A classifier h sees the features and an aggregator g sees the labels. Both are trained to share as much information
+    as possible, by the f-mutual information gain of their outputs in its KL form. Given the truth, features and labels
+    are independent, so that all they can share is information about the truth.
 
     .. math::
         g(y_i) = \mathrm{softmax} \Bigl( \sum_r W^r_{y_i^r} + \log p \Bigr), \qquad
@@ -52,7 +52,7 @@ class MaxMIGMethod(CrowdMethod):
     learn_prior: bool = parameter(
         default=True,
         must_be=flag(),
-        help="Whether the class prior p is learned; otherwise it stays at the smoothed shares of the votes.",
+        help="Learn the class prior p; otherwise it stays at the smoothed vote shares.",
     )
 
     def __init__(self, problem: Problem, backbone: nn.Module, **given: Any) -> None:
