@@ -22,8 +22,9 @@ def normalised(counts: Array) -> Array:
     >>> normalised(np.array([[3.0, 1.0], [0.0, 0.0]])).tolist()
     [[0.75, 0.25], [0.5, 0.5]]
     """
-    total = counts.sum(-1)[..., None]
+    total: Array = counts.sum(-1)[..., None]
     if bool((total > 0).all()):
         return counts / total
     empty = total <= 0
-    return (counts + empty * (1.0 / counts.shape[-1])) / (total + empty)
+    filled: Array = counts + empty * (1.0 / counts.shape[-1])
+    return filled / (total + empty)

@@ -35,7 +35,10 @@ def mixture(omega: Array, pi_g: Array, pi_r: Array) -> Array:
 
 
 def share_of_common(omega: Array, pi_g: Array, pi_r: Array) -> Array:
-    """P(the label came from the common confusion), shaped like ``pi_r``; one half where both rule the label out."""
+    """P(the label came from the common confusion), shaped like ``pi_r``; one half where both rule the label out.
+
+    At most 1, whatever the rounding.
+    """
     mixed = mixture(omega, pi_g, pi_r)
     impossible = mixed <= 0
     return (_beside(omega, pi_r) * pi_g + 0.5 * impossible) / (mixed + impossible)
@@ -44,7 +47,7 @@ def share_of_common(omega: Array, pi_g: Array, pi_r: Array) -> Array:
 def from_common(counts: Array, omega: Array, pi_g: Array, pi_r: Array) -> Array:
     """How many of the expected labels ``counts[r, true, observed]`` came from the common confusion.
 
-    None where both confusions rule the label out: no such label is expected.
+    For rows with pseudo-labels: rounding may leave a negative rest, which ``counts * share_of_common(...)`` never does.
     """
     mixed = mixture(omega, pi_g, pi_r)
     return counts * _beside(omega, pi_r) * pi_g / (mixed + (mixed <= 0))
