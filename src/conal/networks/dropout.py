@@ -1,4 +1,4 @@
-"""Dropout in a quarter of the time, where random numbers are what takes it."""
+"""Dropout that takes a quarter of the time on a CPU, by drawing fewer random bits."""
 
 from __future__ import annotations
 
