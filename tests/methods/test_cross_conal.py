@@ -15,10 +15,12 @@ from conal import methods
 from conal.data.annotations import Annotations
 from conal.errors import ConalWarning, InputError, PriorWarning
 from conal.methods import Problem
-from conal.methods.cross_conal import CrossCoNALMethod, aligned_with_votes, due_epochs
-from conal.methods.two_sources import TwoSources
+from conal.methods.class_matching import aligned_with_votes
+from conal.methods.cross_conal import CrossCoNALMethod
 from conal.networks import MLP
 from conal.training import CrowdBatches, Instances
+
+from .loops import slow_sources
 
 N, R, C, D = 30, 4, 3, 5
 
@@ -41,57 +43,6 @@ def made(**options: Any) -> tuple[CrossCoNALMethod, CrowdBatches]:
     assert isinstance(method, CrossCoNALMethod)
     method.prepare(ann)
     return method.eval(), CrowdBatches(Instances(x), ann, batch_size=8)
-
-
-def slow_sources(
-    counts: npt.NDArray[Any], pi_g: npt.NDArray[Any], pi_r: npt.NDArray[Any], omega: npt.NDArray[Any], pooling: float
-) -> tuple[npt.NDArray[Any], npt.NDArray[Any], npt.NDArray[Any]]:
-    """One round of the closed forms, cell by cell."""
-    common, own, rate = np.zeros((C, C)), np.zeros((R, C, C)), np.zeros(R)
-    for r in range(R):
-        for c in range(C):
-            for k in range(C):
-                mixture = omega[r] * pi_g[c, k] + (1 - omega[r]) * pi_r[r, c, k]
-                t = omega[r] * pi_g[c, k] / mixture
-                common[c, k] += counts[r, c, k] * t
-                own[r, c, k] = counts[r, c, k] * (1 - t)
-                rate[r] += counts[r, c, k] * t
-        rate[r] = (rate[r] + 1) / (counts[r].sum() + 2)
-    for c in range(C):
-        for k in range(C):
-            common[c, k] += 0.5 + 1.5 * (c == k)
-    common /= common.sum(1, keepdims=True)
-    for r in range(R):
-        own[r] += pooling * common
-        own[r] /= own[r].sum(1, keepdims=True)
-    return common, own, rate
-
-
-def test_the_two_sources_against_loops() -> None:
-    rng = np.random.default_rng(3)
-    noise = TwoSources(R, C, pooling=0.7)
-    counts = rng.random((R, C, C)) * 9
-    noise.fit(torch.from_numpy(counts).float())
-    state = [tensor.double().numpy().copy() for tensor in (noise.pi_g, noise.pi_r, noise.omega)]
-    more = rng.random((R, C, C)) * 9
-    noise.fit(torch.from_numpy(more).float())
-    expected_state = slow_sources(more, state[0], state[1], state[2], 0.7)
-    for found, expected in zip((noise.pi_g, noise.pi_r, noise.omega), expected_state, strict=True):
-        np.testing.assert_allclose(found.numpy(), expected, atol=2e-6)
-
-
-def test_pooled_matrices_are_counts_drawn_to_the_common_ones() -> None:
-    rng = np.random.default_rng(4)
-    counts = rng.random((R, C, C)) * 9
-    noise = TwoSources(R, C, pooling=2.0, learn_omega=False)
-    noise.fit(torch.from_numpy(counts).float())
-    pi_g = counts.sum(0) + 0.5 + 1.5 * np.eye(C)
-    pi_g /= pi_g.sum(1, keepdims=True)
-    expected = (counts + 2.0 * pi_g) / (counts.sum(2, keepdims=True) + 2.0)
-    np.testing.assert_allclose(noise.pi_r.numpy(), expected, atol=1e-6)
-    log_prob = noise.log_prob(torch.tensor([1, -1]), torch.tensor([2, 0]), torch.tensor([True, False]))
-    np.testing.assert_allclose(log_prob[0].exp().numpy(), expected[1, :, 2], atol=1e-6)
-    np.testing.assert_allclose(log_prob[1].exp().numpy(), pi_g[:, 0], atol=1e-6)
 
 
 def expected_counts(ann: Annotations, posterior: npt.NDArray[Any]) -> npt.NDArray[Any]:
@@ -121,15 +72,15 @@ def test_an_e_step_against_loops(prior: list[float] | None, confusion: str) -> N
         each = [network(x).softmax(-1).double().numpy() for network in method.averages.networks]
     expected = np.zeros((N, C))
     ann = batches.annotations
-    heard = omega[:, None, None] * pi_g + (1 - omega[:, None, None]) * pi_r
+    used = omega[:, None, None] * pi_g + (1 - omega[:, None, None]) * pi_r
     if confusion == "both":
-        heard = slow_pooled(expected_counts(ann, before))
+        used = slow_pooled(expected_counts(ann, before))
     for i in range(N):
         for c in range(C):
             score = each[int(method.fold_of[i])][i, c]
             for a in np.flatnonzero(ann.tasks == i):
                 r, k = ann.annotators[a], ann.labels[a]
-                score *= heard[r, c, k] ** 0.6
+                score *= used[r, c, k] ** 0.6
             if prior is not None:
                 score *= (C * prior[c] + 1e-3) / (C * before[:, c].mean() + 1e-3)  # half a step of the power 2
             expected[i, c] = score
@@ -179,19 +130,6 @@ def test_the_mean_of_the_networks_predicts() -> None:
     with torch.no_grad():
         expected = torch.stack([network(x).softmax(-1) for network in method.averages.networks]).mean(0)
     torch.testing.assert_close(method.predict_proba(x), expected)
-
-
-def test_classes_get_the_names_that_most_votes_agree_with() -> None:
-    ring = torch.tensor([[1.0, 7.0, 2.0], [2.0, 1.0, 6.0], [9.0, 2.0, 1.0]])
-    assert aligned_with_votes(ring).tolist() == [2, 0, 1]
-    assert ring[aligned_with_votes(ring)].diagonal().tolist() == [9.0, 7.0, 6.0]
-    assert aligned_with_votes(torch.eye(4)).tolist() == [0, 1, 2, 3]
-
-
-def test_e_steps_are_spread_over_the_epochs() -> None:
-    assert sorted(due_epochs(100, 0.2, 17)) == list(range(20, 101, 5))
-    assert sorted(due_epochs(10, 0.2, 17)) == list(range(2, 11))
-    assert due_epochs(1, 0.2, 17) == {1}
 
 
 @pytest.mark.parametrize(
@@ -272,15 +210,6 @@ def test_folds_train_in_threads() -> None:
     np.testing.assert_allclose(two.predict_proba(data.x), one.predict_proba(data.x), atol=1e-5)
 
 
-def test_names_are_given_to_the_matrices_too() -> None:
-    noise = TwoSources(2, 3, pooling=1.0)
-    noise.fit(torch.rand(2, 3, 3) * 5)
-    before = noise.pi_g.clone(), noise.pi_r.clone()
-    noise.reorder(torch.tensor([2, 0, 1]))
-    torch.testing.assert_close(noise.pi_g[0], before[0][2])
-    torch.testing.assert_close(noise.pi_r[1, 1], before[1][1, 0])
-
-
 def test_tasks_that_were_held_out_are_inferred_like_new_ones() -> None:
     data = conal.datasets.synthetic(n_train=300, n_classes=3, seed=1)
     clf = conal.CrossCoNAL(epochs=10, selection="annotations", holdout=0.3, verbose=False)
@@ -293,3 +222,12 @@ def test_tasks_that_were_held_out_are_inferred_like_new_ones() -> None:
     np.testing.assert_allclose(clf.probas_[held_out], inferred[held_out], atol=1e-7)
     np.testing.assert_allclose(clf.probas_[~held_out], posterior[~held_out].numpy(), atol=1e-6)
     assert (clf.labels_ == data.classes[data.y_true])[held_out].mean() > 0.8
+
+
+def test_tensors_of_a_saved_model_keep_their_names() -> None:
+    names = {name.removeprefix("averages.") for name in made(folds=2)[0].state_dict()}
+    weights = {"1.weight", "1.bias", "4.weight", "4.bias"}
+    networks = {f"{place}.{name}" for place in ("backbone", "others.0", "networks.0", "networks.1") for name in weights}
+    noise = {f"{place}.{name}" for place in ("noise", "pooled_noise") for name in ("pi_g", "pi_r", "omega", "started")}
+    scaler = {f"scaler.{name}" for name in ("shift", "factor", "limit", "root")}
+    assert names == networks | noise | scaler | {"labels_per_annotator", "prior_shift", "temperature", "steps"}

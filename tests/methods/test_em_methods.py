@@ -13,6 +13,7 @@ from conal import methods
 from conal.data.annotations import Annotations
 from conal.errors import InputError
 from conal.methods import Batch, Problem
+from conal.methods.ensemble import Ensemble
 from conal.training import CrowdBatches
 
 Made = Callable[..., tuple[Any, CrowdBatches]]
@@ -56,7 +57,7 @@ def test_half_of_every_label_is_first_common(made: Made) -> None:
     """After the first closed forms from the vote shares: omega one half, for the silent annotator too."""
     for omega in ("annotator", "annotation"):
         method, _ = made("conal-em", omega=omega)
-        np.testing.assert_allclose(method.omega_r, np.full(4, 0.5), atol=1e-7)
+        np.testing.assert_allclose(method.noise.omega, np.full(4, 0.5), atol=1e-7)
 
 
 @pytest.mark.parametrize("name", ["aggnet", "conal-em"])
@@ -65,7 +66,7 @@ def test_the_silent_annotator_is_given_the_common_confusion(name: str, made: Mad
     method.end_epoch(in_pieces(data))
     pi_g, pi_r = method.confusion()
     assert torch.equal(pi_r[3], pi_g)
-    assert not torch.equal(method.pi_r[3], pi_g)
+    assert not torch.equal((method if name == "aggnet" else method.noise).pi_r[3], pi_g)
     if name == "aggnet":
         counts = method.labels_per_annotator.double()
         expected = sum(counts[r] * method.pi_r[r] for r in range(4)) / counts.sum()
@@ -94,7 +95,7 @@ def test_a_conal_em_round(made: Made, whole: Whole) -> None:
     method, data = made("conal-em", smoothing=0.2)
     batch = whole(data)
     f = method.predict_proba(batch.x).numpy()
-    g, pi, omega = (getattr(method, name).numpy().copy() for name in ("pi_g", "pi_r", "omega_r"))
+    g, pi, omega = (getattr(method.noise, name).numpy().copy() for name in ("pi_g", "pi_r", "omega"))
     for _ in range(3):
         method.end_epoch(in_pieces(data))
         mu = omega[:, None, None] * g + (1 - omega[:, None, None]) * pi
@@ -109,9 +110,9 @@ def test_a_conal_em_round(made: Made, whole: Whole) -> None:
         g, pi = by_rows(common), by_rows(own)
         omega = from_common / (method.labels_per_annotator.numpy() + 2)
         np.testing.assert_allclose(method.posterior, q, atol=1e-12)
-        np.testing.assert_allclose(method.pi_g, g, atol=1e-12)
-        np.testing.assert_allclose(method.pi_r, pi, atol=1e-12)
-        np.testing.assert_allclose(method.omega_r, omega, atol=1e-12)
+        np.testing.assert_allclose(method.noise.pi_g, g, atol=1e-12)
+        np.testing.assert_allclose(method.noise.pi_r, pi, atol=1e-12)
+        np.testing.assert_allclose(method.noise.omega, omega, atol=1e-12)
     np.testing.assert_allclose(method.common_noise_rate(batch), omega[batch.annotators.numpy()], atol=1e-12)
     strangers = batch._replace(annotators=torch.where(batch.annotators == 0, -1, 3))
     np.testing.assert_array_equal(method.common_noise_rate(strangers), np.ones(len(batch.labels)))
@@ -122,7 +123,7 @@ def test_the_literal_appendix(made: Made, whole: Whole) -> None:
     batch = whole(data)
     labels = triples(batch)
     f = method.predict_proba(batch.x).numpy()
-    g, pi = method.pi_g.numpy().copy(), method.pi_r.numpy().copy()
+    g, pi = method.noise.pi_g.numpy().copy(), method.noise.pi_r.numpy().copy()
     omega = np.full(len(labels), 0.5)
     for _ in range(3):
         method.end_epoch(in_pieces(data))
@@ -140,10 +141,10 @@ def test_the_literal_appendix(made: Made, whole: Whole) -> None:
         g, pi = by_rows(common), by_rows(own)
         np.testing.assert_allclose(method.posterior, q, atol=1e-12)
         np.testing.assert_allclose(method.omega_of_labels, omega, atol=1e-12)
-        np.testing.assert_allclose(method.pi_g, g, atol=1e-12)
-        np.testing.assert_allclose(method.pi_r, pi, atol=1e-12)
+        np.testing.assert_allclose(method.noise.pi_g, g, atol=1e-12)
+        np.testing.assert_allclose(method.noise.pi_r, pi, atol=1e-12)
     means = [np.mean([w for (_, r, _), w in zip(labels, omega, strict=True) if r == k]) for k in range(3)]
-    np.testing.assert_allclose(method.omega_r, [*means, 0.0], atol=1e-12)
+    np.testing.assert_allclose(method.noise.omega, [*means, 0.0], atol=1e-12)
 
 
 @pytest.mark.parametrize("name", ["aggnet", "conal-em"])
@@ -155,10 +156,11 @@ def test_with_the_network_fixed_the_objective_never_falls(name: str, made: Made,
     def objective() -> float:
         log_joint = method.predict_proba(batch.x).log()
         log_joint = log_joint.index_add(0, batch.rows, method.log_prob_given_class(batch))
-        prior = method.smoothing * method.pi_r[:3].log().sum()
+        own = (method if name == "aggnet" else method.noise).pi_r
+        prior = method.smoothing * own[:3].log().sum()
         if name == "conal-em":
-            omega = method.omega_r[:3]
-            prior = prior + method.smoothing * method.pi_g.log().sum() + (omega.log() + (1 - omega).log()).sum()
+            omega = method.noise.omega[:3]
+            prior = prior + method.smoothing * method.noise.pi_g.log().sum() + (omega.log() + (1 - omega).log()).sum()
         return float(log_joint.logsumexp(-1).sum() + prior)
 
     history = [objective()]
@@ -211,3 +213,22 @@ def test_the_e_step_is_without_dropout(name: str, made: Made) -> None:
     one.train().end_epoch(in_pieces(data))
     other.eval().end_epoch(in_pieces(data))
     torch.testing.assert_close(one.posterior, other.posterior)
+
+
+def test_models_from_before_the_noise_model_was_shared_are_loaded(made: Made) -> None:
+    """They had the tensors of the noise model at the top, under other names."""
+    method, _ = made("conal-em")
+    state = dict(method.state_dict())
+    former = {name: value for name, value in state.items() if not name.startswith("noise.")}
+    for old, new in (("pi_g", "noise.pi_g"), ("pi_r", "noise.pi_r"), ("omega_r", "noise.omega")):
+        former[old] = state[new]
+    assert len(former) == len(state) - 1  # there was nothing to start
+    other, _ = made("conal-em", smoothing=5.0)
+    assert not torch.equal(other.noise.pi_r, method.noise.pi_r)
+    for target, given in (
+        (other, former),
+        (Ensemble([other]), {f"members.0.{name}": value for name, value in former.items()}),
+    ):
+        target.load_state_dict({**target.state_dict(), **given} if isinstance(target, Ensemble) else given)
+        for name, value in other.state_dict().items():
+            assert torch.equal(value, state[name]), name

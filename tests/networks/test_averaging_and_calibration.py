@@ -25,7 +25,7 @@ def test_averages_follow_the_formula_and_statistics_are_copied() -> None:
         with torch.no_grad():
             layer.weight.add_(torch.randn(2, 2))
         network(torch.randn(8, 2))
-        average.update([network])
+        average.update()
         decay = min(0.3, step / (step + 10))
         expected = decay * expected + (1 - decay) * layer.weight.detach()
         torch.testing.assert_close(next(average.parameters()).detach(), expected)

@@ -204,13 +204,12 @@ class CrowdClassifier(FittedAttributes, ClassifierParameters, ClassifierMixin, B
             "seed": int(self.seed),
             **result.members,
         }
-        batches = self._batches(instances, crowd)
-        self.probas_ = compute.training_posterior(self.model_, batches)
+        reading = compute.read_training_tasks(self.model_, self._batches(instances, crowd), result.class_logits)
+        self.probas_ = reading.posterior
         preparation.warn_of_prior(self.model_, self.probas_, crowd)
         self.labels_ = self.classes_[self.probas_.argmax(1)]
-        omega = compute.pair_rates(self.model_, batches) if self.model_.separates_noise else None
-        self._seen = Seen(crowd, compute.class_probas(self.model_, instances), omega)
-        self.tables_ = summary_tables(self, crowd, omega)
+        self._seen = Seen(crowd, reading.classifier, reading.omega)
+        self.tables_ = summary_tables(self, crowd, reading.omega)
 
     # ---------------------------------------------------------------- use
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 import numpy.typing as npt
 import torch
@@ -12,9 +14,30 @@ from conal.methods import Batch, CrowdMethod
 from conal.training import CrowdBatches, Instances
 from conal.training.selection import predict_proba
 
-__all__ = ["class_probas", "log_likelihood", "pair_rates", "posterior", "row_rates", "training_posterior"]
+__all__ = [
+    "TrainingReading",
+    "class_probas",
+    "log_likelihood",
+    "pair_rates",
+    "posterior",
+    "read_training_tasks",
+    "row_rates",
+    "training_posterior",
+]
 
 FloatArray = npt.NDArray[np.float64]
+
+
+class TrainingReading(NamedTuple):
+    """What a trained method says about its training tasks.
+
+    ``classifier`` (n, C) by features alone, ``posterior`` (n, C) by features and annotations, and ``omega``
+    (n_annotations,) where the method separates common from individual confusion.
+    """
+
+    classifier: FloatArray
+    posterior: FloatArray
+    omega: FloatArray | None
 
 
 def class_probas(model: CrowdMethod, instances: Instances) -> FloatArray:
@@ -28,15 +51,35 @@ def posterior(model: CrowdMethod, batches: CrowdBatches) -> FloatArray:
     return _normalised(torch.cat([model.infer(batch) for batch in batches.in_order()]))
 
 
-def training_posterior(model: CrowdMethod, batches: CrowdBatches) -> FloatArray:
-    """(n, C) as :func:`posterior`, but by what the method itself inferred of the tasks that it was trained on."""
-    found = posterior(model, batches)
+def read_training_tasks(
+    model: CrowdMethod, batches: CrowdBatches, class_logits: Tensor | None = None
+) -> TrainingReading:
+    """All that is known about the training tasks; ``class_logits`` saves the network's pass over their instances.
+
+    Where the method itself inferred the labels of a task in training, that posterior is taken.
+    """
+    model.eval()
+    parts = [
+        model.read(batch, None if class_logits is None else class_logits[batch.instances])
+        for batch in batches.in_order()
+    ]
+    found = _normalised(torch.cat([part.posterior for part in parts]))
     own = model.training_posterior()
     if own is not None:
         better = _normalised(own.cpu())
         trained = np.isfinite(better).all(1)
         found[trained] = better[trained]
-    return found
+    rates = [part.omega for part in parts if part.omega is not None]
+    return TrainingReading(
+        _normalised(torch.cat([part.class_proba for part in parts])),
+        found,
+        torch.cat(rates).double().numpy() if model.separates_noise else None,
+    )
+
+
+def training_posterior(model: CrowdMethod, batches: CrowdBatches) -> FloatArray:
+    """(n, C) as :func:`posterior`, but by what the method itself inferred of the tasks that it was trained on."""
+    return read_training_tasks(model, batches).posterior
 
 
 def log_likelihood(model: CrowdMethod, batches: CrowdBatches) -> float:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+import torch
 
 from conal.methods.ensemble import Ensemble
 from conal.parameters.training import Settings
@@ -35,6 +36,7 @@ def merged(results: Sequence[TrainingResult]) -> TrainingResult:
     scores = [result.best_score for result in results if result.best_score is not None]
     return TrainingResult(
         method.eval(),
+        torch.stack([result.class_logits for result in results], 1),
         [{"member": k + 1} | row for k, result in enumerate(results) for row in result.history],
         first.best_epoch,
         float(np.mean(scores)) if scores else None,

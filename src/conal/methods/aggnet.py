@@ -7,14 +7,15 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from conal.aggregation.two_sources import rows
 from conal.methods.base import Problem, register
-from conal.methods.em import EMMethod, smoothed
+from conal.methods.em import SingleNetworkEM
 
 __all__ = ["AggNetMethod"]
 
 
 @register("aggnet")
-class AggNetMethod(EMMethod):
+class AggNetMethod(SingleNetworkEM):
     r"""AggNet, in its multi-class form: EM over the true labels, with the network in the M-step.
 
     .. math::
@@ -44,7 +45,7 @@ class AggNetMethod(EMMethod):
 
     def update_confusion(self, counts: Tensor) -> None:
         """Expected counts, smoothed."""
-        self.pi_r.copy_(smoothed(counts, self.smoothing))
+        self.pi_r.copy_(rows(counts, self.smoothing))
 
     def confusion(self) -> tuple[Tensor, Tensor]:
         """The annotators' matrices, and their mean for those without labels."""

@@ -1,4 +1,4 @@
-"""Anno-Reg: confusion matrices per annotator, kept from explaining too little by a penalty on their trace."""
+"""Anno-Reg: a confusion matrix per annotator, and a penalty on its trace."""
 
 from __future__ import annotations
 
@@ -17,15 +17,16 @@ __all__ = ["AnnoRegMethod"]
 class AnnoRegMethod(AnnotatorLayersMethod):
     r"""Learning from noisy labels by regularised estimation of annotator confusion (Anno-Reg).
 
-    Classifier and confusion matrices are learned together. Many pairs explain the labels equally well; the trace of
-    the matrices is *minimised*, which chooses the pair that blames the annotators most and leaves the classifier
-    the clean rest:
+    Classifier and confusion matrices are learned together. Many pairs of them explain the labels equally well. The
+    trace of the matrices is *minimised*: of these pairs, it selects the one that attributes most of the noise to the
+    annotators and leaves the classifier clean:
 
     .. math::
         \mathcal L = - \frac{1}{|\mathcal O|} \sum_{(i, r) \in \mathcal O} \log \sum_c f_c(x_i) \pi^r_{c, y_i^r}
             + \lambda \sum_r \mathrm{tr}(\pi^r)
 
-    The second sum runs over annotators who gave labels; a batch takes its own, weighted to be unbiased.
+    The second sum runs over annotators who gave labels. A batch sums over its own annotators, weighted so that the
+    expected sum is the whole one.
 
     References
     ----------
@@ -39,7 +40,7 @@ class AnnoRegMethod(AnnotatorLayersMethod):
     0.1
     """
 
-    lam: float = parameter(default=0.01, must_be=number(at_least=0), help="Weight of the trace.")
+    lam: float = parameter(default=0.01, must_be=number(at_least=0), help="Weight lambda of the trace penalty.")
     start = 2.0
 
     def loss(self, batch: Batch) -> Tensor:

@@ -1,4 +1,4 @@
-"""What methods share that put one layer per annotator behind the classifier, and none in common."""
+"""What methods share that put a layer per annotator behind the classifier, and no common one."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ class AnnotatorLayersMethod(CrowdMethod):
     .. math::
         \mathcal L = - \frac{1}{|\mathcal O|} \sum_{(i, r) \in \mathcal O} \log p_{W^r}(y_i^r \mid f(x_i))
 
-    Only the layers of the batch's annotators are touched. An annotator without training labels is taken for the mean
-    of the others, weighted by their labels.
+    Only the layers of the batch's annotators are touched. An annotator without training labels gets the mean of the
+    others' confusion matrices, weighted by their labels.
     """
 
     models_annotators = True
@@ -31,7 +31,7 @@ class AnnotatorLayersMethod(CrowdMethod):
     start: float = parameter(
         default=1.0,
         must_be=number(),
-        help="Every layer starts at this multiple of the identity: annotators are mostly right.",
+        help="Every layer starts at this multiple of the identity, since annotators are mostly right.",
     )
 
     def __init__(self, problem: Problem, backbone: nn.Module, **given: Any) -> None:

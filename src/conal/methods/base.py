@@ -1,22 +1,23 @@
-"""What every method is: a backbone, a loss over observed annotations, and a reading of the crowd's confusion."""
+"""The base of all methods: a backbone, a loss over observed annotations, and the annotators' confusion."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
 
 from conal._support.registry import Registry
 from conal.data.annotations import Annotations
+from conal.methods.batch import Batch, Problem, Reading
 from conal.methods.class_prior import prior_shift
 from conal.networks import FeatureScaler
 from conal.networks.annotator_rows import Present
 from conal.parameters import Parameter, check_parameters
 from conal.parameters.declaration import declare, declare_keywords, set_parameters
 
-__all__ = ["Batch", "CrowdMethod", "Problem", "methods", "register"]
+__all__ = ["Batch", "CrowdMethod", "Problem", "Reading", "methods", "register"]
 
 methods: Registry[type[CrowdMethod]] = Registry("method", "conal.methods")
 
@@ -31,75 +32,13 @@ def register(name: str) -> Callable[[type[CrowdMethod]], type[CrowdMethod]]:
     return enter
 
 
-class Batch(NamedTuple):
-    """Instances with their observed annotations, and nothing else: a true label never enters here.
-
-    Attributes
-    ----------
-    x : (N, ...)
-        Features of the batch's instances.
-    instances : (N,) int64
-        Position of each instance among the training tasks.
-    rows, annotators, labels : (P,) int64
-        The observed triples. ``rows`` points into ``x``; an annotator unknown to the model is -1.
-    weights : (float, float), optional
-        What an instance and a label count in the loss, where other processes have the rest of the batch; by default
-        one over their number.
-    """
-
-    x: Tensor
-    instances: Tensor
-    rows: Tensor
-    annotators: Tensor
-    labels: Tensor
-    weights: tuple[float, float] | None = None
-
-    @property
-    def instance_weight(self) -> float:
-        """What a sum over instances is multiplied with to be a mean."""
-        return 1 / max(len(self.x), 1) if self.weights is None else self.weights[0]
-
-    @property
-    def label_weight(self) -> float:
-        """What a sum over labels is multiplied with to be a mean."""
-        return 1 / max(len(self.labels), 1) if self.weights is None else self.weights[1]
-
-
-class Problem(NamedTuple):
-    """The size of what is to be learned.
-
-    Attributes
-    ----------
-    shape : tuple of int
-        Shape of one instance.
-    n_classes, n_annotators, n_tasks : int
-        C, R, and N, the number of training tasks that have labels.
-    labels_per_annotator : (R,) int64
-        How many training labels each annotator gave.
-    annotator_features : (R, F) tensor or None
-    class_prior : (C,) tensor or None
-        Shares of the classes, where the user states them.
-    epochs : int
-        How long training will be.
-    """
-
-    shape: tuple[int, ...]
-    n_classes: int
-    n_annotators: int
-    n_tasks: int
-    labels_per_annotator: Tensor
-    annotator_features: Tensor | None = None
-    class_prior: Tensor | None = None
-    epochs: int = 100
-
-
 class CrowdMethod(nn.Module):
     """Base of all methods.
 
-    A method supplies :meth:`loss`; it may supply :meth:`log_prob_given_class`, its own model of the annotators, and
-    the hooks :meth:`prepare` and :meth:`end_epoch`. Methods without a model of the annotators keep an estimate of
-    every annotator's confusion matrix, counted against the classifier's predictions, so that annotations can be
-    scored and true labels inferred with any of them.
+    A method supplies :meth:`loss`. It may supply :meth:`log_prob_given_class`, its own model of the annotators, and the
+    hooks :meth:`prepare` and :meth:`end_epoch`. For methods without a model of the annotators, every annotator's
+    confusion matrix is estimated from the classifier's predictions, so that any method can score annotations and
+    infer true labels.
 
     Parameters
     ----------
@@ -174,18 +113,18 @@ class CrowdMethod(nn.Module):
         """Called after every epoch with the training data in order; methods with an E-step do it here."""
 
     def working_state(self) -> dict[str, Tensor]:
-        """What training must not forget when it is interrupted, though it is no part of the model."""
+        """Tensors that an interrupted training needs to resume, though they are no part of the model."""
         return {}
 
     def restore_working_state(self, state: dict[str, Tensor]) -> None:
-        """Take up what :meth:`working_state` gave."""
+        """Restore the tensors of :meth:`working_state`."""
         for name, tensor in self.working_state().items():
             tensor.copy_(state[name])
 
     def training_posterior(self) -> Tensor | None:
-        """(N, C) P(z | everything) of the training tasks, for a method that knows better than :meth:`infer`.
+        """(N, C) posterior of the training tasks, for a method that keeps a better one than :meth:`infer` gives.
 
-        NaN in the rows of tasks of which it does not.
+        Rows are NaN for tasks that have none.
         """
         return None
 
@@ -206,8 +145,16 @@ class CrowdMethod(nn.Module):
 
     def log_prob(self, batch: Batch) -> Tensor:
         """(P,) log P(y | x) of each observed label, from scaled features."""
-        log_class_proba = self.class_log_proba(batch.x)
+        log_class_proba = self.log_class_proba(self.class_logits(batch.x))
         return torch.logsumexp(log_class_proba[batch.rows] + self.log_prob_given_class(batch), dim=-1)
+
+    def posterior_given(self, class_logits: Tensor, batch: Batch) -> Tensor:
+        """(N, C) P(z | x, all labels of the instance), from the instances' class logits and scaled features."""
+        return self.joint_posterior(class_logits, batch.rows, self.log_prob_given_class(batch))
+
+    def omega_of(self, batch: Batch) -> Tensor:
+        """(P,) omega of the batch's pairs from scaled features; supplied where ``separates_noise``."""
+        raise NotImplementedError
 
     def confusion(self) -> tuple[Tensor, Tensor]:
         """(C, C) common and (R, C, C) individual confusion, ``[..., c, l] = P(observe l | true c)``.
@@ -219,17 +166,24 @@ class CrowdMethod(nn.Module):
             raise NotImplementedError(f"{type(self).__name__} models annotators: it must override confusion()")
         return self.estimated_pi_g, self.estimated_pi_r
 
-    def class_log_proba(self, x: Tensor) -> Tensor:
-        """(N, C) log-probabilities of the true class, from scaled features."""
-        logits = self.class_logits(x)
-        return (logits if self.prior_in_e_step else logits + self.prior_shift).log_softmax(-1)
+    # ---------------------------------------------------------------- what it can build on
+
+    def log_class_proba(self, class_logits: Tensor) -> Tensor:
+        """(N, C) log-probabilities of the true class."""
+        shifted = class_logits if self.prior_in_e_step else class_logits + self.prior_shift
+        return shifted.log_softmax(-1)
+
+    def joint_posterior(self, class_logits: Tensor, rows: Tensor, evidence: Tensor) -> Tensor:
+        """(N, C) posterior: the classifier as prior, and (P, C) log P(y | z = c) of every label as evidence."""
+        log_prior = (class_logits + self.prior_shift).log_softmax(-1)
+        return log_prior.index_add(0, rows, evidence).softmax(-1)
 
     def meet_prior(self, found: Tensor) -> None:
         """Shift the classes from the shares (C,) that were found towards those that the user states, if any."""
         if self.problem.class_prior is not None:
             stated = self.problem.class_prior.to(found.device, torch.float64)
             shift = prior_shift(stated, found.double()).to(self.prior_shift)
-            # Shares that the last shift has moved are moved again: half a step at a time, or they swing to and fro.
+            # The shares found depend on the last shift. Half a step at a time keeps them from oscillating.
             self.prior_shift.lerp_(shift, 0.5 if self.prior_in_e_step else 1.0)
 
     def known_or_common(self, pi_g: Tensor, pi_r: Tensor) -> Tensor:
@@ -242,11 +196,11 @@ class CrowdMethod(nn.Module):
         return torch.einsum("r,rcl->cl", weights.to(pi_r.dtype), pi_r)
 
     def is_known(self, annotators: Tensor) -> Tensor:
-        """(P,) whether there was anything to learn about each of these annotators; -1 is a stranger."""
+        """(P,) whether each of these annotators gave training labels; -1 is an unknown annotator."""
         return (annotators >= 0) & (self.labels_per_annotator.index_select(0, annotators.clamp(min=0)) > 0)
 
     def present(self, batch: Batch) -> Present:
-        """The annotators of a batch: of few all, of many those who are in it."""
+        """The rows of annotator tables that a batch needs: all of a short table, only its own of a long one."""
         return Present.of(batch.annotators, self.problem.n_annotators)
 
     def presence(self, batch: Batch, present: Present) -> Tensor:
@@ -261,18 +215,28 @@ class CrowdMethod(nn.Module):
 
     # ---------------------------------------------------------------- what everybody calls, on raw features
 
-    def common_noise_rate(self, batch: Batch) -> Tensor:
-        """(P,) omega of the batch's pairs, where ``separates_noise``."""
-        raise NotImplementedError
-
     def forward(self, batch: Batch) -> Tensor:
         """The loss of a batch of raw features."""
         return self.loss(self._scaled(batch))
 
     @torch.no_grad()
+    def read(self, batch: Batch, class_logits: Tensor | None = None) -> Reading:
+        """Classifier, posterior and omega of a batch of raw features, by one pass of the network.
+
+        ``class_logits`` are those of the batch's instances, where they are known already.
+        """
+        scaled = self._scaled(batch)
+        logits = self.class_logits(scaled.x) if class_logits is None else class_logits
+        return Reading(
+            self.log_class_proba(logits).exp(),
+            self.posterior_given(logits, scaled),
+            self.omega_of(scaled) if self.separates_noise else None,
+        )
+
+    @torch.no_grad()
     def predict_proba(self, x: Tensor) -> Tensor:
         """(N, C) probabilities of the true class, from raw features."""
-        return self.class_log_proba(self.scaler(x)).exp()
+        return self.log_class_proba(self.class_logits(self.scaler(x))).exp()
 
     @torch.no_grad()
     def score_annotations(self, batch: Batch) -> Tensor:
@@ -281,10 +245,14 @@ class CrowdMethod(nn.Module):
 
     @torch.no_grad()
     def infer(self, batch: Batch) -> Tensor:
-        """(N, C) P(z | x, all labels of the instance): the classifier as prior, every annotation as evidence."""
+        """(N, C) P(z | x, all labels of the instance), from raw features."""
         scaled = self._scaled(batch)
-        log_joint = (self.class_logits(scaled.x) + self.prior_shift).log_softmax(-1)
-        return log_joint.index_add(0, batch.rows, self.log_prob_given_class(scaled)).softmax(-1)
+        return self.posterior_given(self.class_logits(scaled.x), scaled)
+
+    @torch.no_grad()
+    def common_noise_rate(self, batch: Batch) -> Tensor:
+        """(P,) omega of the batch's pairs from raw features, where ``separates_noise``."""
+        return self.omega_of(self._scaled(batch))
 
     def _scaled(self, batch: Batch) -> Batch:
         return batch._replace(x=self.scaler(batch.x))

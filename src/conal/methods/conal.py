@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from conal.errors import InputError
 from conal.methods.base import Batch, CrowdMethod, Problem, register
 from conal.networks import AuxiliaryNetwork, NoiseAdaptation
-from conal.networks.annotator_rows import log_softmax, spread
+from conal.networks.annotator_rows import Present, log_softmax, spread
 from conal.networks.noise_adaptation import Layer, Mixing
 from conal.parameters import either, number, one_of, parameter, whole
 
@@ -22,17 +22,17 @@ __all__ = ["CoNALMethod"]
 class CoNALMethod(CrowdMethod):
     r"""Learning from crowds with common noise adaptation layers.
 
-    An annotator labels an instance either as everybody would, by the common confusion, or in a way of his or her own,
-    by the individual confusion. An auxiliary network decides which, for every instance and annotator, and everything
-    is trained together by the likelihood of the observed labels:
+    A label comes either from the common confusion, which all annotators share, or from the annotator's individual
+    confusion. An auxiliary network predicts which, for every instance and annotator. Everything is trained together by
+    the likelihood of the observed labels:
 
     .. math::
         \mathcal L = - \frac{1}{|\mathcal O|} \sum_{(i, r) \in \mathcal O}
             \log \bigl[ \omega_i^r p_{W^g}(y_i^r \mid f(x_i)) + (1 - \omega_i^r) p_{W^r}(y_i^r \mid f(x_i)) \bigr]
             - \lambda \sum_r \| W^g - W^r \|_2
 
-    The first sum is a mean over the observed annotations. The second runs over annotators who gave labels; a batch
-    takes its own annotators, weighted so that the expected sum is the whole one.
+    The first sum is a mean over the observed annotations. The second runs over annotators who gave labels. A
+    batch sums over its own annotators, weighted so that the expected sum is the whole one.
 
     References
     ----------
@@ -73,7 +73,8 @@ class CoNALMethod(CrowdMethod):
     likelihood: Literal["annotation", "joint"] = parameter(
         default="annotation",
         must_be=one_of("annotation", "joint"),
-        help="Whether annotations marginalise the true label one by one (the paper's loss) or jointly, as "
+        help="Sum over the true label for every annotation on its own (the paper's loss) or for all annotations of an "
+        "instance jointly, as "
         "log sum_z f_z prod_r p(y^r | z), which needs layer='row-stochastic'.",
     )
     omega_scale: float | Literal["learn"] = parameter(
@@ -117,10 +118,9 @@ class CoNALMethod(CrowdMethod):
         """(P, C) log [omega pi_g + (1 - omega) pi_r] at the observed labels."""
         return self.noise.log_prob_given_class(*self._gate_and_own(batch), batch.labels)
 
-    @torch.no_grad()
-    def common_noise_rate(self, batch: Batch) -> Tensor:
-        """(P,) omega of the batch's pairs, from raw features; 1 for annotators without training labels."""
-        return self._gate_and_own(self._scaled(batch))[0].sigmoid()
+    def omega_of(self, batch: Batch) -> Tensor:
+        """(P,) omega of the batch's pairs; 1 for annotators without training labels."""
+        return self._gate(batch, self.present(batch)).sigmoid()
 
     def confusion(self) -> tuple[Tensor, Tensor]:
         """The two kinds of confusion, read from the weights by a softmax on each row."""
@@ -128,11 +128,13 @@ class CoNALMethod(CrowdMethod):
         return pi_g, self.known_or_common(pi_g, self.noise.pi_r)
 
     def _gate_and_own(self, batch: Batch) -> tuple[Tensor, Tensor]:
-        """(P,) omega's logits and (C, C, P) the individual layers; strangers get the common layer."""
+        """(P,) omega's logits and (C, C, P) the individual layers of the pairs' annotators."""
         present = self.present(batch)
-        omega_logits = self.auxiliary(batch.x, batch.rows, present)
-        known = torch.where(self.is_known(batch.annotators), omega_logits, torch.inf)
-        return known, spread(present.take(self.noise.raw_pi_r), present.place)
+        return self._gate(batch, present), spread(present.take(self.noise.raw_pi_r), present.place)
+
+    def _gate(self, batch: Batch, present: Present) -> Tensor:
+        """(P,) omega's logits; infinite for annotators without training labels, who get the common layer."""
+        return torch.where(self.is_known(batch.annotators), self.auxiliary(batch.x, batch.rows, present), torch.inf)
 
     def _log_prob(self, batch: Batch, omega_logits: Tensor, own: Tensor) -> Tensor:
         log_class_proba = log_softmax(self.class_logits(batch.x))

@@ -8,19 +8,24 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
+from conal.aggregation.two_sources import mixture, share_of_common
 from conal.methods.base import Batch, Problem, register
-from conal.methods.em import EMMethod, smoothed
-from conal.methods.two_sources import from_common
+from conal.methods.em import SingleNetworkEM
+from conal.methods.two_source_noise import PseudoLabels, TwoSourceNoise
 from conal.parameters import one_of, parameter
 
 __all__ = ["CoNALEMMethod"]
 
-OMEGA_PRIOR = 2.0
-"""Both parameters of the Beta prior on omega: one pseudo-label from either source."""
+OMEGA_PRIOR = (2.0, -1.0)
+"""The mode under a Beta(2, 2) prior on omega: one pseudo-label from either source."""
+OMEGA_START = 0.5
+"""Before the first round, half of every label is common."""
+FORMER_NAMES = {"pi_g": "noise.pi_g", "pi_r": "noise.pi_r", "omega_r": "noise.omega"}
+"""Tensors of models that were saved when the method held them itself, and where they are now."""
 
 
 @register("conal-em")
-class CoNALEMMethod(EMMethod):
+class CoNALEMMethod(SingleNetworkEM):
     r"""Learning from crowds by modelling common confusions, by EM with features (Appendix B of the paper).
 
     A label comes from the common confusion with probability :math:`\omega_r` and from the annotator's own otherwise.
@@ -50,33 +55,27 @@ class CoNALEMMethod(EMMethod):
     """
 
     separates_noise = True
-    pi_g: Tensor
-    pi_r: Tensor
-    omega_r: Tensor
     omega_of_labels: Tensor
 
     omega: Literal["annotator", "annotation"] = parameter(
         default="annotator",
         must_be=one_of("annotator", "annotation"),
-        help="Whether omega is tied per annotator, with a Beta(2, 2) prior, or one per annotation, as the appendix has "
-        "it; there the annotator's mean stands for omega in infer and common_noise_rate.",
+        help="One omega per annotator, with a Beta(2, 2) prior, or one per annotation, as in the appendix. In the "
+        "latter case, infer and common_noise_rate use the annotator's mean.",
     )
 
     def __init__(self, problem: Problem, backbone: nn.Module, **given: Any) -> None:
         super().__init__(problem, backbone, **given)
-        R, C = problem.n_annotators, problem.n_classes
-        self.register_buffer("pi_g", torch.full((C, C), 1.0 / C))
-        self.register_buffer("pi_r", torch.full((R, C, C), 1.0 / C))
-        self.register_buffer("omega_r", torch.full((R,), 0.5))
+        pseudo = PseudoLabels(common=self.smoothing, individual=self.smoothing, omega=OMEGA_PRIOR)
+        self.noise = TwoSourceNoise(
+            problem.n_annotators, problem.n_classes, pseudo, omega_start=OMEGA_START, uniform_start=True
+        )
         n_labels = int(problem.labels_per_annotator.sum()) if self.omega == "annotation" else 0
-        self.register_buffer("omega_of_labels", torch.full((n_labels,), 0.5), persistent=False)
+        self.register_buffer("omega_of_labels", torch.full((n_labels,), OMEGA_START), persistent=False)
 
     def update_confusion(self, counts: Tensor) -> None:
         """Split the counts between the two sources by q(s | z), then fit both, and omega."""
-        common = from_common(counts, self.omega_r, self.pi_g, self.pi_r)
-        self._fit(common.sum(0), counts - common)
-        n_common, n_all = common.sum((1, 2)), counts.sum((1, 2))
-        self.omega_r.copy_((n_common + OMEGA_PRIOR - 1) / (n_all + 2 * (OMEGA_PRIOR - 1)))
+        self.noise.fit(counts)
 
     def em_round(self, batches: Iterable[Batch]) -> None:
         """One E-step and the closed forms of the M-step."""
@@ -85,64 +84,50 @@ class CoNALEMMethod(EMMethod):
         else:
             self._literal_round(batches)
 
+    def label_evidence(self, batch: Batch, first: int) -> Tensor:
+        """(P, C) as :meth:`log_prob_given_class`, by the training labels' own omega where they have one."""
+        if self.omega == "annotator":
+            return self.log_prob_given_class(batch)
+        omega = self.omega_of_labels[first : first + len(batch.labels)]
+        return mixture(omega, *self.noise.columns(batch.annotators, batch.labels)).log()
+
     def log_prob_given_class(self, batch: Batch) -> Tensor:
         """(P, C) log [omega pi_g + (1 - omega) pi_r] at the observed labels."""
-        omega = self._omega(batch.annotators)
-        return self._mixture(batch, omega).log()
+        return self.noise.log_prob(batch.annotators, batch.labels, self.is_known(batch.annotators))
 
-    @torch.no_grad()
-    def common_noise_rate(self, batch: Batch) -> Tensor:
+    def omega_of(self, batch: Batch) -> Tensor:
         """(P,) omega of the batch's annotators; 1 for annotators without training labels."""
-        return self._omega(batch.annotators)
+        return self.noise.rate(batch.annotators, self.is_known(batch.annotators))
 
     def confusion(self) -> tuple[Tensor, Tensor]:
         """The two kinds of confusion; annotators without labels are given the common one."""
-        return self.pi_g, self.known_or_common(self.pi_g, self.pi_r)
+        return self.noise.pi_g, self.known_or_common(self.noise.pi_g, self.noise.pi_r)
 
     def working_state(self) -> dict[str, Tensor]:
         """As for every EM, and omega of the training labels."""
         return {**super().working_state(), "omega_of_labels": self.omega_of_labels}
 
-    def _omega(self, annotators: Tensor) -> Tensor:
-        return torch.where(self.is_known(annotators), self.omega_r[annotators.clamp(min=0)], 1.0)
-
-    def _mixture(self, batch: Batch, omega: Tensor) -> Tensor:
-        """(P, C) omega pi_g + (1 - omega) pi_r at the observed labels."""
-        common, individual = self._columns(batch)
-        return omega[:, None] * common + (1 - omega[:, None]) * individual
-
-    def _columns(self, batch: Batch) -> tuple[Tensor, Tensor]:
-        """(P, C) the columns pi_g[:, y] and pi_r[:, y] of the observed labels."""
-        return self.pi_g[:, batch.labels].T, self.pi_r[batch.annotators.clamp(min=0), :, batch.labels]
-
-    def _fit(self, common_counts: Tensor, individual_counts: Tensor) -> None:
-        self.pi_g.copy_(smoothed(common_counts, self.smoothing))
-        self.pi_r.copy_(smoothed(individual_counts, self.smoothing))
-
     def _literal_round(self, batches: Iterable[Batch]) -> None:
         """The appendix as it stands: q(z) by the mixture, then q(s) by q(z), and omega = q(s = 1)."""
-        R, C = self.problem.n_annotators, self.problem.n_classes
-        counts = self.posterior.new_zeros(2, R * C, C)  # individual, common; [r observed, true]
-        total = self.posterior.new_zeros(R)
-        start = 0
-        self.meet_prior(self.posterior.mean(0))
-        for batch in batches:  # in the order of the annotations, so that their omegas are a slice
-            here = slice(start, start + len(batch.labels))
-            posterior, omega = self._literal_e_step(batch, self.omega_of_labels[here])
-            self.posterior[batch.instances], self.omega_of_labels[here] = posterior, omega
-            cell = batch.annotators * C + batch.labels
-            counts[0].index_add_(0, cell, (1 - omega)[:, None] * posterior[batch.rows])
-            counts[1].index_add_(0, cell, omega[:, None] * posterior[batch.rows])
+        individual, common = self.no_counts(), self.no_counts()
+        total = self.posterior.new_zeros(self.problem.n_annotators)
+        first = 0
+        for batch, posterior in self.e_step(batches):  # in the order of the annotations: their omegas are a slice
+            here = slice(first, first + len(batch.labels))
+            q = posterior[batch.rows]
+            sources = ((q * column).sum(-1) for column in self.noise.columns(batch.annotators, batch.labels))
+            omega = share_of_common(self.omega_of_labels[here], *sources)
+            individual.add((1 - omega)[:, None] * q, batch.annotators, batch.labels)
+            common.add(omega[:, None] * q, batch.annotators, batch.labels)
             total.index_add_(0, batch.annotators, omega)
-            start = here.stop
-        individual, common = counts.view(2, R, C, C).transpose(2, 3)
-        self._fit(common.sum(0), individual)
-        self.omega_r.copy_(total / self.labels_per_annotator.clamp(min=1))
+            self.omega_of_labels[here] = omega
+            first = here.stop
+        self.noise.fit_matrices(common.matrices().sum(0), individual.matrices())
+        self.noise.omega.copy_(total / self.labels_per_annotator.clamp(min=1))
 
-    def _literal_e_step(self, batch: Batch, omega: Tensor) -> tuple[Tensor, Tensor]:
-        """(N, C) q(z) and (P,) q(s = 1) of a batch."""
-        scaled = self._scaled(batch)
-        log_joint = (self.class_logits(scaled.x) + self.prior_shift).log_softmax(-1)
-        posterior = log_joint.index_add(0, batch.rows, self._mixture(batch, omega).log()).softmax(-1)
-        common, individual = ((posterior[batch.rows] * column).sum(-1) for column in self._columns(batch))
-        return posterior, omega * common / (omega * common + (1 - omega) * individual)
+    def _load_from_state_dict(self, state_dict: dict[str, Tensor], prefix: str, *others: Any) -> None:
+        for former, name in FORMER_NAMES.items():
+            if prefix + former in state_dict:
+                state_dict[prefix + name] = state_dict.pop(prefix + former)
+                state_dict.setdefault(f"{prefix}noise.started", self.noise.started)
+        super()._load_from_state_dict(state_dict, prefix, *others)

@@ -16,8 +16,8 @@ __all__ = ["CrowdLayerMethod", "OverparameterisedCrowdLayerMethod"]
 class CrowdLayerMethod(AnnotatorLayersMethod):
     r"""Deep learning from crowds with a crowd layer, the variant with a matrix per annotator (DL-CL).
 
-    Every annotator's labels are predicted from the classifier's probabilities f by a layer of his or her own; once
-    trained, the layers are taken off and f is the classifier:
+    Every annotator has a layer, which predicts the annotator's labels from the classifier's probabilities f. After
+    training, the layers are dropped and f is the classifier:
 
     .. math:: p(y_i^r \mid x_i) = \mathrm{softmax}(f(x_i) W^r)
 

@@ -19,19 +19,18 @@ MAX_CELLS = 2**24
 class DoctorNetMethod(CrowdMethod):
     r"""Who said what: modelling individual labelers improves classification (Doctor Net).
 
-    Every annotator is modelled by a softmax head of his or her own on a shared trunk, the backbone without its last
-    layer, and learns from his or her own labels. A weighted mean of the heads is the classifier. Its weights
-    :math:`w = \mathrm{softmax}(a)` learn to predict an annotator's label from the *other* heads, which are frozen in
-    this term:
+    Every annotator has a softmax head on a shared trunk (the backbone without its last layer), trained on the
+    annotator's own labels. A weighted mean of the heads is the classifier. Its weights :math:`w = \mathrm{softmax}(a)`
+    learn to predict an annotator's label from the *other* heads, which are frozen in this term:
 
     .. math::
         \mathcal L = - \frac{1}{|\mathcal O|} \sum_{(i, r) \in \mathcal O} \Bigl[ \log p_r(y_i^r \mid x_i)
             + \log \frac{\sum_{j \neq r} w_j \bar p_j(y_i^r \mid x_i)}{1 - w_r} \Bigr], \qquad
         f(x) = \sum_j w_j p_j(x)
 
-    where the bar stops the gradient. The two stages of the original run side by side, so that every epoch is a whole
-    model that can be selected. Annotators without labels have no weight. Averaging takes all heads: unlike the other
-    methods, cost grows with instances times annotators.
+    where the bar stops the gradient. The two stages of the original run side by side, so that every epoch gives a
+    complete model that can be selected. Annotators without labels have no weight. Averaging needs all heads: unlike
+    with the other methods, cost grows with instances times annotators.
 
     References
     ----------
@@ -52,8 +51,8 @@ class DoctorNetMethod(CrowdMethod):
 
     def log_weights(self) -> Tensor:
         """(R,) log w; minus infinity for annotators without labels."""
-        heard = self.labels_per_annotator > 0
-        return self.raw_weights.masked_fill(~heard, -torch.inf).log_softmax(0) if heard.any() else self.raw_weights
+        silent = self.labels_per_annotator == 0
+        return self.raw_weights if silent.all() else self.raw_weights.masked_fill(silent, -torch.inf).log_softmax(0)
 
     def loss(self, batch: Batch) -> Tensor:
         """Cross-entropy of every head to its own labels, and of the mean of the others to the same labels."""
@@ -75,8 +74,8 @@ class DoctorNetMethod(CrowdMethod):
         if int((self.labels_per_annotator > 0).sum()) < 2:  # there are no others to average
             return features.new_zeros(())
         log_probas = self._log_probas_of_labels(features, batch)
-        himself = torch.arange(self.problem.n_annotators, device=features.device) == batch.annotators[:, None]
-        log_weights = self.log_weights().masked_fill(himself, -torch.inf)  # (P, R)
+        same = torch.arange(self.problem.n_annotators, device=features.device) == batch.annotators[:, None]
+        log_weights = self.log_weights().masked_fill(same, -torch.inf)  # (P, R)
         others = torch.logsumexp(log_weights + log_probas, dim=1) - torch.logsumexp(log_weights, dim=1)
         return -others.sum() * batch.label_weight
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-from conal.methods.base import Batch, CrowdMethod
+from conal.methods.base import Batch, CrowdMethod, Reading
 
 __all__ = ["Ensemble"]
 
@@ -40,9 +40,20 @@ class Ensemble(CrowdMethod):
         return [member for member in self.members if isinstance(member, CrowdMethod)]
 
     @torch.no_grad()
+    def read(self, batch: Batch, class_logits: Tensor | None = None) -> Reading:
+        """Means of what the members read; ``class_logits`` are (N, M, C), those of every member."""
+        given = [None] * len(self.members) if class_logits is None else class_logits.unbind(1)
+        each = [member.read(batch, logits) for member, logits in zip(self.each, given, strict=True)]
+        return Reading(
+            mean([reading.class_proba for reading in each]),
+            mean([reading.posterior for reading in each]),
+            mean([reading.omega for reading in each if reading.omega is not None]) if self.separates_noise else None,
+        )
+
+    @torch.no_grad()
     def predict_proba(self, x: Tensor) -> Tensor:
         """(N, C) mean of the members' class probabilities."""
-        return torch.stack([member.predict_proba(x) for member in self.each]).mean(0)
+        return mean([member.predict_proba(x) for member in self.each])
 
     @torch.no_grad()
     def score_annotations(self, batch: Batch) -> Tensor:
@@ -53,19 +64,24 @@ class Ensemble(CrowdMethod):
     @torch.no_grad()
     def infer(self, batch: Batch) -> Tensor:
         """(N, C) mean of the members' posteriors."""
-        return torch.stack([member.infer(batch) for member in self.each]).mean(0)
+        return mean([member.infer(batch) for member in self.each])
 
     @torch.no_grad()
     def common_noise_rate(self, batch: Batch) -> Tensor:
         """(P,) mean of the members' omega."""
-        return torch.stack([member.common_noise_rate(batch) for member in self.each]).mean(0)
+        return mean([member.common_noise_rate(batch) for member in self.each])
 
     def confusion(self) -> tuple[Tensor, Tensor]:
         """Means of the members' matrices."""
         common, own = zip(*(member.confusion() for member in self.each), strict=True)
-        return torch.stack(common).mean(0), torch.stack(own).mean(0)
+        return mean(common), mean(own)
 
     def training_posterior(self) -> Tensor | None:
         """(N, C) mean of the members' posteriors of the training tasks, where they keep them."""
         found = [posterior for member in self.each if (posterior := member.training_posterior()) is not None]
-        return torch.stack(found).mean(0) if found else None
+        return mean(found) if found else None
+
+
+def mean(tensors: Sequence[Tensor]) -> Tensor:
+    """Mean of tensors of one shape."""
+    return torch.stack(list(tensors)).mean(0)

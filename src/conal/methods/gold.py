@@ -1,4 +1,4 @@
-"""The ceiling: a classifier trained on true labels, which the user hands over as such."""
+"""The upper bound: a classifier trained on true labels, which the user supplies as such."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ __all__ = ["GoldMethod"]
 class GoldMethod(CrowdMethod):
     r"""Cross-entropy to true labels, :math:`\mathcal L = -\frac1N \sum_i \log f_{z_i}(x_i)`.
 
-    ``fit(X, y_true)`` takes one label per instance. It shows what the backbone could reach if labels were free of
-    errors, and so what there is to gain.
+    ``fit(X, y_true)`` takes one label per instance. It shows what the backbone could reach with labels free of errors,
+    and so how much a better method could gain.
     """
 
     takes = "gold"
@@ -32,10 +32,9 @@ class GoldMethod(CrowdMethod):
         log_class_proba = self.class_logits(batch.x).log_softmax(-1)[batch.rows]
         return log_class_proba.gather(-1, batch.labels[:, None]).squeeze(-1)
 
-    @torch.no_grad()
-    def infer(self, batch: Batch) -> Tensor:
+    def posterior_given(self, class_logits: Tensor, batch: Batch) -> Tensor:
         """(N, C) certainty where a true label is given, the classifier's probabilities elsewhere."""
-        probas = self.predict_proba(batch.x)
+        probas = self.log_class_proba(class_logits).exp()
         probas[batch.rows] = one_hot(batch.labels, self.problem.n_classes).to(probas.dtype)
         return probas
 

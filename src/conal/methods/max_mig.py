@@ -23,9 +23,9 @@ SMOOTHING = 1.0
 class MaxMIGMethod(CrowdMethod):
     r"""An information-theoretic approach for joint learning from crowds (Max-MIG).
 
-    A classifier h sees the features, an aggregator g sees the labels, and both are trained to have as much
-    information in common as possible: the f-mutual information gain of their outputs, in its KL form, which only the
-    truth can carry from one to the other.
+    A classifier h sees the features and an aggregator g sees the labels. Both are trained to share as much information
+    as possible, by the f-mutual information gain of their outputs in its KL form. Given the truth, features and labels
+    are independent, so that all they can share is information about the truth.
 
     .. math::
         g(y_i) = \mathrm{softmax} \Bigl( \sum_r W^r_{y_i^r} + \log p \Bigr), \qquad
@@ -52,7 +52,7 @@ class MaxMIGMethod(CrowdMethod):
     learn_prior: bool = parameter(
         default=True,
         must_be=flag(),
-        help="Whether the class prior p is learned; otherwise it stays at the smoothed shares of the votes.",
+        help="Learn the class prior p; otherwise it stays at the smoothed vote shares.",
     )
 
     def __init__(self, problem: Problem, backbone: nn.Module, **given: Any) -> None:
@@ -85,16 +85,14 @@ class MaxMIGMethod(CrowdMethod):
         n_pairs = max(len(h) * (len(h) - 1), 1)
         return mismatched / n_pairs - (1 + matched).mean()
 
-    @torch.no_grad()
-    def infer(self, batch: Batch) -> Tensor:
+    def posterior_given(self, class_logits: Tensor, batch: Batch) -> Tensor:
         """(N, C) P(z | x, labels) proportional to h g / p, the two views that share only the truth."""
-        scaled = self._scaled(batch)
         evidence = torch.where(
             self.is_known(batch.annotators)[:, None],
             self.raw_votes[batch.annotators.clamp(min=0), batch.labels],
-            self.log_prob_given_class(scaled),  # a stranger, by the confusion that all share
+            self.log_prob_given_class(batch),  # an unknown annotator, by the common confusion
         )
-        return self.class_logits(scaled.x).log_softmax(-1).index_add(0, batch.rows, evidence).softmax(-1)
+        return class_logits.log_softmax(-1).index_add(0, batch.rows, evidence).softmax(-1)
 
     def _log_ratio(self, batch: Batch) -> Tensor:
         """(N, C) log g_c / p_c, without a division by a small p."""

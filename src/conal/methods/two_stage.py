@@ -57,7 +57,7 @@ class TwoStageMethod(CrowdMethod):
 
 @register("dl-mv")
 class MajorityVoteMethod(TwoStageMethod):
-    """A classifier trained on majority votes (DL-MV), the baseline that everybody starts from.
+    """A classifier trained on majority votes (DL-MV), the usual baseline.
 
     Ties go to the class that comes first; see :class:`conal.aggregation.MajorityVote`.
 
@@ -122,7 +122,7 @@ class WorkerClusteringMethod(TwoStageMethod):
     2
     """
 
-    n_groups: int = parameter(default=5, must_be=whole(1), help="Groups of annotators.")
+    n_groups: int = parameter(default=5, must_be=whole(1), help="Number of groups of annotators.")
 
     def make_aggregator(self) -> Aggregator:
         """One confusion matrix per group of annotators."""
@@ -143,7 +143,7 @@ class AnyAggregatorMethod(TwoStageMethod):
     aggregator: str = parameter(
         default="common-confusion",
         must_be=Constraint("the name of an aggregator, one of conal.aggregation.names()", _is_aggregator),
-        help="One of conal.aggregation.names(), with its default parameters.",
+        help="Name of the aggregator, one of conal.aggregation.names(); its parameters have their defaults.",
     )
 
     def make_aggregator(self) -> Aggregator:

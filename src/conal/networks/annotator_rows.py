@@ -43,7 +43,7 @@ class Present(NamedTuple):
 
     @classmethod
     def of(cls, annotators: Tensor, n_annotators: int) -> Present:
-        """What P pairs need; those of strangers (-1) are given the first row, for others to overrule.
+        """The rows that P pairs need. Unknown annotators (-1) get the first row; callers must replace it.
 
         >>> Present.of(torch.tensor([7, 1500, 7]), 2000)
         Present(codes=tensor([   7, 1500]), place=tensor([0, 1, 0]))

@@ -22,6 +22,7 @@ class WeightAverage(nn.Module):
     Parameters
     ----------
     networks : iterable of nn.Module
+        The networks to follow; they stay where they are and are no part of this module.
     decay : float
         d; 0 makes the copies follow at once.
 
@@ -30,7 +31,7 @@ class WeightAverage(nn.Module):
     >>> layer = nn.Linear(1, 1)
     >>> average = WeightAverage([layer], decay=0.0)
     >>> _ = nn.init.constant_(layer.weight, 5.0)
-    >>> average.update([layer])
+    >>> average.update()
     >>> average.networks[0].weight.item()
     5.0
     """
@@ -40,17 +41,24 @@ class WeightAverage(nn.Module):
     def __init__(self, networks: Iterable[nn.Module], decay: float) -> None:
         super().__init__()
         self.decay = float(decay)
-        self.networks = nn.ModuleList(copy.deepcopy(network).requires_grad_(False) for network in networks)
+        followed = tuple(networks)
+        self.networks = nn.ModuleList(copy.deepcopy(network).requires_grad_(False) for network in followed)
         self.register_buffer("steps", torch.zeros((), dtype=torch.int64))
+        # Looked up once: going through the modules takes longer than averaging. Buffers are replaced when a module is
+        # moved, so that of these only the modules are kept.
+        self._averaged: list[Tensor] = [weight for network in self.networks for weight in network.parameters()]
+        self._followed: list[Tensor] = [weight for network in followed for weight in network.parameters()]
+        self._with_buffers = [
+            pair for pair in zip(self.networks, followed, strict=True) if next(pair[1].buffers(), None) is not None
+        ]
 
     @torch.no_grad()
-    def update(self, networks: Iterable[nn.Module]) -> None:
+    def update(self) -> None:
         """Take in the networks' present weights."""
         self.steps += 1
         step = int(self.steps)
         decay = min(self.decay, step / (step + 10))
-        for average, network in zip(self.networks, networks, strict=True):
-            kept: list[Tensor] = list(average.parameters())
-            torch._foreach_lerp_(kept, [parameter.detach() for parameter in network.parameters()], 1 - decay)
+        torch._foreach_lerp_(self._averaged, self._followed, 1 - decay)
+        for average, network in self._with_buffers:
             for mine, theirs in zip(average.buffers(), network.buffers(), strict=True):
                 mine.copy_(theirs)

@@ -1,4 +1,4 @@
-"""Classifiers from features to class logits: an MLP, VGG-16, or any module of the user's."""
+"""Classifiers from features to class logits: an MLP, VGG-16, or any module that the user supplies."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class MLP(nn.Sequential):
         Probability of dropping a hidden unit.
     input_dropout : float
         Probability of setting a feature to zero while training, which is its mean if features are standardised. The
-        network cannot lean on a few features then, nor on those that tell instances apart.
+        network then cannot rely on a few features, or on those that identify single instances.
     batch_norm : bool
         Normalise the input and every hidden layer over the batch, without learned scale or shift. The paper does so
         on LabelMe and Music, not on its synthetic data.
@@ -111,7 +111,7 @@ def build_backbone(
     input_dropout: float = 0.0,
     batch_norm: bool = False,
 ) -> nn.Module:
-    """Make the backbone for instances of this ``shape``; a module of the user's is copied, never trained in place."""
+    """Make the backbone for instances of this ``shape``; a user's module is copied, never trained in place."""
     if isinstance(backbone, nn.Module):
         return copy.deepcopy(backbone)
     if inspect.isclass(backbone):
@@ -135,7 +135,7 @@ def build_backbone(
 
 
 def fresh_copy(backbone: nn.Module) -> nn.Module:
-    """Another network like this one: conal's own with new random weights; the user's keeps its, maybe pre-trained ones.
+    """A copy of the network: conal's own get new random weights; a user's keeps its weights, which may be pre-trained.
 
     >>> one = MLP(3, 2)
     >>> bool((fresh_copy(one)[1].weight == one[1].weight).any())

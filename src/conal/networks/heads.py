@@ -26,7 +26,7 @@ def split_head(backbone: nn.Module, shape: tuple[int, ...], n_classes: int) -> t
     for hook in hooks:
         hook.remove()
     if not isinstance(result, Tensor):
-        return backbone, n_classes  # which will not work, and will be said where real instances are at hand
+        return backbone, n_classes  # it will fail on real instances too, with a message that says so
     heads = [name for name, out in outputs.items() if out is result]
     if not heads:
         return backbone, int(result.shape[-1])

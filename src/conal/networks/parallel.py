@@ -19,8 +19,8 @@ def mean_loss(parts: Sequence[Part], n_jobs: int = 1) -> Tensor:
     """Mean of the losses of independent networks; with ``n_jobs`` above 1, forward and backward passes run in threads.
 
     torch computes outside of Python's lock, so threads work at the same time. Gradients are computed with the losses
-    and handed over when the mean is differentiated. Dropout draws from one generator for all threads: with several,
-    results are as good, but not the same bit for bit.
+    and handed over when the mean is differentiated. All threads draw dropout from one generator: with several threads,
+    results are equally good, but not the same bit for bit.
 
     Example
     -------

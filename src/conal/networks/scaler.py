@@ -1,4 +1,4 @@
-"""Feature scaling as part of the network, so that it is saved with it and never forgotten."""
+"""Feature scaling as part of the network, so that it is saved and loaded with it."""
 
 from __future__ import annotations
 

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import torch
+from torch import Tensor
 
+from conal.aggregation.two_sources import rows
 from conal.methods.base import Batch, CrowdMethod
+from conal.methods.expected_counts import ExpectedCounts
 from conal.training.batches import CrowdBatches
 
 __all__ = ["PRIOR_STRENGTH", "estimate_confusion", "to_device"]
@@ -19,7 +22,7 @@ def to_device(batch: Batch, device: torch.device) -> Batch:
 
 
 @torch.no_grad()
-def estimate_confusion(method: CrowdMethod, training: CrowdBatches) -> None:
+def estimate_confusion(method: CrowdMethod, training: CrowdBatches, class_proba: Tensor | None = None) -> None:
     r"""Set the method's estimated confusion matrices.
 
     .. math::
@@ -28,18 +31,22 @@ def estimate_confusion(method: CrowdMethod, training: CrowdBatches) -> None:
         \pi^r[c, l] = \frac{n_r[c, l] + \alpha \pi^g[c, l]}{\sum_{l'} n_r[c, l'] + \alpha}
 
     with :math:`\alpha` = :data:`PRIOR_STRENGTH`. An annotator without labels gets the common matrix.
+
+    Parameters
+    ----------
+    class_proba : (N, C) tensor, optional
+        f of all training instances, where it is known already.
     """
     device = next(method.parameters()).device
-    C = method.problem.n_classes
-    counts = torch.zeros(method.problem.n_annotators * C, C, device=device)
+    R, C = method.problem.n_annotators, method.problem.n_classes
+    counts = ExpectedCounts(R, C, like=torch.zeros((), device=device))
     method.eval()
     for batch in training.labelled_in_order():
         moved = to_device(batch, device)
-        class_proba = method.predict_proba(moved.x).float()
-        counts.index_add_(0, moved.annotators * C + moved.labels, class_proba[moved.rows])
-    by_annotator = counts.view(-1, C, C).transpose(1, 2)  # (R, true, observed)
-    common = by_annotator.sum(0) + 1 / C
-    common = common / common.sum(-1, keepdim=True)
+        probas = method.predict_proba(moved.x) if class_proba is None else class_proba[batch.instances].to(device)
+        counts.add(probas.float()[moved.rows], moved.annotators, moved.labels)
+    by_annotator = counts.matrices()
+    common = rows(by_annotator.sum(0), 1 / C)
     method.estimated_pi_g.copy_(common)
     total = by_annotator.sum(-1, keepdim=True) + PRIOR_STRENGTH
     method.estimated_pi_r.copy_((by_annotator + PRIOR_STRENGTH * common) / total)

@@ -31,7 +31,7 @@ from conal.training.checkpoint import (
 from conal.training.estimated_confusion import estimate_confusion
 from conal.training.history import Row, figures
 from conal.training.optimizer import LazyAdam
-from conal.training.selection import GoldAccuracy, Selection, predict_proba
+from conal.training.selection import GoldAccuracy, Selection, class_logits, predict_proba
 from conal.training.threads import threads_for
 
 __all__ = ["TrainingResult", "lost_classes", "train"]
@@ -45,6 +45,8 @@ class TrainingResult:
     """The trained method (weights of the selected epoch, on the CPU) and how it came about."""
 
     method: CrowdMethod
+    class_logits: Tensor
+    """(N, C) of the training instances, labelled or not; of an ensemble (N, M, C)."""
     history: list[Row]
     best_epoch: int
     best_score: float | None
@@ -90,8 +92,13 @@ def lost_classes(method: CrowdMethod, data: CrowdBatches) -> list[int]:
 
     A class that is not predicted *yet*, because learning is slow, still has a fair share of the probability.
     """
-    probas = predict_proba(method, data.instances).numpy()[data.labelled]
-    predicted = np.bincount(probas.argmax(1), minlength=method.problem.n_classes)
+    return _lost(predict_proba(method, data.instances), data)
+
+
+def _lost(class_proba: Tensor, data: CrowdBatches) -> list[int]:
+    """:func:`lost_classes`, by the (N, C) class probabilities of all training instances."""
+    probas = class_proba.numpy()[data.labelled]
+    predicted = np.bincount(probas.argmax(1), minlength=probas.shape[1])
     lost: list[int] = votes.lost_classes(data.annotations, np.maximum(predicted, probas.sum(0))).tolist()
     return lost
 
@@ -304,18 +311,22 @@ class _Trainer:
     def _result(self) -> TrainingResult:
         if self.best:
             self.method.load_state_dict(self.best)
-        self.method.eval()
-        if not self.method.prior_in_e_step:
-            self.method.meet_prior(predict_proba(self.method, self.data.instances)[self.data.labelled].mean(0))
-        if not self.method.models_annotators:
-            estimate_confusion(self.method, self.data)
+        method = self.method.float()  # whatever precision it was trained in, a model is single precision
+        # The one pass over the training instances. The prior and the estimated confusion change what is made of the
+        # logits, not the logits, so that they, the check below and the estimator can all start from these.
+        logits = class_logits(method, self.data.instances)
+        method.cpu()
+        if not method.prior_in_e_step:
+            method.meet_prior(method.log_class_proba(logits).exp()[self.data.labelled].mean(0))
+        probas = method.log_class_proba(logits).exp()
+        if not method.models_annotators:
+            estimate_confusion(method, self.data, probas)
         self._warn_of_early_epoch()
-        lost = lost_classes(self.method, self.data)
+        lost = _lost(probas, self.data)
         if lost:
             warn(
                 f"{self._name(lost)} (almost) never predicted, in spite of the crowd's votes; "
                 "try another seed, a longer warm-up, another scaling, or a lower lr with more epochs",
                 VanishedClassWarning,
             )
-        method = self.method.float().cpu()  # whatever precision it was trained in, a model is single precision
-        return TrainingResult(method, self.history, self.best_epoch, self.best_score, self.restarts, lost)
+        return TrainingResult(method, logits, self.history, self.best_epoch, self.best_score, self.restarts, lost)

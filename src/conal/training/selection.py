@@ -15,7 +15,15 @@ from conal.training.batches import CrowdBatches
 from conal.training.estimated_confusion import estimate_confusion, to_device
 from conal.training.instances import Instances
 
-__all__ = ["AnnotationLikelihood", "GoldAccuracy", "LastEpoch", "Selection", "hold_out", "predict_proba"]
+__all__ = [
+    "AnnotationLikelihood",
+    "GoldAccuracy",
+    "LastEpoch",
+    "Selection",
+    "class_logits",
+    "hold_out",
+    "predict_proba",
+]
 
 
 class Selection(Protocol):
@@ -109,3 +117,12 @@ def predict_proba(method: CrowdMethod, instances: Instances) -> Tensor:
     device = next(method.parameters()).device
     method.eval()
     return torch.cat([method.predict_proba(chunk.to(device)).float().cpu() for chunk in instances.chunks()])
+
+
+@torch.no_grad()
+def class_logits(method: CrowdMethod, instances: Instances) -> Tensor:
+    """(n, C) class logits of all instances, in evaluation mode and in pieces."""
+    device = next(method.parameters()).device
+    method.eval()
+    pieces = (method.scaler(chunk.to(device)) for chunk in instances.chunks())
+    return torch.cat([method.class_logits(piece).float().cpu() for piece in pieces])

@@ -1,0 +1,33 @@
+"""Which inferred class is which of the user's classes."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+__all__ = ["aligned_with_votes"]
+
+
+def aligned_with_votes(agreement: Tensor) -> Tensor:
+    """(C,) which inferred class stands for each name, so that the diagonal of the confusion is largest.
+
+    Mistakes and truth can change places without any change in the likelihood, for two classes or for a cycle of
+    several. The tie is broken by the assumption that annotators are right more often than they make any one mistake.
+
+    Parameters
+    ----------
+    agreement : (C, C) tensor
+        Expected votes ``[inferred class, observed label]``.
+
+    Example
+    -------
+    >>> aligned_with_votes(torch.tensor([[1.0, 9.0], [8.0, 2.0]])).tolist()
+    [1, 0]
+    """
+    from scipy.optimize import linear_sum_assignment
+
+    confusion = agreement.double() / agreement.double().sum(1, keepdim=True).clamp(min=1e-9)
+    inferred, names = linear_sum_assignment(confusion.cpu().numpy(), maximize=True)
+    order = torch.empty(len(names), dtype=torch.int64)
+    order[torch.from_numpy(names)] = torch.from_numpy(inferred)
+    return order.to(agreement.device)

@@ -1,0 +1,40 @@
+"""Before any network is trained: what the annotations alone say about the true labels."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from conal.aggregation.votes import Votes, vote_shares
+from conal.data.annotations import Annotations
+from conal.methods.two_source_noise import TwoSourceNoise
+
+__all__ = ["counts_from_votes", "infer_from_labels"]
+
+
+def counts_from_votes(votes: Votes, posterior: npt.NDArray[np.float64]) -> Tensor:
+    """(R, C, C) expected counts ``[r, true, observed]``, summed in double and returned in single precision."""
+    return torch.from_numpy(votes.counts(posterior).copy()).float()
+
+
+def infer_from_labels(noise: TwoSourceNoise, annotations: Annotations, rounds: int) -> tuple[Tensor, Tensor]:
+    """EM of the two kinds of confusion on the annotations alone, from the vote shares.
+
+    Returns the (N, C) posterior and its (R, C, C) expected counts; ``noise`` is fitted on the way.
+    """
+    votes = Votes(annotations)
+    tasks, annotators, labels = (
+        torch.from_numpy(column.astype("int64"))
+        for column in (annotations.tasks, annotations.annotators, annotations.labels)
+    )
+    known = torch.ones_like(annotators, dtype=torch.bool)
+    posterior = torch.from_numpy(vote_shares(annotations)).float()
+    N, C = posterior.shape
+    for _ in range(rounds):
+        noise.fit(counts_from_votes(votes, posterior.double().numpy()))
+        log_shares = ((posterior.sum(0) + 1) / (N + C)).log()
+        evidence = noise.log_prob(annotators, labels, known)
+        posterior = log_shares.expand(N, C).index_add(0, tasks, evidence).softmax(-1)
+    return posterior, counts_from_votes(votes, posterior.double().numpy())

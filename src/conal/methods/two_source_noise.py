@@ -1,0 +1,131 @@
+"""The paper's two kinds of confusion as a torch module: matrices and omega, fitted in closed form."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from conal.aggregation.two_sources import from_common, mixture, rows
+
+__all__ = ["PseudoLabels", "TwoSourceNoise"]
+
+
+class PseudoLabels(NamedTuple):
+    """What is counted as if it had been observed: the priors of the two kinds of confusion and of omega.
+
+    Attributes
+    ----------
+    common, diagonal : float
+        In every cell of the common matrix, and in its diagonal on top of that.
+    individual : float
+        In every cell of an annotator's own matrix.
+    pooling : float
+        In every row of an annotator's own matrix, spread as in the common one.
+    omega : tuple of float
+        From either source, for every annotator. Several numbers are added one after the other.
+    """
+
+    common: float
+    diagonal: float = 0.0
+    individual: float = 0.0
+    pooling: float = 0.0
+    omega: tuple[float, ...] = (1.0,)
+
+
+class TwoSourceNoise(nn.Module):
+    r"""Mixture of a common and an individual confusion matrix for every annotator.
+
+    .. math::
+        \mu^r_{cl} = \omega_r \pi^g_{cl} + (1 - \omega_r) \pi^r_{cl}, \qquad
+        t^r_{cl} = \omega_r \pi^g_{cl} / \mu^r_{cl}
+
+    A fit to expected counts :math:`n^r_{cl}` is one round of EM, with pseudo-labels a, d, b, :math:`\alpha` and k:
+
+    .. math::
+        \pi^g_{cl} \propto \sum_r n^r_{cl} t^r_{cl} + a + d [c = l], \quad
+        \pi^r_{cl} \propto n^r_{cl} (1 - t^r_{cl}) + b + \alpha \pi^g_{cl}, \quad
+        \omega_r = \frac{\sum_{cl} n^r_{cl} t^r_{cl} + k}{n_r + 2 k}
+
+    Parameters
+    ----------
+    n_annotators, n_classes : int
+    pseudo : PseudoLabels
+    omega_start : float
+        Omega before the first fit.
+    uniform_start : bool
+        Split the first counts by uniform matrices. Otherwise both sources first fit all labels.
+    learn_omega : bool
+        If false, all labels count for both matrices, and :math:`\omega_r` only says which share of an annotator's own
+        matrix is due to the pseudo-labels from the common one.
+    """
+
+    pi_g: Tensor
+    pi_r: Tensor
+    omega: Tensor
+    started: Tensor
+
+    def __init__(
+        self,
+        n_annotators: int,
+        n_classes: int,
+        pseudo: PseudoLabels,
+        *,
+        omega_start: float,
+        uniform_start: bool = False,
+        learn_omega: bool = True,
+    ) -> None:
+        super().__init__()
+        C = n_classes
+        self.pseudo = pseudo
+        self.learn_omega = learn_omega
+        self.register_buffer("pi_g", torch.full((C, C), 1.0 / C))
+        self.register_buffer("pi_r", torch.full((n_annotators, C, C), 1.0 / C))
+        self.register_buffer("omega", torch.full((n_annotators,), omega_start))
+        self.register_buffer("started", torch.tensor(uniform_start))
+
+    def fit(self, counts: Tensor) -> None:
+        """Split expected counts (R, C, C) ``[r, true, observed]`` between the two sources, and fit both."""
+        if not self.learn_omega:
+            self.fit_matrices(counts.sum(0), counts)
+            pooled = self.pseudo.pooling * len(self.pi_g)
+            self.omega.copy_(pooled / (counts.sum((1, 2)) + pooled))
+            return
+        if not self.started:
+            self.fit_matrices(counts.sum(0), counts)
+            self.started.fill_(True)
+        common = from_common(counts, self.omega, self.pi_g, self.pi_r)
+        self.fit_matrices(common.sum(0), counts - common)
+        self._fit_omega(common, counts)
+
+    def fit_matrices(self, common: Tensor, individual: Tensor) -> None:
+        """Both kinds of matrices, from the (C, C) and (R, C, C) labels that came from each."""
+        a, d, b, pooling, _ = self.pseudo
+        self.pi_g.copy_(rows(common, a, d * torch.eye(len(common), device=common.device)))
+        self.pi_r.copy_(rows(individual, b, pooling * self.pi_g))
+
+    def reorder(self, order: Tensor) -> None:
+        """Rename the true classes: class c takes the place of what was ``order[c]``."""
+        self.pi_g.copy_(self.pi_g[order])
+        self.pi_r.copy_(self.pi_r[:, order])
+
+    def log_prob(self, annotators: Tensor, labels: Tensor, known: Tensor) -> Tensor:
+        """(P, C) log mu at the observed labels; the common confusion for annotators who are not known."""
+        # Without a learned omega, an annotator's own matrix has its share of the common one already.
+        omega = self.rate(annotators, known) if self.learn_omega else (~known).to(self.omega.dtype)
+        return mixture(omega, *self.columns(annotators, labels)).log()
+
+    def columns(self, annotators: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
+        """(P, C) twice: the columns ``pi_g[:, y]`` and ``pi_r[r, :, y]`` of the observed labels."""
+        return self.pi_g[:, labels].T, self.pi_r[annotators.clamp(min=0), :, labels]
+
+    def rate(self, annotators: Tensor, known: Tensor) -> Tensor:
+        """(P,) omega; 1 where the annotator is not known."""
+        return torch.where(known, self.omega[annotators.clamp(min=0)], 1.0)
+
+    def _fit_omega(self, common: Tensor, counts: Tensor) -> None:
+        n_common = common.sum((1, 2))
+        for more in self.pseudo.omega:  # one by one: their order decides the last bit
+            n_common = n_common + more
+        self.omega.copy_(n_common / (counts.sum((1, 2)) + 2 * sum(self.pseudo.omega)))

@@ -1,0 +1,66 @@
+"""Cross-fitting: every network is trained without its fold, and predicts nothing else."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from conal.networks.cross_fitting import cross_fitted_loss, held_out_log_proba, mean_log_proba
+
+N, D, C, K = 20, 4, 3, 3
+
+
+class Recorder(nn.Linear):
+    """A layer that remembers how many instances it was given."""
+
+    def __init__(self) -> None:
+        super().__init__(D, C)
+        self.given: list[int] = []
+
+    def forward(self, x: Tensor) -> Tensor:
+        """As the layer."""
+        self.given.append(len(x))
+        return super().forward(x)
+
+
+@pytest.fixture
+def networks() -> list[Recorder]:
+    torch.manual_seed(0)
+    return [Recorder() for _ in range(K)]
+
+
+def test_predictions_are_those_of_the_network_that_has_not_seen_the_instance(networks: list[Recorder]) -> None:
+    x, fold = torch.randn(N, D), torch.arange(N) % K
+    found = held_out_log_proba(networks, x, fold)
+    assert [network.given for network in networks] == [[7], [7], [6]]
+    for i in range(N):
+        torch.testing.assert_close(found[i], networks[int(fold[i])](x[i : i + 1])[0].log_softmax(-1))
+
+
+def test_a_network_without_held_out_instances_is_not_evaluated(networks: list[Recorder]) -> None:
+    held_out_log_proba(networks, torch.randn(2, D), torch.tensor([2, 0]))
+    assert [network.given for network in networks] == [[1], [], [1]]
+
+
+def test_the_loss_leaves_every_network_its_fold(networks: list[Recorder]) -> None:
+    x, target, fold = torch.randn(N, D), torch.rand(N, C), torch.arange(N) % K
+    expected = torch.zeros(())
+    for k, network in enumerate(networks):
+        for i in range(N):
+            if fold[i] != k:
+                expected = expected - 0.5 * (target[i] * network(x[i : i + 1])[0].log_softmax(-1)).sum() / K
+    torch.testing.assert_close(cross_fitted_loss(networks, x, target, fold, weight=0.5), expected)
+
+
+def test_a_network_left_without_instances_has_zero_gradients(networks: list[Recorder]) -> None:
+    cross_fitted_loss(networks, torch.randn(4, D), torch.rand(4, C), torch.ones(4), weight=1.0).backward()
+    gradients = [network.weight.grad for network in networks]
+    assert [gradient is not None and bool(gradient.any()) for gradient in gradients] == [True, False, True]
+    assert gradients[1] is not None
+
+
+def test_probabilities_are_averaged(networks: list[Recorder]) -> None:
+    x = torch.randn(N, D)
+    expected = torch.stack([network(x).softmax(-1) for network in networks]).mean(0)
+    torch.testing.assert_close(mean_log_proba(networks, x).exp(), expected)
