@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from conal.data.annotations import Annotations
-from conal.findings import Evidence, findings_of
+from conal.findings import Evidence, Findings
 
 IMAGE, SCRIPT = "<img src=x onerror=alert(1)>", "</script><script>alert(1)</script>"
 
@@ -34,7 +34,7 @@ def make_report(
     )
     q, f = (p / p.sum(1, keepdims=True) for p in (crowd.votes() + 0.2 * rng.random((n_tasks, C)) for _ in range(2)))
     pi = np.full((n_annotators, C, C), 0.4 / max(C - 1, 1)) + (0.6 - 0.4 / max(C - 1, 1)) * np.eye(C)
-    report = findings_of(Evidence(crowd, q, f, pi.mean(0), pi, rng.random(len(t)))).report
+    report = Findings(Evidence(crowd, q, f, pi.mean(0), pi, rng.random(len(t)))).report
     return report | {"model": model_section()}
 
 

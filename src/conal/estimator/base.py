@@ -200,9 +200,7 @@ class CrowdClassifier(FittedAttributes, ClassifierParameters, ClassifierMixin, B
         self.labels_ = self.classes_[self.probas_.argmax(1)]
         omega = compute.pair_rates(self.model_, batches) if self.model_.separates_noise else None
         classifier = compute.class_probas(self.model_, instances)
-        self.results_ = FittedResults(
-            self.model_, crowd, self.probas_, classifier, omega, quoted, model_section(self)
-        )
+        self.results_ = FittedResults(self.model_, crowd, self.probas_, classifier, omega, quoted, model_section(self))
 
     # ---------------------------------------------------------------- use
 

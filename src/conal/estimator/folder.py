@@ -118,7 +118,7 @@ def _stored_results(folder: Path, files: list[str], made: CrowdClassifier) -> St
 
 
 def _restore_labels(made: CrowdClassifier) -> None:
-    """What was inferred about the training tasks, from labels.csv; ids that are neither text nor numbers are text now."""
+    """What was inferred about the training tasks, from labels.csv; ids of other kinds than numbers are text now."""
     table = made.tables_["labels.csv"]
     made.task_ids_ = as_names(table["task"].to_pylist())
     made.probas_ = np.column_stack([table[name].to_numpy() for name in proba_columns(made.classes_)])

@@ -1,4 +1,4 @@
-"""What a fitted estimator found out about its training data: tables and the report, after ``fit`` and after ``load``."""
+"""What a model found out about its training data: tables and the report, after ``fit`` and after ``load``."""
 
 from __future__ import annotations
 

@@ -231,7 +231,7 @@ def annotators_table(evidence: Evidence, ends: Interval) -> pa.Table:
 
 
 def annotator_findings(evidence: Evidence, table: pa.Table) -> AnnotatorSection:
-    """The annotators with the most expected mistakes, and the matrices of as many of them as the report has room for."""
+    """The annotators with the most expected mistakes, and as many of their matrices as fit into the report."""
     shown = shown_classes(evidence)
     mistakes = table["expected_mistakes"].to_numpy(zero_copy_only=False)
     order = np.argsort(-np.nan_to_num(mistakes, nan=-1.0), kind="stable")[:MAX_SHOWN]

@@ -82,8 +82,8 @@ class CommonConfusion(Finding[ConfusionSection]):
             yield Markup("No two classes are confused often enough to report.")
             return
         yield Markup(
-            "The most frequent mistake: <b>{}</b> is taken for <b>{}</b> in {} of its labels ({} interval {}), by {} of "
-            "the {} who met it."
+            "The most frequent mistake: <b>{}</b> is taken for <b>{}</b> in {} of its labels ({} interval {}), by {} "
+            "of the {} who met it."
         ).format(
             short(first["true"]),
             short(first["observed"]),

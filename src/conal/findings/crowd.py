@@ -88,7 +88,9 @@ class Crowd(Finding[CrowdSection]):
 
 def _labels(crowd: CrowdSection) -> Markup:
     per_task = crowd["n_annotations"] / max(crowd["n_tasks_labelled"], 1)
-    return Markup("The model estimates that <b>{}</b> of the labels are right: {} by {} on {}, {:.1f} per task.").format(
+    return Markup(
+        "The model estimates that <b>{}</b> of the labels are right: {} by {} on {}, {:.1f} per task."
+    ).format(
         percent(crowd["expected_label_accuracy"]),
         count(crowd["n_annotations"], "label", "labels"),
         count(crowd["n_annotators_active"], "annotator", "annotators"),
@@ -104,8 +106,8 @@ def _cleaning(crowd: CrowdSection) -> Markup:
             "The cleaned label equals the majority vote on <b>every task</b>; the model expects {} of them to be right."
         ).format(percent(crowd["expected_inferred_accuracy"]))
     return Markup(
-        "The cleaned labels differ from the majority vote on <b>{}</b> ({}). The model expects {} of the majority votes "
-        "to be right, and {} of its own labels."
+        "The cleaned labels differ from the majority vote on <b>{}</b> ({}). The model expects {} of the majority "
+        "votes to be right, and {} of its own labels."
     ).format(
         count(changed, "task", "tasks"),
         percent(changed / crowd["n_tasks_labelled"], 1),

@@ -89,9 +89,9 @@ GOLD = (
     "the classifier agrees with them."
 )
 MEASURED = (
-    "No figure on this page was measured against true labels of these tasks. Qualities, probabilities and gains are the "
-    "model's estimates; it cannot see a mistake that nearly everybody makes and that the features do not show. Label a "
-    "few dozen tasks yourself to learn how far to trust it."
+    "No figure on this page was measured against true labels of these tasks. Qualities, probabilities and gains are "
+    "the model's estimates; it cannot see a mistake that nearly everybody makes and that the features do not show. "
+    "Label a few dozen tasks yourself to learn how far to trust it."
 )
 
 

@@ -28,9 +28,10 @@ class Tables(Mapping[str, pa.Table]):
         self._make = make
 
     def __getitem__(self, name: str) -> pa.Table:
-        if self._made[name] is None:
-            self._made[name] = self._make(name)
-        return self._made[name]
+        table = self._made[name]
+        if table is None:
+            table = self._made[name] = self._make(name)
+        return table
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._made)
@@ -64,6 +65,7 @@ def _read_table(path: Path, report: Report, names: NamesOf) -> pa.Table:
     for finding in owners:
         section = cast(dict[str, Any], report).get(finding.name)
         stored = None if section is None else finding.stored_columns(section)
-        for column in () if stored is None else stored.column_names:
-            table = table.set_column(table.column_names.index(column), column, stored[column])
+        if stored is not None:
+            for column in stored.column_names:
+                table = table.set_column(table.column_names.index(column), column, stored[column])
     return table

@@ -116,7 +116,7 @@ def name_column(names: Names) -> pa.Array:
 def read_results(path: Path, kinds: Mapping[str, ColumnKind], names: NamesOf) -> pa.Table:
     """Read a CSV file of a model folder with the types that it was written with.
 
-    CSV knows no types: Arrow alone would read the class ``007`` as 7, and a column of certain probabilities as integers.
+    CSV has no types: Arrow alone would read the class ``007`` as 7, and probabilities of 0 and 1 as integers.
 
     Parameters
     ----------
