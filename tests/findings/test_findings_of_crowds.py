@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import math
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -13,9 +14,9 @@ import pytest
 from conal.data.annotations import Annotations
 from conal.errors import InputError
 from conal.findings import Evidence, Findings, annotators, common_confusion, suggestions, tasks
+from conal.findings.annotators import annotators_table, common_mistake_share, direction
 from conal.findings.common_confusion import confusion_findings, label_shares, shown_classes
 from conal.findings.intervals import intervals_of
-from conal.findings.annotators import annotators_table, common_mistake_share, direction
 from conal.findings.suggestions import CAUTION, LEAST_GAIN, expected_gain
 
 FloatArray = npt.NDArray[np.float64]
@@ -160,7 +161,8 @@ def test_suggestions_are_the_best_that_nobody_gave_yet(seed: int) -> None:
 
 def test_lists_of_tasks() -> None:
     found = random_evidence(1)
-    lists, crowd = tasks.task_findings(found), found.annotations
+    crowd = found.annotations
+    lists: Any = tasks.task_findings(found)
     votes = crowd.votes()
     wrong = [i for i in range(40) if votes[i].max() and votes[i, found.posterior[i].argmax()] < votes[i].max()]
     assert sorted(row["task"] for row in lists["likely_wrong"]["rows"]) == wrong
@@ -224,7 +226,7 @@ def test_annotators_have_their_worst_class_and_expected_mistakes() -> None:
 def test_matrices_are_those_of_the_annotators_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(annotators, "MAX_CELLS", 9 * 2)
     found = random_evidence(5)
-    rows = Findings(found).report["annotators"]["rows"]
+    rows: Any = Findings(found).report["annotators"]["rows"]
     assert ["matrix" in row for row in rows] == [True, True, False, False, False, False]
     for row in rows[:2]:
         assert row["matrix"] == found.individual[int(row["worker"][1:])].tolist()

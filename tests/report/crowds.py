@@ -14,7 +14,7 @@ IMAGE, SCRIPT = "<img src=x onerror=alert(1)>", "</script><script>alert(1)</scri
 
 def make_report(
     *, n_tasks: int = 60, n_annotators: int = 25, classes: list[Any] | None = None, seed: int = 0, names: str = "w"
-) -> dict[str, Any]:
+) -> Any:
     """A report of a simulated crowd; ``names`` is how tasks' and annotators' names begin."""
     rng = np.random.default_rng(seed)
     labels = ["cat", "dog", "elk"] if classes is None else classes
