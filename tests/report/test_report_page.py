@@ -96,7 +96,7 @@ def test_none_or_one_annotator(n_annotators: int) -> None:
     assert ("There are no annotators to speak of" in page) == (n_annotators == 0)
 
 
-def nobody() -> dict[str, Any]:
+def nobody() -> Any:
     report = make_report(n_annotators=1)
     report["annotators"] = {"total": 0, "rows": []}
     report["crowd"] |= {"n_annotations": 0, "n_annotators": 0, "expected_label_accuracy": None, "n_tasks_labelled": 0}
