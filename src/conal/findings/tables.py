@@ -8,8 +8,10 @@ from typing import Any, cast
 
 import pyarrow as pa
 
-from conal.findings.base import all_findings
+from conal.errors import ModelFolderError
+from conal.findings.base import Finding, all_findings
 from conal.findings.report import Report
+from conal.io.models import REPORT
 from conal.io.results import ColumnKind, NamesOf, read_results
 
 __all__ = ["Tables", "read_tables"]
@@ -62,10 +64,18 @@ def _read_table(path: Path, report: Report, names: NamesOf) -> pa.Table:
     for finding in owners:
         kinds |= finding.column_kinds(names["class"])
     table = read_results(path, kinds, names)
-    for finding in owners:
-        section = cast(dict[str, Any], report).get(finding.name)
-        stored = None if section is None else finding.stored_columns(section)
-        if stored is not None:
-            for column in stored.column_names:
-                table = table.set_column(table.column_names.index(column), column, stored[column])
-    return table
+    stored = [_stored_columns(finding, report) for finding in owners]
+    columns = {name: table[name] for name in table.column_names}
+    for found in stored:
+        columns |= found
+    try:
+        return pa.table(columns)
+    except pa.ArrowInvalid as error:
+        raise ModelFolderError(f"{path}: does not fit {REPORT}, it was changed; fit the model again") from error
+
+
+def _stored_columns(finding: Finding[Any], report: Report) -> dict[str, pa.ChunkedArray]:
+    """Columns that the report holds more exactly than a file of text."""
+    section = cast(dict[str, Any], report).get(finding.name)
+    found = None if section is None else finding.stored_columns(section)
+    return {} if found is None else {name: found[name] for name in found.column_names}

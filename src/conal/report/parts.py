@@ -19,7 +19,7 @@ __all__ = ["Part", "asset", "make_parts", "template"]
 
 IN_HEADER = ("crowd",)
 """Sections of ``report.json`` that the header of the page shows."""
-OTHER = "section-other.html"
+PANEL = "panel.html"
 MAX_ROWS = 300
 """Rows of a finding without a template of its own; the file has all."""
 
@@ -53,7 +53,7 @@ def _part(name: str, section: Any, content: dict[str, Any]) -> Part:
     known = name in findings_registry.names()
     panel = findings_registry.get(name).panel(section) if known else panel_of(name, section)
     rows = panel.rows[:MAX_ROWS]
-    return _rendered(OTHER, {"name": name, "panel": panel, "shown": len(rows), "columns": list(_columns(panel, rows))})
+    return _rendered(PANEL, {"name": name, "panel": panel, "shown": len(rows), "columns": list(_columns(panel, rows))})
 
 
 def _rendered(file: str, content: dict[str, Any]) -> Part:
