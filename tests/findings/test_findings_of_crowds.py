@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import math
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -12,11 +13,11 @@ import pytest
 
 from conal.data.annotations import Annotations
 from conal.errors import InputError
-from conal.findings import Evidence, common_confusion, findings_of, people, relabel, tasks
+from conal.findings import Evidence, Findings, annotators, common_confusion, suggestions, tasks
+from conal.findings.annotators import annotators_table, common_mistake_share, direction
 from conal.findings.common_confusion import confusion_findings, label_shares, shown_classes
 from conal.findings.intervals import intervals_of
-from conal.findings.people import annotators_table, common_mistake_share, direction
-from conal.findings.relabel import CAUTION, LEAST_GAIN, expected_gain, suggestions
+from conal.findings.suggestions import CAUTION, LEAST_GAIN, expected_gain
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -50,7 +51,7 @@ def test_label_shares(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", range(3))
 def test_common_mistake_share(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(people, "CHUNK", 20)  # two annotators at a time
+    monkeypatch.setattr(annotators, "CHUNK", 20)  # two annotators at a time
     found = random_evidence(seed)
     crowd, shares = found.annotations, label_shares(found)
     for r, share in enumerate(common_mistake_share(found)):
@@ -64,7 +65,7 @@ def test_common_mistake_share(seed: int, monkeypatch: pytest.MonkeyPatch) -> Non
                 mistakes += met * mu
                 slips = sorted(shares[c, other] for other in range(3) if other != c)[0]
                 explained += met * min(mu, shares[c, label] - slips)
-        if mistakes < people.ENOUGH_MISTAKES:
+        if mistakes < annotators.ENOUGH_MISTAKES:
             assert math.isnan(share)
         else:
             assert share == pytest.approx(explained / mistakes, rel=1e-12)
@@ -115,7 +116,7 @@ def gain_by_enumeration(q: FloatArray, matrix: FloatArray) -> float:
 
 
 def test_expected_gain(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(relabel, "CHUNK", 50)
+    monkeypatch.setattr(suggestions, "CHUNK", 50)
     found = random_evidence(4)
     gain = expected_gain(found.posterior, found.individual)
     for i, r in itertools.product(range(40), range(6)):
@@ -136,7 +137,7 @@ def test_suggestions_are_the_best_that_nobody_gave_yet(seed: int) -> None:
         .to_numpy(zero_copy_only=False)
         .astype(float)
     )
-    rows = suggestions(found, low)
+    rows = suggestions.suggestions(found, low)
     matrix, by_task = crowd.to_matrix(), {row["task"]: row for row in rows}
     for task in range(40):
         gains = {}
@@ -160,7 +161,8 @@ def test_suggestions_are_the_best_that_nobody_gave_yet(seed: int) -> None:
 
 def test_lists_of_tasks() -> None:
     found = random_evidence(1)
-    lists, crowd = tasks.task_findings(found), found.annotations
+    crowd = found.annotations
+    lists: Any = tasks.task_findings(found)
     votes = crowd.votes()
     wrong = [i for i in range(40) if votes[i].max() and votes[i, found.posterior[i].argmax()] < votes[i].max()]
     assert sorted(row["task"] for row in lists["likely_wrong"]["rows"]) == wrong
@@ -222,9 +224,9 @@ def test_annotators_have_their_worst_class_and_expected_mistakes() -> None:
 
 
 def test_matrices_are_those_of_the_annotators_shown(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(people, "MAX_CELLS", 9 * 2)
+    monkeypatch.setattr(annotators, "MAX_CELLS", 9 * 2)
     found = random_evidence(5)
-    rows = findings_of(found).report["annotators"]["rows"]
+    rows: Any = Findings(found).report["annotators"]["rows"]
     assert ["matrix" in row for row in rows] == [True, True, False, False, False, False]
     for row in rows[:2]:
         assert row["matrix"] == found.individual[int(row["worker"][1:])].tolist()
@@ -254,7 +256,7 @@ def test_none_or_one_annotator(r: int) -> None:
         classes=["x", "y"],
     )
     q = np.array([[0.6, 0.4], [0.7, 0.3]])
-    found = findings_of(Evidence(crowd, q, q, np.eye(2), np.stack([np.eye(2)] * r) if r else np.empty((0, 2, 2))))
+    found = Findings(Evidence(crowd, q, q, np.eye(2), np.stack([np.eye(2)] * r) if r else np.empty((0, 2, 2))))
     assert found.report["suggestions"]["rows"] == []
     assert found.tables["suggestions.csv"].column_names == ["task", "worker", "expected_gain", "label", "probability"]
     assert found.report["annotators"]["total"] == r

@@ -7,14 +7,14 @@ from typing import Any
 import numpy as np
 
 from conal.data.annotations import Annotations
-from conal.findings import Evidence, findings_of
+from conal.findings import Evidence, Findings
 
 IMAGE, SCRIPT = "<img src=x onerror=alert(1)>", "</script><script>alert(1)</script>"
 
 
 def make_report(
     *, n_tasks: int = 60, n_annotators: int = 25, classes: list[Any] | None = None, seed: int = 0, names: str = "w"
-) -> dict[str, Any]:
+) -> Any:
     """A report of a simulated crowd; ``names`` is how tasks' and annotators' names begin."""
     rng = np.random.default_rng(seed)
     labels = ["cat", "dog", "elk"] if classes is None else classes
@@ -34,7 +34,7 @@ def make_report(
     )
     q, f = (p / p.sum(1, keepdims=True) for p in (crowd.votes() + 0.2 * rng.random((n_tasks, C)) for _ in range(2)))
     pi = np.full((n_annotators, C, C), 0.4 / max(C - 1, 1)) + (0.6 - 0.4 / max(C - 1, 1)) * np.eye(C)
-    report = findings_of(Evidence(crowd, q, f, pi.mean(0), pi, rng.random(len(t)))).report
+    report = Findings(Evidence(crowd, q, f, pi.mean(0), pi, rng.random(len(t)))).report
     return report | {"model": model_section()}
 
 

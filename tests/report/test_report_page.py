@@ -11,9 +11,11 @@ import pytest
 
 from conal.errors import InputError
 from conal.findings import common_confusion
+from conal.findings.model import selection_story
+from conal.findings.wording import percent, short_names
 from conal.report import render
-from conal.report.headlines import headlines, selection_story
-from conal.report.text import percent, short_names, to_script
+from conal.report.headlines import headlines
+from conal.report.script import to_script
 
 from .crowds import IMAGE, SCRIPT, make_report
 
@@ -94,7 +96,7 @@ def test_none_or_one_annotator(n_annotators: int) -> None:
     assert ("There are no annotators to speak of" in page) == (n_annotators == 0)
 
 
-def nobody() -> dict[str, Any]:
+def nobody() -> Any:
     report = make_report(n_annotators=1)
     report["annotators"] = {"total": 0, "rows": []}
     report["crowd"] |= {"n_annotations": 0, "n_annotators": 0, "expected_label_accuracy": None, "n_tasks_labelled": 0}
@@ -120,7 +122,7 @@ def test_sentences_are_made_from_the_numbers() -> None:
         share = np.average(
             [row["common_mistake_share"] for row in rows], weights=[row["expected_mistakes"] for row in rows]
         )
-        assert f"<b>{percent(share)}</b> of the mistakes go where everybody's go" in text
+        assert f"<b>{percent(share)}</b> of the mistakes follow the crowd's common confusions" in text
 
 
 @pytest.mark.parametrize(
@@ -134,7 +136,7 @@ def test_sentences_are_made_from_the_numbers() -> None:
 def test_the_story_of_the_selection(selection: str, words: str) -> None:
     report = make_report()
     report["model"]["metrics"] |= {"selection": selection, "best_score": 0.875, "lost_classes": ["elk"]}
-    story = selection_story(report)
+    story = selection_story(report["model"])
     assert words in story[0]
     assert "never predicts elk" in story[-1]
     assert story[0].split(":")[0] in render(report)

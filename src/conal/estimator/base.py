@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from os import PathLike
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -18,10 +18,9 @@ from conal.data.annotations import Annotations
 from conal.data.encoding import Names, as_names, decode_position
 from conal.errors import InputError
 from conal.estimator import adapters, compute, members, preparation, texts
-from conal.estimator.summary import Seen, summary_tables
-from conal.methods import CrowdMethod, Problem
-from conal.methods.ensemble import Ensemble
-from conal.networks import build_backbone
+from conal.estimator.provenance import model_section
+from conal.estimator.results import FittedResults, Results
+from conal.methods import CrowdMethod
 from conal.parameters import check_parameters
 from conal.parameters.training import ClassifierParameters, Settings
 from conal.text import TextFeatures
@@ -48,14 +47,11 @@ class FittedAttributes:
     history_: list[Row]
     metrics_: dict[str, Any]
     model_: CrowdMethod
-    tables_: dict[str, Any]
+    results_: Results
     text_features_: TextFeatures | None = None
     instance_shape_: tuple[int, ...]
     n_features_in_: int
     _feature_names: tuple[str, ...]
-    _seen: Seen | None = None
-    _texts: Mapping[Any, str] | None = None
-    _report: dict[str, Any] | None = None
 
 
 class CrowdClassifier(FittedAttributes, ClassifierParameters, ClassifierMixin, BaseEstimator):
@@ -79,6 +75,11 @@ class CrowdClassifier(FittedAttributes, ClassifierParameters, ClassifierMixin, B
         One row per epoch.
     metrics_ : dict
         How the model was selected, and figures about training.
+    tables_ : mapping of str to pyarrow.Table
+        What was found about tasks, annotators and confusion, by the name of the file in a model folder, such as
+        "annotators.csv". A table is computed when it is looked at; the first with intervals takes a few seconds.
+    results_ : Results
+        The same tables, and the content of ``report.json``.
     model_ : conal.methods.CrowdMethod
         The trained torch module.
     """
@@ -129,7 +130,9 @@ class CrowdClassifier(FittedAttributes, ClassifierParameters, ClassifierMixin, B
         check_parameters(self)
         method = methods.get(self.method)
         crowd = adapters.as_target(y, method.takes)
-        X = texts.learn_texts(self, X, task_ids)
+        X, self.text_features_, quoted = texts.learn_texts(
+            X, task_ids, TextFeatures(self.text_components, seed=int(self.seed))
+        )
         validation, monitor = texts.further_as_numbers(self.text_features_, validation, monitor or {})
         joined = adapters.aligned(X, crowd, task_ids, allow_missing=allow_missing)
         kept, selection = preparation.choose_selection(self, joined, validation)
@@ -156,29 +159,16 @@ class CrowdClassifier(FittedAttributes, ClassifierParameters, ClassifierMixin, B
                         checkpoint=None if saver is None else saver.of_member(number),
                     )
                 )
-        self._adopt(members.merged(results), selection, joined)
+        self._adopt(members.merged(results), selection, joined, quoted)
         return self
 
-    def _build_method(self, method: type[CrowdMethod], problem: Problem) -> CrowdMethod:
-        """The untrained method around its backbone, as these parameters describe it."""
-        backbone = build_backbone(
-            self.backbone,
-            problem.shape,
-            problem.n_classes,
-            hidden=self.hidden,
-            dropout=self.dropout,
-            input_dropout=self.input_dropout,
-            batch_norm=self.batch_norm,
-        )
-        return method(problem, backbone, **{name: getattr(self, name) for name in method.declared})
-
-    def _build_members(self, method: type[CrowdMethod], problem: Problem) -> CrowdMethod:
-        """The untrained method, or as many as the ensemble has."""
-        if self.ensemble == 1:
-            return self._build_method(method, problem)
-        return Ensemble([self._build_method(method, problem) for _ in range(self.ensemble)])
-
-    def _adopt(self, result: TrainingResult, selection: Selection, joined: adapters.Joined) -> None:
+    def _adopt(
+        self,
+        result: TrainingResult,
+        selection: Selection,
+        joined: adapters.Joined,
+        quoted: Mapping[Any, str] | None,
+    ) -> None:
         instances, crowd, self._feature_names = joined
         self.model_ = result.method
         self.classes_ = crowd.classes
@@ -208,8 +198,8 @@ class CrowdClassifier(FittedAttributes, ClassifierParameters, ClassifierMixin, B
         self.probas_ = reading.posterior
         preparation.warn_of_prior(self.model_, self.probas_, crowd)
         self.labels_ = self.classes_[self.probas_.argmax(1)]
-        self._seen = Seen(crowd, reading.classifier, reading.omega)
-        self.tables_ = summary_tables(self, crowd, reading.omega)
+        read = (self.probas_, reading.classifier, reading.omega)
+        self.results_ = FittedResults(self.model_, crowd, *read, quoted, model_section(self))
 
     # ---------------------------------------------------------------- use
 
@@ -245,11 +235,20 @@ class CrowdClassifier(FittedAttributes, ClassifierParameters, ClassifierMixin, B
         return compute.log_likelihood(self.model_, self._batches(*self._joined(X, y, None)))
 
     @property
+    def tables_(self) -> Mapping[str, Any]:
+        """File name to table, as in a model folder; computed when they are looked at."""
+        return self.results_.tables
+
+    @property
     def feature_names_in_(self) -> Names:
         """Names of the features; absent, as scikit-learn has it, where they came without."""
         if not getattr(self, "_feature_names", ()):
             raise AttributeError("feature_names_in_: the features came without names")
         return np.array(self._feature_names, dtype=object)
+
+    @feature_names_in_.setter
+    def feature_names_in_(self, names: Sequence[str]) -> None:
+        self._feature_names = tuple(names)
 
     @property
     def common_confusion_(self) -> FloatArray:

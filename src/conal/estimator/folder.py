@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
-import pyarrow as pa
 import torch
-from torch import nn
 
 from conal import methods
 from conal.data.encoding import as_names
 from conal.errors import InputError, ModelFolderError
 from conal.estimator.base import CrowdClassifier
 from conal.estimator.factory import make
-from conal.estimator.summary import described
-from conal.findings.relabel import suggestions_table
+from conal.estimator.preparation import build_members
+from conal.estimator.provenance import CUSTOM, plain_parameters
+from conal.estimator.results import StoredResults
+from conal.findings.report import Report
+from conal.findings.tables import read_tables
 from conal.io.models import REPORT, names_from_json, names_to_json, read_document, read_model, write_model
 from conal.io.results import proba_columns
-from conal.io.tables import blank_to_null, read_table
 from conal.methods import CrowdMethod, Problem
 from conal.methods.ensemble import Ensemble
 from conal.networks import FeatureScaler
@@ -29,12 +30,8 @@ from conal.text.storage import from_state, to_state
 
 __all__ = ["load", "save"]
 
-CUSTOM = "custom"
 TEXT, TEXT_TENSOR = "text.json", "text."
 """Where the vocabulary of a model of texts is, and how the names of its tensors begin."""
-SUGGESTIONS = "suggestions.csv"
-NAME_COLUMNS = ("consensus_label", "majority_vote", "classifier_label", "worst_class")
-"""Columns of the tables that hold names, beside task, worker and label."""
 FEATURES_OF_ANNOTATORS = ("auxiliary.annotator_features", "members.0.auxiliary.annotator_features")
 """The tensor's name in a single model and in an ensemble."""
 
@@ -47,20 +44,19 @@ def save(fitted: CrowdClassifier, folder: str | PathLike[str], *, overwrite: boo
     config = {
         "conal_version": __version__,
         "method": fitted.method,
-        "parameters": _plain_parameters(fitted),
+        "parameters": plain_parameters(fitted),
         "classes": names_to_json(fitted.classes_),
         "annotator_ids": names_to_json(fitted.annotator_ids_),
         "instance_shape": list(fitted.instance_shape_),
-        "feature_names": list(fitted._feature_names),
+        "feature_names": list(getattr(fitted, "feature_names_in_", ())),
         "n_tasks_trained_on": problem.n_tasks,
     }
     tensors = {name: tensor.detach().numpy() for name, tensor in fitted.model_.state_dict().items()}
-    tables, report = described(fitted, config)
-    documents = {REPORT: report}
+    documents: dict[str, Mapping[str, Any]] = {REPORT: fitted.results_.report}
     if fitted.text_features_ is not None:
         numbers, documents[TEXT] = to_state(fitted.text_features_)
         tensors |= {TEXT_TENSOR + name: array for name, array in numbers.items()}
-    write_model(folder, tensors, config, fitted.metrics_, tables, documents, overwrite=overwrite)
+    write_model(folder, tensors, config, fitted.metrics_, fitted.tables_, documents, overwrite=overwrite)
 
 
 def load(folder: str | PathLike[str], *, backbone: Any = None) -> CrowdClassifier:
@@ -95,9 +91,9 @@ def _restore(
     made.annotator_ids_ = names_from_json(config["annotator_ids"])
     made.instance_shape_ = tuple(config["instance_shape"])
     made.n_features_in_ = int(torch.Size(made.instance_shape_).numel())
-    made._feature_names = tuple(config["feature_names"])
+    made.feature_names_in_ = config["feature_names"]
     made.metrics_ = metrics
-    _restore_tables(made, folder, config["files"])
+    made.results_ = _stored_results(folder, config["files"], made)
     made.history_ = made.tables_["history.csv"].to_pylist()
     _restore_labels(made)
     made.model_ = _rebuild(made, config, state)
@@ -114,26 +110,15 @@ def _restore_texts(folder: Path, tensors: dict[str, Any], config: dict[str, Any]
     return features
 
 
-def _restore_tables(made: CrowdClassifier, folder: Path, files: list[str]) -> None:
-    """All tables and the report; what is suggested stands in the report too, and its table may be empty."""
-    tables = [name for name in files if name.endswith(".csv") and name != SUGGESTIONS]
-    made.tables_ = {name: _with_gaps(read_table(folder / name, names=NAME_COLUMNS)) for name in tables}
-    if REPORT in files:
-        made._report = read_document(folder, REPORT)
-        made.tables_[SUGGESTIONS] = suggestions_table(made._report["suggestions"]["rows"])
-
-
-def _with_gaps(table: pa.Table) -> pa.Table:
-    """Empty text in a column of names is a gap, as it was when the table was written."""
-    for name in NAME_COLUMNS:
-        if name in table.column_names:
-            column = blank_to_null(table[name], tokens=("",))
-            table = table.set_column(table.column_names.index(name), name, column)
-    return table
+def _stored_results(folder: Path, files: list[str], made: CrowdClassifier) -> StoredResults:
+    """Tables and report, read at once: the folder may be gone or replaced by the time they are looked at."""
+    report = cast(Report, read_document(folder, REPORT) if REPORT in files else {})
+    names = {"class": made.classes_, "annotator": made.annotator_ids_}
+    return StoredResults(read_tables(folder, files, report, names), report)
 
 
 def _restore_labels(made: CrowdClassifier) -> None:
-    """What was inferred about the training tasks, from labels.csv; ids that are no text or number are text now."""
+    """What was inferred about the training tasks, from labels.csv; ids of other kinds than numbers are text now."""
     table = made.tables_["labels.csv"]
     made.task_ids_ = as_names(table["task"].to_pylist())
     made.probas_ = np.column_stack([table[name].to_numpy() for name in proba_columns(made.classes_)])
@@ -150,7 +135,7 @@ def _rebuild(made: CrowdClassifier, config: dict[str, Any], state: dict[str, tor
         annotator_features=next((state[name] for name in FEATURES_OF_ANNOTATORS if name in state), None),
     )
     with torch.random.fork_rng(devices=[]):  # initial weights are drawn and thrown away
-        method = made._build_members(methods.get(made.method), problem)
+        method = build_members(made, methods.get(made.method), problem)
     for each, prefix in _scaled(method):
         each.scaler = FeatureScaler(*(state[f"{prefix}scaler.{part}"] for part in ("shift", "factor", "limit", "root")))
     method.load_state_dict(state)
@@ -162,18 +147,3 @@ def _scaled(method: CrowdMethod) -> list[tuple[CrowdMethod, str]]:
     if isinstance(method, Ensemble):
         return [(method, ""), *((member, f"members.{k}.") for k, member in enumerate(method.each))]
     return [(method, "")]
-
-
-def _plain_parameters(fitted: CrowdClassifier) -> dict[str, Any]:
-    parameters = fitted.get_params(deep=False)
-    if isinstance(parameters["backbone"], nn.Module) or callable(parameters["backbone"]):
-        parameters["backbone"] = CUSTOM
-    parameters["hidden"] = [int(units) for units in parameters["hidden"]]
-    if not isinstance(parameters["class_prior"], str):
-        pairs = dict(parameters["class_prior"]).items()
-        parameters["class_prior"] = [[_plain(name), float(share)] for name, share in pairs]
-    return {name: _plain(value) for name, value in parameters.items()}
-
-
-def _plain(value: Any) -> Any:
-    return value.item() if hasattr(value, "item") else value

@@ -16,6 +16,8 @@ from conal.errors import DataWarning, InputError, PriorWarning, warn
 from conal.estimator import adapters
 from conal.methods import CrowdMethod, Problem
 from conal.methods.class_prior import read_class_prior
+from conal.methods.ensemble import Ensemble
+from conal.networks import build_backbone
 from conal.training import (
     AnnotationLikelihood,
     CrowdBatches,
@@ -30,7 +32,15 @@ from conal.training import (
 if TYPE_CHECKING:
     from conal.estimator.base import CrowdClassifier
 
-__all__ = ["choose_selection", "fingerprint_of", "make_builder", "make_monitors", "warn_of_prior"]
+__all__ = [
+    "build_members",
+    "build_method",
+    "choose_selection",
+    "fingerprint_of",
+    "make_builder",
+    "make_monitors",
+    "warn_of_prior",
+]
 
 MAX_PRIOR_FACTOR = 2.0
 """By more than this a class's share should not differ from the votes' unnoticed, where a prior is stated."""
@@ -87,13 +97,34 @@ def make_builder(
     scaler = fit_scaler(training.instances, estimator.scaling)
 
     def build() -> CrowdMethod:
-        made = estimator._build_method(method, problem)
+        made = build_method(estimator, method, problem)
         made.scaler = scaler
         if not isinstance(estimator.backbone, str):
             _try_out(made, training.instances)
         return made
 
     return build
+
+
+def build_method(estimator: CrowdClassifier, method: type[CrowdMethod], problem: Problem) -> CrowdMethod:
+    """The untrained method around its backbone, as the estimator's parameters describe it."""
+    backbone = build_backbone(
+        estimator.backbone,
+        problem.shape,
+        problem.n_classes,
+        hidden=estimator.hidden,
+        dropout=estimator.dropout,
+        input_dropout=estimator.input_dropout,
+        batch_norm=estimator.batch_norm,
+    )
+    return method(problem, backbone, **{name: getattr(estimator, name) for name in method.declared})
+
+
+def build_members(estimator: CrowdClassifier, method: type[CrowdMethod], problem: Problem) -> CrowdMethod:
+    """The untrained method, or as many as the ensemble has."""
+    if estimator.ensemble == 1:
+        return build_method(estimator, method, problem)
+    return Ensemble([build_method(estimator, method, problem) for _ in range(estimator.ensemble)])
 
 
 def _class_prior(estimator: CrowdClassifier, method: type[CrowdMethod], crowd: Annotations) -> torch.Tensor | None:

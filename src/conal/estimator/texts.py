@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -14,26 +14,29 @@ from conal.io import FeatureTable
 from conal.io.texts import TextTable, is_text, texts_from
 from conal.text import TextFeatures
 
-if TYPE_CHECKING:
-    from conal.estimator.base import CrowdClassifier
-
-__all__ = ["as_numbers", "further_as_numbers", "learn_texts"]
+__all__ = ["Learned", "as_numbers", "further_as_numbers", "learn_texts"]
 
 TOO_MANY = 0.5
 """Share of texts without a known term above which they are hardly of the kind that was trained on."""
 
 
-def learn_texts(estimator: CrowdClassifier, X: Any, task_ids: Any) -> Any:
-    """Features of the texts X, by vocabulary and directions learned from them; X itself where it is no text."""
-    estimator.text_features_ = estimator._texts = None
+class Learned(NamedTuple):
+    """Features to train on; of texts, also what made them and the texts by their tasks' plain names."""
+
+    X: Any
+    features: TextFeatures | None = None
+    texts: Mapping[Any, str] | None = None
+
+
+def learn_texts(X: Any, task_ids: Any, features: TextFeatures) -> Learned:
+    """Features of the texts X, by vocabulary and directions learned from them; X itself if it is not text."""
     if not is_text(X):
-        return X
+        return Learned(X)
     table = texts_from(X, task_ids=task_ids)
     _warn_of_empty(table)
     names = range(len(table)) if table.ids is None else plain_names(table.ids)
-    estimator._texts = dict(zip(names, table.texts, strict=True))  # for the report
-    estimator.text_features_ = TextFeatures(estimator.text_components, seed=int(estimator.seed))
-    return _feature_table(estimator.text_features_.fit_transform(table.texts), table)
+    numbers = _feature_table(features.fit_transform(table.texts), table)
+    return Learned(numbers, features, dict(zip(names, table.texts, strict=True)))
 
 
 def as_numbers(fitted: TextFeatures | None, X: Any, where: str = "texts") -> Any:

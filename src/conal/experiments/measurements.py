@@ -10,10 +10,6 @@ import numpy.typing as npt
 
 from conal.datasets import CrowdDataset
 from conal.estimator import CrowdClassifier, compute
-from conal.estimator.summary import evidence_of
-from conal.findings.common_confusion import confusion_findings
-from conal.findings.intervals import intervals_of
-from conal.findings.people import annotators_table
 from conal.methods.ensemble import Ensemble
 from conal.training import CrowdBatches, Instances
 
@@ -97,13 +93,11 @@ def true_figures(data: CrowdDataset) -> tuple[FloatArray, FloatArray]:
 
 def _coverage(clf: CrowdClassifier, data: CrowdDataset) -> dict[str, float]:
     """How many of the intervals of a report hold the truth, for annotators and for confused pairs."""
-    evidence = evidence_of(clf)
-    intervals = intervals_of(evidence, clf.seed)
-    people = annotators_table(evidence, intervals.quality)
+    people = clf.tables_["annotators.csv"]
     given = data.annotations.labels_per_annotator() > 0
     low, high = (people[f"annotator_quality_{end}"].to_numpy(zero_copy_only=False)[given] for end in ("low", "high"))
     quality, shares = true_figures(data)
-    pairs = confusion_findings(evidence, intervals.confusion)["pairs"]
+    pairs = clf.results_.report["common_confusion"]["pairs"]
     names = data.classes.tolist()
     truth = [shares[names.index(pair["true"]), names.index(pair["observed"])] for pair in pairs]
     return {

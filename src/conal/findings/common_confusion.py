@@ -1,32 +1,107 @@
-"""What everybody confuses: the common confusion, and its largest mistakes with intervals."""
+"""What everybody confuses: the common confusion, and the most frequent mistakes with intervals."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, TypedDict
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
+from markupsafe import Markup
 
+from conal.data.encoding import Names
+from conal.findings.base import Finding, register
 from conal.findings.evidence import Evidence, plain_names
 from conal.findings.intervals import Interval
+from conal.findings.wording import count, interval, percent, short
+from conal.io.results import ColumnKind, name_column
 
-__all__ = ["MAX_PAIRS", "confusion_findings", "label_shares", "shown_classes"]
+if TYPE_CHECKING:
+    from conal.findings.collection import Findings
+    from conal.findings.report import Report
+
+__all__ = ["MAX_PAIRS", "CommonConfusion", "ConfusionSection", "confusion_findings", "label_shares", "shown_classes"]
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
 
 MAX_PAIRS = 20
 MAX_CLASSES = 25
-"""A matrix with more rows cannot be read; of more classes, those with the most mistakes are shown."""
+"""A larger matrix cannot be read; of more classes, those with the most mistakes are shown."""
+
+
+class ConfusedPair(TypedDict):
+    """A mistake: tasks of class ``true`` that were labelled ``observed``."""
+
+    true: Any
+    observed: Any
+    share: float
+    low: float
+    high: float
+    learned: float
+    expected_count: float
+    annotators_who_made_it: int
+    annotators_who_met_it: int
+
+
+class ConfusionSection(TypedDict):
+    """The common confusion as learned, for the classes that are shown, and the most frequent mistakes."""
+
+    classes_shown: list[int]
+    matrix: list[list[float]]
+    pairs: list[ConfusedPair]
+
+
+@register("common_confusion")
+class CommonConfusion(Finding[ConfusionSection]):
+    """The confusion that all annotators share, and the most frequent mistakes."""
+
+    rank = 20
+    title = "What everybody confuses"
+    table = "common_confusion.csv"
+
+    def section(self, findings: Findings) -> ConfusionSection:
+        """The matrix and the pairs."""
+        return confusion_findings(findings.evidence, findings.intervals.confusion)
+
+    def columns(self, findings: Findings) -> pa.Table:
+        """Rows are true classes, columns observed ones; the first column names the true class."""
+        classes = findings.evidence.annotations.classes
+        observed = {str(name): findings.evidence.common[:, k] for k, name in enumerate(classes.tolist())}
+        return pa.table({_true_column(classes): name_column(classes), **observed})
+
+    def column_kinds(self, classes: Names) -> Mapping[str, ColumnKind]:
+        """The first column holds names."""
+        return {_true_column(classes): "class"}
+
+    def headlines(self, section: ConfusionSection, report: Report) -> Iterator[Markup]:
+        """The most frequent mistake."""
+        first = next(iter(section["pairs"]), None)
+        if first is None or not first["annotators_who_made_it"]:
+            yield Markup("No two classes are confused often enough to report.")
+            return
+        yield Markup(
+            "The most frequent mistake: <b>{}</b> is taken for <b>{}</b> in {} of its labels ({} interval {}), by {} "
+            "of the {} who met it."
+        ).format(
+            short(first["true"]),
+            short(first["observed"]),
+            percent(first["share"]),
+            percent(report["confidence"]),
+            interval(first["low"], first["high"]),
+            first["annotators_who_made_it"],
+            count(first["annotators_who_met_it"], "annotator", "annotators"),
+        )
 
 
 def label_shares(evidence: Evidence) -> FloatArray:
-    r"""(C, C) share of label l among the labels that tasks of true class c got, over all annotators.
+    r"""(C, C) share of label l among all labels of tasks of true class c, over all annotators.
 
     .. math::
         \kappa_{cl} = \sum_{i, r : y_i^r = l} q_i(c) \Big/ \sum_{i, r} q_i(c)
 
-    This is what the data identify whatever the method; the common confusion that a method learned may differ. A class
+    The data identify these shares, whatever the method; the common confusion that a method learned may differ. A class
     without labels has the learned row.
     """
     counts = evidence.posterior.T @ evidence.votes
@@ -35,7 +110,7 @@ def label_shares(evidence: Evidence) -> FloatArray:
 
 
 def shown_classes(evidence: Evidence) -> IntArray:
-    """Codes of the classes that matrices show: all, or those that the most mistakes begin or end with."""
+    """Codes of the classes that matrices show: all, or those involved in the most mistakes."""
     C = len(evidence.common)
     if C <= MAX_CLASSES:
         return np.arange(C)
@@ -44,24 +119,24 @@ def shown_classes(evidence: Evidence) -> IntArray:
     return np.sort(np.argsort(-(mistakes.sum(0) + mistakes.sum(1)), kind="stable")[:MAX_CLASSES])
 
 
-def confusion_findings(evidence: Evidence, interval: Interval) -> dict[str, Any]:
-    """The matrix as learned, for the classes that are shown, and the mistakes that most labels go into."""
+def confusion_findings(evidence: Evidence, ends: Interval) -> ConfusionSection:
+    """The matrix as learned, for the classes that are shown, and the most frequent mistakes with their intervals."""
     shown = shown_classes(evidence)
     return {
         "classes_shown": shown.tolist(),
         "matrix": evidence.common[np.ix_(shown, shown)].tolist(),
-        "pairs": _pairs(evidence, interval),
+        "pairs": _pairs(evidence, ends),
     }
 
 
-def _pairs(evidence: Evidence, interval: Interval) -> list[dict[str, Any]]:
-    """Largest shares first; only what is expected to have happened at least once."""
+def _pairs(evidence: Evidence, ends: Interval) -> list[ConfusedPair]:
+    """Largest shares first; only mistakes that are expected to have happened at least once."""
     shares = label_shares(evidence)
     counts = evidence.posterior.T @ evidence.votes
     mistakes = np.where((counts >= 1) & ~np.eye(len(shares), dtype=bool), shares, 0.0)
     order = np.argsort(-mistakes, axis=None, kind="stable")[:MAX_PAIRS]
     names = plain_names(evidence.annotations.classes)
-    pairs = []
+    pairs: list[ConfusedPair] = []
     for true, observed in (divmod(int(k), len(shares)) for k in order if mistakes.flat[k] > 0):
         made, met = _who(evidence, true, observed)
         pairs.append(
@@ -69,8 +144,8 @@ def _pairs(evidence: Evidence, interval: Interval) -> list[dict[str, Any]]:
                 "true": names[true],
                 "observed": names[observed],
                 "share": float(shares[true, observed]),
-                "low": float(min(interval.low[true, observed], shares[true, observed])),
-                "high": float(max(interval.high[true, observed], shares[true, observed])),
+                "low": float(min(ends.low[true, observed], shares[true, observed])),
+                "high": float(max(ends.high[true, observed], shares[true, observed])),
                 "learned": float(evidence.common[true, observed]),
                 "expected_count": float(counts[true, observed]),
                 "annotators_who_made_it": made,
@@ -81,10 +156,19 @@ def _pairs(evidence: Evidence, interval: Interval) -> list[dict[str, Any]]:
 
 
 def _who(evidence: Evidence, true: int, observed: int) -> tuple[int, int]:
-    """How many annotators probably made a mistake at least once, and how many met the class at least once."""
+    """How many annotators probably made the mistake at least once, and how many met the class at least once."""
     crowd = evidence.annotations
     such = crowd.labels == observed
     weights = evidence.posterior[crowd.tasks[such], true]
     made = np.bincount(crowd.annotators[such], weights=weights, minlength=crowd.n_annotators)
     met = evidence.classes_met[:, true]
     return int((made >= 0.5).sum()), int((met >= 0.5).sum())
+
+
+def _true_column(classes: Names) -> str:
+    """The name of the first column, different from that of every class."""
+    taken = {str(name) for name in classes.tolist()}
+    column = "true"
+    while column in taken:
+        column += "_"
+    return column

@@ -1,17 +1,17 @@
-r"""Draws of the true labels: what they may have been, given the annotations and the classifier.
+r"""Draws of the true labels, given the annotations and the classifier.
 
-A model's posterior says how likely every class is if its confusion matrices are right. They are estimates themselves,
-of annotators with a few dozen labels; and a method may weaken the votes on purpose, as ``xconal`` does against mistakes
-that people make together. So true labels and confusion matrices are drawn in turns, each given the other (Gibbs
-sampling, with data augmentation; Tanner and Wong 1987), starting from the posterior:
+A model's posterior takes its confusion matrices as known. They are estimates themselves, from annotators with a few
+dozen labels each; and a method may weaken the votes on purpose, as ``xconal`` does against mistakes that annotators
+make together. So true labels and confusion matrices are drawn in turns, each given the other (Gibbs sampling with data
+augmentation; Tanner and Wong 1987), starting from the posterior:
 
 .. math::
     \pi^r_{c \cdot} \mid z \sim \text{Dirichlet}(n^r_{c \cdot} + \alpha \kappa_{c \cdot}), \qquad
     P(z_i = c \mid \pi) \propto f_c(x_i) \prod_r \pi^r_{c, y_i^r}
 
 with the counts :math:`n` of the drawn labels, their shares :math:`\kappa` over all annotators, and the classifier's
-probabilities :math:`f`. On crowds that are too large for this, where little is uncertain but what the posterior says,
-labels are drawn from it as it is.
+probabilities :math:`f`. On crowds too large for this, where the matrices are nearly certain, labels are drawn from the
+posterior as it is.
 """
 
 from __future__ import annotations
@@ -31,16 +31,17 @@ IntArray = npt.NDArray[np.int64]
 DRAWS = 200
 MIN_DRAWS = 60
 BURN_IN = 60
+"""First Gibbs draws, which depend on the start and are left out."""
 WORK = 200_000_000
-"""Numbers looked at for all draws; more data get fewer draws, but never fewer than the least."""
+"""Budget of all draws, in numbers read; larger crowds get fewer draws, down to ``MIN_DRAWS``."""
 MAX_WORK = 6_000_000
-"""Work of a draw up to which matrices are drawn too."""
+"""Work of one draw up to which matrices are drawn too."""
 GAMMA_COST = 5
-"""A drawn cell of a confusion matrix costs as much as so many numbers that are looked at."""
+"""Cost of drawing a cell of a confusion matrix, relative to reading a number."""
 POOLING = 2.0
-"""Labels by which every row of an annotator's matrix is drawn to everybody's."""
+"""Pseudo-labels that shrink each row of an annotator's matrix to the shares over all annotators."""
 LEAST = 1e-6
-"""No class is taken to be impossible on the classifier's word."""
+"""Floor of the classifier's probabilities: it cannot rule out a class."""
 
 
 def n_draws(work_per_draw: int) -> int:
@@ -53,7 +54,7 @@ def n_draws(work_per_draw: int) -> int:
 
 
 def label_draws(evidence: Evidence, rng: np.random.Generator) -> Iterator[IntArray]:
-    """(N,) true classes of all tasks, again and again."""
+    """(N,) draws of the true classes of all tasks."""
     crowd, C = evidence.annotations, evidence.annotations.n_classes
     labels, matrices = (crowd.n_annotations + crowd.n_tasks) * C, GAMMA_COST * crowd.n_annotators * C * C
     if labels + matrices > MAX_WORK:
@@ -69,7 +70,7 @@ def posterior_draws(evidence: Evidence, rng: np.random.Generator, number: int) -
 
 
 def gibbs_draws(evidence: Evidence, rng: np.random.Generator, number: int) -> Iterator[IntArray]:
-    """Draws of the labels and of all matrices in turns; the first ones, which remember the start, are left out."""
+    """Draws of the labels and of all matrices in turns, after the burn-in."""
     crowd = evidence.annotations
     C = crowd.n_classes
     log_prior = np.log(np.maximum(evidence.classifier, LEAST))
@@ -78,7 +79,7 @@ def gibbs_draws(evidence: Evidence, rng: np.random.Generator, number: int) -> It
     starts = crowd.indptr[labelled]
     z = evidence.inferred
     for step in range(BURN_IN + number):
-        log_pi = _draw_log_confusion(evidence, z, rng)  # (R, observed, true): what a label says is one row
+        log_pi = _draw_log_confusion(evidence, z, rng)  # (R, observed, true): a label picks one row
         log_joint = log_prior.copy()
         if len(labelled):
             log_joint[labelled] += np.add.reduceat(log_pi.reshape(-1, C)[rows], starts, axis=0)

@@ -1,10 +1,11 @@
-"""What findings are made of: annotations, and what a model says about tasks and annotators."""
+"""What findings are computed from: annotations, and what a model says about tasks and annotators."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -13,10 +14,16 @@ from conal.data.annotations import Annotations
 from conal.data.encoding import Names
 from conal.errors import InputError
 
+if TYPE_CHECKING:
+    from conal.findings.model import ModelSection
+
 __all__ = ["Evidence", "entropy", "plain", "plain_names"]
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
+
+MAX_TEXT = 300
+"""Characters of a text that the report quotes."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,7 +43,11 @@ class Evidence:
     individual : (R, C, C)
         ``individual[r, c, l]`` = P(observed l | true c) of annotator r.
     omega : (n_annotations,), optional
-        P(an annotation comes from the common confusion), for methods that say so.
+        P(an annotation comes from the common confusion), for methods that estimate it.
+    texts : mapping, optional
+        The text of each task, by the task's plain name; the report quotes it.
+    model : ModelSection, optional
+        How the model was trained.
 
     Example
     -------
@@ -53,6 +64,8 @@ class Evidence:
     common: FloatArray
     individual: FloatArray
     omega: FloatArray | None = None
+    texts: Mapping[Any, str] | None = None
+    model: ModelSection | None = None
 
     def __post_init__(self) -> None:
         crowd = self.annotations
@@ -67,19 +80,19 @@ class Evidence:
 
     @cached_property
     def inferred(self) -> IntArray:
-        """(N,) the most probable class of every task."""
+        """(N,) the most probable class of each task."""
         return np.asarray(self.posterior.argmax(1))
 
     @cached_property
     def votes(self) -> IntArray:
-        """(N, C) how many annotators gave which label."""
+        """(N, C) number of annotators who gave each label."""
         return self.annotations.votes()
 
     @cached_property
     def majority(self) -> IntArray:
-        """(N,) the label with the most votes; of equals the more probable one, and -1 where nobody voted.
+        """(N,) the label with the most votes, or -1 where nobody voted.
 
-        A tie is no mistake of the crowd: the label that the model prefers among the first is taken.
+        A tie is not a mistake of the crowd: the more probable of the tied labels is taken.
         """
         most = self.votes.max(1, initial=0)
         winner = np.where(self.votes == most[:, None], self.posterior, -1.0).argmax(1)
@@ -93,7 +106,7 @@ class Evidence:
 
     @cached_property
     def common_share(self) -> FloatArray:
-        """(R,) mean omega of an annotator's labels; 0 where the method has none."""
+        """(R,) mean omega of an annotator's labels; 0 if the method has no omega."""
         crowd = self.annotations
         if self.omega is None:
             return np.zeros(crowd.n_annotators)
@@ -105,9 +118,14 @@ class Evidence:
         share = self.common_share[annotators][:, None, None]
         return np.asarray(share * self.common + (1 - share) * self.individual[annotators])
 
+    def quote(self, task: Any) -> str:
+        """The beginning of a task's text, for the report; empty if the task has none."""
+        text = (self.texts or {}).get(task, "")
+        return text if len(text) <= MAX_TEXT else f"{text[:MAX_TEXT]}…"
+
     @cached_property
     def classes_met(self) -> FloatArray:
-        """(R, C) expected number of tasks of every true class among those that an annotator labelled."""
+        """(R, C) expected number of tasks of each true class among those that an annotator labelled."""
         crowd = self.annotations
         counts = np.empty((crowd.n_annotators, crowd.n_classes))
         for c in range(crowd.n_classes):
@@ -117,7 +135,7 @@ class Evidence:
 
 
 def entropy(probas: FloatArray) -> FloatArray:
-    """(N,) entropy of every row, in bits.
+    """(N,) entropy of each row, in bits.
 
     >>> entropy(np.array([[0.5, 0.5], [1.0, 0.0]])).tolist()
     [1.0, 0.0]
@@ -127,10 +145,10 @@ def entropy(probas: FloatArray) -> FloatArray:
 
 
 def plain(name: Any) -> Any:
-    """A name as JSON has it: text, number or truth value as it is, anything else as text."""
+    """A name as JSON can hold it: text, numbers and booleans stay as they are, anything else becomes text."""
     return name if isinstance(name, str | bool | int | float) else str(name)
 
 
 def plain_names(names: Names) -> list[Any]:
-    """Names as JSON has them."""
+    """Names as JSON can hold them."""
     return [plain(name) for name in names.tolist()]

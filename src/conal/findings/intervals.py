@@ -1,12 +1,12 @@
-r"""How sure the figures are: draws of the true labels, and a Bayesian bootstrap over tasks.
+r"""Intervals of figures: draws of the true labels, and a Bayesian bootstrap over tasks.
 
-A figure about a crowd is uncertain twice. Which label is true is known with a probability only, so the true labels are
-drawn again and again (:mod:`conal.findings.draws`; multiple imputation, Rubin 1987). And other tasks would have given
-other counts, so tasks get random weights (the Bayesian bootstrap; Rubin 1981). Half a label of either kind is added,
-Jeffreys' prior, without which five right labels of five would be taken for perfection. For one annotator, who labels a
-task once, weights and prior together are a Beta distribution given the drawn number of right labels.
+A figure about a crowd is uncertain for two reasons. The true labels are known only with a probability, so they are
+drawn many times (:mod:`conal.findings.draws`; multiple imputation, Rubin 1987). And other tasks would have given other
+counts, so tasks get random weights (the Bayesian bootstrap; Rubin 1981). Half a label of either kind is added
+(Jeffreys' prior); without it, five right labels of five would count as perfect. For one annotator, who labels a task
+once, weights and prior together give a Beta distribution, given the drawn number of right labels.
 
-``conal reproduce coverage`` measures how often these intervals hold the truth of simulated crowds.
+``conal reproduce coverage`` measures how often these intervals contain the truth of simulated crowds.
 """
 
 from __future__ import annotations
@@ -30,21 +30,21 @@ JEFFREYS = 0.5
 
 
 class Interval(NamedTuple):
-    """Lower and upper ends, alike in shape."""
+    """Lower and upper ends, arrays of one shape."""
 
     low: FloatArray
     high: FloatArray
 
 
 class Intervals(NamedTuple):
-    """Of every annotator's quality (R,), and of the shares of labels (C, C) among those that a true class gets."""
+    """Intervals of each annotator's quality (R,), and of the shares of labels (C, C) given to each true class."""
 
     quality: Interval
     confusion: Interval
 
 
 def intervals_of(evidence: Evidence, seed: int, confidence: float = CONFIDENCE) -> Intervals:
-    """Intervals of all figures; same seed, same intervals."""
+    """Intervals of all figures; the same seed gives the same intervals."""
     rng = np.random.default_rng(seed)
     return intervals_from(evidence, label_draws(evidence, rng), rng, confidence)
 
@@ -59,7 +59,7 @@ def intervals_from(
         \kappa_{cl} \propto \sum_{i : z_i = c} g_i \, |\{r : y_i^r = l\}| + \text{Gamma}(\tfrac12), \quad
         g_i \sim \text{Exp}(1)
 
-    An end reaches 0 or 1 where a draw has none or all.
+    A draw without a right label counts as 0 at the lower end, one with right labels only as 1 at the upper end.
     """
     quality, confusion = [], []
     for z in draws:
@@ -69,7 +69,7 @@ def intervals_from(
 
 
 def _quality(evidence: Evidence, z: IntArray, rng: np.random.Generator) -> Interval:
-    """(R,) a draw of every annotator's accuracy, as a lower and as an upper end."""
+    """(R,) a draw of each annotator's accuracy, as a lower and as an upper end."""
     crowd = evidence.annotations
     given = crowd.labels_per_annotator()
     right = np.bincount(crowd.annotators[z[crowd.tasks] == crowd.labels], minlength=crowd.n_annotators)

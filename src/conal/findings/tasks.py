@@ -1,29 +1,119 @@
-"""What to look at again: labels that are likely wrong, ambiguous tasks, classifier against crowd."""
+"""Tasks to look at again: labels that are likely wrong, ambiguous tasks, and classifier against crowd."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, ClassVar, NotRequired, TypedDict
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+from markupsafe import Markup
 
+from conal.findings.base import Finding, register
 from conal.findings.evidence import Evidence, entropy, plain_names
-from conal.io.results import label_table, name_column
+from conal.findings.wording import count
+from conal.io.results import ColumnKind, label_table, name_column
 
-__all__ = ["MAX_SHOWN", "add_texts", "labels_table", "task_findings"]
+if TYPE_CHECKING:
+    from conal.findings.collection import Findings
+    from conal.findings.report import Report
+
+__all__ = ["MAX_SHOWN", "TaskSection", "Tasks", "labels_table", "task_findings"]
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
 
 MAX_SHOWN = 300
-MAX_TEXT = 300
-"""Characters of a text that the report quotes."""
+"""Tasks in each list."""
+
+
+class TaskRow(TypedDict):
+    """Everything that the lists say about a task."""
+
+    task: Any
+    label: Any
+    probability: float
+    second_label: Any
+    second_probability: float
+    majority_vote: Any
+    majority_vote_probability: float | None
+    votes: list[list[Any]]
+    classifier_label: Any
+    classifier_probability: float
+    entropy: float
+    text: NotRequired[str]
+
+
+class TaskList(TypedDict):
+    """How many tasks there are, and the first of them."""
+
+    total: int
+    rows: list[TaskRow]
+
+
+class Sides(TypedDict):
+    """How often the cleaned label follows each side where classifier and crowd disagree."""
+
+    classifier: int
+    crowd: int
+    neither: int
+
+
+class Disagreements(TaskList):
+    """Tasks on which the classifier contradicts the majority vote."""
+
+    sides: Sides
+
+
+class TaskSection(TypedDict):
+    """The three lists."""
+
+    likely_wrong: TaskList
+    ambiguous: TaskList
+    disagreements: Disagreements
+
+
+@register("tasks")
+class Tasks(Finding[TaskSection]):
+    """The cleaned labels, and the tasks that most deserve a second look."""
+
+    rank = 40
+    title = "Tasks"
+    table = "labels.csv"
+    holds: ClassVar[Mapping[str, ColumnKind]] = {
+        "task": "task",
+        "label": "class",
+        "consensus_label": "class",
+        "num_annotations": "count",
+        "majority_vote": "class",
+        "classifier_label": "class",
+    }
+
+    def section(self, findings: Findings) -> TaskSection:
+        """Three lists of tasks."""
+        return task_findings(findings.evidence)
+
+    def columns(self, findings: Findings) -> pa.Table:
+        """One row per task."""
+        return labels_table(findings.evidence)
+
+    def headlines(self, section: TaskSection, report: Report) -> Iterator[Markup]:
+        """How often the classifier contradicts the crowd."""
+        found = section["disagreements"]
+        if found["total"]:
+            yield Markup(
+                "The classifier, which sees only the features, contradicts the majority vote on <b>{}</b>; the cleaned "
+                "label follows the classifier on {}, and the majority on {}."
+            ).format(
+                count(found["total"], "task", "tasks"),
+                count(found["sides"]["classifier"]),
+                count(found["sides"]["crowd"]),
+            )
 
 
 def labels_table(evidence: Evidence) -> pa.Table:
-    """One row per task: label, probability and ``proba_<class>``, then what the crowd and the classifier say of it.
+    """One row per task: label, probability and ``proba_<class>``, then what the crowd and the classifier say.
 
     ``consensus_label`` and ``consensus_quality_score`` are the label and its probability under cleanlab's names;
     ``annotator_agreement`` is the share of the annotators who gave it.
@@ -51,8 +141,8 @@ def labels_table(evidence: Evidence) -> pa.Table:
     return table
 
 
-def task_findings(evidence: Evidence) -> dict[str, Any]:
-    """The tasks that most deserve a look, in three lists; how many there are in all stands beside each."""
+def task_findings(evidence: Evidence) -> TaskSection:
+    """The tasks that most deserve a second look, in three lists, each with the total number of such tasks."""
     wrong = np.flatnonzero((evidence.majority >= 0) & (evidence.majority != evidence.inferred))
     doubt = 1 - _at(evidence.posterior, evidence.majority)
     bits = entropy(evidence.posterior)
@@ -63,33 +153,26 @@ def task_findings(evidence: Evidence) -> dict[str, Any]:
     return {
         "likely_wrong": _list(evidence, wrong, doubt),
         "ambiguous": _list(evidence, unclear, bits),
-        "disagreements": _list(evidence, apart, sure) | {"sides": _sides(evidence, apart, said)},
+        "disagreements": {**_list(evidence, apart, sure), "sides": _sides(evidence, apart, said)},
     }
 
 
-def add_texts(report: dict[str, Any], texts: Mapping[Any, str]) -> None:
-    """Put what a task shows beside its name, wherever the report lists it."""
-    lists = [*report["tasks"].values(), report["suggestions"]]
-    for row in (row for found in lists for row in found["rows"]):
-        text = texts.get(row["task"], "")
-        row["text"] = text if len(text) <= MAX_TEXT else f"{text[:MAX_TEXT]}…"
-
-
-def _list(evidence: Evidence, tasks: IntArray, score: FloatArray) -> dict[str, Any]:
+def _list(evidence: Evidence, tasks: IntArray, score: FloatArray) -> TaskList:
+    """The tasks with the highest scores first."""
     order = tasks[np.argsort(-score[tasks], kind="stable")]
     return {"total": len(tasks), "rows": [_row(evidence, int(i)) for i in order[:MAX_SHOWN]]}
 
 
-def _sides(evidence: Evidence, apart: IntArray, said: IntArray) -> dict[str, int]:
-    """Whom the inferred labels follow where classifier and crowd disagree."""
+def _sides(evidence: Evidence, apart: IntArray, said: IntArray) -> Sides:
+    """Which side the inferred labels follow where classifier and crowd disagree."""
     label = evidence.inferred[apart]
     with_classifier, with_crowd = label == said[apart], label == evidence.majority[apart]
-    counts = with_classifier.sum(), with_crowd.sum(), (~with_classifier & ~with_crowd).sum()
-    return dict(zip(("classifier", "crowd", "neither"), map(int, counts), strict=True))
+    neither = ~with_classifier & ~with_crowd
+    return {"classifier": int(with_classifier.sum()), "crowd": int(with_crowd.sum()), "neither": int(neither.sum())}
 
 
-def _row(evidence: Evidence, i: int) -> dict[str, Any]:
-    """Everything that lists say about a task."""
+def _row(evidence: Evidence, i: int) -> TaskRow:
+    """Everything that the lists say about a task."""
     crowd, q, f = evidence.annotations, evidence.posterior[i], evidence.classifier[i]
     names = crowd.classes
     first, second = np.argsort(-q, kind="stable")[:2] if len(q) > 1 else (0, 0)
@@ -105,7 +188,7 @@ def _row(evidence: Evidence, i: int) -> dict[str, Any]:
             names[[int(f.argmax())]],
         )
     )
-    return {
+    row: TaskRow = {
         "task": task,
         "label": label,
         "probability": float(q[first]),
@@ -113,11 +196,14 @@ def _row(evidence: Evidence, i: int) -> dict[str, Any]:
         "second_probability": float(q[second]),
         "majority_vote": crowd_label if voted else None,
         "majority_vote_probability": float(q[evidence.majority[i]]) if voted else None,
-        "votes": [[plain_names(names[[k]])[0], count] for k, count in votes if count],
+        "votes": [[plain_names(names[[k]])[0], n] for k, n in votes if n],
         "classifier_label": said,
         "classifier_probability": float(f.max()),
         "entropy": float(entropy(q[None])[0]),
     }
+    if evidence.texts is not None:
+        row["text"] = evidence.quote(task)
+    return row
 
 
 def _at(probas: FloatArray, codes: IntArray) -> FloatArray:

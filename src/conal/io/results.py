@@ -2,25 +2,39 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Literal
+
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from conal.data.annotations import Annotations
 from conal.data.encoding import Names
+from conal.errors import ModelFolderError
+from conal.io.delimited import numbers_or_text, open_delimited, with_long_rows
 
 __all__ = [
+    "ColumnKind",
+    "NamesOf",
     "annotator_table",
     "confusion_table",
     "label_table",
     "mean_by_annotator",
     "name_column",
     "proba_columns",
+    "read_results",
     "where_labelled",
 ]
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
+
+ColumnKind = Literal["task", "annotator", "class", "count"]
+"""What a column of a table of results may hold; all others hold floats, or text."""
+NamesOf = Mapping[str, Names]
+"""Kind of column to the names that it may hold."""
 
 
 def label_table(tasks: Names, probas: FloatArray, classes: Names, codes: IntArray | None = None) -> pa.Table:
@@ -97,3 +111,50 @@ def name_column(names: Names) -> pa.Array:
     except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
         return pa.array([str(name) for name in names.tolist()])
     return pa.array([str(name) for name in names.tolist()]) if pa.types.is_nested(column.type) else column
+
+
+def read_results(path: Path, kinds: Mapping[str, ColumnKind], names: NamesOf) -> pa.Table:
+    """Read a CSV file of a model folder with the types that it was written with.
+
+    CSV has no types: Arrow alone would read the class ``007`` as 7, and probabilities of 0 and 1 as integers.
+
+    Parameters
+    ----------
+    kinds : mapping
+        What columns hold, where they do not hold floats.
+    names : mapping
+        Kind of column to the names that it may hold; others are text unless all of them are numbers.
+    """
+    import pyarrow.csv as pv
+
+    types = {column: pa.int64() if kind == "count" else pa.string() for column, kind in kinds.items()}
+
+    def read(block_size: int | None) -> pa.Table:
+        _, blocks, parse = open_delimited(path, ",", block_size)
+        return pv.read_csv(path, blocks, parse, pv.ConvertOptions(column_types=types))
+
+    try:
+        table = with_long_rows(read)
+    except (pa.ArrowInvalid, UnicodeDecodeError, OSError) as error:
+        raise ModelFolderError(f"{path}: cannot be read ({str(error).splitlines()[0]}); fit the model again") from error
+    columns = {column: _typed(table[column], kinds.get(column), names) for column in table.column_names}
+    return pa.table(columns)
+
+
+def _typed(column: pa.ChunkedArray, kind: ColumnKind | None, names: NamesOf) -> pa.ChunkedArray:
+    if kind is None:
+        numeric = pa.types.is_integer(column.type) or pa.types.is_null(column.type)
+        return column.cast(pa.float64()) if numeric else column
+    if kind == "count":
+        return column
+    return _as_names(column, names[kind]) if kind in names else numbers_or_text(column)
+
+
+def _as_names(column: pa.ChunkedArray, names: Names) -> pa.ChunkedArray:
+    """The names that the texts stand for; empty texts are gaps, and a column with any other text stays as it is."""
+    import pyarrow.compute as pc
+
+    known = name_column(names)
+    at = pc.index_in(column, value_set=known.cast(pa.string()))
+    strange = pc.and_(pc.is_null(at), pc.not_equal(column, ""))
+    return column if pc.any(strange, min_count=0).as_py() or not len(column) else known.take(at)

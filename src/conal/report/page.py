@@ -4,29 +4,29 @@ from __future__ import annotations
 
 import base64
 import hashlib
+from collections.abc import Mapping
 from functools import cache
-from importlib import resources
 from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from jinja2 import Environment, FunctionLoader, StrictUndefined
-
-from conal.errors import InputError
+from conal.findings import Report
+from conal.findings.model import selection_story
+from conal.findings.report import checked_report
+from conal.findings.wording import short
 from conal.io.atomic import atomic_file
 from conal.io.models import PAGE, REPORT, read_document
 from conal.report.figures import figures, matrix_rows, shown_names
-from conal.report.headlines import headlines, selection_story
-from conal.report.text import count, interval, percent, short, to_script
+from conal.report.headlines import headlines
+from conal.report.parts import asset, make_parts, template
+from conal.report.script import to_script
 
 __all__ = ["render", "write_report"]
 
-VERSION = 1
 MAX_SUGGESTED = 300
 """Suggestions on the page; the table has more."""
 MAX_PARAMETER = 200
-
-Report = dict[str, Any]
+"""Characters of a parameter's value."""
 
 
 def write_report(folder: str | PathLike[str], out: str | PathLike[str] | None = None) -> Path:
@@ -46,22 +46,24 @@ def write_report(folder: str | PathLike[str], out: str | PathLike[str] | None = 
     return path
 
 
-def render(report: Report) -> str:
-    """The whole page. Everything that a user named is escaped, in text and in scripts."""
-    if report.get("format") != "conal-report" or report.get("format_version", VERSION + 1) > VERSION:
-        raise InputError(f"{REPORT}: is no report that this version of conal reads; fit the model again, or upgrade")
-    library, script, style = _library(), _asset("page.js"), _asset("page.css")
-    page: str = _template().render(
+def render(document: Mapping[str, Any]) -> str:
+    """The whole page, from the content of ``report.json``. Everything that a user named is escaped."""
+    report = checked_report(document, REPORT)
+    library, script, charts = _library(), asset("page.js"), figures(report)
+    page: str = template("page.html").render(
         report=report,
         headlines=headlines(report),
-        story=selection_story(report),
-        suggested=report["suggestions"]["rows"][:MAX_SUGGESTED],
-        parameters=_parameters(report),
-        charts=(charts := figures(report)),
+        parts=make_parts(
+            report,
+            charts=charts,
+            suggested=report["suggestions"]["rows"][:MAX_SUGGESTED],
+            story=selection_story(report["model"]),
+            parameters=_parameters(report),
+        ),
         data=to_script({"charts": charts, "annotators": _details(report)}),
         library=library,
         script=script,
-        style=style,
+        style=asset("page.css"),
         policy=_policy(library, script),
     )
     return page
@@ -80,25 +82,6 @@ def _details(report: Report) -> dict[str, Any]:
 
 def _parameters(report: Report) -> list[tuple[str, str]]:
     return [(name, short(value, MAX_PARAMETER)) for name, value in sorted(report["model"]["parameters"].items())]
-
-
-@cache
-def _template() -> Any:
-    environment = Environment(
-        loader=FunctionLoader(_asset),
-        autoescape=True,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        undefined=StrictUndefined,
-    )
-    environment.filters |= {"percent": percent, "short": short, "count": count}
-    environment.globals |= {"interval": interval}
-    return environment.get_template("page.html")
-
-
-@cache
-def _asset(name: str) -> str:
-    return resources.files("conal.report").joinpath("assets", name).read_text(encoding="utf-8")
 
 
 @cache

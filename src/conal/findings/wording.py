@@ -1,22 +1,16 @@
-"""Numbers and names as readers see them."""
+"""Numbers and names as readers see them, in the sentences of findings and on the page."""
 
 from __future__ import annotations
 
-import json
 import math
 import re
 from typing import Any
 
-from markupsafe import Markup
-
-__all__ = ["count", "interval", "percent", "short", "short_names", "to_script"]
+__all__ = ["count", "interval", "percent", "short", "short_names"]
 
 MAX_NAME = 60
 NONE = "\u2013"
 """What stands where there is no number: a dash."""
-_ESCAPES = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"}
-
-
 _DIRECTIONS = re.compile("[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\x00-\x08\x0e-\x1f\x7f]")
 """Characters that turn the direction of text, with which a name could change what stands around it."""
 
@@ -86,11 +80,3 @@ def count(number: int | None, one: str = "", many: str = "") -> str:
         return NONE
     word = one if number == 1 else many
     return f"{number:,} {word}" if word else f"{number:,}"
-
-
-def to_script(data: Any) -> Markup:
-    """JSON that can stand in a script element: nothing in it can end the element or begin another."""
-    text = json.dumps(data, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
-    for character, escape in _ESCAPES.items():
-        text = text.replace(character, escape)
-    return Markup(text)  # noqa: S704 - every character that HTML knows is escaped

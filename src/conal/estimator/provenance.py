@@ -1,0 +1,91 @@
+"""How a model was made: its parameters, the versions behind its figures, and the command that fits such a model."""
+
+from __future__ import annotations
+
+import json
+import platform
+import shlex
+from collections.abc import Mapping
+from functools import cache
+from importlib import metadata
+from typing import TYPE_CHECKING, Any, cast
+
+from torch import nn
+
+from conal.findings.model import Metrics, ModelSection
+from conal.parameters.training import ClassifierParameters
+
+if TYPE_CHECKING:
+    from conal.estimator.base import CrowdClassifier
+
+__all__ = ["CUSTOM", "model_section", "plain_parameters"]
+
+CUSTOM = "custom"
+"""Stands for a backbone of the user's own, of which only the weights are stored."""
+LIBRARIES = ("torch", "numpy", "scipy", "scikit-learn")
+"""Libraries that figures depend on, beside conal itself."""
+
+
+def model_section(fitted: CrowdClassifier) -> ModelSection:
+    """What the report says about a trained estimator."""
+    parameters = plain_parameters(fitted)
+    return {
+        "method": fitted.method,
+        "separates_noise": fitted.model_.separates_noise,
+        "metrics": cast(Metrics, fitted.metrics_),
+        "history": fitted.history_,
+        "parameters": parameters,
+        "versions": _versions(),
+        "command": _command(fitted, parameters),
+    }
+
+
+def plain_parameters(estimator: CrowdClassifier) -> dict[str, Any]:
+    """The parameters as JSON can hold them."""
+    parameters = estimator.get_params(deep=False)
+    if isinstance(parameters["backbone"], nn.Module) or callable(parameters["backbone"]):
+        parameters["backbone"] = CUSTOM
+    parameters["hidden"] = [int(units) for units in parameters["hidden"]]
+    if not isinstance(parameters["class_prior"], str):
+        pairs = dict(parameters["class_prior"]).items()
+        parameters["class_prior"] = [[_plain(name), float(share)] for name, share in pairs]
+    return {name: _plain(value) for name, value in parameters.items()}
+
+
+def _plain(value: Any) -> Any:
+    return value.item() if hasattr(value, "item") else value
+
+
+@cache
+def _versions() -> dict[str, str]:
+    from conal import __version__
+
+    found = {"conal": __version__, "python": platform.python_version()}
+    return found | {name: metadata.version(name) for name in LIBRARIES}
+
+
+def _command(fitted: CrowdClassifier, parameters: Mapping[str, Any]) -> str:
+    """The command that fits such a model; users fill in the names of their files."""
+    kind = "features" if fitted.text_features_ is None else "text"
+    words = ["conal", "fit", "LABELS", f"--{kind}", kind.upper(), "--out", "FOLDER", "--method", fitted.method]
+    if fitted.metrics_["selection"] == "validation_accuracy":
+        words += [f"--valid-{kind}", f"VALID_{kind.upper()}", "--valid-labels", "VALID_LABELS"]
+    usual = {name: declared.default for name, declared in fitted.declared.items()}
+    for name, value in parameters.items():
+        if name != "verbose" and (name == "seed" or not _is_same(value, usual.get(name))):
+            words += _option(name, value)
+    return shlex.join(words)
+
+
+def _option(name: str, value: Any) -> list[str]:
+    """The parameter's own option if it has one that takes the value as it is, ``--set`` otherwise."""
+    declared = ClassifierParameters.declared.get(name)
+    option = None if declared is None else declared.option
+    if option is not None and option.parse is None:
+        return [option.flag or f"--{name.replace('_', '-')}", str(value)]
+    shown = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return ["--set", f"{name}={shown}"]
+
+
+def _is_same(value: Any, usual: Any) -> bool:
+    return bool(value == (list(usual) if isinstance(usual, tuple) else usual))

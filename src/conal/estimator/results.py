@@ -1,0 +1,89 @@
+"""What a model found out about its training data: tables and the report, after ``fit`` and after ``load``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from conal.data.annotations import Annotations
+from conal.findings import Evidence, Findings, Report
+from conal.findings.model import ModelSection
+from conal.methods import CrowdMethod
+
+__all__ = ["FittedResults", "Results", "StoredResults"]
+
+FloatArray = npt.NDArray[np.float64]
+
+
+class Results(Protocol):
+    """Tables by file name, and the report; the same for a fitted estimator and for one that was loaded."""
+
+    @property
+    def tables(self) -> Mapping[str, pa.Table]:
+        """File name to table."""
+
+    @property
+    def report(self) -> Report:
+        """The content of ``report.json``."""
+
+
+class StoredResults(NamedTuple):
+    """The results of a model folder."""
+
+    tables: Mapping[str, pa.Table]
+    report: Report
+
+
+@dataclass(eq=False)
+class FittedResults:
+    """The results of a training, computed when they are looked at; a model that is only used never pays for them.
+
+    Parameters
+    ----------
+    model : CrowdMethod
+        The trained method, for its confusion matrices.
+    annotations, posterior, classifier, omega, texts
+        What :class:`conal.findings.Evidence` takes.
+    origin : ModelSection
+        How the model was trained.
+    """
+
+    model: CrowdMethod
+    annotations: Annotations
+    posterior: FloatArray
+    classifier: FloatArray
+    omega: FloatArray | None
+    texts: Mapping[Any, str] | None
+    origin: ModelSection
+
+    @cached_property
+    def findings(self) -> Findings:
+        """The findings behind tables and report."""
+        common, individual = (matrix.detach().double().numpy() for matrix in self.model.confusion())
+        evidence = Evidence(
+            self.annotations,
+            self.posterior,
+            self.classifier,
+            common,
+            individual,
+            self.omega,
+            self.texts,
+            self.origin,
+        )
+        return Findings(evidence, seed=self.origin["metrics"]["seed"])
+
+    @property
+    def tables(self) -> Mapping[str, pa.Table]:
+        """File name to table; a table is computed when it is looked at."""
+        return self.findings.tables
+
+    @property
+    def report(self) -> Report:
+        """The content of ``report.json``."""
+        return self.findings.report

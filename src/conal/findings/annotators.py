@@ -1,0 +1,251 @@
+"""Whom to trust: the annotators' quality with intervals, and how common or individual their mistakes are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, ClassVar, NotRequired, TypedDict, cast
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+from markupsafe import Markup
+
+from conal.findings.base import Finding, register
+from conal.findings.common_confusion import label_shares, shown_classes
+from conal.findings.evidence import Evidence, plain, plain_names
+from conal.findings.intervals import Interval
+from conal.findings.wording import count, interval, percent, short
+from conal.io.results import ColumnKind, annotator_table, mean_by_annotator, name_column, where_labelled
+
+if TYPE_CHECKING:
+    from conal.findings.collection import Findings
+    from conal.findings.report import Report
+
+__all__ = [
+    "AnnotatorSection",
+    "Annotators",
+    "annotator_findings",
+    "annotators_table",
+    "common_mistake_share",
+    "direction",
+    "expected_accuracy",
+]
+
+FloatArray = npt.NDArray[np.float64]
+IntArray = npt.NDArray[np.int64]
+
+MAX_SHOWN = 300
+"""Annotators in the report."""
+MAX_CELLS = 60_000
+"""Cells of all annotators' matrices in the report together."""
+ENOUGH_MISTAKES = 5.0
+"""With fewer expected mistakes, nobody can say whether they are common."""
+CHUNK = 2_000_000
+"""Cells of annotators' matrices that are processed at a time."""
+
+
+class AnnotatorRow(TypedDict):
+    """A row of ``annotators.csv``, and the annotator's matrix if the report has room for it."""
+
+    worker: Any
+    num_examples_labeled: int
+    annotator_quality: float | None
+    agreement_with_consensus: float | None
+    common_noise_rate: NotRequired[float | None]
+    annotator_quality_low: float | None
+    annotator_quality_high: float | None
+    worst_class: Any
+    common_mistake_share: float | None
+    expected_mistakes: float | None
+    matrix: NotRequired[list[list[float]]]
+    classes_met: NotRequired[list[float]]
+
+
+class AnnotatorSection(TypedDict):
+    """How many annotators there are, and those with the most expected mistakes."""
+
+    total: int
+    rows: list[AnnotatorRow]
+
+
+@register("annotators")
+class Annotators(Finding[AnnotatorSection]):
+    """Quality, expected mistakes and matrices of the annotators."""
+
+    rank = 30
+    title = "Annotators"
+    table = "annotators.csv"
+    holds: ClassVar[Mapping[str, ColumnKind]] = {
+        "worker": "annotator",
+        "num_examples_labeled": "count",
+        "worst_class": "class",
+    }
+
+    def section(self, findings: Findings) -> AnnotatorSection:
+        """The annotators with the most expected mistakes."""
+        return annotator_findings(findings.evidence, findings.columns(self.name))
+
+    def columns(self, findings: Findings) -> pa.Table:
+        """One row per annotator."""
+        return annotators_table(findings.evidence, findings.intervals.quality)
+
+    def headlines(self, section: AnnotatorSection, report: Report) -> Iterator[Markup]:
+        """Who is worse than the crowd, who makes the most mistakes, and how common the mistakes are."""
+        rows, overall = section["rows"], report["crowd"]["expected_label_accuracy"]
+        known = [row for row in rows if row["annotator_quality"] is not None]
+        if len(known) >= 2 and overall is not None:
+            yield _worse_than(overall, known) + _costliest(known[0])
+        told = [row for row in rows if row["common_mistake_share"] is not None]
+        if len(told) >= 2:
+            yield _commonness(told)
+
+
+def _worse_than(overall: float, rows: list[AnnotatorRow]) -> Markup:
+    worse = [row for row in rows if (row["annotator_quality_high"] or 0.0) < overall]
+    if not worse:
+        return Markup("No annotator is reliably worse than the crowd as a whole.")
+    verb = "is" if len(worse) == 1 else "are"
+    number = count(len(worse), "annotator", "annotators")
+    return Markup("<b>{}</b> {} reliably worse than the crowd as a whole.").format(number, verb)
+
+
+def _costliest(row: AnnotatorRow) -> Markup:
+    return Markup(" Most mistakes, about {}, come from annotator <b>{}</b>, right in {} of {} ({}).").format(
+        count(round(row["expected_mistakes"] or 0.0)),
+        short(row["worker"]),
+        percent(row["annotator_quality"]),
+        count(row["num_examples_labeled"], "label", "labels"),
+        interval(row["annotator_quality_low"], row["annotator_quality_high"]),
+    )
+
+
+def _commonness(rows: list[AnnotatorRow]) -> Markup:
+    mistakes = [row["expected_mistakes"] or 0.0 for row in rows]
+    common = [row["common_mistake_share"] or 0.0 for row in rows]
+    share = sum(n * part for n, part in zip(mistakes, common, strict=True)) / sum(mistakes)
+    return Markup(
+        "<b>{}</b> of the mistakes follow the crowd's common confusions; clearer instructions help against these. The "
+        "rest are slips and individual confusions; more labels or other annotators help against those."
+    ).format(percent(share))
+
+
+def expected_accuracy(evidence: Evidence) -> FloatArray:
+    r"""(n_annotations,) P(the label is right) by the learned confusion.
+
+    .. math::
+        \sum_c q_i(c) \, [\omega \pi^g + (1 - \omega) \pi^r]_{cc}
+    """
+    crowd = evidence.annotations
+    share = np.zeros(crowd.n_annotations) if evidence.omega is None else evidence.omega
+    individual = np.diagonal(evidence.individual, axis1=1, axis2=2)[crowd.annotators]
+    right = share[:, None] * np.diagonal(evidence.common) + (1 - share[:, None]) * individual
+    return np.asarray((evidence.posterior[crowd.tasks] * right).sum(1))
+
+
+def common_mistake_share(evidence: Evidence) -> FloatArray:
+    r"""(R,) share of an annotator's mistakes that the crowd's confusion explains; NaN if there are too few mistakes.
+
+    .. math::
+        \frac{\sum_c n_{rc} \sum_{l \ne c} \min(\mu^r_{cl}, \delta_{cl})}{\sum_c n_{rc} \sum_{l \ne c} \mu^r_{cl}}
+
+    with the annotator's confusion :math:`\mu^r`, the direction :math:`\delta` of the crowd's mistakes
+    (:func:`direction`), and :math:`n_{rc}` the expected number of tasks of class c that r labelled. Near one: the
+    annotator makes the mistakes that everybody makes. Near zero: the mistakes are individual, or slips without a
+    direction. The data identify this share. Omega, the model's version of it, is hardly identified if it does not vary.
+    """
+    shares = direction(label_shares(evidence))
+    R, C = evidence.classes_met.shape
+    found = np.full(R, np.nan)
+    off = ~np.eye(C, dtype=bool)
+    step = max(1, CHUNK // (C * C))
+    for start in range(0, R, step):
+        some = np.arange(start, min(start + step, R))
+        own = evidence.confusion_of(some) * off
+        met = evidence.classes_met[some]
+        mistakes = (met * own.sum(2)).sum(1)
+        explained = (met * np.minimum(own, shares).sum(2)).sum(1)
+        enough = mistakes >= ENOUGH_MISTAKES
+        found[some[enough]] = explained[enough] / mistakes[enough]
+    return found
+
+
+def direction(shares: FloatArray) -> FloatArray:
+    r"""(C, C) how much more often class c is labelled l than careless slips alone would explain.
+
+    .. math:: \delta_{cl} = \max(\kappa_{cl} - \beta_c, 0)
+
+    with the shares :math:`\kappa` of labels, and :math:`\beta_c` the (lower) median of row c off its diagonal: slips
+    spread evenly over the other classes. With two classes there is only one other class, and slips are taken to be
+    equally frequent in both: :math:`\beta` is the smaller of the two shares.
+
+    >>> direction(np.array([[0.7, 0.3], [0.1, 0.9]])).round(2).tolist()
+    [[0.0, 0.2], [0.0, 0.0]]
+    """
+    C = len(shares)
+    if C == 1:  # no other class to confuse it with
+        return np.zeros_like(shares)
+    off = np.sort(shares[~np.eye(C, dtype=bool)].reshape(C, C - 1), axis=1)
+    slips = np.full(C, off.min()) if C == 2 else off[:, (C - 2) // 2]
+    found = np.maximum(shares - slips[:, None], 0.0)
+    np.fill_diagonal(found, 0.0)
+    return found
+
+
+def worst_classes(evidence: Evidence) -> IntArray:
+    """(R,) the class that an annotator gets right least often, of those met at least once; -1 if there is none."""
+    diagonal = np.diagonal(evidence.individual, axis1=1, axis2=2)
+    share = evidence.common_share[:, None]
+    right = share * np.diagonal(evidence.common) + (1 - share) * diagonal
+    met = evidence.classes_met >= 1
+    return np.where(met.any(1), np.where(met, right, np.inf).argmin(1), -1)
+
+
+def _quality_table(evidence: Evidence) -> pa.Table:
+    """Labels given, quality, agreement with the inferred labels and, if the method estimates it, omega.
+
+    Quality is the probability of a right label by the learned confusion, averaged over the tasks that the annotator
+    labelled. Annotators without labels have empty cells.
+    """
+    crowd = evidence.annotations
+    table = annotator_table(crowd, mean_by_annotator(crowd, expected_accuracy(evidence)), evidence.inferred)
+    if evidence.omega is None:
+        return table
+    return table.append_column("common_noise_rate", mean_by_annotator(crowd, evidence.omega))
+
+
+def annotators_table(evidence: Evidence, ends: Interval) -> pa.Table:
+    """One row per annotator, with cleanlab's column names; empty cells where nothing is known."""
+    crowd, table = evidence.annotations, _quality_table(evidence)
+    values = table["annotator_quality"].to_numpy()
+    worst, common = worst_classes(evidence), common_mistake_share(evidence)
+    columns = {
+        "annotator_quality_low": where_labelled(crowd, np.fmin(ends.low, values)),
+        "annotator_quality_high": where_labelled(crowd, np.fmax(ends.high, values)),
+        "worst_class": name_column(crowd.classes).take(pa.array(worst, mask=worst < 0)),
+        "common_mistake_share": pa.array(common, mask=np.isnan(common)),
+        "expected_mistakes": where_labelled(crowd, crowd.labels_per_annotator() * (1 - values)),
+    }
+    for name, column in columns.items():
+        table = table.append_column(name, column)
+    return table
+
+
+def annotator_findings(evidence: Evidence, table: pa.Table) -> AnnotatorSection:
+    """The annotators with the most expected mistakes, and as many of their matrices as fit into the report."""
+    shown = shown_classes(evidence)
+    mistakes = table["expected_mistakes"].to_numpy(zero_copy_only=False)
+    order = np.argsort(-np.nan_to_num(mistakes, nan=-1.0), kind="stable")[:MAX_SHOWN]
+    rows = [_plain_row(row) for row in table.take(order).to_pylist()]
+    for row, name in zip(rows, plain_names(evidence.annotations.annotator_ids[order]), strict=True):
+        row["worker"] = name
+    with_matrix = order[: MAX_CELLS // max(len(shown) ** 2, 1)]
+    cells = np.ix_(shown, shown)
+    for row, r in zip(rows, with_matrix.tolist(), strict=False):
+        row["matrix"] = evidence.individual[r][cells].tolist()
+        row["classes_met"] = evidence.classes_met[r][shown].tolist()
+    return {"total": evidence.annotations.n_annotators, "rows": rows}
+
+
+def _plain_row(row: dict[str, Any]) -> AnnotatorRow:
+    """A row of the table as JSON can hold it."""
+    return cast(AnnotatorRow, {name: None if value is None else plain(value) for name, value in row.items()})

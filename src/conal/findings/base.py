@@ -1,0 +1,115 @@
+"""What a finding is, and the registry of all findings: one file each, here or in another distribution."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
+
+import pyarrow as pa
+from markupsafe import Markup
+
+from conal._support.registry import Registry
+from conal.data.encoding import Names
+from conal.findings.panel import Panel, panel_of
+from conal.io.results import ColumnKind
+
+if TYPE_CHECKING:
+    from conal.findings.collection import Findings
+    from conal.findings.evidence import Evidence
+    from conal.findings.report import Report
+
+__all__ = ["Finding", "all_findings", "findings_registry", "register"]
+
+Section = TypeVar("Section")
+F = TypeVar("F", bound="type[Finding[Any]]")
+
+RESERVED = ("format", "format_version", "confidence", "classes")
+"""Keys of ``report.json`` that frame the sections."""
+
+
+class Finding(ABC, Generic[Section]):
+    """One kind of result about a crowd: a section of ``report.json``, and optionally a table, sentences and a panel.
+
+    Subclass it in a file of its own and decorate the class with :func:`register`. The report, the tables of a model
+    folder and the page then include it. A section is plain data, ready for JSON.
+
+    Example
+    -------
+    A section with the number of labels of each annotator, which the page shows as a table::
+
+        @register("labels_given")
+        class LabelsGiven(Finding[dict[str, Any]]):
+            title = "Labels given"
+
+            def section(self, findings: Findings) -> dict[str, Any]:
+                crowd = findings.evidence.annotations
+                pairs = zip(plain_names(crowd.annotator_ids), crowd.labels_per_annotator().tolist())
+                return {"rows": [{"annotator": name, "labels": number} for name, number in pairs]}
+
+            def headlines(self, section: dict[str, Any], report: Report) -> Iterator[Markup]:
+                yield Markup("The busiest annotator gave <b>{}</b> labels.").format(
+                    max(row["labels"] for row in section["rows"])
+                )
+    """
+
+    name: ClassVar[str]
+    """Key of the section in ``report.json``; set by :func:`register`."""
+    rank: ClassVar[float] = 100
+    """Sections and headlines are in the order of their ranks; the last built-in finding before the model has 50."""
+    title: ClassVar[str] = ""
+    """Heading of the panel on the page."""
+    table: ClassVar[str | None] = None
+    """File of the model folder that :meth:`columns` makes, or adds to if a finding of lower rank makes it."""
+    holds: ClassVar[Mapping[str, ColumnKind]] = {}
+    """Columns of the table that hold names or counts; a loaded model reads all other numbers as floats."""
+
+    def applies(self, evidence: Evidence) -> bool:
+        """Whether there is anything to say."""
+        return True
+
+    @abstractmethod
+    def section(self, findings: Findings) -> Section:
+        """The section of ``report.json``, from the evidence, the intervals and other findings."""
+
+    def columns(self, findings: Findings) -> pa.Table:
+        """Columns for the table, for findings that name one."""
+        raise NotImplementedError(f"finding {self.name!r} names a table and must make its columns")
+
+    def stored_columns(self, section: Section) -> pa.Table | None:
+        """The same columns from a stored section, if it holds them all; the file is read otherwise."""
+        return None
+
+    def column_kinds(self, classes: Names) -> Mapping[str, ColumnKind]:
+        """As :attr:`holds`, for tables whose columns depend on the names of the classes."""
+        return self.holds
+
+    def headlines(self, section: Section, report: Report) -> Iterator[Markup]:
+        """Sentences for the top of the page. Put names into them by ``Markup(...).format``, which escapes them."""
+        yield from ()
+
+    def panel(self, section: Section) -> Panel:
+        """What the page shows, for findings without a template of their own."""
+        return panel_of(self.name, section, title=self.title, file=self.table)
+
+
+findings_registry: Registry[Finding[Any]] = Registry("finding", "conal.findings")
+
+
+def register(name: str) -> Callable[[F], F]:
+    """Decorate a :class:`Finding` to add its section to ``report.json`` under ``name``."""
+    if name in RESERVED:
+        raise ValueError(f"{name!r} is a key of report.json itself; choose another name for the finding")
+
+    def enter(cls: F) -> F:
+        cls.name = name
+        findings_registry.register(name)(cls())
+        return cls
+
+    return enter
+
+
+def all_findings() -> list[Finding[Any]]:
+    """Every registered finding, in the order of the report."""
+    found = [findings_registry.get(name) for name in findings_registry.names()]
+    return sorted(found, key=lambda finding: (finding.rank, finding.name))

@@ -1,0 +1,116 @@
+"""How the model was trained and selected, and how to make it again."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, ClassVar, NotRequired, TypedDict
+
+import pyarrow as pa
+
+from conal.findings.base import Finding, register
+from conal.findings.evidence import Evidence
+from conal.findings.wording import percent, short
+from conal.io.results import ColumnKind
+
+if TYPE_CHECKING:
+    from conal.findings.collection import Findings
+
+__all__ = ["Metrics", "Model", "ModelSection", "selection_story"]
+
+
+class Metrics(TypedDict):
+    """Figures about the training; ``metrics.json`` holds them too."""
+
+    method: str
+    selection: str
+    best_epoch: int
+    best_score: float | None
+    epochs: int
+    seconds: float
+    restarts: int
+    lost_classes: list[Any]
+    n_tasks: int
+    n_annotators: int
+    n_annotations: int
+    n_tasks_labelled: int
+    n_tasks_trained_on: int
+    seed: int
+    ensemble: NotRequired[int]
+    best_epochs: NotRequired[list[int]]
+
+
+class ModelSection(TypedDict):
+    """Method, parameters and versions, the history of the training, and the command that fits such a model."""
+
+    method: str
+    separates_noise: bool
+    metrics: Metrics
+    history: list[dict[str, float]]
+    parameters: Mapping[str, Any]
+    versions: Mapping[str, str]
+    command: str
+
+
+@register("model")
+class Model(Finding[ModelSection]):
+    """How the model was trained; the last section of the report."""
+
+    rank = 1000
+    title = "Training"
+    table = "history.csv"
+    holds: ClassVar[Mapping[str, ColumnKind]] = {"member": "count", "epoch": "count"}
+
+    def applies(self, evidence: Evidence) -> bool:
+        """Only evidence of a trained model says how it was trained."""
+        return evidence.model is not None
+
+    def section(self, findings: Findings) -> ModelSection:
+        """What training left."""
+        assert findings.evidence.model is not None  # noqa: S101 - it applies
+        return findings.evidence.model
+
+    def columns(self, findings: Findings) -> pa.Table:
+        """One row per epoch."""
+        history = self.section(findings)["history"]
+        names = list(dict.fromkeys(name for row in history for name in row))
+        return pa.table({name: [row.get(name) for row in history] for name in names})
+
+
+def selection_story(model: ModelSection) -> list[str]:
+    """How the model was selected, and what that means for the figures on the page."""
+    metrics = model["metrics"]
+    lost = metrics.get("lost_classes") or []
+    missing = f"The model never predicts {', '.join(short(name) for name in lost)}: read nothing about these classes."
+    return [_selection(metrics), GOLD if model["method"] == "gold" else MEASURED, *([missing] if lost else [])]
+
+
+GOLD = (
+    "The labels were taken as the truth, as the method 'gold' does. What this page says about their quality is how far "
+    "the classifier agrees with them."
+)
+MEASURED = (
+    "No figure on this page was measured against true labels of these tasks. Qualities, probabilities and gains are "
+    "the model's estimates; it cannot see a mistake that nearly everybody makes and that the features do not show. "
+    "Label a few dozen tasks yourself to learn how far to trust it."
+)
+
+
+def _selection(metrics: Metrics) -> str:
+    kept = f"Epoch {metrics['best_epoch']} of {metrics['epochs']} was kept"
+    if metrics["selection"] == "validation_accuracy":
+        return (
+            f"{kept}: the one with the best accuracy on the true labels of a validation set "
+            f"({percent(metrics['best_score'], 1)}). Since that accuracy chose the epoch, it is a little too high; for "
+            "an unbiased figure, use labels that chose nothing."
+        )
+    if metrics["selection"] == "holdout_log_likelihood":
+        held_out = metrics["n_tasks_labelled"] - metrics["n_tasks_trained_on"]
+        return (
+            f"{kept}: the one under which the held-out annotations of {held_out:,} tasks were most likely. No true "
+            "label was used. The model was not trained on these tasks, so that their labels here depend more on the "
+            "crowd."
+        )
+    return (
+        f"{kept}, the last, as planned before training. Nothing was selected by looking at results, and no true label "
+        "was used."
+    )

@@ -1,0 +1,110 @@
+"""The parts of the page: a template for each built-in finding, and one for all others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cache
+from importlib import resources
+from typing import Any, NamedTuple, cast
+
+from jinja2 import Environment, FunctionLoader, StrictUndefined
+from markupsafe import Markup
+
+from conal.findings import Report
+from conal.findings.base import RESERVED, findings_registry
+from conal.findings.panel import Panel, panel_of
+from conal.findings.wording import NONE, count, interval, percent, short
+
+__all__ = ["Part", "asset", "make_parts", "template"]
+
+IN_HEADER = ("crowd",)
+"""Sections of ``report.json`` that the header of the page shows."""
+PANEL = "panel.html"
+MAX_ROWS = 300
+"""Rows of a finding without a template of its own; the file has all."""
+
+
+class Part(NamedTuple):
+    """A finding on the page: links for the navigation, as (anchor, text), and its section or sections."""
+
+    links: list[tuple[str, str]]
+    html: Markup
+
+
+class Column(NamedTuple):
+    """A column of a panel's table, its cells as (value to sort by, text to show)."""
+
+    heading: str
+    kind: str
+    cells: list[tuple[Any, str]]
+
+
+def make_parts(report: Report, **content: Any) -> list[Part]:
+    """One part per section of the report, in its order; ``content`` is what templates show beside the report."""
+    sections = cast(dict[str, Any], report)
+    names = [name for name in sections if name not in (*RESERVED, *IN_HEADER)]
+    return [_part(name, sections[name], {"report": report, **content}) for name in names]
+
+
+def _part(name: str, section: Any, content: dict[str, Any]) -> Part:
+    own = f"section-{name}.html"
+    if own in _assets():
+        return _rendered(own, content)
+    known = name in findings_registry.names()
+    panel = findings_registry.get(name).panel(section) if known else panel_of(name, section)
+    rows = panel.rows[:MAX_ROWS]
+    return _rendered(PANEL, {"name": name, "panel": panel, "shown": len(rows), "columns": list(_columns(panel, rows))})
+
+
+def _rendered(file: str, content: dict[str, Any]) -> Part:
+    module: Any = template(file).make_module(content)
+    return Part(module.links, Markup(module))  # noqa: S704 - the template escapes
+
+
+def _columns(panel: Panel, rows: list[tuple[Any, ...]]) -> Iterator[Column]:
+    for heading, values in zip(panel.headings, zip(*rows, strict=True), strict=False):
+        is_number = all(value is None or _is_number(value) for value in values)
+        yield Column(heading, "number" if is_number else "text", [(value, _shown(value)) for value in values])
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _shown(value: Any) -> str:
+    if value is None:
+        return NONE
+    if isinstance(value, float):
+        return f"{value:.4g}"
+    return count(value) if _is_number(value) else short(value)
+
+
+@cache
+def template(file: str) -> Any:
+    """A template of the page; everything that it shows is escaped."""
+    return _environment().get_template(file)
+
+
+@cache
+def _environment() -> Environment:
+    environment = Environment(
+        loader=FunctionLoader(asset),
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        undefined=StrictUndefined,
+    )
+    environment.filters |= {"percent": percent, "short": short, "count": count}
+    environment.globals |= {"interval": interval}
+    return environment
+
+
+@cache
+def asset(name: str) -> str:
+    """A file of the page, as text."""
+    return resources.files("conal.report").joinpath("assets", name).read_text(encoding="utf-8")
+
+
+@cache
+def _assets() -> frozenset[str]:
+    return frozenset(entry.name for entry in resources.files("conal.report").joinpath("assets").iterdir())
