@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import wraps
-from typing import Annotated, Any, get_args, get_origin
+from typing import Annotated, Any, Literal, get_args, get_origin
 
 import typer
 
@@ -27,14 +27,18 @@ class Group:
         The class whose parameters with an :class:`~conal.parameters.Option` become options.
     make : callable, optional
         What the command is given, made from the options that the user set; by default an object of the class.
+    only : sequence of str, optional
+        Names of the parameters to show, if not all.
     """
 
     declares: type[Parameterised]
     make: Callable[..., Any] | None = None
+    only: tuple[str, ...] = ()
 
     def shown(self) -> dict[str, Parameter]:
         """The parameters that the command line shows."""
-        return {name: found for name, found in self.declares.declared.items() if found.option is not None}
+        declared = self.declares.declared
+        return {name: declared[name] for name in self.only or declared if declared[name].option is not None}
 
     def pack(self, given: dict[str, Any]) -> Any:
         """What the command is given: values that the user set, parsed."""
@@ -73,7 +77,7 @@ def _field(found: Parameter) -> inspect.Parameter:
     """A parameter as Typer wants it; what the user leaves out is None, so that others may decide."""
     assert found.option is not None  # noqa: S101 - only those are shown
     flag = found.option.flag or f"--{found.name.replace('_', '-')}"
-    kind = _TYPES.get(found.annotation.removesuffix(" | None"), str)
+    kind = _kind(found)
     text = found.option.help or found.help
     if kind is bool:
         mark, default = typer.Option(flag, help=text), found.default
@@ -84,6 +88,12 @@ def _field(found: Parameter) -> inspect.Parameter:
     return inspect.Parameter(
         found.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[kind, mark]
     )
+
+
+def _kind(found: Parameter) -> Any:
+    if found.must_be.choices:
+        return Literal.__getitem__(found.must_be.choices)
+    return _TYPES.get(found.annotation.removesuffix(" | None"), str)
 
 
 def _parsed(found: Parameter, value: Any) -> Any:

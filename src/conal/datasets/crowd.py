@@ -13,11 +13,11 @@ from conal.data.annotations import Annotations
 from conal.data.encoding import as_names
 from conal.datasets.confusion_matrices import common_confusion, individual_confusions
 from conal.datasets.gate import Gate, draw_gate
-from conal.datasets.settings import CrowdSettings
 from conal.datasets.streams import stream
 from conal.errors import InputError
+from conal.parameters.simulation import CrowdSettings
 
-__all__ = ["CrowdSettings", "CrowdTruth", "draw_assignment", "simulate_crowd"]
+__all__ = ["CrowdTruth", "draw_assignment", "simulate_crowd"]
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]

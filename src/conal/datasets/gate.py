@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from conal.datasets.settings import CrowdSettings
 from conal.datasets.streams import stream
+from conal.parameters.simulation import CrowdSettings
 
 __all__ = ["Gate", "draw_gate", "project", "solve_bias"]
 
