@@ -10,9 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from conal._support.arrays import draw_from_rows
 from conal.data.annotations import Annotations
 from conal.datasets import CrowdSettings
-from conal.datasets.crowd import CrowdTruth, draw_assignment, draw_from_rows, simulate_crowd
+from conal.datasets.crowd import CrowdTruth, draw_assignment, simulate_crowd
 from conal.datasets.gate import project, solve_bias
 from conal.errors import InputError
 

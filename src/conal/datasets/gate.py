@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from conal._support.arrays import row_slices
 from conal.datasets.streams import stream
 from conal.parameters.simulation import CrowdSettings
 
@@ -76,11 +77,10 @@ def draw_gate(features: npt.NDArray[Any], pairs: tuple[IntArray, IntArray], sett
 
 def project(features: npt.NDArray[Any], weights: FloatArray) -> FloatArray:
     """(N, D) flattened features times weights, a few rows at a time so that images stay bytes."""
-    step = max(1, CHUNK_CELLS // max(1, len(weights)))
     projected = np.empty((len(features), weights.shape[1]))
-    for start in range(0, len(features), step):
-        rows = features[start : start + step]
-        projected[start : start + step] = rows.reshape(len(rows), -1).astype(np.float64) @ weights
+    for rows in row_slices(len(features), len(weights), CHUNK_CELLS):
+        some = features[rows]
+        projected[rows] = some.reshape(len(some), -1).astype(np.float64) @ weights
     return projected
 
 

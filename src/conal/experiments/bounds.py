@@ -10,6 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from conal import aggregation, theory
+from conal._support.arrays import draw_from_rows
 from conal.data.annotations import Annotations
 from conal.errors import ConalWarning
 from conal.experiments.base import Experiment, markdown, register
@@ -59,8 +60,7 @@ def _draw(crowd: SmallCrowd, rng: np.random.Generator) -> tuple[npt.NDArray[np.i
     z = np.array([rng.choice(len(p), p=p) for p in crowd.rho])
     common = rng.random((N, R)) < crowd.omega
     rows = np.where(common[:, :, None], crowd.pi_g[z][:, None, :], crowd.pi_r[:, z].transpose(1, 0, 2))
-    labels = (rows.cumsum(-1) > rng.random((N, R, 1))).argmax(-1)
-    return z, labels
+    return z, draw_from_rows(rows, rng.random((N, R)))
 
 
 def _fit(name: str, annotations: Annotations) -> npt.NDArray[np.int64]:

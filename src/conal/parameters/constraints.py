@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from conal.errors import InputError
 from conal.parameters.numbers import is_number, is_whole
 
 __all__ = ["Constraint", "anything", "either", "flag", "number", "one_of", "optional", "share", "whole", "widths"]
@@ -23,6 +24,16 @@ class Constraint:
     holds: Callable[[Any], bool]
     choices: tuple[str, ...] = ()
     """The words that pass, where they are few."""
+
+    def check(self, name: str, value: Any) -> None:
+        """Refuse a value that does not pass.
+
+        >>> whole(1).check("n_bins", 0)
+        Traceback (most recent call last):
+        conal.errors.InputError: n_bins must be a whole number of at least 1, not 0
+        """
+        if not self.holds(value):
+            raise InputError(f"{name} must be {self.meaning}, not {value!r}")
 
 
 def whole(at_least: int, *, below: int | None = None, shown_below: str = "") -> Constraint:

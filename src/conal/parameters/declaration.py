@@ -8,7 +8,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self, dataclass_transform
 
-from conal.errors import InputError
 from conal.parameters.constraints import Constraint, anything
 
 __all__ = [
@@ -70,8 +69,7 @@ class Parameter:
 
     def check(self, value: Any) -> None:
         """Refuse a value that cannot be meant."""
-        if not self.must_be.holds(value):
-            raise InputError(f"{self.name} must be {self.must_be.meaning}, not {value!r}")
+        self.must_be.check(self.name, value)
 
 
 def parameter(
