@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -13,8 +13,9 @@ from conal import aggregation, theory
 from conal._support.arrays import draw_from_rows
 from conal.data.annotations import Annotations
 from conal.errors import ConalWarning
-from conal.experiments.base import Experiment, markdown, register
+from conal.experiments.base import Experiment, register
 from conal.experiments.store import Store
+from conal.experiments.tables import Row, markdown, standard_error
 
 __all__ = ["Bound", "SmallCrowd", "errors_of_methods", "random_crowd"]
 
@@ -80,11 +81,11 @@ class Bound(Experiment):
         n_crowds, n_draws = (5, 60) if self.quick else (20, 300)
         return pa.Table.from_pylist([self._row(number, n_draws) for number in range(n_crowds)])
 
-    def _row(self, number: int, n_draws: int) -> dict[str, Any]:
+    def _row(self, number: int, n_draws: int) -> Row:
         crowd = random_crowd(number)
         bound = theory.error_lower_bound(*crowd)
         best = theory.bayes_error(*crowd, n_draws=20 * n_draws, seed=number)
-        row: dict[str, Any] = {
+        row: Row = {
             "crowd": number,
             "instances": len(crowd.rho),
             "classes": crowd.rho.shape[1],
@@ -97,7 +98,7 @@ class Bound(Experiment):
         for name, errors in errors_of_methods(crowd, n_draws, seed=1000 + number).items():
             row |= {
                 name: float(errors.mean()),
-                f"{name} standard error": float(errors.std(ddof=1) / len(errors) ** 0.5),
+                f"{name} standard error": standard_error(errors),
             }
         return row
 
@@ -119,6 +120,6 @@ class Bound(Experiment):
         return self.document(text, markdown(header, body))
 
 
-def _percent(row: dict[str, Any], name: str) -> str:
+def _percent(row: Row, name: str) -> str:
     error = row.get({"bayes_error": "bayes_standard_error"}.get(name, f"{name} standard error"))
     return f"{100 * row[name]:.1f}" + ("" if error is None else f" ± {100 * error:.1f}")
