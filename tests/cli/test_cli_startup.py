@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from cli.conftest import Run
 
 COMMANDS = ("aggregate", "bound", "convert", "demo", "fit", "inspect", "predict", "report", "reproduce", "simulate")
-SHOWN = ("aggregate", "fit", "bound", "inspect", "convert", "report")
+SHOWN = ("aggregate", "fit", "bound", "inspect", "convert", "report", "simulate")
 HEAVY = ("torch", "sklearn", "pandas", "scipy", "pyarrow", "numpy", "lightning_fabric", "altair", "jinja2")
 
 LOADED = """

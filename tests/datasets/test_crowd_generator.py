@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,10 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from conal._support.arrays import draw_from_rows
 from conal.data.annotations import Annotations
-from conal.datasets.crowd import CrowdTruth, draw_assignment, draw_from_rows, simulate_crowd
+from conal.datasets import CrowdSettings
+from conal.datasets.crowd import CrowdTruth, draw_assignment, simulate_crowd
 from conal.datasets.gate import project, solve_bias
-from conal.datasets.settings import CrowdSettings
 from conal.errors import InputError
 
 FloatArray = npt.NDArray[np.float64]
@@ -164,13 +164,13 @@ def test_pairs_name_the_confused_classes() -> None:
         ({"pairs": {0: 9}}, r"9 not among the classes \[0, 1, 2, 3\]"),
         ({"pairs": {0: 0}}, "confused with itself"),
         ({"pairs": [(0, 1), (1, 2)], "common_type": "symmetric"}, "some class is in two pairs"),
-        ({"labels_per_instance": 31}, "labels_per_instance must be between 1 and 30, not 31"),
-        ({"labels_per_instance": 0.5}, "labels_per_instance must be between 1 and 30, not 0.5"),
-        ({"common_strength": 1.2}, "common_strength must be between 0 and 1, not 1.2"),
-        ({"individual_strength": float("nan")}, "individual_strength must be between 0 and 1, not nan"),
-        ({"proportion": -0.1}, "proportion must be between 0 and 1, not -0.1"),
-        ({"n_annotators": 0}, "n_annotators must be at least 1, not 0"),
-        ({"embedding_dim": 0}, "embedding_dim must be at least 1"),
+        ({"labels_per_instance": 31}, "labels_per_instance must be at most n_annotators, 30, not 31"),
+        ({"labels_per_instance": 0.5}, "labels_per_instance must be a finite number of at least 1, not 0.5"),
+        ({"common_strength": 1.2}, "common_strength must be a number from 0 to 1, not 1.2"),
+        ({"individual_strength": float("nan")}, "individual_strength must be a number from 0 to 1, not nan"),
+        ({"proportion": -0.1}, "proportion must be a number from 0 to 1, not -0.1"),
+        ({"n_annotators": 0}, "n_annotators must be a whole number of at least 1, not 0"),
+        ({"embedding_dim": 0}, "embedding_dim must be a whole number of at least 1, not 0"),
         ({"common_type": "sideways"}, "'asymmetric' or 'symmetric', not 'sideways'"),
         ({"n_classes": 1}, "at least 2 classes, not 1"),
     ],
@@ -249,5 +249,5 @@ def test_other_matrices_keep_assignment_and_coins(change: dict[str, Any]) -> Non
 
 def test_truth_keeps_what_was_asked_for() -> None:
     _, truth, z = crowd(n=20, seed=5)
-    assert truth.settings == replace(CrowdSettings(), seed=5)
+    assert truth.settings == CrowdSettings().replace(seed=5)
     np.testing.assert_array_equal(truth.z, z)

@@ -66,5 +66,5 @@ def test_truth_is_returned() -> None:
 
 
 def test_empty_training_set_is_an_error() -> None:
-    with pytest.raises(InputError, match="n_train must be at least 1, not 0"):
+    with pytest.raises(InputError, match="n_train must be a whole number of at least 1, not 0"):
         synthetic(n_train=0)

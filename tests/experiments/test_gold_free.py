@@ -12,7 +12,7 @@ from conal.datasets import digits
 from conal.estimator import make
 from conal.experiments import Run, Store
 from conal.experiments.gold_free import RECIPE, GoldFree
-from conal.experiments.measurements import KEEPERS
+from conal.experiments.measurements import MEASUREMENTS
 from conal.experiments.runner import run_missing
 
 
@@ -83,6 +83,6 @@ def test_members_are_compared_by_the_names_of_classes() -> None:
     named = Annotations.from_matrix(votes, classes=names.tolist())
     turned = replace(data, annotations=named)
     clf = make("gold", epochs=20, verbose=False).fit(turned.x, turned.classes[turned.y_true])
-    (found,) = KEEPERS["members"](clf, turned)
+    (found,) = MEASUREMENTS["members"](clf, turned)
     assert turned.test is not None
     assert found["test_accuracy"] == clf.score(turned.test.x, turned.classes[turned.test.y]) > 0.8

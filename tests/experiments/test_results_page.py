@@ -11,8 +11,8 @@ from typer.testing import CliRunner
 from conal.cli import main
 from conal.cli.app import app
 from conal.experiments import Store
+from conal.experiments.learned_noise import Recovery
 from conal.experiments.outputs import write_outputs
-from conal.experiments.readings import Recovery
 from conal.experiments.real_tables import Table2
 from conal.experiments.results_page import read_outputs, results_page
 

@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 
 from conal import experiments
-from conal.datasets import CrowdDataset, Split, load
+from conal.datasets import CrowdDataset, CrowdSettings, Split, load, simulate_crowd
 from conal.datasets.cifar10_files import CLASSES
-from conal.datasets.crowd import CrowdSettings, simulate_crowd
 from conal.errors import InputError
 from conal.experiments import Run, Store, runs
 from conal.experiments.base import every_method

@@ -305,7 +305,7 @@ def test_the_corollary() -> None:
         ({"omega": np.empty((0, 1))}, "omega: expected instances"),
         ({"observed": [[1]]}, "observed: expected truth values"),
         ({"observed": [[True, False]]}, "observed: expected truth values of shape (1, 1)"),
-        ({"epsilon": 1.5}, "epsilon must be a number between 0 and 1"),
+        ({"epsilon": 1.5}, "epsilon must be a number from 0 to 1, not 1.5"),
         ({"epsilon": -0.1}, "epsilon"),
         ({"epsilon": math.nan}, "epsilon"),
     ],

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
 from conal.cli.files import read_for_model
+from conal.cli.groups import Group
 from conal.cli.options import AsJson, Quiet, Reading, Seed, emit
 from conal.errors import InputError
 from conal.parameters.reading import ReadOptions
+from conal.parameters.simulation import CrowdSettings, SyntheticSettings
 
 if TYPE_CHECKING:
     import numpy as np
@@ -25,7 +27,9 @@ if TYPE_CHECKING:
 __all__ = ["bound"]
 
 SIMULATED = 100
-"""Instances of a simulated crowd, if nobody says how many."""
+"""Default number of instances of a simulated crowd."""
+
+SIMULATION = Group(SyntheticSettings, make=dict, only=("n_classes", *CrowdSettings.declared))
 
 
 class Crowd(NamedTuple):
@@ -49,17 +53,7 @@ def bound(
     n: Annotated[
         int | None, typer.Option(min=1, help=f"Instances: the first so many; {SIMULATED} if simulated, else all.")
     ] = None,
-    n_classes: Annotated[int | None, typer.Option(help="Simulated classes; 6.")] = None,
-    n_annotators: Annotated[int | None, typer.Option(help="Simulated annotators; 30.")] = None,
-    labels_per_instance: Annotated[float | None, typer.Option(help="Simulated labels per instance; 3.")] = None,
-    common_strength: Annotated[float | None, typer.Option(help="Off-diagonal mass of common confusion; 0.4.")] = None,
-    common_type: Annotated[
-        Literal["asymmetric", "symmetric"] | None, typer.Option(help="Kind of common confusion; asymmetric.")
-    ] = None,
-    individual_strength: Annotated[
-        float | None, typer.Option(help="Off-diagonal mass of individual confusion; 0.3.")
-    ] = None,
-    proportion: Annotated[float | None, typer.Option(help="Mean share of common confusion; 0.5.")] = None,
+    settings: Annotated[dict[str, Any], SIMULATION],
     epsilon: Annotated[
         float, typer.Option(min=0, max=1, help="Smooth the confusion matrices, whose zeros make the bound void.")
     ] = 0.0,
@@ -79,21 +73,11 @@ def bound(
     """
     from conal.theory import bayes_error, error_lower_bound, smooth
 
-    settings = {
-        "n_classes": n_classes,
-        "n_annotators": n_annotators,
-        "labels_per_instance": labels_per_instance,
-        "common_strength": common_strength,
-        "common_type": common_type,
-        "individual_strength": individual_strength,
-        "proportion": proportion,
-    }
-    chosen = {name: value for name, value in settings.items() if value is not None}
     if simulate:
         _refuse_files(model, features, labels)
-        crowd = _simulated(chosen, n, seed)
+        crowd = _simulated(settings, n, seed)
     else:
-        crowd = _of_model(*_needed(model, features, chosen), labels, n, reading)
+        crowd = _of_model(*_needed(model, features, settings), labels, n, reading)
     result = error_lower_bound(crowd.rho, crowd.pi_g, crowd.pi_r, crowd.omega, observed=crowd.observed, epsilon=epsilon)
     # The error of the very crowd that the bound is for: smoothed, if it was.
     pi_g, pi_r = smooth(crowd.pi_g, epsilon), smooth(crowd.pi_r, epsilon)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from conal.cli.groups import Group
 from conal.cli.options import AsJson, Overwrite, Quiet, Seed, emit
 from conal.errors import InputError
+from conal.parameters.simulation import SyntheticSettings
 
 if TYPE_CHECKING:
     from conal.datasets import CrowdDataset
@@ -20,22 +22,7 @@ TRUTH = "truth.npz"
 
 def simulate(
     out: Annotated[Path, typer.Option(help="Folder to write.")],
-    n_train: Annotated[int, typer.Option(help="Training instances, labelled by the crowd.")] = 8000,
-    n_valid: Annotated[int, typer.Option(help="Validation instances, with true labels.")] = 1000,
-    n_test: Annotated[int, typer.Option(help="Test instances, with true labels.")] = 1000,
-    n_classes: Annotated[int, typer.Option(help="Classes.")] = 6,
-    n_features: Annotated[int, typer.Option(help="Features.")] = 20,
-    separation: Annotated[float, typer.Option(help="Standard deviation of the class means.")] = 0.85,
-    n_annotators: Annotated[int, typer.Option(help="Annotators.")] = 30,
-    labels_per_instance: Annotated[float, typer.Option(help="Labels per training instance, on average.")] = 3.0,
-    common_strength: Annotated[float, typer.Option(help="Off-diagonal mass of the common confusion.")] = 0.4,
-    common_type: Annotated[
-        Literal["asymmetric", "symmetric"], typer.Option(help="Kind of common confusion.")
-    ] = "asymmetric",
-    individual_strength: Annotated[float, typer.Option(help="Off-diagonal mass of individual confusion.")] = 0.3,
-    proportion: Annotated[float, typer.Option(help="Mean share of annotations with common confusion.")] = 0.5,
-    gate_scale: Annotated[float, typer.Option(help="How much that share varies over pairs.")] = 4.0,
-    embedding_dim: Annotated[int, typer.Option(help="Dimension of the embeddings behind it.")] = 20,
+    settings: Annotated[dict[str, Any], Group(SyntheticSettings, make=dict)],
     seed: Seed = 0,
     overwrite: Overwrite = False,
     quiet: Quiet = False,
@@ -49,33 +36,18 @@ def simulate(
     from conal.datasets import synthetic
 
     _check_target(out, overwrite)
-    data = synthetic(
-        n_train=n_train,
-        n_valid=n_valid,
-        n_test=n_test,
-        n_classes=n_classes,
-        n_features=n_features,
-        separation=separation,
-        n_annotators=n_annotators,
-        labels_per_instance=labels_per_instance,
-        common_strength=common_strength,
-        common_type=common_type,
-        individual_strength=individual_strength,
-        proportion=proportion,
-        gate_scale=gate_scale,
-        embedding_dim=embedding_dim,
-        seed=seed,
-    )
+    data = synthetic(seed=seed, **settings)
     _write(data, out)
+    crowd = data.annotations
     summary: dict[str, Any] = {
         "out": out,
-        "n_annotations": data.annotations.n_annotations,
-        "n_tasks": data.annotations.n_tasks,
-        "n_annotators": data.annotations.n_annotators,
-        "annotation_accuracy": float((data.annotations.labels == data.y_true[data.annotations.tasks]).mean()),
+        "n_annotations": crowd.n_annotations,
+        "n_tasks": crowd.n_tasks,
+        "n_annotators": crowd.n_annotators,
+        "annotation_accuracy": float((crowd.labels == data.y_true[crowd.tasks]).mean()),
     }
     text = (
-        f"{summary['n_annotations']:,} labels by {n_annotators} annotators on {n_train:,} tasks, "
+        f"{crowd.n_annotations:,} labels by {crowd.n_annotators} annotators on {crowd.n_tasks:,} tasks, "
         f"{100 * summary['annotation_accuracy']:.1f} % right: {out}\n"
         f"next: conal fit {out / 'labels.csv'} --features {out / 'features.npy'} --out MODEL"
     )

@@ -21,8 +21,8 @@ from conal.datasets.crowd import CrowdTruth, simulate_crowd
 from conal.datasets.digits import digits
 from conal.datasets.labelme import labelme
 from conal.datasets.music import music
-from conal.datasets.settings import CrowdSettings
 from conal.datasets.synthetic import synthetic
+from conal.parameters.simulation import CrowdSettings
 
 __all__ = [
     "CrowdDataset",

@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, ParamSpec, Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -16,9 +16,12 @@ from conal.data.annotations import Annotations
 from conal.data.encoding import Names
 from conal.datasets.crowd import CrowdTruth
 from conal.errors import InputError
+from conal.parameters.keywords import keywords_of
 
-__all__ = ["CrowdDataset", "Split", "data_folder", "dataset", "dataset_registry"]
+__all__ = ["CrowdDataset", "Folder", "Split", "data_folder", "dataset", "dataset_registry", "folder_and_keywords_of"]
 
+Folder = str | os.PathLike[str] | None
+P = ParamSpec("P")
 Loader = TypeVar("Loader", bound=Callable[..., "CrowdDataset"])
 
 DATA_VARIABLE = "CONAL_DATA"
@@ -35,6 +38,19 @@ def dataset(name: str) -> Callable[[Loader], Loader]:
         return loader
 
     return enter
+
+
+class FolderLoader(Protocol[P]):
+    """Reads a dataset from a folder, which may be left out; everything else is given by keyword."""
+
+    def __call__(self, folder: Folder = None, *args: P.args, **keywords: P.kwargs) -> CrowdDataset:
+        """The dataset."""
+
+
+def folder_and_keywords_of(cls: Callable[P, Any]) -> Callable[[Callable[..., CrowdDataset]], FolderLoader[P]]:
+    """As :func:`conal.parameters.keywords.keywords_of`, for a function that takes a folder before its settings."""
+    decorate: Any = keywords_of(cls)
+    return decorate  # type: ignore[no-any-return]
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,9 +143,7 @@ class CrowdDataset:
         return self.annotations.classes
 
 
-def data_folder(
-    name: str | tuple[str, ...], folder: str | os.PathLike[str] | None = None, *, archive: str = "its archive"
-) -> Path:
+def data_folder(name: str | tuple[str, ...], folder: Folder = None, *, archive: str = "its archive") -> Path:
     """Where the files of a dataset are: ``folder``, or ``name`` below the data folder.
 
     The data folder is the one in the environment variable ``CONAL_DATA``, then ``../shared/data`` as seen from

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import os
+from pathlib import Path
 from typing import Literal
 
 import numpy as np
 
-from conal.datasets.base import CrowdDataset, Split, data_folder, dataset
+from conal.datasets.base import CrowdDataset, Folder, Split, data_folder, dataset, folder_and_keywords_of
 from conal.datasets.cifar10_files import ARCHIVE, CIFAR10, CLASSES, Cifar10Counts, read_cifar10
 from conal.datasets.crowd import simulate_crowd
 from conal.datasets.files import inner_folder
-from conal.datasets.settings import CommonType, CrowdSettings, Pairs
 from conal.datasets.streams import stream
 from conal.errors import InputError
+from conal.parameters import anything, one_of, optional, parameter, whole
+from conal.parameters.simulation import CrowdSettings
 
 __all__ = ["SIMILAR", "cifar10"]
 
@@ -27,52 +28,39 @@ SIMILAR = (("bird", "airplane"), ("cat", "dog"), ("automobile", "truck"), ("deer
 """The classes that symmetric confusion swaps. The paper names bird and airplane; frog and ship are what is left."""
 
 
+class Cifar10Settings(CrowdSettings):
+    """Which images are read, how they are divided, and the crowd that labels them."""
+
+    inputs: Inputs = parameter(
+        default="any", must_be=one_of(*FOLDERS), help="Which layouts to look for: images, features, or any of them."
+    )
+    n_train: int | None = parameter(
+        default=None,
+        must_be=optional(whole(1)),
+        help="Number of images that the crowd labels; all that are not held out by default.",
+    )
+    n_valid: int = parameter(default=10_000, must_be=whole(0), help="Number of training images held out.")
+    expected: Cifar10Counts = parameter(
+        default=CIFAR10, must_be=anything(), help="Any other number of images is an error."
+    )
+
+
 @dataset("cifar10")
-def cifar10(
-    folder: str | os.PathLike[str] | None = None,
-    *,
-    inputs: Inputs = "any",
-    n_train: int | None = None,
-    n_valid: int = 10_000,
-    n_annotators: int = 30,
-    labels_per_instance: float = 3.0,
-    common_strength: float = 0.4,
-    common_type: CommonType = "asymmetric",
-    individual_strength: float = 0.3,
-    proportion: float = 0.5,
-    gate_scale: float = 4.0,
-    embedding_dim: int = 20,
-    pairs: Pairs | None = None,
-    seed: int = 0,
-    expected: Cifar10Counts = CIFAR10,
-) -> CrowdDataset:
+@folder_and_keywords_of(Cifar10Settings)
+def cifar10(folder: Folder = None, *, settings: Cifar10Settings) -> CrowdDataset:
     """CIFAR-10 with the paper's crowd: 40,000 annotated images, 10,000 for validation, 10,000 for testing.
 
     The 50,000 training images are shuffled by ``seed``; the last ``n_valid`` become validation data and the crowd of
-    :func:`conal.datasets.crowd.simulate_crowd` labels the others. ``x`` holds (n, 3, 32, 32) uint8 images, or float32
+    :func:`conal.datasets.simulate_crowd` labels the others. ``x`` holds (n, 3, 32, 32) uint8 images, or float32
     features where the folder holds features. omega comes from a random projection of the pixels or features.
 
-    Parameters
-    ----------
-    folder : path, optional
-        One of three layouts, itself or a folder inside: ``cifar-10-batches-py`` (pickles, read without running
-        them), ``cifar-10-batches-bin``, or ``cifar10-features`` with ``features_{train,test}.npy`` and
-        ``labels_{train,test}.npy``. Default: the first of these in the data folder
-        (:func:`conal.datasets.base.data_folder`).
-    inputs : {"any", "images", "features"}
-        Which of the layouts will do.
-    n_train : int, optional
-        How many images the crowd labels; default: all that are not held out.
-    n_valid : int
-        How many of the training images are held out.
-    pairs : mapping or sequence of pairs, optional
-        Classes to confuse, by name. Default: :data:`SIMILAR` for symmetric, random ones for asymmetric confusion,
-        as in the paper.
-    n_annotators, labels_per_instance, common_strength, common_type, individual_strength, proportion, gate_scale, \
-    embedding_dim, seed
-        The crowd: see :class:`conal.datasets.settings.CrowdSettings`.
-    expected : Cifar10Counts
-        Any other number of images is an error.
+    ``folder`` is, or contains, one of three layouts: ``cifar-10-batches-py`` (pickles, read without running them),
+    ``cifar-10-batches-bin``, or ``cifar10-features`` with ``features_{train,test}.npy`` and
+    ``labels_{train,test}.npy``. By default it is the first of these in the data folder
+    (:func:`conal.datasets.base.data_folder`).
+
+    Symmetric confusion swaps the pairs of :data:`SIMILAR` unless you give others. Asymmetric confusion is random, as
+    in the paper.
 
     References
     ----------
@@ -86,35 +74,26 @@ def cifar10(
     ...
     conal.errors.InputError: cifar-10-batches-py: no such folder (looked in no/such/folder); unpack ...
     """
-    settings = CrowdSettings(
-        n_annotators=n_annotators,
-        labels_per_instance=labels_per_instance,
-        common_strength=common_strength,
-        common_type=common_type,
-        individual_strength=individual_strength,
-        proportion=proportion,
-        gate_scale=gate_scale,
-        embedding_dim=embedding_dim,
-        pairs=SIMILAR if pairs is None and common_type == "symmetric" else pairs,
-        seed=seed,
-    )
-    if inputs not in FOLDERS:
-        raise InputError(f"inputs must be one of {', '.join(FOLDERS)}, not {inputs!r}")
-    folders = FOLDERS[inputs]
-    archive = "features of your own there (see folder)" if inputs == "features" else ARCHIVE
-    place = inner_folder(data_folder(folders, folder, archive=archive), *folders)
-    labelled, test = read_cifar10(place, expected)
-    train, valid = _hold_out(labelled, n_train, n_valid, seed)
-    annotations, truth = simulate_crowd(train.y, train.x, CLASSES, settings)
+    usual = SIMILAR if settings.common_type == "symmetric" else None
+    crowd = settings.narrowed(CrowdSettings, pairs=usual if settings.pairs is None else settings.pairs)
+    labelled, test = read_cifar10(_find_folder(folder, settings.inputs), settings.expected)
+    train, valid = _hold_out(labelled, settings.n_train, settings.n_valid, settings.seed)
+    annotations, truth = simulate_crowd(train.y, train.x, CLASSES, crowd)
     return CrowdDataset("cifar10", train.x, annotations, train.y, valid, test, truth)
 
 
+def _find_folder(folder: Folder, inputs: Inputs) -> Path:
+    names = FOLDERS[inputs]
+    archive = "features of your own there (see folder)" if inputs == "features" else ARCHIVE
+    return inner_folder(data_folder(names, folder, archive=archive), *names)
+
+
 def _hold_out(labelled: Split, n_train: int | None, n_valid: int, seed: int) -> tuple[Split, Split]:
-    if not 0 <= n_valid < len(labelled):
+    if n_valid >= len(labelled):
         raise InputError(f"n_valid must be in range({len(labelled)}), the number of training images, not {n_valid}")
     order = stream(seed, "split").permutation(len(labelled))
     train, valid = np.split(order, [len(labelled) - n_valid])
-    if n_train is not None and not 0 < n_train <= len(train):
+    if n_train is not None and n_train > len(train):
         raise InputError(f"n_train must be in range(1, {len(train) + 1}), the images not held out, not {n_train}")
     train = train[:n_train]
     return Split(labelled.x[train], labelled.y[train]), Split(labelled.x[valid], labelled.y[valid])

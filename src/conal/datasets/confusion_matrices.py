@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from conal.data.encoding import MISSING, Names, as_names, decode_position
-from conal.datasets.settings import CommonType, CrowdSettings, Pairs
 from conal.errors import InputError, examples
+from conal.parameters.simulation import CommonType, CrowdSettings, Pairs
 
 __all__ = ["common_confusion", "corrupt", "individual_confusions"]
 

@@ -9,15 +9,16 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from conal._support.arrays import draw_from_rows
 from conal.data.annotations import Annotations
 from conal.data.encoding import as_names
 from conal.datasets.confusion_matrices import common_confusion, individual_confusions
 from conal.datasets.gate import Gate, draw_gate
-from conal.datasets.settings import CrowdSettings
 from conal.datasets.streams import stream
 from conal.errors import InputError
+from conal.parameters.simulation import CrowdSettings
 
-__all__ = ["CrowdSettings", "CrowdTruth", "draw_assignment", "simulate_crowd"]
+__all__ = ["CrowdTruth", "draw_assignment", "simulate_crowd"]
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
@@ -143,18 +144,6 @@ def draw_assignment(counts: IntArray, n_annotators: int, rng: np.random.Generato
     chosen.sort(axis=1)
     tasks, slots = np.nonzero(chosen >= 0)
     return tasks, chosen[tasks, slots]
-
-
-def draw_from_rows(rows: FloatArray, uniform: FloatArray) -> IntArray:
-    """One draw from each row of probabilities by inverse CDF; a class of probability 0 is never drawn.
-
-    >>> draw_from_rows(np.array([[0.6, 0.4], [0.0, 1.0]]), np.array([0.5, 0.0])).tolist()
-    [0, 1]
-    """
-    cdf = np.cumsum(rows, axis=1)
-    cdf /= cdf[:, -1:]  # exactly 1 from the last possible class on, whatever the rounding
-    labels: IntArray = (uniform[:, None] >= cdf).sum(axis=1)
-    return labels
 
 
 def _check_instances(z: npt.ArrayLike, features: npt.NDArray[Any], n_classes: int) -> IntArray:

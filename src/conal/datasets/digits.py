@@ -9,8 +9,9 @@ import numpy.typing as npt
 
 from conal.datasets.base import CrowdDataset, Split, dataset
 from conal.datasets.crowd import simulate_crowd
-from conal.datasets.settings import CommonType, CrowdSettings, Pairs
 from conal.datasets.streams import stream
+from conal.parameters.keywords import keywords_of
+from conal.parameters.simulation import CrowdSettings
 
 __all__ = ["LOOK_ALIKES", "SWAPS", "digits"]
 
@@ -25,34 +26,21 @@ SPLIT_SEED = 0
 BRIGHTEST = 16
 
 
+class DigitsSettings(CrowdSettings):
+    """The crowd that labels the digits."""
+
+    common_strength = 0.5
+
+
 @dataset("digits")
-def digits(
-    *,
-    n_annotators: int = 30,
-    labels_per_instance: float = 3.0,
-    common_strength: float = 0.5,
-    common_type: CommonType = "asymmetric",
-    individual_strength: float = 0.3,
-    proportion: float = 0.5,
-    gate_scale: float = 4.0,
-    embedding_dim: int = 20,
-    pairs: Pairs | None = None,
-    seed: int = 0,
-) -> CrowdDataset:
+@keywords_of(DigitsSettings)
+def digits(settings: DigitsSettings) -> CrowdDataset:
     """Handwritten digits labelled by a crowd that shares the confusion of look-alikes; needs no download.
 
-    1,797 images of 8 x 8 pixels, in [0, 1], split once and for all, stratified, into 1,000 training, 297 validation
-    and 500 test instances: ``seed`` changes the crowd, never the split. The crowd is drawn by
-    :func:`conal.datasets.crowd.simulate_crowd` with ``pi_g`` moving ``common_strength`` of digit c to
-    ``LOOK_ALIKES[c]``.
-
-    Parameters
-    ----------
-    pairs : mapping or sequence of pairs, optional
-        Other confusions than :data:`LOOK_ALIKES` (asymmetric) or :data:`SWAPS` (symmetric).
-    n_annotators, labels_per_instance, common_strength, common_type, individual_strength, proportion, gate_scale, \
-    embedding_dim, seed
-        The crowd: see :class:`conal.datasets.settings.CrowdSettings`.
+    1,797 images of 8 x 8 pixels, in [0, 1], are split into 1,000 training, 297 validation and 500 test instances,
+    stratified. The split is fixed: ``seed`` changes the crowd alone. The crowd is drawn by
+    :func:`conal.datasets.simulate_crowd`. Unless you give ``pairs``, it confuses :data:`LOOK_ALIKES` (asymmetric) or
+    :data:`SWAPS` (symmetric).
 
     References
     ----------
@@ -65,25 +53,11 @@ def digits(
     >>> data.x.shape, len(data.valid), len(data.test), data.annotations.n_annotators
     ((1000, 64), 297, 500, 30)
     """
-    settings = CrowdSettings(
-        n_annotators=n_annotators,
-        labels_per_instance=labels_per_instance,
-        common_strength=common_strength,
-        common_type=common_type,
-        individual_strength=individual_strength,
-        proportion=proportion,
-        gate_scale=gate_scale,
-        embedding_dim=embedding_dim,
-        pairs=_default_pairs(common_type) if pairs is None else pairs,
-        seed=seed,
-    )
+    usual = SWAPS if settings.common_type == "symmetric" else LOOK_ALIKES
+    crowd = settings.narrowed(CrowdSettings, pairs=usual if settings.pairs is None else settings.pairs)
     train, valid, test = _split_digits()
-    annotations, truth = simulate_crowd(train.y, train.x, range(10), settings)
+    annotations, truth = simulate_crowd(train.y, train.x, range(10), crowd)
     return CrowdDataset("digits", train.x, annotations, train.y, valid, test, truth)
-
-
-def _default_pairs(common_type: CommonType) -> Pairs:
-    return SWAPS if common_type == "symmetric" else LOOK_ALIKES
 
 
 def _split_digits() -> tuple[Split, Split, Split]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,7 @@ import numpy.typing as npt
 
 from conal.data.annotations import Annotations
 from conal.data.encoding import MISSING, as_names
-from conal.datasets.base import CrowdDataset, Split, data_folder, dataset
+from conal.datasets.base import CrowdDataset, Folder, Split, data_folder, dataset
 from conal.datasets.files import check_count, class_codes, inner_folder, load_array, require_files
 from conal.errors import InputError
 
@@ -52,7 +51,7 @@ LABELME = LabelMeCounts()
 
 
 @dataset("labelme")
-def labelme(folder: str | os.PathLike[str] | None = None, *, expected: LabelMeCounts = LABELME) -> CrowdDataset:
+def labelme(folder: Folder = None, *, expected: LabelMeCounts = LABELME) -> CrowdDataset:
     """LabelMe: 8 kinds of scenes, 1,000 training images with 2,547 labels by 59 people.
 
     Features are those of VGG-16. The public archive holds (10000, 4, 4, 512) of ten augmented images per original,

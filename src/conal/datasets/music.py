@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -13,7 +12,7 @@ import numpy.typing as npt
 
 from conal.data.annotations import Annotations
 from conal.data.encoding import MISSING, Names, as_names, decode_position
-from conal.datasets.base import CrowdDataset, Split, data_folder, dataset
+from conal.datasets.base import CrowdDataset, Folder, Split, data_folder, dataset
 from conal.datasets.files import check_count, inner_folder, require_files
 from conal.datasets.streams import stream
 from conal.errors import InputError, examples
@@ -58,9 +57,7 @@ class _Songs(NamedTuple):
 
 
 @dataset("music")
-def music(
-    folder: str | os.PathLike[str] | None = None, *, n_valid: int = 0, seed: int = 0, expected: MusicCounts = MUSIC
-) -> CrowdDataset:
+def music(folder: Folder = None, *, n_valid: int = 0, seed: int = 0, expected: MusicCounts = MUSIC) -> CrowdDataset:
     """Music genres: 30-second clips of 10 genres, 700 training songs with 2,945 labels by 44 people.
 
     Tasks are named by song. There is no validation part: ``n_valid`` holds out some of the training songs.

@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from conal.experiments.base import Experiment, gap_and_error, markdown, mean_and_spread, n_seeds, register
+from conal.experiments.base import Experiment, register
 from conal.experiments.gold_free import RECIPE_PARAMETERS
 from conal.experiments.runs import Run
 from conal.experiments.store import Store
+from conal.experiments.tables import Row, column, gap_and_error, group_by, markdown, mean_and_spread, n_seeds
 
 __all__ = ["Ablation"]
 
@@ -74,35 +75,34 @@ class Ablation(Experiment):
 
     def runs(self) -> list[Run]:
         """Every variant on every dataset."""
-        return [self._run(*point) for point in itertools.product(VARIANTS, self.datasets(), self.seeds)]
+        return [self._run(*point) for point in self._points()]
 
     def table(self, store: Store) -> pa.Table:
         """One row per run."""
-        rows = itertools.product(VARIANTS, self.datasets(), self.seeds)
         lines = []
-        for row, dataset, seed in rows:
+        for row, dataset, seed in self._points():
             found = store.require(self._run(row, dataset, seed))
             accuracy = found["label_accuracy" if dataset == "blind" else "validation"]
-            line = {"row": row, "dataset": dataset, "seed": seed, "accuracy": accuracy, "seconds": found["seconds"]}
-            lines.append(line)
+            lines.append(
+                {"row": row, "dataset": dataset, "seed": seed, "accuracy": accuracy, "seconds": found["seconds"]}
+            )
         return pa.Table.from_pylist(lines)
 
     def page(self, table: pa.Table) -> str:
         """Accuracy, and the difference from the default with its standard error over the same seeds."""
         lines = table.to_pylist()
-        datasets = list(dict.fromkeys(line["dataset"] for line in lines))
+        datasets = list(group_by(lines, "dataset"))
         header = [" ", *(TITLES[dataset] for dataset in datasets), "time"]
-        of = {
-            (row, dataset): [line for line in lines if (line["row"], line["dataset"]) == (row, dataset)]
-            for row in dict.fromkeys(line["row"] for line in lines)
-            for dataset in datasets
-        }
-        usual = np.mean([line["seconds"] for line in lines if line["row"] == BASE])
-        body = []
-        for row in dict.fromkeys(line["row"] for line in lines):
-            seconds = np.mean([line["seconds"] for line in lines if line["row"] == row])
-            cells = [_cell(of[row, dataset], of[BASE, dataset]) for dataset in datasets]
-            body.append([row, *cells, f"{seconds / usual:.1f}"])
+        cells = group_by(lines, "row", "dataset")
+        seconds = {row: np.mean(column(found, "seconds")) for row, found in group_by(lines, "row").items()}
+        body = [
+            [
+                row,
+                *(_cell(cells[row, dataset], cells[BASE, dataset]) for dataset in datasets),
+                f"{seconds[row] / seconds[BASE]:.1f}",
+            ]
+            for row in seconds
+        ]
         text = (
             "Accuracy on validation data in percent (in the last column, of the cleaned training labels), mean ± "
             f"sample standard deviation over {n_seeds(table)} seeds (on Music and simulated crowds each seed is "
@@ -111,6 +111,9 @@ class Ablation(Experiment):
             "on test labels, so the first row is a little too good. Time is CPU time, relative to the first row."
         )
         return self.document(text, markdown(header, body), DROPPED)
+
+    def _points(self) -> list[tuple[str, str, int]]:
+        return list(itertools.product(VARIANTS, self.datasets(), self.seeds))
 
     def _run(self, row: str, dataset: str, seed: int) -> Run:
         method, parameters = VARIANTS[row]
@@ -134,9 +137,9 @@ class Ablation(Experiment):
         return Run(source, method, seed, "own", settings[dataset], epochs | parameters, keep=("validation",))
 
 
-def _cell(lines: list[dict[str, Any]], base: list[dict[str, Any]]) -> str:
-    values = [line["accuracy"] for line in lines]
+def _cell(lines: list[Row], base: list[Row]) -> str:
+    values = column(lines, "accuracy")
     if lines is base:
         return mean_and_spread(values)
-    gap, error = gap_and_error(values, [line["accuracy"] for line in base])
+    gap, error = gap_and_error(values, column(base, "accuracy"))
     return f"{mean_and_spread(values)} ({gap:+.1f}" + (")" if error is None else f" ± {error:.1f})")

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from conal import aggregation, theory
+from conal._support.arrays import draw_from_rows
 from conal.data.annotations import Annotations
 from conal.errors import ConalWarning
-from conal.experiments.base import Experiment, markdown, register
+from conal.experiments.base import Experiment, register
 from conal.experiments.store import Store
+from conal.experiments.tables import Row, markdown, standard_error
 
 __all__ = ["Bound", "SmallCrowd", "errors_of_methods", "random_crowd"]
 
@@ -59,8 +61,7 @@ def _draw(crowd: SmallCrowd, rng: np.random.Generator) -> tuple[npt.NDArray[np.i
     z = np.array([rng.choice(len(p), p=p) for p in crowd.rho])
     common = rng.random((N, R)) < crowd.omega
     rows = np.where(common[:, :, None], crowd.pi_g[z][:, None, :], crowd.pi_r[:, z].transpose(1, 0, 2))
-    labels = (rows.cumsum(-1) > rng.random((N, R, 1))).argmax(-1)
-    return z, labels
+    return z, draw_from_rows(rows, rng.random((N, R)))
 
 
 def _fit(name: str, annotations: Annotations) -> npt.NDArray[np.int64]:
@@ -80,11 +81,11 @@ class Bound(Experiment):
         n_crowds, n_draws = (5, 60) if self.quick else (20, 300)
         return pa.Table.from_pylist([self._row(number, n_draws) for number in range(n_crowds)])
 
-    def _row(self, number: int, n_draws: int) -> dict[str, Any]:
+    def _row(self, number: int, n_draws: int) -> Row:
         crowd = random_crowd(number)
         bound = theory.error_lower_bound(*crowd)
         best = theory.bayes_error(*crowd, n_draws=20 * n_draws, seed=number)
-        row: dict[str, Any] = {
+        row: Row = {
             "crowd": number,
             "instances": len(crowd.rho),
             "classes": crowd.rho.shape[1],
@@ -97,7 +98,7 @@ class Bound(Experiment):
         for name, errors in errors_of_methods(crowd, n_draws, seed=1000 + number).items():
             row |= {
                 name: float(errors.mean()),
-                f"{name} standard error": float(errors.std(ddof=1) / len(errors) ** 0.5),
+                f"{name} standard error": standard_error(errors),
             }
         return row
 
@@ -119,6 +120,6 @@ class Bound(Experiment):
         return self.document(text, markdown(header, body))
 
 
-def _percent(row: dict[str, Any], name: str) -> str:
+def _percent(row: Row, name: str) -> str:
     error = row.get({"bayes_error": "bayes_standard_error"}.get(name, f"{name} standard error"))
     return f"{100 * row[name]:.1f}" + ("" if error is None else f" ± {100 * error:.1f}")

@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from conal.experiments.base import Experiment, markdown, n_seeds, register
+from conal.experiments.base import Experiment, register
 from conal.experiments.runs import Run
 from conal.experiments.store import Store
+from conal.experiments.tables import Row, column, group_by, markdown, n_seeds, standard_error
 from conal.findings.intervals import CONFIDENCE
 
 __all__ = ["CROWDS", "METHODS", "Coverage"]
@@ -71,17 +72,15 @@ class Coverage(Experiment):
             "certainty on labels which are partly wrong takes its mistakes into them."
         )
         header = ["crowd", "method", "labels right", *(f"{kind}: held (width)" for kind in KINDS.values())]
-        rows = table.to_pylist()
         body = []
-        for crowd, method in dict.fromkeys((row["row"], row["method"]) for row in rows):
-            some = [row for row in rows if (row["row"], row["method"]) == (crowd, method)]
-            right = f"{100 * np.mean([row['label_accuracy'] for row in some]):.1f}"
-            body.append([crowd, f"`{method}`", right, *(_held(some, kind) for kind in KINDS)])
+        for (crowd, method), rows in group_by(table.to_pylist(), "row", "method").items():
+            right = f"{100 * np.mean(column(rows, 'label_accuracy')):.1f}"
+            body.append([crowd, f"`{method}`", right, *(_held(rows, kind) for kind in KINDS)])
         return self.document(text, markdown(header, body))
 
 
-def _held(rows: list[dict[str, Any]], kind: str) -> str:
-    shares = 100 * np.array([row[f"{kind}_held"] / row[kind] for row in rows])
-    total = 100 * sum(row[f"{kind}_held"] for row in rows) / sum(row[kind] for row in rows)
-    error = f" ± {shares.std(ddof=1) / len(shares) ** 0.5:.1f}" if len(shares) > 1 else ""
-    return f"{total:.1f}{error} ({100 * np.mean([row[f'{kind}_width'] for row in rows]):.0f})"
+def _held(rows: list[Row], kind: str) -> str:
+    held, of, width = (np.array(column(rows, name)) for name in (f"{kind}_held", kind, f"{kind}_width"))
+    error = standard_error(100 * held / of)
+    spread = "" if error is None else f" ± {error:.1f}"
+    return f"{100 * held.sum() / of.sum():.1f}{spread} ({100 * width.mean():.0f})"

@@ -5,15 +5,20 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
-from conal.experiments.base import Experiment, markdown, n_seeds, register
+from conal.experiments.base import Experiment, register
 from conal.experiments.real_tables import PRESETS, TITLES
 from conal.experiments.runs import Run
 from conal.experiments.store import Store
+from conal.experiments.tables import column, group_by, markdown, n_seeds
 
 __all__ = ["Curves"]
 
+FloatArray = npt.NDArray[np.float64]
+
+PARTS = ("training", "test")
 METHODS = ("dl-mv", "dl-cl", "anno-reg", "max-mig", "aggnet", "conal")
 
 
@@ -46,11 +51,11 @@ class Curves(Experiment):
             "which nobody could know without test labels. Training accuracy is against the true labels, which no "
             "method sees."
         )
-        parts = [text]
+        parts, means = [text], _means(table)
         for dataset, title in TITLES.items():
             body = []
             for method in METHODS:
-                training, test = (self._mean(table, dataset, method, which) for which in ("training", "test"))
+                training, test = (means[dataset, method, part] for part in PARTS)
                 body.append([f"`{method}`", *(f"{100 * v:.1f}" for v in (training[-1], test[-1], test.max()))])
             header = ["method", "training, last epoch", "test, last epoch", "test, best epoch"]
             parts += [f"## {title}", markdown(header, body)]
@@ -60,13 +65,13 @@ class Curves(Experiment):
         """A chart per crowd, training and test side by side."""
         from conal.report.charts import lines
 
-        charts = {}
+        charts, means = {}, _means(table)
         for dataset, title in TITLES.items():
             rows = [
-                {"which": which, "series": method, "epoch": k + 1, "mean": float(100 * mean), "spread": 0.0}
-                for which in ("training", "test")
+                {"which": part, "series": method, "epoch": k + 1, "mean": float(100 * mean), "spread": 0.0}
+                for part in PARTS
                 for method in METHODS
-                for k, mean in enumerate(self._mean(table, dataset, method, which))
+                for k, mean in enumerate(means[dataset, method, part])
             ]
             charts[f"{self.name}-{dataset}"] = lines(
                 pa.Table.from_pylist(rows),
@@ -78,8 +83,13 @@ class Curves(Experiment):
             )
         return charts
 
-    def _mean(self, table: pa.Table, dataset: str, method: str, which: str) -> Any:
-        """(epochs,) mean over seeds."""
-        rows = [r for r in table.to_pylist() if (r["dataset"], r["method"]) == (dataset, method)]
-        epochs = max(int(r["epoch"]) for r in rows)
-        return np.array([np.mean([r[f"{which}_accuracy"] for r in rows if r["epoch"] == k + 1]) for k in range(epochs)])
+
+def _means(table: pa.Table) -> dict[tuple[str, str, str], FloatArray]:
+    """Dataset, method and part to (epochs,) accuracies, means over seeds."""
+    means = {}
+    for (dataset, method), rows in group_by(table.to_pylist(), "dataset", "method").items():
+        epochs = group_by(rows, "epoch")
+        for part in PARTS:
+            values = [np.mean(column(epochs[epoch], f"{part}_accuracy")) for epoch in sorted(epochs)]
+            means[dataset, method, part] = np.array(values)
+    return means

@@ -10,8 +10,9 @@ import pyarrow as pa
 
 from conal import datasets
 from conal.datasets import CrowdDataset
-from conal.experiments.base import Experiment, markdown, register
+from conal.experiments.base import Experiment, register
 from conal.experiments.store import Store
+from conal.experiments.tables import markdown
 
 __all__ = ["Figure1", "confusion_shares"]
 

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from conal.experiments.base import Experiment, every_method, markdown, mean_and_spread, register
+from conal.experiments.base import Experiment, every_method, register
 from conal.experiments.real_tables import PRESETS
 from conal.experiments.runs import Protocol, Run
 from conal.experiments.store import Store
+from conal.experiments.tables import Row, column, group_by, markdown, mean_and_spread
 
 __all__ = ["GoldFree"]
 
@@ -76,14 +78,12 @@ class GoldFree(Experiment):
 
     def page(self, table: pa.Table) -> str:
         """A table per dataset, and one with the stated prior."""
-        lines = table.to_pylist()
+        groups = group_by(table.to_pylist(), "dataset", "prior")
         parts = [_explain()]
-        for dataset, title in TITLES.items():
-            for prior in ("estimate", "balanced"):
-                here = [line for line in lines if (line["dataset"], line["prior"]) == (dataset, prior)]
-                if here:
-                    stated = "" if prior == "estimate" else ", with the statement that classes are balanced"
-                    parts += [f"## {title}{stated}", _body(here, N_TEST[dataset])]
+        for dataset, prior in itertools.product(TITLES, ("estimate", "balanced")):
+            if (dataset, prior) in groups:
+                stated = "" if prior == "estimate" else ", with the statement that classes are balanced"
+                parts += [f"## {TITLES[dataset]}{stated}", _body(groups[dataset, prior], N_TEST[dataset])]
         return self.document(*parts)
 
     def _plan(self) -> list[tuple[str, str, str, Protocol, Run]]:
@@ -110,24 +110,23 @@ class GoldFree(Experiment):
         return Run(dataset, method, 0, protocol, data, preset | epochs | size | parameters, keep=("members",))
 
 
-def _body(lines: list[dict[str, Any]], n_test: int) -> str:
-    shown = {p: title for p, title in PROTOCOLS_SHOWN.items() if any(line["protocol"] == p for line in lines)}
-    cells: dict[tuple[str, str], list[dict[str, Any]]] = {}
-    for line in lines:
-        cells.setdefault((line["row"], line["protocol"]), []).append(line)
-    plain = float(np.mean([line["seconds"] for line in cells[PLAIN, "own"]]))
+def _body(lines: list[Row], n_test: int) -> str:
+    protocols = group_by(lines, "protocol")
+    shown = {protocol: title for protocol, title in PROTOCOLS_SHOWN.items() if protocol in protocols}
+    cells = group_by(lines, "row", "protocol")
+    plain = float(np.mean(column(cells[PLAIN, "own"], "seconds")))
     header = [" ", *(f"single, {title}" for title in shown.values())]
     header += [*(f"ensemble, {title}" for title in shown.values() if title != "last epoch")]
     header += ["cleaned labels, single, gold-free", "gold-free by", "time"]
     body = []
-    for row in dict.fromkeys(line["row"] for line in lines):
+    for row in group_by(lines, "row"):
         own = cells[row, "own"]
-        single = [mean_and_spread([line["test_accuracy"] for line in cells[row, p]]) for p in shown]
+        single = [mean_and_spread(column(cells[row, p], "test_accuracy")) for p in shown]
         ensembles = [f"{100 * cells[row, p][0]['ensemble_accuracy']:.1f}" for p in shown if p != "last"]
-        labels = "(given)" if row == "gold" else mean_and_spread([line["label_accuracy"] for line in own])
-        seconds = float(np.mean([line["seconds"] for line in own]))
+        labels = "(given)" if row == "gold" else mean_and_spread(column(own, "label_accuracy"))
+        seconds = float(np.mean(column(own, "seconds")))
         body.append([f"`{row}`", *single, *ensembles, labels, own[0]["selection"], f"{seconds / plain:.1f}"])
-    usual = float(np.median([line["test_accuracy"] for line in lines]))
+    usual = float(np.median(column(lines, "test_accuracy")))
     error = 100 * (usual * (1 - usual) / n_test) ** 0.5
     note = f"{n_test:,} test instances: an accuracy of {100 * usual:.0f} % has a sampling error of {error:.1f} points."
     return note + "\n\n" + markdown(header, body)

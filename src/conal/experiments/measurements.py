@@ -13,7 +13,7 @@ from conal.estimator import CrowdClassifier, compute
 from conal.methods.ensemble import Ensemble
 from conal.training import CrowdBatches, Instances
 
-__all__ = ["KEEPERS", "N_SHOWN", "omega_halves", "true_figures"]
+__all__ = ["MEASUREMENTS", "N_SHOWN", "omega_halves", "true_figures"]
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -117,7 +117,7 @@ def _validation(clf: CrowdClassifier, data: CrowdDataset) -> float | None:
     return float((clf.predict(data.valid.x) == data.classes[data.valid.y]).mean())
 
 
-KEEPERS: dict[str, Callable[[CrowdClassifier, CrowdDataset], Any]] = {
+MEASUREMENTS: dict[str, Callable[[CrowdClassifier, CrowdDataset], Any]] = {
     "confusion": _confusion,
     "omega": _omega,
     "history": _history,

@@ -10,9 +10,10 @@ from typing import Any, ClassVar
 import numpy as np
 import pyarrow as pa
 
-from conal.experiments.base import Experiment, every_method, markdown, mean_and_spread, n_seeds, register
+from conal.experiments.base import Experiment, every_method, register
 from conal.experiments.runs import PROTOCOLS, Protocol, Run
 from conal.experiments.store import Store
+from conal.experiments.tables import Row, column, group_by, markdown, mean_and_spread, n_seeds
 
 __all__ = ["RealCrowds", "Table1", "Table2", "Table3"]
 
@@ -102,26 +103,23 @@ class RealCrowds(Experiment):
 
     def page(self, table: pa.Table) -> str:
         """Ours beside the paper's, and how the epoch was chosen."""
-        chosen = [line for line in table.to_pylist() if line["chosen"]]
+        chosen = group_by((line for line in table.to_pylist() if line["chosen"]), "row", "dataset", "protocol")
         parts = [self.question, _explain(n_seeds(table))]
         for place, (dataset, title) in enumerate(TITLES.items()):
             protocols = PROTOCOLS_OF[dataset]
             accuracies = [f"test accuracy: {PROTOCOLS[p]}" for p in protocols]
             header = [" ", *accuracies, "cleaned training labels", "seconds", "settings", "paper"]
-            body = [self._cells(row, dataset, place, chosen) for row in dict.fromkeys(line["row"] for line in chosen)]
+            rows = dict.fromkeys(row for row, *_ in chosen)
+            body = [self._cells(row, place, [chosen[row, dataset, p] for p in protocols]) for row in rows]
             parts += [f"## {title}", SELECTION[dataset], markdown(header, body)]
         return self.document(*parts)
 
-    def _cells(self, row: str, dataset: str, place: int, chosen: list[dict[str, Any]]) -> list[str]:
-        of_protocol = [
-            [line for line in chosen if (line["row"], line["dataset"], line["protocol"]) == (row, dataset, protocol)]
-            for protocol in PROTOCOLS_OF[dataset]
-        ]
-        cells = [mean_and_spread([line["test_accuracy"] for line in lines]) for lines in of_protocol]
-        first = of_protocol[0]
+    def _cells(self, row: str, place: int, by_protocol: list[list[Row]]) -> list[str]:
+        cells = [mean_and_spread(column(lines, "test_accuracy")) for lines in by_protocol]
+        first = by_protocol[0]
         given = first[0]["method"] == "gold"
-        cells.append("(given)" if given else mean_and_spread([line["label_accuracy"] for line in first]))
-        cells.append(f"{np.mean([line['seconds'] for line in first]):.1f}")
+        cells.append("(given)" if given else mean_and_spread(column(first, "label_accuracy")))
+        cells.append(f"{np.mean(column(first, 'seconds')):.1f}")
         settings = ", ".join(f"{name} {value:g}" for name, value in json.loads(first[0]["parameters"]).items())
         return [f"`{row}`", *cells, settings, self.paper.get(row, ("-", "-"))[place]]
 

@@ -17,7 +17,7 @@ from conal.datasets import CrowdDataset
 from conal.errors import InputError
 from conal.estimator import CrowdClassifier, make
 from conal.experiments.bayes_labels import bayes_label_accuracy
-from conal.experiments.measurements import KEEPERS
+from conal.experiments.measurements import MEASUREMENTS
 
 __all__ = ["PROTOCOLS", "Protocol", "Run", "execute", "load_data"]
 
@@ -99,7 +99,7 @@ def execute(run: Run) -> dict[str, Any]:
         "restarts": clf.metrics_["restarts"],
         "seconds": seconds,
     }
-    return figures | _recovery(clf, data) | {name: KEEPERS[name](clf, data) for name in run.keep}
+    return figures | _recovery(clf, data) | {name: MEASUREMENTS[name](clf, data) for name in run.keep}
 
 
 def load_data(run: Run) -> CrowdDataset:

@@ -2,24 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
 
-from conal.experiments.base import (
-    PAPER_METHODS,
-    Experiment,
-    every_method,
-    gap_and_error,
-    markdown,
-    mean_and_spread,
-    n_seeds,
-    register,
-)
+from conal.experiments.base import PAPER_METHODS, Experiment, every_method, register
 from conal.experiments.bayes_labels import bayes_label_accuracy
 from conal.experiments.runs import Run, load_data
 from conal.experiments.store import Store
+from conal.experiments.tables import Row, column, gap_and_error, group_by, markdown, mean_and_spread, n_seeds
 
 __all__ = ["Cifar10", "Sweep", "Synthetic"]
 
@@ -28,8 +21,8 @@ PROPORTIONS = (0.0, 0.3, 0.4, 0.5, 0.6, 0.7)
 MIDDLE = {"strength": 0.4, "proportion": 0.5}
 """Where the other one is held: strength varies at proportion 0.5, proportion at strength 0.4."""
 TYPES = ("asymmetric", "symmetric")
-READINGS = {0.3: "individual accuracy 0.7", 0.7: "individual accuracy 0.3"}
-"""Off-diagonal mass of an annotator's own confusion: the paper says 0.7, and calls such annotators good."""
+INTERPRETATIONS = {0.3: "individual accuracy 0.7", 0.7: "individual accuracy 0.3"}
+"""Off-diagonal mass of an annotator's own confusion. The paper says 0.7 but calls such annotators good: we try both."""
 CEILING = "gold"
 OURS = ("conal", "conal-em", "xconal")
 """Forms of the paper's model, which are not its baselines."""
@@ -44,26 +37,25 @@ FIGURES = (
     "seconds",
 )
 
-Row = dict[str, Any]
 Cells = dict[tuple[str, float], list[Row]]
 """Method and value of what varies, to the rows of all seeds."""
 
 
 class Sweep(Experiment):
-    """Two sweeps, two kinds of common noise and two readings of the individual strength, all methods."""
+    """Two sweeps, two kinds of common noise and two interpretations of the individual strength, all methods."""
 
     dataset: ClassVar[str]
     quick_data: ClassVar[dict[str, Any]]
 
     def points(self) -> list[dict[str, Any]]:
-        """What varies, what kind of noise, which reading, and the value."""
+        """What varies and its value, the kind of common noise, and the individual strength."""
         strengths = (0.6,) if self.quick else STRENGTHS
         proportions = (0.7,) if self.quick else PROPORTIONS
         sweeps = [("strength", value) for value in strengths] + [("proportion", value) for value in proportions]
-        types, readings = (TYPES[:1], [0.3]) if self.quick else (TYPES, list(READINGS))
+        types, individual = (TYPES[:1], [0.3]) if self.quick else (TYPES, list(INTERPRETATIONS))
         return [
-            {"varies": varies, "value": value, "common_type": kind, "individual_strength": reading}
-            for reading in readings
+            {"varies": varies, "value": value, "common_type": kind, "individual_strength": strength}
+            for strength in individual
             for kind in types
             for varies, value in sweeps
         ]
@@ -91,34 +83,29 @@ class Sweep(Experiment):
         return pa.Table.from_pylist(rows)
 
     def page(self, table: pa.Table) -> str:
-        """A table per kind of noise, reading and sweep; CoNAL's distance from the best baseline in every column."""
+        """A table per individual strength, kind of noise and sweep, each with CoNAL against the best baseline."""
         parts = [self._explain(table)]
-        groups: dict[tuple[Any, ...], list[Row]] = {}
-        for row in table.to_pylist():
-            groups.setdefault((row["individual_strength"], row["common_type"], row["varies"]), []).append(row)
-        for (reading, kind, varies), rows in groups.items():
-            parts += [f"## {kind}, {READINGS[reading]}, against {varies}", _section(rows, varies)]
+        groups = group_by(table.to_pylist(), "individual_strength", "common_type", "varies")
+        for (strength, kind, varies), rows in groups.items():
+            parts += [f"## {kind}, {INTERPRETATIONS[strength]}, against {varies}", _section(rows, varies)]
         return self.document(*parts)
 
     def charts(self, table: pa.Table) -> dict[str, Any]:
-        """A chart per reading and sweep, the kinds of noise side by side."""
+        """A chart per individual strength and sweep, the kinds of noise side by side."""
         from conal.report.charts import lines
 
-        rows = table.to_pylist()
-        charts = {}
-        for reading, varies in dict.fromkeys((r["individual_strength"], r["varies"]) for r in rows):
-            here = [r for r in rows if (r["individual_strength"], r["varies"]) == (reading, varies)]
-            stem = f"{self.stem}-{varies}-individual-{reading:g}"
-            title = f"{self.title}: {READINGS[reading]}"
-            charts[stem] = lines(
-                _means([r for r in here if r["method"] in DRAWN]),
+        groups = group_by(table.to_pylist(), "individual_strength", "varies")
+        return {
+            f"{self.stem}-{varies}-individual-{strength:g}": lines(
+                _means([r for r in rows if r["method"] in DRAWN]),
                 x="value",
                 x_title=f"{varies} of common noise",
                 y_title="test accuracy (%)",
                 by="common_type",
-                title=title,
+                title=f"{self.title}: {INTERPRETATIONS[strength]}",
             )
-        return charts
+            for (strength, varies), rows in groups.items()
+        }
 
     def _run(self, point: dict[str, Any], method: str, seed: int) -> Run:
         values = MIDDLE | {point["varies"]: point["value"]}
@@ -152,41 +139,30 @@ class Sweep(Experiment):
         )
 
 
-def _means(rows: list[dict[str, Any]]) -> pa.Table:
-    groups: dict[tuple[Any, ...], list[float]] = {}
-    for r in rows:
-        groups.setdefault((r["common_type"], r["value"], r["method"]), []).append(100 * r["test_accuracy"])
-    return pa.Table.from_pylist(
-        [
-            {
-                "common_type": kind,
-                "value": value,
-                "series": method,
-                "mean": float(np.mean(found)),
-                "spread": float(np.std(found, ddof=1)) if len(found) > 1 else 0.0,
-            }
-            for (kind, value, method), found in groups.items()
-        ]
-    )
+def _means(rows: list[Row]) -> pa.Table:
+    points = []
+    for (kind, value, method), some in group_by(rows, "common_type", "value", "method").items():
+        percent = 100 * np.array(column(some, "test_accuracy"))
+        spread = float(percent.std(ddof=1)) if len(percent) > 1 else 0.0
+        mean = float(percent.mean())
+        points.append({"common_type": kind, "value": value, "series": method, "mean": mean, "spread": spread})
+    return pa.Table.from_pylist(points)
 
 
 def _section(rows: list[Row], varies: str) -> str:
-    values = list(dict.fromkeys(r["value"] for r in rows))
-    cells: Cells = {}
-    for row in rows:
-        cells.setdefault((row["method"], row["value"]), []).append(row)
-    names = list(dict.fromkeys(r["method"] for r in rows))
+    values = list(group_by(rows, "value"))
+    cells: Cells = group_by(rows, "method", "value")
     body = [
-        [f"`{name}`", *(mean_and_spread([r["test_accuracy"] for r in cells[name, v]]) for v in values)]
-        for name in names
+        [f"`{name}`", *(mean_and_spread(column(cells[name, v], "test_accuracy")) for v in values)]
+        for name in group_by(rows, "method")
     ]
     table = markdown([varies, *(f"{value:g}" for value in values)], body)
-    return "\n\n".join([table, _comparison(cells, values), _why(cells, values)])
+    return "\n\n".join([table, _comparison(cells, values), _diagnosis(cells, values)])
 
 
 def _mean(cells: Cells, method: str, value: float, figure: str = "test_accuracy") -> float:
     """In percent."""
-    return float(100 * np.mean([r[figure] for r in cells[method, value]]))
+    return float(100 * np.mean(column(cells[method, value], figure)))
 
 
 def _best_baseline(cells: Cells, value: float) -> str:
@@ -200,7 +176,7 @@ def _comparison(cells: Cells, values: list[float]) -> str:
     found: dict[str, list[str]] = {above: [], level: [], behind: []}
     for value in values:
         best = _best_baseline(cells, value)
-        ours, theirs = ([r["test_accuracy"] for r in cells[name, value]] for name in ("conal", best))
+        ours, theirs = (column(cells[name, value], "test_accuracy") for name in ("conal", best))
         gap, error = gap_and_error(ours, theirs)
         margin = 0.0 if error is None else error
         place = above if gap > margin else behind if gap < -margin else level
@@ -215,31 +191,35 @@ def _comparison(cells: Cells, values: list[float]) -> str:
     return " ".join([*parts, note])
 
 
-def _why(cells: Cells, values: list[float]) -> str:
-    """From the truth behind the crowds: what there was to gain, and what CoNAL learned."""
+def _diagnosis(cells: Cells, values: list[float]) -> str:
+    """From the truth behind the crowds: how much there was to gain, and what CoNAL learned."""
+    best = {value: _best_baseline(cells, value) for value in values}
+
+    def loss(method: str, value: float) -> float:
+        return _mean(cells, CEILING, value) - _mean(cells, method, value)
+
+    def right(method: str, value: float) -> float:
+        return _mean(cells, method, value, "label_accuracy")
 
     def learned(value: float, name: str) -> str:
-        found = [r[name] for r in cells["conal", value] if r[name] is not None]
+        found = [each for each in column(cells["conal", value], name) if each is not None]
         return f"{np.mean(found):.3f}" if found else "-"
 
-    best = {v: _best_baseline(cells, v) for v in values}
-    rows = [
-        ["ceiling less CoNAL, test accuracy"]
-        + [f"{_mean(cells, CEILING, v) - _mean(cells, 'conal', v):.1f}" for v in values],
-        ["ceiling less best baseline"] + [f"{_mean(cells, CEILING, v) - _mean(cells, best[v], v):.1f}" for v in values],
-        ["training labels right: Bayes-optimal, no features"]
-        + [f"{_mean(cells, 'conal', v, 'bayes_label_accuracy'):.1f}" for v in values],
-        ["the same, omega known on average only"]
-        + [f"{_mean(cells, 'conal', v, 'bayes_without_gate'):.1f}" for v in values],
-        ["training labels right: CoNAL"] + [f"{_mean(cells, 'conal', v, 'label_accuracy'):.1f}" for v in values],
-        ["training labels right: best baseline"]
-        + [f"{_mean(cells, best[v], v, 'label_accuracy'):.1f}" for v in values],
-        ["error per entry of the learned common confusion", *(learned(v, "common_confusion_error") for v in values)],
-        ["correlation of learned and true omega", *(learned(v, "omega_correlation") for v in values)],
-    ]
-    return "What there was to gain, and what CoNAL learned, against the truth:\n\n" + markdown(
-        [" ", *(f"{v:g}" for v in values)], rows
-    )
+    rows: dict[str, Callable[[float], str]] = {
+        "ceiling less CoNAL, test accuracy": lambda v: f"{loss('conal', v):.1f}",
+        "ceiling less best baseline": lambda v: f"{loss(best[v], v):.1f}",
+        "training labels right: Bayes-optimal, no features": lambda v: (
+            f"{_mean(cells, 'conal', v, 'bayes_label_accuracy'):.1f}"
+        ),
+        "the same, omega known on average only": lambda v: f"{_mean(cells, 'conal', v, 'bayes_without_gate'):.1f}",
+        "training labels right: CoNAL": lambda v: f"{right('conal', v):.1f}",
+        "training labels right: best baseline": lambda v: f"{right(best[v], v):.1f}",
+        "error per entry of the learned common confusion": lambda v: learned(v, "common_confusion_error"),
+        "correlation of learned and true omega": lambda v: learned(v, "omega_correlation"),
+    }
+    body = [[title, *(figure(v) for v in values)] for title, figure in rows.items()]
+    table = markdown([" ", *(f"{v:g}" for v in values)], body)
+    return f"What there was to gain, and what CoNAL learned, against the truth:\n\n{table}"
 
 
 @register("synthetic")
@@ -258,7 +238,7 @@ class Cifar10(Sweep):
     title = "CIFAR-10: accuracy against common noise"
     dataset = "cifar10"
     quick_data: ClassVar[dict[str, Any]] = {"n_train": 4000, "n_valid": 1000}
-    knows_images = True
+    supports_images = True
 
     def _inputs(self) -> dict[str, Any]:
         return {"inputs": "images" if self.images else "features"}

@@ -9,9 +9,10 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
+from conal._support.arrays import row_slices
 from conal.data.annotations import Annotations
 from conal.errors import InputError
-from conal.parameters import is_number, is_whole
+from conal.parameters import one_of, share, whole
 
 __all__ = ["Agreement", "cohen_kappa", "fleiss_kappa", "krippendorff_alpha"]
 
@@ -81,8 +82,7 @@ def krippendorff_alpha(
     >>> round(krippendorff_alpha([[0, 0, -1], [1, 1, 1], [0, 1, -1], [1, -1, -1]], n_boot=0).value, 4)
     0.5
     """
-    if level != "nominal":
-        raise InputError(f"level must be 'nominal', the only one there is, not {level!r}")
+    one_of("nominal").check("level", level)
     _check_bootstrap(n_boot, confidence, seed)
     counts, sizes = _pairable_counts(data)
     units = Units(_differing_pairs(counts, sizes) / (sizes - 1), counts)
@@ -230,18 +230,14 @@ def _resampled(units: Units, n_boot: int, seed: int) -> Iterator[FloatArray]:
     """How often each task was drawn, some replicates at a time; as many draws as tasks."""
     rng = np.random.default_rng(seed)
     U = len(units.disagreement)
-    step = max(1, CHUNK_CELLS // U)
-    for start in range(0, n_boot, step):
-        weights = np.empty((min(step, n_boot - start), U))
+    for replicates in row_slices(n_boot, U, CHUNK_CELLS):
+        weights = np.empty((replicates.stop - replicates.start, U))
         for row in weights:
             row[:] = np.bincount(rng.integers(U, size=U), minlength=U)
         yield weights
 
 
 def _check_bootstrap(n_boot: int, confidence: float, seed: int) -> None:
-    if not (is_whole(n_boot) and n_boot >= 0):
-        raise InputError(f"n_boot must be a whole number of at least 0, not {n_boot!r}")
-    if not (is_number(confidence) and 0 < confidence < 1):
-        raise InputError(f"confidence must be between 0 and 1, such as 0.95, not {confidence!r}")
-    if not (is_whole(seed) and seed >= 0):
-        raise InputError(f"seed must be a whole number of at least 0, not {seed!r}")
+    whole(0).check("n_boot", n_boot)
+    share().check("confidence", confidence)
+    whole(0).check("seed", seed)

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from conal.errors import InputError
 from conal.metrics.validation import Classes, label_codes, probabilities
-from conal.parameters import is_whole
+from conal.parameters import one_of, whole
 
 __all__ = ["brier_score", "calibration_error"]
 
@@ -60,7 +60,9 @@ def calibration_error(
     >>> calibration_error([0, 1], [[0.75, 0.25], [0.75, 0.25]])
     0.25
     """
-    _check_options(n_bins, norm, strategy)
+    whole(1).check("n_bins", n_bins)
+    one_of("l1", "max").check("norm", norm)
+    one_of("uniform", "quantile").check("strategy", strategy)
     p, codes = _labelled_probabilities(y_true, probas, classes)
     confidence, right = p.max(1), p.argmax(1) == codes
     bins = np.searchsorted(_inner_edges(confidence, n_bins, strategy), confidence, side="left")
@@ -108,12 +110,3 @@ def _labelled_probabilities(y_true: object, probas: object, classes: Classes | N
 def _inner_edges(confidence: FloatArray, n_bins: int, strategy: str) -> FloatArray:
     levels = np.arange(1, n_bins) / n_bins
     return levels if strategy == "uniform" else np.quantile(confidence, levels)
-
-
-def _check_options(n_bins: int, norm: str, strategy: str) -> None:
-    if not (is_whole(n_bins) and n_bins >= 1):
-        raise InputError(f"n_bins must be a whole number of at least 1, not {n_bins!r}")
-    if norm not in ("l1", "max"):
-        raise InputError(f"norm must be 'l1' or 'max', not {norm!r}")
-    if strategy not in ("uniform", "quantile"):
-        raise InputError(f"strategy must be 'uniform' or 'quantile', not {strategy!r}")

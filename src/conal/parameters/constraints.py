@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from conal.errors import InputError
 from conal.parameters.numbers import is_number, is_whole
 
 __all__ = ["Constraint", "anything", "either", "flag", "number", "one_of", "optional", "share", "whole", "widths"]
@@ -21,6 +22,18 @@ class Constraint:
 
     meaning: str
     holds: Callable[[Any], bool]
+    choices: tuple[str, ...] = ()
+    """The words that pass, where they are few."""
+
+    def check(self, name: str, value: Any) -> None:
+        """Refuse a value that does not pass.
+
+        >>> whole(1).check("n_bins", 0)
+        Traceback (most recent call last):
+        conal.errors.InputError: n_bins must be a whole number of at least 1, not 0
+        """
+        if not self.holds(value):
+            raise InputError(f"{name} must be {self.meaning}, not {value!r}")
 
 
 def whole(at_least: int, *, below: int | None = None, shown_below: str = "") -> Constraint:
@@ -31,11 +44,17 @@ def whole(at_least: int, *, below: int | None = None, shown_below: str = "") -> 
     return Constraint(meaning, lambda v: is_whole(v) and at_least <= v < below)
 
 
-def number(*, at_least: float | None = None, above: float | None = None, below: float | None = None) -> Constraint:
+def number(
+    *,
+    at_least: float | None = None,
+    above: float | None = None,
+    below: float | None = None,
+    at_most: float | None = None,
+) -> Constraint:
     """Finite numbers, within bounds where they are given.
 
-    >>> number(above=0).meaning, number(at_least=0, below=1).meaning
-    ('a finite number above 0', 'a number from 0 to below 1')
+    >>> number(above=0).meaning, number(at_least=0, below=1).meaning, number(at_least=0, at_most=1).meaning
+    ('a finite number above 0', 'a number from 0 to below 1', 'a number from 0 to 1')
     """
 
     def holds(value: Any) -> bool:
@@ -44,11 +63,14 @@ def number(*, at_least: float | None = None, above: float | None = None, below: 
             and (at_least is None or value >= at_least)
             and (above is None or value > above)
             and (below is None or value < below)
+            and (at_most is None or value <= at_most)
         )
 
     if at_least is not None and below is not None:
         return Constraint(f"a number from {at_least:g} to below {below:g}", holds)
-    words = {"of at least": at_least, "above": above, "below": below}
+    if at_least is not None and at_most is not None:
+        return Constraint(f"a number from {at_least:g} to {at_most:g}", holds)
+    words = {"of at least": at_least, "above": above, "below": below, "of at most": at_most}
     parts = [f"{word} {bound:g}" for word, bound in words.items() if bound is not None]
     return Constraint(" ".join(["a finite number", " and ".join(parts)]).strip(), holds)
 
@@ -71,7 +93,7 @@ def one_of(*values: str) -> Constraint:
     """
     *first, last = (repr(value) for value in values)
     meaning = f"{', '.join(first)} or {last}" if first else last
-    return Constraint(meaning, lambda v: isinstance(v, str) and v in values)
+    return Constraint(meaning, lambda v: isinstance(v, str) and v in values, choices=values)
 
 
 def optional(constraint: Constraint) -> Constraint:

@@ -8,7 +8,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self, dataclass_transform
 
-from conal.errors import InputError
 from conal.parameters.constraints import Constraint, anything
 
 __all__ = [
@@ -18,6 +17,8 @@ __all__ = [
     "check_parameters",
     "declare",
     "declare_keywords",
+    "documented",
+    "keyword_fields",
     "parameter",
     "set_parameters",
 ]
@@ -73,8 +74,7 @@ class Parameter:
 
     def check(self, value: Any) -> None:
         """Refuse a value that cannot be meant."""
-        if not self.must_be.holds(value):
-            raise InputError(f"{self.name} must be {self.must_be.meaning}, not {value!r}")
+        self.must_be.check(self.name, value)
 
 
 def parameter(
@@ -117,6 +117,9 @@ class Parameterised:
         if "__init__" not in vars(cls):
             cls.__init__ = _constructor(cls)  # type: ignore[method-assign]
 
+    def __post_init__(self) -> None:
+        """Called by the constructor when all parameters are set; does nothing unless a subclass says so."""
+
     def replace(self, **changes: Any) -> Self:
         """A copy with some parameters changed."""
         return type(self)(**{name: getattr(self, p.attribute) for name, p in self.declared.items()} | changes)
@@ -140,7 +143,7 @@ def declare(cls: Any) -> None:
     cls.declared = own | {name: found for name, found in inherited.items() if name not in own}
     cls.story = vars(cls).get("__doc__") or ""
     if cls.declared and cls.story:
-        cls.__doc__ = _documented(cls.story, cls.declared)
+        cls.__doc__ = documented(cls.story, cls.declared)
 
 
 def declare_keywords(cls: Any) -> None:
@@ -176,18 +179,23 @@ def check_parameters(thing: Any) -> None:
 def _constructor(cls: Any) -> Callable[..., None]:
     def __init__(self: Any, **given: Any) -> None:  # noqa: N807
         set_parameters(self, given)
+        self.__post_init__()
 
-    keyword = inspect.Parameter.KEYWORD_ONLY
-    fields = [
-        inspect.Parameter(name, keyword, default=found.default, annotation=found.annotation)
-        for name, found in cls.declared.items()
-    ]
     this = inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    __init__.__signature__ = inspect.Signature([this, *fields])  # type: ignore[attr-defined]
+    __init__.__signature__ = inspect.Signature([this, *keyword_fields(cls.declared)])  # type: ignore[attr-defined]
     return __init__
 
 
-def _documented(text: str, declared: Mapping[str, Parameter]) -> str:
+def keyword_fields(declared: Mapping[str, Parameter]) -> list[inspect.Parameter]:
+    """The parameters as keywords of a signature."""
+    keyword = inspect.Parameter.KEYWORD_ONLY
+    return [
+        inspect.Parameter(name, keyword, default=found.default, annotation=found.annotation)
+        for name, found in declared.items()
+    ]
+
+
+def documented(text: str, declared: Mapping[str, Parameter]) -> str:
     """A docstring with the parameters in a section of their own, before the attributes, references or example."""
     lines = inspect.cleandoc(text).splitlines()
     rows = [f"{p.name} : {p.annotation}, default {p.default!r}\n    {p.help}" for p in declared.values()]

@@ -14,7 +14,7 @@ from sklearn.preprocessing import normalize
 from sklearn.utils.validation import check_is_fitted
 
 from conal.errors import DataWarning, InputError, warn
-from conal.parameters import is_whole
+from conal.parameters import whole
 from conal.text.analysis import piece_terms, word_terms
 from conal.text.terms import TermWeights, fit_terms
 
@@ -89,9 +89,8 @@ class TextFeatures(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
 
     def fit_transform(self, X: Sequence[str], y: Any = None) -> npt.NDArray[np.float32]:
         """Learn from texts and return their features."""
-        for name in ("n_components", "max_terms"):
-            if not is_whole(getattr(self, name)) or getattr(self, name) < 1:
-                raise InputError(f"{name} must be a whole number of at least 1, not {getattr(self, name)!r}")
+        whole(1).check("n_components", self.n_components)
+        whole(1).check("max_terms", self.max_terms)
         texts = check_texts(X)
         fitted = {kind: fit_terms(texts, analyzer, self.max_terms) for kind, analyzer in ANALYZERS.items()}
         self.terms_ = {kind: terms for kind, (terms, _) in fitted.items()}
@@ -117,7 +116,7 @@ class TextFeatures(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
         most = max(1, min(self.n_components, *(size - 1 for size in weights.shape)))
         first, second = np.random.SeedSequence(self.seed).spawn(2)
         start = np.random.RandomState(np.random.MT19937(first))
-        with np.errstate(invalid="ignore"):  # shares of a variance of zero, where all texts are equal
+        with np.errstate(invalid="ignore", divide="ignore"):  # shares of a variance of zero, where all texts are equal
             svd = TruncatedSVD(most, random_state=start).fit(weights)
         real = svd.components_[svd.singular_values_ > SMALLEST * svd.singular_values_[0]]
         rotation, _ = np.linalg.qr(np.random.default_rng(second).normal(size=(len(real), len(real))))

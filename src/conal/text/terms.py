@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from scipy import sparse
-from sklearn.feature_extraction.text import CountVectorizer
-from sklearn.preprocessing import normalize
+from sklearn.feature_extraction.text import CountVectorizer, TfidfTransformer, TfidfVectorizer
 
 __all__ = ["TermWeights", "fit_terms"]
 
@@ -22,8 +21,8 @@ class TermWeights:
     r"""Terms and what each is worth: :math:`w_{dt} = (1 + \ln n_{dt}) \, (1 + \ln\frac{1 + N}{1 + N_t})`.
 
     :math:`n_{dt}` is how often the term occurs in the text, :math:`N_t` in how many of the :math:`N` training texts.
-    Every row has length 1, or 0 where the text holds none of the terms. This is what scikit-learn's
-    ``TfidfVectorizer(sublinear_tf=True)`` computes.
+    Every row has length 1, or 0 where the text holds none of the terms. scikit-learn's
+    ``TfidfVectorizer(sublinear_tf=True)`` computes them.
 
     Attributes
     ----------
@@ -40,15 +39,9 @@ class TermWeights:
         """(n, n_terms) sparse weights."""
         if not self.vocabulary:
             return sparse.csr_matrix((len(texts), 0))
-        columns = {term: k for k, term in enumerate(self.vocabulary)}
-        counter = CountVectorizer(analyzer=self.analyzer, vocabulary=columns, dtype=np.float64)
-        return self.weigh(counter.transform(texts))
-
-    def weigh(self, counts: Any) -> Any:
-        """The weights of terms that were counted already."""
-        weights = counts.tocsr(copy=True).astype(np.float64)
-        weights.data = (1 + np.log(weights.data)) * self.idf[weights.indices]
-        return normalize(weights, copy=False)
+        vectorizer = TfidfVectorizer(analyzer=self.analyzer, vocabulary=self.vocabulary, sublinear_tf=True)
+        vectorizer.idf_ = self.idf
+        return vectorizer.transform(texts)
 
 
 def fit_terms(texts: Sequence[str], analyzer: Analyzer, max_terms: int) -> tuple[TermWeights, Any]:
@@ -66,7 +59,7 @@ def fit_terms(texts: Sequence[str], analyzer: Analyzer, max_terms: int) -> tuple
     frequent = np.argsort(-found, kind="stable")[:max_terms]
     several = frequent[found[frequent] > 1]
     kept = np.sort(several if len(several) else frequent)
-    names = counter.get_feature_names_out()
-    idf = 1 + np.log((1 + len(texts)) / (1 + found[kept]))
-    terms = TermWeights(analyzer, tuple(names[kept].tolist()), idf)
-    return terms, terms.weigh(counts[:, kept])
+    names = counter.get_feature_names_out()[kept]
+    weighting = TfidfTransformer(sublinear_tf=True)
+    weights = weighting.fit_transform(counts[:, kept])
+    return TermWeights(analyzer, tuple(names.tolist()), weighting.idf_), weights

@@ -5,10 +5,12 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+from scipy.special import softmax
 
+from conal._support.arrays import draw_from_rows
 from conal.errors import InputError
-from conal.parameters import is_whole
-from conal.theory.noise_model import FloatArray, IntArray, NoiseModel, pieces, read_noise_model
+from conal.parameters import whole
+from conal.theory.noise_model import FloatArray, IntArray, NoiseModel, chunks, read_noise_model
 
 __all__ = ["BayesError", "bayes_error", "posterior"]
 
@@ -48,8 +50,8 @@ def posterior(labels: object, rho: object, pi_g: object, pi_r: object, omega: ob
     log_joint = _log(model.rho)
     for r in model.active().tolist():
         asked = np.flatnonzero(model.observed[:, r])
-        for piece in pieces(len(asked), model.pi_g.size):
-            rows = asked[piece]
+        for part in chunks(len(asked), model.pi_g.size):
+            rows = asked[part]
             log_joint[rows] += _evidence(model.mixture(rows, r), codes[rows, r])
     impossible = np.flatnonzero(np.isneginf(log_joint).all(axis=1))
     if len(impossible):
@@ -57,7 +59,7 @@ def posterior(labels: object, rho: object, pi_g: object, pi_r: object, omega: ob
             f"labels: those of {len(impossible):,} instances cannot happen under any class, the first is row "
             f"{impossible[0]}; smooth the confusion matrices"
         )
-    return _softmax(log_joint)
+    return np.asarray(softmax(log_joint, axis=-1))
 
 
 def bayes_error(
@@ -102,15 +104,13 @@ def bayes_error(
     >>> round(value, 6)
     0.2
     """
-    if not is_whole(n_draws) or n_draws < 2:
-        raise InputError(f"n_draws must be a whole number of at least 2, not {n_draws!r}")
-    if not is_whole(seed) or seed < 0:
-        raise InputError(f"seed must be a whole number of at least 0, not {seed!r}")
+    whole(2).check("n_draws", n_draws)
+    whole(0).check("seed", seed)
     model = read_noise_model(rho, pi_g, pi_r, omega, observed)
     rng = np.random.default_rng(seed)
     N, C = model.rho.shape
     mean, variance = np.empty(N), np.empty(N)
-    for rows in pieces(N, n_draws * C):
+    for rows in chunks(N, n_draws * C):
         errors = _draw_errors(model.part(rows), n_draws, rng)
         mean[rows], variance[rows] = errors.mean(axis=0), errors.var(axis=0, ddof=1)
     # Instances are drawn independently, so their variances add up.
@@ -120,22 +120,15 @@ def bayes_error(
 def _draw_errors(model: NoiseModel, n_draws: int, rng: np.random.Generator) -> FloatArray:
     """(n_draws, N) P(the best guess is wrong | labels) of drawn crowds."""
     N, C = model.rho.shape
-    z = _draw(np.broadcast_to(model.rho, (n_draws, N, C)), rng)
+    z = draw_from_rows(np.broadcast_to(model.rho, (n_draws, N, C)), rng.random((n_draws, N)))
     log_joint = np.repeat(_log(model.rho)[None], n_draws, axis=0)
     for r in model.active().tolist():
         asked = np.flatnonzero(model.observed[:, r])
         mixture = model.mixture(asked, r)
-        labels = _draw(mixture[np.arange(len(asked)), z[:, asked]], rng)
+        rows = mixture[np.arange(len(asked)), z[:, asked]]
+        labels = draw_from_rows(rows, rng.random((n_draws, len(asked))))
         log_joint[:, asked] += _evidence(mixture, labels)
-    return np.asarray(1 - _softmax(log_joint).max(axis=-1))
-
-
-def _draw(rows: FloatArray, rng: np.random.Generator) -> IntArray:
-    """(...) one class from each row of probabilities (..., C); a class of probability 0 is never drawn."""
-    cdf = np.cumsum(rows, axis=-1)
-    cdf /= cdf[..., -1:]  # exactly 1 from the last possible class on, whatever the rounding
-    drawn: IntArray = (rng.random(rows.shape[:-1])[..., None] >= cdf).sum(axis=-1)
-    return drawn
+    return np.asarray(1 - softmax(log_joint, axis=-1).max(axis=-1))
 
 
 def _evidence(mixture: FloatArray, labels: IntArray) -> FloatArray:
@@ -143,11 +136,6 @@ def _evidence(mixture: FloatArray, labels: IntArray) -> FloatArray:
     by_label = _log(mixture).transpose(0, 2, 1)
     evidence: FloatArray = by_label[np.arange(len(mixture)), labels]
     return evidence
-
-
-def _softmax(log_joint: FloatArray) -> FloatArray:
-    joint = np.exp(log_joint - log_joint.max(axis=-1, keepdims=True))
-    return np.asarray(joint / joint.sum(axis=-1, keepdims=True))
 
 
 def _log(values: FloatArray) -> FloatArray:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from conal.theory.noise_model import BoolArray, FloatArray, NoiseModel, pieces
+from conal.theory.noise_model import BoolArray, FloatArray, NoiseModel, chunks
 
 __all__ = ["mixture_divergence", "row_divergence", "separate_divergence"]
 
@@ -37,7 +37,7 @@ def separate_divergence(model: NoiseModel) -> FloatArray:
     infinite = np.isinf(table)
     finite = np.where(infinite, 0.0, table)
     divergence = np.empty(N)
-    for rows in pieces(N, C * C):
+    for rows in chunks(N, C * C):
         part = model.part(rows)
         common = np.where(part.observed, part.omega, 0.0)
         weights = np.column_stack([common.sum(1), np.where(part.observed, 1 - part.omega, 0.0)])
@@ -62,8 +62,8 @@ def mixture_divergence(model: NoiseModel) -> FloatArray:
     divergence = np.zeros(N)
     for r in model.active().tolist():
         asked = np.flatnonzero(model.observed[:, r])
-        for piece in pieces(len(asked), C * C):
-            rows = asked[piece]
+        for some in chunks(len(asked), C * C):
+            rows = asked[some]
             divergence[rows] += _expected_divergence(model.rho[rows], model.mixture(rows, r))
     return divergence
 

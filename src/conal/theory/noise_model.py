@@ -8,11 +8,12 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from conal._support.arrays import row_slices
 from conal.errors import InputError
 from conal.metrics.validation import confusion_matrices, numbers, probabilities
-from conal.parameters import is_number
+from conal.parameters import number
 
-__all__ = ["NoiseModel", "pieces", "read_noise_model", "smooth"]
+__all__ = ["NoiseModel", "chunks", "read_noise_model", "smooth"]
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
@@ -95,20 +96,14 @@ def smooth(pi: object, epsilon: float) -> FloatArray:
     >>> smooth([[1.0, 0.0], [0.0, 1.0]], 0.5).tolist()
     [[0.75, 0.25], [0.25, 0.75]]
     """
-    if not (is_number(epsilon) and 0 <= epsilon <= 1):
-        raise InputError(f"epsilon must be a number between 0 and 1, not {epsilon!r}")
+    number(at_least=0, at_most=1).check("epsilon", epsilon)
     matrices = confusion_matrices(pi, "pi")
     return np.asarray((1 - epsilon) * matrices + epsilon / matrices.shape[-1])
 
 
-def pieces(n: int, cells: int) -> Iterator[slice]:
-    """Slices of ``range(n)``, so many rows at once that a temporary array with ``cells`` numbers a row stays small.
-
-    >>> [(piece.start, piece.stop) for piece in pieces(5, CHUNK_CELLS // 2)]
-    [(0, 2), (2, 4), (4, 5)]
-    """
-    step = max(1, CHUNK_CELLS // max(1, cells))
-    return (slice(start, min(start + step, n)) for start in range(0, n, step))
+def chunks(n: int, cells: int) -> Iterator[slice]:
+    """Slices of ``range(n)``: so many rows at once that an array with ``cells`` numbers per row stays small."""
+    return row_slices(n, cells, CHUNK_CELLS)
 
 
 def _read_omega(omega: object, R: int) -> FloatArray:

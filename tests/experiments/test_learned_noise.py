@@ -12,8 +12,8 @@ from conal.datasets import CrowdDataset
 from conal.errors import InputError
 from conal.experiments import Experiment, Run, Store
 from conal.experiments.curves import Curves
+from conal.experiments.learned_noise import Confusions, Omega, Recovery
 from conal.experiments.measurements import omega_halves
-from conal.experiments.readings import Confusions, Omega, Recovery
 from conal.experiments.runner import run_missing
 from conal.experiments.runs import execute
 

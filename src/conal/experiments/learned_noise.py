@@ -1,4 +1,4 @@
-"""What a trained CoNAL says about the crowd: its confusion matrices, their recovery, and omega."""
+"""The noise that CoNAL learns: confusion matrices, how well they are recovered, and omega."""
 
 from __future__ import annotations
 
@@ -7,17 +7,18 @@ from typing import Any, ClassVar
 import numpy as np
 import pyarrow as pa
 
-from conal.experiments.base import Experiment, markdown, register
+from conal.experiments.base import Experiment, register
 from conal.experiments.real_tables import PRESETS, TITLES
 from conal.experiments.runs import Run
 from conal.experiments.store import Store
+from conal.experiments.tables import Row, group_by, markdown
 
 __all__ = ["Confusions", "Omega", "Recovery"]
 
 COMMON = "common"
 
 
-def _cells(kept: dict[str, Any], who: str, learned: Any, true: Any = None) -> list[dict[str, Any]]:
+def _cells(kept: dict[str, Any], who: str, learned: Any, true: Any = None) -> list[Row]:
     """A row per cell of a matrix."""
     names = kept["classes"]
     return [
@@ -28,7 +29,7 @@ def _cells(kept: dict[str, Any], who: str, learned: Any, true: Any = None) -> li
     ]
 
 
-class _OfReal(Experiment):
+class _RealCrowds(Experiment):
     """One CoNAL per real crowd, with the paper's settings, at the last epoch.
 
     The epoch that predicts best is often an early one, at which little has been learned about the annotators.
@@ -49,7 +50,7 @@ class _OfReal(Experiment):
 
 
 @register("confusions")
-class Confusions(_OfReal):
+class Confusions(_RealCrowds):
     """The learned common confusion and those of five annotators, on LabelMe and Music."""
 
     title = "Learned confusion matrices"
@@ -70,9 +71,10 @@ class Confusions(_OfReal):
             "P(observed | true) of the common confusion after the last epoch, its largest mistakes. Where omega hardly "
             "varies, the data do not identify the split between common and individual confusion; the start decides."
         ]
+        cells = group_by(table.to_pylist(), "dataset", "who")
         for dataset, title in TITLES.items():
-            cells = [r for r in table.to_pylist() if r["dataset"] == dataset and r["who"] == COMMON]
-            mistakes = sorted((r for r in cells if r["true"] != r["observed"]), key=lambda r: -r["learned"])[:8]
+            mistakes = [r for r in cells[dataset, COMMON] if r["true"] != r["observed"]]
+            mistakes = sorted(mistakes, key=lambda r: -r["learned"])[:8]
             body = [[r["true"], r["observed"], f"{100 * r['learned']:.1f} %"] for r in mistakes]
             parts += [f"## {title}", markdown(["true", "observed", "probability"], body)]
         return self.document(*parts)
@@ -81,11 +83,13 @@ class Confusions(_OfReal):
         """The common matrix and five annotators', a chart per crowd."""
         from conal.report.charts import heat_maps
 
-        charts = {}
-        for dataset, title in TITLES.items():
-            cells = pa.Table.from_pylist([r for r in table.to_pylist() if r["dataset"] == dataset])
-            charts[f"{self.name}-{dataset}"] = heat_maps(cells, "learned", by="who", title=f"{title}: {self.title}")
-        return charts
+        cells = group_by(table.to_pylist(), "dataset")
+        return {
+            f"{self.name}-{dataset}": heat_maps(
+                pa.Table.from_pylist(cells[dataset]), "learned", by="who", title=f"{title}: {self.title}"
+            )
+            for dataset, title in TITLES.items()
+        }
 
 
 @register("recovery")
@@ -128,12 +132,13 @@ class Recovery(Experiment):
 
     def page(self, table: pa.Table) -> str:
         """Mean absolute error per entry of the common matrix and of the annotators' own."""
-        rows = table.to_pylist()
+        cells = group_by(table.to_pylist(), "dataset", "common_type")
         body = []
         for dataset, kind in self.points():
-            here = [r for r in rows if (r["dataset"], r["common_type"]) == (dataset, kind)]
             errors = [
-                np.mean([abs(r["learned"] - r["truth"]) for r in here if (r["who"] == COMMON) == common])
+                np.mean(
+                    [abs(r["learned"] - r["truth"]) for r in cells[dataset, kind] if (r["who"] == COMMON) == common]
+                )
                 for common in (True, False)
             ]
             body.append([dataset, kind, *(f"{error:.4f}" for error in errors)])
@@ -149,13 +154,12 @@ class Recovery(Experiment):
         from conal.report.charts import heat_maps
 
         charts = {}
+        cells = group_by(table.to_pylist(), "dataset", "common_type", "who")
         for dataset, kind in self.points():
-            wanted = (dataset, kind, COMMON)
-            cells = [r for r in table.to_pylist() if (r["dataset"], r["common_type"], r["who"]) == wanted]
             both = [
                 {"which": which, "true": r["true"], "observed": r["observed"], "probability": r[which]}
                 for which in ("truth", "learned")
-                for r in cells
+                for r in cells[dataset, kind, COMMON]
             ]
             title = f"Common confusion, {dataset}, {kind}"
             charts[f"{self.name}-{dataset}-{kind}"] = heat_maps(
@@ -165,7 +169,7 @@ class Recovery(Experiment):
 
 
 @register("omega")
-class Omega(_OfReal):
+class Omega(_RealCrowds):
     """Which classes the instances are of whose labels come most, and least, from the common confusion."""
 
     title = "True classes by mean omega"
@@ -187,10 +191,9 @@ class Omega(_OfReal):
             "shares of the true classes among the top and the bottom half, in percent. The paper sees forest and "
             "mountain at the top, open country and inside city at the bottom (LabelMe)."
         )
-        parts = [text]
+        parts, groups = [text], group_by(table.to_pylist(), "dataset")
         for dataset, title in TITLES.items():
-            rows = [r for r in table.to_pylist() if r["dataset"] == dataset]
-            rows.sort(key=lambda r: r["bottom_half"] - r["top_half"])
+            rows = sorted(groups[dataset], key=lambda r: r["bottom_half"] - r["top_half"])
             body = [[r["class"], f"{100 * r['top_half']:.1f}", f"{100 * r['bottom_half']:.1f}"] for r in rows]
             parts += [f"## {title}", markdown(["class", "top half", "bottom half"], body)]
         return self.document(*parts)

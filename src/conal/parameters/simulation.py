@@ -1,0 +1,107 @@
+"""Settings of simulated crowds, and of the synthetic dataset around one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+from conal.errors import InputError
+from conal.parameters.constraints import anything, number, one_of, whole
+from conal.parameters.declaration import Option, parameter
+from conal.parameters.frozen import FrozenParameters
+
+__all__ = ["CommonType", "CrowdSettings", "Pairs", "SyntheticSettings"]
+
+CommonType = Literal["asymmetric", "symmetric"]
+Pairs = Mapping[Any, Any] | Sequence[tuple[Any, Any]]
+
+
+class CrowdSettings(FrozenParameters):
+    """How a simulated crowd errs. The defaults are the paper's, where it states them.
+
+    An instance gets 1 + Binomial(R - 1, p) labels with p = (labels_per_instance - 1) / (R - 1): the mean is exact,
+    and every instance has a label. The paper fixes "individual noise strength 0.7" and calls its annotators "of high
+    quality". The default individual_strength, 0.3, takes this to mean an accuracy of 0.7; 0.7 is the other reading.
+    Each step of the generator has random numbers of its own: with the same seed, another strength keeps who labels
+    what.
+    """
+
+    n_annotators: int = parameter(default=30, must_be=whole(1), help="Number of annotators, R.", option=Option())
+    labels_per_instance: float = parameter(
+        default=3.0,
+        must_be=number(at_least=1),
+        help="Mean number of labels per training instance, at most the number of annotators.",
+        option=Option(),
+    )
+    common_strength: float = parameter(
+        default=0.4,
+        must_be=number(at_least=0, at_most=1),
+        help="Off-diagonal mass of the common confusion matrix, in each of its corrupted rows.",
+        option=Option(),
+    )
+    common_type: CommonType = parameter(
+        default="asymmetric",
+        must_be=one_of("asymmetric", "symmetric"),
+        help="Common confusion. asymmetric: each class is taken for one other class, chosen at random; symmetric: "
+        "classes are paired at random and swapped, and one that is left over stays uncorrupted.",
+        option=Option(),
+    )
+    individual_strength: float = parameter(
+        default=0.3,
+        must_be=number(at_least=0, at_most=1),
+        help="Off-diagonal mass of every annotator's own confusion matrix, which is asymmetric.",
+        option=Option(),
+    )
+    proportion: float = parameter(
+        default=0.5,
+        must_be=number(at_least=0, at_most=1),
+        help="Mean of omega, the probability that a label comes from the common confusion; with 0, none does.",
+        option=Option(),
+    )
+    gate_scale: float = parameter(
+        default=4.0,
+        must_be=number(at_least=0, at_most=1e6),
+        help="How much omega varies between instances and annotators; 0 makes it constant.",
+        option=Option(),
+    )
+    embedding_dim: int = parameter(
+        default=20,
+        must_be=whole(1),
+        help="Dimension of the embeddings of instances and annotators, from which omega is computed.",
+        option=Option(),
+    )
+    pairs: Pairs | None = parameter(
+        default=None,
+        must_be=anything(),
+        help="Classes to confuse, by name, instead of random ones: {true: observed} for asymmetric, [(a, b), ...] for "
+        "symmetric confusion. Classes that are not mentioned stay uncorrupted.",
+    )
+    seed: int = parameter(default=0, must_be=whole(0), help="Same seed, same data, same crowd.")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.labels_per_instance > self.n_annotators:
+            raise InputError(
+                f"labels_per_instance must be at most n_annotators, {self.n_annotators}, "
+                f"not {self.labels_per_instance!r}"
+            )
+
+
+class SyntheticSettings(CrowdSettings):
+    """The synthetic dataset: its instances, and the crowd that labels them."""
+
+    n_train: int = parameter(
+        default=8000, must_be=whole(1), help="Training instances, labelled by the crowd.", option=Option()
+    )
+    n_valid: int = parameter(
+        default=1000, must_be=whole(0), help="Validation instances, with true labels.", option=Option()
+    )
+    n_test: int = parameter(default=1000, must_be=whole(0), help="Test instances, with true labels.", option=Option())
+    n_classes: int = parameter(default=6, must_be=whole(2), help="Number of classes.", option=Option())
+    n_features: int = parameter(default=20, must_be=whole(1), help="Number of features.", option=Option())
+    separation: float = parameter(
+        default=0.85,
+        must_be=number(at_least=0, at_most=1e6),
+        help="Standard deviation of the class means; around its mean, a class has standard deviation 1.",
+        option=Option(),
+    )
