@@ -1,4 +1,4 @@
-"""What a run can keep beyond figures: matrices, the two halves by omega, the course of training."""
+"""Measurements that a run can keep beyond its metrics: matrices, classes by omega, the course of training."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def _omega(clf: CrowdClassifier, data: CrowdDataset) -> dict[str, Any]:
 
 
 def omega_halves(omega: FloatArray, data: CrowdDataset) -> list[FloatArray]:
-    """(C,) twice: shares of the true classes in the half of the instances with the higher mean omega, and in the other.
+    """(C,) shares of the true classes among the instances with the higher mean omega, and among the other half.
 
     The mean is over the annotators who labelled an instance.
     """
@@ -65,7 +65,7 @@ def _history(clf: CrowdClassifier, data: CrowdDataset) -> list[dict[str, float]]
 
 
 def _members(clf: CrowdClassifier, data: CrowdDataset) -> list[dict[str, float]]:
-    """Of an ensemble's members, each for itself: accuracy on test data and of the cleaned training labels."""
+    """Accuracy of every member of an ensemble, on test data and of the cleaned training labels."""
     if data.test is None:
         return []
     members = clf.model_.each if isinstance(clf.model_, Ensemble) else [clf.model_]
@@ -77,7 +77,7 @@ def _members(clf: CrowdClassifier, data: CrowdDataset) -> list[dict[str, float]]
             "test_accuracy": compute.class_probas(member, test),
             "label_accuracy": compute.training_posterior(member, batches),
         }
-        # by name: a model of gold labels has an order of classes of its own
+        # by name: a model of gold labels may order the classes differently
         found.append({name: float((clf.classes_[p.argmax(1)] == truth[name]).mean()) for name, p in probas.items()})
     return found
 
@@ -96,7 +96,7 @@ def true_figures(data: CrowdDataset) -> tuple[FloatArray, FloatArray]:
 
 
 def _coverage(clf: CrowdClassifier, data: CrowdDataset) -> dict[str, float]:
-    """How many of the intervals of a report hold the truth, for annotators and for confused pairs."""
+    """How many of the intervals of a report contain the truth, for annotators and for confused pairs."""
     evidence = evidence_of(clf)
     intervals = intervals_of(evidence, clf.seed)
     people = annotators_table(evidence, intervals.quality)
@@ -117,7 +117,7 @@ def _coverage(clf: CrowdClassifier, data: CrowdDataset) -> dict[str, float]:
 
 
 def _validation(clf: CrowdClassifier, data: CrowdDataset) -> float | None:
-    """Accuracy on the validation data, where the epoch was not chosen by them."""
+    """Accuracy on the validation data, for runs whose epoch is not chosen on them."""
     if data.valid is None:
         return None
     return float((clf.predict(data.valid.x) == data.classes[data.valid.y]).mean())
