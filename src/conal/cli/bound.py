@@ -33,7 +33,7 @@ SIMULATION = Group(SyntheticSettings, make=dict, only=("n_classes", *CrowdSettin
 
 
 class Crowd(NamedTuple):
-    """What the theorem is about; see :func:`conal.theory.error_lower_bound`."""
+    """The parameters of a crowd; see :func:`conal.theory.error_lower_bound`."""
 
     rho: npt.NDArray[np.float64]
     pi_g: npt.NDArray[np.float64]
@@ -47,15 +47,15 @@ def bound(
     model: Annotated[Path | None, typer.Argument(help="Model folder written by conal fit.")] = None,
     features: Annotated[Path | None, typer.Option(help="Features: .npy, .npz, .parquet or .csv; or texts.")] = None,
     labels: Annotated[
-        Path | None, typer.Option(help="Crowd labels: only who labelled what counts. Without them, all label all.")
+        Path | None, typer.Option(help="Crowd labels, for who labelled what; without them, everyone labels everything.")
     ] = None,
-    simulate: Annotated[bool, typer.Option("--simulate", help="A simulated crowd instead of a model.")] = False,
+    simulate: Annotated[bool, typer.Option("--simulate", help="Use a simulated crowd instead of a model.")] = False,
     n: Annotated[
-        int | None, typer.Option(min=1, help=f"Instances: the first so many; {SIMULATED} if simulated, else all.")
+        int | None, typer.Option(min=1, help=f"Take the first N instances (default: all; simulated: {SIMULATED}).")
     ] = None,
     settings: Annotated[dict[str, Any], SIMULATION],
     epsilon: Annotated[
-        float, typer.Option(min=0, max=1, help="Smooth the confusion matrices, whose zeros make the bound void.")
+        float, typer.Option(min=0, max=1, help="Smooth the confusion matrices; zeros in them make the bound void.")
     ] = 0.0,
     draws: Annotated[int, typer.Option(min=2, help="Crowds drawn to estimate the Bayes-optimal error.")] = 200,
     seed: Seed = 0,
@@ -63,13 +63,13 @@ def bound(
     quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
-    """Bound the error of labels inferred from a crowd from below (the paper's Theorem 1).
+    """Compute a lower bound on the error of labels inferred from a crowd (the paper's Theorem 1).
 
-    Of a model folder, the class probabilities of the features, both kinds of confusion and omega are taken for the
-    truth. A simulated crowd has the paper's generator for truth, its classes equally likely. Beside the bound stands
-    what it bounds: the error of the best rule under the same parameters, by Monte Carlo.
+    With a model folder, the model's class probabilities, both kinds of confusion and omega are taken as the truth.
+    With --simulate, the truth is that of the paper's generator, with equally likely classes. The bound is shown beside
+    a Monte-Carlo estimate of what it bounds: the error of the best rule under the same parameters.
 
-    The bound is divided by the square of the number of instances and can be at most 1 / N: use a small --n.
+    The bound is at most 1 / N for N instances: use a small --n.
     """
     from conal.theory import bayes_error, error_lower_bound, smooth
 
@@ -79,7 +79,7 @@ def bound(
     else:
         crowd = _of_model(*_needed(model, features, settings), labels, n, reading)
     result = error_lower_bound(crowd.rho, crowd.pi_g, crowd.pi_r, crowd.omega, observed=crowd.observed, epsilon=epsilon)
-    # The error of the very crowd that the bound is for: smoothed, if it was.
+    # The error of the crowd that the bound is for, which may be smoothed.
     pi_g, pi_r = smooth(crowd.pi_g, epsilon), smooth(crowd.pi_r, epsilon)
     best = bayes_error(crowd.rho, pi_g, pi_r, crowd.omega, observed=crowd.observed, n_draws=draws, seed=seed)
     emit(_figures(crowd, result, best, draws), _text(crowd, result, best, draws), as_json=as_json, quiet=quiet)
@@ -190,11 +190,11 @@ def _rates(
     return omega
 
 
-# -------------------------------------------------------------------- what is said
+# -------------------------------------------------------------------- output
 
 
 def _figures(crowd: Crowd, result: ErrorLowerBound, best: BayesError, draws: int) -> dict[str, Any]:
-    """One flat object; what is infinite is null, since JSON has no infinity."""
+    """One flat object; infinite values are null, since JSON has no infinity."""
     names = ("value", "raw", "entropy_term", "kl_term", "constant_term", "tight_value", "tight_raw", "tight_kl_term")
     figures: dict[str, float] = {name: getattr(result, name) for name in (*names, "min_instances", "epsilon")}
     finite = {name: figure if math.isfinite(figure) else None for name, figure in figures.items()}

@@ -1,4 +1,4 @@
-"""What a crowd dataset is, how one registers itself, and where its files are looked for."""
+"""Crowd datasets: what they hold, how they are registered, and where their files are found."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ dataset_registry: Registry[Callable[..., CrowdDataset]] = Registry("dataset", "c
 
 
 def dataset(name: str) -> Callable[[Loader], Loader]:
-    """Decorate a function that returns a :class:`CrowdDataset` to make it known as ``name``."""
+    """Register a function that returns a :class:`CrowdDataset` under ``name``."""
 
-    def enter(loader: Loader) -> Loader:
+    def register(loader: Loader) -> Loader:
         dataset_registry.register(name)(loader)
         return loader
 
-    return enter
+    return register
 
 
 class FolderLoader(Protocol[P]):
@@ -84,15 +84,15 @@ class Split:
 
 @dataclass(frozen=True, eq=False)
 class CrowdDataset:
-    """Annotated training instances, with gold instances beside them.
+    """Training instances labelled by a crowd, and gold data for validation and testing.
 
-    A crowd of R annotators labelled N training instances: annotator r gave instance i the label ``y_i^r``,
-    and most pairs (i, r) were never asked. Learners see ``x`` and ``annotations`` only.
+    A crowd of R annotators labelled N training instances: annotator r gave instance i the label ``y_i^r``. Most
+    annotators labelled few instances. Learners see ``x`` and ``annotations`` only.
 
     Parameters
     ----------
     name : str
-        What the dataset is called.
+        Name of the dataset.
     x : (N, ...) float32 features or uint8 images
         The training instances; row ``i`` is task ``i`` of ``annotations``.
     annotations : Annotations
@@ -152,11 +152,11 @@ def data_folder(name: str | tuple[str, ...], folder: Folder = None, *, archive: 
     Parameters
     ----------
     name : str or tuple of str
-        What the dataset's folder is called, or several names it goes by, the preferred one first.
+        Name of the dataset's folder, or several names, the preferred one first.
     folder : path, optional
-        The user's own choice, which alone counts when it is given.
+        Look here and nowhere else.
     archive : str
-        The public archive that holds the files, for the message when there is no such folder.
+        The public archive that holds the files, for the error message.
     """
     names = (name,) if isinstance(name, str) else name
     places = [root / each for root in _data_roots() for each in names] if folder is None else [Path(folder)]

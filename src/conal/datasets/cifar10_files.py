@@ -1,4 +1,4 @@
-"""The three layouts that CIFAR-10 comes in."""
+"""Reading the three layouts of CIFAR-10."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ CIFAR10 = Cifar10Counts()
 
 
 class _Layout(NamedTuple):
-    marker: str  # the file by which the layout is known
+    marker: str  # the file that identifies the layout
     read: Callable[[Path], tuple[Split, Split]]
 
 

@@ -26,7 +26,7 @@ IntArray = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False)
 class CrowdTruth:
-    """What a simulated crowd was drawn from, to measure recovery against. No learner may see it.
+    """The truth behind a simulated crowd, to measure recovery against. No learner may see it.
 
     Parameters
     ----------
@@ -43,7 +43,7 @@ class CrowdTruth:
     gate : Gate
         The embeddings, scale and bias that omega comes from.
     settings : CrowdSettings
-        What was asked for.
+        The settings of the generator.
     """
 
     z: IntArray
@@ -55,17 +55,17 @@ class CrowdTruth:
     settings: CrowdSettings
 
     def omega_matrix(self) -> FloatArray:
-        """(N, R) omega of every pair, observed or not: only for crowds small enough for it."""
+        """(N, R) omega of every pair, observed or not; for crowds of which such a matrix fits into memory."""
         return self.gate.matrix()
 
 
 def simulate_crowd(
     z: npt.ArrayLike, features: npt.NDArray[Any], classes: Sequence[Any], settings: CrowdSettings | None = None
 ) -> tuple[Annotations, CrowdTruth]:
-    r"""Let a crowd with common and individual confusion label instances.
+    r"""Label instances by a simulated crowd with common and individual confusion.
 
-    For each observed pair of instance i and annotator r, a coin decides whose confusion is at work, and the label
-    is drawn from that matrix's row of the true class:
+    For each observed pair of instance i and annotator r, a coin decides between the common confusion and the
+    annotator's own. The label is drawn from the row of the true class in that matrix:
 
     .. math::
         s_i^r \sim B(\omega_i^r), \quad \omega_i^r = \sigma(\kappa\, u_r \cdot v_i + b), \qquad
@@ -106,14 +106,14 @@ def simulate_crowd(
     pi_g = common_confusion(as_names(classes), settings, stream(settings.seed, "common"))
     pi_r = individual_confusions(len(classes), settings, stream(settings.seed, "individual"))
     omega = gate.of_pairs(tasks, annotators)
-    # Both coins at once, so that the same seed tosses the same coins whatever the matrices are.
-    tosses = stream(settings.seed, "labels").random((2, len(tasks)))
-    s: npt.NDArray[np.bool_] = tosses[0] < omega
+    # Drawn at once, so that the same seed gives the same random numbers whatever the matrices are.
+    uniform = stream(settings.seed, "labels").random((2, len(tasks)))
+    s: npt.NDArray[np.bool_] = uniform[0] < omega
     rows = np.where(s[:, None], pi_g[codes[tasks]], pi_r[annotators, codes[tasks]])
     annotations = Annotations(
         tasks,
         annotators,
-        draw_from_rows(rows, tosses[1]),
+        draw_from_rows(rows, uniform[1]),
         task_ids=np.arange(len(codes)),
         annotator_ids=np.arange(settings.n_annotators),
         classes=as_names(classes),

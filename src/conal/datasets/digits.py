@@ -1,4 +1,4 @@
-"""The embedded default: scikit-learn's handwritten digits, labelled by a simulated crowd."""
+"""The built-in dataset: scikit-learn's handwritten digits, labelled by a simulated crowd."""
 
 from __future__ import annotations
 
@@ -70,8 +70,8 @@ def _split_digits() -> tuple[Split, Split, Split]:
 
 
 def _stratified_order(y: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """A shuffle in which every stretch holds each digit in proportion, so that any cut is stratified."""
-    # Neighbours in the file were written by the same hand: shuffle first.
+    """A shuffled order in which every stretch has each digit in proportion, so that any cut is stratified."""
+    # Neighbours in the file were written by the same person: shuffle first.
     shuffled = stream(SPLIT_SEED, "split").permutation(len(y))
     place = np.empty(len(y))
     for digit in np.unique(y):

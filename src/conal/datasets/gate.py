@@ -59,10 +59,10 @@ class Gate:
 
 
 def draw_gate(features: npt.NDArray[Any], pairs: tuple[IntArray, IntArray], settings: CrowdSettings) -> Gate:
-    """Random embeddings, and the bias that gives the observed ``pairs`` the asked mean omega.
+    """Random embeddings, and the bias at which the mean omega of the observed ``pairs`` is ``settings.proportion``.
 
-    u is a random linear map of random annotator features. v is a random linear map of the features minus their
-    mean: without that bias, features that are never negative, such as pixels, would all point the same way.
+    u is a random linear map of random annotator features, v one of the features, centred. Without centring, features
+    that are never negative, such as pixels, would all point the same way.
     """
     rng = stream(settings.seed, "gate")
     dim = settings.embedding_dim

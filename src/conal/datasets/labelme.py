@@ -56,7 +56,7 @@ def labelme(folder: Folder = None, *, expected: LabelMeCounts = LABELME) -> Crow
 
     Features are those of VGG-16. The public archive holds (10000, 4, 4, 512) of ten augmented images per original,
     which are flattened to 8,192 features, and gives each copy the answers for its original; (1000, 512) of the
-    originals alone is taken as well. No equation: the crowd is real.
+    originals alone is accepted as well.
 
     Parameters
     ----------

@@ -60,19 +60,18 @@ class _Songs(NamedTuple):
 def music(folder: Folder = None, *, n_valid: int = 0, seed: int = 0, expected: MusicCounts = MUSIC) -> CrowdDataset:
     """Music genres: 30-second clips of 10 genres, 700 training songs with 2,945 labels by 44 people.
 
-    Tasks are named by song. There is no validation part: ``n_valid`` holds out some of the training songs.
-    No equation: the crowd is real.
+    Tasks are named by song. The archive has no validation data: ``n_valid`` holds out some of the training songs.
 
     Parameters
     ----------
     folder : path, optional
         Holds ``music_genre_gold.csv`` and ``music_genre_test.csv`` (id, features, class) and ``mturk_answers.csv``
-        (WorkerID, Input.song, Input.true_label, Answer.pred_label; any line ends), itself or in
+        (WorkerID, Input.song, Input.true_label, Answer.pred_label), itself or in
         ``music_genre_classification/``, which is also its name in the data folder
         (:func:`conal.datasets.base.data_folder`).
     n_valid, seed : int
-        So many training songs, drawn by the seed, become validation data with their true genres; their annotations
-        are left out.
+        Number of training songs to hold out as validation data with their true genres, drawn by the seed. Their
+        annotations are left out.
     expected : MusicCounts
         Any other number of songs, features, genres, annotators or labels is an error.
 

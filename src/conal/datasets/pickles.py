@@ -1,4 +1,4 @@
-"""Reading CIFAR-10's pickles without running what a pickle says.
+"""Read CIFAR-10's pickles without executing them.
 
 A pickle is a program: it names functions and calls them. This reader knows a handful of names, those by which NumPy
 stores an array of bytes, and gives each a stand-in of our own that only records what it is handed. Any other name is

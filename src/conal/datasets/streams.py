@@ -1,7 +1,7 @@
 """One seed, several independent streams of random numbers.
 
-What one step draws then never shifts what another sees: with the same seed, another noise strength meets the same
-instances, the same assignment of annotators and the same coins.
+The draws of one step never shift those of another: with the same seed, another noise strength gets the same instances,
+the same assignment of annotators and the same random numbers for the labels.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The paper's tables and figures as data: presets, a runner that resumes, pages and charts."""
+"""The paper's tables and figures: experiments as data, a runner that can be interrupted, pages and charts."""
 
 from conal.experiments.base import Experiment, experiments
 from conal.experiments.runs import Run

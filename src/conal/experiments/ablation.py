@@ -1,4 +1,4 @@
-"""What each part of cross-fitted CoNAL is worth, on validation data: nothing here looks at a test set."""
+"""Ablation of cross-fitted CoNAL on validation data; no test set is used."""
 
 from __future__ import annotations
 
@@ -53,9 +53,9 @@ TITLES = {
 
 
 DROPPED = (
-    "Tried while the method was made, on the same kinds of validation data, and dropped because the difference was "
-    "within noise or negative (accuracy in percent on LabelMe's validation images / on held-out Music songs, 88.4 / "
-    "70.6 without): three learned groups of annotators with a matrix each, 88.3 / 71.4; a common mistake drawn once "
+    "Tried during development on the same kinds of validation data, and dropped because the difference was within "
+    "noise or negative (accuracy in percent on LabelMe's validation images / on held-out Music songs; without them "
+    "88.4 / 70.6): three learned groups of annotators with a matrix each, 88.3 / 71.4; a common mistake drawn once "
     "per task that annotators repeat, instead of the weight on the votes, 88.2 / 70.2; a temperature fitted to the "
     "likelihood of the votes, 88.2 / 71.4; mixed-up instances, 87.9 / 70.2; weight decay, 88.2 / 70.8; twice the "
     "epochs, 87.8 / 71.0; a linear network, 88.5 / 64.7; kernel logistic regression on Music, 67.3 at best. Confusion "
@@ -65,7 +65,7 @@ DROPPED = (
 
 @register("ablation")
 class Ablation(Experiment):
-    """One part changed at a time, accuracy on validation data at the last epoch."""
+    """Change one part at a time; accuracy on validation data at the last epoch."""
 
     title = "What the parts of xconal are worth"
 
@@ -107,8 +107,8 @@ class Ablation(Experiment):
             "Accuracy on validation data in percent (in the last column, of the cleaned training labels), mean ± "
             f"sample standard deviation over {n_seeds(table)} seeds (on Music and simulated crowds each seed is "
             "another split or crowd); in brackets the difference from the "
-            "first row, with its standard error over the same seeds. Everything was chosen on data like these, never "
-            "on test labels, so the first row is a little too good. Time is CPU time, relative to the first row."
+            "first row, with its standard error over the same seeds. The defaults were chosen on data like these, "
+            "never on test labels, so the first row is slightly optimistic. Time is CPU time relative to the first row."
         )
         return self.document(text, markdown(header, body), DROPPED)
 

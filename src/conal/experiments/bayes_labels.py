@@ -1,4 +1,4 @@
-"""How many labels of a simulated crowd the best rule gets right, which knows everything about the crowd."""
+"""Label accuracy of the Bayes-optimal rule, which knows the parameters of a simulated crowd."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ __all__ = ["bayes_label_accuracy"]
 
 
 def bayes_label_accuracy(data: CrowdDataset, *, gate: bool = True) -> float:
-    """Share of training labels that the Bayes-optimal decision gets right from annotations alone.
+    """Share of training labels that the Bayes-optimal decision infers correctly from annotations alone.
 
     Parameters
     ----------
     data : CrowdDataset
-        With the truth behind it.
+        A simulated dataset, with its truth.
     gate : bool
         Whether omega is known for every annotation, or only its mean for every annotator. The difference is what
-        there is to gain, beyond a confusion matrix per annotator, from knowing which labels come from common noise.
+        can be gained, beyond a confusion matrix per annotator, by knowing which labels come from common noise.
 
     Example
     -------

@@ -1,4 +1,4 @@
-"""Theorem 1 against what can be reached: the bound, the Bayes-optimal error, and methods on the same tasks."""
+"""Theorem 1 on small crowds: the bound, the Bayes-optimal error, and the error of aggregation methods."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ METHODS = ("majority-vote", "one-coin", "dawid-skene")
 
 
 class SmallCrowd(NamedTuple):
-    """Everything about a crowd that is so small that the bound says something."""
+    """The parameters of a crowd that is small enough for the bound to be informative."""
 
     rho: FloatArray
     pi_g: FloatArray
@@ -103,12 +103,12 @@ class Bound(Experiment):
         return row
 
     def page(self, table: pa.Table) -> str:
-        """Error rates in percent; bound, then what no rule can beat, then what methods do."""
+        """Error rates in percent: the bounds, the Bayes-optimal decision, and methods."""
         text = (
             "Error rates in percent on random crowds of two to five tasks, without zero entries (epsilon is 0). The "
-            "bound falls with the number of tasks, at most one over it: on real crowds it says nothing. Methods see "
-            "labels alone and do not know the crowd; the Bayes-optimal decision does. ± is the standard error of "
-            "the mean over drawn crowds; methods and the Bayes-optimal decision see different draws."
+            "bound is at most one over the number of tasks, so on real crowds it is not informative. Methods see only "
+            "the labels; the Bayes-optimal decision knows the parameters of the crowd. ± is the standard error of the "
+            "mean over drawn crowds; methods and the Bayes-optimal decision see different draws."
         )
         columns = ["bound", "tight_bound", "bayes_error", *METHODS]
         header = ["tasks", "classes", "annotators", "bound", "tighter bound", "Bayes-optimal", *METHODS]

@@ -1,4 +1,4 @@
-"""How often the report's intervals hold the truth of simulated crowds."""
+"""Coverage of the report's intervals on simulated crowds."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ KINDS = {"annotators": "quality of annotators", "pairs": "confused pairs"}
 
 @register("coverage")
 class Coverage(Experiment):
-    """The share of intervals that hold the truth: annotators' quality, and the confused pairs that a report lists."""
+    """Share of intervals that contain the truth, for annotators' quality and for the confused pairs of a report."""
 
     title = "Coverage of the report's intervals"
 
@@ -39,7 +39,7 @@ class Coverage(Experiment):
         super().__init__(quick=quick, seeds=seeds or (2 if quick else 10), images=images)
 
     def points(self) -> list[tuple[str, str, int]]:
-        """Crowd, method and seed, which draws another crowd each."""
+        """Crowd, method and seed; every seed draws another crowd."""
         crowds, methods = (list(CROWDS)[:2], METHODS[:1]) if self.quick else (list(CROWDS), METHODS)
         return [(crowd, method, seed) for crowd in crowds for method in methods for seed in self.seeds]
 
@@ -53,7 +53,7 @@ class Coverage(Experiment):
         return Run("synthetic", method, seed, "own", data=data, parameters=parameters, keep=("coverage",))
 
     def table(self, store: Store) -> pa.Table:
-        """One row per fit: intervals, how many of them hold the truth, and their mean width."""
+        """One row per fit: number of intervals, how many contain the truth, and their mean width."""
         rows = []
         for crowd, method, seed in self.points():
             figures = store.require(self._run(crowd, method, seed))
@@ -64,14 +64,14 @@ class Coverage(Experiment):
     def page(self, table: pa.Table) -> str:
         """Coverage in percent, over all seeds."""
         text = (
-            f"Share of {100 * CONFIDENCE:.0f} % intervals that hold the truth, in percent, with their mean width in "
+            f"Share of {100 * CONFIDENCE:.0f} % intervals that contain the truth, in percent, with their mean width in "
             f"points, on simulated crowds of known truth; {n_seeds(table)} crowds each. The truth of an annotator is "
-            "the mean probability of a right label on the tasks that he or she labelled; that of a pair, the mean "
+            "the mean probability of a correct label on the tasks that he or she labelled; that of a pair, the mean "
             "probability of that mistake over the labels of the true class. ± is the standard error over crowds. "
-            "Intervals believe the classifier's probabilities, and are as good as these: a network that was trained to "
-            "certainty on labels which are partly wrong takes its mistakes into them."
+            "Intervals rely on the classifier's probabilities and are only as good as these: an overconfident network "
+            "passes its mistakes on to them."
         )
-        header = ["crowd", "method", "labels right", *(f"{kind}: held (width)" for kind in KINDS.values())]
+        header = ["crowd", "method", "label accuracy", *(f"{kind}: coverage (width)" for kind in KINDS.values())]
         body = []
         for (crowd, method), rows in group_by(table.to_pylist(), "row", "method").items():
             right = f"{100 * np.mean(column(rows, 'label_accuracy')):.1f}"

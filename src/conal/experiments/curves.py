@@ -24,12 +24,12 @@ METHODS = ("dl-mv", "dl-cl", "anno-reg", "max-mig", "aggnet", "conal")
 
 @register("curves")
 class Curves(Experiment):
-    """How accuracy on training and test data goes, epoch by epoch: what choosing an epoch is worth."""
+    """Accuracy on training and test data after every epoch: how much the choice of an epoch matters."""
 
     title = "Accuracy during training"
 
     def runs(self) -> list[Run]:
-        """All epochs of all methods; the last is kept, since nothing is chosen here."""
+        """Every method; the last epoch is kept."""
         return [self._run(dataset, method, seed) for dataset in TITLES for method in METHODS for seed in self.seeds]
 
     def _run(self, dataset: str, method: str, seed: int) -> Run:
@@ -48,8 +48,8 @@ class Curves(Experiment):
         """The last epoch's test accuracy against the best of all epochs."""
         text = (
             f"Mean test accuracy over {n_seeds(table)} seeds, in percent: at the last epoch, and at the best one, "
-            "which nobody could know without test labels. Training accuracy is against the true labels, which no "
-            "method sees."
+            "which cannot be found without test labels. Training accuracy is measured against the true labels, which "
+            "no method sees."
         )
         parts, means = [text], _means(table)
         for dataset, title in TITLES.items():

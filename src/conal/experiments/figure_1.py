@@ -22,11 +22,11 @@ PAPER = {
     ("music", "metal", "rock"): 0.636,
     ("music", "disco", "pop"): 0.386,
 }
-"""The shares that the paper names in its introduction."""
+"""The shares in the paper's introduction."""
 
 
 def confusion_shares(data: CrowdDataset) -> npt.NDArray[np.float64]:
-    r"""(C, C) share of the annotators who at least once labelled l what is c.
+    r"""(C, C) share of the annotators who labelled an instance of class c as l at least once.
 
     .. math:: \tfrac1R \sum_r [\exists i : z_i = c, y_i^r = l]
 
@@ -62,7 +62,7 @@ class Figure1(Experiment):
         return pa.Table.from_pylist(rows)
 
     def page(self, table: pa.Table) -> str:
-        """The pairs that the paper names, and the ten most common of each dataset."""
+        """The ten most common mistakes of each dataset, and the paper's."""
         rows = sorted(table.to_pylist(), key=lambda row: (row["dataset"], -row["share"]))
         parts = ["Share of a dataset's annotators who made a mistake at least once, in percent."]
         for name, title in (("labelme", "LabelMe"), ("music", "Music")):

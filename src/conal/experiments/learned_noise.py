@@ -32,7 +32,7 @@ def _cells(kept: dict[str, Any], who: str, learned: Any, true: Any = None) -> li
 class _RealCrowds(Experiment):
     """One CoNAL per real crowd, with the paper's settings, at the last epoch.
 
-    The epoch that predicts best is often an early one, at which little has been learned about the annotators.
+    The epoch that predicts best is often an early one, when little has been learned about the annotators.
     """
 
     keep: ClassVar[str]
@@ -51,7 +51,7 @@ class _RealCrowds(Experiment):
 
 @register("confusions")
 class Confusions(_RealCrowds):
-    """The learned common confusion and those of five annotators, on LabelMe and Music."""
+    """The learned confusion matrices, common and of five annotators, on LabelMe and Music."""
 
     title = "Learned confusion matrices"
     keep = "confusion"
@@ -66,10 +66,11 @@ class Confusions(_RealCrowds):
         return pa.Table.from_pylist(rows)
 
     def page(self, table: pa.Table) -> str:
-        """The mistakes that everybody makes, most likely first."""
+        """The most frequent mistakes of the common confusion."""
         parts = [
-            "P(observed | true) of the common confusion after the last epoch, its largest mistakes. Where omega hardly "
-            "varies, the data do not identify the split between common and individual confusion; the start decides."
+            "The largest mistakes of the common confusion after the last epoch, as P(observed | true). If omega hardly "
+            "varies, the data do not identify the split between common and individual confusion; it then depends on "
+            "the initial values."
         ]
         cells = group_by(table.to_pylist(), "dataset", "who")
         for dataset, title in TITLES.items():
@@ -170,7 +171,7 @@ class Recovery(Experiment):
 
 @register("omega")
 class Omega(_RealCrowds):
-    """Which classes the instances are of whose labels come most, and least, from the common confusion."""
+    """True classes of the instances with the highest and with the lowest mean omega."""
 
     title = "True classes by mean omega"
     keep = "omega"
@@ -188,8 +189,8 @@ class Omega(_RealCrowds):
         """Both halves beside each other."""
         text = (
             "After the last epoch, instances are ranked by their mean omega over the annotators who labelled them; "
-            "shares of the true classes among the top and the bottom half, in percent. The paper sees forest and "
-            "mountain at the top, open country and inside city at the bottom (LabelMe)."
+            "shares of the true classes among the top and the bottom half, in percent. In the paper, forest and "
+            "mountain are at the top, open country and inside city at the bottom (LabelMe)."
         )
         parts, groups = [text], group_by(table.to_pylist(), "dataset")
         for dataset, title in TITLES.items():

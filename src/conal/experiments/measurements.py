@@ -1,4 +1,4 @@
-"""What a run can keep beyond figures: matrices, the two halves by omega, the course of training."""
+"""Measurements that a run can keep beyond its metrics: matrices, classes by omega, the course of training."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def _omega(clf: CrowdClassifier, data: CrowdDataset) -> dict[str, Any]:
 
 
 def omega_halves(omega: FloatArray, data: CrowdDataset) -> list[FloatArray]:
-    """(C,) twice: shares of the true classes in the half of the instances with the higher mean omega, and in the other.
+    """(C,) shares of the true classes among the instances with the higher mean omega, and among the other half.
 
     The mean is over the annotators who labelled an instance.
     """
@@ -61,7 +61,7 @@ def _history(clf: CrowdClassifier, data: CrowdDataset) -> list[dict[str, float]]
 
 
 def _members(clf: CrowdClassifier, data: CrowdDataset) -> list[dict[str, float]]:
-    """Of an ensemble's members, each for itself: accuracy on test data and of the cleaned training labels."""
+    """Accuracy of every member of an ensemble, on test data and of the cleaned training labels."""
     if data.test is None:
         return []
     members = clf.model_.each if isinstance(clf.model_, Ensemble) else [clf.model_]
@@ -73,7 +73,7 @@ def _members(clf: CrowdClassifier, data: CrowdDataset) -> list[dict[str, float]]
             "test_accuracy": compute.class_probas(member, test),
             "label_accuracy": compute.training_posterior(member, batches),
         }
-        # by name: a model of gold labels has an order of classes of its own
+        # by name: a model of gold labels may order the classes differently
         found.append({name: float((clf.classes_[p.argmax(1)] == truth[name]).mean()) for name, p in probas.items()})
     return found
 
@@ -92,7 +92,7 @@ def true_figures(data: CrowdDataset) -> tuple[FloatArray, FloatArray]:
 
 
 def _coverage(clf: CrowdClassifier, data: CrowdDataset) -> dict[str, float]:
-    """How many of the intervals of a report hold the truth, for annotators and for confused pairs."""
+    """How many of the intervals of a report contain the truth, for annotators and for confused pairs."""
     people = clf.tables_["annotators.csv"]
     given = data.annotations.labels_per_annotator() > 0
     low, high = (people[f"annotator_quality_{end}"].to_numpy(zero_copy_only=False)[given] for end in ("low", "high"))
@@ -111,7 +111,7 @@ def _coverage(clf: CrowdClassifier, data: CrowdDataset) -> dict[str, float]:
 
 
 def _validation(clf: CrowdClassifier, data: CrowdDataset) -> float | None:
-    """Accuracy on the validation data, where the epoch was not chosen by them."""
+    """Accuracy on the validation data, for runs whose epoch is not chosen on them."""
     if data.valid is None:
         return None
     return float((clf.predict(data.valid.x) == data.classes[data.valid.y]).mean())

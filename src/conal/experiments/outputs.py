@@ -1,4 +1,4 @@
-"""What an experiment leaves behind: a CSV, a Markdown page, and charts."""
+"""Write the outputs of an experiment: a CSV, a Markdown page, and charts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One page of all experiments that have been run, made from their tables alone."""
+"""One page of all experiments that have been run, made from their tables."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from conal.experiments.outputs import REDUCED
 __all__ = ["read_outputs", "results_page"]
 
 ORDER = ("table-1", "table-2", "table-3", "figure-1", "synthetic", "cifar10")
-"""As in the paper; others follow by name."""
+"""The order of the paper; other experiments follow by name."""
 TEXT = ("dataset", "protocol", "row", "method", "parameters", "who", "true", "observed", "class")
 """Columns that are text, whatever their values look like."""
 

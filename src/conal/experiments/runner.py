@@ -1,4 +1,4 @@
-"""Runs what is missing, in several processes, and keeps every result as soon as it is there."""
+"""Run what is missing, in several processes, and store every result at once."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ __all__ = ["run_missing"]
 def run_missing(
     store: Store, runs: Sequence[Run], *, jobs: int = 1, backend: str | None = None, verbose: bool = True
 ) -> int:
-    """Run what the store does not have yet, and say how many that were.
+    """Run what the store does not have yet, and return the number of runs.
 
-    A result is stored when its run ends, by this process alone: whatever happens to this or to the working processes,
-    finished runs stay and none is repeated.
+    This process alone stores a result, as soon as its run ends: whatever happens to this or to the worker processes,
+    finished runs are kept and never repeated.
 
     Parameters
     ----------
     store : Store
     runs : sequence of Run
     jobs : int
-        Processes that work at a time; each uses one thread.
+        Number of worker processes of one thread each.
     backend : str, optional
-        joblib's: "loky" on this machine, "dask" or "ray" on a cluster that was connected to before.
+        Backend of joblib: "loky" on this machine, "dask" or "ray" on a cluster that you are connected to.
     verbose : bool
         Show progress, where standard error is a terminal.
     """
@@ -39,11 +39,11 @@ def run_missing(
     with make_progress("runs", verbose) as progress:
         for number, (run, figures) in enumerate(_results(missing, jobs, backend), start=1):
             store.add(run, figures)
-            _tell(progress, run, figures, done + number, len(runs))
+            _show(progress, run, figures, done + number, len(runs))
     return len(missing)
 
 
-def _tell(progress: Progress, run: Run, figures: dict[str, Any], completed: int, total: int) -> None:
+def _show(progress: Progress, run: Run, figures: dict[str, Any], completed: int, total: int) -> None:
     text = f"{run.dataset} {run.method} seed {run.seed}: {100 * figures['test_accuracy']:.1f} %"
     progress.update(completed, total, text)
 
@@ -59,7 +59,7 @@ def _results(runs: Sequence[Run], jobs: int, backend: str | None) -> Iterator[tu
 
 
 def _worker(run: Run) -> tuple[Run, dict[str, Any]]:
-    """One run on one thread; what it warns of is told by its figures (restarts, best epoch)."""
+    """One run on one thread; its warnings are visible in its results (restarts, best epoch)."""
     import torch
 
     torch.set_num_threads(1)

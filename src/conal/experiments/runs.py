@@ -1,4 +1,4 @@
-"""One run of an experiment: what is fitted to what, and what is measured of it."""
+"""One run of an experiment: a fit and its measurements."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ PROTOCOLS: dict[str, str] = {
 """How the epoch is chosen, in words for the tables."""
 
 FORMAT = 1
-"""Raised when runs mean something else than before, so that stored ones are not taken for them."""
+"""Increased when the meaning of a run changes, so that stored results are not mistaken for it."""
 
 
 @dataclass(frozen=True)
 class Run:
-    """A method with its parameters on a dataset with its settings, one seed, one way to choose the epoch.
+    """A method with its parameters, a dataset with its settings, a seed and a way to choose the epoch.
 
-    Everything is plain data, so that a run has a name that is the same in every process: its hash.
+    Everything is plain data, so that the hash of a run, its name, is the same in every process.
 
     >>> run = Run("synthetic", "dl-mv", seed=1, data={"n_train": 100})
     >>> run.hash == Run("synthetic", "dl-mv", seed=1, data={"n_train": 100}).hash
@@ -54,7 +54,7 @@ class Run:
     data: Mapping[str, Any] = field(default_factory=dict)
     parameters: Mapping[str, Any] = field(default_factory=dict)
     keep: tuple[str, ...] = ()
-    """What is kept beyond figures: "confusion", "omega", "history"."""
+    """Measurements to keep beyond the metrics; see :data:`conal.experiments.measurements.MEASUREMENTS`."""
 
     @property
     def config(self) -> dict[str, Any]:
@@ -63,13 +63,13 @@ class Run:
 
     @property
     def hash(self) -> str:
-        """A name that stands for all of the run."""
+        """A name that identifies the run."""
         text = json.dumps({"format": FORMAT, **self.config}, sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:24]
 
 
 def execute(run: Run) -> dict[str, Any]:
-    """Fit the run's method and measure it; test labels choose nothing, but by the protocol "test", which is for that.
+    """Fit the run's method and measure it; test labels are used for selection in the protocol "test" alone.
 
     Returns
     -------
@@ -83,11 +83,11 @@ def execute(run: Run) -> dict[str, Any]:
     settings = {"selection": _selection(run.protocol), **run.parameters}
     clf = make(run.method, seed=run.seed, verbose=False, **settings)
     target = data.classes[data.y_true] if methods.get(run.method).takes == "gold" else data.annotations
-    began = time.process_time()  # CPU time: others may be at work on this machine
+    began = time.process_time()  # CPU time: other programs may be running
     clf.fit(data.x, target, validation=_validation(data, run.protocol), monitor=_monitor(data, run))
     seconds = time.process_time() - began
     truth, probas = data.classes[data.test.y], clf.predict_proba(data.test.x)
-    predicted = clf.classes_[probas.argmax(1)]  # by name: a model of gold labels has an order of classes of its own
+    predicted = clf.classes_[probas.argmax(1)]  # by name: a model of gold labels may order the classes differently
     figures = {
         "test_accuracy": metrics.accuracy(truth, predicted),
         "test_macro_f1": metrics.macro_f1(truth, predicted),
@@ -103,7 +103,7 @@ def execute(run: Run) -> dict[str, Any]:
 
 
 def load_data(run: Run) -> CrowdDataset:
-    """The run's dataset; kept for the next run of the same process."""
+    """The run's dataset, cached for the next run in this process."""
     return _load(run.dataset, json.dumps(dict(run.data), sort_keys=True))
 
 
@@ -121,7 +121,7 @@ def _validation(data: CrowdDataset, protocol: Protocol) -> tuple[Any, Any] | Non
 
 
 def _monitor(data: CrowdDataset, run: Run) -> dict[str, tuple[Any, Any]]:
-    """Accuracies per epoch, where the history is kept; they choose nothing."""
+    """Data on which to measure accuracy after every epoch, if the history is kept; not used for selection."""
     if "history" not in run.keep or data.test is None:
         return {}
     return {"training": (data.x, data.classes[data.y_true]), "test": (data.test.x, data.classes[data.test.y])}

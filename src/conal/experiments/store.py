@@ -1,4 +1,4 @@
-"""Finished runs in one SQLite file: a run is there with all its figures, or it is not there."""
+"""Finished runs in one SQLite file: a run is stored with all its results, or not at all."""
 
 from __future__ import annotations
 
@@ -31,13 +31,12 @@ CREATE TABLE IF NOT EXISTS runs (
 class Store:
     """Results of runs by the hash of their configuration.
 
-    Every result is a transaction of its own, so that a process that dies at any moment loses nothing that was finished
-    and leaves nothing half-written.
+    Every result is a transaction of its own: if a process dies, finished runs are safe and nothing is half-written.
 
     Parameters
     ----------
     path : path
-        The file; made if it is not there.
+        The file; created if it does not exist.
 
     Example
     -------
@@ -63,7 +62,7 @@ class Store:
         self._connection.close()
 
     def add(self, run: Run, figures: dict[str, Any]) -> None:
-        """Keep the figures of a finished run; a run that is there already stays as it is."""
+        """Store the results of a finished run; a run that is stored already is left as it is."""
         row = (run.hash, _json(run.config), _json(figures), float(figures["seconds"]), _json(versions()))
         with self._connection:
             self._connection.execute(
@@ -77,7 +76,7 @@ class Store:
         return None if row is None else dict(json.loads(row[0]))
 
     def require(self, run: Run) -> dict[str, Any]:
-        """The figures of a run that must have been finished."""
+        """The figures of a run; an error if it has not been finished."""
         found = self.get(run)
         if found is None:
             raise InputError(f"{self.path}: {run.dataset} {run.method} seed {run.seed} has not been run yet")
@@ -95,7 +94,7 @@ class Store:
 
 
 def versions() -> dict[str, str]:
-    """What the figures were made with."""
+    """Versions of the software that made the results."""
     import numpy as np
     import torch
 

@@ -19,15 +19,15 @@ __all__ = ["Cifar10", "Sweep", "Synthetic"]
 STRENGTHS = (0.4, 0.5, 0.6, 0.7, 0.8)
 PROPORTIONS = (0.0, 0.3, 0.4, 0.5, 0.6, 0.7)
 MIDDLE = {"strength": 0.4, "proportion": 0.5}
-"""Where the other one is held: strength varies at proportion 0.5, proportion at strength 0.4."""
+"""Value of the one while the other varies: strength varies at proportion 0.5, proportion at strength 0.4."""
 TYPES = ("asymmetric", "symmetric")
 INTERPRETATIONS = {0.3: "individual accuracy 0.7", 0.7: "individual accuracy 0.3"}
 """Off-diagonal mass of an annotator's own confusion. The paper says 0.7 but calls such annotators good: we try both."""
 CEILING = "gold"
 OURS = ("conal", "conal-em", "xconal")
-"""Forms of the paper's model, which are not its baselines."""
+"""Forms of the paper's model; all other methods are baselines."""
 DRAWN = (*PAPER_METHODS[:-1], "conal-em", "conal")
-"""Lines of the charts; tables have every method."""
+"""Methods in the charts; the tables have all."""
 FIGURES = (
     "test_accuracy",
     "label_accuracy",
@@ -38,7 +38,7 @@ FIGURES = (
 )
 
 Cells = dict[tuple[str, float], list[Row]]
-"""Method and value of what varies, to the rows of all seeds."""
+"""Rows of all seeds, by method and by the value of what varies."""
 
 
 class Sweep(Experiment):
@@ -61,7 +61,7 @@ class Sweep(Experiment):
         ]
 
     def runs(self) -> list[Run]:
-        """Every method at every point, on as many crowds as there are seeds."""
+        """Every method at every point, on one crowd per seed."""
         return [
             self._run(point, method, seed)
             for point in self.points()
@@ -122,20 +122,20 @@ class Sweep(Experiment):
         return Run(self.dataset, method, seed, "gold", data, self._backbone() | parameters)
 
     def _inputs(self) -> dict[str, Any]:
-        """Which form of the dataset's features."""
+        """Settings of the dataset that select its form."""
         return {}
 
     def _backbone(self) -> dict[str, Any]:
-        """Parameters beside the defaults that this form needs."""
+        """Parameters of the classifier for this form, beyond the defaults."""
         return {}
 
     def _explain(self, table: pa.Table) -> str:
         return (
             f"Test accuracy in percent, mean ± sample standard deviation over {n_seeds(table)} crowds. The epoch is "
             "chosen on gold validation labels, as in the paper; settings are the defaults, no grid is searched. "
-            "`gold` was trained on true labels: the ceiling. "
-            "*Strength* is the off-diagonal mass of a row of the common confusion; it varies at proportion 0.5, the "
-            "proportion at strength 0.4. The paper's individual strength of 0.7 is read both ways."
+            "`gold` was trained on true labels: the ceiling. *Strength* is the off-diagonal mass of a row of the "
+            "common confusion; it varies at proportion 0.5, the proportion at strength 0.4. The paper's individual "
+            "strength of 0.7 may mean accuracy or error; both are shown."
         )
 
 
@@ -171,7 +171,7 @@ def _best_baseline(cells: Cells, value: float) -> str:
 
 
 def _comparison(cells: Cells, values: list[float]) -> str:
-    """In words: where CoNAL is ahead of all baselines, where level, and where behind and by how much."""
+    """In words: where CoNAL is above all baselines, where level with the best, and where behind."""
     above, level, behind = "above every baseline", "level with the best baseline", "behind"
     found: dict[str, list[str]] = {above: [], level: [], behind: []}
     for value in values:
@@ -186,7 +186,7 @@ def _comparison(cells: Cells, values: list[float]) -> str:
     note = (
         "Points, ± standard error of the difference over the same crowds; *level* is within one. The best baseline is "
         "the one with the best test accuracy at that value, which favours it; forms of the paper's model "
-        f"({', '.join(f'`{name}`' for name in OURS)}) are no baselines."
+        f"({', '.join(f'`{name}`' for name in OURS)}) do not count as baselines."
     )
     return " ".join([*parts, note])
 
@@ -219,7 +219,7 @@ def _diagnosis(cells: Cells, values: list[float]) -> str:
     }
     body = [[title, *(figure(v) for v in values)] for title, figure in rows.items()]
     table = markdown([" ", *(f"{v:g}" for v in values)], body)
-    return f"What there was to gain, and what CoNAL learned, against the truth:\n\n{table}"
+    return f"How much there was to gain, and what CoNAL learned, compared with the truth:\n\n{table}"
 
 
 @register("synthetic")

@@ -1,4 +1,4 @@
-"""How good is it? Predictions, probabilities, confusion matrices and crowds, each with its usual measure."""
+"""Metrics of predictions, probabilities, confusion matrices and crowds."""
 
 from conal.metrics.agreement import Agreement, cohen_kappa, fleiss_kappa, krippendorff_alpha
 from conal.metrics.calibration import brier_score, calibration_error

@@ -1,4 +1,4 @@
-"""Do annotators agree more than chance would have it? Coefficients with bootstrap intervals."""
+"""Agreement of annotators beyond chance: coefficients with bootstrap intervals."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ CHUNK_CELLS = 2**21
 
 
 class Agreement(NamedTuple):
-    """A coefficient and its interval; without bootstrap replicates there is none, and both ends are None."""
+    """A coefficient and its bootstrap interval; both ends are None without bootstrap replicates."""
 
     value: float
     low: float | None
@@ -31,7 +31,7 @@ class Agreement(NamedTuple):
 
 
 class Units(NamedTuple):
-    """What a coefficient needs to know of each task: sums of these over tasks determine it.
+    """What each task contributes: a coefficient is a function of the sums over tasks.
 
     A bootstrap replicate counts task i w_i times, so its sums are products with the weights w.
     """
@@ -47,7 +47,7 @@ Coefficient = Callable[[FloatArray, FloatArray], FloatArray]
 def krippendorff_alpha(
     data: Any, level: Literal["nominal"] = "nominal", *, n_boot: int = 1000, confidence: float = 0.95, seed: int = 0
 ) -> Agreement:
-    r"""Krippendorff's alpha: 1 for perfect agreement, 0 for what chance would give, negative for worse.
+    r"""Krippendorff's alpha: 1 for perfect agreement, 0 for agreement by chance, negative for less.
 
     Any number of annotators may have labelled each task. With :math:`n_{ic}` labels c for task i,
     :math:`m_i = \sum_c n_{ic}`, :math:`n_c = \sum_i n_{ic}` and :math:`n = \sum_c n_c`, over tasks with two or more
@@ -140,7 +140,7 @@ def fleiss_kappa(data: Any, *, n_boot: int = 1000, confidence: float = 0.95, see
 
 
 def cohen_kappa(data: Any, *, n_boot: int = 1000, confidence: float = 0.95, seed: int = 0) -> Agreement:
-    r"""Cohen's kappa of two annotators: agreement corrected for what their own shares of the classes would give.
+    r"""Cohen's kappa of two annotators: agreement, corrected for chance given how often each uses each class.
 
     Over the N tasks that both labelled, where the first gives a share :math:`p_c` of them the label c and the second
     a share :math:`q_c`:
@@ -227,7 +227,7 @@ def _evaluate(units: Units, coefficient: Coefficient, weights: FloatArray) -> Fl
 
 
 def _resampled(units: Units, n_boot: int, seed: int) -> Iterator[FloatArray]:
-    """How often each task was drawn, some replicates at a time; as many draws as tasks."""
+    """(B, U) how often each task was drawn, for a few replicates at a time."""
     rng = np.random.default_rng(seed)
     U = len(units.disagreement)
     for replicates in row_slices(n_boot, U, CHUNK_CELLS):

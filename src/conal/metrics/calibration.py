@@ -1,4 +1,4 @@
-"""Do probabilities mean what they say?"""
+"""Calibration of class probabilities."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def calibration_error(
 
 
 def brier_score(y_true: object, probas: object, classes: Classes | None = None) -> float:
-    r"""Squared distance between probabilities and what happened, between 0 and 2, lower is better.
+    r"""Squared distance between probabilities and true classes, between 0 and 2; lower is better.
 
     .. math::
         \frac1N \sum_i \sum_c (p_{ic} - [z_i = c])^2

@@ -1,4 +1,4 @@
-"""How well do a classifier and confusion matrices together predict what annotators say?"""
+"""Likelihood of annotations under a classifier and confusion matrices."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Labels, probabilities and confusion matrices at the door of a metric: read, matched, or refused with a reason."""
+"""Read and check the inputs of metrics: labels, probabilities and confusion matrices."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Text features as tensors and JSON, checked when they come back: a file is not to be trusted."""
+"""Text features as tensors and JSON, which are checked when they are read back."""
 
 from __future__ import annotations
 

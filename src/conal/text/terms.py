@@ -18,7 +18,7 @@ Analyzer = Callable[[str], Iterable[str]]
 
 @dataclass(frozen=True)
 class TermWeights:
-    r"""Terms and what each is worth: :math:`w_{dt} = (1 + \ln n_{dt}) \, (1 + \ln\frac{1 + N}{1 + N_t})`.
+    r"""Terms and their weights: :math:`w_{dt} = (1 + \ln n_{dt}) \, (1 + \ln\frac{1 + N}{1 + N_t})`.
 
     :math:`n_{dt}` is how often the term occurs in the text, :math:`N_t` in how many of the :math:`N` training texts.
     Every row has length 1, or 0 where the text holds none of the terms. scikit-learn's
@@ -47,13 +47,13 @@ class TermWeights:
 def fit_terms(texts: Sequence[str], analyzer: Analyzer, max_terms: int) -> tuple[TermWeights, Any]:
     """The terms of these texts, and their weights in them.
 
-    A term of a single text tells nothing about others and is left out, unless every term is one. Of the rest the
-    ``max_terms`` that occur in most texts are kept, in alphabetical order.
+    A term that occurs in a single text is left out, unless all terms do. Of the rest, the ``max_terms`` that occur in
+    most texts are kept, in alphabetical order.
     """
     counter = CountVectorizer(analyzer=analyzer, dtype=np.float64)
     try:
         counts = counter.fit_transform(texts).tocsr()
-    except ValueError:  # scikit-learn's word for "no terms at all"
+    except ValueError:  # scikit-learn found no terms at all
         return TermWeights(analyzer, (), np.empty(0)), sparse.csr_matrix((len(texts), 0))
     found = np.bincount(counts.indices, minlength=counts.shape[1])
     frequent = np.argsort(-found, kind="stable")[:max_terms]

@@ -1,4 +1,4 @@
-"""The best that can be done: the posterior under the true parameters, and how often its best guess is wrong."""
+"""The Bayes-optimal decision: the posterior under the true parameters, and how often its best guess is wrong."""
 
 from __future__ import annotations
 
@@ -49,9 +49,9 @@ def posterior(labels: object, rho: object, pi_g: object, pi_r: object, omega: ob
     model = model._replace(observed=codes >= 0)
     log_joint = _log(model.rho)
     for r in model.active().tolist():
-        asked = np.flatnonzero(model.observed[:, r])
-        for part in chunks(len(asked), model.pi_g.size):
-            rows = asked[part]
+        labelled = np.flatnonzero(model.observed[:, r])
+        for part in chunks(len(labelled), model.pi_g.size):
+            rows = labelled[part]
             log_joint[rows] += _evidence(model.mixture(rows, r), codes[rows, r])
     impossible = np.flatnonzero(np.isneginf(log_joint).all(axis=1))
     if len(impossible):
@@ -74,9 +74,8 @@ def bayes_error(
 ) -> BayesError:
     r"""Error rate of the Bayes-optimal decision, on average over true labels and annotations.
 
-    What :func:`error_lower_bound` is to be compared with, and what no aggregator can beat on average. Crowds are
-    drawn from the model, and how wrong the best guess is follows from the posterior q itself, which varies less than
-    counted mistakes:
+    Compare :func:`error_lower_bound` with it. No aggregator can beat it on average. Crowds are drawn from the model;
+    the error is then computed from the posterior q, which varies less than a count of mistakes:
 
     .. math::
         z_i \sim \rho_i, \quad y_i^r \sim \omega_i^r \pi^g_{z_i *} + (1 - \omega_i^r) \pi^r_{z_i *}, \qquad
@@ -123,11 +122,11 @@ def _draw_errors(model: NoiseModel, n_draws: int, rng: np.random.Generator) -> F
     z = draw_from_rows(np.broadcast_to(model.rho, (n_draws, N, C)), rng.random((n_draws, N)))
     log_joint = np.repeat(_log(model.rho)[None], n_draws, axis=0)
     for r in model.active().tolist():
-        asked = np.flatnonzero(model.observed[:, r])
-        mixture = model.mixture(asked, r)
-        rows = mixture[np.arange(len(asked)), z[:, asked]]
-        labels = draw_from_rows(rows, rng.random((n_draws, len(asked))))
-        log_joint[:, asked] += _evidence(mixture, labels)
+        labelled = np.flatnonzero(model.observed[:, r])
+        mixture = model.mixture(labelled, r)
+        rows = mixture[np.arange(len(labelled)), z[:, labelled]]
+        labels = draw_from_rows(rows, rng.random((n_draws, len(labelled))))
+        log_joint[:, labelled] += _evidence(mixture, labels)
     return np.asarray(1 - softmax(log_joint, axis=-1).max(axis=-1))
 
 

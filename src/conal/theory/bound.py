@@ -23,9 +23,10 @@ class ErrorLowerBound:
     entropy : (N,)
         H(rho_i) in nats.
     divergence : (N,)
-        The expected KL divergence of each instance, common and individual confusion apart; infinite where it is.
+        The expected KL divergence of each instance, with separate terms for common and individual confusion; may be
+        infinite.
     tight_divergence : (N,)
-        That of the mixtures, which is at most as large.
+        The same for the mixtures, which is never larger.
     n_classes : int
     epsilon : float
         How much the confusion matrices were smoothed.
@@ -44,7 +45,7 @@ class ErrorLowerBound:
 
     @property
     def F(self) -> FloatArray:  # noqa: N802 - the paper's name
-        """(N,) entropy minus divergence of each instance: what its labels leave open, in nats."""
+        """(N,) entropy minus divergence of each instance: the uncertainty that its labels leave, in nats."""
         return self.entropy - self.divergence
 
     @property
@@ -54,7 +55,7 @@ class ErrorLowerBound:
 
     @property
     def raw(self) -> float:
-        """The right-hand side of the theorem; below 0 it says nothing, and is minus infinity with an infinite KL."""
+        """The right-hand side of the theorem: without content below 0, and minus infinity if a KL is infinite."""
         return self._scaled(self.F.sum() - math.log(2))
 
     @property
@@ -105,10 +106,10 @@ class ErrorLowerBound:
 def error_lower_bound(
     rho: object, pi_g: object, pi_r: object, omega: object, *, observed: object = None, epsilon: float = 0.0
 ) -> ErrorLowerBound:
-    r"""No rule whatever infers true labels from these annotations with a smaller worst-case error rate (Theorem 1).
+    r"""A lower bound on the worst-case error rate of every rule that infers true labels from annotations (Theorem 1).
 
-    An instance is hard when its class is open (large entropy) and classes look alike in the labels (small divergence
-    between the rows of the confusion matrices):
+    An instance is hard when its class is uncertain (large entropy) and classes look alike in the labels (small
+    divergence between the rows of the confusion matrices):
 
     .. math::
         \inf_{\hat Z} \sup_Z \mathbb E[\mathcal L(\hat Z, Z)] &\ge
@@ -119,11 +120,11 @@ def error_lower_bound(
 
     The proof draws the true labels from rho, so the bound also holds for the average error of the best rule,
     :func:`bayes_error`. It is far below it: Fano's inequality is applied to all N labels at once, and 1 / N^2 makes
-    the bound at most 1 / N. It says most about a handful of instances.
+    the bound at most 1 / N. It is informative for a handful of instances only.
 
     A label that one class shows and another never does makes a divergence infinite and the theorem void: the value
-    is 0. The paper's own generator makes such matrices. ``epsilon`` smooths them, but what results is a bound for the
-    smoothed crowd, which is noisier: compare it with the Bayes error of :func:`smooth`-ed matrices.
+    is 0. The paper's own generator makes such matrices. ``epsilon`` smooths them, but the bound is then for the
+    smoothed crowd, which is noisier: compare it with the Bayes error of the smoothed matrices (:func:`smooth`).
 
     Parameters
     ----------
@@ -134,7 +135,7 @@ def error_lower_bound(
     pi_r : (R, C, C)
         Individual confusion of each annotator.
     omega : (N, R)
-        How likely annotator r labels instance i by the common confusion.
+        Probability that annotator r labels instance i by the common confusion.
     observed : (N, R) bool, optional
         Which annotators label which instances; by default all do.
     epsilon : float
@@ -143,8 +144,8 @@ def error_lower_bound(
     Returns
     -------
     ErrorLowerBound
-        ``value`` and ``tight_value``, which takes the divergence of the mixtures omega pi_g + (1 - omega) pi_r as the
-        proof has it before it takes them apart; their parts, ``F``, and the corollary's ``min_instances``.
+        ``value``; ``tight_value``, from the divergence of the mixtures omega pi_g + (1 - omega) pi_r, as in the proof
+        before it separates them; their parts, ``F``, and the corollary's ``min_instances``.
 
     References
     ----------

@@ -1,4 +1,4 @@
-"""Expected Kullback-Leibler divergence between the rows of confusion matrices, infinite where it is."""
+"""Expected Kullback-Leibler divergence between the rows of confusion matrices, which may be infinite."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ def row_divergence(pi: FloatArray) -> FloatArray:
     log_pi, columns = _log(pi), (*range(pi.ndim - 2), -1, -2)
     own = (pi * log_pi).sum(-1)[..., :, None]
     finite = np.maximum(own - pi @ log_pi.transpose(columns), 0)
-    telltale = (pi > 0).astype(np.float64) @ (pi == 0).astype(np.float64).transpose(columns) > 0
-    return np.where(telltale, np.inf, finite)
+    infinite = (pi > 0).astype(np.float64) @ (pi == 0).astype(np.float64).transpose(columns) > 0
+    return np.where(infinite, np.inf, finite)
 
 
 def separate_divergence(model: NoiseModel) -> FloatArray:
-    r"""(N,) the theorem's sum, common and individual confusion apart.
+    r"""(N,) the theorem's sum, with a term for common and one for individual confusion.
 
     .. math::
         \sum_r \sum_{c, c'} \rho_{ic} \rho_{ic'} \bigl( \omega_i^r \mathrm{KL}(\pi^g_{c*} \| \pi^g_{c'*})
@@ -42,7 +42,7 @@ def separate_divergence(model: NoiseModel) -> FloatArray:
         common = np.where(part.observed, part.omega, 0.0)
         weights = np.column_stack([common.sum(1), np.where(part.observed, 1 - part.omega, 0.0)])
         between = (weights @ finite).reshape(-1, C, C)
-        # 0 times infinity is 0, which only a sign can tell: products may underflow, or be NaN.
+        # 0 times infinity counts as 0. Compare signs instead of multiplying: products may underflow, or be NaN.
         void = ((weights > 0).astype(np.float64) @ infinite.astype(np.float64) > 0).reshape(-1, C, C)
         possible = part.rho > 0
         void &= possible[:, :, None] & possible[:, None, :]
@@ -52,7 +52,7 @@ def separate_divergence(model: NoiseModel) -> FloatArray:
 
 
 def mixture_divergence(model: NoiseModel) -> FloatArray:
-    r"""(N,) the same sum over the matrices that labels are drawn from, before the proof takes them apart.
+    r"""(N,) the same sum over the mixtures that labels are drawn from, before the proof separates them.
 
     .. math::
         \sum_r \sum_{c, c'} \rho_{ic} \rho_{ic'} \mathrm{KL}(\pi'^{\,ir}_{c*} \| \pi'^{\,ir}_{c'*}), \qquad
@@ -61,17 +61,17 @@ def mixture_divergence(model: NoiseModel) -> FloatArray:
     N, C = model.rho.shape
     divergence = np.zeros(N)
     for r in model.active().tolist():
-        asked = np.flatnonzero(model.observed[:, r])
-        for some in chunks(len(asked), C * C):
-            rows = asked[some]
+        labelled = np.flatnonzero(model.observed[:, r])
+        for some in chunks(len(labelled), C * C):
+            rows = labelled[some]
             divergence[rows] += _expected_divergence(model.rho[rows], model.mixture(rows, r))
     return divergence
 
 
 def _expected_divergence(rho: FloatArray, pi: FloatArray) -> FloatArray:
-    """(n,) sum over c, c' of rho_c rho_c' KL(pi_c* || pi_c'*), for one matrix an instance.
+    """(n,) sum over c, c' of rho_c rho_c' KL(pi_c* || pi_c'*), for one matrix per instance.
 
-    Both sums over classes go inside the one over labels: C^2 steps an instance instead of C^3.
+    Both sums over classes go inside the one over labels: C^2 steps per instance instead of C^3.
     """
     log_pi, possible = _log(pi), (rho > 0)[:, :, None]
     own = np.einsum("nc,ncl,ncl->n", rho, pi, log_pi)
@@ -83,5 +83,5 @@ def _expected_divergence(rho: FloatArray, pi: FloatArray) -> FloatArray:
 
 
 def _log(pi: FloatArray) -> FloatArray:
-    """log pi, and 0 where pi is 0: infinities are told apart by sign."""
+    """log pi, and 0 where pi is 0: the callers find infinite terms by sign."""
     return np.log(np.where(pi > 0, pi, 1.0))

@@ -1,4 +1,4 @@
-"""The parameters that everything in this room is about, read and checked once."""
+"""The parameters of a crowd, read and checked."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class NoiseModel(NamedTuple):
     pi_g, pi_r : (C, C), (R, C, C)
         Common and individual confusion, true class before observed class.
     omega : (N, R)
-        P(s_i^r = 1), how likely a label comes from the common confusion.
+        P(s_i^r = 1), the probability that a label comes from the common confusion.
     observed : (N, R) bool
         Which annotators label which instances.
     """
@@ -53,7 +53,7 @@ class NoiseModel(NamedTuple):
         return np.flatnonzero(self.observed.any(axis=0))
 
     def mixture(self, rows: IntArray, r: int) -> FloatArray:
-        """(n, C, C) what annotator r's labels of these instances are drawn from: omega pi_g + (1 - omega) pi_r."""
+        """(n, C, C) distributions of annotator r's labels of these instances: omega pi_g + (1 - omega) pi_r."""
         omega = self.omega[rows, r, None, None]
         return np.asarray(omega * self.pi_g + (1 - omega) * self.pi_r[r])
 
@@ -83,7 +83,7 @@ def smooth(pi: object, epsilon: float) -> FloatArray:
     .. math::
         (1 - \epsilon) \, \pi + \epsilon / C
 
-    A crowd with smoothed matrices is a noisier one. What holds for it need not hold for the original.
+    A crowd with smoothed matrices is noisier. What holds for it need not hold for the original.
 
     Parameters
     ----------
