@@ -18,7 +18,9 @@ __all__ = ["MajorityVote"]
 
 @register("majority-vote")
 class MajorityVote(Aggregator):
-    r"""One vote per annotator, the class with most votes wins: :math:`\hat z_i = \arg\max_c \sum_r [y_i^r = c]`.
+    r"""One vote per annotator: the class with most votes wins, and ties go to the first class or are drawn.
+
+    .. math:: \hat z_i = \arg\max_c \sum_r [y_i^r = c]
 
     Attributes
     ----------

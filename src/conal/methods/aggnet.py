@@ -16,7 +16,7 @@ __all__ = ["AggNetMethod"]
 
 @register("aggnet")
 class AggNetMethod(SingleNetworkEM):
-    r"""AggNet, in its multi-class form: EM over the true labels, with the network in the M-step.
+    r"""Dawid-Skene with the classifier in place of the class prior, by EM (AggNet; Albarqouni et al. 2016).
 
     .. math::
         q_i(c) \propto f_c(x_i) \prod_r \pi^r_{c, y_i^r}, \qquad

@@ -15,7 +15,7 @@ __all__ = ["AnnoRegMethod"]
 
 @register("anno-reg")
 class AnnoRegMethod(AnnotatorLayersMethod):
-    r"""Learning from noisy labels by regularised estimation of annotator confusion (Anno-Reg).
+    r"""A confusion matrix per annotator with a penalty on its trace (Anno-Reg; Tanno et al. 2019).
 
     Classifier and confusion matrices are learned together. Many pairs of them explain the labels equally well. The
     trace of the matrices is *minimised*: of these pairs, it selects the one that attributes most of the noise to the

@@ -20,7 +20,7 @@ __all__ = ["CoNALMethod"]
 
 @register("conal")
 class CoNALMethod(CrowdMethod):
-    r"""Learning from crowds with common noise adaptation layers.
+    r"""Common and individual noise adaptation layers, mixed by an auxiliary network: the paper's method.
 
     A label comes either from the common confusion, which all annotators share, or from the annotator's individual
     confusion. An auxiliary network predicts which, for every instance and annotator. Everything is trained together by

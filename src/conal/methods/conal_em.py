@@ -26,7 +26,7 @@ FORMER_NAMES = {"pi_g": "noise.pi_g", "pi_r": "noise.pi_r", "omega_r": "noise.om
 
 @register("conal-em")
 class CoNALEMMethod(SingleNetworkEM):
-    r"""Learning from crowds by modelling common confusions, by EM with features (Appendix B of the paper).
+    r"""The paper's noise model by EM, with the classifier in the M-step (Appendix B).
 
     A label comes from the common confusion with probability :math:`\omega_r` and from the annotator's own otherwise.
     The posterior is over the true label and the source together, :math:`q(z) q(s \mid z)`:

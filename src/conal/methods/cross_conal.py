@@ -34,7 +34,7 @@ COMMON_PRIOR = (0.5, 1.5)
 
 @register("xconal")
 class CrossCoNALMethod(EMMethod):
-    r"""Cross-fitted CoNAL: the paper's noise model, trained without a single true label.
+    r"""The paper's noise model by EM with cross-fitting: the default of ``conal fit``, needs no gold labels.
 
     A network that was trained on an instance's inferred label repeats that label, mistakes included, when it predicts
     the instance. So K networks are trained here, each without one fold of the instances, and the E-step takes the

@@ -14,7 +14,7 @@ __all__ = ["CrowdLayerMethod", "OverparameterisedCrowdLayerMethod"]
 
 @register("dl-cl")
 class CrowdLayerMethod(AnnotatorLayersMethod):
-    r"""Deep learning from crowds with a crowd layer, the variant with a matrix per annotator (DL-CL).
+    r"""Crowd layer: a softmax layer per annotator behind the classifier (DL-CL; Rodrigues and Pereira 2018).
 
     Every annotator has a layer, which predicts the annotator's labels from the classifier's probabilities f. After
     training, the layers are dropped and f is the classifier:
@@ -50,7 +50,7 @@ class CrowdLayerMethod(AnnotatorLayersMethod):
 
 @register("dl-cl-over")
 class OverparameterisedCrowdLayerMethod(CrowdLayerMethod):
-    r"""The crowd layer with a second softmax layer per annotator (DL-CL_Over).
+    r"""The crowd layer with two layers per annotator, the paper's control for model size (DL-CL_Over).
 
     Twice the parameters and nothing shared: the paper's control, which shows that CoNAL's gain does not come from
     having more parameters to fit (Appendix C).

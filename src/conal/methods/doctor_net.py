@@ -17,7 +17,7 @@ MAX_CELLS = 2**24
 
 @register("doctor-net")
 class DoctorNetMethod(CrowdMethod):
-    r"""Who said what: modelling individual labelers improves classification (Doctor Net).
+    r"""A head per annotator on a shared trunk, averaged by learned weights (Doctor Net; Guan et al. 2018).
 
     Every annotator has a softmax head on a shared trunk (the backbone without its last layer), trained on the
     annotator's own labels. A weighted mean of the heads is the classifier. Its weights :math:`w = \mathrm{softmax}(a)`

@@ -13,9 +13,11 @@ __all__ = ["GoldMethod"]
 
 @register("gold")
 class GoldMethod(CrowdMethod):
-    r"""Cross-entropy to true labels, :math:`\mathcal L = -\frac1N \sum_i \log f_{z_i}(x_i)`.
+    r"""A classifier trained on true labels, the upper bound: ``fit(X, y_true)``.
 
-    ``fit(X, y_true)`` takes one label per instance. It shows what the backbone could reach with labels free of errors,
+    .. math:: \mathcal L = -\frac1N \sum_i \log f_{z_i}(x_i)
+
+    ``fit`` takes one label per instance. It shows what the backbone could reach with labels free of errors,
     and so how much a better method could gain.
     """
 

@@ -21,7 +21,7 @@ SMOOTHING = 1.0
 
 @register("max-mig")
 class MaxMIGMethod(CrowdMethod):
-    r"""An information-theoretic approach for joint learning from crowds (Max-MIG).
+    r"""Classifier and label aggregator with maximal mutual information (Max-MIG; Cao et al. 2019).
 
     A classifier h sees the features and an aggregator g sees the labels. Both are trained to share as much information
     as possible, by the f-mutual information gain of their outputs in its KL form. Given the truth, features and labels

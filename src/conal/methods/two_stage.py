@@ -75,7 +75,7 @@ class MajorityVoteMethod(TwoStageMethod):
 
 @register("dl-ds")
 class DawidSkeneMethod(TwoStageMethod):
-    """A classifier trained on the labels that Dawid and Skene's model infers from the annotations alone (DL-DS).
+    """A classifier trained on the labels that Dawid-Skene infers (DL-DS).
 
     See :class:`conal.aggregation.DawidSkene`.
 
@@ -93,7 +93,7 @@ class DawidSkeneMethod(TwoStageMethod):
 
 @register("dl-glad")
 class GLADMethod(TwoStageMethod):
-    """A classifier trained on the labels that GLAD infers from skill and difficulty (DL-GLAD).
+    """A classifier trained on the labels that GLAD infers (DL-GLAD).
 
     See :class:`conal.aggregation.GLAD`.
 
