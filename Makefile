@@ -69,7 +69,8 @@ bench-texts: $(STAMP)  ## `conal fit --text`, from files to the report
 	$(BIN)/python benchmarks/texts.py
 	$(BIN)/python benchmarks/page.py
 
-docs: $(STAMP)  ## the reference of commands, and the documentation site in site/
+docs: $(STAMP)  ## pages that follow from the code, and the documentation site in site/
+	$(BIN)/python tools/generated.py
 	$(BIN)/python tools/cli_reference.py
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 

@@ -23,6 +23,10 @@ from conal.methods.base import methods as registry
 from conal.parameters.reading import PLAIN_FORMATS
 
 ROOT = Path(__file__).parents[1]
+CONTRIBUTING = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+sys.path.insert(0, str(ROOT / "tools"))
+import generated  # noqa: E402
+
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 IMPORTING = (ROOT / "docs" / "importing.md").read_text(encoding="utf-8")
 ARCHITECTURE = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
@@ -66,9 +70,7 @@ def test_command_examples_run(tmp_path: Path) -> None:
 
 def test_the_method_of_the_contributing_guide_works(monkeypatch: pytest.MonkeyPatch) -> None:
     """As a file of its own would: registered, made by name with its own parameter, fitted."""
-    (code,) = re.findall(
-        r"```python\n(.*?)```", (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8"), flags=re.DOTALL
-    )
+    _, code = re.findall(r"```python\n(.*?)```", CONTRIBUTING, flags=re.DOTALL)
     monkeypatch.setattr(registry, "_entries", dict(registry._entries))
     monkeypatch.setattr(factory, "_CLASSES", dict(factory._CLASSES))
     exec(compile(code, "CONTRIBUTING.md", "exec"), {"__name__": "guide"})  # noqa: S102
@@ -125,11 +127,55 @@ def test_ci_calls_the_test_command_of_the_readme() -> None:
     assert re.search(r"^\$ make test\b", README, flags=re.MULTILINE)
 
 
-def test_every_module_has_its_place_in_the_architecture() -> None:
-    for path in (ROOT / "src" / "conal").rglob("*.py"):
-        room = path.relative_to(ROOT / "src" / "conal")
-        named = room.name in ARCHITECTURE or room.stem in ARCHITECTURE or room.parts[0] == "cli"
-        assert named or room.name in ("__init__.py", "__main__.py"), room
+def test_made_parts_of_pages_are_what_the_code_makes() -> None:
+    """Tables of methods and aggregators, and the list of modules: `make docs` writes them."""
+    for page in generated.PAGES:
+        text = page.read_text(encoding="utf-8")
+        assert "<!-- made: " in text
+        assert text == generated.renewed(text), f"{page.name} is stale: run make docs"
+
+
+def touched() -> dict[str, list[str]]:
+    """What a contributor adds, and the files that the guide names for it."""
+    rows = re.findall(r"^\| (an? [^|]+) \| ([^|]+) \|$", CONTRIBUTING, flags=re.MULTILINE)
+    return {what: re.findall(r"`([^`]+)`", files) for what, files in rows}
+
+
+def test_the_guide_names_places_that_exist() -> None:
+    assert len(touched()) == 10
+    for what, files in touched().items():
+        for name in files:
+            assert (ROOT / name).parent.is_dir(), what
+            assert "/my_" in name or (ROOT / name).is_file(), what
+
+
+def files_with(name: str) -> set[str]:
+    """Source files that say a name."""
+    paths = (ROOT / "src").rglob("*.py")
+    found = (path for path in paths if re.search(rf"\b{name}\b", path.read_text(encoding="utf-8")))
+    return {str(path.relative_to(ROOT / "src" / "conal")) for path in found}
+
+
+@pytest.mark.parametrize(
+    ("name", "files"),
+    [
+        ("max_restarts", {"parameters/training.py", "training/loop.py"}),
+        ("warmup_epochs", {"parameters/training.py", "training/loop.py"}),
+        ("text_components", {"parameters/training.py", "estimator/texts.py"}),
+        ("prior_right", {"aggregation/bayes_dawid_skene.py"}),
+        ("vote_weight", {"methods/cross_conal.py"}),
+        ("gate_scale", {"parameters/simulation.py", "datasets/gate.py"}),
+    ],
+)
+def test_an_option_is_known_where_it_is_declared_and_where_it_is_used(name: str, files: set[str]) -> None:
+    experiments = {found for found in files_with(name) if found.startswith("experiments/")}  # these set values
+    assert files_with(name) - experiments == files
+
+
+def test_a_label_reading_option_is_known_to_its_declaration_and_to_the_readers_that_use_it() -> None:
+    found = files_with("keep_rejected")
+    assert "parameters/reading.py" in found
+    assert all(name.startswith("io/platforms/") for name in found - {"parameters/reading.py"})
 
 
 def test_the_commands_have_help() -> None:
