@@ -15,6 +15,7 @@ import pytest
 import typer
 
 import conal
+import generated
 from conal import aggregation, methods
 from conal.cli import app
 from conal.estimator import factory
@@ -24,9 +25,6 @@ from conal.parameters.reading import PLAIN_FORMATS
 
 ROOT = Path(__file__).parents[1]
 CONTRIBUTING = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
-sys.path.insert(0, str(ROOT / "tools"))
-import generated  # noqa: E402
-
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 IMPORTING = (ROOT / "docs" / "importing.md").read_text(encoding="utf-8")
 ARCHITECTURE = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
@@ -161,7 +159,7 @@ def files_with(name: str) -> set[str]:
     [
         ("max_restarts", {"parameters/training.py", "training/loop.py"}),
         ("warmup_epochs", {"parameters/training.py", "training/loop.py"}),
-        ("text_components", {"parameters/training.py", "estimator/texts.py"}),
+        ("text_components", {"parameters/training.py", "estimator/base.py"}),
         ("prior_right", {"aggregation/bayes_dawid_skene.py"}),
         ("vote_weight", {"methods/cross_conal.py"}),
         ("gate_scale", {"parameters/simulation.py", "datasets/gate.py"}),
