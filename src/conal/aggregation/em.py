@@ -165,8 +165,8 @@ class EMAggregator(Aggregator, Generic[Parameters]):
 
     def _start(self, engine: Engine[Parameters], rng: np.random.Generator | None) -> Run[Parameters]:
         """The first parameters, and their E-step."""
-        guess = engine.start(self._initialize(engine.votes, rng))
-        parameters = self._first_parameters(engine.votes, guess, rng)
+        # The first guess at the posterior is large, and is dropped before the E-step.
+        parameters = self._first_parameters(engine.votes, engine.start(self._initialize(engine.votes, rng)), rng)
         return Run(parameters, *self._e_step(engine, parameters))
 
     def _step(self, engine: Engine[Parameters], run: Run[Parameters]) -> None:

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import expit, logit
 
 from conal._support.arrays import row_slices
 from conal.datasets.streams import stream
@@ -19,6 +18,7 @@ FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
 
 CHUNK_CELLS = 2**21
+BISECTIONS = 100
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,11 +51,11 @@ class Gate:
     def of_pairs(self, tasks: IntArray, annotators: IntArray) -> FloatArray:
         """(n_pairs,) omega of these pairs alone."""
         scores = _pair_scores(self.instance_embedding, self.annotator_embedding, tasks, annotators)
-        return np.asarray(expit(self.scale * scores + self.bias))
+        return sigmoid(self.scale * scores + self.bias)
 
     def matrix(self) -> FloatArray:
         """(N, R) omega of every pair."""
-        return np.asarray(expit(self.scale * self.instance_embedding @ self.annotator_embedding.T + self.bias))
+        return sigmoid(self.scale * self.instance_embedding @ self.annotator_embedding.T + self.bias)
 
 
 def draw_gate(features: npt.NDArray[Any], pairs: tuple[IntArray, IntArray], settings: CrowdSettings) -> Gate:
@@ -85,18 +85,29 @@ def project(features: npt.NDArray[Any], weights: FloatArray) -> FloatArray:
 
 
 def solve_bias(scores: FloatArray, proportion: float, bound: float) -> float:
-    """The b at which the mean of sigmoid(scores + b) is ``proportion``; ``|scores| <= bound``.
+    """The b at which the mean of sigmoid(scores + b) is ``proportion``, by bisection; ``|scores| <= bound``.
 
     >>> round(solve_bias(np.array([-1.0, -3.0]), 0.5, bound=3.0), 6)
     2.0
     """
-    from scipy.optimize import brentq  # slow to import
-
     if proportion in (0, 1):
-        return float(logit(proportion))  # infinite
-    reach = bound + 1  # that far from the middle, every omega is on one side of the proportion
-    middle = logit(proportion)
-    return float(brentq(lambda b: expit(scores + b).mean() - proportion, middle - reach, middle + reach))
+        return float(np.inf if proportion else -np.inf)
+    middle = np.log(proportion) - np.log1p(-proportion)
+    low, high = middle - bound - 1e-9, middle + bound + 1e-9  # here every omega is on one side of the proportion
+    for _ in range(BISECTIONS):
+        centre = (low + high) / 2
+        if high - low < 1e-12:
+            break
+        if sigmoid(scores + centre).mean() < proportion:
+            low = centre
+        else:
+            high = centre
+    return float((low + high) / 2)
+
+
+def sigmoid(values: FloatArray) -> FloatArray:
+    """1 / (1 + exp(-values)), which overflows nowhere and is exact at both infinities."""
+    return 0.5 + 0.5 * np.tanh(0.5 * values)
 
 
 def _pair_scores(v: FloatArray, u: FloatArray, tasks: IntArray, annotators: IntArray) -> FloatArray:
