@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test dist test-wheel lint format results bench bench-aggregation bench-training bench-scale bench-processes bench-texts docs stubs clean
+.PHONY: help install demo test dist test-wheel lint format results bench bench-aggregation bench-training bench-scale bench-processes bench-components bench-texts docs stubs clean
 
 help:  ## show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
@@ -44,7 +44,7 @@ format: $(STAMP)  ## let ruff format the code
 results: $(STAMP)  ## run what is missing of the paper's evaluation (hours; needs the data), then make docs/results.md
 	$(BIN)/conal reproduce all --out docs/results --page docs/results.md --jobs 2
 
-bench: bench-aggregation bench-training bench-scale bench-processes bench-texts  ## all benchmarks, and docs/performance.md from their results
+bench: bench-aggregation bench-training bench-components bench-scale bench-processes bench-texts  ## all benchmarks, and docs/performance.md from their results
 
 bench-aggregation: $(STAMP)  ## aggregators against crowd-kit: time, memory, accuracy on real crowds
 	$(BIN)/python benchmarks/aggregation.py
@@ -64,6 +64,10 @@ bench-processes: $(STAMP)  ## what two processes send each other, against the co
 
 stubs: $(STAMP)  ## the types of conal.CoNAL and conal.CrossCoNAL, from what their methods declare
 	$(BIN)/python tools/stubs.py
+
+bench-components: $(STAMP)  ## parts of a training step against PyTorch's own
+	$(BIN)/python benchmarks/components.py
+	$(BIN)/python benchmarks/page.py
 
 bench-texts: $(STAMP)  ## `conal fit --text`, from files to the report
 	$(BIN)/python benchmarks/texts.py

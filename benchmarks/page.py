@@ -10,6 +10,7 @@ import altair as alt
 import pyarrow as pa
 
 import aggregation
+import components
 import processes
 import training
 from harness import FOLDER, markdown
@@ -26,6 +27,7 @@ def main() -> None:
         ("scale", _scale),
         ("processes", _processes),
         ("texts", _texts),
+        ("components", _components),
     ):
         file = FOLDER / f"{name}.json"
         if file.exists():
@@ -42,6 +44,14 @@ def _introduction() -> str:
         "within a run, since machines differ and are shared. numba is installed, as by default; without "
         "it sparse products of SciPy take over in Dawid-Skene, two to three times slower. Training does not use it."
     )
+
+
+def _components(found: dict[str, Any]) -> list[str]:
+    text = (
+        "conal keeps code of its own in place of PyTorch's only where it is faster: dropout by 16 random bits, Adam "
+        "that touches the rows of a batch, and averages of all networks in one call."
+    )
+    return ["## Parts of a training step", text, components.table(found["rows"])]
 
 
 def _texts(found: dict[str, Any]) -> list[str]:

@@ -2,11 +2,9 @@ r"""The auxiliary network: how likely is an annotation to come from the confusio
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 from torch import Tensor, nn
-from torch.autograd import Function
+from torch.nn.functional import normalize
 
 from conal.networks.annotator_rows import Present, row_table
 
@@ -72,42 +70,15 @@ class AuxiliaryNetwork(nn.Module):
     def annotator_embedding(self, present: Present) -> Tensor:
         """(A, D) unit vectors of the annotators that are present."""
         if self.annotator_features is None:
-            return unit(present.take(self.annotator_table) + self.annotator_bias)
-        return unit(self.annotator(present.take(self.annotator_features)))
+            return normalize(present.take(self.annotator_table) + self.annotator_bias, dim=-1, eps=EPS)
+        return normalize(self.annotator(present.take(self.annotator_features)), dim=-1, eps=EPS)
 
     def instance_embedding(self, x: Tensor) -> Tensor:
         """(N, D) unit vectors of the given instances."""
-        return unit(self.instance(x.flatten(1)))
+        return normalize(self.instance(x.flatten(1)), dim=-1, eps=EPS)
 
     def forward(self, x: Tensor, rows: Tensor, present: Present) -> Tensor:
         """(P,) logits of omega for pairs of an instance (row of ``x``) and an annotator."""
         instances = self.instance_embedding(x).index_select(0, rows)
         annotators = self.annotator_embedding(present).index_select(0, present.place)
         return self.scale * (instances * annotators).sum(-1)
-
-
-def unit(vectors: Tensor) -> Tensor:
-    """(N, D) vectors divided by their lengths, in half the time that autograd takes.
-
-    >>> unit(torch.tensor([[3.0, 4.0]])).tolist()
-    [[0.6000000238418579, 0.800000011920929]]
-    """
-    made: Tensor = _Unit.apply(vectors)  # type: ignore[no-untyped-call]
-    return made
-
-
-class _Unit(Function):
-    @staticmethod
-    def forward(ctx: Any, vectors: Tensor) -> Tensor:
-        inverse: Tensor = torch.linalg.vector_norm(vectors, dim=-1, keepdim=True).clamp_(min=EPS).reciprocal_()
-        made = vectors * inverse
-        ctx.save_for_backward(made, inverse)
-        return made
-
-    @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> Tensor:
-        made, inverse = ctx.saved_tensors
-        (gradient,) = gradients
-        along = (gradient * made).sum(-1, keepdim=True)
-        across: Tensor = torch.addcmul(gradient, made, along, value=-1)
-        return across.mul_(inverse)

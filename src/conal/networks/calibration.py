@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from scipy.optimize import minimize_scalar
 from torch import Tensor
 
 __all__ = ["fit_temperature"]
 
 RANGE = (0.05, 1.5)
-STEPS = 40
+TOLERANCE = 1e-4
 
 
 def fit_temperature(log_proba: Tensor, target: Tensor) -> Tensor:
@@ -15,7 +16,7 @@ def fit_temperature(log_proba: Tensor, target: Tensor) -> Tensor:
 
     .. math:: \hat\beta = \arg\max_\beta \sum_i \sum_c q_i(c) \log \mathrm{softmax}(\beta \log f(x_i))_c
 
-    The objective is concave in :math:`\beta`, so a golden-section search finds it.
+    The objective is concave in :math:`\beta`, so a bounded search finds it.
 
     Parameters
     ----------
@@ -28,23 +29,9 @@ def fit_temperature(log_proba: Tensor, target: Tensor) -> Tensor:
     >>> round(float(fit_temperature(sure, torch.tensor([[0.9, 0.1]]))), 2)  # log 9 / log 99
     0.48
     """
-    ratio = (5**0.5 - 1) / 2
-    low, high = RANGE
 
-    def fit(beta: float) -> float:
-        return float((target * (beta * log_proba).log_softmax(-1)).sum(-1).double().mean())
+    def loss(beta: float) -> float:
+        return -float((target * (beta * log_proba).log_softmax(-1)).sum(-1).double().mean())
 
-    a, b = high - ratio * (high - low), low + ratio * (high - low)
-    at_a, at_b = fit(a), fit(b)
-    for _ in range(STEPS):
-        if at_a >= at_b:
-            high, b, at_b = b, a, at_a
-            a = high - ratio * (high - low)
-            at_a = fit(a)
-        else:
-            low, a, at_a = a, b, at_b
-            b = low + ratio * (high - low)
-            at_b = fit(b)
-        if high - low < 1e-4:
-            break
-    return log_proba.new_tensor((low + high) / 2)
+    found = minimize_scalar(loss, bounds=RANGE, method="bounded", options={"xatol": TOLERANCE})
+    return log_proba.new_tensor(found.x)

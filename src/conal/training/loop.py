@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -31,6 +30,7 @@ from conal.training.checkpoint import (
 from conal.training.estimated_confusion import estimate_confusion
 from conal.training.history import Row, figures
 from conal.training.optimizer import LazyAdam
+from conal.training.schedule import make_scheduler
 from conal.training.selection import GoldAccuracy, Selection, class_logits, predict_proba
 from conal.training.threads import threads_for
 
@@ -160,8 +160,10 @@ class _Trainer:
         total = torch.zeros((), device=self.fabric.device)
         if self._is_several:  # a seed per epoch and process, so that going on from a checkpoint needs no other state
             torch.manual_seed(_seed(self.settings.seed, self.restarts, self.epoch, self.fabric.global_rank))
-        for step, batch in enumerate(self.data.shuffled(self.rng, self.fabric.global_rank, self.fabric.world_size)):
-            total += self.train_step(batch, step) * (1 / batch.label_weight)
+        for batch in self.data.shuffled(self.rng, self.fabric.global_rank, self.fabric.world_size):
+            total += self.train_step(batch) * (1 / batch.label_weight)
+            lr = float(self.scheduler.get_last_lr()[0])
+            self.scheduler.step()
         self.epoch += 1
         loss = float(self._over_all(total)) / self.data.annotations.n_annotations
         if not np.isfinite(loss):
@@ -170,7 +172,7 @@ class _Trainer:
                 "or compute in a higher precision"
             )
         self.method.end_epoch(self.fabric.to_device(batch) for batch in self.data.labelled_in_order())
-        row: Row = {"epoch": self.epoch, "loss": loss, "lr": self._lr(self.data.n_batches - 1, self.epoch - 1)}
+        row: Row = {"epoch": self.epoch, "loss": loss, "lr": lr}
         self._select(row)
         row |= {name: monitor.score(self.method) for name, monitor in self.monitors.items()}
         row["seconds"] = time.perf_counter() - began
@@ -181,9 +183,7 @@ class _Trainer:
         """The sum over all processes."""
         return self.fabric.all_reduce(total, reduce_op="sum") if self._is_several else total  # type: ignore[return-value]
 
-    def train_step(self, batch: Batch, step: int) -> Tensor:
-        for group in self.optimizer.param_groups:
-            group["lr"] = self._lr(step, self.epoch)
+    def train_step(self, batch: Batch) -> Tensor:
         loss: Tensor = self.module(batch if self._is_plain else self.fabric.to_device(batch))
         self.optimizer.zero_grad()
         if self._is_plain:
@@ -193,20 +193,6 @@ class _Trainer:
         self.optimizer.step()
         self.method.end_step()
         return loss.detach()
-
-    def _lr(self, step: int, epoch: int) -> float:
-        """Linear warm-up over the first epochs; constant, or falling along half a cosine to a fiftieth.
-
-        Adam's first step has the size of the learning rate in every weight, however small the gradient is. Where
-        features are non-negative it adds up over hundreds of inputs, and a class's logit can fall so far that the
-        class is never predicted again: its gradient is gone with it. Small first steps prevent that.
-        """
-        warmup = self.settings.warmup_epochs * self.data.n_batches
-        done = epoch * self.data.n_batches + step + 1
-        peak = self.settings.lr
-        if self.settings.schedule == "cosine":
-            peak *= 0.5 * (1 + math.cos(math.pi * epoch / self.settings.epochs)) + 0.02
-        return peak * min(1.0, done / warmup) if warmup else peak
 
     def _select(self, row: Row) -> None:
         score = self.selection.score(self.method)
@@ -256,9 +242,9 @@ class _Trainer:
         seed = _seed(self.settings.seed, restarts)
         torch.manual_seed(self.settings.seed if restarts == 0 else seed)
         self.rng = np.random.default_rng(self.settings.seed if restarts == 0 else seed)
-        self._build()
         self.epoch, self.best_epoch, self.best_score = 0, 0, None
         self.history, self.best = [], {}
+        self._build()
 
     def _build(self) -> None:
         self.method = self.build()
@@ -270,6 +256,7 @@ class _Trainer:
         self.method.prepare(self.data.annotations)
         learned = [parameter for parameter in self.method.parameters() if parameter.requires_grad]
         optimizer = LazyAdam(learned, lr=self.settings.lr, fused=True)
+        self.scheduler = make_scheduler(optimizer, self.settings, self.data.n_batches, self.epoch)
         if self._is_plain:  # nothing to move, convert or share: Fabric's wrappers would only take time
             self.module, self.optimizer = self.method, optimizer
         else:
