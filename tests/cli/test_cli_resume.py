@@ -88,7 +88,7 @@ def test_an_interrupted_fit_says_how_to_go_on(start: Start, shared_crowd: Crowd,
     printed, said = process.communicate(timeout=60)
     assert process.returncode == 130
     assert printed == ""
-    assert f"stopped; the state is in {checkpoint}: go on with --resume" in said
+    assert f"interrupted; the checkpoint is {checkpoint}: continue with --resume" in said
     assert "Traceback" not in said
     assert [path.name for path in tmp_path.iterdir()] == ["m.checkpoint"]
     assert checkpointed_epoch(checkpoint) >= 1

@@ -98,7 +98,7 @@ def guarded(several: bool) -> Iterator[None]:
         if several and _is_lost_connection(error):
             raise TrainingError(
                 "another process of this run has ended or cannot be reached, so this one ends too; its own message "
-                "says why. Start all of them again with --resume to go on from the last checkpoint"
+                "says why. Start all of them again with --resume to continue from the last checkpoint"
             ) from error
         raise
 

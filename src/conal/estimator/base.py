@@ -282,7 +282,7 @@ class CrowdClassifier(FittedAttributes, ClassifierParameters, ClassifierMixin, B
         """
         check_is_fitted(self, "model_")
         if not self.model_.separates_noise:
-            raise InputError(f"method {self.method!r} does not tell common from individual confusion; use 'conal'")
+            raise InputError(f"method {self.method!r} does not separate common from individual confusion; use 'conal'")
         if isinstance(annotators, Annotations) or hasattr(annotators, "columns"):
             return compute.pair_rates(self.model_, self._batches(*self._joined(X, annotators, task_ids)))
         instances = self._instances(X)

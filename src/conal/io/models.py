@@ -112,7 +112,7 @@ def check_target(path: Path, *, overwrite: bool) -> None:
     if is_free(path):
         return
     if not overwrite:
-        raise InputError(f"{path}: exists already; choose another place, or allow it with overwrite=True (--overwrite)")
+        raise InputError(f"{path}: exists already; choose another place, or pass overwrite=True (--overwrite)")
     try:
         config = _read_config(path)
     except ModelFolderError as error:

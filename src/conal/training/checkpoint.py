@@ -1,4 +1,4 @@
-"""Checkpoints without pickle: everything that training needs to go on exactly where it was.
+"""Checkpoints without pickle: all state that training needs to continue exactly where it stopped.
 
 One safetensors file holds the weights, the best weights so far, the optimiser's moments and the state of the random
 generators; its metadata holds the history and a fingerprint of the settings and data, so that a checkpoint is never
