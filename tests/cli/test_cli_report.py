@@ -188,7 +188,7 @@ def test_overwriting_spares_what_is_not_conals(conal: Run, folder: Path, crowd: 
     """Notes of the user in the folder, and the files that the fit reads."""
     (folder / "notes.txt").write_text("mine")
     fit = ("fit", crowd.labels, "--features", crowd.features, "--out", folder, *SHORT, "--overwrite")
-    assert "holds 'notes.txt', which conal did not write" in conal(*fit).refusal()
+    assert "contains 'notes.txt', which conal did not write" in conal(*fit).refusal()
     (folder / "notes.txt").rename(folder / "crowd.csv")
     (folder / "crowd.csv").write_bytes(crowd.labels.read_bytes())
     inside = ("fit", folder / "crowd.csv", *fit[2:])

@@ -24,7 +24,7 @@ ENDLESS = 1_000_000
 
 
 def checkpointed_epoch(path: Path) -> int:
-    """The epoch that a checkpoint holds, from the header of the safetensors file; 0 if there is none."""
+    """The epoch that a checkpoint contains, from the header of the safetensors file; 0 if there is none."""
     if not path.exists():
         return 0
     with path.open("rb") as file:

@@ -72,7 +72,7 @@ class CommonConfusion(Finding[ConfusionSection]):
         return pa.table({_true_column(classes): name_column(classes), **observed})
 
     def column_kinds(self, classes: Names) -> Mapping[str, ColumnKind]:
-        """The first column holds names."""
+        """The first column contains names."""
         return {_true_column(classes): "class"}
 
     def headlines(self, section: ConfusionSection, report: Report) -> Iterator[Markup]:

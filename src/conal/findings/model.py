@@ -19,7 +19,7 @@ __all__ = ["Metrics", "Model", "ModelSection", "selection_story"]
 
 
 class Metrics(TypedDict):
-    """Figures about the training; ``metrics.json`` holds them too."""
+    """Figures about the training; ``metrics.json`` contains them too."""
 
     method: str
     selection: str

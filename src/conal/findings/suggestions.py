@@ -76,7 +76,7 @@ class Suggestions(Finding[SuggestionSection]):
         return suggestions_table(findings.section(self.name)["rows"])
 
     def stored_columns(self, section: SuggestionSection) -> pa.Table:
-        """The section holds the whole table, even if it is empty."""
+        """The section contains the whole table, even if it is empty."""
         return suggestions_table(section["rows"])
 
     def headlines(self, section: SuggestionSection, report: Report) -> Iterator[Markup]:

@@ -120,8 +120,8 @@ class ClassifierParameters(Settings):
     class_prior: ClassPrior = parameter(
         default="estimate",
         must_be=anything(),
-        help="Known class shares: 'estimate' (unknown), 'balanced' (equal shares), or the share of every class. Inferred "
-        "labels are pushed towards them, which helps if they are right and does more harm if they are wrong.",
+        help="Known class shares: 'estimate' (unknown), 'balanced' (equal shares), or the share of every class. "
+        "Inferred labels are pushed towards them, which helps if they are right and does more harm if they are wrong.",
         option=Option(
             help="Known class shares: balanced, or JSON such as "
             """'{"cat": 0.8, "dog": 0.2}'. A wrong prior costs more accuracy than a right one gains.""",
