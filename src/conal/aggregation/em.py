@@ -212,7 +212,7 @@ def _warn_of_lost_classes(crowd: Annotations, posterior: FloatArray) -> None:
     if len(lost):
         per_task = crowd.n_annotations / max(int(labelled.sum()), 1)
         warn(
-            f"classes {examples(crowd.classes[lost])} win votes, but hardly any task is assigned to them: other classes "
+            f"classes {examples(crowd.classes[lost])} win votes, but hardly any task gets them: other classes "
             f"explain their labels. {per_task:.1f} labels per task may be too few; "
             "compare with 'majority-vote' or 'one-coin', or add true_labels",
             VanishedClassWarning,

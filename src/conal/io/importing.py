@@ -68,8 +68,8 @@ def _reader(path: Path, format: str | None) -> Reader:  # noqa: A002
         return _named_importer(path, importers.get(format), found, head)
     if len(found) > 1:
         raise InputError(
-            f"{path}: could be {' or '.join(importer.title for importer in found)}; choose one with format= (--format): "
-            f"{', '.join(importer.name for importer in found)}"
+            f"{path}: could be {' or '.join(importer.title for importer in found)}; choose one with format= "
+            f"(--format): {', '.join(importer.name for importer in found)}"
         )
     if not found and not _may_be_plain(path, head):
         _refuse_unknown(path, head)

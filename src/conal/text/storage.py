@@ -50,8 +50,8 @@ def from_state(tensors: Tensors, document: Mapping[str, Any], where: str) -> Tex
     n_terms = sum(len(terms.vocabulary) for terms in made.terms_.values())
     if made.components_.shape != (len(made.mean_), n_terms):
         raise ModelFolderError(
-            f"{where}: components have shape {made.components_.shape}, expected ({len(made.mean_)}, {n_terms}) from the "
-            "mean and the vocabulary; fit again"
+            f"{where}: components have shape {made.components_.shape}, expected ({len(made.mean_)}, {n_terms}) from "
+            "the mean and the vocabulary; fit again"
         )
     return made
 

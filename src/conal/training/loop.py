@@ -325,7 +325,7 @@ class _Trainer:
         lost = _lost(probas, self.data)
         if lost:
             warn(
-                f"{self._name(lost)} (almost) never predicted, although the crowd votes for it; "
+                f"{self._name(lost)} (almost) never predicted, despite the crowd's votes; "
                 "try another seed, a longer warm-up, another scaling, or a lower lr with more epochs",
                 VanishedClassWarning,
             )
