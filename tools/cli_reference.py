@@ -16,8 +16,8 @@ __all__ = ["PAGE", "page"]
 PAGE = Path(__file__).parents[1] / "docs" / "cli.md"
 PLAIN = {"TYPER_USE_RICH": "0", "NO_COLOR": "1", "COLUMNS": "80", "TERM": "dumb"}
 INTRODUCTION = (
-    "What every command says with `--help`. Exit codes: 0, 2 for bad usage or bad input, 1 for failure, 130 when "
-    "interrupted. With `--json` a command prints one JSON object on standard output and everything else on standard "
+    "The output of `--help` for every command. Exit codes: 0 for success, 1 for failure, 2 for bad usage or bad input, "
+    "130 if interrupted. With `--json` a command prints one JSON object on standard output and everything else on standard "
     "error."
 )
 

@@ -1,4 +1,4 @@
-"""What can go wrong, said so that the reader can mend it.
+"""Errors and warnings, with messages that say how to fix the problem.
 
 Every message answers three questions in this order: what is wrong, where, and what to do about it.
 The command line turns a :class:`ConalError` into one line on standard error and exit code 2.
@@ -44,7 +44,7 @@ class TrainingError(ConalError):
 
 
 class DivergenceError(TrainingError):
-    """Training left the numbers behind: going on from a checkpoint would end the same way."""
+    """The loss or a score is no longer a number; continuing from a checkpoint would end the same way."""
 
 
 class ConalWarning(UserWarning):
@@ -52,23 +52,23 @@ class ConalWarning(UserWarning):
 
 
 class ConvergenceWarning(ConalWarning):
-    """An iterative method stopped before it had settled; the message says what to try."""
+    """An iterative method stopped before it converged; the message says what to try."""
 
 
 class DataWarning(ConalWarning):
-    """Something in the data was dropped or merged; the message counts what."""
+    """Something in the data was dropped or merged; the message says what, and how many."""
 
 
 class EarlyEpochWarning(ConalWarning):
-    """The epoch that scored best is one in which little had been learned about the annotators."""
+    """The selected epoch is so early that little was learned about the annotators."""
 
 
 class PriorWarning(ConalWarning):
-    """What the user states about the shares of the classes is far from what the annotations say."""
+    """The class prior of the user is far from the vote shares."""
 
 
 class VanishedClassWarning(ConalWarning):
-    """A class that the crowd votes for is not predicted, or not inferred, any more."""
+    """A class that the crowd votes for is no longer predicted or inferred."""
 
 
 def examples(values: Iterable[object], limit: int = 3) -> str:
@@ -84,12 +84,12 @@ def examples(values: Iterable[object], limit: int = 3) -> str:
 
 
 def _cut(text: str, width: int = 80) -> str:
-    """A value in a message, which is one line: free text may have been taken for a label."""
+    """Shorten a value to fit into a message: free text may have been read as a label."""
     return text if len(text) <= width else f"{text[: width - 1]}…{text[0]}"
 
 
 def warn(message: str, category: type[ConalWarning]) -> None:
-    """Warn at the line of the user's own code that called conal, however deep in it the reason was found."""
+    """Warn at the line of the user's code that called conal, at any depth of the call stack."""
     level, frame = 2, sys._getframe(1)
     while frame.f_back is not None and frame.f_globals.get("__name__", "").split(".")[0] == "conal":
         level, frame = level + 1, frame.f_back

@@ -413,7 +413,7 @@ def test_summary(conal: Run, shared_crowd: Crowd, place: Path, write: Write) -> 
     first, second, third, *paths = run.out.splitlines()
     assert first == "dawid-skene: 270 labels by 6 annotators on 90 tasks, 3 classes"
     assert second.startswith("converged after ")
-    assert second.endswith(" s; 1 true labels were given")
+    assert second.endswith(" s; 1 known true labels")
     assert third.startswith("cat ")
     assert paths == [f"labels: {place / 'l.csv'}", f"annotators: {place / 'a.csv'}", f"confusion: {place / 'c.csv'}"]
 
@@ -463,7 +463,7 @@ def test_earlier_tables_are_replaced_only_when_asked(conal: Run, small: Path, pl
     for name in ("l.csv", "a.csv", "c.csv"):
         (place / name).write_text("old", encoding="utf-8")
         run = conal("aggregate", small, "--out", place / "l.csv", *options)
-        assert f"{name}: exists already; choose another place, or allow it with --overwrite" in run.refusal()
+        assert f"{name}: exists already; choose another place, or pass --overwrite" in run.refusal()
         assert names_in(place) == [name]
         assert (place / name).read_text(encoding="utf-8") == "old"
         (place / name).unlink()
@@ -493,16 +493,16 @@ def test_places_that_cannot_be_written(refuse: Callable[..., str], small: Path, 
         assert "unknown kind of table '.xlsx'" in refuse(option, place / "a.xlsx")
         assert "folder.csv: is a folder" in refuse(option, place / "folder.csv", "--overwrite")
         assert "is not a folder" in refuse(option, place / "file" / "a.csv")
-        assert "is to hold two tables" in refuse(option, place / ".." / place.name / "l.csv")
-        assert "is read from" in refuse(option, small, "--overwrite")
+        assert "is used for two tables" in refuse(option, place / ".." / place.name / "l.csv")
+        assert "is an input file" in refuse(option, small, "--overwrite")
     assert "unknown kind of table '.gz'" in refuse(out=place / "l.csv.gz")
-    assert "is read from" in refuse(out=small)
-    assert "is to hold two tables" in refuse("--annotators", place / "a.csv", "--confusion", place / "a.csv")
+    assert "is an input file" in refuse(out=small)
+    assert "is used for two tables" in refuse("--annotators", place / "a.csv", "--confusion", place / "a.csv")
 
 
 def test_no_result_replaces_the_true_labels(refuse: Callable[..., str], small: Path, write: Write) -> None:
     gold = write(small.parent / "gold.csv", ("task", "label"), [("a", "y")])
-    assert "gold.csv: is read from" in refuse("--true-labels", gold, "--overwrite", out=gold)
+    assert "gold.csv: is an input file" in refuse("--true-labels", gold, "--overwrite", out=gold)
 
 
 def test_folders_are_made(conal: Run, small: Path, place: Path) -> None:
@@ -545,7 +545,7 @@ def test_values_of_the_wrong_type_or_range(refuse: Callable[..., str], method: s
         ("tol=NaN", "tol must be a finite number of at least 0, not nan"),
         ("prior=-1", "prior must be a finite number of at least 0, not -1"),
         ("verbose=maybe", "verbose must be true or false, not 'maybe'"),
-        ("seed=3", "--set seed=3: the seed has an option of its own, --seed"),
+        ("seed=3", "--set seed=3: use --seed instead"),
         ("prior", "--set 'prior': expected NAME=VALUE"),
     ],
 )

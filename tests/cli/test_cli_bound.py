@@ -128,7 +128,7 @@ def test_conal_em_is_welcome_and_others_are_not(conal: Run, shared_crowd: Crowd,
         assert conal("fit", *files, "--method", method, "--epochs", 2, "--quiet").code == 0
     assert conal("bound", tmp_path / "conal-em", "--features", shared_crowd.features).code == 0
     message = conal("bound", tmp_path / "dl-cl", "--features", shared_crowd.features).refusal()
-    assert "method 'dl-cl' does not tell common from individual confusion" in message
+    assert "method 'dl-cl' does not separate common from individual confusion" in message
     assert "'conal'" in message
 
 
@@ -139,7 +139,7 @@ def test_text_says_what_and_quiet_nothing(conal: Run, model: Path, shared_crowd:
     head, plain, tight, best, corollary = run.out.splitlines()
     assert head == "3 instances, 3 classes, 18 labels by 6 annotators"
     assert plain.startswith("lower bound ")
-    assert tight.startswith("  by the mixtures ")
+    assert tight.startswith("  tighter, mixtures ")
     assert "entropy" in plain
     assert "KL" in plain
     assert best.startswith("Bayes-optimal error ")

@@ -100,8 +100,8 @@ def test_what_is_refused(conal: Run, export: Path, tmp_path: Path) -> None:
     csv = ("--to", "csv", "--out", out)
     assert "--to csv writes .csv; choose" in conal("convert", export, "--to", "csv", "--out", "o.json").refusal()
     assert "go with --to label-studio" in conal("convert", export, *csv, "--no-annotations").refusal()
-    assert "is read from" in conal("convert", export, *csv, "--gold-out", export).refusal()
-    assert "is to hold two tables" in conal("convert", export, *csv, "--gold-out", out).refusal()
+    assert "is an input file" in conal("convert", export, *csv, "--gold-out", export).refusal()
+    assert "is used for two tables" in conal("convert", export, *csv, "--gold-out", out).refusal()
     assert "no such file" in conal("convert", tmp_path / "nothing.json", *csv).refusal()
     run = conal("convert", export, "--to", "xml", "--out", out)
     assert run.code == 2
@@ -112,4 +112,4 @@ def test_what_is_refused(conal: Run, export: Path, tmp_path: Path) -> None:
     table = tmp_path / "plain.csv"
     table.write_text("task,worker,label\nt,w,x\n")
     run = conal("convert", table, "--to", "csv", "--out", tmp_path / "n.csv", "--gold-out", tmp_path / "g.csv")
-    assert "carries no true labels" in run.refusal()
+    assert "contains no true labels" in run.refusal()

@@ -223,7 +223,7 @@ def test_features_that_are_no_numbers(refuse_fit: Refuse, crowd: Crowd, tmp_path
     np.save(tmp_path / "x.npy", x)
     message = refuse_fit(features=tmp_path / "x.npy")
     assert (
-        f"x.npy: {value} in row 17, column 3 (2 rows hold NaN, infinity or more than 3.4e38; rows count from 0)"
+        f"x.npy: {value} in row 17, column 3 (2 rows contain NaN, infinity or more than 3.4e38; rows count from 0)"
         in message
     )
 
@@ -235,7 +235,7 @@ def test_an_empty_cell_in_a_feature_table_is_named_by_its_column(
     rows[4][2] = ""
     features = write(tmp_path / "x.csv", ("task", "length", "width", "a", "b", "c"), rows)
     assert (
-        "x.csv: nan in row 4, column 'width' (1 rows hold NaN, infinity or more than 3.4e38; rows count from 0)"
+        "x.csv: nan in row 4, column 'width' (1 rows contain NaN, infinity or more than 3.4e38; rows count from 0)"
         in refuse_fit(features=features)
     )
 
@@ -243,18 +243,18 @@ def test_an_empty_cell_in_a_feature_table_is_named_by_its_column(
 def test_text_among_the_features(refuse_fit: Refuse, crowd: Crowd, tmp_path: Path, write: Write) -> None:
     rows = [[f"t{task}", *values] for task, values in enumerate(crowd.x.tolist())]
     features = write(tmp_path / "x.csv", ("picture", "a", "b", "c", "d", "e"), rows)
-    assert "column 'picture' holds string, not numbers" in refuse_fit(features=features)
+    assert "column 'picture' contains string, not numbers" in refuse_fit(features=features)
 
 
 def test_features_that_are_no_table(refuse_fit: Refuse, tmp_path: Path) -> None:
     np.save(tmp_path / "x.npy", np.arange(90.0))
     assert "expected rows x features, got shape (90,)" in refuse_fit(features=tmp_path / "x.npy")
     np.save(tmp_path / "x.npy", np.zeros((0, 5)))
-    assert "holds no features" in refuse_fit(features=tmp_path / "x.npy")
+    assert "contains no features" in refuse_fit(features=tmp_path / "x.npy")
     np.save(tmp_path / "x.npy", np.full((90, 2), "a"))
     assert "features must be numbers" in refuse_fit(features=tmp_path / "x.npy")
     np.savez(tmp_path / "x.npz", first=np.zeros((90, 5)), second=np.zeros((90, 5)))
-    assert "holds arrays 'first', 'second'" in refuse_fit(features=tmp_path / "x.npz")
+    assert "contains arrays 'first', 'second'" in refuse_fit(features=tmp_path / "x.npz")
 
 
 def test_lists_of_different_length(refuse_fit: Refuse, tmp_path: Path) -> None:

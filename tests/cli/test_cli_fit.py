@@ -169,7 +169,7 @@ def test_summary_is_for_people(conal: Run, crowd: Crowd, tmp_path: Path) -> None
     assert run.code == 0
     first, second, third, last = run.out.splitlines()
     assert first == f"xconal: {len(crowd.rows)} labels by 6 annotators on 90 tasks, 3 classes"
-    assert "2 of 2 kept, as the last" in second
+    assert "2 of 2 kept, the last one" in second
     assert third.endswith(str(out))
     assert last == f"report: {out / 'report.html'}"
 

@@ -41,7 +41,7 @@ def test_text(conal: Run, export: Path) -> None:
     assert lines[1] == "11 labels by 3 annotators on 4 tasks, 2 classes"
     assert "labels per task:      2 to 3, median 3, mean 2.75" in lines
     assert "true labels: 1 tasks; 66.7 % of the labels of these tasks are right" in lines
-    assert "tasks show: text" in lines
+    assert "task data: text" in lines
     assert "  y  6 (54.5 %)" in lines
     assert "  left out: 1 skipped by the annotator" in lines
     assert any(line.startswith("Krippendorff's alpha: ") for line in lines)
@@ -90,7 +90,7 @@ def test_what_is_refused(conal: Run, export: Path, tmp_path: Path, command: str)
         (("--format", "prodigy"), "is not Prodigy JSONL: expected lines with '_input_hash'"),
         (("--format", "prodgy"), "no format is called 'prodgy'; did you mean 'prodigy'?"),
         (("--question", "mood"), "no control is called 'mood'; it has 'kind'"),
-        (("--worker-column", "w"), "worker= (--worker-column) has no meaning for Label Studio JSON"),
+        (("--worker-column", "w"), "worker= (--worker-column) does not apply to Label Studio JSON"),
     ):
         assert message in conal(command, export, *rest[command], *options).refusal()
     export.write_text(export.read_text()[:-40])
@@ -99,7 +99,7 @@ def test_what_is_refused(conal: Run, export: Path, tmp_path: Path, command: str)
 
 
 def test_options_of_exports_have_no_meaning_for_plain_tables(conal: Run, crowd: Crowd) -> None:
-    table = "has no meaning for a table with one annotation per row; it takes task= (--task-column), worker="
+    table = "does not apply to a table with one annotation per row; it takes task= (--task-column), worker="
     assert f"question= (--question) {table}" in conal("inspect", crowd.labels, "--question", "x").refusal()
     assert f"keep_rejected= (--keep-rejected) {table}" in conal("inspect", crowd.labels, "--keep-rejected").refusal()
 

@@ -176,11 +176,11 @@ def test_gold_labels_have_no_annotators_to_hide(conal: Run, crowd: Crowd, tmp_pa
 def test_files_of_a_model_folder_are_replaced_by_nobody(conal: Run, folder: Path, crowd: Crowd, tmp_path: Path) -> None:
     before = (folder / "labels.csv").read_bytes()
     assert (
-        "whose files are conal's own"
+        "which is reserved for conal"
         in conal("report", folder, "--out", folder / "labels.csv", "--overwrite").refusal()
     )
     run = conal("predict", folder, crowd.features, "--out", folder / "labels.csv", "--overwrite")
-    assert "whose files are conal's own" in run.refusal()
+    assert "which is reserved for conal" in run.refusal()
     assert (folder / "labels.csv").read_bytes() == before
 
 
@@ -188,7 +188,7 @@ def test_overwriting_spares_what_is_not_conals(conal: Run, folder: Path, crowd: 
     """Notes of the user in the folder, and the files that the fit reads."""
     (folder / "notes.txt").write_text("mine")
     fit = ("fit", crowd.labels, "--features", crowd.features, "--out", folder, *SHORT, "--overwrite")
-    assert "holds 'notes.txt', which conal did not write" in conal(*fit).refusal()
+    assert "contains 'notes.txt', which conal did not write" in conal(*fit).refusal()
     (folder / "notes.txt").rename(folder / "crowd.csv")
     (folder / "crowd.csv").write_bytes(crowd.labels.read_bytes())
     inside = ("fit", folder / "crowd.csv", *fit[2:])
@@ -201,7 +201,7 @@ def test_predictions_do_not_replace_what_they_are_made_of(
 ) -> None:
     copy = tmp_path / "x.csv"
     copy.write_text("a,b\n1,2\n")
-    assert "is read from" in conal("predict", folder, copy, "--out", copy, "--overwrite").refusal()
+    assert "is an input file" in conal("predict", folder, copy, "--out", copy, "--overwrite").refusal()
     assert copy.read_text() == "a,b\n1,2\n"
 
 
@@ -214,7 +214,7 @@ def test_a_page_that_fails_leaves_a_model(
     monkeypatch.setattr("conal.report.write_report", interrupted)
     run = conal("fit", crowd.labels, "--features", crowd.features, "--out", tmp_path / "m", *SHORT)
     assert run.code == 130
-    assert f"the model is complete: {tmp_path / 'm'}; its page is not, conal report makes it" in run.err
+    assert f"the model is complete: {tmp_path / 'm'}; the report failed, run: conal report {tmp_path / 'm'}" in run.err
     monkeypatch.undo()
     assert {path.name for path in tmp_path.iterdir() if path.name.startswith("m")} == {"m"}  # and no checkpoint
     assert conal("report", tmp_path / "m").code == 0

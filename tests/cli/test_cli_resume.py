@@ -24,7 +24,7 @@ ENDLESS = 1_000_000
 
 
 def checkpointed_epoch(path: Path) -> int:
-    """The epoch that a checkpoint holds, from the header of the safetensors file; 0 if there is none."""
+    """The epoch that a checkpoint contains, from the header of the safetensors file; 0 if there is none."""
     if not path.exists():
         return 0
     with path.open("rb") as file:
@@ -88,7 +88,7 @@ def test_an_interrupted_fit_says_how_to_go_on(start: Start, shared_crowd: Crowd,
     printed, said = process.communicate(timeout=60)
     assert process.returncode == 130
     assert printed == ""
-    assert f"stopped; the state is in {checkpoint}: go on with --resume" in said
+    assert f"interrupted; the checkpoint is {checkpoint}: continue with --resume" in said
     assert "Traceback" not in said
     assert [path.name for path in tmp_path.iterdir()] == ["m.checkpoint"]
     assert checkpointed_epoch(checkpoint) >= 1

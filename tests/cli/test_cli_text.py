@@ -125,8 +125,8 @@ def refusal(conal: Run, export: Export, *options: object) -> str:
 
 def test_what_does_not_go_together(conal: Run, export: Export) -> None:
     text = ("--text", export.text)
-    assert "--features or as --text, one of the two" in refusal(conal, export)
-    assert "--features or as --text, one of the two" in refusal(conal, export, *text, "--features", export.text)
+    assert "pass either --features or --text" in refusal(conal, export)
+    assert "pass either --features or --text" in refusal(conal, export, *text, "--features", export.text)
     assert "give --text too" in refusal(conal, export, "--features", export.text, "--text-column", "x")
     assert "--valid-text" in refusal(conal, export, *text, "--valid-features", export.text)
     assert "--valid-text and --valid-labels go together" in refusal(conal, export, *text, "--valid-text", export.text)

@@ -33,13 +33,13 @@ def test_other_files_may_be_called_anything(tmp_path: Path) -> None:
 def test_no_source_is_replaced_and_no_place_is_taken_twice(tmp_path: Path) -> None:
     source, other = tmp_path / "a.csv", tmp_path / "b.csv"
     source.write_text("")
-    with pytest.raises(InputError, match=r"a\.csv: is read from, and a result would replace it"):
+    with pytest.raises(InputError, match=r"a\.csv: is an input file; choose another place for the result"):
         check_results(tables=[tmp_path / ".." / tmp_path.name / "a.csv"], sources=[None, source], overwrite=True)
-    with pytest.raises(InputError, match=r"b\.csv: is to hold two tables"):
+    with pytest.raises(InputError, match=r"b\.csv: is used for two tables"):
         check_results(files=[other], tables=[other], sources=[source], overwrite=True)
 
 
 def test_files_of_a_model_folder_are_conals_own(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"l\.csv: lies in the model folder, whose files are conal's own"):
+    with pytest.raises(InputError, match=r"l\.csv: is inside the model folder, which is reserved for conal"):
         check_results(tables=[tmp_path / "l.csv"], model=tmp_path, overwrite=True)
     check_results(tables=[tmp_path / "deeper" / "l.csv"], model=tmp_path, overwrite=False)

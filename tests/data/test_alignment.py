@@ -118,7 +118,7 @@ def test_numbers_and_text_with_gaps_are_an_error_as_well() -> None:
 
 
 def test_ids_must_be_one_per_feature_row() -> None:
-    with pytest.raises(InputError, match=r"2 task ids were given for 1,000 feature rows; give one per row"):
+    with pytest.raises(InputError, match=r"2 task ids were given for 1,000 feature rows; pass one per row"):
         align(crowd(["a", "b"]), 1000, ["a", "b"])
 
 

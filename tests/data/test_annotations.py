@@ -311,9 +311,9 @@ def test_index_of_several_levels_gives_tuples() -> None:
         ([0, 1, 1], r"expected tasks x annotators, got an array of shape \(3,\).*conal.make\('gold'\)"),
         (np.zeros((2, 2, 2)), r"got an array of shape \(2, 2, 2\)"),
         ([[0, 1], [1]], "the rows are not equally long"),
-        ([[-1, -1], [-1, -1]], "holds no label at all"),
-        ([[NAN, None]], "holds no label at all"),
-        (np.empty((0, 3)), "holds no label at all"),
+        ([[-1, -1], [-1, -1]], "contains no label at all"),
+        ([[NAN, None]], "contains no label at all"),
+        (np.empty((0, 3)), "contains no label at all"),
     ],
 )
 def test_matrices_that_cannot_be_used(matrix: Any, message: str) -> None:
@@ -433,7 +433,7 @@ def test_missing_ids_are_an_error(gap: Any) -> None:
 
 
 def test_no_annotations_at_all() -> None:
-    with pytest.raises(InputError, match="annotations: holds no annotations"):
+    with pytest.raises(InputError, match="annotations: contains no annotations"):
         Annotations.from_triples([], [], [])
 
 
@@ -462,7 +462,7 @@ def test_classes_that_look_alike(labels: list[str]) -> None:
         ),
         (pd.DataFrame([[1, 2, 3]]), "frame: no column for the task; it has 0, 1, 2"),
         (pd.DataFrame([[1, 2, 3, 4]], columns=["task", "worker", "label", "label"]), "one name: .*'label' 2 times"),
-        (pd.DataFrame({"task": [], "worker": [], "label": []}), "frame: holds no annotations"),
+        (pd.DataFrame({"task": [], "worker": [], "label": []}), "frame: contains no annotations"),
         (pl.DataFrame({"task": [1], "worker": [1], "label": [["a"]]}), r"frame: label: \['a'\] cannot be a name"),
         (pl.LazyFrame({"task": [1]}), "frame: .*LazyFrame.*give a pandas or polars DataFrame"),
         ({"task": [1]}, "frame: .*dict.*give a pandas or polars DataFrame"),
@@ -644,7 +644,7 @@ def test_gather_ranges_against_a_loop(ranges: list[tuple[int, int]]) -> None:
 def test_equality() -> None:
     ann = expected()
     assert ann == expected()
-    assert ann == ann[:]  # by_position is how it was made, not what it holds
+    assert ann == ann[:]  # by_position is how it was made, not what it contains
     assert ann != ann[[0, 2, 1]]
     assert ann != ann.reindex(["t1", "t2", "x"])
     assert ann != ann.select([True] * 5 + [False])

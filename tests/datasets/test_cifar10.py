@@ -122,7 +122,7 @@ def test_impossible_hold_out_is_an_error(tmp_path: Path, n_valid: int, message: 
 
 
 def test_wrong_files_are_errors(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"holds none of data_batch_1, data_batch_1.bin, features_train.npy"):
+    with pytest.raises(InputError, match=r"contains none of data_batch_1, data_batch_1.bin, features_train.npy"):
         cifar10(tmp_path)
     pickles = write_pickles(tmp_path / "py")
     with pytest.raises(InputError, match="found 20 training images, expected 50,000"):

@@ -41,7 +41,7 @@ def test_originals(tmp_path: Path) -> None:
 
 
 def test_augmented_copies_are_flattened(tmp_path: Path) -> None:
-    folder = write(tmp_path, 40, (2, 2, 3), np.repeat(ANSWERS, 10, axis=0).astype(float))  # the archive holds floats
+    folder = write(tmp_path, 40, (2, 2, 3), np.repeat(ANSWERS, 10, axis=0).astype(float))  # the archive contains floats
     data = labelme(folder, expected=TINY)
     assert data.x.shape == (40, 12)
     np.testing.assert_array_equal(data.x[7], np.load(folder / "data_train_vgg16.npy")[7].ravel())

@@ -70,7 +70,7 @@ def test_test_songs_are_apart_and_there_is_no_validation(tmp_path: Path) -> None
         ({"answers": ANSWERS.replace("jazz,jazz", "jazz,jaz")}, "'jaz' not among the 2 classes; did you mean 'jazz'"),
         ({"answers": ANSWERS + "\rw2,rock.2.mp3,rock,rock"}, "repeat a .task, worker. pair"),
         ({"answers": ANSWERS.replace("WorkerID", "worker")}, r"columns are \['worker'"),
-        ({"answers": ANSWERS.split("\r")[0]}, "holds no annotations"),
+        ({"answers": ANSWERS.split("\r")[0]}, "contains no annotations"),
     ],
 )
 def test_wrong_files_are_errors(tmp_path: Path, change: dict[str, str], message: str) -> None:

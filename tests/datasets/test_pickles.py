@@ -107,11 +107,11 @@ class FromBuffer:
 @pytest.mark.parametrize(
     ("data", "message"),
     [
-        (Filled(1, (2,), None, False, b"ab"), "holds an array without a number type"),
-        (Filled(1, (2,), np.dtype("u1"), False, [97, 98]), "holds an array that is not plain bytes"),
+        (Filled(1, (2,), None, False, b"ab"), "contains an array without a number type"),
+        (Filled(1, (2,), np.dtype("u1"), False, [97, 98]), "contains an array that is not plain bytes"),
         (Filled(1, (3,), np.dtype("u1"), False, b"ab"), "cannot reshape array of size 2"),
-        (FromBuffer(b"ab", None, (2,), "C"), "holds an array without a number type"),
-        (FromBuffer(b"ab", np.dtype("u1"), (2,), "K"), "holds an array that is not plain bytes"),
+        (FromBuffer(b"ab", None, (2,), "C"), "contains an array without a number type"),
+        (FromBuffer(b"ab", np.dtype("u1"), (2,), "K"), "contains an array that is not plain bytes"),
     ],
 )
 def test_arrays_of_anything_but_bytes_are_refused(tmp_path: Path, data: Any, message: str) -> None:

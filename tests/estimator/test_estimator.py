@@ -179,7 +179,7 @@ def test_a_huge_omega_matrix_is_never_made_by_accident(
 def test_methods_without_common_noise_say_so(data: CrowdDataset) -> None:
     clf = conal.make("dl-mv", **FAST).fit(data.x, data.annotations)
     assert clf.annotator_confusion_.shape == (8, 3, 3)
-    with pytest.raises(InputError, match="'dl-mv' does not tell"):
+    with pytest.raises(InputError, match="'dl-mv' does not separate"):
         clf.common_noise_rate(data.x)
 
 
@@ -233,7 +233,7 @@ def test_other_widths_are_refused(data: CrowdDataset, fitted: CrowdClassifier) -
 
 def test_no_label_at_all_is_refused(data: CrowdDataset) -> None:
     nobody = data.annotations.select(np.zeros(data.annotations.n_annotations, dtype=bool))
-    with pytest.raises(InputError, match="annotations hold no label"):
+    with pytest.raises(InputError, match="annotations contain no label"):
         conal.CoNAL(**FAST).fit(data.x, nobody)
 
 

@@ -190,7 +190,7 @@ def test_empty_texts_are_counted_and_say_nothing(data: tuple[Texts, Any, Annotat
 
 def test_texts_of_another_language_are_noticed(data: tuple[Texts, Any, Annotations]) -> None:
     clf = conal.CoNAL(**FAST).fit(data[0], data[2])
-    with pytest.warns(DataWarning, match="2 of 3 texts hold no term that the model knows, such as '天气'"):
+    with pytest.warns(DataWarning, match="2 of 3 texts contain no term that the model knows, such as '天气'"):
         clf.predict(["天气", "很好", "cat"])
 
 

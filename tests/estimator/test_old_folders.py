@@ -52,7 +52,7 @@ def test_an_old_folder_loads_and_predicts_the_same(folder: Path) -> None:
 @pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: "-".join(folder.parts[-3:-1]))
 def test_an_old_folder_can_be_shown_and_saved_again(folder: Path, tmp_path: Path) -> None:
     page = write_report(folder, tmp_path / "page.html").read_text(encoding="utf-8")
-    assert "What the crowd said" in page
+    assert "Crowd labels and inferred true labels" in page
     conal.load(folder).save(tmp_path / "again")
     for name in [*FILES, "report.json", "metrics.json", "model.safetensors"]:
         assert (tmp_path / "again" / name).read_bytes() == (folder / name).read_bytes(), name

@@ -69,7 +69,8 @@ def test_npz_with_other_arrays_beside_the_features(tmp_path: Path) -> None:
 
 def test_npz_without_a_clear_array(tmp_path: Path) -> None:
     np.savez(tmp_path / "x.npz", train=X, test=X)
-    with pytest.raises(InputError, match=r"x\.npz: holds arrays 'train', 'test'; call the features 'X' or 'features'"):
+    message = r"x\.npz: contains arrays 'train', 'test'; call the features 'X' or 'features'"
+    with pytest.raises(InputError, match=message):
         read_features(tmp_path / "x.npz")
 
 
@@ -171,7 +172,7 @@ def test_a_feature_table_passes_through(tmp_path: Path) -> None:
 def test_bad_numbers_are_named_by_row_and_column(tmp_path: Path, bad: float, shown: str) -> None:
     values = X.copy()
     values[1, 1] = values[2, 0] = values[2, 1] = bad
-    end = r"\(2 rows hold NaN, infinity or more than 3\.4e38; rows count from 0\); impute or remove them"
+    end = r"\(2 rows contain NaN, infinity or more than 3\.4e38; rows count from 0\); impute or remove them"
     with pytest.raises(InputError, match=rf"^features: {shown} in row 1, column 1 {end}$"):
         features_from(values)
     np.save(tmp_path / "x.npy", values)
@@ -191,7 +192,7 @@ def test_bad_number_in_an_image() -> None:
 
 def test_gaps_in_a_file_are_named(tmp_path: Path) -> None:
     (tmp_path / "x.csv").write_text("id,width,height\na,1,2\nb,,3\nc,4,inf\n")
-    with pytest.raises(InputError, match=r"x\.csv: nan in row 1, column 'width' \(2 rows hold NaN"):
+    with pytest.raises(InputError, match=r"x\.csv: nan in row 1, column 'width' \(2 rows contain NaN"):
         read_features(tmp_path / "x.csv")
 
 
@@ -199,7 +200,7 @@ def test_numbers_beyond_single_precision() -> None:
     values = X.copy()
     values[2, 1] = -1e39
     with pytest.raises(
-        InputError, match=r"-1e\+39 in row 2, column 1 \(1 rows hold NaN, infinity or more than 3\.4e38"
+        InputError, match=r"-1e\+39 in row 2, column 1 \(1 rows contain NaN, infinity or more than 3\.4e38"
     ):
         features_from(values)
     features_from(np.full((2, 2), np.finfo(np.float32).max, dtype=np.float64))
@@ -246,7 +247,7 @@ def test_whole_numbers_need_no_check(dtype: Any) -> None:
 
 def test_text_in_a_column(tmp_path: Path) -> None:
     (tmp_path / "x.csv").write_text("id,width,colour\na,1,red\n")
-    message = r"x\.csv: column 'colour' holds string, not numbers; remove it, encode it, or if it is the task id"
+    message = r"x\.csv: column 'colour' contains string, not numbers; remove it, encode it, or if it is the task id"
     with pytest.raises(InputError, match=message):
         read_features(tmp_path / "x.csv")
 
@@ -259,15 +260,15 @@ def test_text_in_a_column(tmp_path: Path) -> None:
         (np.ones((2, 2), dtype=complex), "features must be numbers, found complex128"),
         (np.arange(3), r"expected rows x features, got shape \(3,\)"),
         (np.float64(3), r"expected rows x features, got shape \(\)"),
-        (np.empty((0, 2)), r"holds no features \(shape \(0, 2\)\)"),
-        (np.empty((2, 0)), r"holds no features \(shape \(2, 0\)\)"),
+        (np.empty((0, 2)), r"contains no features \(shape \(0, 2\)\)"),
+        (np.empty((2, 0)), r"contains no features \(shape \(2, 0\)\)"),
         (pd.DataFrame({"task": [1, 2]}), "has ids but no feature columns"),
         (pd.DataFrame([[1, 2]], columns=["a", "a"]), "several columns have one name: .*'a' 2 times"),
         (pl.DataFrame({"v": [[1, 2], [1]]}), "feature lists have 1 to 2 entries; they must be equally long"),
         (pl.DataFrame({"v": [[1, 2], None]}), "feature lists have 0 to 2 entries"),
-        (pl.DataFrame({"v": [["a"], ["b"]]}), "feature lists must hold numbers only"),
-        (pl.DataFrame({"v": [[[1], [2, 3]], [[1], [2]]]}), "feature lists must hold numbers only, equally many"),
-        (pl.DataFrame({"v": [[1.0]], "w": [[1.0]]}), "column 'v' holds .*list.*, not numbers"),
+        (pl.DataFrame({"v": [["a"], ["b"]]}), "feature lists must contain numbers only"),
+        (pl.DataFrame({"v": [[[1], [2, 3]], [[1], [2]]]}), "feature lists must contain numbers only, equally many"),
+        (pl.DataFrame({"v": [[1.0]], "w": [[1.0]]}), "column 'v' contains .*list.*, not numbers"),
     ],
 )
 def test_features_that_cannot_be_used(values: Any, message: str) -> None:
@@ -287,7 +288,7 @@ def test_ids_that_occur_twice(tmp_path: Path) -> None:
 
 
 def test_ids_and_rows_must_be_equally_many(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="features: 2 ids for 3 rows; give one per row"):
+    with pytest.raises(InputError, match="features: 2 ids for 3 rows; pass one per row"):
         features_from(X, task_ids=["a", "b"])
     np.savez(tmp_path / "x.npz", X=X, ids=np.arange(4))
     with pytest.raises(InputError, match=r"x\.npz: 4 ids for 3 rows"):

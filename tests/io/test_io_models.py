@@ -150,7 +150,7 @@ def test_newer_format(folder: Path) -> None:
     [
         ('{"format": "other"}', "does not describe a conal model"),
         ("{}", "does not describe a conal model"),
-        ("[1, 2]", "does not hold a JSON object"),
+        ("[1, 2]", "does not contain a JSON object"),
         ('{"format": ', r"cannot be read \(.*\); fit the model again"),
     ],
 )

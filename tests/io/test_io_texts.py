@@ -115,7 +115,7 @@ def test_missing_texts_are_empty(tmp_path: Path) -> None:
 
 def test_a_column_of_lists_is_no_text(tmp_path: Path) -> None:
     write_table(pa.table({"id": [1], "text": [["a", "b"]]}), tmp_path / "t.parquet")
-    with pytest.raises(InputError, match=r"column 'text' holds list<.*>, not text"):
+    with pytest.raises(InputError, match=r"column 'text' contains list<.*>, not text"):
         read_texts(tmp_path / "t.parquet")
 
 

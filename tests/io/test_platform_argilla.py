@@ -121,7 +121,7 @@ def test_a_user_may_be_unknown(path: Path) -> None:
 
 def test_nobody_is_known(path: Path) -> None:
     write(path, first_version("a", ["cat", "dog"], [None, None], ["submitted", "submitted"]))
-    with pytest.raises(InputError, match=r"holds no annotation that can be used \(2 without an annotator\)"):
+    with pytest.raises(InputError, match=r"contains no annotation that can be used \(2 without an annotator\)"):
         read_annotations(path)
 
 
@@ -141,7 +141,7 @@ def test_several_questions_need_a_choice(path: Path) -> None:
 
 def test_no_responses_at_all(path: Path) -> None:
     write(path, nested("a"), nested("b"))
-    with pytest.raises(InputError, match="holds 2 records and no response; label some"):
+    with pytest.raises(InputError, match="contains 2 records and no response; label some"):
         read_annotations(path)
 
 

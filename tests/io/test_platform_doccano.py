@@ -123,21 +123,21 @@ def test_an_annotator_who_has_not_begun(path: Path) -> None:
 )
 def test_unsafe_names_are_refused(path: Path, tmp_path: Path, name: str) -> None:
     write_zip(path, **{name: ANN})
-    with pytest.raises(InputError, match="holds a file with the unsafe name"):
+    with pytest.raises(InputError, match="contains a file with the unsafe name"):
         read_annotations(path)
     assert [entry.name for entry in tmp_path.iterdir()] == ["export.zip"]
 
 
 def test_one_name_twice(path: Path) -> None:
     write_zip(path, **{"a/ann.jsonl": ANN, "b/ann.jsonl": BOB})
-    with pytest.raises(InputError, match=r"holds two files called 'ann\.jsonl'"):
+    with pytest.raises(InputError, match=r"contains two files called 'ann\.jsonl'"):
         read_annotations(path)
 
 
 def test_a_zip_bomb_is_not_unpacked(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(json_files, "UNPACKED_LIMIT", 2**20)
     write_zip(path, **{"ann.jsonl": ANN, "bob.jsonl": " " * 2**21})
-    with pytest.raises(InputError, match="unpacks to more than 1 MB; unpack it yourself and give the folder"):
+    with pytest.raises(InputError, match="unpacks to more than 1 MB; unpack it yourself and pass the folder"):
         read_annotations(path)
     content = bytearray(path.read_bytes())
     at = content.rindex(b"PK\x01\x02")  # the last file's entry in the directory, which then lies about its size

@@ -152,13 +152,13 @@ def test_choices_about_several_regions_are_several_answers(path: Path) -> None:
 @pytest.mark.parametrize("tasks", [[task(1), task(2)], [task(1, annotation(1)), task(2)]])
 def test_a_half_finished_project(path: Path, tasks: list[Any]) -> None:
     write(path, *tasks)
-    with pytest.raises(InputError, match="holds 2 tasks and no finished annotation; label some tasks"):
+    with pytest.raises(InputError, match="contains 2 tasks and no finished annotation; label some tasks"):
         read_annotations(path)
 
 
 def test_nothing_but_what_is_left_out(path: Path) -> None:
     write(path, task(1, annotation(1, choice("a", "b")), annotation(2, choice("c", "d"))))
-    with pytest.raises(InputError, match=r"holds no annotation that can be used \(2 with several answers\)"):
+    with pytest.raises(InputError, match=r"contains no annotation that can be used \(2 with several answers\)"):
         read_annotations(path)
 
 

@@ -88,9 +88,9 @@ def test_a_new_option_is_declared_and_used_and_nothing_else(export: Path, table:
     class More(ReadOptions):
         batch: str | None = parameter(default=None, must_be=anything(), help="Batch.", option=Option("--batch-name"))
 
-    with pytest.raises(InputError, match=r"batch= \(--batch-name\) has no meaning for MTurk batch CSV; it takes"):
+    with pytest.raises(InputError, match=r"batch= \(--batch-name\) does not apply to MTurk batch CSV; it takes"):
         import_file(export, More(batch="b"))
-    with pytest.raises(InputError, match=r"batch= \(--batch-name\) has no meaning for a table"):
+    with pytest.raises(InputError, match=r"batch= \(--batch-name\) does not apply to a table"):
         import_file(table, More(batch="b", **COLUMNS))
 
 
@@ -101,7 +101,7 @@ def test_plain_files_refuse_options_of_platforms(tmp_path: Path, name: str) -> N
         np.save(path, [[0, 1], [1, -1]])
     else:
         path.write_text("task,worker,label\nt,w,x\n", encoding="utf-8")
-    with pytest.raises(InputError, match=r"question= \(--question\) has no meaning for a (matrix|table)"):
+    with pytest.raises(InputError, match=r"question= \(--question\) does not apply to a (matrix|table)"):
         read_annotations(path, question="kind")
-    with pytest.raises(InputError, match=r"keep_rejected= \(--keep-rejected\) has no meaning for a (matrix|table)"):
+    with pytest.raises(InputError, match=r"keep_rejected= \(--keep-rejected\) does not apply to a (matrix|table)"):
         read_annotations(path, keep_rejected=True)

@@ -104,17 +104,17 @@ P, PI = np.full((2, 2), 0.5), np.full((2, 2, 2), 0.5)
 @pytest.mark.parametrize(
     ("probas", "confusion", "crowd", "message"),
     [
-        (P[:1], PI, CROWD, r"probas: shape \(1, 2\) for 2 tasks and 2 classes; give a row per task"),
+        (P[:1], PI, CROWD, r"probas: shape \(1, 2\) for 2 tasks and 2 classes; pass a row per task"),
         (np.full((2, 3), 1 / 3), PI, CROWD, r"probas: shape \(2, 3\).*classes= if some class was never chosen"),
         (P, np.full((3, 3), 1 / 3), CROWD, "confusion: 3 classes, but annotations and probas have 2"),
-        (P, PI[:1], CROWD, "confusion: 1 matrices for 2 annotators; give one per annotator.*or a single"),
+        (P, PI[:1], CROWD, "confusion: 1 matrices for 2 annotators; pass one per annotator.*or a single"),
         (P, np.full((2, 2, 3), 1 / 3), CROWD, r"confusion: expected a \(C, C\) matrix.*got shape \(2, 2, 3\)"),
         (P, np.ones(2), CROWD, "confusion: expected"),
         (P, np.ones((0, 2, 2)), CROWD, "confusion: expected"),
         (P, PI + 0.5, CROWD, r"confusion: row \[0, 0\] sums to 2, not 1"),
         (P, [[1, 0], [1.5, -0.5]], CROWD, r"confusion: negative at \[1, 1\]"),
         (P * np.nan, PI, CROWD, r"probas: NaN or infinite at \[0, 0\]"),
-        (P, PI, CROWD.select(np.zeros(3, dtype=bool)), "annotations: hold no labels"),
+        (P, PI, CROWD.select(np.zeros(3, dtype=bool)), "annotations: contain no labels"),
         (P, PI, None, "annotations: expected Annotations, a long frame or a matrix, not NoneType"),
     ],
 )

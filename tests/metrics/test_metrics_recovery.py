@@ -52,7 +52,7 @@ CROWD = np.stack([IDENTITY, SPAMMER])
         (IDENTITY, IDENTITY * np.nan, None, r"estimated: NaN or infinite at \[0, 0\]"),
         (np.ones((2, 1)), np.ones((2, 1)), None, r"true: expected a \(C, C\) matrix.*got shape \(2, 1\)"),
         (np.ones((0, 2, 2)), np.ones((0, 2, 2)), None, "true: expected"),
-        (CROWD, CROWD, [1], r"weights: shape \(1,\) for matrices of \(2,\) annotators; give one each"),
+        (CROWD, CROWD, [1], r"weights: shape \(1,\) for matrices of \(2,\) annotators; pass one for each"),
         (CROWD, CROWD, [2, -1], "weights: expected numbers of at least 0, not all 0"),
         (CROWD, CROWD, [0, 0], "weights: expected numbers of at least 0, not all 0"),
         (CROWD, CROWD, [1, np.nan], r"weights: NaN or infinite at \[1\]"),

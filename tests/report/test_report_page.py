@@ -93,7 +93,7 @@ def test_a_million_tasks() -> None:
 def test_none_or_one_annotator(n_annotators: int) -> None:
     page = render(make_report(n_annotators=n_annotators) if n_annotators else nobody())
     assert "Empty: no further answer" in page
-    assert ("There are no annotators to speak of" in page) == (n_annotators == 0)
+    assert ("There are no annotators." in page) == (n_annotators == 0)
 
 
 def nobody() -> Any:
@@ -112,11 +112,11 @@ def test_sentences_are_made_from_the_numbers() -> None:
     pair, worst = report["common_confusion"]["pairs"][0], report["annotators"]["rows"][0]
     assert f"<b>{percent(crowd['expected_label_accuracy'])}</b> of the labels are right" in text
     assert f"{crowd['n_annotations']} labels by 25 annotators" in text
-    assert f"<b>{pair['true']}</b> is taken for <b>{pair['observed']}</b> in {percent(pair['share'])}" in text
+    assert f"<b>{pair['true']}</b> is labelled <b>{pair['observed']}</b> in {percent(pair['share'])}" in text
     assert f"by {pair['annotators_who_made_it']} of the {pair['annotators_who_met_it']} annotators" in text
     assert f"about {worst['expected_mistakes']:.0f}, come from annotator <b>{worst['worker']}</b>" in text
     gain = sum(row["expected_gain"] for row in report["suggestions"]["rows"][:50])
-    assert f"<b>{gain:.1f}</b> labels right" in text
+    assert f"expected to correct <b>{gain:.1f}</b> labels" in text
     rows = [row for row in report["annotators"]["rows"] if row["common_mistake_share"] is not None]
     if len(rows) > 1:
         share = np.average(

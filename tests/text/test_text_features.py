@@ -159,14 +159,14 @@ def test_a_single_term() -> None:
 
 
 def test_equal_texts_have_one_feature_and_a_warning() -> None:
-    with pytest.warns(DataWarning, match="all texts hold the same words"):
+    with pytest.warns(DataWarning, match="all texts contain the same words"):
         features = TextFeatures().fit_transform(["the same words"] * 10)
     assert features.shape == (10, 1)
     np.testing.assert_allclose(features, 0, atol=1e-6)
 
 
 def test_texts_without_a_word() -> None:
-    with pytest.raises(InputError, match="no text holds a word"):
+    with pytest.raises(InputError, match="no text contains a word"):
         TextFeatures().fit(["", " ", "\n"])
 
 

@@ -86,7 +86,7 @@ class Registry(Generic[T]):
             return self._entries[name]
         close = difflib.get_close_matches(str(name).lower(), self._entries, n=1)
         hint = f"; did you mean {close[0]!r}?" if close else "."
-        raise InputError(f"no {self.kind} is called {name!r}{hint} Known: {', '.join(self.names())}")
+        raise InputError(f"there is no {self.kind} {name!r}{hint} Known: {', '.join(self.names())}")
 
 
 def names_in_source(package: str) -> list[str]:

@@ -140,7 +140,7 @@ class Aggregator(Fitted, Parameterised, ABC):
 
     @abstractmethod
     def _aggregate(self, crowd: Annotations, known: npt.NDArray[np.int64]) -> FloatArray:
-        """(N, C) probabilities; ``known`` holds true classes of some tasks and -1 elsewhere."""
+        """(N, C) probabilities; ``known`` contains true classes of some tasks and -1 elsewhere."""
 
     def _winners(self, probas: FloatArray) -> npt.NDArray[np.int64]:
         return np.asarray(probas.argmax(1), dtype=np.int64)

@@ -71,7 +71,7 @@ class CommonConfusion(EMAggregator[Mixture]):
     identify** how m divides into common and individual confusion: any part of :math:`\pi^g` may as well be moved into
     every :math:`\pi^r`. Priors and start decide. The prior of :math:`\pi^r` holds it near uniform, so that the common
     matrix explains what it can, and EM starts with nine tenths of every label assigned to the common one. (From one
-    half it more often ends at a lower objective, where :math:`\pi^g` holds the right answers and every :math:`\pi^r`
+    half it more often ends at a lower objective, where :math:`\pi^g` contains the right answers and every :math:`\pi^r`
     the same mistakes.) Read the split as the most economical one, not as a measurement.
 
     Attributes
@@ -112,7 +112,7 @@ class CommonConfusion(EMAggregator[Mixture]):
         help="'annotator' is the model above. 'annotation' is Appendix B to the letter, for comparison: an omega for "
         r"every label, set to :math:`q(s_i^r = 1) \propto \omega_i^r \sum_c q_i(c) \pi^g_{c, y}`, and counts weighted "
         "by q(z) q(s) as if the two were independent. This step does not maximise the objective, which may "
-        "(rarely) fall, and an omega of a single label runs to 0 or 1: over 99 % of them on "
+        "(rarely) fall, and an omega of a single label tends to 0 or 1: over 99 % of them on "
         "``conal.datasets.synthetic`` (seeds 0 to 2), with an accuracy of 0.857 against 0.881.",
     )
     prior_common: float = parameter(
@@ -124,7 +124,7 @@ class CommonConfusion(EMAggregator[Mixture]):
         default=1.0,
         must_be=number(at_least=0),
         help=r"Number of pseudo-labels :math:`\alpha_r` in every cell of an annotator's own matrix; the higher, the "
-        "more labels it takes to distinguish her from the crowd. Both matrices are modes under "
+        "more labels it takes to distinguish the annotator from the crowd. Both matrices are modes under "
         r"Dirichlet(:math:`1 + \alpha`) priors; 0 is maximum likelihood, and a row without labels is uniform.",
     )
     prior_omega: tuple[float, float] = parameter(

@@ -73,7 +73,7 @@ class DawidSkene(EMAggregator[Confusions]):
         default=True,
         must_be=flag(),
         help="Try a longer step after every iteration (SQUAREM), and take it unless the objective falls. It reaches "
-        "the same end sooner. With ``tol=0``, exactly ``n_iter`` plain steps are made.",
+        "the same result in fewer iterations. With ``tol=0``, exactly ``n_iter`` plain steps are made.",
     )
 
     def engine(self, votes: Votes, known: npt.NDArray[np.int64]) -> Engine[Confusions]:

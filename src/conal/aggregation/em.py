@@ -73,7 +73,7 @@ class EMAggregator(Aggregator, Generic[Parameters]):
     sums_suffice: ClassVar[bool] = False
     """Whether the M-step needs only the expected counts, so that several processes can share the tasks."""
 
-    n_iter: int = parameter(default=100, must_be=whole(1), help="Largest number of iterations.")
+    n_iter: int = parameter(default=100, must_be=whole(1), help="Maximum number of iterations.")
     tol: float = parameter(
         default=1e-5,
         must_be=number(at_least=0),
@@ -87,7 +87,7 @@ class EMAggregator(Aggregator, Generic[Parameters]):
     )
     seed: int = parameter(default=0, must_be=whole(0), help="Seed of the random starts.")
     verbose: bool = parameter(
-        default=True, must_be=flag(), help="Show progress on long work, if standard error is a terminal."
+        default=True, must_be=flag(), help="Show progress of long fits if standard error is a terminal."
     )
 
     # ---------------------------------------------------------------- what a subclass supplies
@@ -123,7 +123,7 @@ class EMAggregator(Aggregator, Generic[Parameters]):
         return None
 
     def engine(self, votes: Votes, known: npt.NDArray[np.int64]) -> Engine[Parameters]:
-        """What computes the E-step; ``known`` (N,) holds true classes of some tasks and -1 elsewhere."""
+        """What computes the E-step; ``known`` (N,) contains true classes of some tasks and -1 elsewhere."""
         return SparseEngine(votes, known, partial(self._log_joint, votes))
 
     # ---------------------------------------------------------------- the loop
@@ -212,8 +212,8 @@ def _warn_of_lost_classes(crowd: Annotations, posterior: FloatArray) -> None:
     if len(lost):
         per_task = crowd.n_annotations / max(int(labelled.sum()), 1)
         warn(
-            f"classes {examples(crowd.classes[lost])} win votes but are given to hardly any task: other classes "
-            f"explain their labels. With {per_task:.1f} labels per task there may be too little to go by; "
+            f"classes {examples(crowd.classes[lost])} win votes, but hardly any task gets them: other classes "
+            f"explain their labels. {per_task:.1f} labels per task may be too few; "
             "compare with 'majority-vote' or 'one-coin', or add true_labels",
             VanishedClassWarning,
         )

@@ -43,8 +43,8 @@ class MajorityVote(Aggregator):
     ties: Literal["first", "random"] = parameter(
         default="first",
         must_be=one_of("first", "random"),
-        help="'first' gives a tie to the class that comes first in ``annotations.classes``, whatever the order of rows "
-        "in the file. 'random' draws among the tied classes.",
+        help="'first': a tie goes to the class that is first in ``annotations.classes``, for any order of rows in the "
+        "file. 'random': draw one of the tied classes.",
     )
     seed: int = parameter(default=0, must_be=whole(0), help="Seed for ``ties='random'``.")
 

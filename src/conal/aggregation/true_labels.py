@@ -28,8 +28,8 @@ def known_codes(crowd: Annotations, true_labels: Any) -> npt.NDArray[np.int64]:
     strange = labels[here & (classes == MISSING)].tolist()
     if strange:
         raise InputError(
-            f"true_labels: {examples(strange)} are none of the classes {examples(crowd.classes)}; correct them, or "
-            "give the annotations all classes (classes=)"
+            f"true_labels: {examples(strange)} are not among the classes {examples(crowd.classes)}; correct them, or "
+            "pass all classes to the annotations (classes=)"
         )
     _report_others(crowd, tasks[~here].tolist(), len(tasks))
     codes[at[here]] = classes[here]
@@ -51,7 +51,7 @@ def _pairs(true_labels: Any) -> tuple[Names, Names]:
     given = np.flatnonzero(encode(labels).codes != MISSING)
     kept = as_names([tasks[k] for k in given])
     if len(set(kept.tolist())) < len(kept):
-        raise InputError("true_labels: a task occurs more than once; give one label per task")
+        raise InputError("true_labels: a task occurs more than once; pass one label per task")
     return kept, as_names([labels[k] for k in given])
 
 
@@ -59,8 +59,8 @@ def _report_others(crowd: Annotations, others: list[Any], total: int) -> None:
     """Say which true labels are ignored: ids of another type match nothing, and would be lost silently."""
     if others and len(others) == total:
         raise InputError(
-            f"true_labels: none is of a task with annotations; they are of {examples(others)}, annotated are "
+            f"true_labels: no task has annotations; the tasks are {examples(others)}, those with annotations "
             f"{examples(crowd.task_ids)}"
         )
     if others:
-        warn(f"true_labels: ignored {len(others):,} of {total:,}, of other tasks: {examples(others)}", DataWarning)
+        warn(f"true_labels: ignored {len(others):,} of {total:,}, of unknown tasks: {examples(others)}", DataWarning)

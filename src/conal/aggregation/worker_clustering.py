@@ -78,7 +78,7 @@ class WorkerClustering(EMAggregator[Clusters]):
     n_restarts = 5
 
     n_groups: int = parameter(
-        default=5, must_be=whole(1), help="Largest number of groups K; groups that nobody needs stay empty."
+        default=5, must_be=whole(1), help="Maximum number of groups K; unneeded groups stay empty."
     )
     prior: float = parameter(
         default=0.1,

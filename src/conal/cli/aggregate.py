@@ -28,18 +28,19 @@ __all__ = ["aggregate"]
 def aggregate(
     *,
     labels: Labels,
-    out: Annotated[Path, typer.Option(help="Table of labels to write: .csv, .tsv, .parquet or .jsonl.")],
+    out: Annotated[Path, typer.Option(help="Output table of labels: .csv, .tsv, .parquet or .jsonl.")],
     method: Annotated[
-        str, typer.Option(help=f"One of {', '.join(names_in_source('conal.aggregation'))}.")
+        str, typer.Option(help=f"Aggregation method: {', '.join(names_in_source('conal.aggregation'))}.")
     ] = "dawid-skene",
     true_labels: Annotated[
-        Path | None, typer.Option(help="Table of task and label where the truth is known; taken as certain.")
+        Path | None, typer.Option(help="Table of known true labels (task, label); they are treated as certain.")
     ] = None,
     annotators: Annotated[
-        Path | None, typer.Option(help="Table to write about the annotators: labels given, quality, agreement.")
+        Path | None, typer.Option(help="Output table of annotators: number of labels, quality, agreement.")
     ] = None,
     confusion: Annotated[
-        Path | None, typer.Option(help="Table to write of P(observed label given true label) by annotator.")
+        Path | None,
+        typer.Option(help="Output table of the annotators' confusion matrices, P(observed label given true label)."),
     ] = None,
     reading: Reading,
     settings: Annotated[
@@ -47,8 +48,8 @@ def aggregate(
         typer.Option(
             "--set",
             metavar="NAME=VALUE",
-            help="A parameter of the aggregator, such as prior=0.1, n_iter=500, n_restarts=5, ties=random; "
-            "a wrong name lists them all.",
+            help="Set a parameter of the aggregator, such as prior=0.1, n_iter=500, n_restarts=5, ties=random. "
+            "An unknown name lists all parameters.",
         ),
     ] = None,
     seed: Seed = 0,
@@ -58,7 +59,7 @@ def aggregate(
 ) -> None:
     """Infer one label per task from crowd labels alone, without features.
 
-    The table has a row per task: task, label, the label's probability, and one column proba_CLASS for each class.
+    The table has one row per task: task, label, probability of the label, and one column proba_CLASS per class.
     """
     from conal.io import read_annotations
     from conal.io.tables import write_tables
@@ -88,16 +89,16 @@ def _make(method: str, settings: dict[str, Any], *, seed: int, verbose: bool) ->
     from conal import aggregation
 
     if "seed" in settings:
-        raise InputError(f"--set seed={settings['seed']}: the seed has an option of its own, --seed")
+        raise InputError(f"--set seed={settings['seed']}: use --seed instead")
     known = aggregation.get(method).parameter_names()
     own = {name: value for name, value in (("seed", seed), ("verbose", verbose)) if name in known}
     aggregator = aggregation.make(method, **(own | settings))
-    check_parameters(aggregator)  # before there is any work to lose
+    check_parameters(aggregator)  # before the work starts
     return aggregator
 
 
 def _known(path: Path, reading: ReadOptions, crowd: Annotations) -> dict[Any, Any]:
-    """Task to true label. The file may name its columns as that of the labels does, or as usual."""
+    """Task to true label. The columns may be named as in the file of labels, or by their usual names."""
     from conal.io import read_gold
 
     columns = {"task": reading.task, "label": reading.label}
@@ -105,11 +106,11 @@ def _known(path: Path, reading: ReadOptions, crowd: Annotations) -> dict[Any, An
 
 
 def _fit(aggregator: Aggregator, crowd: Annotations, known: dict[Any, Any]) -> bool:
-    """Alone or, under torchrun, with other processes. Whether this is the process that speaks and writes for all."""
+    """Fit alone or, under torchrun, with other processes; True for the process that prints and writes."""
     if int(os.environ.get("WORLD_SIZE", "1")) == 1:
         aggregator.fit(crowd, true_labels=known)
         return True
-    from conal.distributed.aggregation import fit_shared  # with torch, which no other work has to wait for
+    from conal.distributed.aggregation import fit_shared  # loads torch, which takes seconds
 
     fit_shared(aggregator, crowd, true_labels=known)
     return int(os.environ["RANK"]) == 0
@@ -137,25 +138,25 @@ def _figures(fitted: Aggregator, crowd: Annotations) -> dict[str, Any]:
         "n_annotators": crowd.n_annotators,
         "n_tasks": crowd.n_tasks,
         "n_classes": crowd.n_classes,
-        "converged": getattr(fitted, "converged_", None),  # counting votes is no iteration
+        "converged": getattr(fitted, "converged_", None),  # majority vote does not iterate
         "n_iter": getattr(fitted, "n_iter_", None),
         "counts": {str(name): count for name, count in zip(crowd.classes.tolist(), counts, strict=True)},
     }
 
 
 def _summary(result: dict[str, Any]) -> str:
-    known = f"; {result['n_true_labels']:,} true labels were given" if result["n_true_labels"] else ""
+    known = f"; {result['n_true_labels']:,} known true labels" if result["n_true_labels"] else ""
     lines = [
         f"{result['method']}: {result['n_annotations']:,} labels by {result['n_annotators']:,} annotators on "
         f"{result['n_tasks']:,} tasks, {result['n_classes']} classes",
-        f"{_course(result)}{result['seconds']:.1f} s{known}",
+        f"{_convergence(result)}{result['seconds']:.1f} s{known}",
         ", ".join(f"{name} {count:,}" for name, count in result["counts"].items()),
     ]
     titles = {"out": "labels", "annotators": "annotators", "confusion": "confusion"}
     return "\n".join(lines + [f"{title}: {result[key]}" for key, title in titles.items() if result[key] is not None])
 
 
-def _course(result: dict[str, Any]) -> str:
+def _convergence(result: dict[str, Any]) -> str:
     if result["converged"] is None:
         return ""
     word = "converged" if result["converged"] else "not converged"

@@ -25,11 +25,11 @@ from conal.errors import ConalError, InputError
 __all__ = ["app", "main"]
 
 UsageProblem: Any = typer.BadParameter.__mro__[2]
-"""The base of what Typer raises for bad usage: Click's ClickException, which newer versions carry inside."""
+"""Base class of the errors that Typer raises for bad usage: Click's ClickException, which newer versions include."""
 
 app = typer.Typer(
     name="conal",
-    help="Train classifiers straight from crowd labels, and see whom and what to trust.",
+    help="Train classifiers directly from crowd labels, and see which annotators and labels to trust.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -51,7 +51,7 @@ def common(
         bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit.")
     ] = False,
 ) -> None:
-    """Train classifiers straight from crowd labels, and see whom and what to trust."""
+    """Train classifiers directly from crowd labels, and see which annotators and labels to trust."""
 
 
 def main() -> None:
@@ -76,14 +76,14 @@ def main() -> None:
 
 
 def _missing_line(error: ModuleNotFoundError) -> str:
-    """Labels alone can be worked on in a small environment; the rest needs the whole installation."""
+    """Work on labels alone runs in a small environment; all other commands need the full installation."""
     if error.name is None or error.name.partition(".")[0] == "conal":
         raise error
-    return f"error: this command needs {error.name}, which is not installed; install all of conal: pip install conal"
+    return f"error: this command needs {error.name}, which is not installed; run: pip install conal"
 
 
 def _usage_line(error: Any) -> str:
-    """What is wrong with the arguments and where help is; empty where the help has been shown already."""
+    """What is wrong with the arguments, and where to find help; empty if the help has been shown already."""
     message = _one_line(error.format_message()).rstrip(".")
     context = getattr(error, "ctx", None)
     hint = f"; see {context.command_path} --help" if context is not None else ""
@@ -101,6 +101,6 @@ def _fail(message: str, code: int) -> None:
 
 
 def _show_warning(message: Warning | str, category: type[Warning], *_: object, **__: object) -> None:
-    """One line on standard error; only conal's own warnings speak to its users."""
+    """Print conal's own warnings as one line on standard error; ignore those of other libraries."""
     if category.__module__.startswith("conal"):
         sys.stderr.write(f"warning: {_one_line(message)}\n")

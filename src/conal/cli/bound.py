@@ -45,9 +45,10 @@ class Crowd(NamedTuple):
 def bound(
     *,
     model: Annotated[Path | None, typer.Argument(help="Model folder written by conal fit.")] = None,
-    features: Annotated[Path | None, typer.Option(help="Features: .npy, .npz, .parquet or .csv; or texts.")] = None,
+    features: Annotated[Path | None, typer.Option(help="Features (.npy, .npz, .parquet, .csv), or texts.")] = None,
     labels: Annotated[
-        Path | None, typer.Option(help="Crowd labels, for who labelled what; without them, everyone labels everything.")
+        Path | None,
+        typer.Option(help="Crowd labels; only their (task, annotator) pairs are used (default: all pairs)."),
     ] = None,
     simulate: Annotated[bool, typer.Option("--simulate", help="Use a simulated crowd instead of a model.")] = False,
     n: Annotated[
@@ -57,7 +58,7 @@ def bound(
     epsilon: Annotated[
         float, typer.Option(min=0, max=1, help="Smooth the confusion matrices; zeros in them make the bound void.")
     ] = 0.0,
-    draws: Annotated[int, typer.Option(min=2, help="Crowds drawn to estimate the Bayes-optimal error.")] = 200,
+    draws: Annotated[int, typer.Option(min=2, help="Number of simulated crowds, for the Bayes-optimal error.")] = 200,
     seed: Seed = 0,
     reading: Reading,
     quiet: Quiet = False,
@@ -65,8 +66,8 @@ def bound(
 ) -> None:
     """Compute a lower bound on the error of labels inferred from a crowd (the paper's Theorem 1).
 
-    With a model folder, the model's class probabilities, both kinds of confusion and omega are taken as the truth.
-    With --simulate, the truth is that of the paper's generator, with equally likely classes. The bound is shown beside
+    With a model folder, the model's class probabilities, both kinds of confusion and omega are treated as true.
+    With --simulate, they are those of the paper's generator, with equal class shares. The bound is shown beside
     a Monte-Carlo estimate of what it bounds: the error of the best rule under the same parameters.
 
     The bound is at most 1 / N for N instances: use a small --n.
@@ -77,7 +78,7 @@ def bound(
         _refuse_files(model, features, labels)
         crowd = _simulated(settings, n, seed)
     else:
-        crowd = _of_model(*_needed(model, features, settings), labels, n, reading)
+        crowd = _from_model(*_needed(model, features, settings), labels, n, reading)
     result = error_lower_bound(crowd.rho, crowd.pi_g, crowd.pi_r, crowd.omega, observed=crowd.observed, epsilon=epsilon)
     # The error of the crowd that the bound is for, which may be smoothed.
     pi_g, pi_r = smooth(crowd.pi_g, epsilon), smooth(crowd.pi_r, epsilon)
@@ -92,7 +93,7 @@ def _refuse_files(model: Path | None, features: Path | None, labels: Path | None
     given = {"a model folder": model, "--features": features, "--labels": labels}
     for name, path in given.items():
         if path is not None:
-            raise InputError(f"--simulate and {name} ({path}) exclude each other; give one of them")
+            raise InputError(f"--simulate and {name} ({path}) exclude each other; pass one of them")
 
 
 def _simulated(settings: dict[str, Any], n: int | None, seed: int) -> Crowd:
@@ -109,7 +110,7 @@ def _simulated(settings: dict[str, Any], n: int | None, seed: int) -> Crowd:
     return Crowd(rho, truth.pi_g, truth.pi_r, omega, ann.to_matrix() >= 0)
 
 
-# -------------------------------------------------------------------- of a model
+# -------------------------------------------------------------------- from a model
 
 
 def _needed(model: Path | None, features: Path | None, settings: dict[str, Any]) -> tuple[Path, Path]:
@@ -118,13 +119,13 @@ def _needed(model: Path | None, features: Path | None, settings: dict[str, Any])
             f"--{next(iter(settings)).replace('_', '-')} is a setting of a simulated crowd; add --simulate"
         )
     if model is None:
-        raise InputError("a model folder is missing; give one with --features, or --simulate")
+        raise InputError("pass a model folder and --features, or --simulate")
     if features is None:
-        raise InputError(f"--features is missing; give the features of the instances that {model} is asked about")
+        raise InputError(f"--features is missing; pass the features of the instances for {model}")
     return model, features
 
 
-def _of_model(folder: Path, path: Path, labels: Path | None, n: int | None, reading: ReadOptions) -> Crowd:
+def _from_model(folder: Path, path: Path, labels: Path | None, n: int | None, reading: ReadOptions) -> Crowd:
     import numpy as np
 
     from conal.estimator import load
@@ -133,8 +134,8 @@ def _of_model(folder: Path, path: Path, labels: Path | None, n: int | None, read
     estimator = load(folder)
     if not estimator.model_.separates_noise:
         raise InputError(
-            f"{folder}: method {estimator.method!r} does not tell common from individual confusion, "
-            "which the bound is about; use a model of 'conal' or 'conal-em'"
+            f"{folder}: method {estimator.method!r} does not separate common from individual confusion, "
+            "which the bound needs; use a model of 'conal' or 'conal-em'"
         )
     table = read_for_model(path, estimator, task=reading.task, fallback_to_aliases=labels is not None)
     if labels is None:
@@ -144,9 +145,9 @@ def _of_model(folder: Path, path: Path, labels: Path | None, n: int | None, read
         table, ann = _labelled(table, read_annotations(labels, reading), n)
         observed, names = ann.to_matrix() >= 0, ann.annotator_ids
     # As the paper reads them: a softmax on each row of the weights, mixed as probabilities, however the model trained.
-    pi_r = _matrices_of(estimator, names)
+    pi_r = _confusion_matrices(estimator, names)
     rho = estimator.predict_proba(table)
-    return Crowd(rho, estimator.common_confusion_, pi_r, _rates(estimator, table, observed, names), observed)
+    return Crowd(rho, estimator.common_confusion_, pi_r, _omega(estimator, table, observed, names), observed)
 
 
 def _labelled(table: FeatureTable, ann: Annotations, n: int | None) -> tuple[FeatureTable, Annotations]:
@@ -166,8 +167,8 @@ def _rows(table: FeatureTable, rows: npt.NDArray[np.int64]) -> FeatureTable:
     return replace(table, values=table.values[rows], ids=None)
 
 
-def _matrices_of(estimator: CrowdClassifier, names: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
-    """(R, C, C) confusion of these annotators; the model's common one for those whom it does not know."""
+def _confusion_matrices(estimator: CrowdClassifier, names: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
+    """(R, C, C) confusion of these annotators; the model's common confusion for annotators unknown to it."""
     import numpy as np
 
     from conal.data.encoding import decode_position
@@ -177,7 +178,7 @@ def _matrices_of(estimator: CrowdClassifier, names: npt.NDArray[Any]) -> npt.NDA
     return np.where(known, estimator.annotator_confusion_[codes], estimator.common_confusion_)
 
 
-def _rates(
+def _omega(
     estimator: CrowdClassifier, table: FeatureTable, observed: npt.NDArray[np.bool_], names: npt.NDArray[Any]
 ) -> npt.NDArray[np.float64]:
     """(N, R) omega of the observed pairs, one annotator at a time; 0 elsewhere."""
@@ -212,7 +213,7 @@ def _figures(crowd: Crowd, result: ErrorLowerBound, best: BayesError, draws: int
 def _text(crowd: Crowd, result: ErrorLowerBound, best: BayesError, draws: int) -> str:
     smoothed = f", confusion smoothed by epsilon {result.epsilon:g}" if result.epsilon else ""
     corollary = (
-        f"more instances lower it from N = {result.min_instances:.3g} on"
+        f"it decreases with more instances from N = {result.min_instances:.3g}"
         if math.isfinite(result.min_instances)
         else "no instance has F > 0: no number of instances makes it positive"
     )
@@ -220,12 +221,12 @@ def _text(crowd: Crowd, result: ErrorLowerBound, best: BayesError, draws: int) -
         f"{result.n_instances:,} instances, {result.n_classes} classes, {int(crowd.observed.sum()):,} labels by "
         f"{int(crowd.observed.any(axis=0).sum()):,} annotators{smoothed}",
         f"lower bound          {_line(result.value, result.raw, result, result.kl_term)}",
-        f"  by the mixtures    {_line(result.tight_value, result.tight_raw, result, result.tight_kl_term)}",
+        f"  tighter, mixtures  {_line(result.tight_value, result.tight_raw, result, result.tight_kl_term)}",
         f"Bayes-optimal error  {best.value:.4g} (standard error {best.standard_error:.2g}, {draws:,} draws)",
         f"corollary            {corollary}",
     ]
     if math.isinf(result.raw):
-        lines.append("an infinite KL, from zero entries of confusion matrices, makes the theorem void; see --epsilon")
+        lines.append("zero entries of confusion matrices: an infinite KL makes the theorem void; see --epsilon")
     return "\n".join(lines)
 
 

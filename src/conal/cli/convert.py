@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["convert"]
 
 ENDINGS = {"csv": (".csv",), "crowd-kit": (".csv",), "parquet": (".parquet", ".pq"), "label-studio": (".json",)}
-"""How a file of each kind is called."""
+"""File name endings of each format."""
 
 
 def convert(
@@ -29,29 +29,30 @@ def convert(
     to: Annotated[
         Literal["csv", "parquet", "crowd-kit", "label-studio"],
         typer.Option(
-            help="csv, parquet, crowd-kit (a CSV): columns task, worker, label; label-studio: tasks to import, as JSON."
+            help="Output format. csv, parquet and crowd-kit (a CSV) have the columns task, worker, label; "
+            "label-studio is JSON to import."
         ),
     ],
-    out: Annotated[Path, typer.Option(help="File to write.")],
+    out: Annotated[Path, typer.Option(help="Output file.")],
     inferred: Annotated[
         Path | None,
-        typer.Option("--labels", help="Inferred labels (task, label, probability), for Label Studio's predictions."),
+        typer.Option("--labels", help="Inferred labels (task, label, probability) to add as Label Studio predictions."),
     ] = None,
     gold_out: Annotated[
-        Path | None, typer.Option(help="Table to write of the true labels that the file carries: task, label.")
+        Path | None, typer.Option(help="Output table of the true labels in the file (task, label).")
     ] = None,
     no_annotations: Annotated[
-        bool, typer.Option("--no-annotations", help="Label Studio: tasks and predictions only, nobody's labels.")
+        bool, typer.Option("--no-annotations", help="Label Studio: write tasks and predictions, but no annotations.")
     ] = False,
     reading: Reading,
     overwrite: Overwrite = False,
     quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
-    """Write the annotations of any file that conal reads as a table, or as tasks that Label Studio imports.
+    """Convert any annotation file that conal reads to a table, or to tasks for Label Studio.
 
-    Label Studio assigns annotations to users by e-mail address or number and refuses those it does not know; leave
-    them out with --no-annotations where its users are others.
+    Label Studio assigns annotations to users by e-mail address or number and rejects unknown users. Use
+    --no-annotations if the annotators are not Label Studio users.
     """
     from conal.io import import_file
 
@@ -60,7 +61,7 @@ def convert(
     file = import_file(labels, reading)
     file.warn_of_dropped()
     if gold_out is not None and not file.gold:
-        raise InputError(f"{labels}: carries no true labels ({file.title}); leave out --gold-out")
+        raise InputError(f"{labels}: contains no true labels ({file.title}); remove --gold-out")
     _write(file, to, out, gold_out, inferred, with_annotations=not no_annotations)
     crowd = file.annotations
     text = (
@@ -74,7 +75,7 @@ def _check(to: str, out: Path, *, with_tasks: bool) -> None:
     if out.suffix.lower() not in ENDINGS[to]:
         raise InputError(f"{out}: --to {to} writes {' or '.join(ENDINGS[to])}; choose a name with this ending")
     if to != "label-studio" and with_tasks:
-        raise InputError("--labels and --no-annotations go with --to label-studio")
+        raise InputError("--labels and --no-annotations need --to label-studio")
 
 
 def _write(
@@ -105,7 +106,7 @@ def _figures(file: AnnotationFile) -> dict[str, Any]:
 
 
 def _read_inferred(path: Path, crowd: Annotations) -> dict[Any, tuple[Any, float | None]]:
-    """Task to inferred label and its probability, which may be missing."""
+    """Task to inferred label and its probability, if the file has it."""
     from conal.io import read_gold, read_table
 
     gold = read_gold(path, label="label", keep=crowd.classes)

@@ -1,4 +1,4 @@
-"""``conal demo``: the whole thing on the embedded default."""
+"""``conal demo``: a full example on the digits dataset, which is included."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ RULES = {"own": "no gold label used", "gold": "epoch chosen on 297 gold labels"}
 
 
 def demo(
-    out: Annotated[Path, typer.Option(help="Where to put the trained model folder.")] = Path("conal-demo"),
-    seeds: Annotated[int, typer.Option(min=1, help="Runs of each method.")] = 5,
-    epochs: Annotated[int, typer.Option(min=1, help="Passes over the data.")] = 100,
+    out: Annotated[Path, typer.Option(help="Output model folder.")] = Path("conal-demo"),
+    seeds: Annotated[int, typer.Option(min=1, help="Number of runs of each method, with different seeds.")] = 5,
+    epochs: Annotated[int, typer.Option(min=1, help="Number of passes over the data.")] = 100,
     seed: Seed = 0,
     overwrite: Overwrite = False,
     quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
-    """Learn handwritten digits from a noisy simulated crowd, and compare.
+    """Train on handwritten digits with labels of a simulated noisy crowd, and compare methods.
 
-    Trains on true labels, on majority votes, with the paper's CoNAL and with its cross-fitted form, several seeds each,
-    prints test accuracies, and leaves a model folder of the last.
+    Compares true labels, majority vote, the paper's CoNAL and cross-fitted CoNAL, with several seeds each. Prints test
+    accuracies and writes a model folder of the cross-fitted model.
     """
 
     from conal.datasets import digits
@@ -92,7 +92,7 @@ def _run(data: CrowdDataset, rule: str, method: str, seed: int, epochs: int) -> 
 
 
 def spread(values: list[float]) -> float:
-    """Sample standard deviation over seeds; 0 for a single one."""
+    """Sample standard deviation over seeds; 0 for a single seed."""
     import numpy as np
 
     return float(np.std(values, ddof=1)) if len(values) > 1 else 0.0

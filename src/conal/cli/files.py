@@ -1,4 +1,4 @@
-"""What models are trained on and asked about, read from the files that the user named."""
+"""Reads the user's files: training data, and instances to predict."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ __all__ = ["FitData", "FitFiles", "read_for_model"]
 
 
 class FitData(NamedTuple):
-    """What ``fit`` takes: instances, labels, and a validation set where there is one."""
+    """The training data of ``fit``: instances, labels, and a validation set if there is one."""
 
     instances: FeatureTable | TextTable
     target: Any
     validation: tuple[FeatureTable | TextTable, Any] | None
 
     def anonymised(self) -> FitData:
-        """The same with pseudonyms for annotators; true labels have none."""
+        """A copy with pseudonyms for the annotators; true labels have no annotators."""
         from conal.data.annotations import Annotations
         from conal.data.pseudonyms import anonymised
 
@@ -44,15 +44,15 @@ class FitFiles:
     valid_labels: Path | None = None
 
     def check(self, out: Path) -> None:
-        """Refuse what cannot be read or does not go together; before torch is loaded, which takes seconds."""
+        """Reject unreadable files and options that exclude each other, before torch is loaded, which takes seconds."""
         from conal.io.tables import check_readable
 
         if (self.features is None) == (self.text is None):
-            raise InputError("give the instances as --features or as --text, one of the two")
+            raise InputError("pass either --features or --text")
         if self.text is None and (self.text_column is not None or self.valid_text is not None):
-            raise InputError("--text-column and --valid-text are for models of texts; give --text too")
+            raise InputError("--text-column and --valid-text need --text")
         if self.text is not None and self.valid_features is not None:
-            raise InputError("--valid-features does not go with --text; give the texts as --valid-text")
+            raise InputError("--valid-features cannot be combined with --text; pass --valid-text")
         valid = self.valid_features or self.valid_text
         for path in (self.labels, self.features, self.text, valid, self.valid_labels):
             if path is None:
@@ -60,13 +60,13 @@ class FitFiles:
             if not (path == self.labels and path.is_dir()):  # doccano's exports are folders
                 check_readable(path)
             if path.resolve().is_relative_to(out.resolve()):
-                raise InputError(f"{path}: is read from, and lies in {out}, which would be replaced; move one of them")
+                raise InputError(f"{path}: is an input file inside {out}, which would be replaced; move one of them")
         if (valid is None) != (self.valid_labels is None):
             name = "--valid-features" if self.text is None else "--valid-text"
-            raise InputError(f"{name} and --valid-labels go together; give both or neither")
+            raise InputError(f"{name} and --valid-labels go together; pass both or neither")
 
     def read(self, takes: str, reading: ReadOptions) -> FitData:
-        """Everything that a method that ``takes`` true labels ("gold") or annotations ("crowd") is trained on."""
+        """The training data for a method that ``takes`` true labels ("gold") or annotations ("crowd")."""
         from conal.io import import_file, read_gold
         from conal.io.texts import texts_of
 
@@ -77,7 +77,7 @@ class FitFiles:
             return FitData(table, gold.for_rows(len(table), table.ids), validation)
         file = import_file(self.labels, reading)
         file.warn_of_dropped()
-        if self.text == self.labels and file.data is not None:  # an export that holds the texts itself
+        if self.text == self.labels and file.data is not None:  # an export that contains the texts itself
             shown = texts_of(file.data, text=self.text_column, where=str(self.labels))
             return FitData(shown, file.annotations, validation)
         return FitData(self._read_instances(self.features, self.text, reading.task), file.annotations, validation)
@@ -88,7 +88,7 @@ class FitFiles:
         if features is not None:
             return read_features(features, task=task, fallback_to_aliases=True)
         if text is None:
-            raise InputError("give the instances as --features or as --text")
+            raise InputError("pass either --features or --text")
         return read_texts(text, text=self.text_column, task=task, fallback_to_aliases=True)
 
     def _read_validation(self, task: str | None) -> tuple[FeatureTable | TextTable, Any] | None:
@@ -108,13 +108,13 @@ def read_for_model(
     text: str | None = None,
     fallback_to_aliases: bool = False,
 ) -> FeatureTable:
-    """Features for a trained model; a model of texts is given a file of texts, and makes them itself."""
+    """Features for a trained model; a text model computes them from a file of texts."""
     from conal.estimator.texts import as_numbers
     from conal.io import read_features, read_texts
 
     if estimator.text_features_ is None:
         if text is not None:
-            raise InputError("--text-column: the model was trained on features, not on texts; leave it out")
+            raise InputError("--text-column: this model was trained on features, not on texts; remove the option")
         return read_features(path, task=task, fallback_to_aliases=fallback_to_aliases)
     texts = read_texts(path, text=text, task=task, fallback_to_aliases=fallback_to_aliases)
     made: FeatureTable = as_numbers(estimator.text_features_, texts)

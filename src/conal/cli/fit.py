@@ -69,16 +69,16 @@ def fit(
 ) -> None:
     """Train a classifier from crowd labels and features or texts, and write a model folder.
 
-    The folder holds the model, the cleaned labels (labels.csv), what is known about the annotators (annotators.csv),
-    the confusion that they share (common_confusion.csv), what to ask next (suggestions.csv), and a page that shows all
-    of it (report.html).
+    The folder contains the model, the cleaned labels (labels.csv), the annotators' quality (annotators.csv), their
+    common confusion (common_confusion.csv), which labels to ask for next (suggestions.csv), and a report of all this
+    (report.html).
     """
     from conal.io.models import check_target
 
     check_target(out, overwrite=overwrite)
     files = FitFiles(labels, features, text, text_column, valid_features, valid_text, valid_labels)
     files.check(out)
-    first = int(os.environ.get("RANK", "0")) == 0  # under torchrun, one process speaks and writes for all
+    first = int(os.environ.get("RANK", "0")) == 0  # under torchrun, only the first process prints and writes
     parameters = training | {"verbose": first and not quiet} | parse_settings(settings)
     estimator, data = _prepare(method, parameters, files, reading)
     if anonymise:
@@ -92,7 +92,7 @@ def fit(
 def _prepare(
     method: str, parameters: dict[str, Any], files: FitFiles, reading: ReadOptions
 ) -> tuple[CrowdClassifier, FitData]:
-    """The untrained estimator and what it is trained on; wrong parameters are told before large files are read."""
+    """The untrained estimator and its training data; wrong parameters are reported before large files are read."""
     from conal import methods
     from conal.estimator import make
 
@@ -104,7 +104,7 @@ def _prepare(
 def _train(estimator: CrowdClassifier, data: FitData, checkpoint: Path, *, allow_missing: bool, resume: bool) -> None:
     from conal.training.checkpoint import remove_checkpoints
 
-    _say_about(checkpoint, resume)
+    _announce(checkpoint, resume)
     try:
         estimator.fit(
             data.instances,
@@ -116,22 +116,23 @@ def _train(estimator: CrowdClassifier, data: FitData, checkpoint: Path, *, allow
         )
     except KeyboardInterrupt:
         if checkpoint.exists():
-            typer.echo(f"stopped; the state is in {checkpoint}: go on with --resume", err=True)
+            typer.echo(f"interrupted; the checkpoint is {checkpoint}: continue with --resume", err=True)
         raise
     except DivergenceError:
-        remove_checkpoints(checkpoint)  # going on from there would fail again
+        remove_checkpoints(checkpoint)  # continuing from it would fail again
         raise
 
 
-def _say_about(checkpoint: Path, resume: bool) -> None:
+def _announce(checkpoint: Path, resume: bool) -> None:
     if resume and not checkpoint.exists():
         typer.echo(f"no checkpoint at {checkpoint}: starting from the beginning", err=True)
     if not resume and checkpoint.exists():
-        typer.echo(f"starting anew; the earlier checkpoint {checkpoint} is replaced (--resume would go on)", err=True)
+        text = f"starting from the beginning and replacing the checkpoint {checkpoint} (continue it with --resume)"
+        typer.echo(text, err=True)
 
 
 def _finish(estimator: CrowdClassifier, out: Path, *, overwrite: bool, with_page: bool) -> Path | None:
-    """The model is on disk before its checkpoint is gone; the page can be made again at any time."""
+    """Save the model before its checkpoint is removed; the report can be written again at any time."""
     from conal.report import write_report
     from conal.training.checkpoint import remove_checkpoints
 
@@ -142,7 +143,7 @@ def _finish(estimator: CrowdClassifier, out: Path, *, overwrite: bool, with_page
     try:
         return write_report(out)
     except BaseException:  # Ctrl-C too
-        typer.echo(f"the model is complete: {out}; its page is not, conal report makes it", err=True)
+        typer.echo(f"the model is complete: {out}; the report failed, run: conal report {out}", err=True)
         raise
 
 
@@ -151,15 +152,15 @@ def _summary(estimator: CrowdClassifier, out: Path, page: Path | None) -> str:
     rules = {
         "validation_accuracy": "by accuracy on the validation labels",
         "holdout_log_likelihood": "by the likelihood of held-out annotations",
-        "last": "as the last",
+        "last": "the last one",
     }
     held_out = metrics["n_tasks_labelled"] - metrics["n_tasks_trained_on"]
-    aside = f"; {held_out:,} tasks were held out for it" if held_out else ""
+    aside = f"; {held_out:,} tasks were held out to select it" if held_out else ""
     score = "" if metrics["best_score"] is None else f" ({metrics['best_score']:.4f})"
     return (
         f"{estimator.method}: {metrics['n_annotations']:,} labels by {metrics['n_annotators']:,} annotators on "
         f"{metrics['n_tasks']:,} tasks, {len(estimator.classes_)} classes\n"
         f"epoch {metrics['best_epoch']} of {metrics['epochs']} kept, {rules[metrics['selection']]}{score}{aside}; "
         f"{metrics['seconds']:.1f} s\n"
-        f"model, cleaned labels and annotators: {out}" + ("" if page is None else f"\nreport: {page}")
+        f"model folder: {out}" + ("" if page is None else f"\nreport: {page}")
     )

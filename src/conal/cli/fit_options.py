@@ -1,4 +1,4 @@
-"""Options of ``conal fit`` alone: its files, and how the classifier is trained."""
+"""Options of ``conal fit`` only: its files, and how the classifier is trained."""
 
 from __future__ import annotations
 
@@ -31,31 +31,31 @@ Features = Annotated[Path | None, typer.Option(help="Features: .npy, .npz, .parq
 Text = Annotated[
     Path | None,
     typer.Option(
-        help="Texts instead of features: CSV, TSV, Parquet or JSON Lines with a text and a task column; may be the "
-        "file of the labels itself."
+        help="Texts instead of features: CSV, TSV, Parquet or JSON Lines with a text column and a task column; "
+        "can be the file of labels."
     ),
 ]
-ModelPlace = Annotated[Path, typer.Option(help="Model folder to write.")]
-ValidFeatures = Annotated[Path | None, typer.Option(help="Features of a validation set.")]
-ValidText = Annotated[Path | None, typer.Option(help="Texts of a validation set.")]
-ValidLabels = Annotated[Path | None, typer.Option(help="Its true labels, which select the epoch.")]
+ModelPlace = Annotated[Path, typer.Option(help="Output model folder.")]
+ValidFeatures = Annotated[Path | None, typer.Option(help="Validation features, used with --valid-labels.")]
+ValidText = Annotated[Path | None, typer.Option(help="Validation texts, used with --valid-labels.")]
+ValidLabels = Annotated[Path | None, typer.Option(help="True validation labels, used to pick the epoch.")]
 AllowMissing = Annotated[
     bool, typer.Option("--allow-missing", help="Drop tasks without features and features without a task.")
 ]
 Anonymise = Annotated[
-    bool, typer.Option("--anonymise", help="Replace the annotators' names by pseudonyms in all that is written.")
+    bool, typer.Option("--anonymise", help="Replace the annotators' names by pseudonyms in all output.")
 ]
-NoReport = Annotated[bool, typer.Option("--no-report", help="Do not make the page report.html.")]
-Method = Annotated[str, typer.Option(help=f"One of {', '.join(names_in_source('conal.methods'))}.")]
+NoReport = Annotated[bool, typer.Option("--no-report", help="Do not write report.html.")]
+Method = Annotated[str, typer.Option(help=f"Method: {', '.join(names_in_source('conal.methods'))}.")]
 Training = Annotated[dict[str, Any], Group(ClassifierParameters, make=dict)]
-"""What the user sets of every classifier's parameters; the method's own defaults hold for the rest."""
+"""The training parameters that the user sets; the rest have the method's defaults."""
 Settings = Annotated[
     list[str] | None,
     typer.Option(
         "--set",
         metavar="NAME=VALUE",
-        help="Any other parameter, such as hidden=[64,32], dropout=0.3, batch_norm=true, lam=1e-4, holdout=0.2, "
-        "selection=last; a wrong name lists them all.",
+        help="Set any other parameter, such as hidden=[64,32], dropout=0.3, batch_norm=true, lam=1e-4, "
+        "holdout=0.2, selection=last. An unknown name lists all parameters.",
     ),
 ]
-Resume = Annotated[bool, typer.Option("--resume", help="Go on where an interrupted fit stopped.")]
+Resume = Annotated[bool, typer.Option("--resume", help="Continue an interrupted fit.")]

@@ -1,4 +1,4 @@
-"""Groups of options: one argument of a command stands for everything that a class declares."""
+"""Groups of options: one argument of a command stands for all parameters of a class."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from conal.parameters import Parameter, Parameterised
 __all__ = ["Group", "with_groups"]
 
 _TYPES: dict[str, Any] = {"int": int, "float": float, "bool": bool}
-"""What Typer is told about plain types; all others are given as text, which the declaration may parse."""
+"""Types of options in Typer; all other types are text, which the declaration may parse."""
 
 
 @dataclass(frozen=True)
@@ -28,10 +28,10 @@ class Group:
     declares : type
         The class whose parameters with an :class:`~conal.parameters.Option` become options of the command.
     make : callable, optional
-        What the command is given, made from the options that the user set and nothing else: an object of the class by
-        default; ``dict`` where others are to decide about the rest.
+        Makes the command's argument from the options that the user set, and only those: an object of the class by
+        default; ``dict`` if the defaults are decided elsewhere.
     only : tuple of str
-        The parameters that are shown, where it is not all of them.
+        The parameters to show (default: all).
     """
 
     declares: type[Parameterised]
@@ -45,7 +45,7 @@ class Group:
         return {name: found for name, found in declared.items() if found.option is not None}
 
     def pack(self, context: typer.Context, given: Mapping[str, Any]) -> Any:
-        """What the command is given: the values that the user set, parsed and checked."""
+        """The command's argument: the values that the user set, parsed and checked."""
         chosen = {name: found for name, found in self.shown().items() if _was_set(context, name)}
         return (self.make or self.declares)(
             **{name: _value(context, found, given[name]) for name, found in chosen.items()}
@@ -79,7 +79,7 @@ def _group(annotation: Any) -> Group | None:
 
 
 def _field(found: Parameter) -> inspect.Parameter:
-    """A parameter as Typer wants it, with the default that the help shows."""
+    """A parameter as Typer expects it, with the default that the help shows."""
     assert found.option is not None  # noqa: S101 - only those are shown
     kind = _kind(found)
     text, shown = found.option.help or found.help, found.option.shown_default
@@ -99,13 +99,13 @@ def _kind(found: Parameter) -> Any:
 
 
 def _was_set(context: typer.Context, name: str) -> bool:
-    """Whether the user set an option, be it to its default."""
+    """Whether the user set an option, even if to its default."""
     source = context.get_parameter_source(name)
     return source is not None and source.name != "DEFAULT"
 
 
 def _value(context: typer.Context, found: Parameter, given: Any) -> Any:
-    """What the user gave, parsed; what cannot be meant is an error that names the option."""
+    """The user's value, parsed; an invalid value is an error that names the option."""
     parse = found.option.parse if found.option is not None else None
     try:
         value = given if parse is None else parse(given)

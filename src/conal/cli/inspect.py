@@ -1,4 +1,4 @@
-"""``conal inspect``: what is in an annotation file, and what is wrong with it."""
+"""``conal inspect``: contents and problems of an annotation file."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ COEFFICIENTS = {
 
 
 def inspect(*, labels: Labels, reading: Reading, as_json: AsJson = False) -> None:
-    """Show what is in an annotation file: its format, tasks, annotators, classes, agreement, and what is wrong with it.
+    """Show what an annotation file contains: format, tasks, annotators, classes, agreement, and problems.
 
-    Agreement comes with 95 % bootstrap intervals over tasks. Every problem is followed by what can be done about it.
+    Agreement has 95 % bootstrap intervals over tasks. Every problem is followed by a remedy.
     """
     from conal.findings.inspection import inspect_file
 
@@ -45,7 +45,7 @@ def _lines(facts: dict[str, Any]) -> Iterator[str]:
         known = "" if share is None else f"; {100 * share:.1f} % of the labels of these tasks are right"
         yield f"true labels: {facts['gold']['n_tasks']:,} tasks{known}"
     if facts["data"]:
-        yield f"tasks show: {', '.join(map(_short, facts['data']))}"
+        yield f"task data: {', '.join(map(_short, facts['data']))}"
     yield from _classes(facts)
     yield from _problems(facts["problems"])
 
@@ -71,6 +71,6 @@ def _spread(counts: dict[str, float]) -> str:
 
 
 def _short(name: object) -> str:
-    """A name on one line, cut where it is long."""
+    """A name on one line, cut if it is long."""
     text = " ".join(str(name).split())
     return text if len(text) <= NAME_WIDTH else f"{text[: NAME_WIDTH - 1]}… ({len(text):,} characters)"

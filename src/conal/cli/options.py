@@ -1,4 +1,4 @@
-"""Options that several commands share, worded once."""
+"""Options that several commands share."""
 
 from __future__ import annotations
 
@@ -28,14 +28,16 @@ __all__ = [
 ]
 
 DEFAULT_METHOD = "xconal"
-"""What is trained if no method is named; docs/choosing.md says why."""
+"""The default method; docs/choosing.md has the reasons."""
 
-Seed = Annotated[int, typer.Option(min=0, max=2**32 - 1, help="Same seed, same data, same result.")]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no summary; warnings stay.")]
-AsJson = Annotated[
-    bool, typer.Option("--json", help="Print one JSON object on standard output, everything else on standard error.")
+Seed = Annotated[
+    int, typer.Option(min=0, max=2**32 - 1, help="Random seed; the same seed and data give the same result.")
 ]
-Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace an earlier result at this place.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print no progress and no summary, only warnings.")]
+AsJson = Annotated[
+    bool, typer.Option("--json", help="Print the result as JSON on standard output, all else on standard error.")
+]
+Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace an existing result.")]
 Labels = Annotated[
     Path,
     typer.Argument(
@@ -49,7 +51,7 @@ TaskColumn = Annotated[ReadOptions, Group(ReadOptions, only=("task",))]
 """The same for commands that read instances with ids, but no labels."""
 
 TextColumn = Annotated[
-    str | None, typer.Option(help="Column of the texts.", show_default="text, sentence, content, body, ...")
+    str | None, typer.Option(help="Column with the texts.", show_default="text, sentence, content, body, ...")
 ]
 
 
@@ -62,7 +64,7 @@ def emit(result: dict[str, Any], text: str, *, as_json: bool, quiet: bool) -> No
 
 
 def parse_settings(pairs: list[str] | None) -> dict[str, Any]:
-    """``name=value`` pairs; values are JSON where they can be read as such, text otherwise.
+    """``name=value`` pairs; a value is parsed as JSON if possible, and is text otherwise.
 
     >>> parse_settings(["lam=1e-4", "layer=row-stochastic", "hidden=[64, 64]"])
     {'lam': 0.0001, 'layer': 'row-stochastic', 'hidden': [64, 64]}

@@ -1,4 +1,4 @@
-"""Where results may be written: better known before the work than after it."""
+"""Checks of output paths, before the work starts."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ def check_results(
     model: Path | None = None,
     overwrite: bool,
 ) -> None:
-    """Refuse places where results cannot or may not be written; None stands for a result that nobody wants.
+    """Reject output paths where nothing can or may be written; None stands for an output that is not wanted.
 
     Parameters
     ----------
     tables, files : sequences of path or None
-        Results: tables, whose endings name a format, and other files.
+        Output paths: tables, whose file name ending is the format, and other files.
     sources : sequence of path or None
-        What the results are made from; none of them is replaced, whatever ``overwrite`` says.
+        Input files; none of them is ever replaced, even with ``overwrite``.
     model : path, optional
-        A model folder, whose files are conal's own.
+        A model folder, which is reserved for conal's files.
     overwrite : bool
-        Whether earlier results may be replaced.
+        Whether existing results may be replaced.
     """
     from conal.io.atomic import check_file_place
     from conal.io.tables import file_kind
@@ -43,11 +43,11 @@ def check_results(
     for path in (*_wanted(files), *_wanted(tables)):
         place = path.resolve()
         if place in read:
-            raise InputError(f"{path}: is read from, and a result would replace it; choose another place")
+            raise InputError(f"{path}: is an input file; choose another place for the result")
         if place in taken:
-            raise InputError(f"{path}: is to hold two tables; choose a place of its own for each")
+            raise InputError(f"{path}: is used for two tables; choose a separate file for each")
         if model is not None and place.parent == model.resolve():
-            raise InputError(f"{path}: lies in the model folder, whose files are conal's own; choose another place")
+            raise InputError(f"{path}: is inside the model folder, which is reserved for conal; choose another place")
         check_file_place(path, overwrite=overwrite)
         taken.add(place)
 

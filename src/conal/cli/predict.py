@@ -20,10 +20,10 @@ def predict(
     features: Annotated[
         Path,
         typer.Argument(
-            help="Features: .npy, .npz, .parquet or .csv; for a model of texts, texts: .csv, .tsv, .parquet or .jsonl."
+            help="Features: .npy, .npz, .parquet or .csv; or, for a text model, texts: .csv, .tsv, .parquet or .jsonl."
         ),
     ],
-    out: Annotated[Path, typer.Option(help="Table to write: .csv, .tsv, .parquet or .jsonl.")],
+    out: Annotated[Path, typer.Option(help="Output table: .csv, .tsv, .parquet or .jsonl.")],
     columns: TaskColumn,
     text_column: TextColumn = None,
     overwrite: Overwrite = False,
@@ -32,8 +32,8 @@ def predict(
 ) -> None:
     """Predict the class of every feature row, or of every text.
 
-    The table has a row per instance: task (its id, or its row number), label, the label's probability, and one
-    column proba_CLASS for each class.
+    The table has one row per instance: task (id or row number), label, probability of the label, and one column
+    proba_CLASS per class.
     """
     import numpy as np
 

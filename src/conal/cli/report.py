@@ -16,16 +16,16 @@ __all__ = ["report"]
 def report(
     model: Annotated[Path, typer.Argument(help="Model folder written by conal fit.")],
     out: Annotated[
-        Path | None, typer.Option(help="Page to write.", show_default="report.html in the model folder")
+        Path | None, typer.Option(help="Output HTML file.", show_default="report.html in the model folder")
     ] = None,
     overwrite: Overwrite = False,
     quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
-    """Write the report of a model folder: one HTML page that needs nothing else.
+    """Write the report of a model folder as a single HTML file that works offline.
 
-    It shows what everybody confuses, whom to trust, which labels are likely wrong and what to ask next, all from the
-    folder's report.json. The page in the folder itself is replaced without asking.
+    It shows common confusions, the annotators' quality, labels that are likely wrong and what to ask next, from the
+    folder's report.json. The report inside the model folder is always replaced; --overwrite is only needed elsewhere.
     """
     from conal.io.models import PAGE
     from conal.report import write_report

@@ -1,4 +1,4 @@
-"""``conal reproduce``: the paper's tables and figures, ours beside the paper's."""
+"""``conal reproduce``: the paper's tables and figures, beside the published figures."""
 
 from __future__ import annotations
 
@@ -18,27 +18,29 @@ ALL = "all"
 
 def reproduce(
     experiment: Annotated[
-        str, typer.Argument(help=f"One of {', '.join(names_in_source('conal.experiments'))}; or all.")
+        str, typer.Argument(help=f"Experiment: {', '.join(names_in_source('conal.experiments'))}, or all.")
     ],
-    out: Annotated[Path, typer.Option(help="Folder for results.sqlite, tables, pages and charts.")],
-    quick: Annotated[bool, typer.Option("--quick", help="Reduced size, in minutes; every output says so.")] = False,
-    jobs: Annotated[int, typer.Option(min=1, help="Processes that work at a time, one thread each.")] = 1,
+    out: Annotated[Path, typer.Option(help="Output folder for results.sqlite, tables, pages and charts.")],
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Run a reduced size that takes minutes; all output is marked as such.")
+    ] = False,
+    jobs: Annotated[int, typer.Option(min=1, help="Number of parallel processes, with one thread each.")] = 1,
     backend: Annotated[
-        str | None, typer.Option(help="joblib's backend: loky here, dask or ray on a cluster that is connected.")
+        str | None, typer.Option(help="joblib backend: loky (this machine), or dask or ray (a connected cluster).")
     ] = None,
     images: Annotated[
-        bool, typer.Option("--images", help="Images and VGG-16 instead of features, for cifar10; wants a GPU.")
+        bool, typer.Option("--images", help="cifar10: use images and VGG-16 instead of features; needs a GPU.")
     ] = False,
     page: Annotated[
-        Path | None, typer.Option(help="Also write one Markdown page of all experiments in --out, charts included.")
+        Path | None, typer.Option(help="Also write one Markdown page of all experiments in --out, with charts.")
     ] = None,
-    seeds: Annotated[int | None, typer.Option(min=1, help="Seeds of repeated runs; five, or two with --quick.")] = None,
+    seeds: Annotated[int | None, typer.Option(min=1, help="Number of seeds (default: 5, or 2 with --quick).")] = None,
     quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
-    """Remake a table or figure of the paper, and show ours beside the paper's.
+    """Reproduce a table or figure of the paper, beside the published figures.
 
-    Finished runs are kept in results.sqlite: the same command goes on where it was stopped, and repeats nothing.
+    Finished runs are stored in results.sqlite. Run the same command again to continue an interrupted one.
     """
     from conal import experiments
     from conal.experiments.outputs import write_outputs
@@ -48,7 +50,7 @@ def reproduce(
     from conal.io.atomic import atomic_file
 
     if page is not None and (quick or images):
-        raise InputError("--page is for the full experiments; leave --quick and --images away")
+        raise InputError("--page needs the full experiments; remove --quick and --images")
     chosen = experiments.names() if experiment == ALL else [experiment]
     planned = [experiments.get(name)(quick=quick, seeds=seeds, images=images) for name in chosen]
     if out.exists() and not out.is_dir():
@@ -63,7 +65,9 @@ def reproduce(
                 if not (quiet or as_json):
                     typer.echo((out / f"{each.stem}.md").read_text(encoding="utf-8"))
         except KeyboardInterrupt:
-            typer.echo(f"stopped; {len(store):,} finished runs are kept: the same command goes on", err=True)
+            typer.echo(
+                f"interrupted; {len(store):,} finished runs are stored: run the same command to continue", err=True
+            )
             raise
     if page is not None:
         with atomic_file(page) as aside:

@@ -1,4 +1,4 @@
-"""``conal simulate``: a crowd with known truth, as files that ``conal fit`` takes."""
+"""``conal simulate``: files for ``conal fit`` of a simulated crowd, with the truth."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ TRUTH = "truth.npz"
 
 
 def simulate(
-    out: Annotated[Path, typer.Option(help="Folder to write.")],
+    out: Annotated[Path, typer.Option(help="Output folder.")],
     settings: Annotated[dict[str, Any], Group(SyntheticSettings, make=dict)],
     seed: Seed = 0,
     overwrite: Overwrite = False,
     quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
-    """Simulate a crowd with the paper's generator and write it as files, truth included.
+    """Simulate a crowd with the paper's generator and write it to files, including the truth.
 
-    The folder holds labels.csv, features.npy, valid_features.npy, valid_labels.csv, test_features.npy,
+    The folder contains labels.csv, features.npy, valid_features.npy, valid_labels.csv, test_features.npy,
     test_labels.csv and truth.npz (z, s, omega, pi_g, pi_r).
     """
     from conal.datasets import synthetic

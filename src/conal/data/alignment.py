@@ -71,7 +71,7 @@ def check_unique_ids(ids: Names, where: str) -> None:
 
 def _by_id(annotations: Annotations, ids: Names, n_rows: int, allow_missing: bool) -> Aligned:
     if len(ids) != n_rows:
-        raise InputError(f"{len(ids):,} task ids were given for {n_rows:,} feature rows; give one per row")
+        raise InputError(f"{len(ids):,} task ids were given for {n_rows:,} feature rows; pass one per row")
     check_unique_ids(ids, "features")
     tasks = annotations.task_ids
     rows = decode_position(ids, tasks)
@@ -82,8 +82,8 @@ def _by_id(annotations: Annotations, ids: Names, n_rows: int, allow_missing: boo
     spare = ids[decode_position(tasks, ids) == MISSING].tolist()
     if len(orphans) == annotations.n_tasks:
         raise InputError(
-            f"no task id is among the feature ids: tasks are called {examples(annotations.task_ids)}, "
-            f"feature rows {examples(ids)}; check that both files use the same ids and types"
+            f"no task id is among the feature ids: the tasks are {examples(annotations.task_ids)}, "
+            f"the feature rows {examples(ids)}; check that both files use the same ids and types"
         )
     _report(orphans, "tasks have no features", allow_missing)
     _report(spare, "feature rows match no task", allow_missing)
@@ -104,8 +104,8 @@ def _by_row_number(annotations: Annotations, n_rows: int, allow_missing: bool) -
         )
     if len(ids) and ids.min() == 1 and ids.max() == n_rows:
         raise InputError(
-            f"task ids run from 1 to {n_rows:,}, but rows of a bare feature array count from 0; "
-            "subtract 1 from the task ids, or give the features ids"
+            f"task ids run from 1 to {n_rows:,}, but the rows of an array without ids count from 0; "
+            "subtract 1 from the task ids, or add ids to the features"
         )
     inside = (ids >= 0) & (ids < n_rows)
     _report(ids[~inside].tolist(), f"tasks have no features (row numbers run from 0 to {n_rows - 1:,})", allow_missing)

@@ -85,7 +85,7 @@ class Annotations(LabelArrays):
         if len(lengths) > 1:
             raise InputError(
                 f"{where}: tasks, workers and labels have {len(task.codes)}, {len(worker.codes)} and "
-                f"{len(label.codes)} entries; give one of each per annotation"
+                f"{len(label.codes)} entries; pass one of each per annotation"
             )
         refuse_missing_ids(task.codes, "task", where)
         refuse_missing_ids(worker.codes, "worker", where)
@@ -162,14 +162,14 @@ class Annotations(LabelArrays):
             missing |= label.codes == int(decode_position(label.names, as_names([empty]))[0])
         tasks, annotators = np.nonzero(~missing.reshape(values.shape))
         if not len(tasks):
-            raise InputError(f"{where}: holds no label at all; -1 and NaN mean 'not annotated'")
+            raise InputError(f"{where}: contains no labels; -1 and NaN mean 'not annotated'")
         present = label.codes[~missing]
         used = np.unique(present)
         codes = np.searchsorted(used, present).astype(np.int32)
         class_names, codes = match_classes(label.names[used], codes, classes, where, tasks)
         for ids, size, kind in zip((task_ids, annotator_ids), values.shape, ("task", "annotator"), strict=True):
             if ids is not None and len(ids) != size:
-                raise InputError(f"{where}: {len(ids):,} {kind} ids for {size:,} {kind}s; give one each")
+                raise InputError(f"{where}: {len(ids):,} {kind} ids for {size:,} {kind}s; pass one for each")
         return cls(
             tasks,
             annotators,
@@ -182,13 +182,13 @@ class Annotations(LabelArrays):
 
     @classmethod
     def of(cls, data: Any, *, where: str = "annotations") -> Annotations:
-        """From whatever holds annotations: themselves, a long DataFrame, or an (n_tasks, n_annotators) matrix."""
+        """From whatever contains annotations: themselves, a long DataFrame, or an (n_tasks, n_annotators) matrix."""
         if isinstance(data, Annotations):
             return data
         if data is None or isinstance(data, str | PathLike | Mapping):
             raise InputError(
                 f"{where}: expected Annotations, a long frame or a matrix, not {type(data).__name__}; "
-                "a file is read by conal.Annotations.read(path), a dict of columns goes into a DataFrame"
+                "use conal.Annotations.read(path) for a file, and a DataFrame for a dict of columns"
             )
         names = column_names(data)
         if names is not None and all(find_column(names, role, None, where) for role in ("worker", "label")):

@@ -28,7 +28,7 @@ OnDuplicate = Literal["last", "first", "error"]
 def refuse_missing_ids(codes: npt.NDArray[np.int32], role: str, where: str) -> None:
     """An annotation without a task or without a worker is an error."""
     if not len(codes):
-        raise InputError(f"{where}: holds no annotations; expected one row per annotation (task, worker, label)")
+        raise InputError(f"{where}: contains no annotations; expected one row per annotation (task, worker, label)")
     missing = np.flatnonzero(codes == MISSING)
     if len(missing):
         raise InputError(
@@ -57,7 +57,7 @@ def match_classes(
 ) -> tuple[Names, npt.NDArray[np.int32]]:
     """Class names and label codes in the order that the user asked for, or sorted.
 
-    ``rows`` holds the row of each code, for the message, where that is not its position.
+    ``rows`` contains the row of each code, for the message, where that is not its position.
     """
     if classes is None:
         _warn_lookalikes(names, where)

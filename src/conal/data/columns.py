@@ -49,7 +49,7 @@ ALIASES: dict[str, tuple[str, ...]] = {
 
 
 NAME_ROLES = ("task", "worker", "label", "truth")
-"""Roles of columns that hold names; a column of texts that nobody asked for may hold anything."""
+"""Roles of columns that contain names; a column of texts that nobody asked for may contain anything."""
 
 KEYWORDS = {"truth": "label"}
 """Roles that are named by another role's keyword: a file of true labels has no other label column."""
@@ -67,12 +67,12 @@ def find_columns(columns: Sequence[str], wanted: Mapping[str, str | None], where
         if column is None:
             raise InputError(
                 f"{where}: no column for the {role}; it has {', '.join(map(repr, columns))}. "
-                f"Rename one to {ALIASES[role][0]!r} or name it with {_option(role)}"
+                f"Rename one to {ALIASES[role][0]!r}, or set {_option(role)}"
             )
         found[role] = column
     twice = [role for role in found if list(found.values()).count(found[role]) > 1]
     if twice:
-        raise InputError(f"{where}: column {found[twice[0]]!r} cannot be {' and '.join(twice)} at once; name another")
+        raise InputError(f"{where}: column {found[twice[0]]!r} cannot be both {' and '.join(twice)}; choose another")
     return found
 
 
@@ -90,7 +90,7 @@ def find_column(columns: Sequence[str], role: str, name: str | None, where: str)
     if len(candidates) > 1:
         raise InputError(
             f"{where}: columns {', '.join(map(repr, candidates))} could all be the {role}; "
-            f"say which with {_option(role)}"
+            f"choose one with {_option(role)}"
         )
     return candidates[0] if candidates else None
 
@@ -101,7 +101,7 @@ def _option(role: str) -> str:
 
 
 def is_name_column(column: str, roles: Iterable[str]) -> bool:
-    """Whether a column is called like one that holds names, such as of tasks, workers or classes."""
+    """Whether a column is called like one that contains names, such as of tasks, workers or classes."""
     return any(_plain(column) == _plain(alias) for role in roles for alias in ALIASES[role])
 
 

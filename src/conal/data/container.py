@@ -152,7 +152,7 @@ class LabelArrays:
         """
         wanted = _frozen_names(task_ids)
         if len(set(wanted.tolist())) < len(wanted):
-            raise InputError("reindex: task ids are listed twice; give each once, or repeat rows with ann[rows]")
+            raise InputError("reindex: task ids are listed twice; pass each once, or repeat rows with ann[rows]")
         position = decode_position(wanted, self._task_ids)[self._tasks]
         kept = position != MISSING
         return type(self)(
@@ -269,4 +269,4 @@ def _arrow_names(names: Names, role: str) -> pa.Array:
     try:
         return pa.array(names.tolist())
     except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError) as error:
-        raise InputError(f"{role} names of several types do not fit into one column ({error})") from error
+        raise InputError(f"{role} names of several types cannot be in one column ({error})") from error

@@ -24,7 +24,7 @@ MISSING = -1
 """The code of a missing value, and the conventional missing label of annotation matrices."""
 
 DENSE = 4
-"""A range of integers is dense if it holds no more than so many for each value."""
+"""A range of integers is dense if it contains no more than so many for each value."""
 
 EXACT_FLOATS = 2**53
 """Below this, different whole numbers are different floats."""
@@ -108,7 +108,7 @@ def _to_arrow(values: object) -> pa.ChunkedArray | None:
 
 
 def _encode_dictionary(column: pa.Array | pa.ChunkedArray) -> Encoded:
-    """Columns that hold codes already: only their distinct values are encoded, of those that occur."""
+    """Columns that contain codes already: only their distinct values are encoded, of those that occur."""
     codes, distinct = _dictionary(column)
     present = np.bincount(codes[codes != MISSING], minlength=len(distinct)) > 0
     if not present.all():  # categories that nobody chose are no names
@@ -189,8 +189,8 @@ def _refuse_rounded(column: pa.ChunkedArray) -> None:
     rounded = values[np.isfinite(values) & (np.abs(values) >= EXACT_FLOATS)]
     if len(rounded):
         raise InputError(
-            f"numbers such as {rounded[0]:.0f} have too many digits to be told apart as floats; "
-            "give them as text, or as integers without gaps"
+            f"numbers such as {rounded[0]:.0f} have too many digits to be distinct as floats; "
+            "pass them as text, or as integers without missing values"
         )
 
 
@@ -202,7 +202,7 @@ def _encode_objects(values: Any) -> tuple[npt.NDArray[np.int64], list[Any]]:
             codes.append(MISSING if _is_missing(item) else table.setdefault(item, len(table)))
         except TypeError:
             raise InputError(
-                f"{item!r} cannot be a name, it is a {type(item).__name__}; give one text, number or tuple per row"
+                f"{item!r} cannot be a name, it is a {type(item).__name__}; pass one text, number or tuple per row"
             ) from None
     return np.array(codes, dtype=np.int64), list(table)
 

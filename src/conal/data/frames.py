@@ -33,9 +33,9 @@ def open_frame(frame: Any, where: str) -> Any:
     try:
         return nw.from_native(frame, eager_only=True)
     except TypeError as error:
-        raise InputError(f"{where}: {error}; give a pandas or polars DataFrame or an Arrow table") from error
+        raise InputError(f"{where}: {error}; pass a pandas or polars DataFrame or an Arrow table") from error
     except nw.exceptions.DuplicateError as error:
-        raise InputError(f"{where}: several columns have one name: {' '.join(str(error).split())}") from error
+        raise InputError(f"{where}: several columns have the same name: {' '.join(str(error).split())}") from error
 
 
 def frame_column(series: Any) -> object:

@@ -1,4 +1,4 @@
-"""Crowd datasets: what they hold, how they are registered, and where their files are found."""
+"""Crowd datasets: what they contain, how they are registered, and where their files are found."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ class Split:
 
     def __post_init__(self) -> None:
         if self.y.ndim != 1 or len(self.x) != len(self.y):
-            raise InputError(f"split: {len(self.x)} rows of features, labels of shape {self.y.shape}; give one of each")
+            raise InputError(f"split: {len(self.x)} rows of features, labels of shape {self.y.shape}; pass one of each")
 
     def __len__(self) -> int:
         return len(self.y)
@@ -130,7 +130,7 @@ class CrowdDataset:
         if len(set(sizes)) > 1:
             raise InputError(
                 f"{self.name}: {sizes[0]} rows of features, {sizes[1]} annotated tasks and {sizes[2]} true labels; "
-                "give one of each per instance"
+                "pass one of each per instance"
             )
         if not self.annotations.by_position:
             raise InputError(
@@ -156,7 +156,7 @@ def data_folder(name: str | tuple[str, ...], folder: Folder = None, *, archive: 
     folder : path, optional
         Look here and nowhere else.
     archive : str
-        The public archive that holds the files, for the error message.
+        The public archive that contains the files, for the error message.
     """
     names = (name,) if isinstance(name, str) else name
     places = [root / each for root in _data_roots() for each in names] if folder is None else [Path(folder)]
@@ -165,8 +165,8 @@ def data_folder(name: str | tuple[str, ...], folder: Folder = None, *, archive: 
             return place
     looked = ", ".join(str(place) for place in places)
     raise InputError(
-        f"{names[0]}: no such folder (looked in {looked}); unpack {archive} and give folder=, "
-        f"or set {DATA_VARIABLE} to the folder that holds {names[0]}"
+        f"{names[0]}: no such folder (looked in {looked}); unpack {archive} and pass folder=, "
+        f"or set {DATA_VARIABLE} to the folder that contains {names[0]}"
     )
 
 

@@ -37,11 +37,11 @@ class Cifar10Settings(CrowdSettings):
     n_train: int | None = parameter(
         default=None,
         must_be=optional(whole(1)),
-        help="Number of images that the crowd labels; all that are not held out by default.",
+        help="Number of images that the crowd labels (default: all that are not held out).",
     )
     n_valid: int = parameter(default=10_000, must_be=whole(0), help="Number of training images held out.")
     expected: Cifar10Counts = parameter(
-        default=CIFAR10, must_be=anything(), help="Any other number of images is an error."
+        default=CIFAR10, must_be=anything(), help="Expected numbers of images; other numbers are an error."
     )
 
 
@@ -51,8 +51,8 @@ def cifar10(folder: Folder = None, *, settings: Cifar10Settings) -> CrowdDataset
     """CIFAR-10 with the paper's crowd: 40,000 annotated images, 10,000 for validation, 10,000 for testing.
 
     The 50,000 training images are shuffled by ``seed``; the last ``n_valid`` become validation data and the crowd of
-    :func:`conal.datasets.simulate_crowd` labels the others. ``x`` holds (n, 3, 32, 32) uint8 images, or float32
-    features where the folder holds features. omega comes from a random projection of the pixels or features.
+    :func:`conal.datasets.simulate_crowd` labels the others. ``x`` contains (n, 3, 32, 32) uint8 images, or float32
+    features where the folder contains features. omega comes from a random projection of the pixels or features.
 
     ``folder`` is, or contains, one of three layouts: ``cifar-10-batches-py`` (pickles, read without running them),
     ``cifar-10-batches-bin``, or ``cifar10-features`` with ``features_{train,test}.npy`` and

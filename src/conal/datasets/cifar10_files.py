@@ -46,7 +46,7 @@ def read_cifar10(folder: Path, expected: Cifar10Counts) -> tuple[Split, Split]:
     layout = next((layout for layout in _LAYOUTS if (folder / layout.marker).is_file()), None)
     if layout is None:
         markers = ", ".join(layout.marker for layout in _LAYOUTS)
-        raise InputError(f"{folder}: holds none of {markers}; unpack {ARCHIVE} and give the folder it makes")
+        raise InputError(f"{folder}: contains none of {markers}; unpack {ARCHIVE} and pass the folder it makes")
     train, test = layout.read(folder)
     check_count(folder, "training images", len(train), expected.train, ARCHIVE)
     check_count(folder, "test images", len(test), expected.test, ARCHIVE)

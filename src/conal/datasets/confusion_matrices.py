@@ -79,7 +79,7 @@ def _chosen_targets(classes: Names, pairs: Pairs, common_type: CommonType) -> In
         targets[chosen[:, 0]] = chosen[:, 1]
         return targets
     if len(np.unique(chosen)) < chosen.size:
-        raise InputError("pairs: symmetric confusion swaps each class with one other; some class is in two pairs")
+        raise InputError("pairs: symmetric confusion swaps each class with one other, but some class is in two pairs")
     return _swap(len(classes), chosen)
 
 

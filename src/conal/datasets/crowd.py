@@ -149,9 +149,9 @@ def draw_assignment(counts: IntArray, n_annotators: int, rng: np.random.Generato
 def _check_instances(z: npt.ArrayLike, features: npt.NDArray[Any], n_classes: int) -> IntArray:
     codes = np.asarray(z, dtype=np.int64)
     if codes.ndim != 1 or len(codes) != len(features):
-        raise InputError(f"z has shape {codes.shape} for {len(features)} rows of features; give one class code per row")
+        raise InputError(f"z has shape {codes.shape} for {len(features)} rows of features; pass one class code per row")
     if n_classes < 2:
-        raise InputError(f"a crowd confuses at least 2 classes, not {n_classes}")
+        raise InputError(f"a simulated crowd needs at least 2 classes, not {n_classes}")
     if len(codes) and (codes.min() < 0 or codes.max() >= n_classes):
         raise InputError(f"class codes must be in range({n_classes}), found {codes.min()} to {codes.max()}")
     return codes

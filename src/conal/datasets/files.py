@@ -24,7 +24,7 @@ def require_files(folder: Path, names: Iterable[str], archive: str) -> None:
     missing = [name for name in names if not (folder / name).is_file()]
     if missing:
         raise InputError(
-            f"{folder}: missing {', '.join(missing)}; unpack {archive} there again, or give the folder that holds them"
+            f"{folder}: missing {', '.join(missing)}; unpack {archive} there again, or pass the folder with the files"
         )
 
 
@@ -43,7 +43,7 @@ def check_count(where: Path, what: str, found: int, expected: int | tuple[int, .
 
 
 def load_array(path: Path, n_dims: tuple[int, ...]) -> npt.NDArray[Any]:
-    """The array in a ``.npy`` file, which may hold numbers only and must have one of these numbers of dimensions."""
+    """The array in a ``.npy`` file, which may contain numbers only and must have one of these numbers of dimensions."""
     try:
         array = np.load(path, allow_pickle=False)  # a pickle could run anything
     except (ValueError, OSError, EOFError) as error:

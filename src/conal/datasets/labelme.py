@@ -25,7 +25,7 @@ ANSWERS = "answers.npy"
 
 @dataclass(frozen=True)
 class LabelMeCounts:
-    """How many of everything the archive holds.
+    """How many of everything the archive contains.
 
     Parameters
     ----------
@@ -54,7 +54,7 @@ LABELME = LabelMeCounts()
 def labelme(folder: Folder = None, *, expected: LabelMeCounts = LABELME) -> CrowdDataset:
     """LabelMe: 8 kinds of scenes, 1,000 training images with 2,547 labels by 59 people.
 
-    Features are those of VGG-16. The public archive holds (10000, 4, 4, 512) of ten augmented images per original,
+    Features are those of VGG-16. The public archive contains (10000, 4, 4, 512) of ten augmented images per original,
     which are flattened to 8,192 features, and gives each copy the answers for its original; (1000, 512) of the
     originals alone is accepted as well.
 
@@ -66,7 +66,7 @@ def labelme(folder: Folder = None, *, expected: LabelMeCounts = LABELME) -> Crow
         (:func:`conal.datasets.base.data_folder`).
     expected : LabelMeCounts
         Any other number of instances, annotators or labels is an error. The number of labels is checked where the
-        folder holds the originals alone, which is what it was counted on.
+        folder contains the originals alone, which is what it was counted on.
 
     References
     ----------

@@ -27,7 +27,7 @@ ANSWER_COLUMNS = ["WorkerID", "Input.song", "Input.true_label", "Answer.pred_lab
 
 @dataclass(frozen=True)
 class MusicCounts:
-    """How many of everything the archive holds.
+    """How many of everything the archive contains.
 
     Parameters
     ----------
@@ -130,7 +130,9 @@ def _read_rows(path: Path) -> tuple[list[str], list[list[str]]]:
 def _read_songs(path: Path, n_features: int) -> _Songs:
     header, rows = _read_rows(path)
     if header[0] != "id" or header[-1] != "class":
-        raise InputError(f"{path}: columns go from {header[0]!r} to {header[-1]!r}, expected 'id' to 'class'")
+        raise InputError(
+            f"{path}: the first and last column are {header[0]!r} and {header[-1]!r}, expected 'id' and 'class'"
+        )
     check_count(path, "features", len(header) - 2, n_features, ARCHIVE)
     x = np.empty((len(rows), n_features), dtype=np.float32)
     for number, row in enumerate(rows):

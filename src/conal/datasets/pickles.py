@@ -27,7 +27,7 @@ class _ByteType:
 
     def __init__(self, name: Any, align: Any = False, copy: Any = True) -> None:
         if name not in ("u1", b"u1"):
-            raise InputError(f"holds numbers of type {name!r}, expected unsigned bytes 'u1'")
+            raise InputError(f"contains numbers of type {name!r}, expected unsigned bytes 'u1'")
 
     def __setstate__(self, state: Any) -> None:
         """Byte order and alignment, which a single byte does not have."""
@@ -42,14 +42,14 @@ class _Bytes:
 
     def fill(self, shape: Any, raw: Any, order: Any) -> None:
         if order not in ("C", "F") or not isinstance(raw, bytes | bytearray):
-            raise InputError("holds an array that is not plain bytes")
+            raise InputError("contains an array that is not plain bytes")
         flat = np.frombuffer(bytearray(raw), dtype=np.uint8)
         self.array = flat.reshape(tuple(shape), order=order)
 
     def __setstate__(self, state: Any) -> None:
         _, shape, dtype, is_fortran, raw = state
         if not isinstance(dtype, _ByteType):
-            raise InputError("holds an array without a number type")
+            raise InputError("contains an array without a number type")
         self.fill(shape, raw, "F" if is_fortran else "C")
 
 
@@ -79,7 +79,7 @@ class _FromBuffer(_Function):
 
     def __new__(cls, raw: Any, dtype: Any, shape: Any, order: Any, *more: Any) -> _Bytes:  # type: ignore[misc]
         if not isinstance(dtype, _ByteType):
-            raise InputError("holds an array without a number type")
+            raise InputError("contains an array without a number type")
         filled = _Bytes()
         filled.fill(shape, raw, order)
         return filled

@@ -84,7 +84,7 @@ def fit_shared(aggregator: A, data: Any, *, true_labels: Any = None) -> A:
     """
     if not (isinstance(aggregator, EMAggregator) and aggregator.sums_suffice):
         raise InputError(
-            f"{aggregator.name} cannot be shared between processes; {' and '.join(_shareable())} can, run others by one"
+            f"{aggregator.name} runs in one process only; only {' and '.join(_shareable())} can use several"
         )
     check_parameters(aggregator)
     _join()

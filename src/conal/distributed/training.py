@@ -31,7 +31,7 @@ def make_fabric(accelerator: str, precision: str, devices: int = 1, num_nodes: i
         if (devices, num_nodes) not in ((1, 1), (here, everywhere // here)):
             raise InputError(
                 f"devices={devices}, num_nodes={num_nodes}, but torchrun started {here} processes on each of "
-                f"{everywhere // here} nodes; leave both out, torchrun says how many there are"
+                f"{everywhere // here} nodes; remove both, because torchrun sets them"
             )
         devices, num_nodes = here, everywhere // here
     several = devices * num_nodes > 1
@@ -68,7 +68,7 @@ def setup(fabric: Fabric, module: nn.Module, optimizer: torch.optim.Optimizer) -
 
 
 def gathered(gradient: Tensor) -> Tensor:
-    """Mean over the processes of sparse gradients of a table, each of which may hold other rows."""
+    """Mean over the processes of sparse gradients of a table, each of which may contain other rows."""
     world = dist.get_world_size()
     gradient = gradient.coalesce()
     rows, values = gradient.indices()[0], gradient.values()
@@ -98,7 +98,7 @@ def guarded(several: bool) -> Iterator[None]:
         if several and _is_lost_connection(error):
             raise TrainingError(
                 "another process of this run has ended or cannot be reached, so this one ends too; its own message "
-                "says why. Start all of them again with --resume to go on from the last checkpoint"
+                "says why. Start all of them again with --resume to continue from the last checkpoint"
             ) from error
         raise
 

@@ -57,8 +57,8 @@ def as_features(
     if missing:
         strange = [name for name in table.columns if name not in columns]
         raise InputError(
-            f"{table.where}: features {examples(missing)} are missing, which the model was trained on; "
-            f"unknown to it: {examples(strange) or 'none'}"
+            f"{table.where}: features {examples(missing)}, on which the model was trained, are missing; "
+            f"unknown features: {examples(strange) or 'none'}"
         )
     order = [table.columns.index(name) for name in columns]
     return replace(table, values=table.values[:, order], columns=tuple(columns))
@@ -92,7 +92,7 @@ def with_classes(crowd: Annotations, classes: Names) -> Annotations:
     known = codes >= 0
     if not known.all():
         warn(
-            f"left out {int((~known).sum()):,} labels of classes that the model does not have: "
+            f"left out {int((~known).sum()):,} labels of classes that are unknown to the model: "
             f"{examples(crowd.classes[position < 0])}",
             DataWarning,
         )
@@ -110,11 +110,13 @@ def with_classes(crowd: Annotations, classes: Names) -> Annotations:
 def as_gold(y: Any) -> Annotations:
     """True labels as the annotations of one annotator called "gold"; None and NaN mean "not labelled"."""
     if y is None or isinstance(y, Annotations) or np.ndim(y) != 1:
-        raise InputError("method 'gold' takes one true label per row of X: fit(X, y_true); crowds need another method")
+        raise InputError(
+            "method 'gold' takes one true label per row of X: fit(X, y_true); for crowd labels, use another method"
+        )
     encoded = encode(y)
     labelled = np.flatnonzero(encoded.codes != MISSING)
     if not len(labelled):
-        raise InputError("y holds no label at all")
+        raise InputError("y contains no labels")
     return Annotations(
         labelled,
         np.zeros(len(labelled)),
@@ -158,8 +160,8 @@ def aligned(
     """Instances and annotations, joined so that task i is instance i."""
     if annotations.n_classes < 2:
         raise InputError(
-            f"annotations hold a single class ({examples(annotations.classes)}); there is nothing to tell apart. "
-            "If there are others that nobody chose, list them with classes= (--classes)"
+            f"annotations contain a single class ({examples(annotations.classes)}); a classifier needs two. "
+            "If there are classes that nobody chose, list them with classes= (--classes)"
         )
     features = as_features(X, task_ids, columns=columns)
     if not isinstance(features, FeatureTable):
@@ -184,12 +186,12 @@ def as_codes(y: Any, classes: Names, where: str) -> npt.NDArray[np.int64]:
     strange = encoded.names[position == MISSING].tolist()
     if len(strange) == len(encoded.names):
         raise InputError(
-            f"{where}: labels {examples(strange)} are none of the classes {examples(classes)}; "
+            f"{where}: labels {examples(strange)} are not among the classes {examples(classes)}; "
             "use the same names and types as in the annotations"
         )
     if strange:
         warn(
-            f"{where}: {int((codes == MISSING).sum()):,} labels are of classes that no annotator used "
+            f"{where}: {int((codes == MISSING).sum()):,} labels have classes that no annotator used "
             f"({examples(strange)}); they count as errors",
             DataWarning,
         )

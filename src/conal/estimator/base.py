@@ -243,7 +243,7 @@ class CrowdClassifier(FittedAttributes, ClassifierParameters, ClassifierMixin, B
     def feature_names_in_(self) -> Names:
         """Names of the features; absent, as scikit-learn has it, where they came without."""
         if not getattr(self, "_feature_names", ()):
-            raise AttributeError("feature_names_in_: the features came without names")
+            raise AttributeError("feature_names_in_: the features have no names")
         return np.array(self._feature_names, dtype=object)
 
     @feature_names_in_.setter
@@ -282,18 +282,20 @@ class CrowdClassifier(FittedAttributes, ClassifierParameters, ClassifierMixin, B
         """
         check_is_fitted(self, "model_")
         if not self.model_.separates_noise:
-            raise InputError(f"method {self.method!r} does not tell common from individual confusion; use 'conal'")
+            raise InputError(f"method {self.method!r} does not separate common from individual confusion; use 'conal'")
         if isinstance(annotators, Annotations) or hasattr(annotators, "columns"):
             return compute.pair_rates(self.model_, self._batches(*self._joined(X, annotators, task_ids)))
         instances = self._instances(X)
         if annotators is not None:
             codes = decode_position(self.annotator_ids_, as_names(annotators))
             if len(codes) != len(instances):
-                raise InputError(f"{len(codes):,} annotators for {len(instances):,} rows; give one per row")
+                raise InputError(f"{len(codes):,} annotators for {len(instances):,} rows; pass one per row")
             return compute.row_rates(self.model_, instances, codes)
         R = len(self.annotator_ids_)
         if len(instances) * R > MAX_DENSE_CELLS:
-            raise InputError(f"{len(instances):,} x {R:,} rates are too many at once; pass annotators= or pieces of X")
+            raise InputError(
+                f"{len(instances):,} x {R:,} rates are too many at once; pass annotators=, or fewer rows of X"
+            )
         everyone = (np.full(len(instances), r) for r in range(R))
         return np.stack([compute.row_rates(self.model_, instances, codes) for codes in everyone], axis=1)
 

@@ -85,7 +85,7 @@ def training_posterior(model: CrowdMethod, batches: CrowdBatches) -> FloatArray:
 def log_likelihood(model: CrowdMethod, batches: CrowdBatches) -> float:
     """Mean log P(label | features) of the annotations."""
     if not len(batches.labelled):
-        raise InputError("there is no annotation to score")
+        raise InputError("there are no annotations to score")
     model.eval()
     return float(torch.cat([model.score_annotations(batch) for batch in batches.labelled_in_order()]).double().mean())
 

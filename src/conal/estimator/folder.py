@@ -72,7 +72,7 @@ def load(folder: str | PathLike[str], *, backbone: Any = None) -> CrowdClassifie
     try:
         return _restore(Path(folder), tensors, config, metrics, backbone)
     except (KeyError, TypeError, RuntimeError) as error:
-        raise ModelFolderError(f"{folder}: does not fit this version's {config.get('method')!r}: {error}") from error
+        raise ModelFolderError(f"{folder}: does not match this version of {config.get('method')!r}: {error}") from error
 
 
 def _restore(
@@ -81,7 +81,7 @@ def _restore(
     parameters = dict(config["parameters"])
     if parameters["backbone"] == CUSTOM:
         if backbone is None:
-            raise InputError(f"{folder}: the model has a backbone of your own; pass it as load(folder, backbone=...)")
+            raise InputError(f"{folder}: the model has a custom backbone; pass it as load(folder, backbone=...)")
         parameters["backbone"] = backbone
     parameters["hidden"] = tuple(parameters["hidden"])
     made = make(config["method"], **parameters)
@@ -106,7 +106,7 @@ def _restore_texts(folder: Path, tensors: dict[str, Any], config: dict[str, Any]
     numbers = {name.removeprefix(TEXT_TENSOR): array for name, array in tensors.items() if name.startswith(TEXT_TENSOR)}
     features = from_state(numbers, read_document(folder, TEXT), str(folder / TEXT))
     if features.components_.shape[:1] != tuple(config["instance_shape"]):
-        raise ModelFolderError(f"{folder / TEXT}: makes other features than the model takes; fit the model again")
+        raise ModelFolderError(f"{folder / TEXT}: makes features that do not match the model; fit the model again")
     return features
 
 

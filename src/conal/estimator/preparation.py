@@ -53,7 +53,7 @@ def choose_selection(
     """The annotations to train on, and the rule that selects the epoch."""
     instances, crowd, _ = joined
     if not crowd.n_annotations:
-        raise InputError("annotations hold no label of a task with features; at least one is needed")
+        raise InputError("no task with features has a label; at least one label is needed")
     rule = estimator.selection
     if rule == "auto":
         own = methods.get(estimator.method).own_selection or "annotations"
@@ -62,7 +62,7 @@ def choose_selection(
         return crowd, _gold_accuracy(joined, validation)
     few = np.count_nonzero(crowd.labels_per_task()) < 2
     if rule == "annotations" and few:
-        warn("a single task has labels, so none is held out; the last epoch is kept", DataWarning)
+        warn("only one task has labels, so none is held out; the last epoch is kept", DataWarning)
     if rule == "annotations" and not few:
         kept = hold_out(crowd, estimator.holdout, estimator.seed)
         held_out = CrowdBatches(instances, crowd.select(~kept), estimator.batch_size)
@@ -70,8 +70,8 @@ def choose_selection(
         return fitted, AnnotationLikelihood(held_out, CrowdBatches(instances, fitted, estimator.batch_size))
     if estimator.patience is not None and rule == "last":
         raise InputError(
-            "patience waits for a better score, and selection 'last' has none; "
-            "choose selection='annotations', or give validation data"
+            "patience needs a score, and selection 'last' has none; "
+            "choose selection='annotations', or pass validation data"
         )
     return crowd, LastEpoch()
 
@@ -130,7 +130,7 @@ def build_members(estimator: CrowdClassifier, method: type[CrowdMethod], problem
 def _class_prior(estimator: CrowdClassifier, method: type[CrowdMethod], crowd: Annotations) -> torch.Tensor | None:
     prior = read_class_prior(estimator.class_prior, crowd.classes)
     if prior is not None and method.takes == "gold":
-        raise InputError("class_prior: true labels tell the shares of the classes themselves; leave it at 'estimate'")
+        raise InputError("class_prior: true labels already determine the class shares; use 'estimate'")
     return prior
 
 
@@ -145,9 +145,9 @@ def warn_of_prior(model: CrowdMethod, probas: npt.NDArray[np.float64], crowd: An
     if len(far):
         moved = ", ".join(f"{crowd.classes[c]!r} from {votes[c]:.1%} to {inferred[c]:.1%}" for c in far[:5])
         warn(
-            f"the stated class prior moves shares far from the votes': {moved}. Either most annotators miss "
-            "or overuse these classes, or the statement is wrong, which costs more than a right one gains: check some "
-            "of these tasks by hand, or leave class_prior at 'estimate'",
+            f"class_prior is far from the vote shares: {moved}. Either most annotators miss or overuse these classes, "
+            "or the prior is wrong, and a wrong prior costs more than a right one gains: check some of these tasks by "
+            "hand, or use class_prior='estimate'",
             PriorWarning,
         )
 
@@ -204,7 +204,7 @@ def _gold_accuracy(joined: adapters.Joined, given: tuple[Any, Any] | None, name:
     labels = adapters.true_labels(given[1], features, f"{name} labels")
     codes = adapters.as_codes(labels, joined.annotations.classes, f"{name} labels")
     if len(codes) != len(checked):
-        raise InputError(f"{name}: {len(checked):,} feature rows but {len(codes):,} labels; give one each")
+        raise InputError(f"{name}: {len(checked):,} feature rows but {len(codes):,} labels; pass one for each")
     return GoldAccuracy(checked, codes)
 
 
@@ -216,7 +216,7 @@ def _try_out(method: CrowdMethod, instances: Instances) -> None:
     try:
         features = method.eval().backbone(method.scaler(x))
         if not isinstance(features, torch.Tensor):
-            raise InputError(f"the backbone gives {type(features).__name__}; expected a tensor of class logits")
+            raise InputError(f"the backbone returns {type(features).__name__}; expected a tensor of class logits")
         found = tuple(method.class_logits(method.scaler(x)).shape)
     except (RuntimeError, TypeError, ValueError, IndexError) as error:
         if isinstance(error, InputError):
@@ -224,7 +224,7 @@ def _try_out(method: CrowdMethod, instances: Instances) -> None:
         raise InputError(f"the backbone cannot take instances of shape {instances.shape}: {error}") from error
     if found != expected:
         raise InputError(
-            f"the backbone makes {found} of {expected[0]} instances; expected {expected}, one logit per class"
+            f"the backbone returns {found} for {expected[0]} instances; expected {expected}, one logit per class"
         )
 
 
@@ -233,7 +233,7 @@ def _annotator_features(values: npt.ArrayLike | None, n_annotators: int) -> torc
         return None
     features = torch.as_tensor(np.asarray(values, dtype=np.float32))
     if not torch.isfinite(features).all():
-        raise InputError("annotator_features holds NaN or infinity; impute or remove it")
+        raise InputError("annotator_features contains NaN or infinity; impute or remove it")
     if features.ndim != 2 or len(features) != n_annotators:
         raise InputError(
             f"annotator_features has shape {tuple(features.shape)}; expected ({n_annotators}, F), "

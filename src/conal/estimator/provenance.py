@@ -41,7 +41,7 @@ def model_section(fitted: CrowdClassifier) -> ModelSection:
 
 
 def plain_parameters(estimator: CrowdClassifier) -> dict[str, Any]:
-    """The parameters as JSON can hold them."""
+    """The parameters as JSON can contain them."""
     parameters = estimator.get_params(deep=False)
     if isinstance(parameters["backbone"], nn.Module) or callable(parameters["backbone"]):
         parameters["backbone"] = CUSTOM

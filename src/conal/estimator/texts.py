@@ -43,12 +43,12 @@ def as_numbers(fitted: TextFeatures | None, X: Any, where: str = "texts") -> Any
     """Features of the texts X, as a model with these text features wants them; X itself for a model of numbers."""
     if fitted is None:
         if is_text(X):
-            raise InputError(f"{where}: the model was trained on features, not on texts; give it the same features")
+            raise InputError(f"{where}: the model was trained on features, not on texts; pass it the same features")
         return X
     if isinstance(X, FeatureTable):  # made of texts already
         return X
     if not is_text(X):
-        raise InputError(f"{where}: the model was trained on texts; give it a list of texts, or a frame with a column")
+        raise InputError(f"{where}: the model was trained on texts; pass it a list of texts, or a frame with a column")
     table = texts_from(X, where=where)
     _warn_of_empty(table)
     features = fitted.transform(table.texts)
@@ -79,14 +79,14 @@ def _is_empty(texts: Sequence[str]) -> npt.NDArray[np.bool_]:
 def _warn_of_empty(table: TextTable) -> None:
     count = int(_is_empty(table.texts).sum())
     if count:
-        warn(f"{table.where}: {count:,} of {len(table):,} texts are empty; they count as no information", DataWarning)
+        warn(f"{table.where}: {count:,} of {len(table):,} texts are empty; they carry no information", DataWarning)
 
 
 def _warn_of_unknown(features: npt.NDArray[np.float32], table: TextTable) -> None:
     unknown = ~features.any(1) & ~_is_empty(table.texts)
     if unknown.mean() > TOO_MANY:
         warn(
-            f"{table.where}: {int(unknown.sum()):,} of {len(table):,} texts hold no term that the model knows, such as "
-            f"{table.texts[int(unknown.argmax())][:40]!r}; are they in the language that it was trained on?",
+            f"{table.where}: {int(unknown.sum()):,} of {len(table):,} texts contain no known term, such as "
+            f"{table.texts[int(unknown.argmax())][:40]!r}; are they in the language of the training texts?",
             DataWarning,
         )

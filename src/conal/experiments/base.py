@@ -55,7 +55,7 @@ class Experiment(ABC):
 
     def __init__(self, *, quick: bool = False, seeds: int | None = None, images: bool = False) -> None:
         if images and not self.supports_images:
-            raise InputError(f"{self.name}: has no form with images; cifar10 has")
+            raise InputError(f"{self.name}: has no images; use cifar10")
         self.quick = quick and self.reducible
         self.images = images
         self.seeds = range(seeds if seeds is not None else 2 if quick else 5)

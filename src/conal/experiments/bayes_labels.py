@@ -31,7 +31,7 @@ def bayes_label_accuracy(data: CrowdDataset, *, gate: bool = True) -> float:
     """
     crowd, truth = data.annotations, data.truth
     if truth is None:
-        raise InputError(f"{data.name}: the truth behind this crowd is not known")
+        raise InputError(f"{data.name}: the true parameters of this crowd are unknown")
     known = truth.omega
     if not gate:
         count = np.bincount(crowd.annotators, minlength=crowd.n_annotators)

@@ -79,7 +79,7 @@ class Store:
         """The figures of a run; an error if it has not been finished."""
         found = self.get(run)
         if found is None:
-            raise InputError(f"{self.path}: {run.dataset} {run.method} seed {run.seed} has not been run yet")
+            raise InputError(f"{self.path}: {run.dataset} {run.method} seed {run.seed} has not run yet")
         return found
 
     def missing(self, runs: Iterable[Run]) -> list[Run]:

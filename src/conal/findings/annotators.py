@@ -1,4 +1,4 @@
-"""Whom to trust: the annotators' quality with intervals, and how common or individual their mistakes are."""
+"""The annotators' quality with intervals, and how common or individual their mistakes are."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ MAX_SHOWN = 300
 MAX_CELLS = 60_000
 """Cells of all annotators' matrices in the report together."""
 ENOUGH_MISTAKES = 5.0
-"""With fewer expected mistakes, nobody can say whether they are common."""
+"""Minimum number of expected mistakes to estimate the share of common ones."""
 CHUNK = 2_000_000
 """Cells of annotators' matrices that are processed at a time."""
 
@@ -94,38 +94,38 @@ class Annotators(Finding[AnnotatorSection]):
         rows, overall = section["rows"], report["crowd"]["expected_label_accuracy"]
         known = [row for row in rows if row["annotator_quality"] is not None]
         if len(known) >= 2 and overall is not None:
-            yield _worse_than(overall, known) + _costliest(known[0])
+            yield _worse_than(overall, known) + _most_mistakes(known[0])
         told = [row for row in rows if row["common_mistake_share"] is not None]
         if len(told) >= 2:
-            yield _commonness(told)
+            yield _common_share(told)
 
 
 def _worse_than(overall: float, rows: list[AnnotatorRow]) -> Markup:
     worse = [row for row in rows if (row["annotator_quality_high"] or 0.0) < overall]
     if not worse:
-        return Markup("No annotator is reliably worse than the crowd as a whole.")
+        return Markup("No annotator is reliably worse than the crowd average.")
     verb = "is" if len(worse) == 1 else "are"
     number = count(len(worse), "annotator", "annotators")
-    return Markup("<b>{}</b> {} reliably worse than the crowd as a whole.").format(number, verb)
+    return Markup("<b>{}</b> {} reliably worse than the crowd average.").format(number, verb)
 
 
-def _costliest(row: AnnotatorRow) -> Markup:
-    return Markup(" Most mistakes, about {}, come from annotator <b>{}</b>, right in {} of {} ({}).").format(
-        count(round(row["expected_mistakes"] or 0.0)),
+def _most_mistakes(row: AnnotatorRow) -> Markup:
+    return Markup(" Annotator <b>{}</b> makes the most mistakes, about {}: {} of {} are right ({}).").format(
         short(row["worker"]),
+        count(round(row["expected_mistakes"] or 0.0)),
         percent(row["annotator_quality"]),
         count(row["num_examples_labeled"], "label", "labels"),
         interval(row["annotator_quality_low"], row["annotator_quality_high"]),
     )
 
 
-def _commonness(rows: list[AnnotatorRow]) -> Markup:
+def _common_share(rows: list[AnnotatorRow]) -> Markup:
     mistakes = [row["expected_mistakes"] or 0.0 for row in rows]
     common = [row["common_mistake_share"] or 0.0 for row in rows]
     share = sum(n * part for n, part in zip(mistakes, common, strict=True)) / sum(mistakes)
     return Markup(
-        "<b>{}</b> of the mistakes follow the crowd's common confusions; clearer instructions help against these. The "
-        "rest are slips and individual confusions; more labels or other annotators help against those."
+        "<b>{}</b> of the mistakes follow the crowd's common confusions; clearer instructions reduce these. The rest "
+        "are slips and individual confusions; more labels or other annotators reduce those."
     ).format(percent(share))
 
 
@@ -150,7 +150,7 @@ def common_mistake_share(evidence: Evidence) -> FloatArray:
 
     with the annotator's confusion :math:`\mu^r`, the direction :math:`\delta` of the crowd's mistakes
     (:func:`direction`), and :math:`n_{rc}` the expected number of tasks of class c that r labelled. Near one: the
-    annotator makes the mistakes that everybody makes. Near zero: the mistakes are individual, or slips without a
+    annotator makes the same mistakes as the crowd. Near zero: the mistakes are individual, or slips without a
     direction. The data identify this share. Omega, the model's version of it, is hardly identified if it does not vary.
     """
     shares = direction(label_shares(evidence))
@@ -247,5 +247,5 @@ def annotator_findings(evidence: Evidence, table: pa.Table) -> AnnotatorSection:
 
 
 def _plain_row(row: dict[str, Any]) -> AnnotatorRow:
-    """A row of the table as JSON can hold it."""
+    """A row of the table as JSON can contain it."""
     return cast(AnnotatorRow, {name: None if value is None else plain(value) for name, value in row.items()})

@@ -62,7 +62,7 @@ class Finding(ABC, Generic[Section]):
     table: ClassVar[str | None] = None
     """File of the model folder that :meth:`columns` makes, or adds to if a finding of lower rank makes it."""
     holds: ClassVar[Mapping[str, ColumnKind]] = {}
-    """Columns of the table that hold names or counts; a loaded model reads all other numbers as floats."""
+    """Columns of the table that contain names or counts; a loaded model reads all other numbers as floats."""
 
     def applies(self, evidence: Evidence) -> bool:
         """Whether there is anything to say."""
@@ -77,7 +77,7 @@ class Finding(ABC, Generic[Section]):
         raise NotImplementedError(f"finding {self.name!r} names a table and must make its columns")
 
     def stored_columns(self, section: Section) -> pa.Table | None:
-        """The same columns from a stored section, if it holds them all; the file is read otherwise."""
+        """The same columns from a stored section, if it contains them all; the file is read otherwise."""
         return None
 
     def column_kinds(self, classes: Names) -> Mapping[str, ColumnKind]:

@@ -1,4 +1,4 @@
-"""What everybody confuses: the common confusion, and the most frequent mistakes with intervals."""
+"""Common confusions: the learned matrix, and the most frequent mistakes with intervals."""
 
 from __future__ import annotations
 
@@ -55,10 +55,10 @@ class ConfusionSection(TypedDict):
 
 @register("common_confusion")
 class CommonConfusion(Finding[ConfusionSection]):
-    """The confusion that all annotators share, and the most frequent mistakes."""
+    """The common confusion of all annotators, and the most frequent mistakes."""
 
     rank = 20
-    title = "What everybody confuses"
+    title = "Common confusions"
     table = "common_confusion.csv"
 
     def section(self, findings: Findings) -> ConfusionSection:
@@ -72,18 +72,18 @@ class CommonConfusion(Finding[ConfusionSection]):
         return pa.table({_true_column(classes): name_column(classes), **observed})
 
     def column_kinds(self, classes: Names) -> Mapping[str, ColumnKind]:
-        """The first column holds names."""
+        """The first column contains names."""
         return {_true_column(classes): "class"}
 
     def headlines(self, section: ConfusionSection, report: Report) -> Iterator[Markup]:
         """The most frequent mistake."""
         first = next(iter(section["pairs"]), None)
         if first is None or not first["annotators_who_made_it"]:
-            yield Markup("No two classes are confused often enough to report.")
+            yield Markup("No two classes are confused often.")
             return
         yield Markup(
-            "The most frequent mistake: <b>{}</b> is taken for <b>{}</b> in {} of its labels ({} interval {}), by {} "
-            "of the {} who met it."
+            "Most frequent confusion: <b>{}</b> is labelled <b>{}</b> in {} of its labels ({} interval {}), by {} "
+            "of the {} who labelled such tasks."
         ).format(
             short(first["true"]),
             short(first["observed"]),

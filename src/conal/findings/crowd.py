@@ -107,7 +107,7 @@ def _cleaning(crowd: CrowdSection) -> Markup:
         ).format(percent(crowd["expected_inferred_accuracy"]))
     return Markup(
         "The cleaned labels differ from the majority vote on <b>{}</b> ({}). The model expects {} of the majority "
-        "votes to be right, and {} of its own labels."
+        "votes and {} of the cleaned labels to be right."
     ).format(
         count(changed, "task", "tasks"),
         percent(changed / crowd["n_tasks_labelled"], 1),

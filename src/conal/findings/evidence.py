@@ -74,9 +74,9 @@ class Evidence:
         for name, shape in wanted.items():
             found = getattr(self, name).shape
             if found != shape:
-                raise InputError(f"{name}: has shape {found}, but the annotations want {shape}")
+                raise InputError(f"{name}: has shape {found}, expected {shape} for these annotations")
         if self.omega is not None and self.omega.shape != (crowd.n_annotations,):
-            raise InputError(f"omega: {self.omega.shape} values for {crowd.n_annotations} annotations; give one each")
+            raise InputError(f"omega: {self.omega.shape} values for {crowd.n_annotations} annotations; pass one each")
 
     @cached_property
     def inferred(self) -> IntArray:
@@ -145,10 +145,10 @@ def entropy(probas: FloatArray) -> FloatArray:
 
 
 def plain(name: Any) -> Any:
-    """A name as JSON can hold it: text, numbers and booleans stay as they are, anything else becomes text."""
+    """A name as JSON can contain it: text, numbers and booleans stay as they are, anything else becomes text."""
     return name if isinstance(name, str | bool | int | float) else str(name)
 
 
 def plain_names(names: Names) -> list[Any]:
-    """Names as JSON can hold them."""
+    """Names as JSON can contain them."""
     return [plain(name) for name in names.tolist()]

@@ -120,12 +120,12 @@ def _crowd_problems(
     crowd: Annotations, counts: npt.NDArray[np.int64], agreement: dict[str, Agreement]
 ) -> Iterator[tuple[str, str]]:
     if crowd.n_annotators == 1:
-        yield "one annotator", "nothing can be learned about mistakes from one annotator; have others label too"
+        yield "one annotator", "mistakes cannot be estimated from one annotator; add others"
     if not agreement:
-        yield "no task has two labels", "have some tasks labelled by several annotators; aggregation needs it"
+        yield "no task has two labels", "let several annotators label some tasks; aggregation needs this"
     elif agreement["krippendorff_alpha"].value < LOW_ALPHA:
         yield (
-            f"agreement is low (alpha {agreement['krippendorff_alpha'].value:.2f}), near what chance would give",
+            f"agreement is low (alpha {agreement['krippendorff_alpha'].value:.2f}), near agreement by chance",
             "check the instructions, and that --question and the columns are the right ones",
         )
     yield from _class_problems(crowd, counts)
@@ -135,7 +135,7 @@ def _crowd_problems(
 def _class_problems(crowd: Annotations, counts: npt.NDArray[np.int64]) -> Iterator[tuple[str, str]]:
     names = [str(name) for name in crowd.classes.tolist()]
     if crowd.n_classes == 1:
-        yield f"one class, {examples(names)}", "check the label column: there is nothing to tell apart"
+        yield f"one class, {examples(names)}", "check the label column: a classifier needs at least two classes"
     long = [name for name in names if len(name) > LONG_NAME]
     if long:
         longest = max(map(len, long))
@@ -169,6 +169,6 @@ def _annotator_problems(crowd: Annotations) -> Iterator[tuple[str, str]]:
     same = crowd.annotator_ids[(kinds == 1) & (given >= SAME_LABELS)].tolist()
     if same and crowd.n_classes > 1:
         yield (
-            f"{len(same):,} annotators gave one and the same label {SAME_LABELS} times or more: {examples(same)}",
+            f"{len(same):,} annotators always gave the same label, {SAME_LABELS} times or more: {examples(same)}",
             "look at their work; methods that model annotators discount them",
         )

@@ -1,4 +1,4 @@
-"""How the model was trained and selected, and how to make it again."""
+"""How the model was trained and selected, and how to reproduce it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["Metrics", "Model", "ModelSection", "selection_story"]
 
 
 class Metrics(TypedDict):
-    """Figures about the training; ``metrics.json`` holds them too."""
+    """Figures about the training; ``metrics.json`` contains them too."""
 
     method: str
     selection: str
@@ -61,11 +61,11 @@ class Model(Finding[ModelSection]):
     holds: ClassVar[Mapping[str, ColumnKind]] = {"member": "count", "epoch": "count"}
 
     def applies(self, evidence: Evidence) -> bool:
-        """Only evidence of a trained model says how it was trained."""
+        """Only evidence of a trained model has this section."""
         return evidence.model is not None
 
     def section(self, findings: Findings) -> ModelSection:
-        """What training left."""
+        """The section of the model."""
         assert findings.evidence.model is not None  # noqa: S101 - it applies
         return findings.evidence.model
 
@@ -80,18 +80,20 @@ def selection_story(model: ModelSection) -> list[str]:
     """How the model was selected, and what that means for the figures on the page."""
     metrics = model["metrics"]
     lost = metrics.get("lost_classes") or []
-    missing = f"The model never predicts {', '.join(short(name) for name in lost)}: read nothing about these classes."
+    missing = (
+        f"The model never predicts {', '.join(short(name) for name in lost)}: ignore the figures of these classes."
+    )
     return [_selection(metrics), GOLD if model["method"] == "gold" else MEASURED, *([missing] if lost else [])]
 
 
 GOLD = (
-    "The labels were taken as the truth, as the method 'gold' does. What this page says about their quality is how far "
-    "the classifier agrees with them."
+    "The method 'gold' treats the labels as true. The qualities on this page only say how well the classifier agrees "
+    "with them."
 )
 MEASURED = (
     "No figure on this page was measured against true labels of these tasks. Qualities, probabilities and gains are "
-    "the model's estimates; it cannot see a mistake that nearly everybody makes and that the features do not show. "
-    "Label a few dozen tasks yourself to learn how far to trust it."
+    "the model's estimates. The model cannot see a mistake that nearly everybody makes and that the features do not "
+    "show. Label a few dozen tasks yourself to check."
 )
 
 
@@ -100,17 +102,13 @@ def _selection(metrics: Metrics) -> str:
     if metrics["selection"] == "validation_accuracy":
         return (
             f"{kept}: the one with the best accuracy on the true labels of a validation set "
-            f"({percent(metrics['best_score'], 1)}). Since that accuracy chose the epoch, it is a little too high; for "
-            "an unbiased figure, use labels that chose nothing."
+            f"({percent(metrics['best_score'], 1)}). This accuracy is slightly too high, because it selected the "
+            "epoch. For an unbiased figure, use labels that took no part in the selection."
         )
     if metrics["selection"] == "holdout_log_likelihood":
         held_out = metrics["n_tasks_labelled"] - metrics["n_tasks_trained_on"]
         return (
-            f"{kept}: the one under which the held-out annotations of {held_out:,} tasks were most likely. No true "
-            "label was used. The model was not trained on these tasks, so that their labels here depend more on the "
-            "crowd."
+            f"{kept}: it has the best likelihood of the held-out annotations of {held_out:,} tasks. No true label was "
+            "used. The model was not trained on these tasks, so their cleaned labels depend more on the crowd."
         )
-    return (
-        f"{kept}, the last, as planned before training. Nothing was selected by looking at results, and no true label "
-        "was used."
-    )
+    return f"{kept}, the last, as planned before training. Nothing was selected by results, and no true label was used."

@@ -15,7 +15,7 @@ class Panel(NamedTuple):
     headings: tuple[str, ...]
     rows: list[tuple[Any, ...]]
     file: str | None
-    """File of the model folder that holds all rows; ``None`` if only ``report.json`` does."""
+    """File of the model folder that contains all rows; ``None`` if only ``report.json`` does."""
 
 
 def panel_of(name: str, section: Any, *, title: str = "", text: str = "", file: str | None = None) -> Panel:

@@ -39,5 +39,7 @@ def checked_report(document: Mapping[str, Any], where: str = "report.json") -> R
     """A document as a report; another format, or a newer version, is an error."""
     version = document.get("format_version", REPORT_VERSION + 1)
     if document.get("format") != REPORT_FORMAT or version > REPORT_VERSION:
-        raise InputError(f"{where}: is no report that this version of conal reads; fit the model again, or upgrade")
+        raise InputError(
+            f"{where}: is not a report that this version of conal reads; fit the model again, or upgrade conal"
+        )
     return cast(Report, document)

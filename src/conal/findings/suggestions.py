@@ -76,7 +76,7 @@ class Suggestions(Finding[SuggestionSection]):
         return suggestions_table(findings.section(self.name)["rows"])
 
     def stored_columns(self, section: SuggestionSection) -> pa.Table:
-        """The section holds the whole table, even if it is empty."""
+        """The section contains the whole table, even if it is empty."""
         return suggestions_table(section["rows"])
 
     def headlines(self, section: SuggestionSection, report: Report) -> Iterator[Markup]:
@@ -85,7 +85,7 @@ class Suggestions(Finding[SuggestionSection]):
         if rows:
             which = f"each of the first {len(rows)} tasks" if len(rows) > 1 else "the one task"
             yield Markup(
-                "One more answer on {} of the relabel queue is expected to put <b>{:.1f}</b> labels right."
+                "One more answer on {} of the relabel queue is expected to correct <b>{:.1f}</b> labels."
             ).format(which, sum(row["expected_gain"] for row in rows))
 
 

@@ -53,7 +53,7 @@ def read_tables(folder: Path, files: Iterable[str], report: Report, names: Names
     Parameters
     ----------
     names : mapping
-        Kind of column ("class", "annotator") to the names that it may hold.
+        Kind of column ("class", "annotator") to the names that it may contain.
     """
     return {file: _read_table(folder / file, report, names) for file in sorted(files) if file.endswith(".csv")}
 
@@ -71,11 +71,11 @@ def _read_table(path: Path, report: Report, names: NamesOf) -> pa.Table:
     try:
         return pa.table(columns)
     except pa.ArrowInvalid as error:
-        raise ModelFolderError(f"{path}: does not fit {REPORT}, it was changed; fit the model again") from error
+        raise ModelFolderError(f"{path}: does not match {REPORT}, so it was changed; fit the model again") from error
 
 
 def _stored_columns(finding: Finding[Any], report: Report) -> dict[str, pa.ChunkedArray]:
-    """Columns that the report holds more exactly than a file of text."""
+    """Columns that the report contains more exactly than a file of text."""
     section = cast(dict[str, Any], report).get(finding.name)
     found = None if section is None else finding.stored_columns(section)
     return {} if found is None else {name: found[name] for name in found.column_names}

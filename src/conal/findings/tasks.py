@@ -103,8 +103,8 @@ class Tasks(Finding[TaskSection]):
         found = section["disagreements"]
         if found["total"]:
             yield Markup(
-                "The classifier, which sees only the features, contradicts the majority vote on <b>{}</b>; the cleaned "
-                "label follows the classifier on {}, and the majority on {}."
+                "The classifier, which sees only the features, contradicts the majority vote on <b>{}</b>. The cleaned "
+                "label follows the classifier on {} and the majority vote on {}."
             ).format(
                 count(found["total"], "task", "tasks"),
                 count(found["sides"]["classifier"]),

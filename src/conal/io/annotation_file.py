@@ -1,4 +1,4 @@
-"""What an annotation file holds, once it is read."""
+"""What an annotation file contains, once it is read."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["AnnotationFile", "annotations_from"]
 
 @dataclass(frozen=True)
 class AnnotationFile:
-    """All that an annotation file holds.
+    """All that an annotation file contains.
 
     Attributes
     ----------
@@ -70,14 +70,14 @@ def annotations_from(
         )
     except UnicodeEncodeError as error:
         half = error.object[error.start]
-        raise InputError(f"{where}: a name holds half a character ({half!r}); export it again") from error
+        raise InputError(f"{where}: a name contains an incomplete character ({half!r}); export it again") from error
 
 
 def _refuse_empty(where: object, dropped: Mapping[str, int]) -> NoReturn:
     reasons = f" ({_counted(dropped)})" if dropped else ""
     most = max(dropped, key=dropped.__getitem__, default="")
     advice = remedy(most, otherwise="finish labelling and export again")
-    raise InputError(f"{where}: holds no annotation that can be used{reasons}; {advice}")
+    raise InputError(f"{where}: contains no usable annotation{reasons}; {advice}")
 
 
 def _counted(reasons: Mapping[str, int]) -> str:

@@ -31,7 +31,7 @@ def check_file_place(path: Path, *, overwrite: bool) -> None:
     if path.is_dir():
         raise InputError(f"{path}: is a folder; choose another name for the file")
     if path.exists() and not overwrite:
-        raise InputError(f"{path}: exists already; choose another place, or allow it with --overwrite")
+        raise InputError(f"{path}: exists already; choose another place, or pass --overwrite")
 
 
 def is_free(path: Path) -> bool:

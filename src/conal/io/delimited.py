@@ -38,16 +38,16 @@ Read = TypeVar("Read")
 
 
 def read_delimited(path: Path, delimiter: str, names: Collection[str], roles: Iterable[str]) -> pa.Table:
-    """Read a table; columns that hold names (ids, labels) are text unless all of them are plain numbers.
+    """Read a table; columns that contain names (ids, labels) are text unless all of them are plain numbers.
 
     Arrow alone would read ``007`` as 7, ``12:00`` as a time and ``true`` as a truth value.
 
     Parameters
     ----------
     names : collection of str
-        Columns that hold names.
+        Columns that contain names.
     roles : iterable of str
-        Columns that are called like one of these (:data:`conal.data.columns.ALIASES`) hold names too.
+        Columns that are called like one of these (:data:`conal.data.columns.ALIASES`) contain names too.
     """
     import pyarrow.csv as pv
 
@@ -103,12 +103,12 @@ def write_delimited(table: pa.Table, path: Path, delimiter: str) -> None:
         csv.writer(file, delimiter=delimiter, lineterminator="\n").writerow(table.column_names)
     try:
         _append_rows(table, path, delimiter, "none")
-    except pa.ArrowInvalid:  # a value holds a delimiter, a quote or a line end
+    except pa.ArrowInvalid:  # a value contains a delimiter, a quote or a line end
         _append_rows(table, path, delimiter, "needed")
 
 
 def _has_quotes(path: Path) -> bool:
-    """Whether a quote occurs at all: only a quoted value can hold a line end, and Arrow reads slower if one may."""
+    """Whether a quote occurs at all: only a quoted value can contain a line end, and Arrow reads slower if one may."""
     with pa.input_stream(path) as stream:  # which unpacks what Arrow's reader unpacks
         return any(b'"' in block for block in iter(partial(stream.read, 2**20), b""))
 
@@ -157,7 +157,7 @@ def _append_rows(table: pa.Table, path: Path, delimiter: str, quoting: str) -> N
 
 
 def parse_delimited(content: bytes, delimiter: str, where: str) -> pa.Table:
-    """A table in memory, such as a file of an archive, all of whose columns may hold names."""
+    """A table in memory, such as a file of an archive, all of whose columns may contain names."""
     import pyarrow.csv as pv
 
     parse = pv.ParseOptions(delimiter=delimiter, newlines_in_values=b'"' in content)

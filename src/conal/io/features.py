@@ -62,8 +62,8 @@ def read_features(
 ) -> FeatureTable:
     """Read features; NaN and infinities are an error that names row and column.
 
-    ``.npz`` holds the array as ``X``, ``features`` or its only array, and ids, if any, as ``task``, ``task_ids``,
-    ``id`` or ``ids``. Tables hold ids in the column named by ``task``, or in one that is called like it (``task``,
+    ``.npz`` contains the array as ``X``, ``features`` or its only array, and ids, if any, as ``task``, ``task_ids``,
+    ``id`` or ``ids``. Tables contain ids in the column named by ``task``, or in one that is called like it (``task``,
     ``id``, ...) if none was named or, with ``fallback_to_aliases``, if there is none of that name; every other column
     is a feature, or one column of equally long lists is the whole feature vector.
     """
@@ -99,7 +99,7 @@ def features_from(values: Any, *, task_ids: Any = None, where: str = "features",
 
 
 def ids_from(values: Any, where: str) -> Names:
-    """Ids in the order of the rows, the way annotations hold theirs; a row without one is an error."""
+    """Ids in the order of the rows, the way annotations contain theirs; a row without one is an error."""
     if isinstance(values, pa.ChunkedArray):
         values = blank_to_null(decoded(values, f"{where}: the id column"), tokens=("",))
     try:
@@ -109,13 +109,13 @@ def ids_from(values: Any, where: str) -> Names:
     missing = np.flatnonzero(encoded.codes == MISSING)
     if len(missing):
         raise InputError(
-            f"{where}: {len(missing):,} rows have no id, the first is row {missing[0] + 1}; give one per row"
+            f"{where}: {len(missing):,} rows have no id, the first is row {missing[0] + 1}; pass one per row"
         )
     return encoded.names[encoded.codes]
 
 
 def check_finite(table: FeatureTable) -> None:
-    """NaN, infinity or what single precision cannot hold is an error; reads a memory map in pieces."""
+    """NaN, infinity or what single precision cannot contain is an error; reads a memory map in pieces."""
     if table.values.dtype.kind != "f":
         return
     for start, chunk in _chunks(table.values):
@@ -127,7 +127,7 @@ def check_finite(table: FeatureTable) -> None:
         rows = sum(int(_unusable(c).reshape(len(c), -1).any(1).sum()) for _, c in _chunks(table.values))
         raise InputError(
             f"{table.where}: {chunk[(row, *rest)]} in row {start + row}, column {column} "
-            f"({rows:,} rows hold NaN, infinity or more than 3.4e38; rows count from 0); impute or remove them"
+            f"({rows:,} rows contain NaN, infinity or more than 3.4e38; rows count from 0); impute or remove them"
         )
 
 
@@ -143,10 +143,10 @@ def _checked(table: FeatureTable, check: bool) -> FeatureTable:
     if values.ndim < 2:
         raise InputError(f"{table.where}: expected rows x features, got shape {values.shape}; reshape to (n, 1)?")
     if not values.size:
-        raise InputError(f"{table.where}: holds no features (shape {values.shape})")
+        raise InputError(f"{table.where}: contains no features (shape {values.shape})")
     if table.ids is not None:
         if len(table.ids) != len(values):
-            raise InputError(f"{table.where}: {len(table.ids):,} ids for {len(values):,} rows; give one per row")
+            raise InputError(f"{table.where}: {len(table.ids):,} ids for {len(values):,} rows; pass one per row")
         check_unique_ids(table.ids, table.where)
     if check and not table.checked:
         check_finite(table)
@@ -182,7 +182,7 @@ def _read_npz(path: Path) -> FeatureTable:
     if name is None and len(arrays) == 1:
         name = next(iter(arrays))
     if name is None:
-        raise InputError(f"{path}: holds arrays {examples(arrays)}; call the features 'X' or 'features'")
+        raise InputError(f"{path}: contains arrays {examples(arrays)}; call the features 'X' or 'features'")
     return FeatureTable(arrays[name], ids, where=str(path))
 
 
@@ -244,7 +244,7 @@ def _numeric_column(column: pa.ChunkedArray, name: str, where: str) -> npt.NDArr
     kinds = (pa.types.is_integer, pa.types.is_floating, pa.types.is_boolean, pa.types.is_decimal)
     if not any(is_kind(column.type) for is_kind in kinds):
         raise InputError(
-            f"{where}: column {name!r} holds {column.type}, not numbers; remove it, encode it, or if it is the "
+            f"{where}: column {name!r} contains {column.type}, not numbers; remove it, encode it, or if it is the "
             "task id, call it 'task'"
         )
     return np.asarray(column.cast(pa.float32(), safe=False).to_numpy(), dtype=np.float32)
@@ -264,4 +264,4 @@ def _list_column(column: pa.ChunkedArray, where: str) -> npt.NDArray[np.float32]
             return np.array(column.to_pylist(), dtype=np.float32)
         return np.asarray(entries.cast(pa.float32(), safe=False).to_numpy().reshape(len(column), -1))
     except (ValueError, TypeError, pa.ArrowNotImplementedError) as error:
-        raise InputError(f"{where}: feature lists must hold numbers only, equally many each ({error})") from error
+        raise InputError(f"{where}: feature lists must contain numbers only, equally many in each ({error})") from error

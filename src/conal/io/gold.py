@@ -47,7 +47,7 @@ class GoldLabels:
             if len(self.labels) != n_rows or self.task_ids is not None:
                 raise InputError(
                     f"{self.where}: {len(self.labels):,} labels for {n_rows:,} feature rows, and no common ids to "
-                    "join them by; give one label per feature row, or ids in both files"
+                    "join them by; pass one label per feature row, or ids in both files"
                 )
             return self.labels
         wanted = np.arange(n_rows) if ids is None else ids
@@ -60,7 +60,7 @@ class GoldLabels:
     def for_tasks(self, crowd: Annotations) -> dict[Any, Any]:
         """Task id to true label in the annotations' own names; labels of other tasks are left out and counted.
 
-        A file that holds few tasks or classes may have numbers where the annotations have text: 7 is taken for "7".
+        A file that contains few tasks or classes may have numbers where the annotations have text: 7 is taken for "7".
         """
         ids = self._ids_for(crowd)
         at = _position(crowd.task_ids, ids)
@@ -71,7 +71,7 @@ class GoldLabels:
         strange = list(dict.fromkeys(labels[codes == MISSING].tolist()))
         if strange:
             raise InputError(
-                f"{self.where}: true labels {examples(strange)} are none of the classes {examples(crowd.classes)}; "
+                f"{self.where}: true labels {examples(strange)} are not among the classes {examples(crowd.classes)}; "
                 "correct them, or list all classes with classes= (--classes)"
             )
         return dict(zip(crowd.task_ids[at[here]].tolist(), crowd.classes[codes].tolist(), strict=True))
@@ -82,20 +82,19 @@ class GoldLabels:
         if crowd.by_position and crowd.n_tasks == len(self.labels):
             return crowd.task_ids
         raise InputError(
-            f"{self.where}: {len(self.labels):,} true labels without task ids; add a column 'task' that says which "
-            "task each belongs to"
+            f"{self.where}: {len(self.labels):,} true labels without task ids; add a column 'task' with the task ids"
         )
 
     def _report_others(self, others: list[Any], crowd: Annotations) -> None:
         if len(others) == len(self.labels):
             raise InputError(
-                f"{self.where}: none of the {len(others):,} true labels is of a task with annotations; it has "
-                f"{examples(others)}, annotated are {examples(crowd.task_ids)}"
+                f"{self.where}: no task of the {len(others):,} true labels has annotations; the tasks are "
+                f"{examples(others)}, those with annotations {examples(crowd.task_ids)}"
             )
         if others:
             warn(
                 f"{self.where}: ignored {len(others):,} of {len(self.labels):,} true labels, of tasks without "
-                f"annotations: {examples(others)} (annotated are {examples(crowd.task_ids)})",
+                f"annotations: {examples(others)} (tasks with annotations: {examples(crowd.task_ids)})",
                 DataWarning,
             )
 
@@ -151,7 +150,7 @@ def _checked(values: Any, ids: Names | None, classes: Sequence[Any] | Names | No
     if ids is not None and len(set(ids.tolist())) < len(ids):
         raise InputError(
             f"{where}: {len(ids):,} labels for {len(set(ids.tolist())):,} tasks, {examples(_repeated(ids))} more than "
-            "once; true labels are one per task. Labels of a crowd are no true labels: fit a crowd method to them"
+            "once; pass one true label per task. If these are crowd labels, use a crowd method"
         )
     return GoldLabels(names[codes], ids, where)
 

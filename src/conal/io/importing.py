@@ -68,8 +68,8 @@ def _reader(path: Path, format: str | None) -> Reader:  # noqa: A002
         return _named_importer(path, importers.get(format), found, head)
     if len(found) > 1:
         raise InputError(
-            f"{path}: could be {' or '.join(importer.title for importer in found)}; say which with format= (--format): "
-            f"{', '.join(importer.name for importer in found)}"
+            f"{path}: could be {' or '.join(importer.title for importer in found)}; choose one with format= "
+            f"(--format): {', '.join(importer.name for importer in found)}"
         )
     if not found and not _may_be_plain(path, head):
         _refuse_unknown(path, head)
@@ -97,6 +97,6 @@ def _refuse_unknown(path: Path, head: Head) -> NoReturn:
     if head.kind == "json" and head.record is None and path.stat().st_size <= RECORD_BYTES:
         load_json(path)  # which says where it was cut off, if it was
     raise InputError(
-        f"{path}: is of no known format, found {head.describe()}; name it with format= (--format): "
+        f"{path}: has no known format, found {head.describe()}; set it with format= (--format): "
         f"{', '.join((*PLAIN_FORMATS, *importers.names()))}"
     )

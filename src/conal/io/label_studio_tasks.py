@@ -37,7 +37,7 @@ def label_studio_tasks(
 ) -> Iterator[dict[str, Any]]:
     """One task after the other: ``data``, ``annotations`` by annotator, ``predictions`` with their probability.
 
-    The data of a task hold its name as ``task`` beside whatever the file has on it.
+    The data of a task contain its name as ``task`` beside whatever the file has on it.
     """
     crowd = file.annotations
     control = INTERFACE | ({"from_name": file.question} if file.question else {})

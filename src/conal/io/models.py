@@ -1,6 +1,6 @@
 """Model folders: safetensors and JSON, complete or absent, and checked when they are read.
 
-``config.json`` lists the files and holds a digest of the weights and of itself, so that a folder that lost a file or
+``config.json`` lists the files and contains a digest of the weights and of itself, so that a folder that lost a file or
 was changed by hand is noticed before it predicts nonsense. Nothing is ever unpickled.
 """
 
@@ -99,7 +99,7 @@ def read_model(folder: str | PathLike[str]) -> tuple[dict[str, npt.NDArray[Any]]
         raise ModelFolderError(f"{path}: is incomplete, {', '.join(missing)} missing; fit the model again")
     weights = (path / WEIGHTS).read_bytes()
     if _digest(weights) != config["sha256"]:
-        raise ModelFolderError(f"{path / WEIGHTS}: was changed since it was saved; fit the model again")
+        raise ModelFolderError(f"{path / WEIGHTS}: has changed since it was saved; fit the model again")
     try:
         tensors = load(weights)
     except SafetensorError as error:
@@ -112,7 +112,7 @@ def check_target(path: Path, *, overwrite: bool) -> None:
     if is_free(path):
         return
     if not overwrite:
-        raise InputError(f"{path}: exists already; choose another place, or allow it with overwrite=True (--overwrite)")
+        raise InputError(f"{path}: exists already; choose another place, or pass overwrite=True (--overwrite)")
     try:
         config = _read_config(path)
     except ModelFolderError as error:
@@ -122,7 +122,7 @@ def check_target(path: Path, *, overwrite: bool) -> None:
     foreign = {found.name for found in path.iterdir()} - {CONFIG, PAGE, *config["files"]}
     if foreign:
         raise InputError(
-            f"{path}: holds {examples(sorted(foreign))}, which conal did not write, so it is not overwritten; move "
+            f"{path}: contains {examples(sorted(foreign))}, which conal did not write, so it is not overwritten; move "
             "what you want to keep, or choose another place"
         )
 
@@ -134,7 +134,7 @@ def read_document(folder: str | PathLike[str], name: str) -> dict[str, Any]:
     if name not in config["files"] or not (path / name).is_file():
         raise ModelFolderError(f"{path}: has no {name}; fit the model again with this version of conal")
     if _digest((path / name).read_bytes()) != config["documents_sha256"][name]:
-        raise ModelFolderError(f"{path / name}: was changed since it was saved; fit the model again")
+        raise ModelFolderError(f"{path / name}: has changed since it was saved; fit the model again")
     return _load_json(path / name)
 
 
@@ -183,7 +183,7 @@ def _read_config(path: Path) -> dict[str, Any]:
         )
     digest = config.pop("config_sha256", None)
     if digest != _digest(_canonical(config)):
-        raise ModelFolderError(f"{path / CONFIG}: was changed since it was saved; fit the model again")
+        raise ModelFolderError(f"{path / CONFIG}: has changed since it was saved; fit the model again")
     return config
 
 
@@ -193,7 +193,7 @@ def _load_json(path: Path) -> dict[str, Any]:
     except (ValueError, OSError) as error:
         raise ModelFolderError(f"{path}: cannot be read ({error}); fit the model again") from error
     if not isinstance(content, dict):
-        raise ModelFolderError(f"{path}: does not hold a JSON object; fit the model again")
+        raise ModelFolderError(f"{path}: does not contain a JSON object; fit the model again")
     return content
 
 

@@ -32,9 +32,9 @@ FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
 
 ColumnKind = Literal["task", "annotator", "class", "count"]
-"""What a column of a table of results may hold; all others hold floats, or text."""
+"""What a column of a table of results may contain; all others contain floats, or text."""
 NamesOf = Mapping[str, Names]
-"""Kind of column to the names that it may hold."""
+"""Kind of column to the names that it may contain."""
 
 
 def label_table(tasks: Names, probas: FloatArray, classes: Names, codes: IntArray | None = None) -> pa.Table:
@@ -121,9 +121,9 @@ def read_results(path: Path, kinds: Mapping[str, ColumnKind], names: NamesOf) ->
     Parameters
     ----------
     kinds : mapping
-        What columns hold, where they do not hold floats.
+        What columns contain, where they do not contain floats.
     names : mapping
-        Kind of column to the names that it may hold; others are text unless all of them are numbers.
+        Kind of column to the names that it may contain; others are text unless all of them are numbers.
     """
     import pyarrow.csv as pv
 

@@ -64,7 +64,7 @@ def read_table(
 ) -> pa.Table:
     """Read a table file; what cannot be read, and an empty file, is an error that says so.
 
-    ``names`` are columns that hold names, in addition to those that are called like one of the ``roles``: in CSV and
+    ``names`` are columns that contain names, in addition to those that are called like one of the ``roles``: in CSV and
     TSV they are text unless all of them are numbers.
     """
     given = [name for name in names if name is not None]
@@ -120,7 +120,7 @@ def _read(path: Path, format: str | None, reader: Callable[[Path, str], pa.Table
         if "UTF8" in reason:
             raise InputError(f"{path}: is not UTF-8 text ({reason}); save the file as UTF-8") from error
         raise InputError(
-            f"{path}: cannot be read as {kind}: {reason}. Check the file, or say what it is with format= (--format)"
+            f"{path}: cannot be read as {kind}: {reason}. Check the file, or set its format with format= (--format)"
         ) from error
     if not table.num_rows:
         raise InputError(f"{path}: has a header ({', '.join(map(repr, table.column_names))}) but no rows")
@@ -128,10 +128,10 @@ def _read(path: Path, format: str | None, reader: Callable[[Path, str], pa.Table
 
 
 def _check_header(path: Path, kind: str, header: Sequence[str]) -> None:
-    """Columns of one name, and a single one that holds another delimiter, are errors."""
+    """Columns of one name, and a single one that contains another delimiter, are errors."""
     twice = {name for name, count in Counter(header).items() if count > 1}
     if twice:
-        raise InputError(f"{path}: several columns are called {examples(sorted(twice))}; rename them")
+        raise InputError(f"{path}: several columns have the name {examples(sorted(twice))}; rename them")
     if kind in ("csv", "tsv") and len(header) == 1:
         _refuse_other_delimiter(path, kind, header[0])
 
@@ -229,12 +229,12 @@ def coerce_classes(classes: Sequence[Any] | Names, labels: pa.ChunkedArray) -> l
         if pa.types.is_boolean(kind):
             return [{"true": True, "false": False}[name.lower()] for name in classes]
     except (ValueError, KeyError):
-        raise InputError(f"classes {examples(classes)} are not of the labels' type ({kind})") from None
+        raise InputError(f"classes {examples(classes)} do not have the type of the labels ({kind})") from None
     return list(classes)
 
 
 def _refuse_other_delimiter(path: Path, kind: str, header: str) -> None:
-    """A table of one column whose name holds delimiters was not meant to be one."""
+    """A table of one column whose name contains delimiters was not meant to be one."""
     found = next((mark for mark in (";", "\t", ",", "|") if mark in header), None)
     if found is not None:
         advice = {"\t": "call it .tsv, or say format='tsv' (--format tsv)", ",": "call it .csv"}

@@ -50,7 +50,7 @@ def read_texts(
     format: str | None = None,  # noqa: A002
     fallback_to_aliases: bool = False,
 ) -> TextTable:
-    """Read one text per task; a task may have several rows, as in a file of labels, if all hold the same text.
+    """Read one text per task; a task may have several rows, as in a file of labels, if all contain the same text.
 
     Parameters
     ----------
@@ -64,8 +64,8 @@ def read_texts(
     """
     if format is None and Path(path).suffix.lower() == ".json":
         raise InputError(
-            f"{path}: texts are read from tables (CSV, TSV, Parquet, JSON Lines), and from an export of a platform if "
-            "it is the file of the labels too; write the texts as a table with a task and a text column"
+            f"{path}: texts must be a table (CSV, TSV, Parquet, JSON Lines), or an export of a platform that is also "
+            "the file of labels; write the texts as a table with a task column and a text column"
         )
     table = read_table(Path(path), format, (task, text), roles=("task", "text"))
     named = None if fallback_to_aliases and task not in table.column_names else task
@@ -73,7 +73,7 @@ def read_texts(
 
 
 def texts_of(table: pa.Table, *, text: str | None, where: str) -> TextTable:
-    """Texts in a table of tasks, as an export of a platform holds them (:func:`conal.io.import_file`)."""
+    """Texts in a table of tasks, as an export of a platform contains them (:func:`conal.io.import_file`)."""
     return _from_arrow(table, text, "task", where)
 
 
@@ -157,7 +157,7 @@ def _from_arrow(table: pa.Table, text: str | None, task: str | None, where: str)
     if pa.types.is_dictionary(values.type):
         values = values.cast(values.type.value_type)
     if pa.types.is_nested(values.type):
-        raise InputError(f"{where}: column {column!r} holds {values.type}, not text; name another with --text-column")
+        raise InputError(f"{where}: column {column!r} contains {values.type}, not text; set --text-column")
     ids = None if task_column is None else ids_from(table[task_column], where)
     return _one_per_task(values.cast(pa.large_string()).to_pylist(), ids, where)
 
@@ -174,8 +174,8 @@ def _one_per_task(values: list[Any], ids: Names | None, where: str) -> TextTable
         known = found.setdefault(name, text)
         if known != text and known.strip() and text.strip():
             raise InputError(
-                f"{where}: task {name!r} has different texts, the second in row {row + 1}: {_short(known)} and "
-                f"{_short(text)}; give one text per task"
+                f"{where}: task {name!r} has different texts, the second is in row {row + 1}: {_short(known)} and "
+                f"{_short(text)}; pass one text per task"
             )
         if not known.strip():
             found[name] = text

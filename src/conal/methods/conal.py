@@ -52,7 +52,7 @@ class CoNALMethod(CrowdMethod):
     estimator_name = "CoNAL"
 
     embedding_dim: int = parameter(
-        default=20, must_be=whole(1), help="Dimension of the annotator and instance embeddings behind omega."
+        default=20, must_be=whole(1), help="Dimension of the annotator and instance embeddings that determine omega."
     )
     lam: float = parameter(
         default=1e-5,
@@ -67,20 +67,20 @@ class CoNALMethod(CrowdMethod):
     layer: Layer = parameter(
         default="softmax",
         must_be=one_of("softmax", "row-stochastic"),
-        help="A layer computes softmax(f W), or f times a true confusion matrix. On LabelMe's validation set the first "
+        help="A layer computes softmax(f W), or f times a row-stochastic matrix. On LabelMe's validation set the first "
         "is 0.8 points better (88.2 against 87.4, eight seeds); on held-out Music songs they are equal.",
     )
     likelihood: Literal["annotation", "joint"] = parameter(
         default="annotation",
         must_be=one_of("annotation", "joint"),
-        help="Sum over the true label for every annotation on its own (the paper's loss) or for all annotations of an "
+        help="Sum over the true label for each annotation separately (the paper's loss) or for all annotations of an "
         "instance jointly, as "
         "log sum_z f_z prod_r p(y^r | z), which needs layer='row-stochastic'.",
     )
     omega_scale: float | Literal["learn"] = parameter(
         default=1.0,
         must_be=either(number(), one_of("learn")),
-        help="Factor on the inner product behind omega, or 'learn'. The paper's 1 keeps omega within [0.27, 0.73].",
+        help="Factor on the inner product in omega, or 'learn'. The paper's 1 keeps omega within [0.27, 0.73].",
     )
 
     def __init__(self, problem: Problem, backbone: nn.Module, **given: Any) -> None:

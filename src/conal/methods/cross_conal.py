@@ -93,7 +93,7 @@ class CrossCoNALMethod(EMMethod):
     pooling: float = parameter(
         default=1.0,
         must_be=number(above=0),
-        help="Number of pseudo-labels per row that draw an annotator's own confusion to the common one.",
+        help="Number of pseudo-labels per row that shrink an annotator's own confusion to the common one.",
     )
     start: float = parameter(default=0.2, must_be=share(), help="Share of the epochs before the first E-step.")
     rounds: int = parameter(
@@ -109,14 +109,14 @@ class CrossCoNALMethod(EMMethod):
         default="both",
         must_be=one_of("both", "mixture", "pooled"),
         help="Noise model of the E-step. 'mixture': common and individual confusion, an omega per annotator. "
-        "'pooled': one matrix per annotator, drawn to the common one. 'both': the mixture for the first inferred "
+        "'pooled': one matrix per annotator, shrunk to the common one. 'both': the mixture for the first inferred "
         "labels, and the pooled matrices from then on.",
         alias="confusion",
     )
     n_jobs: int = parameter(
         default=1,
         must_be=whole(1),
-        help="Number of networks that are trained at a time, in threads. With more than one, the same seed gives an "
+        help="Number of networks to train in parallel, in threads. With more than one, the same seed gives an "
         "equally good model, but not the same one bit for bit.",
     )
 

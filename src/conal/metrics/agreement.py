@@ -171,7 +171,7 @@ def cohen_kappa(data: Any, *, n_boot: int = 1000, confidence: float = 0.95, seed
     crowd = Annotations.of(data)
     if crowd.n_annotators != 2:
         raise InputError(
-            f"annotations: {crowd.n_annotators} annotators; Cohen's kappa compares two, Fleiss' kappa more"
+            f"annotations: {crowd.n_annotators} annotators; Cohen's kappa is for two, Fleiss' kappa for more"
         )
     both = np.flatnonzero(crowd.labels_per_task() == 2)
     if not len(both):

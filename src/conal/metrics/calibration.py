@@ -103,7 +103,7 @@ def _labelled_probabilities(y_true: object, probas: object, classes: Classes | N
     p = probabilities(probas, "probas")
     codes = label_codes(y_true, classes, p.shape[1])
     if len(codes) != len(p):
-        raise InputError(f"y_true has {len(codes):,} labels and probas {len(p):,} rows; give one of each per instance")
+        raise InputError(f"y_true has {len(codes):,} labels and probas {len(p):,} rows; pass one of each per instance")
     return p, codes
 
 

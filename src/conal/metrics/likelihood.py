@@ -54,16 +54,16 @@ def annotation_nll(probas: object, confusion: object, annotations: Any) -> float
 
 def _check_shapes(p: FloatArray, pi: FloatArray, crowd: Annotations) -> None:
     if not crowd.n_annotations:
-        raise InputError("annotations: hold no labels; give at least one")
+        raise InputError("annotations: contain no labels; pass at least one")
     if p.shape != (crowd.n_tasks, crowd.n_classes):
         raise InputError(
-            f"probas: shape {p.shape} for {crowd.n_tasks:,} tasks and {crowd.n_classes} classes; give a row per task "
-            "and a column per class, and make Annotations with classes= if some class was never chosen"
+            f"probas: shape {p.shape} for {crowd.n_tasks:,} tasks and {crowd.n_classes} classes; pass a row per task "
+            "and a column per class; if nobody chose some class, create Annotations with classes="
         )
     if pi.shape[-1] != crowd.n_classes:
         raise InputError(f"confusion: {pi.shape[-1]} classes, but annotations and probas have {crowd.n_classes}")
     if pi.ndim == 3 and len(pi) != crowd.n_annotators:
         raise InputError(
             f"confusion: {len(pi):,} matrices for {crowd.n_annotators:,} annotators; "
-            "give one per annotator in the order of annotator_ids, or a single (C, C) matrix"
+            "pass one per annotator in the order of annotator_ids, or a single (C, C) matrix"
         )

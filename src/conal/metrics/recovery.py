@@ -65,8 +65,8 @@ def _mean_entry_errors(true: object, estimated: object) -> FloatArray:
     a, b = confusion_matrices(true, "true"), confusion_matrices(estimated, "estimated")
     if a.shape != b.shape:
         raise InputError(
-            f"true has shape {a.shape} and estimated {b.shape}; give the same annotators and classes, "
-            "and repeat a matrix that all share with np.broadcast_to"
+            f"true has shape {a.shape} and estimated {b.shape}; pass the same annotators and classes, "
+            "and repeat a common matrix with np.broadcast_to"
         )
     return np.asarray(np.abs(a - b).mean((-2, -1)))
 
@@ -74,7 +74,9 @@ def _mean_entry_errors(true: object, estimated: object) -> FloatArray:
 def _check_weights(weights: object, shape: tuple[int, ...]) -> FloatArray:
     w = numbers(weights, "weights")
     if not shape or w.shape != shape:
-        raise InputError(f"weights: shape {w.shape} for matrices of {shape or 'one'} annotators; give one each")
+        raise InputError(f"weights: shape {w.shape} for matrices of {shape or 'one'} annotators; pass one for each")
     if (w < 0).any() or not w.sum() > 0:
-        raise InputError("weights: expected numbers of at least 0, not all 0, such as labels given per annotator")
+        raise InputError(
+            "weights: expected numbers of at least 0, not all 0, such as the number of labels per annotator"
+        )
     return w

@@ -38,7 +38,7 @@ def label_pairs(y_true: object, y_pred: object, classes: Classes | None) -> Labe
     true, predicted = _read_labels(y_true, "y_true"), _read_labels(y_pred, "y_pred")
     if len(true.codes) != len(predicted.codes):
         raise InputError(
-            f"y_true has {len(true.codes):,} labels and y_pred {len(predicted.codes):,}; give one of each per instance"
+            f"y_true has {len(true.codes):,} labels and y_pred {len(predicted.codes):,}; pass one of each per instance"
         )
     _refuse_text_against_numbers(true.names, predicted.names)
     names = encode([*true.names.tolist(), *predicted.names.tolist()]).names if classes is None else _distinct(classes)
@@ -55,7 +55,7 @@ def label_codes(y_true: object, classes: Classes | None, n_classes: int) -> Code
         return _positions(true, names, "y_true")
     if true.names.dtype.kind not in "iu":
         raise InputError(
-            f"y_true: holds {examples(true.names)}, which are not positions of columns; "
+            f"y_true: contains {examples(true.names)}, which are not positions of columns; "
             "name the columns of probas with classes="
         )
     outside = true.names[(true.names < 0) | (true.names >= n_classes)]
@@ -74,7 +74,7 @@ def _read_labels(values: object, name: str) -> Encoded:
     except InputError as error:
         raise InputError(f"{name}: {error}") from error
     if not len(encoded.codes):
-        raise InputError(f"{name}: holds no labels; give one label per instance")
+        raise InputError(f"{name}: contains no labels; pass one label per instance")
     missing = np.flatnonzero(encoded.codes == MISSING)
     if len(missing):
         raise InputError(
@@ -87,9 +87,9 @@ def _read_labels(values: object, name: str) -> Encoded:
 def _column(values: Any) -> Any:
     # Sets have no order, and the letters of a text are no labels. Annotations cannot be iterated over.
     if isinstance(values, str | bytes | dict | set | frozenset) or not hasattr(values, "__iter__"):
-        raise InputError(f"expected one label per instance, not {type(values).__name__}; give a list, array or Series")
+        raise InputError(f"expected one label per instance, not {type(values).__name__}; pass a list, array or Series")
     if not hasattr(values, "__array__"):
-        # Two tensors that hold the same number are different names to Python.
+        # Two tensors that contain the same number are different names to Python.
         return [item.item() if getattr(item, "ndim", None) == 0 else item for item in values]
     array = _array(values, None)
     if array.ndim != 1:
@@ -122,8 +122,8 @@ def _refuse_text_against_numbers(true: Names, predicted: Names) -> None:
     text = [{isinstance(name, str) for name in names.tolist()} for names in (true, predicted)]
     if text in ([{True}, {False}], [{False}, {True}]):
         raise InputError(
-            f"y_true holds {examples(true)} and y_pred {examples(predicted)}: text against numbers; "
-            "give both in the same names"
+            f"y_true contains {examples(true)} and y_pred {examples(predicted)}: text against numbers; "
+            "use the same names in both"
         )
 
 
@@ -136,7 +136,7 @@ def probabilities(values: object, name: str) -> FloatArray:
     if array.ndim != 2 or not array.size:
         raise InputError(
             f"{name}: expected instances x classes, got shape {array.shape}; "
-            "for the probability p of one of two classes give np.column_stack([1 - p, p])"
+            "for the probability p of one of two classes, pass np.column_stack([1 - p, p])"
         )
     _check_rows(array, name)
     return array
@@ -161,7 +161,7 @@ def numbers(values: object, name: str) -> FloatArray:
     except InputError as error:
         raise InputError(f"{name}: {error}") from error
     if not np.isfinite(array).all():
-        raise InputError(f"{name}: NaN or infinite at {_first(~np.isfinite(array))}; give finite numbers")
+        raise InputError(f"{name}: NaN or infinite at {_first(~np.isfinite(array))}; pass finite numbers")
     return array
 
 
@@ -169,20 +169,20 @@ def _array(values: Any, dtype: type | None) -> npt.NDArray[Any]:
     try:
         return np.asarray(values, dtype=dtype)
     except (TypeError, ValueError, RuntimeError) as error:  # the last is torch's, for tensors with a gradient
-        raise InputError(f"cannot be read as an array ({error}); give a plain array") from error
+        raise InputError(f"cannot be read as an array ({error}); pass a plain array") from error
 
 
 def _check_rows(array: FloatArray, name: str) -> None:
     negative = array < 0
     if negative.any():
-        raise InputError(f"{name}: negative at {_first(negative)}; give probabilities, after the softmax")
+        raise InputError(f"{name}: negative at {_first(negative)}; pass probabilities, after the softmax")
     total = array.sum(-1)
     off = np.abs(total - 1) > TOLERANCE
     if off.any():
         at = _first(off)
         raise InputError(
             f"{name}: row {at} sums to {total[tuple(at)]:.6g}, not 1; "
-            "give probabilities, or divide each row of counts by its sum"
+            "pass probabilities, or divide each row of counts by its sum"
         )
 
 

@@ -59,7 +59,7 @@ class Present(NamedTuple):
 
 
 def take_rows(table: Tensor, index: Tensor) -> Tensor:
-    """(A, ...) different rows of a long table in order, with a gradient that holds these rows and no others.
+    """(A, ...) different rows of a long table in order, with a gradient that contains these rows and no others.
 
     >>> table = torch.zeros(2000, 3, requires_grad=True)
     >>> take_rows(table, torch.tensor([5, 7])).sum().backward()

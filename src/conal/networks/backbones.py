@@ -131,7 +131,7 @@ def build_backbone(
                 f"these instances have shape {shape}; use backbone='mlp' for feature vectors"
             )
         return VGG16(shape[0], n_classes, dropout=dropout)
-    raise InputError(f"no backbone is called {backbone!r}; use 'mlp', 'vgg16', a torch.nn.Module or a function")
+    raise InputError(f"there is no backbone {backbone!r}; use 'mlp', 'vgg16', a torch.nn.Module or a function")
 
 
 def fresh_copy(backbone: nn.Module) -> nn.Module:
@@ -154,10 +154,10 @@ def _called(make: Callable[[tuple[int, ...], int], nn.Module], shape: tuple[int,
         inspect.signature(make).bind(shape, n_classes)
     except (TypeError, ValueError) as error:
         raise InputError(
-            f"backbone is called as backbone({shape}, {n_classes}), with the feature shape and the number of classes; "
-            f"it cannot be: {error}"
+            f"backbone must accept backbone({shape}, {n_classes}), the feature shape and the number of classes; "
+            f"this call failed: {error}"
         ) from error
     made = make(shape, n_classes)
     if not isinstance(made, nn.Module):
-        raise InputError(f"backbone({shape}, {n_classes}) gave {type(made).__name__}; expected a torch.nn.Module")
+        raise InputError(f"backbone({shape}, {n_classes}) returned {type(made).__name__}; expected a torch.nn.Module")
     return made

@@ -1,4 +1,4 @@
-"""What a parameter may be: a test, and the words for it."""
+"""Constraints on parameters: a test, and its description."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["Constraint", "anything", "either", "flag", "number", "one_of", "opti
 
 @dataclass(frozen=True)
 class Constraint:
-    """A test of a value, and what passes it, in words that complete "must be ...".
+    """A test of a value, and a description that completes "must be ...".
 
     >>> whole(1).meaning, whole(1).holds(0), whole(1).holds(3)
     ('a whole number of at least 1', False, True)
@@ -23,10 +23,10 @@ class Constraint:
     meaning: str
     holds: Callable[[Any], bool]
     choices: tuple[str, ...] = ()
-    """The words that pass, where they are few."""
+    """The allowed words, if there are only a few."""
 
     def check(self, name: str, value: Any) -> None:
-        """Refuse a value that does not pass.
+        """Reject a value that fails the test.
 
         >>> whole(1).check("n_bins", 0)
         Traceback (most recent call last):
@@ -37,7 +37,7 @@ class Constraint:
 
 
 def whole(at_least: int, *, below: int | None = None, shown_below: str = "") -> Constraint:
-    """Whole numbers from ``at_least`` on, and smaller than ``below`` where that is given."""
+    """Whole numbers of at least ``at_least``, and below ``below`` if given."""
     if below is None:
         return Constraint(f"a whole number of at least {at_least}", lambda v: is_whole(v) and v >= at_least)
     meaning = f"a whole number from {at_least} to below {shown_below or below}"
@@ -51,7 +51,7 @@ def number(
     below: float | None = None,
     at_most: float | None = None,
 ) -> Constraint:
-    """Finite numbers, within bounds where they are given.
+    """Finite numbers, within bounds if given.
 
     >>> number(above=0).meaning, number(at_least=0, below=1).meaning, number(at_least=0, at_most=1).meaning
     ('a finite number above 0', 'a number from 0 to below 1', 'a number from 0 to 1')
@@ -76,7 +76,7 @@ def number(
 
 
 def share() -> Constraint:
-    """Numbers between 0 and 1, without either."""
+    """Numbers between 0 and 1, both excluded."""
     return Constraint("a share between 0 and 1", lambda v: is_number(v) and 0 < v < 1)
 
 
@@ -97,12 +97,12 @@ def one_of(*values: str) -> Constraint:
 
 
 def optional(constraint: Constraint) -> Constraint:
-    """The same, or None."""
+    """None, or a value that meets the constraint."""
     return either(Constraint("None", lambda v: v is None), constraint)
 
 
 def either(*constraints: Constraint) -> Constraint:
-    """What any of these allows."""
+    """A value that meets at least one of the constraints."""
     meaning = " or ".join(constraint.meaning for constraint in constraints)
     return Constraint(meaning, lambda v: any(constraint.holds(v) for constraint in constraints))
 
@@ -113,7 +113,7 @@ def anything(meaning: str = "anything") -> Constraint:
 
 
 def widths() -> Constraint:
-    """Sizes of layers."""
+    """Layer sizes."""
 
     def holds(value: Any) -> bool:
         return isinstance(value, Sequence) and not isinstance(value, str) and all(whole(1).holds(v) for v in value)

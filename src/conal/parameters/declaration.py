@@ -31,13 +31,13 @@ class Option:
     Attributes
     ----------
     flag : str
-        Such as ``--task-column``; by default made from the parameter's name.
+        For example ``--task-column``; by default made from the parameter's name.
     help : str
-        What ``--help`` says, where it differs from the parameter's own line.
+        Text of ``--help``, if it differs from the parameter's help.
     parse : callable, optional
-        From the text that the user typed to the value.
+        Function from the user's text to the value.
     shown_default : str
-        What stands for the default in the help text.
+        Text shown as the default in the help.
     """
 
     flag: str = ""
@@ -53,9 +53,9 @@ class Parameter:
     Attributes
     ----------
     name, attribute : str
-        What users call it, and the attribute that holds it; they differ where a method has the name already.
+        The name for users, and the attribute with the value; they differ if a method has the same name.
     free_on_resume : bool
-        Whether it may change between an interrupted training and its continuation.
+        Whether it may change when an interrupted training is resumed.
     """
 
     default: Any
@@ -69,11 +69,11 @@ class Parameter:
 
     @property
     def flag(self) -> str:
-        """Its option on the command line, such as ``--task-column``; empty where it has none."""
+        """Its option on the command line, such as ``--task-column``; empty if it has none."""
         return "" if self.option is None else self.option.flag or f"--{self.name.replace('_', '-')}"
 
     def check(self, value: Any) -> None:
-        """Refuse a value that cannot be meant."""
+        """Reject an invalid value."""
         self.must_be.check(self.name, value)
 
 
@@ -86,16 +86,16 @@ def parameter(
     free_on_resume: bool = False,
     alias: str = "",
 ) -> Any:
-    """Declare a parameter in the body of a class; ``alias`` is its name for users, where the attribute has another."""
+    """Declare a parameter in the body of a class; ``alias`` is its name for users, if it differs from the attribute."""
     return Parameter(default, must_be, help, option, free_on_resume, name=alias)
 
 
 @dataclass_transform(kw_only_default=True, field_specifiers=(parameter,))
 class Parameterised:
-    """Base of classes whose constructor takes what their bodies declare, by keyword.
+    """Base of classes whose constructor takes the declared parameters as keywords.
 
-    A subclass inherits the declarations, and changes a default by assigning the new one. The constructor sets
-    attributes and checks nothing, as scikit-learn wants it; :func:`check_parameters` does.
+    A subclass inherits the declarations, and changes a default by assigning the new one. As scikit-learn
+    requires, the constructor only sets attributes; :func:`check_parameters` checks them.
 
     Example
     -------
@@ -118,7 +118,7 @@ class Parameterised:
             cls.__init__ = _constructor(cls)  # type: ignore[method-assign]
 
     def __post_init__(self) -> None:
-        """Called by the constructor when all parameters are set; does nothing unless a subclass says so."""
+        """Hook for subclasses, called by the constructor when all parameters are set."""
 
     def replace(self, **changes: Any) -> Self:
         """A copy with some parameters changed."""
@@ -126,9 +126,9 @@ class Parameterised:
 
 
 def declare(cls: Any) -> None:
-    """Collect what a class declares and inherits into ``cls.declared``, and document it.
+    """Collect declared and inherited parameters in ``cls.declared``, and document them.
 
-    The docstring as it was written is kept as ``cls.story``.
+    The original docstring is kept as ``cls.story``.
     """
     inherited = dict(getattr(cls, "declared", {}))
     own = {}
@@ -147,7 +147,7 @@ def declare(cls: Any) -> None:
 
 
 def declare_keywords(cls: Any) -> None:
-    """Take the keyword-only arguments of a class's own constructor for parameters too, without a check or help."""
+    """Also declare the keyword-only arguments of a class's own constructor, without a check or help."""
     if "__init__" not in vars(cls):
         return
     for name, found in inspect.signature(cls.__init__).parameters.items():
@@ -158,7 +158,7 @@ def declare_keywords(cls: Any) -> None:
 
 
 def set_parameters(thing: Any, given: Mapping[str, Any]) -> None:
-    """Set every declared parameter to what is given, or to its default."""
+    """Set every declared parameter to the given value, or to its default."""
     unknown = [name for name in given if name not in thing.declared]
     if unknown:
         raise TypeError(
@@ -166,12 +166,12 @@ def set_parameters(thing: Any, given: Mapping[str, Any]) -> None:
             f"it takes {', '.join(thing.declared)}"
         )
     for name, found in thing.declared.items():
-        if found.attribute:  # a constructor that spells out its keywords sets its attributes itself
+        if found.attribute:  # an own constructor sets the attributes of its keywords
             setattr(thing, found.attribute, given.get(name, found.default))
 
 
 def check_parameters(thing: Any) -> None:
-    """Refuse values outside their range, naming the parameter, the value and what it may be."""
+    """Reject invalid values with the parameter, the value and what it may be."""
     for found in (each for each in thing.declared.values() if each.attribute):
         found.check(getattr(thing, found.attribute))
 
@@ -196,7 +196,7 @@ def keyword_fields(declared: Mapping[str, Parameter]) -> list[inspect.Parameter]
 
 
 def documented(text: str, declared: Mapping[str, Parameter]) -> str:
-    """A docstring with the parameters in a section of their own, before the attributes, references or example."""
+    """A docstring with a section "Parameters" before the attributes, references or example."""
     lines = inspect.cleandoc(text).splitlines()
     rows = [f"{p.name} : {p.annotation}, default {p.default!r}\n    {p.help}" for p in declared.values()]
     section = ["Parameters", "----------", *"\n".join(rows).splitlines(), ""]

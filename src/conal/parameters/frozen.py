@@ -1,4 +1,4 @@
-"""Parameters as values: checked at once, unchangeable, compared by what they hold."""
+"""Immutable parameters: checked when created, and compared by value."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Base = TypeVar("Base", bound="FrozenParameters")
 
 
 class FrozenParameters(Parameterised):
-    """Base of settings that are checked when they are made, and cannot change afterwards.
+    """Base of settings that are checked when created, and cannot be changed afterwards.
 
     Example
     -------
@@ -30,7 +30,7 @@ class FrozenParameters(Parameterised):
         check_parameters(self)
 
     def narrowed(self, base: type[Base], **changes: Any) -> Base:
-        """The parameters that a base class declares, some of them changed."""
+        """The parameters of a base class, with some changes."""
         return base(**{name: getattr(self, found.attribute) for name, found in base.declared.items()} | changes)
 
     def __setattr__(self, name: str, value: Any) -> None:

@@ -1,4 +1,4 @@
-"""Functions whose keywords are what a class of settings declares."""
+"""Functions whose keywords are the parameters of a class of settings."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Result = TypeVar("Result")
 
 
 def keywords_of(cls: Callable[P, Settings]) -> Callable[[Callable[[Settings], Result]], Callable[P, Result]]:
-    """Decorate a function of ``settings`` to take what their class declares, keyword by keyword.
+    """Decorate a function of ``settings`` to take the parameters of their class as keywords.
 
     Arguments of the function other than ``settings`` stay in front. The keywords are in its signature, and in its
     docstring as a section "Parameters".

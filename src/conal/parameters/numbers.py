@@ -1,4 +1,4 @@
-"""Is this a number? Numbers of NumPy count, truth values do not."""
+"""Tests for numbers: NumPy's numbers count, booleans do not."""
 
 from __future__ import annotations
 

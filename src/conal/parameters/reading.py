@@ -14,7 +14,7 @@ from conal.parameters.text import comma_separated
 __all__ = ["PLAIN_FORMATS", "ReadOptions"]
 
 PLAIN_FORMATS = ("csv", "tsv", "parquet", "jsonl", "npy")
-"""Formats that are no platform's: a row per annotation, or a matrix."""
+"""Formats of no particular platform: one row per annotation, or a matrix."""
 
 
 class GeneralOptions(Parameterised):
@@ -33,21 +33,21 @@ class GeneralOptions(Parameterised):
         default=None,
         must_be=anything(),
         help="The classes in order; numbers may be given as text. A label outside them is an error.",
-        option=Option(help="Classes in order, separated by commas.", parse=comma_separated),
+        option=Option(help="Classes in order, comma-separated (default: those in the file).", parse=comma_separated),
     )
     on_duplicate: Literal["last", "first", "error"] = parameter(
         default="last",
         must_be=one_of("last", "first", "error"),
-        help="Which label counts if a worker labelled a task twice; the last in time where the file has times.",
-        option=Option(help="Which label counts if a worker labelled a task twice: last, first or error."),
+        help="Which label to keep if an annotator labelled a task twice; 'last' means latest if the file has times.",
+        option=Option(help="Which label to keep if an annotator labelled a task twice; error rejects the file."),
     )
 
 
 class ReadOptions(GeneralOptions):
     """How a file of crowd labels is read, from the command line to the reader of its format.
 
-    ``format``, ``classes`` and ``on_duplicate`` apply to every format. Of the others, each format says which it
-    takes, and refuses the rest.
+    ``format``, ``classes`` and ``on_duplicate`` apply to every format. Each format accepts some of the other options,
+    and rejects the rest.
 
     Example
     -------
@@ -58,47 +58,47 @@ class ReadOptions(GeneralOptions):
     task: str | None = parameter(
         default=None,
         must_be=anything(),
-        help="Column of the task ids; in exports, a field of the tasks' data that names them.",
-        option=Option("--task-column", help="Column of the task ids, in whichever file has an unusual name for it."),
+        help="Column with the task ids; in exports, the field of the task data with the task ids.",
+        option=Option("--task-column", help="Column with the task ids, in files where it has an unusual name."),
     )
     worker: str | None = parameter(
         default=None,
         must_be=anything(),
-        help="Column of the workers.",
+        help="Column with the annotators.",
         option=Option("--worker-column"),
     )
     label: str | None = parameter(
         default=None,
         must_be=anything(),
-        help="Column of the labels.",
+        help="Column with the labels.",
         option=Option("--label-column"),
     )
     question: str | None = parameter(
         default=None,
         must_be=anything(),
-        help="Control, question or answer that holds the labels, if an export has several.",
+        help="Control, question or answer that contains the labels, if an export has several.",
         option=Option(),
     )
     keep_rejected: bool = parameter(
         default=False,
         must_be=flag(),
-        help="Keep work that was rejected (MTurk, Toloka, FigureEight).",
+        help="Keep rejected work (MTurk, Toloka, FigureEight).",
         option=Option(),
     )
 
     def refuse_unused(self, takes: Collection[str], title: str) -> None:
-        """An option that a format has no use for is refused, not ignored.
+        """Reject an option that the format does not use, instead of ignoring it.
 
         >>> ReadOptions(question="mood").refuse_unused(["task"], "doccano")
         Traceback (most recent call last):
-        conal.errors.InputError: question= (--question) has no meaning for doccano; it takes task= (--task-column)
+        conal.errors.InputError: question= (--question) does not apply to doccano; it takes task= (--task-column)
         """
         specific = {name: found for name, found in self.declared.items() if name not in GeneralOptions.declared}
         given = [found for found in specific.values() if getattr(self, found.name) != found.default]
         unused = next((found for found in given if found.name not in takes), None)
         if unused is not None:
             known = ", ".join(_spelled(specific[name]) for name in takes) or "none of these"
-            raise InputError(f"{_spelled(unused)} has no meaning for {title}; it takes {known}")
+            raise InputError(f"{_spelled(unused)} does not apply to {title}; it takes {known}")
 
 
 def _spelled(found: Parameter) -> str:

@@ -21,9 +21,9 @@ class CrowdSettings(FrozenParameters):
 
     An instance gets 1 + Binomial(R - 1, p) labels with p = (labels_per_instance - 1) / (R - 1): the mean is exact,
     and every instance has a label. The paper fixes "individual noise strength 0.7" and calls its annotators "of high
-    quality". The default individual_strength, 0.3, takes this to mean an accuracy of 0.7; 0.7 is the other reading.
-    Each step of the generator has random numbers of its own: with the same seed, another strength keeps who labels
-    what.
+    quality". The default individual_strength, 0.3, reads this as an accuracy of 0.7; the other reading is 0.7.
+    Each step of the generator has its own random numbers: with the same seed, a different strength does not change
+    which annotator labels which instance.
     """
 
     n_annotators: int = parameter(default=30, must_be=whole(1), help="Number of annotators, R.", option=Option())
@@ -36,20 +36,20 @@ class CrowdSettings(FrozenParameters):
     common_strength: float = parameter(
         default=0.4,
         must_be=number(at_least=0, at_most=1),
-        help="Off-diagonal mass of the common confusion matrix, in each of its corrupted rows.",
+        help="Probability of a mistake under the common confusion (off-diagonal mass of each corrupted row).",
         option=Option(),
     )
     common_type: CommonType = parameter(
         default="asymmetric",
         must_be=one_of("asymmetric", "symmetric"),
         help="Common confusion. asymmetric: each class is taken for one other class, chosen at random; symmetric: "
-        "classes are paired at random and swapped, and one that is left over stays uncorrupted.",
+        "classes are paired at random and swapped, and a class without a partner stays uncorrupted.",
         option=Option(),
     )
     individual_strength: float = parameter(
         default=0.3,
         must_be=number(at_least=0, at_most=1),
-        help="Off-diagonal mass of every annotator's own confusion matrix, which is asymmetric.",
+        help="Probability of a mistake under an annotator's own, asymmetric confusion (off-diagonal mass).",
         option=Option(),
     )
     proportion: float = parameter(
@@ -76,7 +76,7 @@ class CrowdSettings(FrozenParameters):
         help="Classes to confuse, by name, instead of random ones: {true: observed} for asymmetric, [(a, b), ...] for "
         "symmetric confusion. Classes that are not mentioned stay uncorrupted.",
     )
-    seed: int = parameter(default=0, must_be=whole(0), help="Same seed, same data, same crowd.")
+    seed: int = parameter(default=0, must_be=whole(0), help="Random seed; the same seed and data give the same crowd.")
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -91,12 +91,14 @@ class SyntheticSettings(CrowdSettings):
     """The synthetic dataset: its instances, and the crowd that labels them."""
 
     n_train: int = parameter(
-        default=8000, must_be=whole(1), help="Training instances, labelled by the crowd.", option=Option()
+        default=8000, must_be=whole(1), help="Number of training instances, labelled by the crowd.", option=Option()
     )
     n_valid: int = parameter(
-        default=1000, must_be=whole(0), help="Validation instances, with true labels.", option=Option()
+        default=1000, must_be=whole(0), help="Number of validation instances, with true labels.", option=Option()
     )
-    n_test: int = parameter(default=1000, must_be=whole(0), help="Test instances, with true labels.", option=Option())
+    n_test: int = parameter(
+        default=1000, must_be=whole(0), help="Number of test instances, with true labels.", option=Option()
+    )
     n_classes: int = parameter(default=6, must_be=whole(2), help="Number of classes.", option=Option())
     n_features: int = parameter(default=20, must_be=whole(1), help="Number of features.", option=Option())
     separation: float = parameter(

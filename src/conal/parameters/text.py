@@ -11,7 +11,7 @@ __all__ = ["comma_separated", "json_or_text"]
 
 
 def json_or_text(text: str) -> Any:
-    """JSON where the text is that, otherwise the text itself.
+    """The text parsed as JSON if possible, otherwise the text itself.
 
     >>> json_or_text("[64, 32]"), json_or_text("balanced")
     ([64, 32], 'balanced')

@@ -1,4 +1,4 @@
-"""Parameters of every classifier: how it is trained, and what surrounds the training."""
+"""Parameters of every classifier: training, network, selection and output."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 __all__ = ["ClassPrior", "ClassifierParameters", "Scaling", "Settings"]
 
 ClassPrior = str | Mapping[Any, float] | Sequence[tuple[Any, float]]
-"""How users state it: "estimate" states nothing, "balanced" equal shares, or the share of every class by its name."""
+""""estimate" (unknown), "balanced" (equal shares), or the share of every class by its name."""
 
 Scaling = Literal["auto", "robust", "global", "standard", "none"]
 
-METHODS_OWN = "the method's own"
+BY_METHOD = "depends on the method"
 
 
 class Settings(Parameterised):
@@ -29,47 +29,47 @@ class Settings(Parameterised):
         default=0.01,
         must_be=number(above=0),
         help="Learning rate of Adam.",
-        option=Option(shown_default=METHODS_OWN),
+        option=Option(shown_default=BY_METHOD),
     )
     epochs: int = parameter(
-        default=100, must_be=whole(1), help="Passes over the data.", option=Option(), free_on_resume=True
+        default=100, must_be=whole(1), help="Number of passes over the data.", option=Option(), free_on_resume=True
     )
-    batch_size: int = parameter(default=256, must_be=whole(1), help="Instances in a batch.", option=Option())
+    batch_size: int = parameter(default=256, must_be=whole(1), help="Number of instances in a batch.", option=Option())
     warmup_epochs: int = parameter(
         default=5, must_be=whole(0), help="Epochs over which the learning rate rises from zero."
     )
     schedule: Literal["constant", "cosine"] = parameter(
         default="constant",
         must_be=one_of("constant", "cosine"),
-        help="What the learning rate does after the warm-up: it stays, or falls to almost zero along half a cosine.",
+        help="Learning rate after the warm-up: constant, or a cosine decay to almost zero.",
     )
     patience: int | None = parameter(
         default=None,
         must_be=optional(whole(1)),
-        help="Stop after this many epochs without a better score.",
+        help="Early stopping: stop after this many epochs without a better score.",
         option=Option(),
         free_on_resume=True,
     )
     max_restarts: int = parameter(
-        default=2, must_be=whole(0), help="How often to start again if a class is lost early in training."
+        default=2, must_be=whole(0), help="Maximum number of restarts if a class is lost early in training."
     )
     seed: int = parameter(
         default=0,
         must_be=whole(0, below=2**63, shown_below="2**63"),
         help="Random seed. The same seed and data give the same model, bit for bit on one CPU thread.",
-        option=Option(help="Same seed, same data, same result."),
+        option=Option(help="Random seed; the same seed and data give the same result."),
     )
     accelerator: str = parameter(
-        default="auto", must_be=anything(), help='Where to compute, for Lightning Fabric: "auto", "cpu" or "cuda".'
+        default="auto", must_be=anything(), help='Hardware, for Lightning Fabric: "auto", "cpu" or "cuda".'
     )
     devices: int = parameter(
         default=1,
         must_be=whole(1),
-        help="Processes (on GPUs: one each) on every machine. Leave it out under torchrun.",
+        help="Number of processes per machine (one per GPU). Do not set it under torchrun.",
         free_on_resume=True,
     )
     num_nodes: int = parameter(
-        default=1, must_be=whole(1), help="Machines. Leave it out under torchrun.", free_on_resume=True
+        default=1, must_be=whole(1), help="Number of machines. Do not set it under torchrun.", free_on_resume=True
     )
     precision: str = parameter(
         default="32-true",
@@ -94,22 +94,23 @@ class ClassifierParameters(Settings):
     input_dropout: float = parameter(
         default=0.0, must_be=number(at_least=0, below=1), help="Probability of dropping an input feature of the MLP."
     )
-    batch_norm: bool = parameter(default=False, must_be=flag(), help="Whether the MLP normalises over batches.")
+    batch_norm: bool = parameter(default=False, must_be=flag(), help="Whether the MLP uses batch normalisation.")
     scaling: Scaling = parameter(
         default="auto",
         must_be=one_of("auto", "robust", "global", "standard", "none"),
         help="How features are scaled, as a part of the model (see conal.training.fit_scaler).",
         option=Option(
-            help="global: one factor; standard: every feature; none; auto chooses; robust also cuts off extremes.",
-            shown_default=METHODS_OWN,
+            help="Feature scaling: global (one factor), standard (per feature), robust (also clips outliers), none, "
+            "or auto.",
+            shown_default=BY_METHOD,
         ),
     )
     selection: str = parameter(
         default="auto",
         must_be=one_of("auto", "gold", "annotations", "last"),
         help="Which epoch is kept: best accuracy on `validation` ('gold'), best likelihood of held-out annotations "
-        "('annotations'), or the last. 'auto' is 'gold' if validation data are given, and otherwise the method's own "
-        "rule: 'last' for xconal, 'annotations' for all others.",
+        "('annotations'), or the last. 'auto' is 'gold' if validation data are given, and otherwise depends on the "
+        "method: 'last' for xconal, 'annotations' for all others.",
     )
     holdout: float = parameter(
         default=0.1,
@@ -119,11 +120,11 @@ class ClassifierParameters(Settings):
     class_prior: ClassPrior = parameter(
         default="estimate",
         must_be=anything(),
-        help="Known shares of the classes: 'estimate' states nothing, 'balanced' equal shares, or the share of every "
-        "class. Inferred labels are pushed towards it: it gains points if it is right and costs more if it is wrong.",
+        help="Known class shares: 'estimate' (unknown), 'balanced' (equal shares), or the share of every class. "
+        "Inferred labels are pushed towards them, which helps if they are right and does more harm if they are wrong.",
         option=Option(
-            help="Known shares of the classes: balanced, or JSON such as "
-            """'{"cat": 0.8, "dog": 0.2}'. A wrong statement costs more than a right one gains.""",
+            help="Known class shares: balanced, or JSON such as "
+            """'{"cat": 0.8, "dog": 0.2}'. A wrong prior costs more accuracy than a right one gains.""",
             parse=json_or_text,
             shown_default="estimate",
         ),
@@ -134,8 +135,8 @@ class ClassifierParameters(Settings):
     text_components: int = parameter(
         default=200,
         must_be=whole(1),
-        help="Where X is text: the largest number of features to make of a text (see conal.TextFeatures).",
+        help="If X is text: the maximum number of features per text (see conal.TextFeatures).",
     )
     verbose: bool = parameter(
-        default=True, must_be=flag(), help="Show progress, where standard error is a terminal.", free_on_resume=True
+        default=True, must_be=flag(), help="Show progress if standard error is a terminal.", free_on_resume=True
     )

@@ -71,7 +71,7 @@ def _quality(report: Report) -> dict[str, Spec]:
         made["people"] = intervals(_people_table(people), x_title=QUALITY, mark=mark, look=PAGE).to_dict()
     told = [row for row in people if row["common_mistake_share"] is not None]
     if len(told) > 1:
-        titles = {"x_title": QUALITY, "y_title": "share of mistakes that are common", "size_title": "labels"}
+        titles = {"x_title": QUALITY, "y_title": "share of common mistakes", "size_title": "labels"}
         made["mistakes"] = points(_mistake_table(told), **titles, look=PAGE).to_dict()
     return made
 

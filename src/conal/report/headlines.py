@@ -13,7 +13,7 @@ __all__ = ["headlines"]
 
 
 def headlines(report: Report) -> list[Markup]:
-    """What everybody should know, most important first; a finding with nothing to say about a crowd is left out."""
+    """The headlines, most important first; findings without a headline are left out."""
     sections = cast(dict[str, Any], report)
     present = [finding for finding in all_findings() if finding.name in sections]
     return [sentence for finding in present for sentence in finding.headlines(sections[finding.name], report)]

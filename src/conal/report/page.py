@@ -1,4 +1,4 @@
-"""``report.json`` to one HTML file that needs nothing else: no network, no other file."""
+"""``report.json`` to a single HTML file that works offline."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ MAX_PARAMETER = 200
 
 
 def write_report(folder: str | PathLike[str], out: str | PathLike[str] | None = None) -> Path:
-    """Write the page of a model folder, aside first and then renamed; by default into the folder itself.
+    """Write the report of a model folder, by default into the folder. A temporary file is written first, then renamed.
 
     Parameters
     ----------
@@ -47,7 +47,7 @@ def write_report(folder: str | PathLike[str], out: str | PathLike[str] | None = 
 
 
 def render(document: Mapping[str, Any]) -> str:
-    """The whole page, from the content of ``report.json``. Everything that a user named is escaped."""
+    """The whole page, from the content of ``report.json``. All names from users are escaped."""
     report = checked_report(document, REPORT)
     library, script, charts = _library(), asset("page.js"), figures(report)
     page: str = template("page.html").render(
@@ -94,12 +94,12 @@ def _library() -> str:
 def _bundle() -> Any:
     import vl_convert
 
-    make: Any = vl_convert.javascript_bundle  # its stub wants a snippet, which it can do without
+    make: Any = vl_convert.javascript_bundle  # its stub requires a snippet, which is optional
     return make()
 
 
 def _policy(*scripts: str) -> str:
-    """What the page may do: run these very scripts and style itself. Nothing is loaded, whatever a name says."""
+    """Content security policy: only these scripts and inline styles; nothing is loaded."""
     digests = " ".join(
         f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'" for text in scripts
     )

@@ -51,7 +51,7 @@ class TextFeatures(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
     max_terms : int
         Largest number of terms of each kind (words and their pairs; pieces of words). The most frequent are kept.
     seed : int
-        Seed of the SVD and the rotation. Same seed, same texts, same features.
+        Seed of the SVD and the rotation. The same seed and texts give the same features.
 
     Attributes
     ----------
@@ -95,7 +95,7 @@ class TextFeatures(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
         fitted = {kind: fit_terms(texts, analyzer, self.max_terms) for kind, analyzer in ANALYZERS.items()}
         self.terms_ = {kind: terms for kind, (terms, _) in fitted.items()}
         if not any(terms.vocabulary for terms in self.terms_.values()):
-            raise InputError("no text holds a word; are these the texts, and is it the right column?")
+            raise InputError("no text contains a word; are these the texts, and is it the right column?")
         weights = _joined([found for _, found in fitted.values()])
         # In one order whatever the order of the texts, since the start of the SVD is drawn by row.
         ordered = weights[sorted(range(len(texts)), key=texts.__getitem__)]
@@ -103,11 +103,11 @@ class TextFeatures(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
         self.mean_ = np.asarray(ordered[_informative(ordered)].mean(0)).ravel() @ self.components_.T
         features = self._project(weights)
         if len(texts) > 1 and np.abs(features).max() < SMALLEST:
-            warn("all texts hold the same words; there is nothing in them to tell classes apart by", DataWarning)
+            warn("all texts contain the same words, so they cannot separate the classes", DataWarning)
         return features
 
     def transform(self, X: Sequence[str]) -> npt.NDArray[np.float32]:
-        """(n, n_features) features; zero where a text is empty or holds no known term."""
+        """(n, n_features) features; zero where a text is empty or contains no known term."""
         check_is_fitted(self, "components_")
         texts = check_texts(X)
         return self._project(_joined([terms.transform(texts) for terms in self.terms_.values()]))
@@ -131,7 +131,7 @@ class TextFeatures(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
 def check_texts(texts: Any) -> list[str]:
     """A list of texts; None, NaN and pandas' NA are empty ones, and anything else among them is an error."""
     if isinstance(texts, str):
-        raise InputError("expected a list of texts, got a single one; put it into a list")
+        raise InputError("expected a list of texts, got a single text; put it into a list")
     found = ["" if is_missing(text) else text for text in texts]
     strange = next((k for k, text in enumerate(found) if not isinstance(text, str)), None)
     if strange is not None:

@@ -34,12 +34,12 @@ def from_state(tensors: Tensors, document: Mapping[str, Any], where: str) -> Tex
     version = document.get("version")
     if not isinstance(version, int) or version > VERSION:
         raise ModelFolderError(
-            f"{where}: text features of version {version!r}, this one reads {VERSION}; upgrade conal"
+            f"{where}: text features have version {version!r}, this conal reads {VERSION}; upgrade conal"
         )
     parameters, vocabulary = (_mapping(document.get(name), name, where) for name in ("parameters", "vocabulary"))
     made = TextFeatures()
     if set(parameters) != set(made.get_params()) or set(vocabulary) != set(ANALYZERS):
-        raise ModelFolderError(f"{where}: parameters or kinds of terms are not those of text features; fit again")
+        raise ModelFolderError(f"{where}: the parameters or kinds of terms are unknown; fit again")
     made.set_params(**parameters)
     made.terms_ = {
         kind: _terms(kind, vocabulary[kind], _numbers(tensors, f"{kind}.idf", 1, np.float64, where), where)
@@ -50,8 +50,8 @@ def from_state(tensors: Tensors, document: Mapping[str, Any], where: str) -> Tex
     n_terms = sum(len(terms.vocabulary) for terms in made.terms_.values())
     if made.components_.shape != (len(made.mean_), n_terms):
         raise ModelFolderError(
-            f"{where}: components have shape {made.components_.shape}, expected ({len(made.mean_)}, {n_terms}) by the "
-            "mean and the vocabulary; fit again"
+            f"{where}: components have shape {made.components_.shape}, expected ({len(made.mean_)}, {n_terms}) from "
+            "the mean and the vocabulary; fit again"
         )
     return made
 

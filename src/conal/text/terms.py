@@ -21,7 +21,7 @@ class TermWeights:
     r"""Terms and their weights: :math:`w_{dt} = (1 + \ln n_{dt}) \, (1 + \ln\frac{1 + N}{1 + N_t})`.
 
     :math:`n_{dt}` is how often the term occurs in the text, :math:`N_t` in how many of the :math:`N` training texts.
-    Every row has length 1, or 0 where the text holds none of the terms. scikit-learn's
+    Every row has length 1, or 0 where the text contains none of the terms. scikit-learn's
     ``TfidfVectorizer(sublinear_tf=True)`` computes them.
 
     Attributes

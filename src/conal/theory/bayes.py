@@ -56,7 +56,7 @@ def posterior(labels: object, rho: object, pi_g: object, pi_r: object, omega: ob
     impossible = np.flatnonzero(np.isneginf(log_joint).all(axis=1))
     if len(impossible):
         raise InputError(
-            f"labels: those of {len(impossible):,} instances cannot happen under any class, the first is row "
+            f"labels: those of {len(impossible):,} instances are impossible under every class, first in row "
             f"{impossible[0]}; smooth the confusion matrices"
         )
     return np.asarray(softmax(log_joint, axis=-1))

@@ -67,7 +67,7 @@ def read_noise_model(rho: object, pi_g: object, pi_r: object, omega: object, obs
     if individual.ndim != 3 or individual.shape[-1] != C:
         raise InputError(
             f"pi_r: expected a ({C}, {C}) matrix per annotator, as pi_g has, got shape {individual.shape}; "
-            "for a single annotator give pi_r[None]"
+            "for a single annotator pass pi_r[None]"
         )
     rates = _read_omega(omega, len(individual))
     classes = _read_rho(rho, len(rates), C)
@@ -113,7 +113,7 @@ def _read_omega(omega: object, R: int) -> FloatArray:
     outside = np.argwhere((rates < 0) | (rates > 1))
     if len(outside):
         i, r = outside[0].tolist()
-        raise InputError(f"omega: {rates[i, r]:.6g} at [{i}, {r}]; give probabilities between 0 and 1")
+        raise InputError(f"omega: {rates[i, r]:.6g} at [{i}, {r}]; pass probabilities between 0 and 1")
     return rates
 
 
@@ -125,7 +125,7 @@ def _read_rho(rho: object, N: int, C: int) -> FloatArray:
     if classes.shape != (N, C):
         raise InputError(
             f"rho: shape {classes.shape} for {N:,} rows of omega and {C} classes; "
-            "give a class distribution per instance, or one for all"
+            "pass a class distribution per instance, or one for all"
         )
     return classes
 
@@ -136,8 +136,8 @@ def _read_mask(observed: object, shape: tuple[int, ...]) -> BoolArray:
     mask = np.asarray(observed)
     if mask.dtype != np.bool_ or mask.shape != shape:
         raise InputError(
-            f"observed: expected truth values of shape {shape}, as omega has, got {mask.dtype} of shape {mask.shape}; "
-            "of a label matrix A with -1 for no label, give A != -1"
+            f"observed: expected booleans of shape {shape}, as omega has, got {mask.dtype} of shape {mask.shape}; "
+            "for a label matrix A with -1 for no label, pass A != -1"
         )
     return mask
 

@@ -1,7 +1,7 @@
-"""Checkpoints without pickle: everything that training needs to go on exactly where it was.
+"""Checkpoints without pickle: all state that training needs to continue exactly where it stopped.
 
-One safetensors file holds the weights, the best weights so far, the optimiser's moments and the state of the random
-generators; its metadata holds the history and a fingerprint of the settings and data, so that a checkpoint is never
+One safetensors file contains the weights, the best weights so far, the optimiser's moments and the state of the random
+generators; its metadata contains the history and a fingerprint of the settings and data, so that a checkpoint is never
 continued with others.
 """
 
@@ -86,9 +86,7 @@ class Checkpoint:
                 tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a dict
                 values = dict(json.loads((file.metadata() or {})["state"]))
         except (SafetensorError, KeyError, ValueError, TypeError, OSError) as error:
-            raise InputError(
-                f"{self.path}: is not a usable checkpoint ({error}); start again without --resume"
-            ) from error
+            raise InputError(f"{self.path}: is not a usable checkpoint ({error}); start without --resume") from error
         self._check(values.pop("fingerprint", {}))
         return State(tensors, values)
 
@@ -96,8 +94,8 @@ class Checkpoint:
         changed = sorted(key for key in self.fingerprint | found if self.fingerprint.get(key) != found.get(key))
         if changed:
             raise InputError(
-                f"{self.path}: was written with other {', '.join(changed)}; "
-                "resume with the same settings and data, or start again without --resume"
+                f"{self.path}: was written with different {', '.join(changed)}; "
+                "resume with the same settings and data, or start without --resume"
             )
 
 

@@ -216,7 +216,7 @@ class _Trainer:
         lost = lost_classes(self.method, self.data)
         if lost:
             warn(
-                f"after {self.epoch} epochs {self._name(lost)} not predicted any more; training starts again",
+                f"after {self.epoch} epochs {self._name(lost)} no longer predicted; training restarts",
                 VanishedClassWarning,
             )
         return bool(lost)
@@ -228,7 +228,7 @@ class _Trainer:
         if learns_confusion and by_gold and self.best_epoch <= self.settings.warmup_epochs < self.epoch:
             warn(
                 f"epoch {self.best_epoch} was selected, within the warm-up of {self.settings.warmup_epochs}: confusion "
-                "matrices and cleaned labels are hardly learned there. Is the validation set too small to choose by? "
+                "matrices and cleaned labels are hardly learned by then. Is the validation set too small? "
                 "Without it, held-out annotations select the epoch",
                 EarlyEpochWarning,
             )
@@ -250,8 +250,8 @@ class _Trainer:
         self.method = self.build()
         if self._is_several and not self.method.divisible:
             raise InputError(
-                f"{self.method.name} compares all instances of a batch with each other, so that processes cannot share "
-                "it; train it with one process"
+                f"{self.method.name} compares all instances of a batch, which cannot be split between processes; "
+                "train it with one process"
             )
         self.method.prepare(self.data.annotations)
         learned = [parameter for parameter in self.method.parameters() if parameter.requires_grad]
@@ -312,7 +312,7 @@ class _Trainer:
         lost = _lost(probas, self.data)
         if lost:
             warn(
-                f"{self._name(lost)} (almost) never predicted, in spite of the crowd's votes; "
+                f"{self._name(lost)} (almost) never predicted, despite the crowd's votes; "
                 "try another seed, a longer warm-up, another scaling, or a lower lr with more epochs",
                 VanishedClassWarning,
             )

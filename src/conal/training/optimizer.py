@@ -63,7 +63,7 @@ class LazyAdam(torch.optim.Adam):
         return loss
 
     def _step_rows(self, table: Tensor, group: dict[str, Any]) -> None:
-        r"""One step of the rows that the gradient holds.
+        r"""One step of the rows that the gradient contains.
 
         Moments are kept corrected, which makes them averages: :math:`\hat m \leftarrow \hat m + (1 - \beta_1) /
         (1 - \beta_1^t) \, (g - \hat m)`, and the like for v.

@@ -20,7 +20,7 @@ Record = dict[str, Any]
 
 
 class Response(NamedTuple):
-    """What one user answered; exports without a status hold submitted responses and others alike."""
+    """What one user answered; exports without a status contain submitted responses and others alike."""
 
     value: Any
     user: Any
@@ -63,7 +63,7 @@ class Argilla(Importer):
     def _refuse(self, records: list[Record], path: Path) -> NoReturn:
         if (records and self.sniff(Head("json", record=records[0]))) or any("fields" in record for record in records):
             raise InputError(
-                f"{path}: holds {len(records):,} records and no response; label some records and export again"
+                f"{path}: contains {len(records):,} records and no response; label some records and export again"
             )
         self.unlike(path, f"objects with {examples(records[0], 8)}" if records else "an empty list")
 

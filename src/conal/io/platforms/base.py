@@ -65,7 +65,7 @@ class Importer(Reader):
         """Refuse a file that is not of this format, with what was expected and what was found."""
         raise InputError(
             f"{where}: is not {self.title}: expected {self.expects}, found {found}; "
-            "name its format with format= (--format), or leave that out to have it recognised"
+            "set its format with format= (--format), or omit it to detect the format"
         )
 
 
@@ -89,9 +89,11 @@ def choose_question(names: Iterable[str], wanted: str | None, where: object, kin
     if wanted is not None:
         if wanted in known:
             return wanted
-        raise InputError(f"{where}: no {kind} is called {wanted!r}; it has {examples(known, 10) or 'none'}")
+        raise InputError(f"{where}: there is no {kind} {wanted!r}; it has {examples(known, 10) or 'none'}")
     if len(known) == 1:
         return known[0]
     if not known:
-        raise InputError(f"{where}: no {kind} holds a single choice per annotation, and nothing else can be aggregated")
-    raise InputError(f"{where}: has several {kind}s: {examples(known, 10)}; say which with question= (--question)")
+        raise InputError(
+            f"{where}: no {kind} has a single choice per annotation; only single choices can be aggregated"
+        )
+    raise InputError(f"{where}: has several {kind}s: {examples(known, 10)}; choose one with question= (--question)")

@@ -111,7 +111,7 @@ def only_answer(value: Any) -> tuple[Any, str | None]:
 
 
 def _of_one_type(names: list[Any]) -> list[Any]:
-    """Names as they are, or all as text where some are text: no file and no sorting order holds both 7 and "ann"."""
+    """Names as they are, or all as text where some are text: no file and no sorting order contains both 7 and "ann"."""
     kinds = {type(name) for name in names}
     return names if len(kinds) < 2 or kinds == {int, float} else [None if n is None else str(n) for n in names]
 

@@ -45,8 +45,8 @@ class Doccano(Importer):
     def read(self, path: Path, options: ReadOptions) -> AnnotationFile:
         if path.exists() and not path.is_dir() and not _is_zip(path):
             raise InputError(
-                f"{path}: is one file of a doccano export, in which the files' names are the annotators; "
-                "give the zip, or the folder it unpacks to"
+                f"{path}: is one file of a doccano export, whose file names are the annotators; "
+                "pass the zip, or the folder it unpacks to"
             )
         members = archive_members(path)
         files = {name: members[name] for name in _exports(members)}

@@ -40,7 +40,9 @@ def parse_records(content: bytes, where: object) -> list[dict[str, Any]]:
         found = whole if isinstance(whole, list) else [whole]
     strange = next((k for k, record in enumerate(found) if not isinstance(record, dict)), None)
     if strange is not None:
-        raise InputError(f"{where}: entry {strange + 1} is no JSON object; expected one object per task or annotation")
+        raise InputError(
+            f"{where}: entry {strange + 1} is not a JSON object; expected one object per task or annotation"
+        )
     return found
 
 
@@ -81,7 +83,7 @@ def archive_members(path: Path) -> dict[str, bytes]:
         with zipfile.ZipFile(path) as archive:
             return _read_members(archive, path)
     except (zipfile.BadZipFile, RuntimeError, NotImplementedError, OSError, EOFError) as error:
-        raise InputError(f"{path}: is no zip file that can be read ({error}); download it again") from error
+        raise InputError(f"{path}: is not a readable zip file ({error}); download it again") from error
 
 
 def _read_members(archive: zipfile.ZipFile, path: Path) -> dict[str, bytes]:
@@ -92,15 +94,15 @@ def _read_members(archive: zipfile.ZipFile, path: Path) -> dict[str, bytes]:
         if info.is_dir() or place.name.startswith(".") or "__MACOSX" in place.parts:
             continue
         if place.is_absolute() or ".." in place.parts or ":" in info.filename:
-            raise InputError(f"{path}: holds a file with the unsafe name {info.filename!r}; no platform writes this")
+            raise InputError(f"{path}: contains a file with the unsafe name {info.filename!r}; no platform writes this")
         if place.name in found:
-            raise InputError(f"{path}: holds two files called {place.name!r}, one annotator each was expected")
+            raise InputError(f"{path}: contains two files called {place.name!r}, expected one file per annotator")
         with archive.open(info) as file:  # what a header says about its size need not be true
             content = file.read(left + 1)
         left -= len(content)
         if left < 0:
             raise InputError(
-                f"{path}: unpacks to more than {UNPACKED_LIMIT // 2**20:,} MB; unpack it yourself and give the folder"
+                f"{path}: unpacks to more than {UNPACKED_LIMIT // 2**20:,} MB; unpack it yourself and pass the folder"
             )
         found[place.name] = content
     return found

@@ -17,7 +17,7 @@ from conal.parameters.reading import ReadOptions
 __all__ = ["LabelStudio", "choice_of"]
 
 SINGLE = {"choices": "choices", "rating": "rating", "taxonomy": "taxonomy", "number": "number", "pairwise": "selected"}
-"""Controls whose answer can be one label, and the field of ``value`` that holds it."""
+"""Controls whose answer can be one label, and the field of ``value`` that contains it."""
 
 
 @register("label-studio")
@@ -54,12 +54,12 @@ class LabelStudio(Importer):
         if results and not controls:
             kinds = sorted({str(result.get("type")) for result in results})
             raise InputError(
-                f"{path}: its annotations are {examples(kinds)}; only choices, ratings, numbers, taxonomies and "
-                "pairwise comparisons give a task one label"
+                f"{path}: its annotations are {examples(kinds)}; conal reads only choices, ratings, numbers, "
+                "taxonomies and pairwise comparisons"
             )
         if not controls:
             raise InputError(
-                f"{path}: holds {len(tasks):,} tasks and no finished annotation; label some tasks and export again"
+                f"{path}: contains {len(tasks):,} tasks and no finished annotation; label some tasks and export again"
             )
         return choose_question(controls, wanted, path, "control")
 
@@ -138,7 +138,7 @@ def _annotator(completed_by: Any) -> Any:
 def _task_name(task: dict[str, Any], data: dict[str, Any], field: str | None, where: str) -> Any:
     if field is None:
         if task.get("id") is None:
-            raise InputError(f"{where}: a task has no 'id'; name a field of its data with task= (--task-column)")
+            raise InputError(f"{where}: a task has no 'id'; choose a field of its data with task= (--task-column)")
         return task["id"]
     if isinstance(data.get(field), str | int | float):
         return data[field]

@@ -57,7 +57,7 @@ class LabelStudioMin(Importer):
 
 
 def _controls(records: list[dict[str, Any]], names: list[str]) -> list[str]:
-    """Candidates for the control that holds the labels."""
+    """Candidates for the control that contains the labels."""
     others = [name for name in names if name not in OWN and not name.startswith("_data_")]
     at = {name: k for k, name in enumerate(names)}
     between = [name for name in others if at["id"] < at[name] < at["annotator"]]

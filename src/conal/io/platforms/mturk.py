@@ -27,7 +27,7 @@ INPUT, ANSWER = "Input.", "Answer."
 JSON_ANSWERS = "Answer.taskAnswers"
 Column = Callable[[], list[Any]]
 SEVERAL = "\0several"
-"""Stands for a row's label while it holds several choices."""
+"""Stands for a row's label while it contains several choices."""
 
 
 @register("mturk")
@@ -83,7 +83,7 @@ class MTurk(Importer):
         stems = {re.sub(r"\d+$", "", name) for name in names}
         if wanted is None and len(names) > 1 and len(stems) == 1 and stems != set(names):
             raise InputError(
-                f"{path}: has several answers: {examples(names, 10)}; say which with question= (--question), or, if "
+                f"{path}: has several answers: {examples(names, 10)}; choose one with question= (--question), or, if "
                 f"every HIT shows several items, take them all with --question '{stems.pop()}*'"
             )
         return choose_question(names, wanted, path, "answer")
@@ -155,7 +155,7 @@ def _items(answers: Iterable[str], wanted: str | None) -> dict[str, str]:
     matches = ((re.fullmatch(re.escape(wanted[:-1]) + r"(\d+)", name), name) for name in answers)
     found = {match[1]: name for match, name in matches if match}
     if not found:
-        raise InputError(f"no answers are called {wanted!r} with a number; there are {examples(answers, 10)}")
+        raise InputError(f"there are no answers {wanted!r} with a number; there are {examples(answers, 10)}")
     return found
 
 
@@ -188,7 +188,7 @@ def _task_column(sheet: Sheet, wanted: str | None, items: bool) -> str:
     if wanted is not None:
         named = wanted if wanted in sheet.names or wanted.startswith(INPUT) else INPUT + wanted
         if "*" in named and not items:
-            raise InputError(f"{sheet.where}: a task column {wanted!r} goes with a question such as 'q*' (--question)")
+            raise InputError(f"{sheet.where}: a task column {wanted!r} needs a question such as 'q*' (--question)")
         return named
     if "HITId" in sheet.names:
         return "HITId"
@@ -196,8 +196,8 @@ def _task_column(sheet: Sheet, wanted: str | None, items: bool) -> str:
     if len(inputs) == 1:
         return inputs[0]
     raise InputError(
-        f"{sheet.where}: has no 'HITId', and {len(inputs)} inputs: {examples(inputs, 10)}; say which names the tasks "
-        "with task= (--task-column)"
+        f"{sheet.where}: has no 'HITId', and {len(inputs)} inputs: {examples(inputs, 10)}; choose the one with the "
+        "task ids with task= (--task-column)"
     )
 
 

@@ -26,7 +26,7 @@ __all__ = ["Sheet", "read_sheet", "varying"]
 class Sheet:
     """A table on its way to annotations.
 
-    Columns hold text, or numbers where all of a column's values are numbers; so names stay what they are.
+    Columns contain text, or numbers where all of a column's values are numbers; so names stay what they are.
     """
 
     def __init__(self, table: pa.Table, path: Path) -> None:
@@ -62,7 +62,7 @@ class Sheet:
             self.drop(pc.is_in(text, value_set=pa.array([value.lower() for value in values])), reason)
 
     def drop_blank(self, names: Sequence[str]) -> None:
-        """Leave out the rows that hold nothing in any of these columns, as between Toloka's task suites."""
+        """Leave out the rows that contain nothing in any of these columns, as between Toloka's task suites."""
         blank = reduce(pc.and_, (pc.is_null(blank_to_null(self.column(name), tokens=("",))) for name in names))
         self.table = self.table.filter(pc.invert(blank))
 
@@ -125,7 +125,7 @@ class Sheet:
 
 
 def read_sheet(path: Path) -> Sheet:
-    """A CSV, TSV or Parquet export, all of whose columns may hold names."""
+    """A CSV, TSV or Parquet export, all of whose columns may contain names."""
     check_readable(path)
     head = read_head(path)
     if head.kind == "parquet":

@@ -18,7 +18,7 @@ INPUT, OUTPUT, GOLDEN, ASSIGNMENT = "INPUT:", "OUTPUT:", "GOLDEN:", "ASSIGNMENT:
 
 @register("toloka")
 class Toloka(Importer):
-    """One row per answer; ``GOLDEN:`` columns hold the true labels of control tasks.
+    """One row per answer; ``GOLDEN:`` columns contain the true labels of control tasks.
 
     The default download has no ``ASSIGNMENT:task_id``; the only ``INPUT:`` column then names the tasks, or the one
     that is chosen. Rejected assignments are left out unless they are asked for; those that were skipped or expired
@@ -73,6 +73,6 @@ class Toloka(Importer):
         if len(inputs) == 1:
             return inputs[0]
         raise InputError(
-            f"{sheet.where}: has no 'ASSIGNMENT:task_id', and {len(inputs)} inputs: {examples(inputs, 10)}; say which "
-            "names the tasks with task= (--task-column), or tick the task id when you download the results"
+            f"{sheet.where}: has no 'ASSIGNMENT:task_id', and {len(inputs)} inputs: {examples(inputs, 10)}; choose the "
+            "one with the task ids with task= (--task-column), or include the task id in the download"
         )

@@ -32,7 +32,7 @@ MAX_CLASSES = 50
 class Wide(Importer):
     """One row per task and one column per annotator; an empty cell, NaN or -1 means "not annotated".
 
-    The first column holds the tasks if it is called like a task, or like nothing; otherwise tasks are row numbers.
+    The first column contains the tasks if it is called like a task, or like nothing; otherwise tasks are row numbers.
     """
 
     title = "a wide table (cleanlab's labels_multiannotator)"
@@ -96,7 +96,7 @@ def _is_label(labels: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def _one_type(columns: Sequence[pa.ChunkedArray]) -> pa.ChunkedArray:
-    """All cells in one column: numbers where every column holds numbers, else text."""
+    """All cells in one column: numbers where every column contains numbers, else text."""
     kinds = {column.type for column in columns if not pa.types.is_null(column.type)}
     text = any(not (pa.types.is_integer(kind) or pa.types.is_floating(kind)) for kind in kinds)
     wanted = pa.string() if text else pa.float64() if any(map(pa.types.is_floating, kinds)) else pa.int64()
@@ -114,4 +114,4 @@ def _whole(column: pa.ChunkedArray) -> pa.ChunkedArray:
 
 def _refuse_repeats(tasks: pa.ChunkedArray, where: str, name: str | None) -> None:
     if name is not None and len(tasks.unique()) < len(tasks):
-        raise InputError(f"{where}: column {name!r} names some tasks twice; expected one row per task")
+        raise InputError(f"{where}: column {name!r} has some tasks twice; expected one row per task")

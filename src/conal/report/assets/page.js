@@ -19,7 +19,7 @@
     draw(place, data.charts[place.dataset.chart]);
   }
 
-  // Tables: the first rows, and all on demand or where one searches.
+  // Tables: the first rows, and all rows on demand or for a search.
   function show(table) {
     const limit = table.dataset.open ? Infinity : Number(table.dataset.limit);
     const wanted = (table.dataset.search || "").toLowerCase();
@@ -102,12 +102,12 @@
       chart.replaceChildren();
       if (found) {
         const thin = data.annotators.classes.filter((_, k) => found.met[k] < 3);
-        note.textContent = "Percent of each true class that this person labels so, as the model learned it." +
-          (thin.length ? " Fewer than three tasks of " + thin.join(", ") + " were met: these rows say little." : "");
+        note.textContent = "Percentage of each true class that the annotator gives each label, as learned by the model." +
+          (thin.length ? " The annotator labelled fewer than three tasks of " + thin.join(", ") + "; these rows are unreliable." : "");
         draw(chart, withCells(data.charts.annotator, found.cells));
       } else {
-        note.textContent = "The matrix is not in this page, which holds those of the annotators with the most mistakes; " +
-          "in Python: conal.load(folder).annotator_confusion_.";
+        note.textContent = "This page only includes the matrices of the annotators with the most mistakes. " +
+          "In Python: conal.load(folder).annotator_confusion_.";
       }
       dialog.showModal();
     });
