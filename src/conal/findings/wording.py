@@ -10,13 +10,13 @@ __all__ = ["count", "interval", "percent", "short", "short_names"]
 
 MAX_NAME = 60
 NONE = "\u2013"
-"""What stands where there is no number: a dash."""
+"""Shown if there is no number: a dash."""
 _DIRECTIONS = re.compile("[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\x00-\x08\x0e-\x1f\x7f]")
-"""Characters that turn the direction of text, with which a name could change what stands around it."""
+"""Characters that change the direction of text: a name with one could change how the text around it reads."""
 
 
 def short(name: object, limit: int = MAX_NAME) -> str:
-    """A name that fits into a line and changes nothing around it; of a long one beginning and end are kept.
+    """A name that fits on a line and cannot affect the text around it; a long one keeps its beginning and end.
 
     >>> short("x" * 30 + "middle" + "y" * 30, limit=11)
     'xxxxx…yyyyy'
@@ -27,7 +27,7 @@ def short(name: object, limit: int = MAX_NAME) -> str:
 
 
 def short_names(names: list[Any], limit: int = MAX_NAME) -> list[str]:
-    """Names cut to a line each, numbered where they would look the same.
+    """Names cut to a line each, numbered if they would look the same.
 
     >>> short_names(["a" * 90 + "1" + "b" * 90, "a" * 90 + "2" + "b" * 90, 1, "1"], limit=5)
     ['aa…bb', 'aa…bb (2)', '1', '1 (2)']
@@ -42,7 +42,7 @@ def short_names(names: list[Any], limit: int = MAX_NAME) -> list[str]:
 
 
 def percent(share: float | None, digits: int = 0) -> str:
-    """A share in percent, with a dash for none; what is not all is never shown as all, nor something as nothing.
+    """A share in percent, or a dash for none. Less than all is never shown as 100, nor more than nothing as 0.
 
     >>> percent(0.256), percent(0.9999), percent(1.0), percent(0.0001), percent(None)
     ('26\\xa0%', '>99\\xa0%', '100\\xa0%', '<1\\xa0%', '–')
@@ -59,7 +59,7 @@ def percent(share: float | None, digits: int = 0) -> str:
 
 
 def interval(low: float | None, high: float | None) -> str:
-    """Both ends in percent, rounded outwards, so that what lies within is shown within.
+    """Both ends in percent, rounded outwards, so that the shown interval contains the exact one.
 
     >>> interval(0.251, 0.371)
     '25 to 38\\xa0%'
