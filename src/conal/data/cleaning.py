@@ -1,4 +1,4 @@
-"""What happens to imperfect annotations at the door: refuse, drop with a count, or keep one of several."""
+"""Cleaning of imperfect annotations: reject, drop with a warning, or keep one of several."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def match_classes(
 ) -> tuple[Names, npt.NDArray[np.int32]]:
     """Class names and label codes in the order that the user asked for, or sorted.
 
-    ``rows`` contains the row of each code, for the message, where that is not its position.
+    ``rows`` contains the row of each code, for the message, if it is not its position.
     """
     if classes is None:
         _warn_lookalikes(names, where)

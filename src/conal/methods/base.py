@@ -57,7 +57,7 @@ class CrowdMethod(nn.Module):
     takes: str = "crowd"
     """What ``fit`` takes: "crowd" annotations, or "gold" labels."""
     models_annotators: bool = False
-    """Whether the method learns confusion matrices of its own."""
+    """Whether the method learns confusion matrices."""
     separates_noise: bool = False
     """Whether the method tells common from individual confusion (:meth:`common_noise_rate`)."""
     prior_in_e_step: ClassVar[bool] = False
@@ -65,7 +65,7 @@ class CrowdMethod(nn.Module):
     own_selection: ClassVar[str | None] = None
     """How the epoch is chosen where the user gives neither a rule nor true labels; None: by held-out annotations."""
     estimator_name: ClassVar[str | None] = None
-    """Name of the estimator class, where it is not made from the method's."""
+    """Name of the estimator class, if it is not derived from the method's name."""
     divisible: ClassVar[bool] = True
     """Whether the loss of a batch is a sum over its tasks, so that several processes can share it."""
     plans_epochs: ClassVar[bool] = False
@@ -136,7 +136,7 @@ class CrowdMethod(nn.Module):
     def log_prob_given_class(self, batch: Batch) -> Tensor:
         """(P, C) log P(y | z = c, x) of each observed label for every class c, from scaled features.
 
-        ``batch.annotators`` is -1 for annotators whom the model does not know: they go by the common confusion.
+        ``batch.annotators`` is -1 for unknown annotators, who follow the common confusion.
         """
         pi_g, pi_r = self.confusion()
         own = pi_r[batch.annotators.clamp(min=0), :, batch.labels]
@@ -160,7 +160,7 @@ class CrowdMethod(nn.Module):
         """(C, C) common and (R, C, C) individual confusion, ``[..., c, l] = P(observe l | true c)``.
 
         Annotators without labels are given the common matrix. A method that models annotators overrides this; one
-        that has no common matrix of its own can use :meth:`pooled`.
+        without a common matrix can use :meth:`pooled`.
         """
         if self.models_annotators:
             raise NotImplementedError(f"{type(self).__name__} models annotators: it must override confusion()")
@@ -213,7 +213,7 @@ class CrowdMethod(nn.Module):
         counts = torch.bincount(present.place, minlength=len(given)).to(self.prior_shift.dtype)
         return counts / given.clamp(min=1) * (self.problem.n_tasks * batch.instance_weight)
 
-    # ---------------------------------------------------------------- what everybody calls, on raw features
+    # ---------------------------------------------------------------- public interface, on raw features
 
     def forward(self, batch: Batch) -> Tensor:
         """The loss of a batch of raw features."""

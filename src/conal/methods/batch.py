@@ -1,4 +1,4 @@
-"""What methods are given and what they give back, as tensors."""
+"""Inputs and outputs of methods, as tensors."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["Batch", "Problem", "Reading"]
 
 
 class Batch(NamedTuple):
-    """Instances with their observed annotations, and nothing else: a true label never enters here.
+    """Instances with their observed annotations, without true labels.
 
     Attributes
     ----------

@@ -230,7 +230,7 @@ class CrossCoNALMethod(EMMethod):
         """The common and the annotators' confusion by which labels are inferred; the common one without labels.
 
         The pooled matrix of all labels is nearer to the common confusion of simulated crowds than that of the two
-        sources: how mistakes divide between these is hardly identified, and most are taken for individual ones.
+        sources: how mistakes divide between these is hardly identified, and most count as individual.
         """
         pi_g, pi_r = self.noise_in_use.pi_g, self.noise_in_use.pi_r
         return pi_g, self.known_or_common(pi_g, pi_r)

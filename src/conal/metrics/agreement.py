@@ -68,7 +68,7 @@ def krippendorff_alpha(
         Classes differ or they do not; no order among them.
     n_boot : int
         Bootstrap replicates for the percentile interval; 0 for none. Tasks are drawn with replacement and both
-        disagreements are computed anew.
+        disagreements are computed again.
     confidence : float
         Share of replicates between the ends of the interval.
     seed : int

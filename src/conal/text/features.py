@@ -21,7 +21,7 @@ from conal.text.terms import TermWeights, fit_terms
 __all__ = ["ANALYZERS", "TextFeatures", "check_texts", "is_missing"]
 
 ANALYZERS = {"words": word_terms, "pieces": piece_terms}
-"""Kinds of terms, in the order of their columns; each has a vocabulary of its own."""
+"""Kinds of terms, in the order of their columns; each has its own vocabulary."""
 SMALLEST = 1e-6
 """Directions with less than this share of the largest singular value are rounding errors."""
 

@@ -16,7 +16,7 @@ __all__ = ["ErrorLowerBound", "error_lower_bound"]
 
 @dataclass(frozen=True, eq=False)
 class ErrorLowerBound:
-    """The bound and what it is made of: ``raw = entropy_term - kl_term - constant_term``.
+    """The bound and its terms: ``raw = entropy_term - kl_term - constant_term``.
 
     Parameters
     ----------

@@ -102,7 +102,7 @@ def smooth(pi: object, epsilon: float) -> FloatArray:
 
 
 def chunks(n: int, cells: int) -> Iterator[slice]:
-    """Slices of ``range(n)``: so many rows at once that an array with ``cells`` numbers per row stays small."""
+    """Slices of ``range(n)``: chunks of rows such that an array with ``cells`` numbers per row stays small."""
     return row_slices(n, cells, CHUNK_CELLS)
 
 

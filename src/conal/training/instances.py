@@ -46,7 +46,7 @@ class Instances:
         if self.is_dataset:
             return torch.stack([_first(self.source[int(k)]) for k in at])
         values = np.asarray(self.source[at])
-        # torch wants the machine's own byte order; files may have the other
+        # torch needs the machine's byte order; files may have another
         kind = np.float32 if values.dtype.kind == "f" else values.dtype.newbyteorder("=")
         return torch.from_numpy(values.astype(kind, copy=False))
 

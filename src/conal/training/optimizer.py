@@ -18,7 +18,7 @@ LONG = 20_000
 
 
 class LazyAdam(torch.optim.Adam):
-    r"""Adam, with rows of their own time where gradients are sparse.
+    r"""Adam, with a separate step count per row for sparse gradients.
 
     A row that has no gradient is left alone, moments included, and the bias of its moments is corrected by the number
     of steps that it took part in:

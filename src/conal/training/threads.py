@@ -18,7 +18,7 @@ SMALL_STEP = 200_000_000
 def threads_for(network: nn.Module, batch_size: int) -> Iterator[None]:
     """Train a small network by one thread.
 
-    Steps of some ten milliseconds gain nothing from being shared, and where other programs want the processors too,
+    Steps of about ten milliseconds gain nothing from several threads, and if other programs use the processors too,
     threads that wait for each other make them five times as long. Networks that use a weight more than once per
     instance (convolutions, recurrent layers) keep torch's own number.
 
