@@ -91,7 +91,7 @@ def _warn_lookalikes(names: Names, where: str) -> None:
 
 
 def pair_order(tasks: npt.NDArray[np.int32], annotators: npt.NDArray[np.int32]) -> npt.NDArray[np.int64] | slice:
-    """Rows by task, then annotator: all of them as they are, or row numbers.
+    """Rows by task, then annotator: all rows, or row numbers.
 
     Rows of one pair stay in the order in which they came. What is in order already, of which there may be hundreds
     of millions, is not copied.

@@ -23,7 +23,7 @@ methods: Registry[type[CrowdMethod]] = Registry("method", "conal.methods")
 
 
 def register(name: str) -> Callable[[type[CrowdMethod]], type[CrowdMethod]]:
-    """Enter a method under the paper's name for it; the name is kept as ``cls.name``."""
+    """Register a method under the paper's name, stored as ``cls.name``."""
 
     def enter(cls: type[CrowdMethod]) -> type[CrowdMethod]:
         cls.name = name
@@ -107,13 +107,13 @@ class CrowdMethod(nn.Module):
         """Called once before training with the training annotations; two-stage methods aggregate here."""
 
     def end_step(self) -> None:
-        """Called after every step of the optimiser; averages of weights follow here."""
+        """Called after every step of the optimiser, for example to update averages of weights."""
 
     def end_epoch(self, batches: Iterable[Batch]) -> None:
         """Called after every epoch with the training data in order; methods with an E-step do it here."""
 
     def working_state(self) -> dict[str, Tensor]:
-        """Tensors that an interrupted training needs to resume, though they are no part of the model."""
+        """Tensors that an interrupted training needs to resume, although they are not part of the model."""
         return {}
 
     def restore_working_state(self, state: dict[str, Tensor]) -> None:
@@ -179,7 +179,7 @@ class CrowdMethod(nn.Module):
         return log_prior.index_add(0, rows, evidence).softmax(-1)
 
     def meet_prior(self, found: Tensor) -> None:
-        """Shift the classes from the shares (C,) that were found towards those that the user states, if any."""
+        """Shift the classes from the inferred shares (C,) towards the user's class prior, if there is one."""
         if self.problem.class_prior is not None:
             stated = self.problem.class_prior.to(found.device, torch.float64)
             shift = prior_shift(stated, found.double()).to(self.prior_shift)

@@ -1,4 +1,4 @@
-"""Cross-fitted CoNAL: EM of the paper's noise model, in which no network predicts what it was trained on."""
+"""Cross-fitted CoNAL: EM of the paper's noise model, in which no network predicts its own training instances."""
 
 from __future__ import annotations
 
@@ -157,7 +157,7 @@ class CrossCoNALMethod(EMMethod):
         self.averages.update()
 
     def is_due(self, epoch: int) -> bool:
-        """After a share ``start`` of the epochs, and then at even distances."""
+        """After a share ``start`` of the epochs, and then at equal intervals."""
         return epoch in self.due
 
     def predictions(self, batches: Iterable[Batch]) -> list[tuple[Tensor, Batch]]:

@@ -31,7 +31,7 @@ class Agreement(NamedTuple):
 
 
 class Units(NamedTuple):
-    """What each task contributes: a coefficient is a function of the sums over tasks.
+    """Contributions of each task; a coefficient is a function of their sums over tasks.
 
     A bootstrap replicate counts task i w_i times, so its sums are products with the weights w.
     """

@@ -129,7 +129,7 @@ class TextFeatures(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
 
 
 def check_texts(texts: Any) -> list[str]:
-    """A list of texts; None, NaN and pandas' NA are empty ones, and anything else among them is an error."""
+    """A list of texts; None, NaN and pandas' NA are empty texts, and other types are an error."""
     if isinstance(texts, str):
         raise InputError("expected a list of texts, got a single text; put it into a list")
     found = ["" if is_missing(text) else text for text in texts]

@@ -55,7 +55,7 @@ class ErrorLowerBound:
 
     @property
     def raw(self) -> float:
-        """The right-hand side of the theorem: without content below 0, and minus infinity if a KL is infinite."""
+        """The right-hand side of the theorem: void below 0, and minus infinity if a KL is infinite."""
         return self._scaled(self.F.sum() - math.log(2))
 
     @property

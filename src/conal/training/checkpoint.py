@@ -120,7 +120,7 @@ def optimizer_tensors(optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
 
 
 def restore_optimizer(optimizer: torch.optim.Optimizer, tensors: dict[str, Tensor]) -> None:
-    """Put :func:`optimizer_tensors` back."""
+    """Restore :func:`optimizer_tensors`."""
     state: dict[int, dict[str, Tensor]] = {}
     for name, tensor in tensors.items():
         k, moment = name.split("/")

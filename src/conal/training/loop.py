@@ -1,4 +1,4 @@
-"""The training loop: fit -> epoch -> step; keeps the best epoch, survives interruptions, notices lost classes."""
+"""The training loop: fit -> epoch -> step; keeps the best epoch, can be resumed, and detects lost classes."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ RESTART_CHECK = 5
 
 @dataclass
 class TrainingResult:
-    """The trained method (weights of the selected epoch, on the CPU) and how it came about."""
+    """The trained method (weights of the selected epoch, on the CPU) and the course of its training."""
 
     method: CrowdMethod
     class_logits: Tensor
@@ -195,7 +195,7 @@ class _Trainer:
         return loss.detach()
 
     def _lr(self, step: int, epoch: int) -> float:
-        """Linear warm-up over the first epochs; constant, or falling along half a cosine to a fiftieth.
+        """Linear warm-up over the first epochs; constant, or a cosine decay to a fiftieth.
 
         Adam's first step has the size of the learning rate in every weight, however small the gradient is. Where
         features are non-negative it adds up over hundreds of inputs, and a class's logit can fall so far that the

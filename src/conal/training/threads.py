@@ -1,4 +1,4 @@
-"""How many threads a step of training is worth."""
+"""The number of threads for training."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def threads_for(network: nn.Module, batch_size: int) -> Iterator[None]:
 
 
 def _work(network: nn.Module) -> float:
-    """Multiplications per instance; unknown, that is infinite, where they cannot be read off the weights."""
+    """Multiplications per instance; infinite if the weights do not determine them."""
     layers = [module for module in network.modules() if next(module.parameters(recurse=False), None) is not None]
     if not all(isinstance(layer, nn.Linear | nn.BatchNorm1d) for layer in layers):
         return float("inf")
