@@ -1,4 +1,4 @@
-"""docs/performance.md and its charts, from the results that the benchmarks stored."""
+"""docs/performance.md and its charts, from the stored results of the benchmarks."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PAGE = FOLDER.parent / "performance.md"
 
 
 def main() -> None:
-    """Write the page; a benchmark that has not been run yet is left out."""
+    """Write the page; benchmarks without results are left out."""
     parts = ["# Performance", _introduction()]
     for name, section in (
         ("training", _training),
@@ -39,10 +39,10 @@ def main() -> None:
 
 def _introduction() -> str:
     return (
-        "`make bench` measures everything on this page anew, in about half an hour. Peers and conal take turns in one "
-        "run, each time in a fresh process on one thread; figures are CPU time of the fastest turn, and ratios are "
-        "within a run, since machines differ and are shared. numba is installed, as by default; without "
-        "it sparse products of SciPy take over in Dawid-Skene, two to three times slower. Training does not use it."
+        "`make bench` repeats all measurements on this page, in about half an hour. Other libraries and conal run "
+        "alternately, each time in a new process on one thread. Figures are CPU times of the fastest repetition; "
+        "ratios are within one run, because machines differ and are shared. numba is installed, as by default. Without "
+        "it, Dawid-Skene uses sparse products of SciPy, which are two to three times slower. Training does not use it."
     )
 
 
@@ -56,7 +56,7 @@ def _components(found: dict[str, Any]) -> list[str]:
 
 def _texts(found: dict[str, Any]) -> list[str]:
     rows = [[f"{row['n']:,}", f"{row['cpu']:.1f} s", f"{row['wall']:.1f} s"] for row in found["rows"]]
-    text = "The whole of `conal fit --text`, from files to model folder and report; texts of 60 words, 5 labels each."
+    text = "All of `conal fit --text`, from files to model folder and report; texts of 60 words, 5 labels each."
     return ["## Texts", text, markdown(["texts", "CPU time", "wall time"], rows)]
 
 
@@ -71,10 +71,10 @@ def _training(found: dict[str, Any]) -> list[str]:
     _save(_lines(lines, "annotators", ("ratio", "CPU time of an epoch / plain classifier's"), "method"), "training")
     text = (
         "10,000 instances of 512 features, 8 classes, 3 labels each, batches of 256. The plain classifier is a PyTorch "
-        "loop over one label per instance with the same network. *Every annotator of every instance* is how published "
-        "code computes the model: scores for all annotators, those without a label masked (written for this "
-        "comparison). crowd-kit has layers only, so they are trained by the loop of the plain classifier; its "
-        "CrowdLayer is a simpler model, an annotator's matrix and no more, and compares with our crowd layer (`dl-cl`)."
+        "loop over one label per instance with the same network. *Every annotator of every instance* computes the "
+        "model as published code does: scores for all annotators, with a mask for missing labels (written for this "
+        "comparison). crowd-kit has only layers, which are trained with the loop of the plain classifier. Its "
+        "CrowdLayer is a simpler model with one matrix per annotator; compare it with our crowd layer (`dl-cl`)."
     )
     return ["## Training", text, training.table(found["rows"], sizes), "![Cost of training](performance/training.svg)"]
 
@@ -82,10 +82,10 @@ def _training(found: dict[str, Any]) -> list[str]:
 def _aggregation(found: dict[str, Any]) -> list[str]:
     large = found["ten_million"]
     text = (
-        "The same pandas frame to labels, reading included. crowd-kit's stopping rule is switched off where iterations "
-        f"are counted. Twenty iterations on ten million labels take {large['wall']:.0f} s and "
-        f"{large['peak_mb'] / 1024:.1f} GB; `conal aggregate` makes labels of a CSV file of a million rows with ids of "
-        f"text in {found['command_line_seconds']:.1f} s, from start to end of the process."
+        "From the same pandas frame to labels, including reading. crowd-kit's stopping rule is off if the number of "
+        f"iterations is fixed. Twenty iterations on ten million labels take {large['wall']:.0f} s and "
+        f"{large['peak_mb'] / 1024:.1f} GB; `conal aggregate` takes {found['command_line_seconds']:.1f} s for a CSV "
+        "file of a million rows with text ids, including the start of the process."
     )
     return ["## Aggregation", text, aggregation.table(found["rows"])]
 
@@ -102,8 +102,7 @@ def _scale(found: dict[str, Any]) -> list[str]:
     text = (
         "1,000 annotators. The exponent of CPU time over annotations is "
         f"**{found['aggregation']['exponent']:.2f}** for aggregation and **{found['training']['exponent']:.2f}** for "
-        "training (64 features): cost grows with the "
-        "annotations and with nothing else."
+        "training (64 features): cost scales with the number of annotations."
     )
     hundred = (
         f"A hundred million annotations of twenty million tasks: majority vote {votes['wall']:.0f} s and "
@@ -113,7 +112,7 @@ def _scale(found: dict[str, Any]) -> list[str]:
     if "reading" in found:
         row = found["reading"]
         hundred += (
-            " Reading as many rows of CSV with ids of text, batch by batch into 32-bit codes, takes "
+            " Reading the same number of CSV rows with text ids, batch by batch into 32-bit codes, takes "
             f"{row['wall']:.0f} s and {row['peak_mb'] / 1024:.1f} GB."
         )
     table = markdown(["", "annotations", "CPU seconds", "peak MB"], rows)
@@ -122,9 +121,9 @@ def _scale(found: dict[str, Any]) -> list[str]:
 
 def _processes(found: dict[str, Any]) -> list[str]:
     text = (
-        "What two processes on this machine send each other per iteration of Dawid-Skene or step of training, read off "
-        "the loopback interface, against the [cost model](many-machines.md) (`make bench-processes`). Times are of a "
-        "machine with two cores that two processes share with everything else."
+        "Data that two processes on this machine send each other per iteration of Dawid-Skene or step of training, "
+        "measured at the loopback interface, against the [cost model](many-machines.md) (`make bench-processes`). "
+        "Times are from a machine with two cores, which the two processes share with all other programs."
     )
     return ["## Two processes", text, processes.table(found["rows"])]
 

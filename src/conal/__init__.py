@@ -1,4 +1,4 @@
-"""conal: train classifiers straight from crowd labels.
+"""conal: train classifiers directly from crowd labels.
 
 The public names are below; torch is imported only when one of them needs it.
 """

@@ -84,7 +84,7 @@ def test_no_page_of_reduced_experiments(
     with pytest.raises(SystemExit) as exit_info:
         main()
     assert exit_info.value.code == 2
-    assert "--page is for the full experiments" in capsys.readouterr().err
+    assert "--page needs the full experiments" in capsys.readouterr().err
     assert not list(tmp_path.iterdir())
 
 

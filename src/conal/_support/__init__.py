@@ -1,3 +1,3 @@
-"""Small tools that every other room may use, and that know none of them."""
+"""Small tools for all other packages; they import none of them."""
 
 __all__: list[str] = []

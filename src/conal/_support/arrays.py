@@ -1,4 +1,4 @@
-"""Small pieces of NumPy that several rooms need."""
+"""NumPy helpers that several packages use."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ class Kernel:
 
     @property
     def usable(self) -> bool:
-        """Whether there is a compiler; ``CONAL_COMPILED=0`` in the environment says that there is none."""
+        """Whether there is a compiler; ``CONAL_COMPILED=0`` in the environment turns it off."""
         return _has_numba() and os.environ.get("CONAL_COMPILED", "1") != "0"
 
     def __call__(self, *arguments: Any) -> Any:

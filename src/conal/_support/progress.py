@@ -1,4 +1,4 @@
-"""Progress on long work: figures and remaining time; silent where nobody is watching."""
+"""Progress of long work: figures and remaining time; silent unless standard error is a terminal."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["Progress", "TerminalBar", "make_progress"]
 
 
 class Progress:
-    """Is told about every finished step, and says nothing about it."""
+    """Base class: receives every finished step, and shows nothing."""
 
     def __enter__(self) -> Self:
         return self
@@ -19,11 +19,11 @@ class Progress:
         return None
 
     def update(self, completed: int, total: int, figures: str) -> None:
-        """So many steps of ``total`` are done; ``figures`` says where they led."""
+        """Report that ``done`` of ``total`` steps are finished, with the latest figures."""
 
 
 class TerminalBar(Progress):
-    """A bar on standard error, which vanishes when the work is done.
+    """A progress bar on standard error, removed when the work is done.
 
     Parameters
     ----------
@@ -69,5 +69,5 @@ class TerminalBar(Progress):
 
 
 def make_progress(title: str, wanted: bool, delay: float = 0.0) -> Progress:
-    """A bar where somebody can see it, silence otherwise."""
+    """A progress bar if standard error is a terminal, otherwise no output."""
     return TerminalBar(title, delay) if wanted and sys.stderr.isatty() else Progress()

@@ -1,4 +1,4 @@
-"""Names to things: one file registers itself, and everything else follows from the registration.
+"""Registries: modules register classes or functions under names, from which commands and documentation derive.
 
 A package that owns a registry calls :meth:`Registry.discover` to import its own modules, so that adding a
 method or a dataset means adding a file and editing nothing. Other distributions join by an entry point in the group
@@ -27,7 +27,7 @@ T = TypeVar("T")
 
 
 class Registry(Generic[T]):
-    """A table of named things of one kind.
+    """A registry of named objects of one kind.
 
     Parameters
     ----------
@@ -53,7 +53,7 @@ class Registry(Generic[T]):
         self._discovered = not package
 
     def register(self, name: str) -> Callable[[T], T]:
-        """Decorate a class or function to enter it under ``name``."""
+        """Decorate a class or function to register it under ``name``."""
 
         def enter(thing: T) -> T:
             if name in self._entries:
@@ -80,7 +80,7 @@ class Registry(Generic[T]):
         return sorted(self._entries)
 
     def get(self, name: str) -> T:
-        """The thing called ``name``; an unknown name is an error that lists the known ones."""
+        """The object registered as ``name``; an unknown name is an error that lists the known ones."""
         self.discover()
         if name in self._entries:
             return self._entries[name]
@@ -109,5 +109,5 @@ def names_in_source(package: str) -> list[str]:
 
 @cache
 def _entry_points(path: tuple[str, ...]) -> Any:
-    """Entry points of everything that is installed on ``sys.path``: read once, since that opens a file for each."""
+    """Entry points of all installed distributions; read once, because this opens a file per distribution."""
     return importlib.metadata.entry_points()

@@ -1,4 +1,4 @@
-"""Arrays of NumPy and tensors of torch alike: only what both understand, and torch is never imported."""
+"""Functions for both NumPy arrays and torch tensors; torch is never imported."""
 
 from __future__ import annotations
 

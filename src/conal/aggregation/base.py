@@ -1,4 +1,4 @@
-"""What aggregators share: how they are named, made and fitted, and what they find."""
+"""Base of all aggregators: registration, construction, fitting and results."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ aggregators: Registry[type[Aggregator]] = Registry("aggregator", "conal.aggregat
 
 
 def register(name: str) -> Callable[[type[A]], type[A]]:
-    """Enter an aggregator under a name for the command line; it is kept as ``cls.name``."""
+    """Register an aggregator under a name for the command line, stored as ``cls.name``."""
 
     def enter(cls: type[A]) -> type[A]:
         cls.name = name
@@ -50,7 +50,7 @@ def make(name: str, **parameters: Any) -> Aggregator:
 
 
 class Fitted:
-    """What an aggregator has found after ``fit``. It takes no part in the constructor."""
+    """Results of ``fit``; not parameters of the constructor."""
 
     classes_: Names
     task_ids_: Names
@@ -86,11 +86,11 @@ class Aggregator(Fitted, Parameterised, ABC):
 
     @classmethod
     def parameter_names(cls) -> list[str]:
-        """What the constructor takes."""
+        """The names of the constructor's parameters."""
         return list(cls.declared)
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """The parameters by name, as scikit-learn's ``clone`` wants them."""
+        """The parameters by name, for scikit-learn's ``clone``."""
         return {name: getattr(self, name) for name in self.declared}
 
     def set_params(self, **parameters: Any) -> Self:
@@ -122,7 +122,7 @@ class Aggregator(Fitted, Parameterised, ABC):
         return self
 
     def adopt_posterior(self, crowd: Annotations, probas: FloatArray) -> None:
-        """Keep the probabilities (N, C) of a crowd's tasks, and what follows from them."""
+        """Store the probabilities (N, C) of the tasks, and what follows from them."""
         self.classes_, self.task_ids_, self.annotator_ids_ = crowd.classes, crowd.task_ids, crowd.annotator_ids
         self.probas_ = probas
         self.codes_ = self._winners(probas)

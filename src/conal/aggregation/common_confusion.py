@@ -52,7 +52,7 @@ class CommonConfusion(EMAggregator[Mixture]):
     r"""One confusion matrix that all annotators share and one for each of them, by EM: the paper's Appendix B.
 
     For every label a coin :math:`s_i^r` with probability :math:`\omega^r` decides whether annotator r errs like
-    everybody (:math:`\pi^g`) or in a way of her own (:math:`\pi^r`). Given the true class c, the source of label l
+    everybody (:math:`\pi^g`) or individually (:math:`\pi^r`). Given the true class c, the source of label l
     depends on r, c and l alone. So EM has the exact joint posterior of truth and coin, and never lowers its objective
     (:math:`n^r_{cl} = \sum_{i : y_i^r = l} q_i(c)`):
 
@@ -184,7 +184,7 @@ class CommonConfusion(EMAggregator[Mixture]):
 
 
 def _sources(parameters: Mixture) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Omega, and what it mixes."""
+    """Omega, and the two confusions that it mixes."""
     return parameters.omega, parameters.pi_g, parameters.pi_r
 
 

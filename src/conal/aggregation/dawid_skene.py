@@ -1,4 +1,4 @@
-"""Dawid and Skene's model: every annotator has a confusion matrix, and the truth is what explains the labels."""
+"""Dawid and Skene's model: a confusion matrix per annotator, and the true labels as latent variables."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ BAR_DELAY = 1.0
 
 
 class Run(Generic[Parameters]):
-    """A run of EM from one start: where it is, where it was before, and the objective all along."""
+    """A run of EM from one start: the current and previous parameters, and the course of the objective."""
 
     def __init__(self, parameters: Parameters, expectation: Expectation, objective: float) -> None:
         self.previous = self.parameters = parameters
@@ -50,7 +50,7 @@ class Run(Generic[Parameters]):
 
 
 class EMAggregator(Aggregator, Generic[Parameters]):
-    r"""Expectation-maximisation: the loop, its restarts and its convergence, written once.
+    r"""Expectation-maximisation: the loop, with restarts and a convergence test.
 
     A subclass supplies :meth:`_m_step`, :meth:`_log_joint` and :meth:`_adopt`. If it has priors, or further
     variational distributions, :meth:`_log_prior` gives their part of the objective, which is
@@ -98,7 +98,7 @@ class EMAggregator(Aggregator, Generic[Parameters]):
 
     @abstractmethod
     def _log_joint(self, votes: Votes, parameters: Parameters) -> FloatArray:
-        """(N, C) log P(z = c, labels of the task), in an array that nobody else keeps."""
+        """(N, C) log P(z = c, labels of the task), in a new array, which the caller may change."""
 
     @abstractmethod
     def _adopt(self, votes: Votes, parameters: Parameters) -> None:

@@ -1,4 +1,4 @@
-"""Longer steps for EM where it creeps."""
+"""SQUAREM: longer steps where EM is slow."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ KEEP = 0.1
 def extrapolated(
     first: tuple[FloatArray, ...], second: tuple[FloatArray, ...], third: tuple[FloatArray, ...]
 ) -> tuple[FloatArray, ...]:
-    r"""Distributions (over the last axis) ahead of three that EM went through.
+    r"""Extrapolate distributions (over the last axis) from three successive EM iterates.
 
     .. math::
         r = \theta_1 - \theta_0, \quad v = (\theta_2 - \theta_1) - r, \quad a = \max(1, \|r\| / \|v\|), \quad

@@ -1,4 +1,4 @@
-"""True labels of some tasks, in whichever form they are given."""
+"""True labels of some tasks, from any accepted type."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def _pairs(true_labels: Any) -> tuple[Names, Names]:
 
 
 def _report_others(crowd: Annotations, others: list[Any], total: int) -> None:
-    """Say which true labels are ignored: ids of another type match nothing, and would be lost silently."""
+    """Report ignored true labels: ids of a different type match nothing, and would be lost silently."""
     if others and len(others) == total:
         raise InputError(
             f"true_labels: no task has annotations; the tasks are {examples(others)}, those with annotations "

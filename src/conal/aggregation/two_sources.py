@@ -1,6 +1,6 @@
 r"""The paper's noise model in closed form: a label comes from the common confusion or from the annotator's own.
 
-With probability :math:`\omega_r` annotator r errs like everybody, by :math:`\pi^g`, otherwise in a way of her own, by
+With probability :math:`\omega_r` annotator r errs like the crowd, by :math:`\pi^g`, otherwise individually, by
 :math:`\pi^r`:
 
 .. math::
@@ -25,7 +25,7 @@ __all__ = ["from_common", "mixture", "rows", "share_of_common", "updated_omega"]
 
 
 def mixture(omega: Array, pi_g: Array, pi_r: Array) -> Array:
-    """Omega pi_g + (1 - omega) pi_r: P(observed | true), whichever confusion is behind the label.
+    """Omega pi_g + (1 - omega) pi_r: P(observed | true), under either confusion.
 
     The axes of omega are the first ones of ``pi_r``: annotators (R,) of matrices (R, C, C), or labels (P,) of the
     columns (P, C) that the labels select.

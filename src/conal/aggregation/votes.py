@@ -1,4 +1,4 @@
-"""The annotations as sparse matrices: the two products that every EM step is made of."""
+"""The annotations as sparse matrices: the two products of every EM step."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Votes:
 
     @cached_property
     def cells(self) -> npt.NDArray[Any]:
-        """(A,) annotator x classes + label; 32 bits where they suffice, for every product reads all of it."""
+        """(A,) annotator x classes + label; 32 bits if possible, because every product reads all of it."""
         N, R, C = self.shape
         index = np.int32 if max(R * C, N, self.annotations.n_annotations) < 2**31 else np.int64
         return np.multiply(self.annotations.annotators, C, dtype=index) + self.annotations.labels
@@ -106,7 +106,7 @@ def lost_classes(annotations: Annotations, given: npt.NDArray[Any]) -> npt.NDArr
 
 
 def clamped(posterior: FloatArray, known: npt.NDArray[np.int64]) -> FloatArray:
-    """The posterior with certainty where the truth is known."""
+    """The posterior, with probability 1 for known true labels."""
     given = np.flatnonzero(known != MISSING)
     if len(given):
         posterior[given] = np.eye(posterior.shape[1])[known[given]]

@@ -43,7 +43,7 @@ class WorkerClustering(EMAggregator[Clusters]):
         q_i(c) \propto \rho_c \prod_r \prod_k (\theta^k_{c, y_i^r})^{q_r(k)}
 
     The objective is the evidence lower bound; it never falls. Every run starts with the vote shares for the truth. Its
-    groups start at the pooled confusion matrix and at matrices of annotators whom it explains badly: in the first run
+    groups start at the pooled confusion matrix and at matrices of annotators that it explains badly: in the first run
     the worst explained one after the other, in further runs random ones of them.
 
     Attributes
@@ -98,7 +98,7 @@ class WorkerClustering(EMAggregator[Clusters]):
         return self._fitted(expectation, _memberships(expectation.counts, tau, theta))
 
     def _seeds(self, counts: FloatArray, rng: np.random.Generator | None) -> FloatArray:
-        """(K, C, C) matrices to start from: the pooled one, then those of annotators whom the earlier explain worst."""
+        """(K, C, C) matrices to start from: the pooled one, then those of the worst explained annotators."""
         pooled = normalised(counts.sum(0) + self.prior)
         # The pooled matrix is the prior, so that an annotator with few labels does not look like another group.
         own = normalised(counts + self.prior + pooled)
@@ -161,7 +161,7 @@ def _memberships(counts: FloatArray, tau: FloatArray, theta: FloatArray) -> Floa
 
 
 def _pick(gain: FloatArray, rng: np.random.Generator | None) -> int | None:
-    """The annotator who gains most by a group of her own, or one drawn by gain; None if nobody gains."""
+    """The annotator who gains most from a separate group, or one drawn by gain; None if no one gains."""
     gain = np.where(gain > 1e-9, gain, 0.0)  # less is rounding: an annotator picked twice makes two equal groups
     if not gain.any():
         return None

@@ -123,7 +123,7 @@ def _report(rows: list[dict[str, Any]], model: CrowdClassifier, out: Path) -> st
         cells = [f"{100 * cell['mean']:.1f} ± {100 * cell['std']:.1f}" for cell in by_rule.values()]
         row = "  ".join(f"{cell:>{width}}" for cell, width in zip(cells, widths, strict=True))
         lines.append(f"{METHODS[method]:24}{row}")
-    lines += ["", f"Confusions that everybody shares, as learned: {_top_confusions(model)}"]
+    lines += ["", f"Learned common confusions: {_top_confusions(model)}"]
     lines += [f"Model folder ({METHODS[model.method]}, no gold labels): {out}", f"Cleaned labels: {out / 'labels.csv'}"]
     lines.append(f"Report: {out / 'report.html'}")
     return "\n".join(lines)

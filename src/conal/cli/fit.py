@@ -155,12 +155,12 @@ def _summary(estimator: CrowdClassifier, out: Path, page: Path | None) -> str:
         "last": "the last one",
     }
     held_out = metrics["n_tasks_labelled"] - metrics["n_tasks_trained_on"]
-    aside = f"; {held_out:,} tasks were held out to select it" if held_out else ""
+    note = f"; {held_out:,} tasks were held out to select it" if held_out else ""
     score = "" if metrics["best_score"] is None else f" ({metrics['best_score']:.4f})"
     return (
         f"{estimator.method}: {metrics['n_annotations']:,} labels by {metrics['n_annotators']:,} annotators on "
         f"{metrics['n_tasks']:,} tasks, {len(estimator.classes_)} classes\n"
-        f"epoch {metrics['best_epoch']} of {metrics['epochs']} kept, {rules[metrics['selection']]}{score}{aside}; "
+        f"epoch {metrics['best_epoch']} of {metrics['epochs']} kept, {rules[metrics['selection']]}{score}{note}; "
         f"{metrics['seconds']:.1f} s\n"
         f"model folder: {out}" + ("" if page is None else f"\nreport: {page}")
     )

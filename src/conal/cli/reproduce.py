@@ -70,8 +70,8 @@ def reproduce(
             )
             raise
     if page is not None:
-        with atomic_file(page) as aside:
-            aside.write_text(results_page(out, page), encoding="utf-8")
+        with atomic_file(page) as temporary:
+            temporary.write_text(results_page(out, page), encoding="utf-8")
         files.append(page)
     result = {"out": out, "experiments": chosen, "runs": done, "quick": quick, "files": [str(path) for path in files]}
     emit(result, f"{done:,} runs; {len(files)} files in {out}", as_json=as_json, quiet=quiet)

@@ -71,13 +71,15 @@ def _write(data: CrowdDataset, out: Path) -> None:
     from conal.io.atomic import atomic_folder
 
     assert data.truth is not None  # noqa: S101 - the synthetic generator always returns it
-    with atomic_folder(out) as aside:
-        write_annotations(data.annotations, aside / "labels.csv")
-        np.save(aside / "features.npy", data.x)
+    with atomic_folder(out) as temporary:
+        write_annotations(data.annotations, temporary / "labels.csv")
+        np.save(temporary / "features.npy", data.x)
         for name, split in (("valid", data.valid), ("test", data.test)):
             if split is not None and len(split.x):
-                np.save(aside / f"{name}_features.npy", split.x)
+                np.save(temporary / f"{name}_features.npy", split.x)
                 labels = {"task": np.arange(len(split.y)), "label": data.classes[split.y].tolist()}
-                write_table(pa.table(labels), aside / f"{name}_labels.csv")
+                write_table(pa.table(labels), temporary / f"{name}_labels.csv")
         truth = data.truth
-        np.savez_compressed(aside / TRUTH, z=truth.z, s=truth.s, omega=truth.omega, pi_g=truth.pi_g, pi_r=truth.pi_r)
+        np.savez_compressed(
+            temporary / TRUTH, z=truth.z, s=truth.s, omega=truth.omega, pi_g=truth.pi_g, pi_r=truth.pi_r
+        )

@@ -1,4 +1,4 @@
-"""Which row of the features belongs to which task.
+"""Match feature rows to tasks.
 
 Features that carry ids are joined by id. A bare array has row numbers for ids: task ids must then be integers in
 ``range(len(X))``, and rows without labels are unlabelled tasks. Annotations taken by row (``ann[rows]``, a matrix)
@@ -62,7 +62,7 @@ def align(
 
 
 def check_unique_ids(ids: Names, where: str) -> None:
-    """Two feature rows for one task are an error: which would be meant?"""
+    """Reject two feature rows for one task."""
     seen: set[Any] = set()
     twice = [name for name in ids.tolist() if name in seen or seen.add(name)]  # type: ignore[func-returns-value]
     if twice:

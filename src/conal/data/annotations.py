@@ -1,4 +1,4 @@
-"""Who said what about which task: the one container that every part of conal takes."""
+"""Annotations: the container for crowd labels that every part of conal takes."""
 
 from __future__ import annotations
 
@@ -182,7 +182,7 @@ class Annotations(LabelArrays):
 
     @classmethod
     def of(cls, data: Any, *, where: str = "annotations") -> Annotations:
-        """From whatever contains annotations: themselves, a long DataFrame, or an (n_tasks, n_annotators) matrix."""
+        """From any accepted type: annotations, a long DataFrame, or an (n_tasks, n_annotators) matrix."""
         if isinstance(data, Annotations):
             return data
         if data is None or isinstance(data, str | PathLike | Mapping):

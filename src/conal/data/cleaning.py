@@ -1,4 +1,4 @@
-"""What happens to imperfect annotations at the door: refuse, drop with a count, or keep one of several."""
+"""Cleaning of imperfect annotations: reject, drop with a warning, or keep one of several."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def match_classes(
 ) -> tuple[Names, npt.NDArray[np.int32]]:
     """Class names and label codes in the order that the user asked for, or sorted.
 
-    ``rows`` contains the row of each code, for the message, where that is not its position.
+    ``rows`` contains the row of each code, for the message, if it is not its position.
     """
     if classes is None:
         _warn_lookalikes(names, where)
@@ -91,7 +91,7 @@ def _warn_lookalikes(names: Names, where: str) -> None:
 
 
 def pair_order(tasks: npt.NDArray[np.int32], annotators: npt.NDArray[np.int32]) -> npt.NDArray[np.int64] | slice:
-    """Rows by task, then annotator: all of them as they are, or row numbers.
+    """Rows by task, then annotator: all rows, or row numbers.
 
     Rows of one pair stay in the order in which they came. What is in order already, of which there may be hundreds
     of millions, is not copied.

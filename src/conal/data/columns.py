@@ -1,4 +1,4 @@
-"""Finding the columns that people mean.
+"""Find the columns of tasks, annotators and labels.
 
 Names are compared without case, blanks, dots, dashes and underscores: ``WorkerId`` is ``worker_id``.
 """
@@ -49,7 +49,7 @@ ALIASES: dict[str, tuple[str, ...]] = {
 
 
 NAME_ROLES = ("task", "worker", "label", "truth")
-"""Roles of columns that contain names; a column of texts that nobody asked for may contain anything."""
+"""Roles of columns that contain names; columns of texts may contain anything."""
 
 KEYWORDS = {"truth": "label"}
 """Roles that are named by another role's keyword: a file of true labels has no other label column."""
@@ -101,7 +101,7 @@ def _option(role: str) -> str:
 
 
 def is_name_column(column: str, roles: Iterable[str]) -> bool:
-    """Whether a column is called like one that contains names, such as of tasks, workers or classes."""
+    """Whether a column has a usual name of ids or classes, such as task, worker or label."""
     return any(_plain(column) == _plain(alias) for role in roles for alias in ALIASES[role])
 
 

@@ -1,4 +1,4 @@
-"""Codes of tasks, annotators and labels, sorted by task, with the names that they stand for."""
+"""Codes of tasks, annotators and labels, sorted by task, and their names."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ class LabelArrays:
 
     @property
     def shape(self) -> tuple[int, int]:
-        """(n_tasks, n_annotators), as of the matrix that is never made."""
+        """(n_tasks, n_annotators), the shape of the label matrix, which is never created."""
         return self.n_tasks, self.n_annotators
 
     def labels_per_task(self) -> npt.NDArray[np.int64]:

@@ -1,4 +1,4 @@
-"""From whatever people call things to integer codes, and back.
+"""Names to integer codes, and back.
 
 Identifiers and labels are encoded once, at the door. Codes follow the *sorted* names, so that the same
 annotations in another row order give the same model.
@@ -24,7 +24,7 @@ MISSING = -1
 """The code of a missing value, and the conventional missing label of annotation matrices."""
 
 DENSE = 4
-"""A range of integers is dense if it contains no more than so many for each value."""
+"""A range of integers is dense if it is at most this many times as wide as the number of values."""
 
 EXACT_FLOATS = 2**53
 """Below this, different whole numbers are different floats."""
@@ -108,10 +108,10 @@ def _to_arrow(values: object) -> pa.ChunkedArray | None:
 
 
 def _encode_dictionary(column: pa.Array | pa.ChunkedArray) -> Encoded:
-    """Columns that contain codes already: only their distinct values are encoded, of those that occur."""
+    """Columns that are already coded: only the distinct values that occur are encoded."""
     codes, distinct = _dictionary(column)
     present = np.bincount(codes[codes != MISSING], minlength=len(distinct)) > 0
-    if not present.all():  # categories that nobody chose are no names
+    if not present.all():  # drop categories that do not occur
         codes = np.append(np.cumsum(present, dtype=np.int32) - 1, np.int32(MISSING))[codes]
         distinct = distinct.filter(pa.array(present))
     names = encode(distinct)
@@ -139,7 +139,7 @@ def _encode_text(column: pa.ChunkedArray) -> Encoded:
 
 
 def _encode_integers(column: pa.ChunkedArray) -> Encoded:
-    """Integers never become Python's, of which there may be millions."""
+    """Integers stay in NumPy, because there may be millions."""
     if not column.null_count and len(column):
         numbers = column.to_numpy()
         low, high = int(numbers.min()), int(numbers.max())
@@ -154,7 +154,7 @@ def _encode_integers(column: pa.ChunkedArray) -> Encoded:
 
 
 def _encode_dense(numbers: npt.NDArray[np.integer], low: int, span: int) -> Encoded:
-    """Integers from a range that is not much wider than they are many: counted off, which is faster than hashing."""
+    """Integers from a dense range: counting is faster than hashing."""
     places = numbers.astype(np.int64) - low
     present = np.zeros(span, dtype=np.bool_)
     present[places] = True
@@ -184,7 +184,7 @@ def _dictionary(column: pa.Array | pa.ChunkedArray) -> tuple[npt.NDArray[np.inte
 
 
 def _refuse_rounded(column: pa.ChunkedArray) -> None:
-    """Long numbers that became floats on the way have lost digits: two ids may have become one."""
+    """Reject long numbers that became floats: they have lost digits, and two ids may have become one."""
     values = column.drop_null().to_numpy().astype(np.float64)
     rounded = values[np.isfinite(values) & (np.abs(values) >= EXACT_FLOATS)]
     if len(rounded):

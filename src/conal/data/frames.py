@@ -1,4 +1,4 @@
-"""DataFrames of any make, and matrices, on their way in."""
+"""Input of DataFrames (pandas, polars, Arrow) and matrices."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def is_arrow(data: Any) -> bool:
 
 
 def column_names(data: Any) -> list[str] | None:
-    """The names of a frame's columns; None where it is no frame."""
+    """The names of a frame's columns; None if it is not a frame."""
     if hasattr(data, "collect_schema") and hasattr(data, "collect"):
         raise InputError("a lazy frame has no rows yet; call .collect() on it")
     names = data.column_names if is_arrow(data) else getattr(data, "columns", None)
@@ -27,7 +27,7 @@ def column_names(data: Any) -> list[str] | None:
 
 
 def open_frame(frame: Any, where: str) -> Any:
-    """A pandas or polars frame or an Arrow table behind one face (narwhals); anything else is an error."""
+    """A pandas or polars frame or an Arrow table, wrapped by narwhals; anything else is an error."""
     import narwhals as nw
 
     try:
@@ -51,7 +51,7 @@ def frame_column(series: Any) -> object:
 
 
 def matrix_cells(matrix: Any, where: str) -> npt.NDArray[Any]:
-    """The cells of a matrix, each as it was."""
+    """The cells of a matrix, with their types."""
     try:
         values = np.asarray(matrix)
     except ValueError as error:

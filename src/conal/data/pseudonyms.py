@@ -1,4 +1,4 @@
-"""Other names for annotators, where their own are nobody's business."""
+"""Pseudonyms for annotators."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ __all__ = ["anonymised", "pseudonyms"]
 
 
 def pseudonyms(names: Names) -> Names:
-    """A pseudonym for every name, in their order: the same names get the same ones, in whatever order they come.
+    """A pseudonym for every name; the same names get the same pseudonyms, in any order.
 
     Numbers follow the digests of the names, so that they do not tell the alphabetical order. Whoever has a list of the
-    names can compute the same digests: a pseudonym protects those whom readers cannot guess.
+    names can compute the same digests: pseudonyms protect only names that readers cannot guess.
 
     >>> pseudonyms(as_names(["zoe", "ann"])).tolist()
     ['annotator-1', 'annotator-2']
@@ -25,7 +25,7 @@ def pseudonyms(names: Names) -> Names:
     order = sorted(range(len(texts)), key=lambda k: hashlib.sha256(texts[k].encode()).digest())
     width = len(str(len(texts)))
     taken, stem = {str(name) for name in names.tolist()}, "annotator"
-    while any(name.startswith(f"{stem}-") for name in taken):  # nobody is given what another is called
+    while any(name.startswith(f"{stem}-") for name in taken):  # no pseudonym equals an existing name
         stem += "-"
     found = [""] * len(texts)
     for number, k in enumerate(order, start=1):
@@ -34,7 +34,7 @@ def pseudonyms(names: Names) -> Names:
 
 
 def anonymised(annotations: Annotations) -> Annotations:
-    """The same annotations under pseudonyms, which also decide the order of the annotators.
+    """The annotations with pseudonyms, which also determine the order of the annotators.
 
     >>> crowd = Annotations.from_triples([0, 0], ["ann", "zoe"], ["x", "y"])
     >>> anonymised(crowd).to_table().to_pydict()["label"]

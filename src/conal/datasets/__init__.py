@@ -1,6 +1,6 @@
 """Crowd datasets, real and simulated: features, annotations and the truth to measure against.
 
-Each file of this room that contains a function decorated with :func:`conal.datasets.base.dataset` adds a dataset.
+Each module of this package that contains a function decorated with :func:`conal.datasets.base.dataset` adds a dataset.
 
 >>> from conal import datasets
 >>> datasets.names()

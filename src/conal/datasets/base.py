@@ -41,7 +41,7 @@ def dataset(name: str) -> Callable[[Loader], Loader]:
 
 
 class FolderLoader(Protocol[P]):
-    """Reads a dataset from a folder, which may be left out; everything else is given by keyword."""
+    """Reads a dataset from a folder, which is optional; all other arguments are keywords."""
 
     def __call__(self, folder: Folder = None, *args: P.args, **keywords: P.kwargs) -> CrowdDataset:
         """The dataset."""

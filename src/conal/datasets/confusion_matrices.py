@@ -55,7 +55,7 @@ def _other_targets(shape: tuple[int, ...], rng: np.random.Generator) -> IntArray
 
 
 def _swapped_targets(n_classes: int, rng: np.random.Generator) -> IntArray:
-    """Random pairs of classes, each the other's target; the odd one out stays its own."""
+    """Random pairs of classes, each the other's target; a class without a partner keeps itself."""
     order = rng.permutation(n_classes)
     return _swap(n_classes, order[: n_classes - n_classes % 2].reshape(-1, 2))
 

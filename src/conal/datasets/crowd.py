@@ -26,7 +26,7 @@ IntArray = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False)
 class CrowdTruth:
-    """The truth behind a simulated crowd, to measure recovery against. No learner may see it.
+    """The truth of a simulated crowd, to measure recovery. Methods never see it.
 
     Parameters
     ----------

@@ -16,7 +16,7 @@ from conal.parameters.simulation import CrowdSettings
 __all__ = ["LOOK_ALIKES", "SWAPS", "digits"]
 
 LOOK_ALIKES = MappingProxyType({0: 6, 1: 7, 2: 3, 3: 8, 4: 9, 5: 6, 6: 0, 7: 1, 8: 3, 9: 4})
-"""What the crowd takes each digit for: loops (0, 6), strokes (1, 7), open and closed curves (3, 8), (4, 9)."""
+"""The digit that each digit is confused with: loops (0, 6), strokes (1, 7), open and closed curves (3, 8), (4, 9)."""
 
 SWAPS = ((0, 6), (1, 7), (2, 5), (3, 8), (4, 9))
 """The pairs of symmetric confusion; 2 and 5 are each other's mirror image."""

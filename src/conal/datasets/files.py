@@ -1,4 +1,4 @@
-"""Reading the files of public archives, and saying exactly what is wrong with them."""
+"""Read the files of public archives, with exact error messages."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def inner_folder(folder: Path, *names: str) -> Path:
 
 
 def require_files(folder: Path, names: Iterable[str], archive: str) -> None:
-    """Every file must be there; an error lists those that are not."""
+    """Check that every file exists; the error lists missing files."""
     missing = [name for name in names if not (folder / name).is_file()]
     if missing:
         raise InputError(
@@ -29,7 +29,7 @@ def require_files(folder: Path, names: Iterable[str], archive: str) -> None:
 
 
 def check_count(where: Path, what: str, found: int, expected: int | tuple[int, ...], archive: str) -> None:
-    """A number of things in a file must be the published one; an error quotes both.
+    """Check a published count; the error has both numbers.
 
     >>> check_count(Path("answers.npy"), "annotators", 58, 59, "deep_LabelMe.tar.gz")
     Traceback (most recent call last):

@@ -25,7 +25,7 @@ ANSWERS = "answers.npy"
 
 @dataclass(frozen=True)
 class LabelMeCounts:
-    """How many of everything the archive contains.
+    """Expected counts of the archive.
 
     Parameters
     ----------
@@ -66,7 +66,7 @@ def labelme(folder: Folder = None, *, expected: LabelMeCounts = LABELME) -> Crow
         (:func:`conal.datasets.base.data_folder`).
     expected : LabelMeCounts
         Any other number of instances, annotators or labels is an error. The number of labels is checked where the
-        folder contains the originals alone, which is what it was counted on.
+        folder contains only the originals.
 
     References
     ----------

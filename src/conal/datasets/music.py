@@ -27,7 +27,7 @@ ANSWER_COLUMNS = ["WorkerID", "Input.song", "Input.true_label", "Answer.pred_lab
 
 @dataclass(frozen=True)
 class MusicCounts:
-    """How many of everything the archive contains.
+    """Expected counts of the archive.
 
     Parameters
     ----------

@@ -16,7 +16,7 @@ Purpose = Literal["features", "split", "assignment", "annotators", "gate", "comm
 
 
 def stream(seed: int, purpose: Purpose) -> np.random.Generator:
-    """The random numbers of one purpose under this seed.
+    """The random generator for one purpose, from this seed.
 
     >>> stream(0, "gate").random() == stream(0, "gate").random() != stream(0, "labels").random()
     True

@@ -17,7 +17,7 @@ __all__ = ["synthetic"]
 @dataset("synthetic")
 @keywords_of(SyntheticSettings)
 def synthetic(settings: SyntheticSettings) -> CrowdDataset:
-    r"""Gaussian classes labelled by a simulated crowd, everything known.
+    r"""Gaussian classes labelled by a simulated crowd, with the full truth.
 
     Each class has a mean, each instance is drawn around the mean of its class, classes are equally likely:
 
@@ -28,7 +28,7 @@ def synthetic(settings: SyntheticSettings) -> CrowdDataset:
 
     The paper states neither n_features nor separation. With the defaults, the Bayes-optimal accuracy over seeds 0 to
     19 is 96.8 % (93.6 to 99.2). A network of 128 units that is trained on gold labels reaches 95.6 % on test (seeds 0
-    to 4), which leaves room to tell methods apart.
+    to 4), which leaves room for differences between methods.
 
     References
     ----------

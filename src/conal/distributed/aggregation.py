@@ -28,7 +28,7 @@ __all__ = ["SharedEngine", "fit_shared", "is_shared", "leave_at_exit"]
 A = TypeVar("A", bound=Aggregator)
 Parameters = TypeVar("Parameters", contravariant=True)
 TIMEOUT = timedelta(seconds=60)
-"""A process that sends nothing for so long is taken for dead."""
+"""A process that sends nothing for this long is considered dead."""
 
 
 def is_shared() -> bool:
@@ -102,7 +102,7 @@ def fit_shared(aggregator: A, data: Any, *, true_labels: Any = None) -> A:
 
 
 def leave_at_exit() -> None:
-    """Leave the process group when this process ends: its threads would otherwise outlive the process, and crash it."""
+    """Leave the process group at exit; otherwise its threads would crash the ending process."""
     atexit.register(_leave)
 
 
@@ -135,7 +135,7 @@ def _shared(own: Expectation, log_evidence: float = -math.inf) -> Expectation:
 
 
 def _of_tasks(true_labels: Any, crowd: Annotations, mine: npt.NDArray[np.int64]) -> dict[Any, Any] | None:
-    """The true labels of this process's tasks; it would take the others for labels of unknown tasks."""
+    """The true labels of this process's tasks; all others would be unknown tasks to it."""
     if true_labels is None:
         return None
     own = set(crowd.task_ids[mine].tolist())

@@ -1,4 +1,4 @@
-"""One fit by several processes, on one machine or many: who they are, and what they share."""
+"""One fit by several processes, on one or several machines."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def make_fabric(accelerator: str, precision: str, devices: int = 1, num_nodes: i
 
 
 def setup(fabric: Fabric, module: nn.Module, optimizer: torch.optim.Optimizer) -> tuple[Any, Any]:
-    """The module and its optimiser, wrapped for what the fabric does.
+    """The module and its optimiser, wrapped for the fabric.
 
     Gradients are averaged by DistributedDataParallel, but for long tables of annotators, of which every process has
     other rows: these are left to the optimiser (:func:`gathered`).
@@ -68,7 +68,7 @@ def setup(fabric: Fabric, module: nn.Module, optimizer: torch.optim.Optimizer) -
 
 
 def gathered(gradient: Tensor) -> Tensor:
-    """Mean over the processes of sparse gradients of a table, each of which may contain other rows."""
+    """Mean over the processes of sparse gradients of a table, each of which may contain different rows."""
     world = dist.get_world_size()
     gradient = gradient.coalesce()
     rows, values = gradient.indices()[0], gradient.values()
@@ -91,7 +91,7 @@ def _padded(values: Tensor, length: int) -> Tensor:
 
 @contextmanager
 def guarded(several: bool) -> Iterator[None]:
-    """Say what it means when the others cannot be reached any more."""
+    """Explain the error if other processes can no longer be reached."""
     try:
         yield
     except RuntimeError as error:

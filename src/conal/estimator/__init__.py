@@ -1,4 +1,4 @@
-"""The scikit-learn face that every method shares."""
+"""The scikit-learn interface of every method."""
 
 from conal.estimator.base import CrowdClassifier
 from conal.estimator.classes import CoNAL, CrossCoNAL

@@ -1,4 +1,4 @@
-"""From what users pass to ``fit`` and ``predict`` to instances and annotations that belong together."""
+"""Convert the arguments of ``fit`` and ``predict`` to matching instances and annotations."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ __all__ = [
 
 
 class Joined(NamedTuple):
-    """Instances and annotations that belong together: task i is instance i; and the features' names, if any."""
+    """Matching instances and annotations: task i is instance i; and the features' names, if any."""
 
     instances: Instances
     annotations: Annotations
@@ -47,7 +47,7 @@ class Joined(NamedTuple):
 def as_features(
     X: Any, task_ids: Any = None, where: str = "features", columns: Sequence[str] = ()
 ) -> FeatureTable | Dataset[Any]:
-    """Checked features with their ids, their ``columns`` in the model's order; or a torch Dataset as it is."""
+    """Checked features with their ids, their ``columns`` in the model's order; or an unchanged torch Dataset."""
     if isinstance(X, Dataset):
         return X
     table = features_from(X, task_ids=task_ids, where=where)
@@ -79,12 +79,12 @@ def as_instances(
 
 
 def as_target(y: Any, takes: str) -> Annotations:
-    """What a method is trained on: true labels for "gold", annotations for "crowd"."""
+    """The training target of a method: true labels for "gold", annotations for "crowd"."""
     return as_gold(y) if takes == "gold" else Annotations.of(y, where="y")
 
 
 def with_classes(crowd: Annotations, classes: Names) -> Annotations:
-    """Annotations in the classes of a model; labels of others are left out, and counted in a warning."""
+    """Annotations with the model's classes; labels of other classes are dropped with a warning."""
     if np.array_equal(crowd.classes, classes):
         return crowd
     position = decode_position(classes, crowd.classes)
@@ -177,7 +177,7 @@ def aligned(
 
 
 def as_codes(y: Any, classes: Names, where: str) -> npt.NDArray[np.int64]:
-    """Class codes of true labels; -1 for classes that the model does not have, which is said in a warning."""
+    """Class codes of true labels; -1 for classes that the model does not have, with a warning."""
     encoded = encode(y)
     if (encoded.codes == MISSING).any():
         raise InputError(f"{where}: {int((encoded.codes == MISSING).sum()):,} labels are missing")
@@ -204,6 +204,6 @@ def digest(*arrays: npt.NDArray[Any]) -> str:
 
 
 def digest_features(instances: Instances) -> str:
-    """A digest of the features' shape and of a sample of rows: they may be too many to read twice."""
+    """A digest of the features' shape and of a sample of rows: there may be too many rows to read twice."""
     sample = np.unique(np.linspace(0, len(instances) - 1, num=min(64, len(instances))).astype(np.int64))
     return f"{len(instances)} {instances.shape} {digest(instances.take(sample).numpy())}"

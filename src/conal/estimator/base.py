@@ -1,4 +1,4 @@
-"""The estimator: fit, predict, infer, score, save, for every method alike."""
+"""The estimator: fit, predict, infer, score, save, for every method."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ MAX_DENSE_CELLS = 200_000_000
 
 
 class FittedAttributes:
-    """What ``fit`` leaves behind."""
+    """The results of ``fit``."""
 
     classes_: Names
     annotator_ids_: Names
@@ -55,7 +55,7 @@ class FittedAttributes:
 
 
 class CrowdClassifier(FittedAttributes, ClassifierParameters, ClassifierMixin, BaseEstimator):
-    """A classifier trained straight from crowd labels, with the conventions of scikit-learn.
+    """A classifier trained directly from crowd labels, with the conventions of scikit-learn.
 
     Use a subclass: :class:`conal.CoNAL`, or ``conal.make(name)`` for any method.
 
@@ -112,7 +112,7 @@ class CrowdClassifier(FittedAttributes, ClassifierParameters, ClassifierMixin, B
         y : Annotations, long DataFrame, or (n, n_annotators) matrix
             The crowd's labels; -1 or NaN is missing. The method "gold" takes one true label per row instead.
         validation : (X, y_true), optional
-            Instances with true labels, used to select the epoch and for nothing else.
+            Instances with true labels, used only to select the epoch.
         monitor : mapping of str to (X, y_true), optional
             Further sets with true labels, whose accuracy is noted in ``history_`` as ``<name>_accuracy`` after every
             epoch. They influence nothing.
@@ -125,7 +125,7 @@ class CrowdClassifier(FittedAttributes, ClassifierParameters, ClassifierMixin, B
         checkpoint : path, optional
             File to keep the state of training in. Delete it once the model is saved.
         resume : bool
-            Go on from the checkpoint if it is there.
+            Continue from the checkpoint, if there is one.
         """
         check_parameters(self)
         method = methods.get(self.method)
@@ -236,12 +236,12 @@ class CrowdClassifier(FittedAttributes, ClassifierParameters, ClassifierMixin, B
 
     @property
     def tables_(self) -> Mapping[str, Any]:
-        """File name to table, as in a model folder; computed when they are looked at."""
+        """File name to table, as in a model folder; computed on first access."""
         return self.results_.tables
 
     @property
     def feature_names_in_(self) -> Names:
-        """Names of the features; absent, as scikit-learn has it, where they came without."""
+        """Names of the features; missing if the features have no names, as in scikit-learn."""
         if not getattr(self, "_feature_names", ()):
             raise AttributeError("feature_names_in_: the features have no names")
         return np.array(self._feature_names, dtype=object)

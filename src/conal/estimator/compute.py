@@ -1,4 +1,4 @@
-"""What a trained method says about instances and annotations, computed in pieces."""
+"""Predictions of a trained method for instances and annotations, computed in chunks."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ FloatArray = npt.NDArray[np.float64]
 
 
 class TrainingReading(NamedTuple):
-    """What a trained method says about its training tasks.
+    """Predictions of a trained method for its training tasks.
 
     ``classifier`` (n, C) by features alone, ``posterior`` (n, C) by features and annotations, and ``omega``
     (n_annotations,) where the method separates common from individual confusion.
@@ -54,7 +54,7 @@ def posterior(model: CrowdMethod, batches: CrowdBatches) -> FloatArray:
 def read_training_tasks(
     model: CrowdMethod, batches: CrowdBatches, class_logits: Tensor | None = None
 ) -> TrainingReading:
-    """All that is known about the training tasks; ``class_logits`` saves the network's pass over their instances.
+    """Predictions for the training tasks; ``class_logits``, if given, avoids a pass of the network.
 
     Where the method itself inferred the labels of a task in training, that posterior is taken.
     """
@@ -78,7 +78,7 @@ def read_training_tasks(
 
 
 def training_posterior(model: CrowdMethod, batches: CrowdBatches) -> FloatArray:
-    """(n, C) as :func:`posterior`, but by what the method itself inferred of the tasks that it was trained on."""
+    """(n, C) as :func:`posterior`, but with the method's own inference for its training tasks."""
     return read_training_tasks(model, batches).posterior
 
 

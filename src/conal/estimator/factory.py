@@ -1,4 +1,4 @@
-"""An estimator class for every registered method, made from what the method declares."""
+"""An estimator class for every registered method, made from the method's parameters."""
 
 from __future__ import annotations
 

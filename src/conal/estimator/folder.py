@@ -111,7 +111,7 @@ def _restore_texts(folder: Path, tensors: dict[str, Any], config: dict[str, Any]
 
 
 def _stored_results(folder: Path, files: list[str], made: CrowdClassifier) -> StoredResults:
-    """Tables and report, read at once: the folder may be gone or replaced by the time they are looked at."""
+    """Tables and report, read immediately: the folder may be removed or replaced later."""
     report = cast(Report, read_document(folder, REPORT) if REPORT in files else {})
     names = {"class": made.classes_, "annotator": made.annotator_ids_}
     return StoredResults(read_tables(folder, files, report, names), report)
@@ -143,7 +143,7 @@ def _rebuild(made: CrowdClassifier, config: dict[str, Any], state: dict[str, tor
 
 
 def _scaled(method: CrowdMethod) -> list[tuple[CrowdMethod, str]]:
-    """Methods with a scaler of their own, and how their tensors' names begin."""
+    """The parts of the method that have a scaler, and the prefixes of their tensors."""
     if isinstance(method, Ensemble):
         return [(method, ""), *((member, f"members.{k}.") for k, member in enumerate(method.each))]
     return [(method, "")]

@@ -1,4 +1,4 @@
-"""Fits of an ensemble: a seed for each, and one result of all."""
+"""Fits of an ensemble: a seed for each, and the combined result."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SPAWN = 0xE5
 
 
 def settings_of_member(settings: Settings, number: int) -> Settings:
-    """The first member is the fit that there would be without an ensemble; others have seeds drawn from its seed."""
+    """The first member equals a fit without an ensemble; the other seeds are drawn from its seed."""
     if number == 0:
         return settings
     seed = np.random.SeedSequence(settings.seed, spawn_key=(SPAWN, number)).generate_state(1)[0]

@@ -135,7 +135,7 @@ def _class_prior(estimator: CrowdClassifier, method: type[CrowdMethod], crowd: A
 
 
 def warn_of_prior(model: CrowdMethod, probas: npt.NDArray[np.float64], crowd: Annotations) -> None:
-    """Say so where, with a stated class prior, inferred shares are far from the votes'."""
+    """Warn if a class prior moves the inferred shares far from the vote shares."""
     if model.problem.class_prior is None:
         return
     labelled = crowd.labels_per_task() > 0
@@ -180,7 +180,7 @@ def fingerprint_of(
 
 
 def _mark(value: Any) -> str:
-    """A text that tells parameters apart, and is the same in another process."""
+    """A text that identifies parameters, equal in every process."""
     if isinstance(value, torch.nn.Module):
         weights = (tensor.detach().cpu().numpy() for tensor in value.state_dict().values())
         return f"{type(value).__qualname__} {adapters.digest(*weights)}"
@@ -210,7 +210,7 @@ def _gold_accuracy(joined: adapters.Joined, given: tuple[Any, Any] | None, name:
 
 @torch.no_grad()
 def _try_out(method: CrowdMethod, instances: Instances) -> None:
-    """A backbone of the user's own must turn two instances into two rows of class logits."""
+    """Check that a custom backbone turns two instances into two rows of class logits."""
     expected = (min(2, len(instances)), method.problem.n_classes)
     x = instances.take(np.arange(expected[0]))
     try:

@@ -1,4 +1,4 @@
-"""How a model was made: its parameters, the versions behind its figures, and the command that fits such a model."""
+"""How a model was made: parameters, software versions, and the command that fits such a model."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ LIBRARIES = ("torch", "numpy", "scipy", "scikit-learn")
 
 
 def model_section(fitted: CrowdClassifier) -> ModelSection:
-    """What the report says about a trained estimator."""
+    """The model section of the report."""
     parameters = plain_parameters(fitted)
     return {
         "method": fitted.method,
@@ -41,7 +41,7 @@ def model_section(fitted: CrowdClassifier) -> ModelSection:
 
 
 def plain_parameters(estimator: CrowdClassifier) -> dict[str, Any]:
-    """The parameters as JSON can contain them."""
+    """The parameters as JSON values."""
     parameters = estimator.get_params(deep=False)
     if isinstance(parameters["backbone"], nn.Module) or callable(parameters["backbone"]):
         parameters["backbone"] = CUSTOM
@@ -78,7 +78,7 @@ def _command(fitted: CrowdClassifier, parameters: Mapping[str, Any]) -> str:
 
 
 def _option(name: str, value: Any) -> list[str]:
-    """The parameter's own option if it has one that takes the value as it is, ``--set`` otherwise."""
+    """The parameter's own option if it accepts the value, ``--set`` otherwise."""
     declared = ClassifierParameters.declared.get(name)
     option = None if declared is None else declared.option
     if option is not None and option.parse is None:

@@ -1,4 +1,4 @@
-"""What a model found out about its training data: tables and the report, after ``fit`` and after ``load``."""
+"""Results about the training data: tables and the report, after ``fit`` and after ``load``."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class StoredResults(NamedTuple):
 
 @dataclass(eq=False)
 class FittedResults:
-    """The results of a training, computed when they are looked at; a model that is only used never pays for them.
+    """The results of a training, computed on first access, so predictions alone do not need them.
 
     Parameters
     ----------
@@ -80,7 +80,7 @@ class FittedResults:
 
     @property
     def tables(self) -> Mapping[str, pa.Table]:
-        """File name to table; a table is computed when it is looked at."""
+        """File name to table; each table is computed on first access."""
         return self.findings.tables
 
     @property

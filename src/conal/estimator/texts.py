@@ -1,4 +1,4 @@
-"""Texts become features before anything else sees them: methods and networks know numbers only."""
+"""Convert texts to features before training and prediction; methods and networks see only numbers."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ TOO_MANY = 0.5
 
 
 class Learned(NamedTuple):
-    """Features to train on; of texts, also what made them and the texts by their tasks' plain names."""
+    """Features to train on; for texts, also the fitted text features and the texts by task name."""
 
     X: Any
     features: TextFeatures | None = None
@@ -40,12 +40,12 @@ def learn_texts(X: Any, task_ids: Any, features: TextFeatures) -> Learned:
 
 
 def as_numbers(fitted: TextFeatures | None, X: Any, where: str = "texts") -> Any:
-    """Features of the texts X, as a model with these text features wants them; X itself for a model of numbers."""
+    """Features of the texts X, for a model with these text features; X itself for other models."""
     if fitted is None:
         if is_text(X):
             raise InputError(f"{where}: the model was trained on features, not on texts; pass it the same features")
         return X
-    if isinstance(X, FeatureTable):  # made of texts already
+    if isinstance(X, FeatureTable):  # already converted
         return X
     if not is_text(X):
         raise InputError(f"{where}: the model was trained on texts; pass it a list of texts, or a frame with a column")
@@ -59,7 +59,7 @@ def as_numbers(fitted: TextFeatures | None, X: Any, where: str = "texts") -> Any
 def further_as_numbers(
     fitted: TextFeatures | None, validation: tuple[Any, Any] | None, monitor: Mapping[str, tuple[Any, Any]]
 ) -> tuple[tuple[Any, Any] | None, dict[str, tuple[Any, Any]]]:
-    """The same of a validation set and of others: of their texts nothing is learned."""
+    """The same for validation sets and other data; nothing is learned from their texts."""
 
     def converted(name: str, pair: tuple[Any, Any]) -> tuple[Any, Any]:
         return as_numbers(fitted, pair[0], f"{name} texts"), pair[1]

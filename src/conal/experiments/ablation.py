@@ -57,7 +57,7 @@ DROPPED = (
     "noise or negative (accuracy in percent on LabelMe's validation images / on held-out Music songs; without them "
     "88.4 / 70.6): three learned groups of annotators with a matrix each, 88.3 / 71.4; a common mistake drawn once "
     "per task that annotators repeat, instead of the weight on the votes, 88.2 / 70.2; a temperature fitted to the "
-    "likelihood of the votes, 88.2 / 71.4; mixed-up instances, 87.9 / 70.2; weight decay, 88.2 / 70.8; twice the "
+    "likelihood of the votes, 88.2 / 71.4; mixup of instances, 87.9 / 70.2; weight decay, 88.2 / 70.8; twice the "
     "epochs, 87.8 / 71.0; a linear network, 88.5 / 64.7; kernel logistic regression on Music, 67.3 at best. Confusion "
     "that depends on the instance was not tried: with two or three labels per task nothing identifies it."
 )

@@ -40,7 +40,7 @@ class Experiment(ABC):
     Parameters
     ----------
     quick : bool
-        Run a reduced size; every output says so.
+        Run a reduced size; all output is marked as such.
     seeds : int, optional
         Number of seeds; by default five, or two if quick.
     images : bool

@@ -74,7 +74,7 @@ def _fit(name: str, annotations: Annotations) -> npt.NDArray[np.int64]:
 class Bound(Experiment):
     """Random small crowds: the lower bound, the Bayes-optimal error, and the error of label-only methods."""
 
-    title = "Theorem 1: the bound and what can be reached"
+    title = "Theorem 1: the bound and the achievable error"
 
     def table(self, store: Store) -> pa.Table:
         """One row per crowd: sizes, bound and tight bound, Bayes error and methods' errors with standard errors."""
@@ -106,7 +106,7 @@ class Bound(Experiment):
         """Error rates in percent: the bounds, the Bayes-optimal decision, and methods."""
         text = (
             "Error rates in percent on random crowds of two to five tasks, without zero entries (epsilon is 0). The "
-            "bound is at most one over the number of tasks, so on real crowds it is not informative. Methods see only "
+            "bound is at most 1 / number of tasks, so on real crowds it is not informative. Methods see only "
             "the labels; the Bayes-optimal decision knows the parameters of the crowd. ± is the standard error of the "
             "mean over drawn crowds; methods and the Bayes-optimal decision see different draws."
         )

@@ -18,15 +18,15 @@ REDUCED = "reduced_size"
 
 
 def write_outputs(experiment: Experiment, store: Store, folder: Path) -> list[Path]:
-    """Write NAME.csv with unrounded numbers, NAME.md, and the charts as SVG and PNG; each aside first, then renamed."""
+    """Write NAME.csv with unrounded numbers, NAME.md, and the charts as SVG and PNG, each atomically."""
     from conal.report.charts import save
 
     table = experiment.table(store)
     csv, page = (folder / f"{experiment.stem}.{ending}" for ending in ("csv", "md"))
     marked = table.append_column(REDUCED, pa.array([True] * len(table))) if experiment.quick else table
     write_table(marked, csv)
-    with atomic_file(page) as aside:
-        aside.write_text(experiment.page(table), encoding="utf-8")
+    with atomic_file(page) as temporary:
+        temporary.write_text(experiment.page(table), encoding="utf-8")
     charts = []
     for stem, chart in experiment.charts(table).items():
         if experiment.quick:

@@ -148,7 +148,7 @@ def _best_point(scored: list[tuple[str, dict[str, Any] | None]]) -> str:
 def _explain(seeds: int) -> str:
     return (
         f"Test accuracy in percent, mean ± sample standard deviation over {seeds} seeds. Of every grid, the point with "
-        "the best mean validation score is shown; test labels are used for selection only in the column that says so. "
+        "the best mean validation score is shown; test labels are used for selection only in the column with that name. "
         "*Paper* is Chu, Ma and Wang (2021). Their LabelMe features are 8192 numbers for each of 10,000 augmented "
         "images, ours 512 for each of the 1,000 originals. Their figure for CoNAL on Music is above what we reach with "
         "gold labels, even with selection on the test set; we do not know why. CoNAL's grid has 36 points (learning "
@@ -163,7 +163,7 @@ class Table1(RealCrowds):
     """Table 1: every method on LabelMe and Music, and gold labels as the ceiling."""
 
     title = "Table 1: test accuracy on two real crowds"
-    question = "How good are classifiers that were trained on crowd labels? `gold` was trained on true labels."
+    question = "How accurate are classifiers trained on crowd labels? `gold` is trained on true labels."
     paper = PAPER_FIGURES
 
     def rows(self) -> dict[str, tuple[str, Grid]]:
@@ -173,10 +173,10 @@ class Table1(RealCrowds):
 
 @register("table-2")
 class Table2(RealCrowds):
-    """Table 2: the weight of the term that keeps the two kinds of layers apart."""
+    """Table 2: the weight of the term that separates the two kinds of layers."""
 
     title = "Table 2: the regularisation term λ"
-    question = "Does it help to push individual layers away from the common one, and how hard?"
+    question = "Does it help to push individual layers away from the common layer, and with which weight λ?"
     paper = PAPER_LAMBDA
 
     def rows(self) -> dict[str, tuple[str, Grid]]:

@@ -21,7 +21,7 @@ TEXT = ("dataset", "protocol", "row", "method", "parameters", "who", "true", "ob
 
 INTRODUCTION = """# Results
 
-Made by `make results` from the results of all runs; not edited by hand. The tables behind it, one row per run, are in
+`make results` writes this page from the results of all runs. The tables, with one row per run, are in
 [{folder}]({folder}). *Paper* is Chu, Ma and Wang, Learning from Crowds by Modeling Common Confusions, AAAI 2021.
 """
 

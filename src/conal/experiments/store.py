@@ -31,7 +31,7 @@ CREATE TABLE IF NOT EXISTS runs (
 class Store:
     """Results of runs by the hash of their configuration.
 
-    Every result is a transaction of its own: if a process dies, finished runs are safe and nothing is half-written.
+    Every result is a separate transaction: if a process dies, finished runs are safe and nothing is half-written.
 
     Parameters
     ----------
@@ -62,7 +62,7 @@ class Store:
         self._connection.close()
 
     def add(self, run: Run, figures: dict[str, Any]) -> None:
-        """Store the results of a finished run; a run that is stored already is left as it is."""
+        """Store the results of a finished run; a stored run is not replaced."""
         row = (run.hash, _json(run.config), _json(figures), float(figures["seconds"]), _json(versions()))
         with self._connection:
             self._connection.execute(

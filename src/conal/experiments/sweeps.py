@@ -132,7 +132,7 @@ class Sweep(Experiment):
     def _explain(self, table: pa.Table) -> str:
         return (
             f"Test accuracy in percent, mean ± sample standard deviation over {n_seeds(table)} crowds. The epoch is "
-            "chosen on gold validation labels, as in the paper; settings are the defaults, no grid is searched. "
+            "chosen on gold validation labels, as in the paper; settings are the defaults, without a grid search. "
             "`gold` was trained on true labels: the ceiling. *Strength* is the off-diagonal mass of a row of the "
             "common confusion; it varies at proportion 0.5, the proportion at strength 0.4. The paper's individual "
             "strength of 0.7 may mean accuracy or error; both are shown."

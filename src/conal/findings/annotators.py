@@ -247,5 +247,5 @@ def annotator_findings(evidence: Evidence, table: pa.Table) -> AnnotatorSection:
 
 
 def _plain_row(row: dict[str, Any]) -> AnnotatorRow:
-    """A row of the table as JSON can contain it."""
+    """A row of the table as JSON values."""
     return cast(AnnotatorRow, {name: None if value is None else plain(value) for name, value in row.items()})

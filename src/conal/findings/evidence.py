@@ -145,10 +145,10 @@ def entropy(probas: FloatArray) -> FloatArray:
 
 
 def plain(name: Any) -> Any:
-    """A name as JSON can contain it: text, numbers and booleans stay as they are, anything else becomes text."""
+    """A name as a JSON value: text, numbers and booleans stay as they are, anything else becomes text."""
     return name if isinstance(name, str | bool | int | float) else str(name)
 
 
 def plain_names(names: Names) -> list[Any]:
-    """Names as JSON can contain them."""
+    """Names as JSON values."""
     return [plain(name) for name in names.tolist()]

@@ -75,7 +75,7 @@ def _read_table(path: Path, report: Report, names: NamesOf) -> pa.Table:
 
 
 def _stored_columns(finding: Finding[Any], report: Report) -> dict[str, pa.ChunkedArray]:
-    """Columns that the report contains more exactly than a file of text."""
+    """Columns for which the report is more exact than the text file."""
     section = cast(dict[str, Any], report).get(finding.name)
     found = None if section is None else finding.stored_columns(section)
     return {} if found is None else {name: found[name] for name in found.column_names}

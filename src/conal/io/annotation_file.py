@@ -1,4 +1,4 @@
-"""What an annotation file contains, once it is read."""
+"""The content of an annotation file."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["AnnotationFile", "annotations_from"]
 
 @dataclass(frozen=True)
 class AnnotationFile:
-    """All that an annotation file contains.
+    """The content of an annotation file.
 
     Attributes
     ----------
@@ -35,7 +35,7 @@ class AnnotationFile:
     dropped : dict
         Reason to the number of annotations (or tasks) that were left out for it.
     data : Arrow table or None
-        What the tasks show, such as their texts: ``task`` and a column per field.
+        Data of the tasks, such as their texts: ``task`` and a column per field.
     """
 
     path: Path
@@ -48,7 +48,7 @@ class AnnotationFile:
     data: pa.Table | None = None
 
     def warn_of_dropped(self) -> None:
-        """Warn of what was left out, and why."""
+        """Warn about dropped annotations, with the reasons."""
         if self.dropped:
             warn(f"{self.path} ({self.title}): left out {_counted(self.dropped)}", DataWarning)
 
@@ -91,7 +91,7 @@ def _counted(reasons: Mapping[str, int]) -> str:
 
 
 def _typed(labels: Any) -> pa.ChunkedArray:
-    """The labels' type, which classes given as text are to have; mixed ones stay text."""
+    """The labels' type, to which classes given as text are converted; mixed types stay text."""
     if isinstance(labels, pa.ChunkedArray):
         return labels
     try:

@@ -1,4 +1,4 @@
-"""A file or folder is complete or absent: written aside, then renamed."""
+"""Atomic writes: a temporary file or folder is written first, then renamed."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["atomic_file", "atomic_folder", "check_file_place", "check_place", "i
 
 
 def check_place(path: Path) -> None:
-    """Refuse a path that cannot be written, so that this is known before the work and not after it."""
+    """Reject a path that cannot be written, before the work starts."""
     if not path.name:
         raise InputError(f"{path}: cannot be replaced by a result; choose a name inside it")
     nearest = next(parent for parent in path.parents if parent.exists())
@@ -26,7 +26,7 @@ def check_place(path: Path) -> None:
 
 
 def check_file_place(path: Path, *, overwrite: bool) -> None:
-    """Refuse a place where no file can or may be written."""
+    """Reject a path where no file can or may be written."""
     check_place(path)
     if path.is_dir():
         raise InputError(f"{path}: is a folder; choose another name for the file")
@@ -42,39 +42,39 @@ def is_free(path: Path) -> bool:
 
 @contextmanager
 def atomic_file(path: Path) -> Iterator[Path]:
-    """A temporary path beside ``path`` that takes its place when the block ends without an error."""
+    """A temporary path beside ``path`` that replaces it when the block ends without an error."""
     if path.is_dir():
         raise InputError(f"{path}: is a folder; choose another name for the file")
     _make_parent(path)
     handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
     os.close(handle)
-    aside = Path(name)
+    temporary = Path(name)
     try:
-        yield aside
-        aside.chmod(0o666 & ~_umask())
-        aside.replace(path)
+        yield temporary
+        temporary.chmod(0o666 & ~_umask())
+        temporary.replace(path)
     finally:
-        aside.unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
 
 
 @contextmanager
 def atomic_folder(path: Path) -> Iterator[Path]:
-    """A temporary folder beside ``path`` that takes its place, also of an earlier one, when the block ends."""
+    """A temporary folder beside ``path`` that replaces it, or an existing folder, when the block ends."""
     _make_parent(path)
-    aside = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent))
-    old = aside.with_name(f"{aside.name}.old")
+    temporary = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent))
+    old = temporary.with_name(f"{temporary.name}.old")
     try:
-        yield aside
-        aside.chmod(0o777 & ~_umask())
+        yield temporary
+        temporary.chmod(0o777 & ~_umask())
         if path.exists():
             path.rename(old)
-        aside.rename(path)
+        temporary.rename(path)
     except BaseException:
         if old.exists() and not path.exists():
             old.rename(path)
         raise
     finally:
-        shutil.rmtree(aside, ignore_errors=True)
+        shutil.rmtree(temporary, ignore_errors=True)
         shutil.rmtree(old, ignore_errors=True)
 
 

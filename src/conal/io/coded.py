@@ -1,4 +1,4 @@
-"""Columns of names, read batch by batch into 32-bit codes: a hundred million rows fit where their text would not.
+"""Columns of names, read batch by batch into 32-bit codes: a hundred million rows fit into memory.
 
 Each batch becomes an Arrow dictionary, that is its distinct names and a code per row, before the next one is read.
 Whatever is done to names afterwards (numbers or text, what means "missing") is done once per distinct name.
@@ -38,7 +38,7 @@ def read_coded(path: Path, kind: str, choose: Choose) -> pa.Table:
 
 
 def map_names(column: pa.ChunkedArray, change: Callable[[pa.ChunkedArray], pa.ChunkedArray]) -> pa.ChunkedArray:
-    """A column with every distinct name changed; a plain column is changed as it is."""
+    """A column with every distinct name changed; for a plain column, every value."""
     if not pa.types.is_dictionary(column.type):
         return change(column)
     whole = column.unify_dictionaries().combine_chunks()
@@ -84,7 +84,7 @@ def _read_jsonl(path: Path, choose: Choose) -> pa.Table:
 
 
 def _coded(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Distinct values and 32-bit codes; what Arrow cannot compare, such as lists, stays as it is."""
+    """Distinct values and 32-bit codes; values that Arrow cannot compare, such as lists, are unchanged."""
     kept = [_code(column) for column in batch.columns]
     return pa.RecordBatch.from_arrays(kept, names=batch.schema.names)
 

@@ -1,4 +1,4 @@
-"""CSV and TSV, in which everything is text and names must stay what they are, and lines of JSON."""
+"""CSV, TSV and JSON Lines. CSV has only text; names must keep their exact text."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def read_delimited(path: Path, delimiter: str, names: Collection[str], roles: It
 
 
 def open_delimited(path: Path, delimiter: str, block_size: int | None) -> tuple[list[str], Any, Any]:
-    """The header, and how Arrow is to cut and parse the file."""
+    """The header, and Arrow's options to parse the file."""
     import pyarrow.csv as pv
 
     blocks = pv.ReadOptions(block_size=block_size)
@@ -114,7 +114,7 @@ def _has_quotes(path: Path) -> bool:
 
 
 def numbers_or_text(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Integers or decimals where every present value is written as one; the text otherwise."""
+    """Integers or decimals if every value is written as one; the text otherwise."""
     import pyarrow.compute as pc
 
     first, missing = _trimmed(column.slice(0, _FIRST_ROWS))

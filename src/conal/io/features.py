@@ -31,7 +31,7 @@ INDEX_COLUMN = re.compile(r"__index_level_\d+__$")
 
 @dataclass(frozen=True)
 class FeatureTable:
-    """Feature rows and what is known about them.
+    """Feature rows, with ids and column names if there are any.
 
     Attributes
     ----------
@@ -99,7 +99,7 @@ def features_from(values: Any, *, task_ids: Any = None, where: str = "features",
 
 
 def ids_from(values: Any, where: str) -> Names:
-    """Ids in the order of the rows, the way annotations contain theirs; a row without one is an error."""
+    """Ids in the order of the rows, encoded as in annotations; a row without an id is an error."""
     if isinstance(values, pa.ChunkedArray):
         values = blank_to_null(decoded(values, f"{where}: the id column"), tokens=("",))
     try:
@@ -115,7 +115,7 @@ def ids_from(values: Any, where: str) -> Names:
 
 
 def check_finite(table: FeatureTable) -> None:
-    """NaN, infinity or what single precision cannot contain is an error; reads a memory map in pieces."""
+    """Reject NaN, infinity and values beyond single precision; a memory map is read in chunks."""
     if table.values.dtype.kind != "f":
         return
     for start, chunk in _chunks(table.values):

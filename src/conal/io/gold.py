@@ -60,7 +60,7 @@ class GoldLabels:
     def for_tasks(self, crowd: Annotations) -> dict[Any, Any]:
         """Task id to true label in the annotations' own names; labels of other tasks are left out and counted.
 
-        A file that contains few tasks or classes may have numbers where the annotations have text: 7 is taken for "7".
+        A file that contains few tasks or classes may have numbers where the annotations have text: 7 matches "7".
         """
         ids = self._ids_for(crowd)
         at = _position(crowd.task_ids, ids)
@@ -160,7 +160,7 @@ def _repeated(ids: Names) -> list[Any]:
 
 
 def _position(names: Names, wanted: Names) -> npt.NDArray[np.int64]:
-    """Position of each of ``wanted`` among the ``names``, also where one side has text for the other's numbers."""
+    """Position of each of ``wanted`` among the ``names``, also if one side has text and the other numbers."""
     at = decode_position(names, wanted)
     lost = at == MISSING
     if names.dtype.kind != wanted.dtype.kind and lost.any():

@@ -1,4 +1,4 @@
-"""Any annotation file: its format from its content, unless it is named, and the reader that goes with it."""
+"""Import annotation files: detect the format, unless it is given, and choose the reader."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = ["detect", "import_file", "read_annotations"]
 
 
 def read_annotations(path: str | PathLike[str], options: ReadOptions | None = None, **keywords: Any) -> Annotations:
-    """Read annotations from a table with one per row, a matrix, or an export of an annotation platform.
+    """Read annotations from a table with one annotation per row, a matrix, or an export of an annotation platform.
 
     Parameters
     ----------
@@ -38,7 +38,7 @@ def read_annotations(path: str | PathLike[str], options: ReadOptions | None = No
 
 
 def import_file(path: str | PathLike[str], options: ReadOptions | None = None, **keywords: Any) -> AnnotationFile:
-    """Annotations, true labels, what the tasks show, and what was left out; see :func:`read_annotations`."""
+    """Annotations, true labels, data of the tasks, and dropped annotations; see :func:`read_annotations`."""
     path = Path(path)
     if options is None or keywords:
         options = (options or ReadOptions()).replace(**keywords)
@@ -49,14 +49,14 @@ def import_file(path: str | PathLike[str], options: ReadOptions | None = None, *
 
 
 def detect(path: Path) -> tuple[list[Importer], Head]:
-    """The importers that recognise a file, one at most unless it is odd, and what its beginning shows."""
+    """The importers that recognise a file, usually at most one, and the beginning of the file."""
     head = read_head(path)
     known = map(importers.get, importers.names())
     return [importer for importer in known if head.kind in importer.kinds and importer.sniff(head)], head
 
 
 def _reader(path: Path, format: str | None) -> Reader:  # noqa: A002
-    """Who reads the file."""
+    """The reader for the file."""
     if not path.exists():
         raise InputError(f"{path}: no such file")
     if format in PLAIN_FORMATS:
@@ -86,7 +86,7 @@ def _named_importer(path: Path, wanted: Importer, found: list[Importer], head: H
 
 
 def _may_be_plain(path: Path, head: Head) -> bool:
-    """Whether a plain reader should try the file, and say what is wrong with it if it cannot."""
+    """Whether to try a plain reader, which reports what is wrong with the file."""
     ending = tables.without_compression(path).suffix.lower()
     if ending in (*tables.ENDINGS, ".npy"):
         return True

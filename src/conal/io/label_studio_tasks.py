@@ -1,4 +1,4 @@
-"""Tasks that Label Studio can import: what they show, who said what, and inferred labels as predictions."""
+"""Tasks that Label Studio can import: task data, annotations, and inferred labels as predictions."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ Prediction = tuple[Any, float | None]
 def write_label_studio(
     file: AnnotationFile, path: Path, predictions: Mapping[Any, Prediction], *, with_annotations: bool = True
 ) -> None:
-    """Write a list of tasks, complete or not at all."""
-    with atomic_file(path) as aside, aside.open("w", encoding="utf-8") as out:
+    """Write a list of tasks atomically."""
+    with atomic_file(path) as temporary, temporary.open("w", encoding="utf-8") as out:
         opening = "[\n"
         for task in label_studio_tasks(file, predictions, with_annotations=with_annotations):
             out.write(opening + json.dumps(task, ensure_ascii=False, default=str))
@@ -37,7 +37,7 @@ def label_studio_tasks(
 ) -> Iterator[dict[str, Any]]:
     """One task after the other: ``data``, ``annotations`` by annotator, ``predictions`` with their probability.
 
-    The data of a task contain its name as ``task`` beside whatever the file has on it.
+    The data of a task contain its name as ``task``, and the data in the file.
     """
     crowd = file.annotations
     control = INTERFACE | ({"from_name": file.question} if file.question else {})

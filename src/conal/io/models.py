@@ -1,4 +1,4 @@
-"""Model folders: safetensors and JSON, complete or absent, and checked when they are read.
+"""Model folders: safetensors and JSON, written atomically, and checked when they are read.
 
 ``config.json`` lists the files and contains a digest of the weights and of itself, so that a folder that lost a file or
 was changed by hand is noticed before it predicts nonsense. Nothing is ever unpickled.
@@ -50,7 +50,7 @@ def write_model(
     *,
     overwrite: bool = False,
 ) -> None:
-    """Write a model folder aside and rename it into place.
+    """Write a model folder under a temporary name, then rename it.
 
     Parameters
     ----------
@@ -67,28 +67,28 @@ def write_model(
 
     path = Path(folder)
     check_target(path, overwrite=overwrite)
-    with atomic_folder(path) as aside:
-        save_file({name: np.asarray(array, order="C") for name, array in tensors.items()}, aside / WEIGHTS)
-        _write_json(aside / METRICS, metrics)
+    with atomic_folder(path) as temporary:
+        save_file({name: np.asarray(array, order="C") for name, array in tensors.items()}, temporary / WEIGHTS)
+        _write_json(temporary / METRICS, metrics)
         for name, table in tables.items():
-            write_table(table, aside / name)
+            write_table(table, temporary / name)
         digests = {}
         for name, document in (documents or {}).items():
-            _write_compact_json(aside / name, document)
-            digests[name] = _digest((aside / name).read_bytes())
+            _write_compact_json(temporary / name, document)
+            digests[name] = _digest((temporary / name).read_bytes())
         content = {
             "format": FORMAT,
             "format_version": FORMAT_VERSION,
             **config,
             "files": sorted([WEIGHTS, METRICS, *tables, *digests]),
-            "sha256": _digest((aside / WEIGHTS).read_bytes()),
+            "sha256": _digest((temporary / WEIGHTS).read_bytes()),
             **({"documents_sha256": digests} if digests else {}),
         }
-        _write_json(aside / CONFIG, {**content, "config_sha256": _digest(_canonical(content))})
+        _write_json(temporary / CONFIG, {**content, "config_sha256": _digest(_canonical(content))})
 
 
 def read_model(folder: str | PathLike[str]) -> tuple[dict[str, npt.NDArray[Any]], dict[str, Any], dict[str, Any]]:
-    """Weights, configuration and metrics of a model folder, after checking that it is whole."""
+    """Weights, configuration and metrics of a model folder, after checking that it is complete."""
     from safetensors import SafetensorError
     from safetensors.numpy import load
 
@@ -108,7 +108,7 @@ def read_model(folder: str | PathLike[str]) -> tuple[dict[str, npt.NDArray[Any]]
 
 
 def check_target(path: Path, *, overwrite: bool) -> None:
-    """Refuse to write over anything, except a model folder that the user allows to be replaced."""
+    """Reject an existing path, unless it is a model folder that may be replaced."""
     if is_free(path):
         return
     if not overwrite:
@@ -139,7 +139,7 @@ def read_document(folder: str | PathLike[str], name: str) -> dict[str, Any]:
 
 
 def names_to_json(names: Names) -> list[Any]:
-    """Names as JSON values; dates and tuples are marked so that they come back as what they were."""
+    """Names as JSON values; dates and tuples are marked so that they can be restored."""
     return [_to_json(name) for name in names.tolist()]
 
 

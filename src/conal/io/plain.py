@@ -1,4 +1,4 @@
-"""Annotation files of no platform: a table with one annotation per row, or a matrix."""
+"""Annotation files of no particular platform: a table with one annotation per row, or a matrix."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class PlainTable(Reader):
 
 
 class Matrix(Reader):
-    """Tasks down and annotators across, as ``.npy``. It has no columns, but the files that it goes with may have."""
+    """Matrix of tasks (rows) and annotators (columns), as ``.npy``."""
 
     title = "a matrix"
     takes = PlainTable.takes
@@ -57,5 +57,5 @@ class Matrix(Reader):
 
 
 def plain_reader(path: Path, format: str | None) -> Reader:  # noqa: A002 - the word that users expect
-    """Who reads a plain file, by the format's name or by the file's ending."""
+    """The reader of a plain file, by the format's name or the file name's ending."""
     return Matrix() if (format or path.suffix.lstrip(".").lower()) == NPY else PlainTable()

@@ -1,4 +1,4 @@
-"""What can be done about what was left out of a file, or said about it."""
+"""Remedies for dropped annotations and for warnings about a file."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ REMEDIES = {
     "contradict": "correct the true labels on the platform",
     "repeat a (task, worker) pair": "choose the first or last, or refuse them, with --on-duplicate",
     "differ only in case": "correct the labels, or they count as different classes",
-    "without an annotator": "let annotators log in under names of their own",
+    "without an annotator": "let every annotator log in with a separate name",
 }
 """What to do about a problem, by words that occur in it."""
 
 
 def remedy(problem: str, otherwise: str = "nothing to do if this is meant") -> str:
-    """What to do about a problem.
+    """The remedy for a problem.
 
     >>> remedy("rejected by the requester")
     'keep them with --keep-rejected'

@@ -1,4 +1,4 @@
-"""The tables that results are written as: labels of tasks, what is known about annotators, their confusion."""
+"""Tables of results: labels of tasks, quality of annotators, confusion matrices."""
 
 from __future__ import annotations
 
@@ -100,12 +100,12 @@ def mean_by_annotator(crowd: Annotations, values: FloatArray) -> pa.Array:
 
 
 def where_labelled(crowd: Annotations, values: FloatArray) -> pa.Array:
-    """A figure of each annotator; empty for those without labels, of whom nothing is known."""
+    """A figure per annotator; empty for annotators without labels."""
     return pa.array(values, mask=crowd.labels_per_annotator() == 0)
 
 
 def name_column(names: Names) -> pa.Array:
-    """Names as a column; what Arrow has no type for becomes text."""
+    """Names as a column; values without an Arrow type become text."""
     try:
         column = pa.array(names.tolist())
     except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
@@ -114,7 +114,7 @@ def name_column(names: Names) -> pa.Array:
 
 
 def read_results(path: Path, kinds: Mapping[str, ColumnKind], names: NamesOf) -> pa.Table:
-    """Read a CSV file of a model folder with the types that it was written with.
+    """Read a CSV file of a model folder with its original types.
 
     CSV has no types: Arrow alone would read the class ``007`` as 7, and probabilities of 0 and 1 as integers.
 
@@ -151,7 +151,7 @@ def _typed(column: pa.ChunkedArray, kind: ColumnKind | None, names: NamesOf) -> 
 
 
 def _as_names(column: pa.ChunkedArray, names: Names) -> pa.ChunkedArray:
-    """The names that the texts stand for; empty texts are gaps, and a column with any other text stays as it is."""
+    """Texts replaced by their names; empty texts are null, and a column with an unknown text is unchanged."""
     import pyarrow.compute as pc
 
     known = name_column(names)

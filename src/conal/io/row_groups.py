@@ -1,4 +1,4 @@
-"""Features from Parquet, a batch of rows at a time: the whole file is never in memory twice, a large one not once."""
+"""Features from Parquet, a batch of rows at a time: never two copies in memory, and a mapped file for large data."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def _batch_rows(metadata: Any, n_rows: int) -> int:
 
 
 def _room(shape: tuple[int, ...]) -> FloatRows:
-    """Memory for so many rows, or a mapped file without a name, which ends with the process."""
+    """Memory for this many rows, or a mapped temporary file, which ends with the process."""
     if 4 * math.prod(shape) <= SPILL_BYTES:
         return np.empty(shape, dtype=np.float32)
     with tempfile.TemporaryFile(prefix="conal-features-") as file:  # the map keeps it alive

@@ -46,7 +46,7 @@ ENDINGS = {
     ".ndjson": "jsonl",
 }
 COMPRESSED = (".gz", ".bz2", ".zst")
-"""Endings of compressed text, which is read as it is."""
+"""Endings of compressed text, which is read directly."""
 BATCH = 10_000
 """Rows that are turned into Python objects at a time."""
 
@@ -128,7 +128,7 @@ def _read(path: Path, format: str | None, reader: Callable[[Path, str], pa.Table
 
 
 def _check_header(path: Path, kind: str, header: Sequence[str]) -> None:
-    """Columns of one name, and a single one that contains another delimiter, are errors."""
+    """Reject repeated column names, and a single column that contains another delimiter."""
     twice = {name for name, count in Counter(header).items() if count > 1}
     if twice:
         raise InputError(f"{path}: several columns have the name {examples(sorted(twice))}; rename them")
@@ -137,18 +137,18 @@ def _check_header(path: Path, kind: str, header: Sequence[str]) -> None:
 
 
 def write_table(table: pa.Table, path: str | PathLike[str]) -> None:
-    """Write a table in the format of the path's ending, aside first and then renamed."""
+    """Write a table in the format of the path's ending, atomically."""
     write_tables({Path(path): table})
 
 
 def write_tables(tables: Mapping[Path, pa.Table]) -> None:
-    """Write tables that belong together: all aside first, and renamed when the last one is complete."""
+    """Write tables that belong together; they are renamed into place when the last one is complete."""
     kinds = {path: file_kind(path, None) for path in tables}
     with ExitStack() as places:
         for path, table in tables.items():
-            aside = places.enter_context(atomic_file(path))
+            temporary = places.enter_context(atomic_file(path))
             try:
-                _WRITERS[kinds[path]](table, aside)
+                _WRITERS[kinds[path]](table, temporary)
             except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
                 raise InputError(f"{path}: this table cannot be written as {kinds[path]}: {error}") from error
 
@@ -193,7 +193,7 @@ def check_readable(path: Path) -> None:
 
 
 def decoded(column: pa.ChunkedArray, where: str) -> pa.ChunkedArray:
-    """Bytes, which is what Arrow makes of text in another encoding, as text."""
+    """Convert bytes, which Arrow returns for text in another encoding, to text."""
     if not pa.types.is_binary(column.type):
         return column
     try:
@@ -234,7 +234,7 @@ def coerce_classes(classes: Sequence[Any] | Names, labels: pa.ChunkedArray) -> l
 
 
 def _refuse_other_delimiter(path: Path, kind: str, header: str) -> None:
-    """A table of one column whose name contains delimiters was not meant to be one."""
+    """Reject a table of one column whose name contains delimiters."""
     found = next((mark for mark in (";", "\t", ",", "|") if mark in header), None)
     if found is not None:
         advice = {"\t": "call it .tsv, or say format='tsv' (--format tsv)", ",": "call it .csv"}

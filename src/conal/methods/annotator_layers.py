@@ -1,4 +1,4 @@
-"""What methods share that put a layer per annotator behind the classifier, and no common one."""
+"""Base of methods with a layer per annotator after the classifier, and no common layer."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["AnnotatorLayersMethod"]
 
 
 class AnnotatorLayersMethod(CrowdMethod):
-    r"""Base of methods that explain a label by the classifier and the annotator's own layer alone.
+    r"""Base of methods that explain a label by the classifier and the annotator's own layer.
 
     .. math::
         \mathcal L = - \frac{1}{|\mathcal O|} \sum_{(i, r) \in \mathcal O} \log p_{W^r}(y_i^r \mid f(x_i))
@@ -46,7 +46,7 @@ class AnnotatorLayersMethod(CrowdMethod):
         raise NotImplementedError
 
     def label_confusion(self, weights: Tensor) -> Tensor:
-        """(A, C, C) confusion matrices that (A, depth, C, C) layers amount to."""
+        """(A, C, C) confusion matrices equivalent to (A, depth, C, C) layers."""
         raise NotImplementedError
 
     # ---------------------------------------------------------------- what follows from it

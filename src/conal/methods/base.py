@@ -23,7 +23,7 @@ methods: Registry[type[CrowdMethod]] = Registry("method", "conal.methods")
 
 
 def register(name: str) -> Callable[[type[CrowdMethod]], type[CrowdMethod]]:
-    """Enter a method under the paper's name for it; the name is kept as ``cls.name``."""
+    """Register a method under the paper's name, stored as ``cls.name``."""
 
     def enter(cls: type[CrowdMethod]) -> type[CrowdMethod]:
         cls.name = name
@@ -57,7 +57,7 @@ class CrowdMethod(nn.Module):
     takes: str = "crowd"
     """What ``fit`` takes: "crowd" annotations, or "gold" labels."""
     models_annotators: bool = False
-    """Whether the method learns confusion matrices of its own."""
+    """Whether the method learns confusion matrices."""
     separates_noise: bool = False
     """Whether the method tells common from individual confusion (:meth:`common_noise_rate`)."""
     prior_in_e_step: ClassVar[bool] = False
@@ -65,7 +65,7 @@ class CrowdMethod(nn.Module):
     own_selection: ClassVar[str | None] = None
     """How the epoch is chosen where the user gives neither a rule nor true labels; None: by held-out annotations."""
     estimator_name: ClassVar[str | None] = None
-    """Name of the estimator class, where it is not made from the method's."""
+    """Name of the estimator class, if it is not derived from the method's name."""
     divisible: ClassVar[bool] = True
     """Whether the loss of a batch is a sum over its tasks, so that several processes can share it."""
     plans_epochs: ClassVar[bool] = False
@@ -107,13 +107,13 @@ class CrowdMethod(nn.Module):
         """Called once before training with the training annotations; two-stage methods aggregate here."""
 
     def end_step(self) -> None:
-        """Called after every step of the optimiser; averages of weights follow here."""
+        """Called after every step of the optimiser, for example to update averages of weights."""
 
     def end_epoch(self, batches: Iterable[Batch]) -> None:
         """Called after every epoch with the training data in order; methods with an E-step do it here."""
 
     def working_state(self) -> dict[str, Tensor]:
-        """Tensors that an interrupted training needs to resume, though they are no part of the model."""
+        """Tensors that an interrupted training needs to resume, although they are not part of the model."""
         return {}
 
     def restore_working_state(self, state: dict[str, Tensor]) -> None:
@@ -136,7 +136,7 @@ class CrowdMethod(nn.Module):
     def log_prob_given_class(self, batch: Batch) -> Tensor:
         """(P, C) log P(y | z = c, x) of each observed label for every class c, from scaled features.
 
-        ``batch.annotators`` is -1 for annotators whom the model does not know: they go by the common confusion.
+        ``batch.annotators`` is -1 for unknown annotators, who follow the common confusion.
         """
         pi_g, pi_r = self.confusion()
         own = pi_r[batch.annotators.clamp(min=0), :, batch.labels]
@@ -160,7 +160,7 @@ class CrowdMethod(nn.Module):
         """(C, C) common and (R, C, C) individual confusion, ``[..., c, l] = P(observe l | true c)``.
 
         Annotators without labels are given the common matrix. A method that models annotators overrides this; one
-        that has no common matrix of its own can use :meth:`pooled`.
+        without a common matrix can use :meth:`pooled`.
         """
         if self.models_annotators:
             raise NotImplementedError(f"{type(self).__name__} models annotators: it must override confusion()")
@@ -179,7 +179,7 @@ class CrowdMethod(nn.Module):
         return log_prior.index_add(0, rows, evidence).softmax(-1)
 
     def meet_prior(self, found: Tensor) -> None:
-        """Shift the classes from the shares (C,) that were found towards those that the user states, if any."""
+        """Shift the classes from the inferred shares (C,) towards the user's class prior, if there is one."""
         if self.problem.class_prior is not None:
             stated = self.problem.class_prior.to(found.device, torch.float64)
             shift = prior_shift(stated, found.double()).to(self.prior_shift)
@@ -213,7 +213,7 @@ class CrowdMethod(nn.Module):
         counts = torch.bincount(present.place, minlength=len(given)).to(self.prior_shift.dtype)
         return counts / given.clamp(min=1) * (self.problem.n_tasks * batch.instance_weight)
 
-    # ---------------------------------------------------------------- what everybody calls, on raw features
+    # ---------------------------------------------------------------- public interface, on raw features
 
     def forward(self, batch: Batch) -> Tensor:
         """The loss of a batch of raw features."""

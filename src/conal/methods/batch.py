@@ -1,4 +1,4 @@
-"""What methods are given and what they give back, as tensors."""
+"""Inputs and outputs of methods, as tensors."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["Batch", "Problem", "Reading"]
 
 
 class Batch(NamedTuple):
-    """Instances with their observed annotations, and nothing else: a true label never enters here.
+    """Instances with their observed annotations, without true labels.
 
     Attributes
     ----------
@@ -34,17 +34,17 @@ class Batch(NamedTuple):
 
     @property
     def instance_weight(self) -> float:
-        """What a sum over instances is multiplied with to be a mean."""
+        """Factor that turns a sum over instances into a mean."""
         return 1 / max(len(self.x), 1) if self.weights is None else self.weights[0]
 
     @property
     def label_weight(self) -> float:
-        """What a sum over labels is multiplied with to be a mean."""
+        """Factor that turns a sum over labels into a mean."""
         return 1 / max(len(self.labels), 1) if self.weights is None else self.weights[1]
 
 
 class Problem(NamedTuple):
-    """The size of what is to be learned.
+    """The sizes of the learning problem.
 
     Attributes
     ----------
@@ -72,7 +72,7 @@ class Problem(NamedTuple):
 
 
 class Reading(NamedTuple):
-    """What a trained method says about a batch.
+    """Predictions of a trained method for a batch.
 
     Attributes
     ----------

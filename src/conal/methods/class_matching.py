@@ -1,4 +1,4 @@
-"""Which inferred class is which of the user's classes."""
+"""Match inferred classes to the user's classes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ __all__ = ["aligned_with_votes"]
 
 
 def aligned_with_votes(agreement: Tensor) -> Tensor:
-    """(C,) which inferred class stands for each name, so that the diagonal of the confusion is largest.
+    """(C,) the inferred class of each class name, such that the diagonal of the confusion is largest.
 
     Mistakes and truth can change places without any change in the likelihood, for two classes or for a cycle of
     several. The tie is broken by the assumption that annotators are right more often than they make any one mistake.

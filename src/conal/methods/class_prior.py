@@ -1,4 +1,4 @@
-"""A stated class prior: how it is read, and how it corrects inferred class probabilities."""
+"""The user's class prior: how it is read, and how it corrects inferred class probabilities."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ TOLERANCE = 0.02
 
 
 def prior_shift(stated: Tensor, found: Tensor) -> Tensor:
-    r"""(C,) what is added to log-probabilities, :math:`\kappa \log (\rho^*_c / \bar\rho_c)`.
+    r"""(C,) correction of log-probabilities, :math:`\kappa \log (\rho^*_c / \bar\rho_c)`.
 
     >>> prior_shift(torch.tensor([0.5, 0.5]), torch.tensor([0.5, 0.5])).tolist()
     [0.0, 0.0]
@@ -37,7 +37,7 @@ def prior_shift(stated: Tensor, found: Tensor) -> Tensor:
 
 
 def read_class_prior(prior: ClassPrior, classes: Names) -> Tensor | None:
-    """(C,) stated shares in the order of the classes; None if nothing is stated.
+    """(C,) the user's class shares in the order of the classes; None without a class prior.
 
     >>> read_class_prior({"cat": 0.75, "dog": 0.25}, np.array(["cat", "dog"], dtype=object)).tolist()
     [0.75, 0.25]

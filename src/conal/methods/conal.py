@@ -98,7 +98,7 @@ class CoNALMethod(CrowdMethod):
         )
 
     def loss(self, batch: Batch) -> Tensor:
-        """Negative log-likelihood per annotation, and the term that keeps the layers apart."""
+        """Negative log-likelihood per annotation, and the term that separates the layers."""
         present = self.present(batch)
         weights = present.take(self.noise.raw_pi_r)
         omega_logits = self.auxiliary(batch.x, batch.rows, present)

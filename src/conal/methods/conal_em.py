@@ -108,7 +108,7 @@ class CoNALEMMethod(SingleNetworkEM):
         return {**super().working_state(), "omega_of_labels": self.omega_of_labels}
 
     def _literal_round(self, batches: Iterable[Batch]) -> None:
-        """The appendix as it stands: q(z) by the mixture, then q(s) by q(z), and omega = q(s = 1)."""
+        """The literal appendix: q(z) by the mixture, then q(s) by q(z), and omega = q(s = 1)."""
         individual, common = self.no_counts(), self.no_counts()
         total = self.posterior.new_zeros(self.problem.n_annotators)
         first = 0

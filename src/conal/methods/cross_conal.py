@@ -1,4 +1,4 @@
-"""Cross-fitted CoNAL: EM of the paper's noise model, in which no network predicts what it was trained on."""
+"""Cross-fitted CoNAL: EM of the paper's noise model, in which no network predicts its own training instances."""
 
 from __future__ import annotations
 
@@ -157,7 +157,7 @@ class CrossCoNALMethod(EMMethod):
         self.averages.update()
 
     def is_due(self, epoch: int) -> bool:
-        """After a share ``start`` of the epochs, and then at even distances."""
+        """After a share ``start`` of the epochs, and then at equal intervals."""
         return epoch in self.due
 
     def predictions(self, batches: Iterable[Batch]) -> list[tuple[Tensor, Batch]]:
@@ -230,7 +230,7 @@ class CrossCoNALMethod(EMMethod):
         """The common and the annotators' confusion by which labels are inferred; the common one without labels.
 
         The pooled matrix of all labels is nearer to the common confusion of simulated crowds than that of the two
-        sources: how mistakes divide between these is hardly identified, and most are taken for individual ones.
+        sources: how mistakes divide between these is hardly identified, and most count as individual.
         """
         pi_g, pi_r = self.noise_in_use.pi_g, self.noise_in_use.pi_r
         return pi_g, self.known_or_common(pi_g, pi_r)

@@ -41,7 +41,7 @@ class CrowdLayerMethod(AnnotatorLayersMethod):
         return pick(logits.log_softmax(0), labels)
 
     def label_confusion(self, weights: Tensor) -> Tensor:
-        """(A, C, C) what the layers make of certainty: row c is the distribution of labels where f is class c."""
+        """(A, C, C) output of the layers for certain classes: row c is the distribution of labels if f is class c."""
         logits, *others = weights.unbind(1)
         for layer in others:
             logits = torch.bmm(logits.softmax(-1), layer)

@@ -1,4 +1,4 @@
-"""What methods share that alternate between inferring the true labels and fitting networks and confusion to them."""
+"""Base of EM methods, which alternate between inferring true labels and fitting networks and confusion."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ class EMMethod(CrowdMethod):
             first += len(batch.labels)
 
     def no_counts(self) -> ExpectedCounts:
-        """Expected counts of no labels, to add some."""
+        """Empty expected counts."""
         return ExpectedCounts(self.problem.n_annotators, self.problem.n_classes, like=self.posterior)
 
     def working_state(self) -> dict[str, Tensor]:

@@ -41,7 +41,7 @@ class Ensemble(CrowdMethod):
 
     @torch.no_grad()
     def read(self, batch: Batch, class_logits: Tensor | None = None) -> Reading:
-        """Means of what the members read; ``class_logits`` are (N, M, C), those of every member."""
+        """Means of the members' predictions; ``class_logits`` are (N, M, C), those of every member."""
         given = [None] * len(self.members) if class_logits is None else class_logits.unbind(1)
         each = [member.read(batch, logits) for member, logits in zip(self.each, given, strict=True)]
         return Reading(

@@ -1,4 +1,4 @@
-"""Expected counts: how often each annotator gives each label, by what is believed about the true classes."""
+"""Expected counts: how often each annotator gives each label, under the posterior of the true classes."""
 
 from __future__ import annotations
 

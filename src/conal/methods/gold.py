@@ -1,4 +1,4 @@
-"""The upper bound: a classifier trained on true labels, which the user supplies as such."""
+"""The upper bound: a classifier trained on true labels."""
 
 from __future__ import annotations
 

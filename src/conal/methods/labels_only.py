@@ -1,4 +1,4 @@
-"""Before any network is trained: what the annotations alone say about the true labels."""
+"""Inference from the annotations alone, before any network is trained."""
 
 from __future__ import annotations
 

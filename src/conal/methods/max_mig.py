@@ -1,4 +1,4 @@
-"""Max-MIG: a classifier and an aggregator of the labels that agree as informatively as they can."""
+"""Max-MIG: a classifier and a label aggregator with maximal mutual information."""
 
 from __future__ import annotations
 

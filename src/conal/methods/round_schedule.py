@@ -1,4 +1,4 @@
-"""When a method with a fixed number of E-steps has them."""
+"""The schedule of a fixed number of E-steps."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ __all__ = ["PseudoLabels", "TwoSourceNoise"]
 
 
 class PseudoLabels(NamedTuple):
-    """What is counted as if it had been observed: the priors of the two kinds of confusion and of omega.
+    """Pseudo-counts: the priors of the two kinds of confusion and of omega.
 
     Attributes
     ----------
@@ -106,12 +106,12 @@ class TwoSourceNoise(nn.Module):
         self.pi_r.copy_(rows(individual, b, pooling * self.pi_g))
 
     def reorder(self, order: Tensor) -> None:
-        """Rename the true classes: class c takes the place of what was ``order[c]``."""
+        """Permute the true classes: class c becomes the former class ``order[c]``."""
         self.pi_g.copy_(self.pi_g[order])
         self.pi_r.copy_(self.pi_r[:, order])
 
     def log_prob(self, annotators: Tensor, labels: Tensor, known: Tensor) -> Tensor:
-        """(P, C) log mu at the observed labels; the common confusion for annotators who are not known."""
+        """(P, C) log mu at the observed labels; the common confusion for unknown annotators."""
         # Without a learned omega, an annotator's own matrix has its share of the common one already.
         omega = self.rate(annotators, known) if self.learn_omega else (~known).to(self.omega.dtype)
         return mixture(omega, *self.columns(annotators, labels)).log()
@@ -121,7 +121,7 @@ class TwoSourceNoise(nn.Module):
         return self.pi_g[:, labels].T, self.pi_r[annotators.clamp(min=0), :, labels]
 
     def rate(self, annotators: Tensor, known: Tensor) -> Tensor:
-        """(P,) omega; 1 where the annotator is not known."""
+        """(P,) omega; 1 for unknown annotators."""
         return torch.where(known, self.omega[annotators.clamp(min=0)], 1.0)
 
     def _fit_omega(self, common: Tensor, counts: Tensor) -> None:

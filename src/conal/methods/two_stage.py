@@ -39,7 +39,7 @@ class TwoStageMethod(CrowdMethod):
     )
 
     def make_aggregator(self) -> Aggregator:
-        """What turns the crowd's labels into one per task."""
+        """The aggregator of the crowd's labels."""
         raise NotImplementedError
 
     def prepare(self, annotations: Annotations) -> None:

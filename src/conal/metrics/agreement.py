@@ -31,7 +31,7 @@ class Agreement(NamedTuple):
 
 
 class Units(NamedTuple):
-    """What each task contributes: a coefficient is a function of the sums over tasks.
+    """Contributions of each task; a coefficient is a function of their sums over tasks.
 
     A bootstrap replicate counts task i w_i times, so its sums are products with the weights w.
     """
@@ -68,7 +68,7 @@ def krippendorff_alpha(
         Classes differ or they do not; no order among them.
     n_boot : int
         Bootstrap replicates for the percentile interval; 0 for none. Tasks are drawn with replacement and both
-        disagreements are computed anew.
+        disagreements are computed again.
     confidence : float
         Share of replicates between the ends of the interval.
     seed : int

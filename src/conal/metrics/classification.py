@@ -41,7 +41,7 @@ def accuracy(y_true: object, y_pred: object) -> float:
 
 
 def macro_f1(y_true: object, y_pred: object, classes: Classes | None = None) -> float:
-    r"""Mean over classes of F1, the harmonic mean of precision and recall, so that rare classes weigh as much.
+    r"""Mean over classes of F1, the harmonic mean of precision and recall, with equal weight for rare classes.
 
     .. math::
         F_1(c) = \frac{2\, \mathrm{TP}_c}{n_c + \hat n_c}, \qquad

@@ -1,4 +1,4 @@
-"""Estimated confusion matrices against known ones, where a simulation or gold labels give the truth."""
+"""Estimated confusion matrices against known ones, known from a simulation or from gold labels."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def confusion_recovery_error(true: object, estimated: object, weights: object = 
         True class before observed class; rows must sum to 1 within 0.001.
     weights : (R,), optional
         How much each annotator counts; without it all count alike. With ``annotations.labels_per_annotator()``
-        annotators count by the labels that they gave, and those who gave none, of whom nothing can be known, do not.
+        annotators are weighted by their number of labels; annotators without labels do not count.
 
     Example
     -------

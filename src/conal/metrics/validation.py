@@ -118,7 +118,7 @@ def _distinct(classes: Classes) -> Names:
 
 
 def _refuse_text_against_numbers(true: Names, predicted: Names) -> None:
-    """0 is not '0': without this, every prediction would count as wrong."""
+    """Reject 0 against '0', which would count every prediction as wrong."""
     text = [{isinstance(name, str) for name in names.tolist()} for names in (true, predicted)]
     if text in ([{True}, {False}], [{False}, {True}]):
         raise InputError(

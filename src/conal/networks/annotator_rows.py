@@ -1,4 +1,4 @@
-"""Tables with a row per annotator, of which a batch touches few."""
+"""Tables with one row per annotator, of which a batch uses few."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ faster."""
 
 
 def row_table(values: Tensor) -> nn.Parameter:
-    """A parameter with a row per annotator, of which a batch may touch few (:class:`Present`)."""
+    """A parameter with a row per annotator, of which a batch may use few (:class:`Present`)."""
     table = nn.Parameter(values)
     table.has_annotator_rows = True  # type: ignore[attr-defined]
     return table
@@ -59,7 +59,7 @@ class Present(NamedTuple):
 
 
 def take_rows(table: Tensor, index: Tensor) -> Tensor:
-    """(A, ...) different rows of a long table in order, with a gradient that contains these rows and no others.
+    """(A, ...) different rows of a long table in order, with a gradient of only these rows.
 
     >>> table = torch.zeros(2000, 3, requires_grad=True)
     >>> take_rows(table, torch.tensor([5, 7])).sum().backward()

@@ -1,4 +1,4 @@
-r"""The auxiliary network: how likely is an annotation to come from the confusion that everybody shares?"""
+r"""The auxiliary network: the probability that an annotation follows the common confusion."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from conal.networks.annotator_rows import Present, row_table
 __all__ = ["AuxiliaryNetwork"]
 
 EPS = 1e-6
-"""Smallest norm of an embedding; a smaller one would give a gradient without bounds."""
+"""Minimum norm of an embedding; smaller norms give unbounded gradients."""
 
 
 class AuxiliaryNetwork(nn.Module):

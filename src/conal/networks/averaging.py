@@ -54,7 +54,7 @@ class WeightAverage(nn.Module):
 
     @torch.no_grad()
     def update(self) -> None:
-        """Take in the networks' present weights."""
+        """Update the averages with the current weights."""
         self.steps += 1
         step = int(self.steps)
         decay = min(self.decay, step / (step + 10))

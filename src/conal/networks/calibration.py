@@ -1,4 +1,4 @@
-"""How far a network's probabilities can be trusted."""
+"""Temperature scaling of a network's probabilities."""
 
 from __future__ import annotations
 

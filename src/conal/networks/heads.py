@@ -1,4 +1,4 @@
-"""Backbones without their head, for methods that put several in its place."""
+"""Backbones without their head, for methods with several heads."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["AnnotatorHeads", "split_head"]
 
 
 def split_head(backbone: nn.Module, shape: tuple[int, ...], n_classes: int) -> tuple[nn.Module, int]:
-    """The trunk below the layer that makes the class logits, and how wide it is.
+    """The trunk below the layer of class logits, and its width.
 
     A linear layer whose very output is the backbone's output is its head, and is replaced in place by the identity.
     Any other backbone stays whole, and what it gives, of whatever width, are the trunk's features.
@@ -41,7 +41,7 @@ def split_head(backbone: nn.Module, shape: tuple[int, ...], n_classes: int) -> t
 
 @torch.no_grad()
 def _probe(backbone: nn.Module, shape: tuple[int, ...]) -> object:
-    """What the backbone makes of two instances of zeros; None if it cannot take them."""
+    """The backbone's output for two instances of zeros; None if that fails."""
     was_training = backbone.training
     try:
         return backbone.eval()(torch.zeros(2, *shape))

@@ -1,4 +1,4 @@
-r"""The noise adaptation layers: one that all annotators share, and one for each of them."""
+r"""The noise adaptation layers: a common layer, and one per annotator."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ class NoiseAdaptation(nn.Module):
 
 
 def mix(omega_logits: Tensor, log_common: Tensor, log_individual: Tensor) -> Tensor:
-    """log(omega p_common + (1 - omega) p_individual), from logs and without leaving them."""
+    """log(omega p_common + (1 - omega) p_individual), computed in log space."""
     return torch.logaddexp(logsigmoid(omega_logits) + log_common, logsigmoid(-omega_logits) + log_individual)
 
 

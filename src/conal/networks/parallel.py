@@ -51,7 +51,7 @@ def mean_loss(parts: Sequence[Part], n_jobs: int = 1) -> Tensor:
 
 
 class _HandedOver(torch.autograd.Function):
-    """A value whose gradients are known already."""
+    """A value with precomputed gradients."""
 
     @staticmethod
     def forward(ctx: Any, value: Tensor, gradients: list[Tensor], *parameters: Tensor) -> Tensor:

@@ -9,7 +9,7 @@ __all__ = ["FeatureScaler"]
 
 
 class FeatureScaler(nn.Module):
-    """``(x - shift) * factor``, cut off at plus and minus ``limit``; fixed before training and stored with the model.
+    """``(x - shift) * factor``, clipped to plus and minus ``limit``; fixed before training and stored with the model.
 
     With ``root``, x is replaced by its square root first (and by 0 where it is negative), which tames the long tails of
     counts and of pooled ReLU activations.

@@ -247,11 +247,11 @@ def _equals(table: pa.Table, column: str | None, value: Any) -> Any:
 
 
 def save(chart: Any, stem: Path) -> list[Path]:
-    """Write ``stem.svg`` and ``stem.png``, each aside first and then renamed."""
+    """Write ``stem.svg`` and ``stem.png``, atomically."""
     written = []
     for ending in ("svg", "png"):
         path = stem.with_name(f"{stem.name}.{ending}")
-        with atomic_file(path) as aside:
-            chart.save(str(aside), format=ending, scale_factor=2.0 if ending == "png" else 1.0)
+        with atomic_file(path) as temporary:
+            chart.save(str(temporary), format=ending, scale_factor=2.0 if ending == "png" else 1.0)
         written.append(path)
     return written

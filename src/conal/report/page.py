@@ -41,8 +41,8 @@ def write_report(folder: str | PathLike[str], out: str | PathLike[str] | None = 
     """
     path = Path(folder) / PAGE if out is None else Path(out)
     text = render(read_document(folder, REPORT))
-    with atomic_file(path) as aside:
-        aside.write_text(text, encoding="utf-8")
+    with atomic_file(path) as temporary:
+        temporary.write_text(text, encoding="utf-8")
     return path
 
 
@@ -86,7 +86,7 @@ def _parameters(report: Report) -> list[tuple[str, str]]:
 
 @cache
 def _library() -> str:
-    """Vega, Vega-Lite and Vega-Embed in one script, in a scope of its own."""
+    """Vega, Vega-Lite and Vega-Embed in one script, in a separate scope."""
     bundle = str(_bundle()).replace("</script", "<\\/script").replace("<!--", "<\\!--")
     return f"(function(){{{bundle}}})();"
 

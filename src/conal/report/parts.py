@@ -21,7 +21,7 @@ IN_HEADER = ("crowd",)
 """Sections of ``report.json`` that the header of the page shows."""
 PANEL = "panel.html"
 MAX_ROWS = 300
-"""Rows of a finding without a template of its own; the file has all."""
+"""Maximum number of rows of a finding without its own template; the file has all."""
 
 
 class Part(NamedTuple):

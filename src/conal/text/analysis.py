@@ -68,7 +68,7 @@ def _cached_pieces(word: str) -> tuple[str, ...]:
 
 
 def _plain(text: str) -> str:
-    """Full-width and other compatible forms as one, upper case as lower."""
+    """Normalise compatible forms, such as full-width characters, and lower the case."""
     return unicodedata.normalize("NFKC", text).casefold()
 
 
@@ -81,10 +81,10 @@ def _words() -> re.Pattern[str]:
 
 @cache
 def _tokens() -> re.Pattern[str]:
-    """Words, unspaced characters one by one, and other marks (an emoji may say it all) one by one."""
+    """Words, unspaced characters one by one, and other marks (such as emoji) one by one."""
     return re.compile(rf"{_words().pattern}|[{UNSPACED}]|[^\w\s{SURROGATES}]")
 
 
 def _combining_marks() -> str:
-    """All of them, for a class of a regular expression: Python's \\w leaves them out, and words would break there."""
+    """All of them, for a character class: Python's \\w excludes them, and words would break there."""
     return "".join(chr(code) for code in range(0x300, 0x20000) if unicodedata.category(chr(code)) in ("Mn", "Mc"))

@@ -21,7 +21,7 @@ from conal.text.terms import TermWeights, fit_terms
 __all__ = ["ANALYZERS", "TextFeatures", "check_texts", "is_missing"]
 
 ANALYZERS = {"words": word_terms, "pieces": piece_terms}
-"""Kinds of terms, in the order of their columns; each has a vocabulary of its own."""
+"""Kinds of terms, in the order of their columns; each has its own vocabulary."""
 SMALLEST = 1e-6
 """Directions with less than this share of the largest singular value are rounding errors."""
 
@@ -129,7 +129,7 @@ class TextFeatures(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
 
 
 def check_texts(texts: Any) -> list[str]:
-    """A list of texts; None, NaN and pandas' NA are empty ones, and anything else among them is an error."""
+    """A list of texts; None, NaN and pandas' NA are empty texts, and other types are an error."""
     if isinstance(texts, str):
         raise InputError("expected a list of texts, got a single text; put it into a list")
     found = ["" if is_missing(text) else text for text in texts]

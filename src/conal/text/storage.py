@@ -30,7 +30,7 @@ def to_state(features: TextFeatures) -> tuple[dict[str, npt.NDArray[Any]], dict[
 
 
 def from_state(tensors: Tensors, document: Mapping[str, Any], where: str) -> TextFeatures:
-    """The inverse of :func:`to_state`; sizes and types that do not fit together are an error."""
+    """The inverse of :func:`to_state`; inconsistent sizes and types are an error."""
     version = document.get("version")
     if not isinstance(version, int) or version > VERSION:
         raise ModelFolderError(

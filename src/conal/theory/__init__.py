@@ -1,4 +1,4 @@
-"""How well can anybody do? The paper's lower bound on the error of inferred labels, and the error of the best rule."""
+"""The paper's lower bound on the error of inferred labels, and the error of the best rule."""
 
 from conal.theory.bayes import BayesError, bayes_error, posterior
 from conal.theory.bound import ErrorLowerBound, error_lower_bound

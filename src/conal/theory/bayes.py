@@ -23,7 +23,7 @@ class BayesError(NamedTuple):
 
 
 def posterior(labels: object, rho: object, pi_g: object, pi_r: object, omega: object) -> FloatArray:
-    r"""(N, C) P(true class | all labels of an instance) when everything about the crowd is known.
+    r"""(N, C) P(true class | all labels of an instance) if all parameters of the crowd are known.
 
     .. math::
         q_i(c) \propto \rho_{ic} \prod_r \bigl( \omega_i^r \pi^g_{c, y_i^r} + (1 - \omega_i^r) \pi^r_{c, y_i^r} \bigr)

@@ -16,7 +16,7 @@ __all__ = ["ErrorLowerBound", "error_lower_bound"]
 
 @dataclass(frozen=True, eq=False)
 class ErrorLowerBound:
-    """The bound and what it is made of: ``raw = entropy_term - kl_term - constant_term``.
+    """The bound and its terms: ``raw = entropy_term - kl_term - constant_term``.
 
     Parameters
     ----------
@@ -55,7 +55,7 @@ class ErrorLowerBound:
 
     @property
     def raw(self) -> float:
-        """The right-hand side of the theorem: without content below 0, and minus infinity if a KL is infinite."""
+        """The right-hand side of the theorem: void below 0, and minus infinity if a KL is infinite."""
         return self._scaled(self.F.sum() - math.log(2))
 
     @property

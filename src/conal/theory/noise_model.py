@@ -24,7 +24,7 @@ CHUNK_CELLS = 2**20
 
 
 class NoiseModel(NamedTuple):
-    """Common and individual confusion of a crowd, everything known.
+    """Common and individual confusion of a crowd with known parameters.
 
     Attributes
     ----------
@@ -78,7 +78,7 @@ def read_noise_model(rho: object, pi_g: object, pi_r: object, omega: object, obs
 
 
 def smooth(pi: object, epsilon: float) -> FloatArray:
-    r"""Confusion matrices without zero entries: with probability epsilon a label is drawn from all classes alike.
+    r"""Confusion matrices without zero entries: with probability epsilon a label is drawn uniformly.
 
     .. math::
         (1 - \epsilon) \, \pi + \epsilon / C
@@ -102,7 +102,7 @@ def smooth(pi: object, epsilon: float) -> FloatArray:
 
 
 def chunks(n: int, cells: int) -> Iterator[slice]:
-    """Slices of ``range(n)``: so many rows at once that an array with ``cells`` numbers per row stays small."""
+    """Slices of ``range(n)``: chunks of rows such that an array with ``cells`` numbers per row stays small."""
     return row_slices(n, cells, CHUNK_CELLS)
 
 

@@ -28,10 +28,10 @@ class CrowdBatches:
         Instance i is task i of the annotations.
     annotations : Annotations
     batch_size : int
-        So many instances in a batch. An epoch is divided evenly, and never into batches of one, which batch
+        Number of instances in a batch. An epoch is divided evenly, and never into batches of one, which batch
         normalisation cannot take.
     annotator_codes : (R,) integers, optional
-        The model's code of each annotator, where it differs; -1 for annotators whom the model does not know.
+        The model's code of each annotator, if it differs; -1 for unknown annotators.
     """
 
     def __init__(

@@ -30,7 +30,7 @@ MAX_OVERHEAD = 0.05
 
 @dataclass
 class State:
-    """What a checkpoint holds: tensors by name, and plain values."""
+    """The content of a checkpoint: tensors by name, and plain values."""
 
     tensors: dict[str, Tensor]
     values: dict[str, Any]
@@ -68,12 +68,12 @@ class Checkpoint:
         return time.monotonic() >= self._next_write
 
     def write(self, state: State) -> None:
-        """Write the file aside and rename it."""
+        """Write the file atomically."""
         began = time.monotonic()
         values = json.dumps({"fingerprint": self.fingerprint, **state.values})
         tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in state.tensors.items()}
-        with atomic_file(self.path) as aside:
-            save_file(tensors, aside, metadata={"state": values})
+        with atomic_file(self.path) as temporary:
+            save_file(tensors, temporary, metadata={"state": values})
         ended = time.monotonic()
         self._next_write = ended + (ended - began) / MAX_OVERHEAD
 
@@ -120,7 +120,7 @@ def optimizer_tensors(optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
 
 
 def restore_optimizer(optimizer: torch.optim.Optimizer, tensors: dict[str, Tensor]) -> None:
-    """Put :func:`optimizer_tensors` back."""
+    """Restore :func:`optimizer_tensors`."""
     state: dict[int, dict[str, Tensor]] = {}
     for name, tensor in tensors.items():
         k, moment = name.split("/")

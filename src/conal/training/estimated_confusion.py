@@ -1,4 +1,4 @@
-"""Confusion matrices for methods that have none of their own, counted against the classifier's predictions."""
+"""Confusion matrices for methods without confusion matrices, counted against the classifier's predictions."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ Row = dict[str, float]
 
 
 def figures(row: Row) -> str:
-    """The figures of an epoch in words.
+    """The figures of an epoch as text.
 
     >>> figures({"epoch": 3, "loss": 1.25, "seconds": 0.1, "validation_accuracy": 0.875})
     'loss 1.2500  validation accuracy 87.5 %'

@@ -1,4 +1,4 @@
-"""Features stay where they are: an array, a memory map, or any torch ``Dataset``; batches are cut from it."""
+"""Access to features in an array, a memory map, or any torch ``Dataset``, batch by batch."""
 
 from __future__ import annotations
 
@@ -41,12 +41,12 @@ class Instances:
         return tuple(self.take(np.array([0])).shape[1:])
 
     def take(self, index: npt.NDArray[np.int64]) -> Tensor:
-        """(len(index), ...) the chosen instances; floating point arrives as float32, integers as they are."""
+        """(len(index), ...) the chosen instances; floats are converted to float32, integers are unchanged."""
         at = index if self.rows is None else self.rows[index]
         if self.is_dataset:
             return torch.stack([_first(self.source[int(k)]) for k in at])
         values = np.asarray(self.source[at])
-        # torch wants the machine's own byte order; files may have the other
+        # torch needs the machine's byte order; files may have another
         kind = np.float32 if values.dtype.kind == "f" else values.dtype.newbyteorder("=")
         return torch.from_numpy(values.astype(kind, copy=False))
 

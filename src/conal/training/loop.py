@@ -1,4 +1,4 @@
-"""The training loop: fit -> epoch -> step; keeps the best epoch, survives interruptions, notices lost classes."""
+"""The training loop: fit -> epoch -> step; keeps the best epoch, can be resumed, and detects lost classes."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ RESTART_CHECK = 5
 
 @dataclass
 class TrainingResult:
-    """The trained method (weights of the selected epoch, on the CPU) and how it came about."""
+    """The trained method (weights of the selected epoch, on the CPU) and the course of its training."""
 
     method: CrowdMethod
     class_logits: Tensor

@@ -1,4 +1,4 @@
-"""Adam, and what it does to tables of which a batch touches few rows."""
+"""Adam, with sparse updates for tables of which a batch uses few rows."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ LONG = 20_000
 
 
 class LazyAdam(torch.optim.Adam):
-    r"""Adam, with rows of their own time where gradients are sparse.
+    r"""Adam, with a separate step count per row for sparse gradients.
 
     A row that has no gradient is left alone, moments included, and the bias of its moments is corrected by the number
     of steps that it took part in:
@@ -46,7 +46,7 @@ class LazyAdam(torch.optim.Adam):
 
     @torch.no_grad()
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
-        """Sparse gradients by row, all others as ever."""
+        """Update sparse gradients by row, all others as in torch."""
         loss = None if closure is None else torch.enable_grad()(closure)()
         sparse = []
         for group in self.param_groups:
@@ -91,7 +91,7 @@ def _empty(table: Tensor) -> Tensor:
 
 
 def _rows_and_values(gradient: Tensor) -> tuple[Tensor, Tensor]:
-    """Different rows and their gradients; a table that was taken from once has them in order already."""
+    """Different rows and their gradients; they are already sorted if the table was used once."""
     rows = gradient._indices()[0]
     if bool((rows[1:] > rows[:-1]).all()):
         return rows, gradient._values()

@@ -1,4 +1,4 @@
-"""Choosing how to scale features, from statistics that are read once and in pieces."""
+"""Choose the scaling of features, from statistics computed in one pass."""
 
 from __future__ import annotations
 

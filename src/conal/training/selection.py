@@ -1,4 +1,4 @@
-"""Which epoch to keep: by gold labels that the user handed over, by held-out annotations, or the last."""
+"""Which epoch to keep: by the user's gold labels, by held-out annotations, or the last."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How many threads a step of training is worth."""
+"""The number of threads for training."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SMALL_STEP = 200_000_000
 def threads_for(network: nn.Module, batch_size: int) -> Iterator[None]:
     """Train a small network by one thread.
 
-    Steps of some ten milliseconds gain nothing from being shared, and where other programs want the processors too,
+    Steps of about ten milliseconds gain nothing from several threads, and if other programs use the processors too,
     threads that wait for each other make them five times as long. Networks that use a weight more than once per
     instance (convolutions, recurrent layers) keep torch's own number.
 
@@ -36,7 +36,7 @@ def threads_for(network: nn.Module, batch_size: int) -> Iterator[None]:
 
 
 def _work(network: nn.Module) -> float:
-    """Multiplications per instance; unknown, that is infinite, where they cannot be read off the weights."""
+    """Multiplications per instance; infinite if the weights do not determine them."""
     layers = [module for module in network.modules() if next(module.parameters(recurse=False), None) is not None]
     if not all(isinstance(layer, nn.Linear | nn.BatchNorm1d) for layer in layers):
         return float("inf")

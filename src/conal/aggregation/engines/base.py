@@ -1,4 +1,4 @@
-"""What every E-step returns, and what computes it."""
+"""The result of an E-step, and the base of the engines that compute it."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Sums(NamedTuple):
 
 
 class Expectation:
-    """What an E-step returns, whichever engine made it.
+    """The result of an E-step, for every engine.
 
     Sums and posterior are computed when they are first asked for: some M-steps need the one, some the other, and an
     extrapolation that is rejected needs neither.

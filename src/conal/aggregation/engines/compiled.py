@@ -26,7 +26,7 @@ class CompiledEngine(Engine[tuple[FloatArray, FloatArray]]):
 
     @staticmethod
     def pays(votes: Votes) -> bool:
-        """Whether there is a compiler, and labels enough to repay it."""
+        """Whether there is a compiler, and enough labels to make it worthwhile."""
         return votes.annotations.n_annotations >= COMPILED_FROM and expectation_for(votes.shape[2]).usable
 
     def start(self, posterior: FloatArray) -> Expectation:

@@ -32,7 +32,7 @@ class SparseEngine(Engine[Parameters]):
     votes, known
         See :class:`Engine`.
     log_joint : callable
-        From parameters to (N, C), in an array that nobody else keeps.
+        From parameters to (N, C), in a new array, which the engine may change.
     """
 
     def __init__(

@@ -1,6 +1,6 @@
-"""Exports of annotation platforms, one file each: what they look like, and how annotations come out of them.
+"""Exports of annotation platforms, one module each: how to recognise and read them.
 
-Each file of this room that contains a class decorated with :func:`conal.io.platforms.base.register` adds a format; the
+Each module of this package with a class decorated with :func:`conal.io.platforms.base.register` adds a format; the
 command line, the table in ``docs/importing.md`` and the contract tests follow.
 
 >>> from conal.io import platforms

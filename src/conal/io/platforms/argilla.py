@@ -20,7 +20,7 @@ Record = dict[str, Any]
 
 
 class Response(NamedTuple):
-    """What one user answered; exports without a status contain submitted responses and others alike."""
+    """The answer of one user; exports without a status do not distinguish submitted responses."""
 
     value: Any
     user: Any
@@ -86,7 +86,7 @@ class Argilla(Importer):
 
 
 class Shape(NamedTuple):
-    """One of the layouts: its questions, one question's responses, and what the record shows."""
+    """One of the layouts: its questions, one question's responses, and the data of the record."""
 
     questions: Callable[[Record], Iterator[str]]
     responses: Callable[[Record, str], Iterator[Response]]

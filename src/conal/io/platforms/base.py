@@ -1,4 +1,4 @@
-"""What reads annotation files: readers, and importers, which know the format of a platform."""
+"""Base classes: readers of annotation files, and importers, which read the format of a platform."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ class Reader(ABC):
         """Read the whole file."""
 
     def check_options(self, options: ReadOptions) -> None:
-        """An option that the format has no use for is refused, not ignored."""
+        """Reject an option that the format does not use, instead of ignoring it."""
         options.refuse_unused(self.takes, self.title)
 
 
 class Importer(Reader):
-    """One format: how to know it, and how to read it.
+    """One format: how to recognise it, and how to read it.
 
     Attributes
     ----------
@@ -62,7 +62,7 @@ class Importer(Reader):
         """Whether the beginning of a file looks like this format."""
 
     def unlike(self, where: object, found: str) -> NoReturn:
-        """Refuse a file that is not of this format, with what was expected and what was found."""
+        """Reject a file of another format; the error says what was expected and what was found."""
         raise InputError(
             f"{where}: is not {self.title}: expected {self.expects}, found {found}; "
             "set its format with format= (--format), or omit it to detect the format"
@@ -73,7 +73,7 @@ importers: Registry[Importer] = Registry("format", "conal.io.platforms")
 
 
 def register(name: str) -> Callable[[I], I]:
-    """Decorate an :class:`Importer` to make its format known as ``name``."""
+    """Decorate an :class:`Importer` to register its format as ``name``."""
 
     def enter(cls: I) -> I:
         cls.name = name
@@ -84,7 +84,7 @@ def register(name: str) -> Callable[[I], I]:
 
 
 def choose_question(names: Iterable[str], wanted: str | None, where: object, kind: str) -> str:
-    """The question that was asked for, else the only one; several are listed."""
+    """The chosen question, or the only one; the error lists them if there are several."""
     known = list(dict.fromkeys(names))
     if wanted is not None:
         if wanted in known:

@@ -1,4 +1,4 @@
-"""Annotations as they are found in records, with what was left out and why."""
+"""Collects annotations from records, and counts dropped ones by reason."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ OTHER_ANSWER = "with an answer that is no single choice"
 
 
 class Collector:
-    """Annotations as they are found, with what was left out and why."""
+    """Annotations collected so far, and counts of dropped ones by reason."""
 
     def __init__(self, importer: Importer, path: Path, options: ReadOptions) -> None:
         self.importer, self.options = importer, options
@@ -38,7 +38,7 @@ class Collector:
         self.data: dict[Any, Mapping[str, Any]] = {}
 
     def add(self, task: Any, worker: Any, value: Any, when: object = None) -> None:
-        """An annotation, unless its answer is none, several or something else."""
+        """Add an annotation, unless the answer is missing, multiple or not a label."""
         self._check_name(task, "task")
         self._check_name(worker, "annotator")
         label, reason = only_answer(value)
@@ -51,18 +51,18 @@ class Collector:
         self.times.append(_timestamp(when))
 
     def show(self, task: Any, fields: Mapping[str, Any]) -> None:
-        """What a task shows; the first time counts."""
+        """Add the data of a task; the first data count."""
         self._check_name(task, "task")
         self.data.setdefault(task, fields)
 
     def add_gold(self, task: Any, value: Any) -> None:
-        """A true label; two that differ are none."""
+        """Add a true label; two different labels cancel each other."""
         label, reason = only_answer(value)
         if reason is None and self.gold.setdefault(task, label) != label:
             self.disputed.add(task)
 
     def _settled_gold(self, tasks: list[Any], labels: list[Any]) -> dict[Any, Any]:
-        """True labels that nobody disputes, in the types that tasks and labels have."""
+        """True labels without contradictions, in the types of tasks and labels."""
         pairs = [(task, label) for task, label in self.gold.items() if task not in self.disputed]
         as_text = [bool(names) and isinstance(names[0], str) for names in (tasks, labels)]
         return {(str(t) if as_text[0] else t): (str(y) if as_text[1] else y) for t, y in pairs}
@@ -72,7 +72,7 @@ class Collector:
             raise InputError(f"{self.where}: the name of a {role} is {name!r:.60}; expected text or a number")
 
     def finish(self, question: str | None = None, *, names: Callable[[list[Any]], Any] | None = None) -> AnnotationFile:
-        """All that was collected, the older of two labels first; ``names`` converts those of tasks and of workers."""
+        """Everything collected, older labels first; ``names`` converts the names of tasks and workers."""
         if self.disputed:
             self.dropped["true labels that contradict each other"] += len(self.disputed)
         tasks, workers, labels = self._columns()
@@ -84,7 +84,7 @@ class Collector:
         return AnnotationFile(*about, crowd, question, gold, dict(self.dropped), data_table(self.data))
 
     def _columns(self) -> list[list[Any]]:
-        """Tasks, workers and labels, by time where all have one."""
+        """Tasks, workers and labels, sorted by time if all have one."""
         rows = self.rows
         if rows and None not in self.times:
             order = sorted(range(len(rows)), key=self.times.__getitem__)  # type: ignore[arg-type]
@@ -111,7 +111,7 @@ def only_answer(value: Any) -> tuple[Any, str | None]:
 
 
 def _of_one_type(names: list[Any]) -> list[Any]:
-    """Names as they are, or all as text where some are text: no file and no sorting order contains both 7 and "ann"."""
+    """Names unchanged, or all as text if some are text: 7 and "ann" cannot be sorted or stored together."""
     kinds = {type(name) for name in names}
     return names if len(kinds) < 2 or kinds == {int, float} else [None if n is None else str(n) for n in names]
 

@@ -88,7 +88,7 @@ def _exports(names: Any) -> list[str]:
 
 
 def _labels(record: dict[str, Any], is_table: bool) -> Any:
-    """The labels of a document; a span, ``[start, end, label]``, is no label of the document."""
+    """The labels of a document; a span, ``[start, end, label]``, is not a label of the document."""
     labels = record.get("cats", record.get("label"))
     if is_table:
         return str(labels).split("#") if labels not in (None, "") else None

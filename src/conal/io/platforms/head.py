@@ -1,4 +1,4 @@
-"""The beginning of a file, from which its format is recognised: a bounded piece, however large the file is."""
+"""The beginning of a file, from which its format is recognised; its size is bounded."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ HEADER_BYTES = 2**23
 
 @dataclass(frozen=True)
 class Head:
-    """What the beginning of a file shows.
+    """The beginning of a file.
 
     Attributes
     ----------
@@ -58,7 +58,7 @@ class Head:
         return frozenset(self.header) | frozenset(self.record or ())
 
     def describe(self) -> str:
-        """What was found, for messages."""
+        """Description of the content, for messages."""
         if self.kind in ("folder", "zip"):
             return f"a {self.kind} with {examples(self.members) or 'nothing'}"
         if self.header:
@@ -151,7 +151,7 @@ def _first_pair(text: str, decoder: json.JSONDecoder) -> tuple[str, Any] | None:
 def _table_head(text: str) -> Head:
     if "\0" in text:
         return Head("other")
-    text = text.replace("\r\n", "\n").replace("\r", "\n")  # old files have line ends of their own
+    text = text.replace("\r\n", "\n").replace("\r", "\n")  # old files have other line ends
     first = text.split("\n", 1)[0]
     delimiter = "\t" if first.count("\t") > first.count(",") else ","
     complete = text if len(text) < TABLE_BYTES // 4 else text.rpartition("\n")[0]

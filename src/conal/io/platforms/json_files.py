@@ -1,4 +1,4 @@
-"""JSON, JSON Lines and archives of them: read in memory, within bounds, and never unpacked to disk."""
+"""JSON, JSON Lines and archives of them, read in memory with a size limit, never unpacked to disk."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def _read_members(archive: zipfile.ZipFile, path: Path) -> dict[str, bytes]:
 
 
 def load_json(path: Path) -> Any:
-    """The one JSON value of a file."""
+    """The JSON value of a file."""
     check_readable(path)
     return parse_json(text_of(_unpacked(path), path), path)
 

@@ -124,7 +124,7 @@ def _field(result: dict[str, Any]) -> str | None:
 
 
 def _answer(annotation: dict[str, Any], control: str) -> Any:
-    """The answer to one control; several results, as of several regions, are several answers."""
+    """The answer to one control; several results, for example for several regions, are several answers."""
     values = [choice_of(r.get("value")) for r in _results(annotation) if r.get("from_name") == control]
     return values[0] if len(values) == 1 else values
 

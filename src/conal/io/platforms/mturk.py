@@ -27,16 +27,16 @@ INPUT, ANSWER = "Input.", "Answer."
 JSON_ANSWERS = "Answer.taskAnswers"
 Column = Callable[[], list[Any]]
 SEVERAL = "\0several"
-"""Stands for a row's label while it contains several choices."""
+"""Placeholder label of a row with several choices."""
 
 
 @register("mturk")
 class MTurk(Importer):
-    """One row per assignment: ``HITId``, ``WorkerId``, ``AssignmentStatus``, what was shown and what was answered.
+    """One row per assignment: ``HITId``, ``WorkerId``, ``AssignmentStatus``, inputs and answers.
 
     An answer is a column ``Answer.<name>``, ``Answer.<name>.label``, one true or false column per choice
     (``Answer.<name>.<choice>``), or an entry of the JSON in ``Answer.taskAnswers``. HITs that show several items
-    number their answers (``q1``, ``q2``): ``--question "q*"`` makes each a task of its own, called ``<HITId>/1``, or
+    number their answers (``q1``, ``q2``): ``--question "q*"`` makes each a separate task, called ``<HITId>/1``, or
     by its own input with ``--task-column "text*"``. An input that is called like a true label is one.
     """
 

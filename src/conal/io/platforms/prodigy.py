@@ -24,7 +24,7 @@ class Prodigy(Importer):
 
     With options, the label is what was chosen (``accept``), and a rejected line is left out. Without, the annotator
     accepted or rejected the line's ``label``: the classes are that label and ``not <label>``; if there are several
-    such labels, each is a question of its own. Ignored lines are left out.
+    such labels, each is a separate question. Ignored lines are left out.
     """
 
     title = "Prodigy JSONL"

@@ -1,4 +1,4 @@
-"""Exports that are tables: columns by name, rows dropped with a count, and annotations out of what is left."""
+"""Exports that are tables: columns by name, rows dropped with a count, and annotations from the rest."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ __all__ = ["Sheet", "read_sheet", "varying"]
 
 
 class Sheet:
-    """A table on its way to annotations.
+    """A table that is converted to annotations.
 
-    Columns contain text, or numbers where all of a column's values are numbers; so names stay what they are.
+    Columns contain text, or numbers if all values of a column are numbers, so names keep their exact text.
     """
 
     def __init__(self, table: pa.Table, path: Path) -> None:
@@ -38,7 +38,7 @@ class Sheet:
         return list(self.table.column_names)
 
     def column(self, name: str) -> pa.ChunkedArray:
-        """A column; one that is not there is an error that lists those that are."""
+        """A column; a missing one is an error that lists the existing ones."""
         if name not in self.names:
             raise InputError(f"{self.where}: no column {name!r}; it has {examples(self.names, 12)}")
         return decoded(self.table[name], f"{self.where}: column {name!r}")
@@ -48,7 +48,7 @@ class Sheet:
         return ["" if value is None else str(value) for value in self.column(name).to_pylist()]
 
     def drop(self, mask: Any, reason: str) -> None:
-        """Leave out the rows where the mask is true."""
+        """Drop the rows where the mask is true."""
         mask = pc.fill_null(mask, False)
         count = pc.sum(mask).as_py() or 0
         if count:
@@ -56,18 +56,18 @@ class Sheet:
             self.table = self.table.filter(pc.invert(mask))
 
     def drop_values(self, name: str, values: Sequence[str], reason: str) -> None:
-        """Leave out the rows in which a column, if there is one, has one of these values in any case."""
+        """Drop the rows in which a column, if it exists, has one of these values, ignoring case."""
         if name in self.names:
             text = pc.utf8_lower(self.column(name).cast(pa.string()))
             self.drop(pc.is_in(text, value_set=pa.array([value.lower() for value in values])), reason)
 
     def drop_blank(self, names: Sequence[str]) -> None:
-        """Leave out the rows that contain nothing in any of these columns, as between Toloka's task suites."""
+        """Drop the rows where all these columns are empty, such as separators of Toloka's task suites."""
         blank = reduce(pc.and_, (pc.is_null(blank_to_null(self.column(name), tokens=("",))) for name in names))
         self.table = self.table.filter(pc.invert(blank))
 
     def sort_by_time(self, name: str) -> None:
-        """The older first; times that sort as text do, such as 2026-11-16T10:00:00."""
+        """Sort by time, oldest first; times must sort as text, such as 2026-11-16T10:00:00."""
         if name in self.names:
             indices = pc.sort_indices(self.table, sort_keys=[(name, "ascending")])
             self.table = self.table.take(indices)
@@ -85,7 +85,7 @@ class Sheet:
         data: Sequence[str] = (),
         prefix: str = "",
     ) -> AnnotationFile:
-        """Annotations from three columns, true labels from a fourth, and what the tasks show from others."""
+        """Annotations from three columns, true labels from a fourth, and the data of the tasks from others."""
         for name in (task, worker, label):
             self.column(name)
         shown = self._data(task, data, prefix)  # before anything is left out
@@ -137,7 +137,7 @@ def read_sheet(path: Path) -> Sheet:
 
 
 def varying(table: pa.Table, task: str, names: Sequence[str]) -> list[str]:
-    """The columns that differ between rows of one task: answers do, what the task shows does not."""
+    """The columns that differ between rows of one task: answers differ, the data of the task do not."""
     if not names:
         return []
     grouped = table.select([task, *names]).group_by(task).aggregate([(name, "count_distinct") for name in names])

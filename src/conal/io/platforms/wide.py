@@ -1,4 +1,4 @@
-"""A matrix as a table: tasks down, annotators across, as cleanlab's ``labels_multiannotator``."""
+"""A matrix as a table, with one row per task and one column per annotator, as cleanlab's ``labels_multiannotator``."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ MAX_CLASSES = 50
 class Wide(Importer):
     """One row per task and one column per annotator; an empty cell, NaN or -1 means "not annotated".
 
-    The first column contains the tasks if it is called like a task, or like nothing; otherwise tasks are row numbers.
+    The first column contains the tasks if it has a usual name of task ids, or no name; otherwise tasks are row numbers.
     """
 
     title = "a wide table (cleanlab's labels_multiannotator)"
@@ -41,7 +41,7 @@ class Wide(Importer):
     takes = ("task",)
 
     def sniff(self, head: Head) -> bool:
-        """Careful, since features are tables too: an index of tasks, and cells that look like labels."""
+        """Strict, because features are tables too: an index of tasks, and cells that look like labels."""
         header = head.header
         if head.kind != "table" or len(header) < 3 or not _is_index(header[0]):
             return False
@@ -96,7 +96,7 @@ def _is_label(labels: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def _one_type(columns: Sequence[pa.ChunkedArray]) -> pa.ChunkedArray:
-    """All cells in one column: numbers where every column contains numbers, else text."""
+    """All cells in one column: numbers if every column contains numbers, otherwise text."""
     kinds = {column.type for column in columns if not pa.types.is_null(column.type)}
     text = any(not (pa.types.is_integer(kind) or pa.types.is_floating(kind)) for kind in kinds)
     wanted = pa.string() if text else pa.float64() if any(map(pa.types.is_floating, kinds)) else pa.int64()
