@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import re
 import shlex
 import subprocess
@@ -11,16 +10,13 @@ from pathlib import Path
 
 import numpy as np
 
+from helpers.files import write_csv
+
 GUIDE = (Path(__file__).parents[1] / "docs" / "text.md").read_text(encoding="utf-8")
 
 
 def blocks(language: str) -> list[str]:
     return re.findall(rf"```{language}\n(.*?)```", GUIDE, flags=re.DOTALL)
-
-
-def write(path: Path, *rows: tuple[object, ...]) -> None:
-    with path.open("w", encoding="utf-8", newline="") as file:
-        csv.writer(file).writerows(rows)
 
 
 def test_python_example_runs() -> None:
@@ -34,9 +30,9 @@ def test_commands_run(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     texts = [f"{rng.choice(['good', 'fine'] if k % 2 else ['bad', 'poor'])} film {k % 7}" for k in range(40)]
     rows = [(k, w, "pos" if (k % 2) == (rng.random() < 0.8) else "neg", texts[k]) for k in range(40) for w in range(3)]
-    write(tmp_path / "labels.csv", ("task", "worker", "label", "remark"), *rows)
-    write(tmp_path / "texts.csv", ("task", "text"), *enumerate(texts))
-    write(tmp_path / "new_texts.csv", ("id", "text"), ("a", "good"), ("b", "a poor film"))
+    write_csv(tmp_path / "labels.csv", ("task", "worker", "label", "remark"), rows)
+    write_csv(tmp_path / "texts.csv", ("task", "text"), enumerate(texts))
+    write_csv(tmp_path / "new_texts.csv", ("id", "text"), [("a", "good"), ("b", "a poor film")])
     commands = [line[2:] for block in blocks("console") for line in block.splitlines()]
     assert len(commands) == 4
     for command in commands[:3]:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 
 import pytest
+
+from helpers.processes import one_thread
 
 SCRIPT = """
 from pathlib import Path
@@ -34,6 +35,6 @@ def test_twenty_thousand_annotators_fit_in_one_and_a_half_gigabytes() -> None:
         capture_output=True,
         text=True,
         check=True,
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
+        env=one_thread(),
     )
     assert float(run.stdout) < 1.5

@@ -2,30 +2,22 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import re
 import shlex
 import subprocess
 import sys
 from pathlib import Path
-from types import ModuleType
 
 import pytest
+
+import cli_reference
+from docstrings import readable
 
 ROOT = Path(__file__).parents[1]
 EXECUTED = ("tutorial.md", "label-studio.md", "common-noise.md")
 """Pages that are gone through from top to bottom, Python and commands, in one folder."""
 BLOCK = re.compile(r"^```(python|console)\n(.*?)^```", flags=re.MULTILINE | re.DOTALL)
-
-
-def tool(name: str) -> ModuleType:
-    spec = importlib.util.spec_from_file_location(name, ROOT / "tools" / f"{name}.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 def test_the_site_builds_without_a_warning(tmp_path: Path) -> None:
@@ -46,12 +38,10 @@ def test_the_site_builds_without_a_warning(tmp_path: Path) -> None:
 
 
 def test_the_reference_of_commands_is_current() -> None:
-    reference = tool("cli_reference")
-    assert reference.PAGE.read_text(encoding="utf-8") == reference.page(), "run `make docs`"
+    assert cli_reference.PAGE.read_text(encoding="utf-8") == cli_reference.page(), "run `make docs`"
 
 
 def test_docstrings_become_markdown() -> None:
-    readable = tool("docstrings").readable
     assert readable("By :func:`conal.make` of :class:`~conal.CoNAL`.") == "By `conal.make` of `conal.CoNAL`."
     text = readable(
         "Rate:\n\n.. math:: a_b\n   = 1\n\nParameters\n----------\nx, y : int\n    Both.\nz : int\n    One.\n"

@@ -15,20 +15,9 @@ from scipy.stats import dirichlet
 from conal.aggregation import BayesianDawidSkene, DawidSkene, MajorityVote
 from conal.data.annotations import Annotations
 from conal.errors import ConvergenceWarning, InputError
+from helpers.crowds import graded_crowd
 
 pytestmark = pytest.mark.filterwarnings("ignore::conal.errors.VanishedClassWarning")
-
-
-def ragged_crowd(seed: int, n_tasks: int, n_annotators: int, n_classes: int) -> Annotations:
-    """Annotators of graded quality; the first task and the first annotator without labels."""
-    rng = np.random.default_rng(seed)
-    z = rng.integers(n_classes, size=n_tasks)
-    right = rng.random((n_tasks, n_annotators)) < np.linspace(0.4, 0.95, n_annotators)
-    matrix = np.where(right, z[:, None], rng.integers(n_classes, size=right.shape))
-    matrix[rng.random(matrix.shape) < 0.5] = -1
-    matrix[:, 0] = -1
-    matrix[0] = -1
-    return Annotations.from_matrix(matrix, classes=range(n_classes))
 
 
 def by_loops(crowd: Annotations, right: float, wrong: float, iterations: int) -> tuple[Any, Any, Any]:
@@ -55,7 +44,7 @@ def by_loops(crowd: Annotations, right: float, wrong: float, iterations: int) ->
 
 
 def test_steps_by_loops() -> None:
-    crowd = ragged_crowd(3, 14, 5, 3)
+    crowd = graded_crowd(3, 14, 5, 3)
     with pytest.warns(ConvergenceWarning):
         fitted = BayesianDawidSkene(prior_right=2.5, prior_wrong=0.6, n_iter=4, tol=0).fit(crowd)
     q, alpha, beta = by_loops(crowd, 2.5, 0.6, 4)
@@ -66,7 +55,7 @@ def test_steps_by_loops() -> None:
 
 def test_the_objective_is_the_evidence_lower_bound() -> None:
     """E[log p(y, z, rho, pi)] - E[log q], the entropies of the Dirichlets taken from SciPy."""
-    crowd = ragged_crowd(4, 14, 5, 3)
+    crowd = graded_crowd(4, 14, 5, 3)
     with pytest.warns(ConvergenceWarning):
         fitted = BayesianDawidSkene(prior_right=2.5, prior_wrong=0.6, n_iter=4, tol=0).fit(crowd)
     q, alpha, beta = by_loops(crowd, 2.5, 0.6, 4)
@@ -98,7 +87,7 @@ def test_the_objective_is_the_evidence_lower_bound() -> None:
 )
 @settings(max_examples=60, deadline=None)
 def test_the_bound_never_falls(seed: int, priors: tuple[float, float], known: int) -> None:
-    crowd = ragged_crowd(seed, 15, 5, 2 + seed % 3)
+    crowd = graded_crowd(seed, 15, 5, 2 + seed % 3)
     model = BayesianDawidSkene(prior_right=priors[0], prior_wrong=priors[1], n_iter=30, tol=0, n_restarts=1 + seed % 2)
     fitted = model.fit(crowd, true_labels=dict.fromkeys(range(known), 0))
     assert (np.diff(fitted.objective_history_) >= -1e-9).all()

@@ -18,21 +18,13 @@ from conal.aggregation.votes import Votes
 from conal.data.annotations import MISSING, Annotations
 from conal.datasets import synthetic
 from conal.errors import ConvergenceWarning, InputError
+from helpers.crowds import sparse_crowd, thin_matrices
 
 pytestmark = pytest.mark.filterwarnings("ignore::conal.errors.VanishedClassWarning")
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 Label = tuple[int, int, int]
-
-
-def random_crowd(seed: int, n_tasks: int = 15, n_annotators: int = 5, n_classes: int = 3) -> Annotations:
-    """Ragged: half of the labels missing, a task and an annotator without any, a class that may be nobody's."""
-    rng = np.random.default_rng(seed)
-    matrix = rng.integers(max(n_classes - 1, 1), size=(n_tasks, n_annotators))
-    matrix[rng.random(matrix.shape) < 0.5] = -1
-    matrix[0], matrix[:, 0], matrix[1, 1:3] = -1, -1, [0, min(1, n_classes - 1)]
-    return Annotations.from_matrix(matrix, classes=range(n_classes))
 
 
 def random_parameters(crowd: Annotations, seed: int) -> Mixture:
@@ -128,7 +120,7 @@ def vote_start(crowd: Annotations) -> Floats:
 @pytest.mark.parametrize("seed", range(5))
 @pytest.mark.parametrize("beta", [(1.0, 1.0), (0.5, 3.0)])
 def test_an_iteration_agrees_with_explicit_sums(seed: int, beta: tuple[float, float]) -> None:
-    crowd = random_crowd(seed)
+    crowd = sparse_crowd(seed)
     parameters = random_parameters(crowd, seed)
     model = CommonConfusion(prior_common=0.2, prior_individual=0.7, prior_omega=beta)
     engine = model.engine(Votes(crowd), np.full(crowd.n_tasks, MISSING))
@@ -143,7 +135,7 @@ def test_an_iteration_agrees_with_explicit_sums(seed: int, beta: tuple[float, fl
 @pytest.mark.parametrize("seed", range(3))
 def test_a_run_agrees_with_explicit_sums(seed: int) -> None:
     """From nine tenths of every label common, four iterations."""
-    crowd = random_crowd(seed)
+    crowd = sparse_crowd(seed)
     labels, q = listed(crowd), vote_start(crowd)
     cells = np.array([[[0.1 * q[i, c], 0.9 * q[i, c]] for c in range(3)] for i, _, _ in labels])
     given = np.array([sum(who == r for _, who, _ in labels) for r in range(5)])
@@ -190,7 +182,7 @@ def slow_coins(labels: list[Label], q: Floats, p: Mixture) -> Floats:
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("priors", [(0.1, 0.3), (0.0, 0.0)])
 def test_appendix_b_to_the_letter(seed: int, priors: tuple[float, float]) -> None:
-    crowd = random_crowd(seed)
+    crowd = sparse_crowd(seed)
     labels = listed(crowd)
     q = vote_start(crowd)
     p = slow_factorised(labels, q, np.full(len(labels), 0.5), 5, priors)
@@ -231,7 +223,7 @@ def test_appendix_b_to_the_letter(seed: int, priors: tuple[float, float]) -> Non
 @settings(max_examples=100, deadline=None)
 @pytest.mark.filterwarnings("ignore::conal.errors.ConvergenceWarning")
 def test_the_objective_never_falls(seed: int, n_classes: int, priors: Any, beta: Any, known: int) -> None:
-    crowd = random_crowd(seed, n_classes=n_classes)
+    crowd = sparse_crowd(seed, n_classes=n_classes)
     model = CommonConfusion(
         prior_common=priors[0], prior_individual=priors[1], prior_omega=beta, n_iter=30, tol=0, n_restarts=1 + seed % 2
     )
@@ -246,7 +238,7 @@ def test_the_objective_never_falls(seed: int, n_classes: int, priors: Any, beta:
 
 @pytest.mark.filterwarnings("ignore::conal.errors.ConvergenceWarning")
 def test_appendix_b_to_the_letter_may_lower_the_objective() -> None:
-    fitted = CommonConfusion(omega="annotation", n_iter=60, tol=0).fit(random_crowd(142))
+    fitted = CommonConfusion(omega="annotation", n_iter=60, tol=0).fit(sparse_crowd(142))
     assert np.diff(fitted.objective_history_).min() < -1e-3
 
 
@@ -335,14 +327,9 @@ def test_known_labels_teach() -> None:
 @pytest.mark.filterwarnings("ignore::conal.errors.ConvergenceWarning")
 def test_thin_crowds_give_numbers(omega: Any, prior: float) -> None:
     """One label per task, one annotator in all, a class nobody chose, ten identical annotators, N = R, one class."""
-    rng = np.random.default_rng(0)
-    single = np.full((100, 9), -1)
-    single[np.arange(100), rng.integers(9, size=100)] = rng.integers(3, size=100)
-    same = np.repeat(rng.integers(3, size=(20, 1)), 10, axis=1)
-    hole = rng.integers(3, size=(30, 4))
-    hole[3], hole[:, 2] = -1, -1
+    _, _, same, *_ = matrices = list(thin_matrices())
     model = CommonConfusion(omega=omega, prior_common=prior, prior_individual=prior)
-    for matrix in (single, rng.integers(3, size=(30, 1)), same, rng.integers(3, size=(5, 5)), hole):
+    for matrix in matrices:
         fitted = model.fit(Annotations.from_matrix(matrix, classes=range(4)))
         for values in (fitted.probas_, fitted.confusion_, fitted.omega_, fitted.annotation_omega_, fitted.skills_):
             assert np.isfinite(values).all()
@@ -373,7 +360,7 @@ def test_an_annotator_without_labels_has_the_omega_of_the_prior(beta: tuple[floa
 )
 def test_impossible_settings_are_refused(options: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=message):
-        CommonConfusion(**options).fit(random_crowd(0))
+        CommonConfusion(**options).fit(sparse_crowd(0))
 
 
 def test_it_goes_by_a_name() -> None:

@@ -14,23 +14,11 @@ from hypothesis import strategies as st
 from conal.aggregation import DawidSkene, MajorityVote, OneCoinDawidSkene
 from conal.data.annotations import Annotations
 from conal.errors import ConvergenceWarning, InputError
+from helpers.crowds import graded_crowd, thin_matrices
 
 pytestmark = pytest.mark.filterwarnings("ignore::conal.errors.VanishedClassWarning")
 
 CLASSES: list[type[DawidSkene]] = [DawidSkene, OneCoinDawidSkene]
-
-
-def random_crowd(seed: int, n_tasks: int = 40, n_annotators: int = 6, n_classes: int = 3) -> Annotations:
-    """Annotators of graded quality; some tasks and one annotator without labels."""
-    rng = np.random.default_rng(seed)
-    z = rng.integers(n_classes, size=n_tasks)
-    right = rng.random((n_tasks, n_annotators)) < np.linspace(0.4, 0.95, n_annotators)
-    matrix = np.where(right, z[:, None], rng.integers(n_classes, size=right.shape))
-    matrix[rng.random(matrix.shape) < 0.5] = -1
-    matrix[:, 0] = -1
-    matrix[0] = -1
-    matrix[1, 1:4] = [0, 1, 2]
-    return Annotations.from_matrix(matrix, classes=range(n_classes))
 
 
 def textbook(crowd: Annotations, iterations: int) -> tuple[Any, Any, Any, list[float]]:
@@ -57,7 +45,7 @@ def textbook(crowd: Annotations, iterations: int) -> tuple[Any, Any, Any, list[f
 
 @pytest.mark.parametrize("seed", range(5))
 def test_it_agrees_with_the_textbook(seed: int) -> None:
-    crowd = random_crowd(seed)
+    crowd = graded_crowd(seed)
     with pytest.warns(ConvergenceWarning, match="not converged after 12 iterations"):
         fitted = DawidSkene(n_iter=12, tol=0).fit(crowd)
     q, rho, pi, likelihoods = textbook(crowd, 12)
@@ -72,7 +60,7 @@ def test_it_agrees_with_the_textbook(seed: int) -> None:
 @given(seed=st.integers(0, 10_000), prior=st.sampled_from([0.0, 0.1, 2.0]), known=st.integers(0, 5))
 @settings(max_examples=40, deadline=None)
 def test_the_objective_never_falls(cls: type[DawidSkene], seed: int, prior: float, known: int) -> None:
-    crowd = random_crowd(seed, n_tasks=15, n_annotators=5, n_classes=int(2 + seed % 3) + (seed % 3 == 0))
+    crowd = graded_crowd(seed, n_tasks=15, n_annotators=5, n_classes=int(2 + seed % 3) + (seed % 3 == 0))
     fitted = cls(prior=prior, n_iter=30, tol=0).fit(crowd, true_labels=dict.fromkeys(range(known), 0))
     assert (np.diff(fitted.objective_history_) >= -1e-9).all()
     assert np.isfinite(fitted.probas_).all()
@@ -131,7 +119,7 @@ def test_known_labels_are_certain_and_teach() -> None:
 
 
 def test_restarts_keep_the_best_and_are_seeded() -> None:
-    crowd = random_crowd(7)
+    crowd = graded_crowd(7)
     single = DawidSkene(n_iter=500).fit(crowd)
     many, again = (DawidSkene(n_iter=500, n_restarts=8, seed=1).fit(crowd) for _ in range(2))
     assert many.objective_history_[-1] >= single.objective_history_[-1]
@@ -149,7 +137,7 @@ def test_restarts_keep_the_best_and_are_seeded() -> None:
 )
 def test_impossible_settings_are_refused(options: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=f"{message} must be"):
-        DawidSkene(**options).fit(random_crowd(0))
+        DawidSkene(**options).fit(graded_crowd(0))
 
 
 @pytest.mark.parametrize("cls", [MajorityVote, *CLASSES])
@@ -170,11 +158,8 @@ def test_frames_come_back_as_frames(cls: Any) -> None:
 @pytest.mark.filterwarnings("ignore::conal.errors.ConvergenceWarning")
 def test_thin_crowds_give_numbers(cls: Any) -> None:
     """One label per task, one annotator in all, a class nobody chose, ten identical annotators, N = R."""
-    rng = np.random.default_rng(0)
-    single = np.full((100, 9), -1)
-    single[np.arange(100), rng.integers(9, size=100)] = rng.integers(3, size=100)
-    same = np.repeat(rng.integers(3, size=(20, 1)), 10, axis=1)
-    for matrix in (single, rng.integers(3, size=(30, 1)), same, rng.integers(3, size=(5, 5))):
+    _, _, same, *_ = matrices = list(thin_matrices())
+    for matrix in matrices:
         fitted = cls().fit(Annotations.from_matrix(matrix, classes=range(4)))
         assert np.isfinite(fitted.probas_).all()
         np.testing.assert_allclose(fitted.probas_.sum(1), np.ones(len(matrix)))

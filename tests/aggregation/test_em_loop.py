@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 import polars as pl
 import pyarrow as pa
@@ -13,33 +12,17 @@ import pytest
 from sklearn.base import clone
 
 from conal import aggregation
-from conal._support.progress import Progress
 from conal.aggregation import DawidSkene, em
 from conal.aggregation.em import EMAggregator
 from conal.data.annotations import Annotations
 from conal.errors import ConvergenceWarning, DataWarning, InputError, VanishedClassWarning
+from helpers.hard import CROWDS, TRUTH, votes
+from helpers.progress import Listener
 
 pytestmark = pytest.mark.filterwarnings("ignore::conal.errors.VanishedClassWarning")
 
 NAMES = aggregation.names()
 ITERATIVE = [name for name in NAMES if issubclass(aggregation.get(name), EMAggregator)]
-TRUTH = np.arange(30) % 3
-
-
-def votes(n_annotators: int, seed: int = 0) -> npt.NDArray[np.int64]:
-    rng = np.random.default_rng(seed)
-    right = rng.random((30, n_annotators)) < 0.7
-    return np.where(right, TRUTH[:, None], rng.integers(3, size=right.shape))
-
-
-class Listener(Progress):
-    """Remembers what it was told."""
-
-    def __init__(self) -> None:
-        self.told: list[tuple[int, int, str]] = []
-
-    def update(self, completed: int, total: int, figures: str) -> None:
-        self.told.append((completed, total, figures))
 
 
 def test_progress_hears_of_every_iteration_of_every_start(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -83,16 +66,7 @@ def test_an_unknown_parameter_lists_the_known() -> None:
         aggregation.make("dawid-sken")
 
 
-HARD: dict[str, Annotations] = {
-    "a silent annotator": Annotations.from_matrix(np.column_stack([votes(3), np.full(30, -1)]), classes=range(3)),
-    "a class without votes": Annotations.from_matrix(np.minimum(votes(4), 1), classes=range(3)),
-    "one label per task": Annotations.from_matrix(
-        np.where(np.arange(6) == np.arange(30)[:, None] % 6, votes(6), -1), classes=range(3)
-    ),
-    "one annotator": Annotations.from_matrix(votes(1), classes=range(3)),
-    "as many annotators as tasks": Annotations.from_matrix(votes(30), classes=range(3)),
-    "labels that are strings": Annotations.from_matrix(np.array(["ä", "b c", "<i>"], dtype=object)[votes(4)]),
-    "ten identical annotators": Annotations.from_matrix(np.repeat(votes(1), 10, axis=1), classes=range(3)),
+HARD = CROWDS | {
     "one class": Annotations.from_matrix(np.zeros((5, 3), dtype=int)),
     "one label in all": Annotations.from_triples(["t"], ["w"], ["x"]),
 }

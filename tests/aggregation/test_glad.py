@@ -17,24 +17,12 @@ from conal.aggregation.glad import _better_b, _climb
 from conal.aggregation.votes import Votes
 from conal.data.annotations import Annotations
 from conal.errors import InputError
+from helpers.crowds import graded_crowd, thin_matrices
 
 pytestmark = pytest.mark.filterwarnings("ignore::conal.errors.VanishedClassWarning")
 
 PRIORS: list[Literal["uniform", "estimate"]] = ["uniform", "estimate"]
 UNSEEN_SKILL = 1 / (1 + math.exp(-math.e))
-
-
-def random_crowd(seed: int, n_tasks: int, n_annotators: int, n_classes: int, share: float = 0.5) -> Annotations:
-    """Annotators from worse than chance to good; task 0 and annotator 0 without labels."""
-    rng = np.random.default_rng(seed)
-    z = rng.integers(n_classes, size=n_tasks)
-    right = rng.random((n_tasks, n_annotators)) < np.linspace(0.1, 0.95, n_annotators)
-    matrix = np.where(right, z[:, None], rng.integers(n_classes, size=right.shape))
-    matrix[rng.random(matrix.shape) >= share] = -1
-    matrix[1, 1:3] = [0, 1]
-    matrix[:, 0] = -1
-    matrix[0] = -1
-    return Annotations.from_matrix(matrix, classes=range(n_classes))
 
 
 def slow_joint(crowd: Annotations, rho: Any, alpha: Any, b: Any) -> list[list[float]]:
@@ -72,7 +60,7 @@ def slopes(crowd: Annotations, known: dict[int, int], fitted: GLAD) -> npt.NDArr
 def test_posterior_and_objective_agree_with_loops(
     seed: int, n_iter: int, class_prior: Literal["uniform", "estimate"]
 ) -> None:
-    crowd, known = random_crowd(seed, 20, 6, 2 + seed), {2: 0, 5: 1}
+    crowd, known = graded_crowd(seed, 20, 6, 2 + seed, worst=0.1), {2: 0, 5: 1}
     fitted = GLAD(n_iter=n_iter, tol=0, class_prior=class_prior).fit(crowd, true_labels=known)
     parameters = fitted.class_prior_, fitted.alpha_, fitted.log_easiness_
     joint = np.array(slow_joint(crowd, *parameters))
@@ -86,7 +74,7 @@ def test_posterior_and_objective_agree_with_loops(
 @pytest.mark.parametrize("class_prior", PRIORS)
 @pytest.mark.parametrize("seed", range(3))
 def test_it_stops_where_the_objective_is_flat(seed: int, class_prior: Literal["uniform", "estimate"]) -> None:
-    crowd, known = random_crowd(seed, 20, 6, 2 + seed), {2: 0, 5: 1}
+    crowd, known = graded_crowd(seed, 20, 6, 2 + seed, worst=0.1), {2: 0, 5: 1}
     fitted = GLAD(n_iter=5000, tol=1e-14, class_prior=class_prior).fit(crowd, true_labels=known)
     np.testing.assert_allclose(slopes(crowd, known, fitted), 0, atol=1e-5)
     assert np.ptp(fitted.alpha_) > 0.5
@@ -110,7 +98,7 @@ def test_the_objective_never_falls(
     seed: int, n_classes: int, known: int, shape: tuple[int, int, float], class_prior: Literal["uniform", "estimate"]
 ) -> None:
     n_tasks, n_annotators, share = shape
-    crowd = random_crowd(seed, n_tasks, n_annotators, n_classes, share)
+    crowd = graded_crowd(seed, n_tasks, n_annotators, n_classes, worst=0.1, share=share)
     glad = GLAD(n_iter=30, tol=0, class_prior=class_prior).fit(crowd, true_labels=dict.fromkeys(range(known), 0))
     assert (np.diff(glad.objective_history_) >= -1e-9).all()
     np.testing.assert_allclose(glad.probas_.sum(1), np.ones(n_tasks))
@@ -162,7 +150,7 @@ def test_nothing_said_stays_at_the_prior() -> None:
 
 
 def test_skill_is_the_mean_over_the_tasks_that_were_labelled() -> None:
-    crowd = random_crowd(4, 30, 6, 3)
+    crowd = graded_crowd(4, 30, 6, 3, worst=0.1)
     fitted = GLAD().fit(crowd)
     matrix = crowd.to_matrix()
     np.testing.assert_allclose(fitted.difficulty_, [math.exp(-b) for b in fitted.log_easiness_])
@@ -206,14 +194,13 @@ def test_it_recovers_abilities_and_difficulties(seed: int) -> None:
 
 def thin_crowds() -> dict[str, Annotations]:
     rng = np.random.default_rng(0)
-    single = np.full((100, 9), -1)
-    single[np.arange(100), rng.integers(9, size=100)] = rng.integers(3, size=100)
+    single, lone, alike, square, _ = thin_matrices()
     words = np.array(["cat", "dog", "owl"])[rng.integers(3, size=(12, 4))]
     crowds = {
         "one label per task, 100 in all": Annotations.from_matrix(single),
-        "one annotator": Annotations.from_matrix(rng.integers(3, size=(30, 1))),
-        "ten of one mind": Annotations.from_matrix(np.repeat(rng.integers(3, size=(20, 1)), 10, axis=1)),
-        "as many annotators as tasks": Annotations.from_matrix(rng.integers(3, size=(5, 5))),
+        "one annotator": Annotations.from_matrix(lone),
+        "ten of one mind": Annotations.from_matrix(alike),
+        "as many annotators as tasks": Annotations.from_matrix(square),
         "a class that nobody chose": Annotations.from_matrix(rng.integers(3, size=(20, 4)), classes=range(5)),
         "words": Annotations.from_matrix(words),
         "one class": Annotations.from_matrix(np.zeros((6, 3), dtype=int)),
@@ -239,7 +226,7 @@ def test_thin_crowds_give_numbers(case: str, class_prior: Literal["uniform", "es
 
 
 def test_restarts_keep_the_best_and_are_seeded() -> None:
-    crowd = random_crowd(7, 30, 6, 3)
+    crowd = graded_crowd(7, 30, 6, 3, worst=0.1)
     single = GLAD().fit(crowd)
     many, again = (GLAD(n_restarts=6, seed=1).fit(crowd) for _ in range(2))
     assert many.objective_history_[-1] >= single.objective_history_[-1]

@@ -16,20 +16,12 @@ from conal.aggregation.votes import Votes
 from conal.aggregation.worker_clustering import Clusters
 from conal.data.annotations import MISSING, Annotations
 from conal.errors import InputError
+from helpers.crowds import sparse_crowd, thin_matrices
 
 pytestmark = pytest.mark.filterwarnings("ignore::conal.errors.VanishedClassWarning")
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
-
-
-def random_crowd(seed: int, n_tasks: int = 15, n_annotators: int = 5, n_classes: int = 3) -> Annotations:
-    """Ragged: half of the labels missing, a task and an annotator without any, a class that may be nobody's."""
-    rng = np.random.default_rng(seed)
-    matrix = rng.integers(max(n_classes - 1, 1), size=(n_tasks, n_annotators))
-    matrix[rng.random(matrix.shape) < 0.5] = -1
-    matrix[0], matrix[:, 0], matrix[1, 1:3] = -1, -1, [0, min(1, n_classes - 1)]
-    return Annotations.from_matrix(matrix, classes=range(n_classes))
 
 
 def random_state(crowd: Annotations, n_groups: int, seed: int) -> tuple[Floats, Clusters]:
@@ -108,7 +100,7 @@ def slow_iteration(crowd: Annotations, q: Floats, old: Clusters, alpha: float) -
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("n_groups", [1, 2, 4])
 def test_an_iteration_agrees_with_slow_loops(seed: int, n_groups: int) -> None:
-    crowd = random_crowd(seed)
+    crowd = sparse_crowd(seed)
     q, old = random_state(crowd, n_groups, seed)
     model = WorkerClustering(n_groups=n_groups, prior=0.3)
     engine = model.engine(Votes(crowd), np.full(crowd.n_tasks, MISSING))
@@ -131,7 +123,7 @@ def test_an_iteration_agrees_with_slow_loops(seed: int, n_groups: int) -> None:
 @settings(max_examples=80, deadline=None)
 @pytest.mark.filterwarnings("ignore::conal.errors.ConvergenceWarning")
 def test_the_lower_bound_never_falls(seed: int, n_classes: int, n_groups: int, prior: float, known: int) -> None:
-    crowd = random_crowd(seed, n_classes=n_classes)
+    crowd = sparse_crowd(seed, n_classes=n_classes)
     model = WorkerClustering(n_groups=n_groups, prior=prior, n_iter=30, tol=0, n_restarts=1 + seed % 3, seed=seed)
     fitted = model.fit(crowd, true_labels=dict.fromkeys(range(known), n_classes - 1))
     assert (np.diff(fitted.objective_history_) >= -1e-9).all()
@@ -222,7 +214,7 @@ def test_groups_of_one_size_come_by_skill() -> None:
 
 
 def test_restarts_differ_in_their_groups_and_keep_the_best() -> None:
-    crowd = random_crowd(2, n_tasks=60, n_annotators=12)
+    crowd = sparse_crowd(2, n_tasks=60, n_annotators=12)
     votes = Votes(crowd)
     model = WorkerClustering(n_groups=3)
     shares = model._initialize(votes, np.random.default_rng(0))
@@ -254,7 +246,7 @@ def slow_seeds(counts: Floats, n_groups: int, alpha: float) -> Floats:
 @pytest.mark.parametrize("n_groups", [1, 3, 9])
 @pytest.mark.parametrize("seed", range(5))
 def test_the_start_looks_for_whom_the_groups_before_explain_worst(seed: int, n_groups: int) -> None:
-    crowd = random_crowd(seed)
+    crowd = sparse_crowd(seed)
     counts = Votes(crowd).counts(random_state(crowd, 1, seed)[0])
     seeds = WorkerClustering(n_groups=n_groups, prior=0.2)._seeds(counts, None)
     np.testing.assert_allclose(seeds, slow_seeds(counts, n_groups, 0.2), atol=1e-10)
@@ -276,13 +268,8 @@ def test_an_annotator_without_labels_is_like_the_crowd() -> None:
 @pytest.mark.filterwarnings("ignore::conal.errors.ConvergenceWarning")
 def test_thin_crowds_give_numbers(n_groups: int) -> None:
     """One label per task, one annotator in all, a class nobody chose, ten identical annotators, N = R, one class."""
-    rng = np.random.default_rng(0)
-    single = np.full((100, 9), -1)
-    single[np.arange(100), rng.integers(9, size=100)] = rng.integers(3, size=100)
-    same = np.repeat(rng.integers(3, size=(20, 1)), 10, axis=1)
-    hole = rng.integers(3, size=(30, 4))
-    hole[3], hole[:, 2] = -1, -1
-    for matrix in (single, rng.integers(3, size=(30, 1)), same, rng.integers(3, size=(5, 5)), hole):
+    _, _, same, *_ = matrices = list(thin_matrices())
+    for matrix in matrices:
         fitted = WorkerClustering(n_groups=n_groups).fit(Annotations.from_matrix(matrix, classes=range(4)))
         for values in (fitted.probas_, fitted.membership_, fitted.group_confusion_, fitted.confusion_, fitted.skills_):
             assert np.isfinite(values).all()
@@ -313,7 +300,7 @@ def test_an_empty_group_is_uniform() -> None:
 )
 def test_impossible_settings_are_refused(options: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=message):
-        WorkerClustering(**options).fit(random_crowd(0))
+        WorkerClustering(**options).fit(sparse_crowd(0))
 
 
 def test_it_goes_by_a_name() -> None:

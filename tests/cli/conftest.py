@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -18,6 +17,8 @@ import numpy.typing as npt
 import pytest
 
 from conal.cli import main
+from helpers.files import write_csv
+from helpers.processes import one_thread
 
 Run = Callable[..., "Outcome"]
 
@@ -94,7 +95,7 @@ def conal_process() -> Run:
 
     def run(*arguments: object) -> Outcome:
         done = subprocess.run(
-            command(*arguments), env=environment(), capture_output=True, text=True, check=False, timeout=120
+            command(*arguments), env=one_thread(), capture_output=True, text=True, check=False, timeout=120
         )
         return Outcome(done.returncode, done.stdout, done.stderr)
 
@@ -109,7 +110,7 @@ def start() -> Iterator[Callable[..., subprocess.Popen[str]]]:
     def run(*arguments: object) -> subprocess.Popen[str]:
         process = subprocess.Popen(
             command(*arguments),
-            env=environment(),
+            env=one_thread(),
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
@@ -128,10 +129,6 @@ def command(*arguments: object) -> list[str]:
     return [sys.executable, "-m", "conal", *map(str, arguments)]
 
 
-def environment() -> dict[str, str]:
-    return {**os.environ, "OMP_NUM_THREADS": "1"}
-
-
 def make_crowd(folder: Path, seed: int = 0) -> Crowd:
     """A crowd of six workers who are right four times in five, on three classes that features tell apart."""
     rng = np.random.default_rng(seed)
@@ -144,22 +141,15 @@ def make_crowd(folder: Path, seed: int = 0) -> Crowd:
             label = z[task] if rng.random() < 0.8 else rng.integers(len(CLASSES))
             rows.append((task, f"w{worker}", CLASSES[label]))
     labels, features = folder / "labels.csv", folder / "features.npy"
-    write_rows(labels, ("task", "worker", "label"), rows)
+    write_csv(labels, ("task", "worker", "label"), rows)
     np.save(features, x)
     return Crowd(folder, labels, features, rows, x, np.array(CLASSES)[z])
-
-
-def write_rows(path: Path, header: tuple[str, ...], rows: Any) -> Path:
-    """A plain CSV file."""
-    lines = [header, *rows]
-    path.write_text("".join(",".join(map(str, row)) + "\n" for row in lines), encoding="utf-8")
-    return path
 
 
 @pytest.fixture
 def write() -> Callable[..., Path]:
     """Write a plain CSV file: path, header, rows."""
-    return write_rows
+    return write_csv
 
 
 @pytest.fixture
@@ -181,5 +171,5 @@ def model(shared_crowd: Crowd) -> Path:
     """A model folder fitted to ``shared_crowd`` by a process of its own; no test changes it."""
     folder = shared_crowd.folder / "model"
     arguments = ("fit", shared_crowd.labels, "--features", shared_crowd.features, "--out", folder, "--epochs", 6)
-    subprocess.run(command(*arguments), env=environment(), check=True, capture_output=True, timeout=120)
+    subprocess.run(command(*arguments), env=one_thread(), check=True, capture_output=True, timeout=120)
     return folder

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,6 +20,8 @@ from conal.aggregation.votes import vote_shares
 from conal.data.annotations import Annotations
 from conal.io import tables, write_table
 from conal.parameters import anything, optional, parameter, whole
+from helpers.files import names_in
+from helpers.processes import conal_and_its_modules
 
 if TYPE_CHECKING:
     from cli.conftest import Crowd, Run
@@ -49,10 +49,6 @@ def rows_of(path: Path) -> list[dict[str, Any]]:
 
 def probas_of(table: Any, names: list[str]) -> Any:
     return np.column_stack([table[f"proba_{name}"].to_numpy() for name in names])
-
-
-def names_in(folder: Path) -> list[str]:
-    return sorted(path.name for path in folder.iterdir())
 
 
 @pytest.fixture
@@ -608,26 +604,13 @@ def test_out_is_needed(conal: Run, small: Path) -> None:
 
 # -------------------------------------------------------------------- the process
 
-LOADED = """
-import sys
-sys.argv = ["conal", *sys.argv[1:]]
-from conal.cli import main
-try:
-    main()
-except SystemExit as ended:
-    assert ended.code == 0
-print(*(name.partition(".")[0] for name in sys.modules), file=sys.stderr)
-"""
-
 
 def test_torch_is_not_imported(small: Path, place: Path, write: Write) -> None:
     gold = write(small.parent / "gold.csv", ("task", "label"), [("c", "y")])
     places = ("--out", place / "l.csv", "--annotators", place / "a.parquet", "--confusion", place / "c.jsonl")
     arguments = ["aggregate", small, *places, "--true-labels", gold, "--json"]
-    words = [sys.executable, "-c", LOADED, *map(str, arguments)]
-    done = subprocess.run(words, check=True, capture_output=True, text=True)
-    assert json.loads(done.stdout)["n_tasks"] == 3
-    loaded = set(done.stderr.split())
+    printed, loaded = conal_and_its_modules(*arguments)
+    assert json.loads(printed)["n_tasks"] == 3
     assert {"conal", "scipy", "pyarrow"} <= loaded
     assert loaded.isdisjoint({"torch", "lightning_fabric", "sklearn", "polars"})
 

@@ -12,6 +12,7 @@ import typer
 
 import conal as package
 from conal.cli import app
+from helpers.processes import conal_and_its_modules
 
 if TYPE_CHECKING:
     from cli.conftest import Run
@@ -19,17 +20,6 @@ if TYPE_CHECKING:
 COMMANDS = ("aggregate", "bound", "convert", "demo", "fit", "inspect", "predict", "report", "reproduce", "simulate")
 SHOWN = ("aggregate", "fit", "bound", "inspect", "convert", "report", "simulate")
 HEAVY = ("torch", "sklearn", "pandas", "scipy", "pyarrow", "numpy", "lightning_fabric", "altair", "jinja2")
-
-LOADED = """
-import sys
-sys.argv = ["conal", *sys.argv[1:]]
-from conal.cli import main
-try:
-    main()
-except SystemExit as ended:
-    assert ended.code == 0
-print(*(name.partition(".")[0] for name in sys.modules), file=sys.stderr)
-"""
 
 
 def test_help_takes_less_than_half_a_second() -> None:
@@ -45,9 +35,8 @@ def test_help_takes_less_than_half_a_second() -> None:
 
 @pytest.mark.parametrize("arguments", [["--help"], *([name, "--help"] for name in SHOWN), ["--version"]])
 def test_help_imports_nothing_heavy(arguments: list[str]) -> None:
-    done = subprocess.run([sys.executable, "-c", LOADED, *arguments], check=True, capture_output=True, text=True)
-    assert done.stdout.strip()
-    loaded = set(done.stderr.split())
+    printed, loaded = conal_and_its_modules(*arguments)
+    assert printed.strip()
     assert "typer" in loaded
     assert loaded.isdisjoint(HEAVY)
 

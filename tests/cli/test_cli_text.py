@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import csv
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow.csv as pv
 import pytest
 
 import conal as package
+from helpers.files import write_csv as write
 
 if TYPE_CHECKING:
     from cli.conftest import Run
@@ -39,12 +39,6 @@ class Export:
         self.text = write(folder / "texts.csv", ("id", "sentence"), [(f"t{k}", t) for k, t in enumerate(self.texts)])
         whole = [(*row, self.texts[int(row[0][1:])]) for row in rows]
         self.both = write(folder / "both.csv", ("task", "worker", "label", "remark"), whole)
-
-
-def write(path: Path, header: tuple[str, ...], rows: Any) -> Path:
-    with path.open("w", encoding="utf-8", newline="") as file:
-        csv.writer(file).writerows([header, *rows])
-    return path
 
 
 @pytest.fixture

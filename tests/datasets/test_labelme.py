@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from conal.datasets import CrowdDataset, labelme
-from conal.datasets.base import data_folder
 from conal.datasets.labelme import CLASSES, LabelMeCounts
 from conal.errors import InputError
+from helpers.real import annotator_accuracy, load_or_skip, majority_accuracy
 
 TINY = LabelMeCounts(originals=4, copies=10, valid=3, test=5, annotators=3, labels=6)
 ANSWERS = np.array([[0, -1, 1], [-1, 7, -1], [2, 2, -1], [-1, -1, 3]])
@@ -97,11 +97,7 @@ def test_pickled_arrays_are_refused(tmp_path: Path) -> None:
 
 @pytest.fixture(scope="module")
 def real() -> CrowdDataset:
-    try:
-        data_folder(("labelme", "LabelMe"))
-    except InputError as absent:
-        pytest.skip(str(absent))
-    return labelme()
+    return load_or_skip("labelme")
 
 
 def test_real_counts(real: CrowdDataset) -> None:
@@ -112,14 +108,8 @@ def test_real_counts(real: CrowdDataset) -> None:
 
 
 def test_real_annotators_are_as_good_as_published(real: CrowdDataset) -> None:
-    ann = real.annotations
-    correct = ann.labels == real.y_true[ann.tasks]
-    per_annotator = np.bincount(ann.annotators, weights=correct) / ann.labels_per_annotator()
-    assert per_annotator.mean() == pytest.approx(0.692, abs=0.0005)
+    assert annotator_accuracy(real) == pytest.approx(0.692, abs=0.0005)
 
 
 def test_real_majority_vote_is_as_good_as_published(real: CrowdDataset) -> None:
-    votes = real.annotations.votes()
-    top = votes == votes.max(axis=1, keepdims=True)
-    accuracy = (top[np.arange(len(top)), real.y_true] / top.sum(axis=1)).mean()  # ties broken at random
-    assert accuracy == pytest.approx(0.766, abs=0.0005)
+    assert majority_accuracy(real) == pytest.approx(0.766, abs=0.0005)

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from conal.datasets import CrowdDataset, music
-from conal.datasets.base import data_folder
 from conal.datasets.music import MusicCounts
 from conal.errors import InputError
+from helpers.real import annotator_accuracy, load_or_skip, majority_accuracy
 
 TINY = MusicCounts(train=3, test=2, features=2, classes=2, annotators=2, labels=4)
 GOLD = "id,feature0,feature1,class\nrock.2.mp3,0.5,1.5,rock\njazz.1.mp3,-1,2e-3,jazz\nrock.1.mp3,3,4,rock\n"
@@ -96,11 +96,7 @@ def test_missing_files_are_listed(tmp_path: Path) -> None:
 
 @pytest.fixture(scope="module")
 def real() -> CrowdDataset:
-    try:
-        data_folder("music_genre_classification")
-    except InputError as absent:
-        pytest.skip(str(absent))
-    return music()
+    return load_or_skip("music")
 
 
 def test_real_counts(real: CrowdDataset) -> None:
@@ -113,14 +109,8 @@ def test_real_counts(real: CrowdDataset) -> None:
 
 
 def test_real_annotators_are_as_good_as_published(real: CrowdDataset) -> None:
-    ann = real.annotations
-    correct = ann.labels == real.y_true[ann.tasks]
-    per_annotator = np.bincount(ann.annotators, weights=correct) / ann.labels_per_annotator()
-    assert per_annotator.mean() == pytest.approx(0.732, abs=0.001)
+    assert annotator_accuracy(real) == pytest.approx(0.732, abs=0.001)
 
 
 def test_real_majority_vote_is_as_good_as_published(real: CrowdDataset) -> None:
-    votes = real.annotations.votes()
-    top = votes == votes.max(axis=1, keepdims=True)
-    accuracy = (top[np.arange(len(top)), real.y_true] / top.sum(axis=1)).mean()  # ties broken at random
-    assert accuracy == pytest.approx(0.704, abs=0.0005)
+    assert majority_accuracy(real) == pytest.approx(0.704, abs=0.0005)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import socket
 import subprocess
 import sys
@@ -11,6 +10,8 @@ from pathlib import Path
 import numpy as np
 import pyarrow.csv as pv
 import pytest
+
+from helpers.processes import one_thread
 
 pytestmark = pytest.mark.slow
 
@@ -51,7 +52,7 @@ def torchrun(*words: object) -> subprocess.CompletedProcess[str]:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     command = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "--master-port", port, *words]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    environment = one_thread()
     texts = [str(word) for word in command]
     return subprocess.run(texts, env=environment, capture_output=True, text=True, check=False, timeout=200)
 

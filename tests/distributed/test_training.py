@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import subprocess
 import sys
@@ -15,9 +14,9 @@ import torch
 
 from conal.distributed.training import guarded, make_fabric
 from conal.errors import InputError, TrainingError
+from helpers.processes import one_thread
 
 pytestmark = pytest.mark.slow
-ONE_THREAD = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
 TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "--master-port"]
 
 FITS = """
@@ -51,9 +50,8 @@ if int(os.environ.get("RANK", "0")) == 0:
 
 
 def run(command: list[object], **extra: str) -> subprocess.CompletedProcess[str]:
-    environment = {**os.environ, **ONE_THREAD, **extra}
     words = [str(word) for word in command]
-    return subprocess.run(words, env=environment, capture_output=True, text=True, check=False, timeout=300)
+    return subprocess.run(words, env=one_thread(**extra), capture_output=True, text=True, check=False, timeout=300)
 
 
 def test_two_processes_make_the_model_of_one(tmp_path: Path, free_port: int) -> None:
@@ -97,7 +95,7 @@ def start(rank: int, port: int, command: list[object]) -> subprocess.Popen[str]:
     """One of two processes, as torchrun would start it, but without anybody who looks after them."""
     identity = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": 2, "LOCAL_WORLD_SIZE": 2, "GROUP_RANK": 0}
     where = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "TORCHELASTIC_RUN_ID": "test"}
-    environment = {**os.environ, **ONE_THREAD, **{k: str(v) for k, v in (identity | where).items()}}
+    environment = one_thread(**{k: str(v) for k, v in (identity | where).items()})
     words = [sys.executable, "-m", "conal", *map(str, command)]
     return subprocess.Popen(words, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 

@@ -13,11 +13,9 @@ from conal.data.annotations import Annotations
 from conal.findings.inspection import inspect_file, inspect_import
 from conal.io import AnnotationFile
 from conal.metrics import cohen_kappa, fleiss_kappa, krippendorff_alpha
+from helpers.files import write_lines
 
-
-def write(path: Path, *rows: str) -> Path:
-    path.write_text("task,worker,label\n" + "".join(row + "\n" for row in rows), encoding="utf-8")
-    return path
+HEADER = "task,worker,label"
 
 
 def problems(facts: dict[str, Any]) -> list[str]:
@@ -32,7 +30,7 @@ def crowd_of(matrix: Any, **more: Any) -> dict[str, Any]:
 
 
 def test_the_figures_of_a_table(tmp_path: Path) -> None:
-    path = write(tmp_path / "a.csv", "t1,a,x", "t1,b,y", "t1,c,x", "t2,a,y", "t2,b,y", "t3,a,x")
+    path = write_lines(tmp_path / "a.csv", HEADER, "t1,a,x", "t1,b,y", "t1,c,x", "t2,a,y", "t2,b,y", "t3,a,x")
     facts = inspect_file(path)
     assert (facts["file"], facts["format"], facts["question"]) == (str(path), "csv", None)
     counts = [facts[name] for name in ("n_annotations", "n_tasks", "n_annotators", "n_classes")]
@@ -64,7 +62,7 @@ def test_true_labels_measure_the_crowd() -> None:
 
 
 def test_what_was_said_while_reading_is_a_problem(tmp_path: Path) -> None:
-    path = write(tmp_path / "a.csv", "t1,a,x", "t1,a,X", "t1,b,", "t2,a,x", "t2,b,x")
+    path = write_lines(tmp_path / "a.csv", HEADER, "t1,a,x", "t1,a,X", "t1,b,", "t2,a,x", "t2,b,x")
     found = {entry["problem"]: entry["remedy"] for entry in inspect_file(path)["problems"]}
     (repeated,) = [problem for problem in found if "repeat a (task, worker) pair" in problem]
     assert "--on-duplicate" in found[repeated]
@@ -98,7 +96,7 @@ def test_problems_of_crowds(matrix: Any, problem: str) -> None:
 
 
 def test_a_class_name_that_is_a_text(tmp_path: Path) -> None:
-    path = write(tmp_path / "a.csv", f"t1,a,{'x' * 10_000}", "t1,b,y")
+    path = write_lines(tmp_path / "a.csv", HEADER, f"t1,a,{'x' * 10_000}", "t1,b,y")
     assert "1 class names are longer than 100 characters, the longest has 10,000" in problems(inspect_file(path))
 
 

@@ -10,6 +10,7 @@ import pytest
 
 from conal.errors import InputError
 from conal.io.atomic import atomic_file, atomic_folder, check_place
+from helpers.files import names_in as names
 
 
 class HalfWayError(Exception):
@@ -19,10 +20,6 @@ class HalfWayError(Exception):
 def fail_after_writing(path: Path, error: type[BaseException]) -> None:
     path.write_text("half of the ne")
     raise error
-
-
-def names(folder: Path) -> list[str]:
-    return sorted(entry.name for entry in folder.iterdir())
 
 
 def test_file_appears_at_the_end(tmp_path: Path) -> None:

@@ -12,11 +12,7 @@ import pytest
 from conal.data.annotations import Annotations
 from conal.errors import DataWarning, InputError
 from conal.io import GoldLabels, read_gold, write_table
-
-
-def write(path: Path, *lines: str) -> Path:
-    path.write_text("".join(line + "\n" for line in lines), encoding="utf-8")
-    return path
+from helpers.files import write_lines as write
 
 
 @pytest.mark.parametrize("ending", ["csv", "tsv", "parquet", "jsonl"])

@@ -20,6 +20,7 @@ from conal.data.encoding import as_names
 from conal.errors import InputError, ModelFolderError
 from conal.io.models import FORMAT_VERSION, check_target, names_from_json, names_to_json, read_model, write_model
 from conal.io.tables import read_table
+from helpers.files import names_in as names
 
 TENSORS: dict[str, npt.NDArray[Any]] = {
     "weight": np.arange(6, dtype=np.float32).reshape(2, 3) / 7,
@@ -40,10 +41,6 @@ def write(folder: Path, **options: Any) -> None:
 
 def edit(path: Path, **changes: Any) -> None:
     path.write_text(json.dumps({**json.loads(path.read_text(encoding="utf-8")), **changes}), encoding="utf-8")
-
-
-def names(folder: Path) -> list[str]:
-    return sorted(entry.name for entry in folder.iterdir())
 
 
 @pytest.fixture

@@ -24,6 +24,7 @@ from conal.errors import DataWarning, InputError
 from conal.io import read_annotations, read_table, write_annotations, write_table
 from conal.io.delimited import MISSING_TOKENS
 from conal.io.tables import blank_to_null, coerce_classes, file_kind, write_tables
+from helpers.files import write_lines as write_text
 
 ENDINGS = ["csv", "tsv", "tab", "parquet", "pq", "jsonl", "ndjson"]
 ROWS = [("t2", "bob", "dog"), ("t1", "eve", "cat"), ("t3", "ann", "cat"), ("t1", "ann", "dog"), ("t2", "ann", "cow")]
@@ -39,11 +40,6 @@ def expected() -> Annotations:
 
 def write_rows(path: Path, rows: list[tuple[Any, ...]]) -> Path:
     write_table(table_of(rows), path)
-    return path
-
-
-def write_text(path: Path, *lines: str) -> Path:
-    path.write_text("".join(line + "\n" for line in lines), encoding="utf-8")
     return path
 
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import csv
 import json
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,15 +16,10 @@ import pytest
 from conal.errors import InputError
 from conal.io import FeatureTable, TextTable, read_texts, write_table
 from conal.io.texts import is_text, texts_from
+from helpers.files import write_csv
 
 TEXTS = ["plain", 'quoted "words", and commas', "two\nlines", "天气很好", "007"]
 IDS = ["t1", "t2", "t3", "t4", "t5"]
-
-
-def write_csv(path: Path, header: Sequence[str], rows: Any) -> Path:
-    with path.open("w", encoding="utf-8", newline="") as file:
-        csv.writer(file, delimiter="\t" if path.suffix == ".tsv" else ",").writerows([header, *rows])
-    return path
 
 
 @pytest.mark.parametrize("ending", ["csv", "tsv", "parquet", "jsonl"])

@@ -10,14 +10,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from conal.data.annotations import Annotations
 from conal.errors import DataWarning, InputError
 from conal.io import import_file, read_annotations
-
-
-def triples(ann: Annotations) -> list[tuple[Any, Any, Any]]:
-    table = ann.to_table().to_pydict()
-    return list(zip(table["task"], table["worker"], table["label"], strict=True))
+from helpers.crowds import triples
+from helpers.files import write_json as write
 
 
 def nested(name: str, **responses: list[tuple[Any, Any]]) -> dict[str, Any]:
@@ -62,11 +58,6 @@ def first_version(name: str, values: list[Any], users: list[Any], statuses: list
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
     return tmp_path / "argilla.json"
-
-
-def write(path: Path, *records: Any) -> Path:
-    path.write_text(json.dumps(records), encoding="utf-8")
-    return path
 
 
 def test_nested(path: Path) -> None:

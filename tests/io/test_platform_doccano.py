@@ -10,15 +10,10 @@ from typing import Any
 
 import pytest
 
-from conal.data.annotations import Annotations
 from conal.errors import DataWarning, InputError
 from conal.io import import_file, read_annotations
 from conal.io.platforms import json_files
-
-
-def triples(ann: Annotations) -> list[tuple[Any, Any, Any]]:
-    table = ann.to_table().to_pydict()
-    return list(zip(table["task"], table["worker"], table["label"], strict=True))
+from helpers.crowds import triples
 
 
 def lines(*records: dict[str, Any]) -> str:

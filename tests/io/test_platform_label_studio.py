@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 
-from conal.data.annotations import Annotations
 from conal.errors import DataWarning, InputError
 from conal.io import AnnotationFile, import_file, read_annotations
+from helpers.crowds import triples
+from helpers.files import write_json as write
 
 
 def choice(*labels: str, control: str = "kind") -> dict[str, Any]:
@@ -29,16 +30,6 @@ def task(number: int, *annotations: dict[str, Any], **more: Any) -> dict[str, An
         "annotations": list(annotations),
         "predictions": [],
     } | more
-
-
-def write(path: Path, *tasks: Any) -> Path:
-    path.write_text(json.dumps(tasks), encoding="utf-8")
-    return path
-
-
-def triples(ann: Annotations) -> list[tuple[Any, Any, Any]]:
-    table = ann.to_table().to_pydict()
-    return list(zip(table["task"], table["worker"], table["label"], strict=True))
 
 
 @pytest.fixture

@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from conal.data.annotations import Annotations
 from conal.errors import DataWarning, InputError
 from conal.io import import_file, read_annotations
-
-
-def triples(ann: Annotations) -> list[tuple[Any, Any, Any]]:
-    table = ann.to_table().to_pydict()
-    return list(zip(table["task"], table["worker"], table["label"], strict=True))
+from helpers.crowds import triples
+from helpers.files import write_json_lines as write
 
 
 def line(task: int, who: str | None, answer: str = "accept", **more: Any) -> dict[str, Any]:
@@ -31,11 +26,6 @@ def choice(task: int, who: str | None, *accept: Any, **more: Any) -> dict[str, A
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
     return tmp_path / "annotations.jsonl"
-
-
-def write(path: Path, *records: Any) -> Path:
-    path.write_text("".join(json.dumps(record) + "\n" for record in records), encoding="utf-8")
-    return path
 
 
 def test_choices(path: Path) -> None:

@@ -12,25 +12,16 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from conal.data.annotations import Annotations
 from conal.errors import DataWarning, InputError
 from conal.io import import_file, read_annotations
 from conal.io.importing import detect
-
-
-def triples(ann: Annotations) -> list[tuple[Any, Any, Any]]:
-    table = ann.to_table().to_pydict()
-    return list(zip(table["task"], table["worker"], table["label"], strict=True))
+from helpers.crowds import triples
+from helpers.files import write_lines as write
 
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
     return tmp_path / "export.csv"
-
-
-def write(path: Path, *lines: str) -> Path:
-    path.write_text("".join(line + "\n" for line in lines), encoding="utf-8")
-    return path
 
 
 # ---------------------------------------------------------------- Mechanical Turk

@@ -1,4 +1,4 @@
-"""Equations written out as loops, for tests to compare with."""
+"""Equations written out as loops, for tests to compare with, and the labels to loop over."""
 
 from __future__ import annotations
 
@@ -7,7 +7,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["slow_sources"]
+from conal.methods import Batch
+
+__all__ = ["slow_sources", "triples"]
+
+
+def triples(batch: Batch) -> list[tuple[int, int, int]]:
+    """(row of the batch, annotator, label) of every annotation."""
+    return list(zip(batch.rows.tolist(), batch.annotators.tolist(), batch.labels.tolist(), strict=True))
 
 
 def slow_sources(

@@ -14,12 +14,10 @@ from conal.errors import InputError
 from conal.methods import Batch
 from conal.training import CrowdBatches
 
+from .loops import triples
+
 Made = Callable[..., tuple[Any, CrowdBatches]]
 Whole = Callable[[CrowdBatches], Batch]
-
-
-def triples(batch: Batch) -> list[tuple[int, int, int]]:
-    return list(zip(batch.rows.tolist(), batch.annotators.tolist(), batch.labels.tolist(), strict=True))
 
 
 def crowd_layer(f: Any, layers: Any) -> Any:

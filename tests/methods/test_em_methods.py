@@ -16,6 +16,8 @@ from conal.methods import Batch, Problem
 from conal.methods.ensemble import Ensemble
 from conal.training import CrowdBatches
 
+from .loops import triples
+
 Made = Callable[..., tuple[Any, CrowdBatches]]
 Whole = Callable[[CrowdBatches], Batch]
 
@@ -25,10 +27,6 @@ def in_pieces(data: CrowdBatches) -> Iterator[Batch]:
     for index in (np.arange(5), np.arange(5, 6), np.arange(6, 12)):
         batch = data.cut(index)
         yield batch._replace(x=batch.x.double())
-
-
-def triples(batch: Batch) -> list[tuple[int, int, int]]:
-    return list(zip(batch.rows.tolist(), batch.annotators.tolist(), batch.labels.tolist(), strict=True))
 
 
 def by_rows(counts: Any) -> Any:

@@ -23,6 +23,7 @@ from conal.networks import MLP
 from conal.training import CrowdBatches, GoldAccuracy, Instances, LastEpoch, Settings, train
 from conal.training.checkpoint import Checkpoint
 from conal.training.loop import lost_classes
+from helpers.progress import Listener
 
 N, R, C, D = 60, 4, 3, 5
 TRUTH = np.arange(N) % C
@@ -150,16 +151,6 @@ def test_the_callers_random_numbers_are_left_alone() -> None:
     torch.manual_seed(11)
     train(build, DATA, LastEpoch(), Settings(epochs=1))
     assert torch.equal(torch.rand(3), expected)
-
-
-class Listener(Progress):
-    """Remembers what it was told."""
-
-    def __init__(self) -> None:
-        self.told: list[tuple[int, int, str]] = []
-
-    def update(self, completed: int, total: int, figures: str) -> None:
-        self.told.append((completed, total, figures))
 
 
 class PlugError(Exception):

@@ -1,0 +1,1 @@
+"""What many tests need: small crowds, small files, processes to run."""

@@ -1,0 +1,69 @@
+"""Random crowds of every kind that has caused trouble, and labels as lists of triples."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from conal.data.annotations import Annotations
+
+__all__ = ["graded_crowd", "ragged_crowd", "sparse_crowd", "thin_matrices", "triples"]
+
+
+def triples(crowd: Annotations) -> list[tuple[Any, Any, Any]]:
+    """(task, worker, label) of every annotation, by name."""
+    table = crowd.to_table().to_pydict()
+    return list(zip(table["task"], table["worker"], table["label"], strict=True))
+
+
+def ragged_crowd(seed: int, n_tasks: int = 12, n_annotators: int = 7, n_classes: int = 4) -> Annotations:
+    """Labels at random; some tasks and some annotators have none."""
+    rng = np.random.default_rng(seed)
+    matrix = rng.integers(0, n_classes, size=(n_tasks, n_annotators))
+    matrix[rng.random(matrix.shape) < 0.6] = -1
+    matrix[rng.integers(n_tasks)] = -1
+    matrix[:, rng.integers(n_annotators)] = -1
+    matrix[0, :2] = [0, 1] if matrix[:, 0].max() >= 0 else [-1, 1]
+    return Annotations.from_matrix(matrix, classes=range(n_classes))
+
+
+def sparse_crowd(seed: int, n_tasks: int = 15, n_annotators: int = 5, n_classes: int = 3) -> Annotations:
+    """Labels at random, half of them missing; the first task and annotator have none, the last class is nobody's."""
+    rng = np.random.default_rng(seed)
+    matrix = rng.integers(max(n_classes - 1, 1), size=(n_tasks, n_annotators))
+    matrix[rng.random(matrix.shape) < 0.5] = -1
+    matrix[0], matrix[:, 0], matrix[1, 1:3] = -1, -1, [0, min(1, n_classes - 1)]
+    return Annotations.from_matrix(matrix, classes=range(n_classes))
+
+
+def graded_crowd(
+    seed: int, n_tasks: int = 40, n_annotators: int = 6, n_classes: int = 3, *, worst: float = 0.4, share: float = 0.5
+) -> Annotations:
+    """Annotators who know from ``worst`` to 95 % of the answers and guess the others.
+
+    They give a ``share`` of all possible labels; the first task and the first annotator have none.
+    """
+    rng = np.random.default_rng(seed)
+    z = rng.integers(n_classes, size=n_tasks)
+    right = rng.random((n_tasks, n_annotators)) < np.linspace(worst, 0.95, n_annotators)
+    matrix = np.where(right, z[:, None], rng.integers(n_classes, size=right.shape))
+    matrix[rng.random(matrix.shape) >= share] = -1
+    matrix[0], matrix[:, 0], matrix[1, 1:3] = -1, -1, [0, 1]
+    return Annotations.from_matrix(matrix, classes=range(n_classes))
+
+
+def thin_matrices() -> Iterator[npt.NDArray[np.int64]]:
+    """Label matrices at the edge of what says anything, three classes in each."""
+    rng = np.random.default_rng(0)
+    single = np.full((100, 9), -1)
+    single[np.arange(100), rng.integers(9, size=100)] = rng.integers(3, size=100)
+    yield single  # one label per task
+    yield rng.integers(3, size=(30, 1))  # one annotator in all
+    yield np.repeat(rng.integers(3, size=(20, 1)), 10, axis=1)  # ten of one mind
+    yield rng.integers(3, size=(5, 5))  # as many annotators as tasks
+    hole = rng.integers(3, size=(30, 4))
+    hole[3], hole[:, 2] = -1, -1
+    yield hole  # a task and an annotator without labels

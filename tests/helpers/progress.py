@@ -1,0 +1,18 @@
+"""Somebody to report progress to."""
+
+from __future__ import annotations
+
+from conal._support.progress import Progress
+
+__all__ = ["Listener"]
+
+
+class Listener(Progress):
+    """Remembers what it was told."""
+
+    def __init__(self) -> None:
+        self.told: list[tuple[int, int, str]] = []
+
+    def update(self, completed: int, total: int, figures: str) -> None:
+        """As any listener."""
+        self.told.append((completed, total, figures))
