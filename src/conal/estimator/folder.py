@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 from conal import methods
-from conal.data.encoding import as_names
+from conal.data.encoding import Names, as_names
 from conal.errors import InputError, ModelFolderError
 from conal.estimator.base import CrowdClassifier
 from conal.estimator.factory import make
@@ -32,6 +32,8 @@ __all__ = ["load", "save"]
 
 TEXT, TEXT_TENSOR = "text.json", "text."
 """Where the vocabulary of a model of texts is, and how the names of its tensors begin."""
+TASKS = "tasks.json"
+"""The ids of the training tasks, which CSV cannot tell apart from numbers."""
 FEATURES_OF_ANNOTATORS = ("auxiliary.annotator_features", "members.0.auxiliary.annotator_features")
 """The tensor's name in a single model and in an ensemble."""
 
@@ -52,11 +54,19 @@ def save(fitted: CrowdClassifier, folder: str | PathLike[str], *, overwrite: boo
         "n_tasks_trained_on": problem.n_tasks,
     }
     tensors = {name: tensor.detach().numpy() for name, tensor in fitted.model_.state_dict().items()}
-    documents: dict[str, Mapping[str, Any]] = {REPORT: fitted.results_.report}
+    documents: dict[str, Mapping[str, Any]] = {REPORT: fitted.results_.report, **_task_document(fitted)}
     if fitted.text_features_ is not None:
         numbers, documents[TEXT] = to_state(fitted.text_features_)
         tensors |= {TEXT_TENSOR + name: array for name, array in numbers.items()}
     write_model(folder, tensors, config, fitted.metrics_, fitted.tables_, documents, overwrite=overwrite)
+
+
+def _task_document(fitted: CrowdClassifier) -> dict[str, dict[str, Any]]:
+    """The task ids, unless they are of a type without a JSON form: these are text in a loaded model."""
+    try:
+        return {TASKS: {"task_ids": names_to_json(fitted.task_ids_)}}
+    except InputError:
+        return {}
 
 
 def load(folder: str | PathLike[str], *, backbone: Any = None) -> CrowdClassifier:
@@ -93,9 +103,10 @@ def _restore(
     made.n_features_in_ = int(torch.Size(made.instance_shape_).numel())
     made.feature_names_in_ = config["feature_names"]
     made.metrics_ = metrics
-    made.results_ = _stored_results(folder, config["files"], made)
+    task_ids = names_from_json(read_document(folder, TASKS)["task_ids"]) if TASKS in config["files"] else None
+    made.results_ = _stored_results(folder, config["files"], made, task_ids)
     made.history_ = made.tables_["history.csv"].to_pylist()
-    _restore_labels(made)
+    _restore_labels(made, task_ids)
     made.model_ = _rebuild(made, config, state)
     return made
 
@@ -110,19 +121,22 @@ def _restore_texts(folder: Path, tensors: dict[str, Any], config: dict[str, Any]
     return features
 
 
-def _stored_results(folder: Path, files: list[str], made: CrowdClassifier) -> StoredResults:
+def _stored_results(folder: Path, files: list[str], made: CrowdClassifier, task_ids: Names | None) -> StoredResults:
     """Tables and report, read immediately: the folder may be removed or replaced later."""
     report = cast(Report, read_document(folder, REPORT) if REPORT in files else {})
     names = {"class": made.classes_, "annotator": made.annotator_ids_}
+    names |= {} if task_ids is None else {"task": task_ids}
     return StoredResults(read_tables(folder, files, report, names), report)
 
 
-def _restore_labels(made: CrowdClassifier) -> None:
-    """What was inferred about the training tasks, from labels.csv; ids of other kinds than numbers are text now."""
+def _restore_labels(made: CrowdClassifier, task_ids: Names | None) -> None:
+    """What was inferred about the training tasks, from labels.csv; without stored ids, these are as CSV has them."""
     table = made.tables_["labels.csv"]
-    made.task_ids_ = as_names(table["task"].to_pylist())
+    made.task_ids_ = as_names(table["task"].to_pylist()) if task_ids is None else task_ids
     made.probas_ = np.column_stack([table[name].to_numpy() for name in proba_columns(made.classes_)])
     made.labels_ = made.classes_[made.probas_.argmax(1)]
+    if len(made.task_ids_) != len(made.probas_):
+        raise ModelFolderError(f"{TASKS}: lists {len(made.task_ids_):,} tasks, labels.csv {len(made.probas_):,}")
 
 
 def _rebuild(made: CrowdClassifier, config: dict[str, Any], state: dict[str, torch.Tensor]) -> CrowdMethod:

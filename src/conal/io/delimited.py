@@ -28,8 +28,8 @@ __all__ = [
 MISSING_TOKENS = ("", "nan", "NaN", "NAN", "<NA>", "NA", "N/A", "#N/A", "null", "NULL")
 """Text that means "no label" in a text file. "None" is not among them: it is often a class."""
 
-_WHOLE = r"^-?(0|[1-9][0-9]{0,17})$"
-_DECIMAL = r"^-?(0|[1-9][0-9]{0,17})(\.[0-9]+)?$"
+_WHOLE = r"^(0|-?[1-9][0-9]{0,17})$"
+_DECIMAL = r"^(0|-?[1-9][0-9]{0,17}|-?(0|[1-9][0-9]{0,17})\.[0-9]+)$"
 _FIRST_ROWS = 1000
 LARGEST_BLOCK = 2**30
 """Rows of more bytes than this are refused."""
@@ -114,21 +114,38 @@ def _has_quotes(path: Path) -> bool:
 
 
 def numbers_or_text(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Integers or decimals if every value is written as one; the text otherwise."""
+    """Integers or decimals if every value is one, prints back unchanged, and no two names become one number.
+
+    The task ``1.10`` is not the task ``1.1``, and no float holds an id of 17 digits and a fraction. Such columns stay
+    text.
+    """
     import pyarrow.compute as pc
 
     first, missing = _trimmed(column.slice(0, _FIRST_ROWS))
     if not _all_match(first.filter(pc.invert(missing)), _DECIMAL):  # most text is seen to be text at once
         return column
+    kind = _number_type(column.unique())
+    if kind is None:
+        return column
     trimmed, missing = _trimmed(column)
-    present = trimmed.filter(pc.invert(missing))
+    return pc.if_else(missing, pa.scalar(None, pa.string()), trimmed).cast(kind)
+
+
+def _number_type(names: pa.Array) -> pa.DataType | None:
+    """The type of number that these distinct names can be without loss; None if they must stay text."""
+    import pyarrow.compute as pc
+
+    trimmed, missing = _trimmed(names)
+    present = trimmed.filter(pc.invert(missing)).drop_null()
     for pattern, kind in ((_WHOLE, pa.int64()), (_DECIMAL, pa.float64())):
         if len(present) and _all_match(present, pattern):
-            return pc.if_else(missing, pa.scalar(None, pa.string()), trimmed).cast(kind)
-    return column
+            numbers = present.cast(kind)
+            unchanged = pc.all(pc.equal(numbers.cast(pa.string()), present)).as_py()
+            return kind if unchanged and len(numbers.unique()) == len(present) else None
+    return None
 
 
-def _trimmed(column: pa.ChunkedArray) -> tuple[pa.ChunkedArray, pa.ChunkedArray]:
+def _trimmed(column: pa.Array | pa.ChunkedArray) -> tuple[Any, Any]:
     """The values without surrounding blanks, and which of them mean "missing"."""
     import pyarrow.compute as pc
 
@@ -136,7 +153,7 @@ def _trimmed(column: pa.ChunkedArray) -> tuple[pa.ChunkedArray, pa.ChunkedArray]
     return trimmed, pc.is_in(trimmed, value_set=pa.array(MISSING_TOKENS))
 
 
-def _all_match(texts: pa.ChunkedArray, pattern: str) -> bool:
+def _all_match(texts: pa.Array | pa.ChunkedArray, pattern: str) -> bool:
     import pyarrow.compute as pc
 
     return bool(pc.all(pc.match_substring_regex(texts, pattern), min_count=0).as_py())
