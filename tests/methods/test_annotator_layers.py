@@ -53,11 +53,11 @@ def test_likelihood_loss_and_confusion(name: str, layer: Any, made: Made, whole:
 
 
 @pytest.mark.parametrize("name", ["dl-cl", "dl-cl-over", "anno-reg"])
-@pytest.mark.parametrize("stranger", [-1, 3])
-def test_a_stranger_is_scored_by_the_mean(name: str, stranger: int, made: Made, whole: Whole) -> None:
+@pytest.mark.parametrize("unknown", [-1, 3])
+def test_an_unknown_annotator_is_scored_by_the_mean(name: str, unknown: int, made: Made, whole: Whole) -> None:
     method, data = made(name)
     x = whole(data).x[:1]
-    batch = Batch(x, torch.tensor([0]), torch.tensor([0]), torch.tensor([stranger]), torch.tensor([1]))
+    batch = Batch(x, torch.tensor([0]), torch.tensor([0]), torch.tensor([unknown]), torch.tensor([1]))
     expected = method.predict_proba(x)[0] @ method.confusion()[0][:, 1]
     torch.testing.assert_close(method.score_annotations(batch)[0], expected.log().detach())
 

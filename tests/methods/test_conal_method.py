@@ -122,8 +122,8 @@ def test_omega_of_an_annotator_without_training_labels_is_one(crowd: Annotations
     silent = int(np.flatnonzero(crowd.labels_per_annotator() == 0)[0])
     busy = int(np.argmax(crowd.labels_per_annotator()))
     pairs = torch.zeros(2, dtype=torch.long)
-    asked = Batch(batch.x[:1], torch.tensor([0]), pairs, torch.tensor([silent, busy]), pairs)
-    rates = method.common_noise_rate(asked)
+    pair = Batch(batch.x[:1], torch.tensor([0]), pairs, torch.tensor([silent, busy]), pairs)
+    rates = method.common_noise_rate(pair)
     assert float(rates[0]) == 1
     assert 0.26 < float(rates[1]) < 0.74
 

@@ -112,8 +112,8 @@ def test_a_conal_em_round(made: Made, whole: Whole) -> None:
         np.testing.assert_allclose(method.noise.pi_r, pi, atol=1e-12)
         np.testing.assert_allclose(method.noise.omega, omega, atol=1e-12)
     np.testing.assert_allclose(method.common_noise_rate(batch), omega[batch.annotators.numpy()], atol=1e-12)
-    strangers = batch._replace(annotators=torch.where(batch.annotators == 0, -1, 3))
-    np.testing.assert_array_equal(method.common_noise_rate(strangers), np.ones(len(batch.labels)))
+    unknown = batch._replace(annotators=torch.where(batch.annotators == 0, -1, 3))
+    np.testing.assert_array_equal(method.common_noise_rate(unknown), np.ones(len(batch.labels)))
 
 
 def test_the_literal_appendix(made: Made, whole: Whole) -> None:

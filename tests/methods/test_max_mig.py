@@ -98,8 +98,8 @@ def test_tasks_without_labels_leave_the_prior_alone() -> None:
     assert isinstance(made[0].raw_prior, torch.nn.Parameter)
 
 
-def test_a_silent_annotator_is_a_stranger(made: Made, whole: Whole) -> None:
+def test_a_silent_annotator_is_an_unknown_one(made: Made, whole: Whole) -> None:
     method, data = made("max-mig")
     x, zero = whole(data).x[:1], torch.tensor([0])
-    silent, stranger = (method.infer(Batch(x, zero, zero, torch.tensor([r]), torch.tensor([1]))) for r in (3, -1))
-    torch.testing.assert_close(silent, stranger)
+    silent, unknown = (method.infer(Batch(x, zero, zero, torch.tensor([r]), torch.tensor([1]))) for r in (3, -1))
+    torch.testing.assert_close(silent, unknown)

@@ -17,7 +17,7 @@ from conal.parameters import one_of, parameter
 __all__ = ["CoNALEMMethod"]
 
 OMEGA_PRIOR = (2.0, -1.0)
-"""The mode under a Beta(2, 2) prior on omega: one pseudo-label from either source."""
+"""A Beta(2, 2) prior on omega, whose mode takes 1 off: one pseudo-label from either source."""
 OMEGA_START = 0.5
 """Before the first round, half of every label is common."""
 FORMER_NAMES = {"pi_g": "noise.pi_g", "pi_r": "noise.pi_r", "omega_r": "noise.omega"}
@@ -109,7 +109,7 @@ class CoNALEMMethod(SingleNetworkEM):
 
     def _literal_round(self, batches: Iterable[Batch]) -> None:
         """The literal appendix: q(z) by the mixture, then q(s) by q(z), and omega = q(s = 1)."""
-        individual, common = self.no_counts(), self.no_counts()
+        individual, common = self.empty_counts(), self.empty_counts()
         total = self.posterior.new_zeros(self.problem.n_annotators)
         first = 0
         for batch, posterior in self.e_step(batches):  # in the order of the annotations: their omegas are a slice

@@ -78,7 +78,7 @@ class EMMethod(CrowdMethod):
 
     def em_round(self, batches: Iterable[Batch]) -> None:
         """One E-step and the closed forms of the M-step."""
-        counts = self.no_counts()
+        counts = self.empty_counts()
         for batch, posterior in self.e_step(batches):
             counts.add(posterior[batch.rows], batch.annotators, batch.labels)
         self.update_confusion(counts.matrices())
@@ -95,8 +95,8 @@ class EMMethod(CrowdMethod):
             yield batch, posterior
             first += len(batch.labels)
 
-    def no_counts(self) -> ExpectedCounts:
-        """Empty expected counts."""
+    def empty_counts(self) -> ExpectedCounts:
+        """Expected counts of no labels, to add some."""
         return ExpectedCounts(self.problem.n_annotators, self.problem.n_classes, like=self.posterior)
 
     def working_state(self) -> dict[str, Tensor]:
