@@ -589,7 +589,7 @@ def test_true_labels_that_cannot_be_used(refuse: Callable[..., str], tmp_path: P
 
     assert "nowhere.csv: no such file" in refuse("--true-labels", tmp_path / "nowhere.csv")
     message = gold(("task", "label"), ("a", "zebra"), ("b", "zebra"))
-    assert "gold.csv: true labels 'zebra' are none of the classes 'x', 'y'" in message
+    assert "gold.csv: true labels 'zebra' are not among the classes 'x', 'y'" in message
     assert "--classes" in message
     assert "gold.csv: 2 true labels without task ids; add a column 'task'" in gold(("label",), ("x",), ("y",))
     assert "no column for the truth" in gold(("task", "colour"), ("a", "x"))
