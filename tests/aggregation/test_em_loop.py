@@ -79,7 +79,7 @@ def test_options_that_cannot_be_meant(name: str, options: dict[str, Any]) -> Non
 def test_an_unknown_parameter_lists_the_known() -> None:
     with pytest.raises(InputError, match="glad has no parameter 'prior'; it has class_prior, n_iter, tol"):
         aggregation.make("glad", prior=1)
-    with pytest.raises(InputError, match="no aggregator is called 'dawid-sken'; did you mean 'dawid-skene'"):
+    with pytest.raises(InputError, match="there is no aggregator 'dawid-sken'; did you mean 'dawid-skene'"):
         aggregation.make("dawid-sken")
 
 

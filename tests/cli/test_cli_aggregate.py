@@ -516,7 +516,7 @@ def test_folders_are_made(conal: Run, small: Path, place: Path) -> None:
 
 def test_an_unknown_method_lists_them_all(refuse: Callable[..., str]) -> None:
     message = refuse("--method", "dawid")
-    assert "no aggregator is called 'dawid'" in message
+    assert "there is no aggregator 'dawid'" in message
     assert f"Known: {', '.join(aggregation.names())}" in message
 
 

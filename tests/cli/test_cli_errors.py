@@ -309,7 +309,7 @@ def test_ids_of_another_number_than_rows(refuse_fit: Refuse, crowd: Crowd, tmp_p
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (("--method", "conl"), "no method is called 'conl'; did you mean 'conal'? Known: aggnet, anno-reg, conal, co"),
+        (("--method", "conl"), "there is no method 'conl'; did you mean 'conal'? Known: aggnet, anno-reg, conal, co"),
         (("--set", "fold=1"), "method 'xconal' has no parameter 'fold'; it has "),
         (("--method", "dl-mv", "--set", "lam=1"), "method 'dl-mv' has no parameter 'lam'"),
         (("--set", "lam"), "--set 'lam': expected NAME=VALUE"),

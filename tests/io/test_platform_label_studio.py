@@ -90,7 +90,7 @@ def test_several_controls_need_a_choice(path: Path) -> None:
     assert triples(read_annotations(path, question="mood")) == [(1, 1, "happy"), (2, 2, "sad")]
     with pytest.warns(DataWarning, match="left out 1 without an answer"):
         assert triples(read_annotations(path, question="kind")) == [(1, 1, "cat")]
-    with pytest.raises(InputError, match="no control is called 'colour'; it has 'kind', 'mood'"):
+    with pytest.raises(InputError, match="there is no control 'colour'; it has 'kind', 'mood'"):
         read_annotations(path, question="colour")
     assert import_file(path, question="mood").question == "mood"
 
