@@ -17,8 +17,8 @@ PAGE = Path(__file__).parents[1] / "docs" / "cli.md"
 PLAIN = {"TYPER_USE_RICH": "0", "NO_COLOR": "1", "COLUMNS": "80", "TERM": "dumb"}
 INTRODUCTION = (
     "The output of `--help` for every command. Exit codes: 0 for success, 1 for failure, 2 for bad usage or bad input, "
-    "130 if interrupted. With `--json` a command prints one JSON object on standard output and everything else on standard "
-    "error."
+    "130 if interrupted. With `--json` a command prints one JSON object on standard output, and everything else on "
+    "standard error."
 )
 
 

@@ -112,7 +112,7 @@ def test_known_labels_are_certain_and_teach() -> None:
         fitted = DawidSkene().fit(matrix, true_labels=labels)
         assert (fitted.codes_ == z).all()
         np.testing.assert_array_equal(fitted.probas_[:6], np.eye(2)[z[:6]])
-    with pytest.raises(InputError, match="'x' are none of the classes"):
+    with pytest.raises(InputError, match="'x' are not among the classes"):
         DawidSkene().fit(matrix, true_labels={0: "x"})
     with pytest.raises(InputError, match="must map task ids to labels"):
         DawidSkene().fit(matrix, true_labels=[0, 1])

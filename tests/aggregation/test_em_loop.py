@@ -62,7 +62,7 @@ def test_options_that_cannot_be_meant(name: str, options: dict[str, Any]) -> Non
 def test_an_unknown_parameter_lists_the_known() -> None:
     with pytest.raises(InputError, match="glad has no parameter 'prior'; it has class_prior, n_iter, tol"):
         aggregation.make("glad", prior=1)
-    with pytest.raises(InputError, match="no aggregator is called 'dawid-sken'; did you mean 'dawid-skene'"):
+    with pytest.raises(InputError, match="there is no aggregator 'dawid-sken'; did you mean 'dawid-skene'"):
         aggregation.make("dawid-sken")
 
 
@@ -137,9 +137,9 @@ def test_truth_comes_in_many_shapes(given: Any) -> None:
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"0": 2}, "none is of a task with annotations; they are of '0', annotated are 0, 1, 2"),
+        ({"0": 2}, "no task has annotations; the tasks are '0', those with annotations 0, 1, 2"),
         (pd.Series([2, 1], index=[0, 0]), "a task occurs more than once"),
-        ({0: "x"}, "'x' are none of the classes 0, 1, 2"),
+        ({0: "x"}, "'x' are not among the classes 0, 1, 2"),
         (pd.DataFrame({"task": [0], "worker": [1]}), "no column for the truth"),
     ],
 )
@@ -158,7 +158,7 @@ def test_an_arrow_table_is_a_frame() -> None:
 
 @pytest.mark.parametrize("data", ["labels.csv", {"task": [1]}, None])
 def test_what_is_no_crowd_is_told_where_to_go(data: Any) -> None:
-    with pytest.raises(InputError, match=r"a file is read by conal\.Annotations\.read\(path\)"):
+    with pytest.raises(InputError, match=r"use conal\.Annotations\.read\(path\) for a file"):
         DawidSkene().fit(data)
 
 

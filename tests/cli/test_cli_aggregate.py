@@ -512,7 +512,7 @@ def test_folders_are_made(conal: Run, small: Path, place: Path) -> None:
 
 def test_an_unknown_method_lists_them_all(refuse: Callable[..., str]) -> None:
     message = refuse("--method", "dawid")
-    assert "no aggregator is called 'dawid'" in message
+    assert "there is no aggregator 'dawid'" in message
     assert f"Known: {', '.join(aggregation.names())}" in message
 
 
@@ -585,7 +585,7 @@ def test_true_labels_that_cannot_be_used(refuse: Callable[..., str], tmp_path: P
 
     assert "nowhere.csv: no such file" in refuse("--true-labels", tmp_path / "nowhere.csv")
     message = gold(("task", "label"), ("a", "zebra"), ("b", "zebra"))
-    assert "gold.csv: true labels 'zebra' are none of the classes 'x', 'y'" in message
+    assert "gold.csv: true labels 'zebra' are not among the classes 'x', 'y'" in message
     assert "--classes" in message
     assert "gold.csv: 2 true labels without task ids; add a column 'task'" in gold(("label",), ("x",), ("y",))
     assert "no column for the truth" in gold(("task", "colour"), ("a", "x"))

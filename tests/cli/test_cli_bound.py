@@ -225,8 +225,8 @@ def test_a_simulation_needs_no_torch() -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ((), "a model folder is missing"),
-        (("--features", "x.npy"), "a model folder is missing"),
+        ((), "pass a model folder and --features, or --simulate"),
+        (("--features", "x.npy"), "pass a model folder and --features, or --simulate"),
         (("MODEL",), "--features is missing"),
         (("MODEL", "--features", "X", "--n-classes", 3), "--n-classes is a setting of a simulated crowd"),
         (("--proportion", 0.5), "--proportion is a setting of a simulated crowd; add --simulate"),

@@ -99,7 +99,7 @@ def test_what_is_refused(conal: Run, export: Path, tmp_path: Path) -> None:
     before = sorted(tmp_path.iterdir())
     csv = ("--to", "csv", "--out", out)
     assert "--to csv writes .csv; choose" in conal("convert", export, "--to", "csv", "--out", "o.json").refusal()
-    assert "go with --to label-studio" in conal("convert", export, *csv, "--no-annotations").refusal()
+    assert "need --to label-studio" in conal("convert", export, *csv, "--no-annotations").refusal()
     assert "is an input file" in conal("convert", export, *csv, "--gold-out", export).refusal()
     assert "is used for two tables" in conal("convert", export, *csv, "--gold-out", out).refusal()
     assert "no such file" in conal("convert", tmp_path / "nothing.json", *csv).refusal()

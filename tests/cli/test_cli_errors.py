@@ -93,7 +93,7 @@ def test_ambiguous_columns(refuse_fit: Refuse, tmp_path: Path, write: Write) -> 
 
 def test_columns_of_one_name(refuse_fit: Refuse, tmp_path: Path, write: Write) -> None:
     labels = write(tmp_path / "l.csv", ("task", "worker", "label", "label"), [(0, "a", "x", "y")])
-    assert "several columns are called 'label'" in refuse_fit(labels=labels)
+    assert "several columns have the name 'label'" in refuse_fit(labels=labels)
 
 
 @pytest.mark.parametrize("content", [b"", b"\n", b"\n\n\n"])
@@ -189,7 +189,7 @@ def test_labels_outside_the_classes(refuse_fit: Refuse) -> None:
 
 def test_numeric_labels_and_classes_of_text(refuse_fit: Refuse, tmp_path: Path, write: Write) -> None:
     labels = write(tmp_path / "l.csv", HEADER, [(0, "a", 1), (1, "a", 2)])
-    assert "not of the labels' type" in refuse_fit("--classes", "one,two", labels=labels)
+    assert "do not have the type of the labels" in refuse_fit("--classes", "one,two", labels=labels)
 
 
 def test_repeated_pairs_if_they_are_errors(refuse_fit: Refuse, crowd: Crowd, tmp_path: Path, write: Write) -> None:
@@ -283,7 +283,7 @@ def test_ids_that_have_nothing_in_common(refuse_fit: Refuse, crowd: Crowd, tmp_p
     np.savez(tmp_path / "x.npz", X=crowd.x, task=np.array([f"img{k}" for k in range(90)]))
     for option in ([], ["--allow-missing"]):
         message = refuse_fit(*option, features=tmp_path / "x.npz")
-        assert "no task id is among the feature ids: tasks are called 0, 1, 2 and 87 more" in message
+        assert "no task id is among the feature ids: the tasks are 0, 1, 2 and 87 more" in message
         assert "'img0'" in message
 
 
@@ -309,7 +309,7 @@ def test_ids_of_another_number_than_rows(refuse_fit: Refuse, crowd: Crowd, tmp_p
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (("--method", "conl"), "no method is called 'conl'; did you mean 'conal'? Known: aggnet, anno-reg, conal, co"),
+        (("--method", "conl"), "there is no method 'conl'; did you mean 'conal'? Known: aggnet, anno-reg, conal, co"),
         (("--set", "fold=1"), "method 'xconal' has no parameter 'fold'; it has "),
         (("--method", "dl-mv", "--set", "lam=1"), "method 'dl-mv' has no parameter 'lam'"),
         (("--set", "lam"), "--set 'lam': expected NAME=VALUE"),
@@ -330,7 +330,7 @@ def test_ids_of_another_number_than_rows(refuse_fit: Refuse, crowd: Crowd, tmp_p
         ((*CONAL, "--set", "mixing=foo"), "mixing must be"),
         ((*CONAL, "--set", "likelihood=foo"), "likelihood must be"),
         ((*CONAL, "--set", "likelihood=joint"), "use layer='row-stochastic'"),
-        (("--set", "backbone=resnet"), "no backbone is called 'resnet'"),
+        (("--set", "backbone=resnet"), "there is no backbone 'resnet'"),
         (("--set", "backbone=vgg16"), "backbone 'vgg16' takes images"),
         (("--set", "selection=best"), "selection must be 'auto', 'gold', 'annotations' or 'last'"),
         (("--set", "selection=gold"), "selection='gold' needs validation"),
@@ -410,7 +410,7 @@ def test_validation_features_of_another_width(refuse_fit: Refuse, crowd: Crowd, 
 def test_validation_labels_of_unknown_classes(refuse_fit: Refuse, crowd: Crowd, tmp_path: Path, write: Write) -> None:
     labels = write(tmp_path / "vy.csv", ("task", "label"), [(k, "cow" if k % 2 else "owl") for k in range(90)])
     message = refuse_fit("--valid-features", crowd.features, "--valid-labels", labels)
-    assert "labels 'cow', 'owl' are none of the classes 'cat', 'dog', 'fish'" in message
+    assert "labels 'cow', 'owl' are not among the classes 'cat', 'dog', 'fish'" in message
 
 
 def test_some_validation_labels_of_unknown_classes_count_as_errors(
@@ -419,7 +419,7 @@ def test_some_validation_labels_of_unknown_classes_count_as_errors(
     labels = write(tmp_path / "vy.csv", ("task", "label"), [(k, "cow" if k < 30 else crowd.z[k]) for k in range(90)])
     files = ("fit", crowd.labels, "--features", crowd.features, "--out", tmp_path / "m", "--epochs", 2)
     run = conal(*files, "--valid-features", crowd.features, "--valid-labels", labels, "--json")
-    assert "30 labels are of classes that no annotator used ('cow'); they count as errors" in run.err
+    assert "30 labels have classes that no annotator used ('cow'); they count as errors" in run.err
     assert run.json()["best_score"] <= 60 / 90
 
 
@@ -524,10 +524,10 @@ def test_changed_weights(refuse: Refuse, broken: Path, crowd: Crowd, tmp_path: P
     content[-1] ^= 1
     path.write_bytes(bytes(content))
     message = refuse("predict", broken, crowd.features, "--out", tmp_path / "p.csv")
-    assert "model.safetensors: was changed since it was saved" in message
+    assert "model.safetensors: has changed since it was saved" in message
     path.write_bytes(bytes(content[:100]))
     message = refuse("predict", broken, crowd.features, "--out", tmp_path / "p.csv")
-    assert "model.safetensors: was changed since it was saved" in message
+    assert "model.safetensors: has changed since it was saved" in message
 
 
 def edit_config(folder: Path, seal: bool, **changes: Any) -> None:
@@ -544,14 +544,14 @@ def edit_config(folder: Path, seal: bool, **changes: Any) -> None:
 @pytest.mark.parametrize(
     ("changes", "seal", "words"),
     [
-        ({"classes": ["dog", "cat", "fish"]}, False, "config.json: was changed since it was saved"),
+        ({"classes": ["dog", "cat", "fish"]}, False, "config.json: has changed since it was saved"),
         ({"format_version": 2}, False, "was written by a newer conal (model format 2"),
         ({"format_version": 2}, True, "was written by a newer conal (model format 2"),
         ({"format": "other"}, True, "does not describe a conal model"),
         ({"method": "crowdlayer"}, True, "crowdlayer"),
-        ({"parameters": {}}, True, "does not fit this version's 'xconal'"),
-        ({"instance_shape": [7]}, True, "does not fit this version's 'xconal'"),
-        ({"classes": ["cat", "dog"]}, True, "does not fit this version's 'xconal'"),
+        ({"parameters": {}}, True, "does not match this version of 'xconal'"),
+        ({"instance_shape": [7]}, True, "does not match this version of 'xconal'"),
+        ({"classes": ["cat", "dog"]}, True, "does not match this version of 'xconal'"),
     ],
 )
 def test_a_changed_configuration(

@@ -535,7 +535,7 @@ def test_validation_labels_without_ids_go_by_row(
 
 def test_patience_stops_early(conal: Run, crowd: Crowd, tmp_path: Path) -> None:
     arguments = ("fit", crowd.labels, "--features", crowd.features, "--out", tmp_path / "m", "--epochs", 400)
-    assert "patience waits for a better score" in conal(*arguments, "--patience", 2).refusal()
+    assert "patience needs a score" in conal(*arguments, "--patience", 2).refusal()
     run = conal(*arguments, "--patience", 2, "--lr", 0.05, "--method", "conal")
     assert run.code == 0, run.err
     found = metrics(tmp_path / "m")

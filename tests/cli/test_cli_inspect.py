@@ -88,8 +88,8 @@ def test_what_is_refused(conal: Run, export: Path, tmp_path: Path, command: str)
     }
     for options, message in (
         (("--format", "prodigy"), "is not Prodigy JSONL: expected lines with '_input_hash'"),
-        (("--format", "prodgy"), "no format is called 'prodgy'; did you mean 'prodigy'?"),
-        (("--question", "mood"), "no control is called 'mood'; it has 'kind'"),
+        (("--format", "prodgy"), "there is no format 'prodgy'; did you mean 'prodigy'?"),
+        (("--question", "mood"), "there is no control 'mood'; it has 'kind'"),
         (("--worker-column", "w"), "worker= (--worker-column) does not apply to Label Studio JSON"),
     ):
         assert message in conal(command, export, *rest[command], *options).refusal()

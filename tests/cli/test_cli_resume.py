@@ -152,7 +152,7 @@ def test_other_settings_are_not_resumed(
 ) -> None:
     before = interrupted.read_bytes()
     message = conal(*fit(shared_crowd, tmp_path / "m", "--epochs", 8, "--resume", *options)).refusal()
-    changed = message.partition("was written with other ")[2].partition(";")[0].split(", ")
+    changed = message.partition("was written with different ")[2].partition(";")[0].split(", ")
     assert name in changed
     assert name == "method" or changed == [name]
     assert interrupted.read_bytes() == before

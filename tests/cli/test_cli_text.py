@@ -106,7 +106,7 @@ def test_empty_texts_are_counted(conal: Run, export: Export, tmp_path: Path) -> 
     done = conal(*fit(export.labels, "--text", write(tmp_path / "e.csv", ("id", "text"), rows), "--quiet"))
     assert done.code == 0
     assert done.err.splitlines() == [
-        f"warning: {tmp_path / 'e.csv'}: 2 of {N} texts are empty; they count as no information"
+        f"warning: {tmp_path / 'e.csv'}: 2 of {N} texts are empty; they carry no information"
     ]
 
 
@@ -121,7 +121,9 @@ def test_what_does_not_go_together(conal: Run, export: Export) -> None:
     text = ("--text", export.text)
     assert "pass either --features or --text" in refusal(conal, export)
     assert "pass either --features or --text" in refusal(conal, export, *text, "--features", export.text)
-    assert "give --text too" in refusal(conal, export, "--features", export.text, "--text-column", "x")
+    assert "--text-column and --valid-text need --text" in refusal(
+        conal, export, "--features", export.text, "--text-column", "x"
+    )
     assert "--valid-text" in refusal(conal, export, *text, "--valid-features", export.text)
     assert "--valid-text and --valid-labels go together" in refusal(conal, export, *text, "--valid-text", export.text)
     assert "no such file" in refusal(conal, export, "--text", "nowhere.csv")
@@ -138,7 +140,7 @@ def test_the_columns_are_listed_where_none_is_a_text(conal: Run, export: Export)
 
 def test_conflicting_texts_name_the_task(conal: Run, export: Export, tmp_path: Path) -> None:
     path = write(tmp_path / "c.csv", ("task", "text"), [("t1", "one"), ("t2", "x"), ("t1", "two")])
-    assert "task 't1' has different texts, the second in row 3" in refusal(conal, export, "--text", path)
+    assert "task 't1' has different texts, the second is in row 3" in refusal(conal, export, "--text", path)
 
 
 def test_tasks_without_a_text(conal: Run, export: Export, tmp_path: Path) -> None:

@@ -97,7 +97,7 @@ def test_allow_missing_both_ways() -> None:
 
 @pytest.mark.parametrize("allow_missing", [False, True])
 def test_no_common_id_shows_both_sides(allow_missing: bool) -> None:
-    message = "no task id is among the feature ids: tasks are called 1, 2, feature rows 'one', 'two'"
+    message = "no task id is among the feature ids: the tasks are 1, 2, the feature rows 'one', 'two'"
     with pytest.raises(InputError, match=message):
         align(crowd([1, 2]), 2, ["one", "two"], allow_missing=allow_missing)
 
@@ -210,5 +210,7 @@ def test_position_needs_equally_many_rows() -> None:
 @pytest.mark.parametrize("allow_missing", [False, True])
 def test_ids_that_count_from_one_are_noticed(allow_missing: bool) -> None:
     """Dropping the last task would shift every row by one."""
-    with pytest.raises(InputError, match=r"task ids run from 1 to 4, but rows of a bare feature array count from 0"):
+    with pytest.raises(
+        InputError, match=r"task ids run from 1 to 4, but the rows of an array without ids count from 0"
+    ):
         align(crowd([1, 2, 3, 4]), 4, allow_missing=allow_missing)

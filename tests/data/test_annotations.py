@@ -311,9 +311,9 @@ def test_index_of_several_levels_gives_tuples() -> None:
         ([0, 1, 1], r"expected tasks x annotators, got an array of shape \(3,\).*conal.make\('gold'\)"),
         (np.zeros((2, 2, 2)), r"got an array of shape \(2, 2, 2\)"),
         ([[0, 1], [1]], "the rows are not equally long"),
-        ([[-1, -1], [-1, -1]], "contains no label at all"),
-        ([[NAN, None]], "contains no label at all"),
-        (np.empty((0, 3)), "contains no label at all"),
+        ([[-1, -1], [-1, -1]], "contains no labels"),
+        ([[NAN, None]], "contains no labels"),
+        (np.empty((0, 3)), "contains no labels"),
     ],
 )
 def test_matrices_that_cannot_be_used(matrix: Any, message: str) -> None:
@@ -464,8 +464,8 @@ def test_classes_that_look_alike(labels: list[str]) -> None:
         (pd.DataFrame([[1, 2, 3, 4]], columns=["task", "worker", "label", "label"]), "one name: .*'label' 2 times"),
         (pd.DataFrame({"task": [], "worker": [], "label": []}), "frame: contains no annotations"),
         (pl.DataFrame({"task": [1], "worker": [1], "label": [["a"]]}), r"frame: label: \['a'\] cannot be a name"),
-        (pl.LazyFrame({"task": [1]}), "frame: .*LazyFrame.*give a pandas or polars DataFrame"),
-        ({"task": [1]}, "frame: .*dict.*give a pandas or polars DataFrame"),
+        (pl.LazyFrame({"task": [1]}), "frame: .*LazyFrame.*pass a pandas or polars DataFrame"),
+        ({"task": [1]}, "frame: .*dict.*pass a pandas or polars DataFrame"),
     ],
 )
 def test_frames_that_cannot_be_used(frame: Any, message: str) -> None:

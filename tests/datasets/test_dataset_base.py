@@ -22,7 +22,7 @@ def test_names_are_the_loaders_and_functions_win_over_modules() -> None:
 
 
 def test_unknown_dataset_lists_the_known_ones() -> None:
-    with pytest.raises(InputError, match="no dataset is called 'labelmee'; did you mean 'labelme'"):
+    with pytest.raises(InputError, match="there is no dataset 'labelmee'; did you mean 'labelme'"):
         conal.datasets.load("labelmee")
 
 

@@ -61,7 +61,10 @@ def test_test_songs_are_apart_and_there_is_no_validation(tmp_path: Path) -> None
         ({"gold": GOLD.replace("2e-3", "loud")}, r"music_genre_gold.csv:3: .*'loud'; features must be numbers"),
         ({"gold": GOLD.replace("2e-3,", "")}, "music_genre_gold.csv:3: 3 cells under 4 columns"),
         ({"gold": GOLD.replace("rock.2", "rock.1")}, "1 songs are listed twice"),
-        ({"gold": GOLD.replace("id,", "song,")}, "columns go from 'song' to 'class', expected 'id' to 'class'"),
+        (
+            {"gold": GOLD.replace("id,", "song,")},
+            "the first and last column are 'song' and 'class', expected 'id' and 'class'",
+        ),
         ({"gold": ""}, "is not a table with a header"),
         ({"test": TEST.replace("jazz\n", "polka\n")}, "music_genre_test.csv:2: 'polka' is not one of the genres"),
         ({"answers": ANSWERS + "\rw2,jazz.1.mp3,jazz,rock"}, "mturk_answers.csv: found 5 annotations, expected 4;"),

@@ -181,7 +181,7 @@ def test_the_transformer_in_a_pipeline(data: tuple[Texts, Any, Annotations]) -> 
 def test_empty_texts_are_counted_and_say_nothing(data: tuple[Texts, Any, Annotations]) -> None:
     texts: list[Any] = list(data[0])
     texts[3], texts[5] = "", None
-    with pytest.warns(DataWarning, match="texts: 2 of 120 texts are empty; they count as no information"):
+    with pytest.warns(DataWarning, match="texts: 2 of 120 texts are empty; they carry no information"):
         clf = conal.CoNAL(**FAST).fit(texts, data[2])
     with pytest.warns(DataWarning, match="texts: 1 of 2 texts are empty"):
         probas = clf.predict_proba(["", "unheard"])
@@ -190,7 +190,7 @@ def test_empty_texts_are_counted_and_say_nothing(data: tuple[Texts, Any, Annotat
 
 def test_texts_of_another_language_are_noticed(data: tuple[Texts, Any, Annotations]) -> None:
     clf = conal.CoNAL(**FAST).fit(data[0], data[2])
-    with pytest.warns(DataWarning, match="2 of 3 texts contain no term that the model knows, such as '天气'"):
+    with pytest.warns(DataWarning, match="2 of 3 texts contain no known term, such as '天气'"):
         clf.predict(["天气", "很好", "cat"])
 
 

@@ -38,5 +38,5 @@ def test_knowing_omega_is_worth_more_where_common_noise_is_strong() -> None:
 def test_a_crowd_of_people_has_no_known_truth() -> None:
     data = datasets.load("synthetic", n_train=50)
     people = datasets.CrowdDataset(data.name, data.x, data.annotations, data.y_true)
-    with pytest.raises(InputError, match="the truth behind this crowd is not known"):
+    with pytest.raises(InputError, match="the true parameters of this crowd are unknown"):
         bayes_label_accuracy(people)

@@ -63,7 +63,7 @@ def test_the_papers_numbers(
 def test_an_unknown_experiment_lists_the_known(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     from conal import experiments
 
-    with pytest.raises(InputError, match="no experiment is called 'table-9'"):
+    with pytest.raises(InputError, match="there is no experiment 'table-9'"):
         experiments.get("table-9")
     monkeypatch.setattr("sys.argv", ["conal", "reproduce", "table-9", "--out", str(tmp_path / "r")])
     with pytest.raises(SystemExit) as ended:

@@ -74,7 +74,7 @@ def test_omega_ranks_classes_by_the_difference_of_the_halves() -> None:
 def test_recovery_end_to_end() -> None:
     experiment = Recovery(quick=True)
     with Store(":memory:") as store:
-        with pytest.raises(InputError, match="synthetic conal seed 0 has not been run yet"):
+        with pytest.raises(InputError, match="synthetic conal seed 0 has not run yet"):
             experiment.table(store)
         assert run_missing(store, experiment.runs()) == 2
         table = experiment.table(store)

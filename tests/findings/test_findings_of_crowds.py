@@ -266,7 +266,7 @@ def test_none_or_one_annotator(r: int) -> None:
 
 def test_the_shapes_must_fit() -> None:
     found = random_evidence(0)
-    with pytest.raises(InputError, match=r"posterior: has shape \(3, 3\), but the annotations want \(40, 3\)"):
+    with pytest.raises(InputError, match=r"posterior: has shape \(3, 3\), expected \(40, 3\) for these annotations"):
         Evidence(found.annotations, np.eye(3), found.classifier, found.common, found.individual)
-    with pytest.raises(InputError, match="give one each"):
+    with pytest.raises(InputError, match="pass one each"):
         Evidence(found.annotations, found.posterior, found.classifier, found.common, found.individual, np.ones(2))

@@ -83,11 +83,11 @@ def test_what_was_left_out_is_a_problem() -> None:
     [
         ([[0], [1]], "one annotator"),
         ([[0, -1], [-1, 1]], "no task has two labels"),
-        ([[0, 1], [1, 0], [0, 1]], "agreement is low (alpha -0.67), near what chance would give"),
+        ([[0, 1], [1, 0], [0, 1]], "agreement is low (alpha -0.67), near agreement by chance"),
         ([[5, 5], [5, 5]], "one class, '5'"),
         ([[0, 0]] * 9 + [[0, 1]], "classes with fewer than 5 labels: '1'"),
         ([[0, 0], [1, 1]], "2 of 2 annotators gave fewer than 5 labels"),
-        ([[0, k % 2] for k in range(12)], "1 annotators gave one and the same label 10 times or more: 0"),
+        ([[0, k % 2] for k in range(12)], "1 annotators always gave the same label, 10 times or more: 0"),
         ([[k, k + 1] for k in range(30)], "31 classes in 60 labels"),
     ],
 )

@@ -133,7 +133,7 @@ def toy_report() -> dict[str, Any]:
 @pytest.mark.usefixtures("registry")
 def test_a_long_table_says_where_the_rest_is() -> None:
     page = render(toy_report() | {"many": {"rows": [{"k": k} for k in range(1000)]}})
-    assert "The first 300 of 1,000; all are in <code>report.json</code>." in page
+    assert "Showing 300 of 1,000; <code>report.json</code> has all." in page
 
 
 def test_a_section_without_rows_is_a_list_of_figures() -> None:

@@ -263,7 +263,7 @@ def test_text_in_a_column(tmp_path: Path) -> None:
         (np.empty((0, 2)), r"contains no features \(shape \(0, 2\)\)"),
         (np.empty((2, 0)), r"contains no features \(shape \(2, 0\)\)"),
         (pd.DataFrame({"task": [1, 2]}), "has ids but no feature columns"),
-        (pd.DataFrame([[1, 2]], columns=["a", "a"]), "several columns have one name: .*'a' 2 times"),
+        (pd.DataFrame([[1, 2]], columns=["a", "a"]), "several columns have the same name: .*'a' 2 times"),
         (pl.DataFrame({"v": [[1, 2], [1]]}), "feature lists have 1 to 2 entries; they must be equally long"),
         (pl.DataFrame({"v": [[1, 2], None]}), "feature lists have 0 to 2 entries"),
         (pl.DataFrame({"v": [["a"], ["b"]]}), "feature lists must contain numbers only"),

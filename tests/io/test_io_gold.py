@@ -94,7 +94,7 @@ def test_missing_ids_are_an_error(tmp_path: Path, name: str) -> None:
 def test_two_true_labels_for_one_task_are_an_error(tmp_path: Path) -> None:
     path = write(tmp_path / "g.csv", "task,label", "a,x", "b,y", "a,y")
     with pytest.raises(
-        InputError, match=r"g\.csv: 3 labels for 2 tasks, 'a' more than once; true labels are one per task"
+        InputError, match=r"g\.csv: 3 labels for 2 tasks, 'a' more than once; pass one true label per task"
     ):
         read_gold(path)
 
@@ -176,7 +176,7 @@ def test_labels_of_other_tasks_are_counted_and_need_be_no_class() -> None:
 
 
 def test_labels_that_are_no_class() -> None:
-    with pytest.raises(InputError, match=r"g\.csv: true labels '\?' are none of the classes '0', '1', 'unsure'"):
+    with pytest.raises(InputError, match=r"g\.csv: true labels '\?' are not among the classes '0', '1', 'unsure'"):
         gold(["?", "?"], ["7", "8"]).for_tasks(CROWD)
 
 

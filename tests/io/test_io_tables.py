@@ -107,7 +107,7 @@ def test_columns_by_name(tmp_path: Path) -> None:
     ("texts", "names"),
     [
         (["3", "1", "2"], [1, 2, 3]),
-        (["3.0", "1", "2.0"], [1, 2, 3]),
+        (["3.0", "1", "2.0"], ["1", "2.0", "3.0"]),
         (["0.5", "1", "2"], [0.5, 1.0, 2.0]),
         (["-2", "0", " 1"], [-2, 0, 1]),
         (["b", "1", "a"], ["1", "a", "b"]),
@@ -171,9 +171,9 @@ def test_classes_given_as_text_for_truth_values(tmp_path: Path) -> None:
 
 def test_classes_of_another_type(tmp_path: Path) -> None:
     path = write_text(tmp_path / "a.csv", "task,worker,label", "t,w,1")
-    with pytest.raises(InputError, match=r"classes 'one', 'two' are not of the labels' type \(int64\)"):
+    with pytest.raises(InputError, match=r"classes 'one', 'two' are do not have the type of the labels \(int64\)"):
         read_annotations(path, classes=["one", "two"])
-    with pytest.raises(InputError, match="not of the labels' type"):
+    with pytest.raises(InputError, match="do not have the type of the labels"):
         coerce_classes(["yes", "no"], pa.chunked_array([[True]]))
 
 
@@ -447,7 +447,7 @@ def test_blank_lines_only(tmp_path: Path) -> None:
 def test_the_wrong_kind_of_file(tmp_path: Path, ending: str, content: bytes) -> None:
     path = tmp_path / f"a.{ending}"
     path.write_bytes(content)
-    message = rf"^{re.escape(str(path))}: cannot be read as {ending}: .*Check the file, or say what it is with format="
+    message = rf"^{re.escape(str(path))}: cannot be read as {ending}: .*Check the file, or set its format with format="
     with pytest.raises(InputError, match=message) as caught:
         read_annotations(path)
     assert "\n" not in str(caught.value)

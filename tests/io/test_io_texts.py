@@ -94,7 +94,7 @@ def test_two_texts_of_one_task_are_an_error_that_names_it(tmp_path: Path) -> Non
     rows = [("t7", "one"), ("t8", "two"), ("t7", "x" * 99)]
     path = write_csv(tmp_path / "l.csv", ("task", "text"), rows)
     with pytest.raises(
-        InputError, match=rf"{path}: task 't7' has different texts, the second in row 3: 'one' and 'x{{37}}\.\.\.'"
+        InputError, match=rf"{path}: task 't7' has different texts, the second is in row 3: 'one' and 'x{{37}}\.\.\.'"
     ):
         read_texts(path)
 

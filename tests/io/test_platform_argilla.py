@@ -125,7 +125,7 @@ def test_several_labels_and_rankings(path: Path) -> None:
 
 def test_several_questions_need_a_choice(path: Path) -> None:
     write(path, nested("a", kind=[("u", "cat")], mood=[("u", 3)]))
-    with pytest.raises(InputError, match=r"has several questions: 'kind', 'mood'; say which with .*--question"):
+    with pytest.raises(InputError, match=r"has several questions: 'kind', 'mood'; choose one with .*--question"):
         read_annotations(path)
     assert triples(read_annotations(path, question="mood")) == [("a", "u", 3)]
 

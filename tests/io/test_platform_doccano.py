@@ -92,7 +92,7 @@ def test_a_collaborative_project_does_not_say_who_it_was(path: Path, tmp_path: P
         read_annotations(path)
     for name in ("all.jsonl", "admin.jsonl"):
         (tmp_path / name).write_text(ANN)
-        with pytest.raises(InputError, match=r"one file of a doccano export.*give the zip, or the folder"):
+        with pytest.raises(InputError, match=r"one file of a doccano export.*pass the zip, or the folder"):
             read_annotations(tmp_path / name)
 
 

@@ -76,12 +76,12 @@ def test_what_is_left_out_is_counted(path: Path) -> None:
 def test_several_controls_need_a_choice(path: Path) -> None:
     both = annotation(1, choice("cat"), choice("happy", control="mood"))
     write(path, task(1, both), task(2, annotation(2, choice("sad", control="mood"))))
-    with pytest.raises(InputError, match=r"has several controls: 'kind', 'mood'; say which with .*--question"):
+    with pytest.raises(InputError, match=r"has several controls: 'kind', 'mood'; choose one with .*--question"):
         read_annotations(path)
     assert triples(read_annotations(path, question="mood")) == [(1, 1, "happy"), (2, 2, "sad")]
     with pytest.warns(DataWarning, match="left out 1 without an answer"):
         assert triples(read_annotations(path, question="kind")) == [(1, 1, "cat")]
-    with pytest.raises(InputError, match="no control is called 'colour'; it has 'kind', 'mood'"):
+    with pytest.raises(InputError, match="there is no control 'colour'; it has 'kind', 'mood'"):
         read_annotations(path, question="colour")
     assert import_file(path, question="mood").question == "mood"
 

@@ -72,7 +72,7 @@ def test_accepted_and_rejected_labels(path: Path) -> None:
 
 def test_each_label_is_a_question_of_its_own(path: Path) -> None:
     write(path, line(1, "a", label="SPAM"), line(1, "a", "reject", label="RUDE"), line(2, "a", label="RUDE"))
-    with pytest.raises(InputError, match=r"has several labels: 'SPAM', 'RUDE'; say which with .*--question"):
+    with pytest.raises(InputError, match=r"has several labels: 'SPAM', 'RUDE'; choose one with .*--question"):
         read_annotations(path)
     found = import_file(path, question="RUDE")
     assert triples(found.annotations) == [(1, "a", "not RUDE"), (2, "a", "RUDE")]

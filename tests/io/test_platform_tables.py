@@ -67,7 +67,7 @@ def test_mturk_the_last_of_two_is_the_last_in_time(path: Path) -> None:
 
 def test_mturk_several_answers_need_a_choice(path: Path) -> None:
     write(path, "HITId,WorkerId,Answer.kind,Answer.mood", "H1,W1,cat,sad")
-    with pytest.raises(InputError, match=r"has several answers: 'kind', 'mood'; say which with .*--question"):
+    with pytest.raises(InputError, match=r"has several answers: 'kind', 'mood'; choose one with .*--question"):
         read_annotations(path)
     for options in ({"question": "mood"}, {"question": "Answer.mood"}, {"label": "Answer.mood"}):
         assert triples(import_file(path, **options).annotations) == [("H1", "W1", "sad")]  # type: ignore[arg-type]
@@ -88,9 +88,9 @@ def test_mturk_several_items_in_a_hit(path: Path) -> None:
     assert found.dropped == {"without an answer": 1}
     found = import_file(path, question="q*", task="text*")
     assert triples(found.annotations) == [("x", "W1", "cat"), ("x", "W2", "dog"), ("y", "W1", "dog")]
-    with pytest.raises(InputError, match="goes with a question such as"):
+    with pytest.raises(InputError, match="needs a question such as"):
         read_annotations(path, question="q1", task="text*")
-    with pytest.raises(InputError, match=r"no answers are called 'z\*' with a number; there are 'q1', 'q2'"):
+    with pytest.raises(InputError, match=r"there are no answers 'z\*' with a number; there are 'q1', 'q2'"):
         read_annotations(path, question="z*")
 
 
@@ -337,7 +337,7 @@ def test_wide_parquet(tmp_path: Path) -> None:
 
 def test_wide_tasks_twice(path: Path) -> None:
     write(path, "task,ann,bob", "a,x,y", "a,y,y")
-    with pytest.raises(InputError, match="column 'task' names some tasks twice"):
+    with pytest.raises(InputError, match="column 'task' has some tasks twice"):
         read_annotations(path, format="wide")
 
 

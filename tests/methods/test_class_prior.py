@@ -74,5 +74,5 @@ def test_em_meets_the_prior_while_it_infers(name: str) -> None:
 
 def test_true_labels_tell_their_shares_themselves() -> None:
     data = conal.datasets.synthetic(n_train=60, n_classes=3)
-    with pytest.raises(InputError, match="true labels tell the shares"):
+    with pytest.raises(InputError, match="true labels already determine the class shares"):
         conal.make("gold", class_prior="balanced", epochs=1).fit(data.x, data.y_true)

@@ -124,7 +124,7 @@ def test_the_aggregator_is_silent_below_the_training_bar(cls: type[TwoStageMetho
 
 
 def test_options_that_cannot_be_meant() -> None:
-    with pytest.raises(InputError, match="no aggregator is called 'x'"):
+    with pytest.raises(InputError, match="there is no aggregator 'x'"):
         AnyAggregatorMethod(problem(CROWD), nn.Linear(3, 3), aggregator="x")
     with pytest.raises(InputError, match="soft must be true or false"):
         AnyAggregatorMethod(problem(CROWD), nn.Linear(3, 3), soft=2)

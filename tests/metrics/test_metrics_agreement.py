@@ -329,7 +329,7 @@ def test_cohen_interval_against_naive_resampling() -> None:
 
 
 def test_cohen_compares_two() -> None:
-    with pytest.raises(InputError, match="3 annotators; Cohen's kappa compares two"):
+    with pytest.raises(InputError, match="3 annotators; Cohen's kappa is for two"):
         cohen_kappa([[0, 1, 1]])
     with pytest.raises(InputError, match="no task was labelled by both"):
         cohen_kappa([[0, -1], [-1, 1]])

@@ -65,7 +65,7 @@ def test_a_function_gets_shape_and_classes() -> None:
 
 
 def test_unknown_and_unfit_backbones_are_refused() -> None:
-    with pytest.raises(InputError, match="no backbone is called 'resnet'"):
+    with pytest.raises(InputError, match="there is no backbone 'resnet'"):
         build_backbone("resnet", (4,), 2)
     with pytest.raises(InputError, match=r"shape \(4,\)"):
         build_backbone("vgg16", (4,), 2)
@@ -80,7 +80,7 @@ def test_the_scaler_shifts_and_multiplies_and_takes_bytes() -> None:
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: nn.Linear(5, 3), r"called as backbone\(\(5,\), 3\), with the feature shape and the number of classes"),
+        (lambda: nn.Linear(5, 3), r"must accept backbone\(\(5,\), 3\), the feature shape and the number of classes"),
         (lambda shape, n_classes: None, r"backbone\(\(5,\), 3\) gave NoneType; expected a torch.nn.Module"),
         (lambda shape, n_classes: nn.Linear, "gave type; expected a torch.nn.Module"),
         (nn.Linear, "pass an instance, or a function of .feature shape, number of classes. that makes one"),

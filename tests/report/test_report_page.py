@@ -86,7 +86,7 @@ def test_a_million_tasks() -> None:
     assert len(page.encode()) < MOST
     total = report["tasks"]["ambiguous"]["total"]
     assert total > 100_000
-    assert f"The first 300 of {total:,}; all are in <code>labels.csv</code>" in page
+    assert f"Showing 300 of {total:,}; <code>labels.csv</code> has all." in page
 
 
 @pytest.mark.parametrize("n_annotators", [0, 1])
@@ -114,7 +114,7 @@ def test_sentences_are_made_from_the_numbers() -> None:
     assert f"{crowd['n_annotations']} labels by 25 annotators" in text
     assert f"<b>{pair['true']}</b> is labelled <b>{pair['observed']}</b> in {percent(pair['share'])}" in text
     assert f"by {pair['annotators_who_made_it']} of the {pair['annotators_who_met_it']} annotators" in text
-    assert f"about {worst['expected_mistakes']:.0f}, come from annotator <b>{worst['worker']}</b>" in text
+    assert f"Annotator <b>{worst['worker']}</b> makes the most mistakes, about {worst['expected_mistakes']:.0f}" in text
     gain = sum(row["expected_gain"] for row in report["suggestions"]["rows"][:50])
     assert f"expected to correct <b>{gain:.1f}</b> labels" in text
     rows = [row for row in report["annotators"]["rows"] if row["common_mistake_share"] is not None]
@@ -159,7 +159,7 @@ def test_figures_on_the_page_are_those_of_the_data() -> None:
 
 
 def test_what_is_no_report_is_refused() -> None:
-    with pytest.raises(InputError, match="no report that this version of conal reads"):
+    with pytest.raises(InputError, match="is not a report that this version of conal reads"):
         render({"format": "other"})
     with pytest.raises(InputError, match="or upgrade"):
         render(make_report() | {"format_version": 99})

@@ -74,12 +74,12 @@ def test_two_registrations_of_one_name_are_an_error(fruit: Registry[str]) -> Non
 
 
 def test_unknown_name_suggests_the_nearest_and_lists_all(fruit: Registry[str]) -> None:
-    with pytest.raises(InputError, match=r"no fruit is called 'plumm'; did you mean 'plum'\? Known: apple, plum$"):
+    with pytest.raises(InputError, match=r"there is no fruit 'plumm'; did you mean 'plum'\? Known: apple, plum$"):
         fruit.get("plumm")
 
 
 def test_unknown_name_without_a_near_one(fruit: Registry[str]) -> None:
-    with pytest.raises(InputError, match=r"no fruit is called 'xyz'\. Known: apple, plum$"):
+    with pytest.raises(InputError, match=r"there is no fruit 'xyz'\. Known: apple, plum$"):
         fruit.get("xyz")
 
 

@@ -132,7 +132,7 @@ def test_a_thousand_labels_do_not_underflow() -> None:
 
 
 def test_labels_that_cannot_happen_are_refused() -> None:
-    with pytest.raises(InputError, match="cannot happen under any class, the first is row 1"):
+    with pytest.raises(InputError, match="are impossible under every class, first in row 1"):
         posterior([[0, 0], [0, 1]], [0.5, 0.5], IDENTITY, [IDENTITY] * 2, np.full((2, 2), 0.5))
     np.testing.assert_array_equal(posterior([[0]], [0.5, 0.5], IDENTITY, [IDENTITY], [[0.5]]), [[1, 0]])
 

@@ -43,9 +43,9 @@ def make(name: str, **parameters: Any) -> Aggregator:
     """
     cls = aggregators.get(name)
     known = cls.parameter_names()
-    strange = sorted(set(parameters) - set(known))
-    if strange:
-        raise InputError(f"{name} has no parameter {examples(strange)}; it has {', '.join(known)}")
+    unknown = sorted(set(parameters) - set(known))
+    if unknown:
+        raise InputError(f"{name} has no parameter {examples(unknown)}; it has {', '.join(known)}")
     return cls(**parameters)
 
 

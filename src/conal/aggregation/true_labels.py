@@ -25,10 +25,10 @@ def known_codes(crowd: Annotations, true_labels: Any) -> npt.NDArray[np.int64]:
     tasks, labels = _pairs(true_labels)
     at, classes = decode_position(crowd.task_ids, tasks), decode_position(crowd.classes, labels)
     here = at != MISSING
-    strange = labels[here & (classes == MISSING)].tolist()
-    if strange:
+    unknown = labels[here & (classes == MISSING)].tolist()
+    if unknown:
         raise InputError(
-            f"true_labels: {examples(strange)} are not among the classes {examples(crowd.classes)}; correct them, or "
+            f"true_labels: {examples(unknown)} are not among the classes {examples(crowd.classes)}; correct them, or "
             "pass all classes to the annotations (classes=)"
         )
     _report_others(crowd, tasks[~here].tolist(), len(tasks))

@@ -194,7 +194,9 @@ class Annotations(LabelArrays):
         if names is not None and all(find_column(names, role, None, where) for role in ("worker", "label")):
             return cls.from_frame(data, where=where)
         if is_arrow(data):
-            return cls.from_frame(data, where=where)  # which says what is missing; it would make a strange matrix
+            return cls.from_frame(
+                data, where=where
+            )  # raises an error about missing columns, instead of reading a wrong matrix
         return cls.from_matrix(data, where=where)
 
     @classmethod

@@ -24,7 +24,7 @@ __all__ = ["gathered", "guarded", "make_fabric", "setup"]
 def make_fabric(accelerator: str, precision: str, devices: int = 1, num_nodes: int = 1) -> Fabric:
     """Fabric for one process, or for as many as there are devices on all nodes.
 
-    Under ``torchrun`` the launcher has said how many there are, and everything else is an error.
+    Under ``torchrun`` the launcher sets these numbers, and other numbers are an error.
     """
     if "LOCAL_WORLD_SIZE" in os.environ:
         here, everywhere = int(os.environ["LOCAL_WORLD_SIZE"]), int(os.environ["WORLD_SIZE"])

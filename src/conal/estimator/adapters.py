@@ -55,10 +55,10 @@ def as_features(
         return table
     missing = [name for name in columns if name not in table.columns]
     if missing:
-        strange = [name for name in table.columns if name not in columns]
+        unknown = [name for name in table.columns if name not in columns]
         raise InputError(
             f"{table.where}: features {examples(missing)}, on which the model was trained, are missing; "
-            f"unknown features: {examples(strange) or 'none'}"
+            f"unknown features: {examples(unknown) or 'none'}"
         )
     order = [table.columns.index(name) for name in columns]
     return replace(table, values=table.values[:, order], columns=tuple(columns))
@@ -183,16 +183,16 @@ def as_codes(y: Any, classes: Names, where: str) -> npt.NDArray[np.int64]:
         raise InputError(f"{where}: {int((encoded.codes == MISSING).sum()):,} labels are missing")
     position = decode_position(classes, encoded.names)
     codes: npt.NDArray[np.int64] = position[encoded.codes]
-    strange = encoded.names[position == MISSING].tolist()
-    if len(strange) == len(encoded.names):
+    unknown = encoded.names[position == MISSING].tolist()
+    if len(unknown) == len(encoded.names):
         raise InputError(
-            f"{where}: labels {examples(strange)} are not among the classes {examples(classes)}; "
+            f"{where}: labels {examples(unknown)} are not among the classes {examples(classes)}; "
             "use the same names and types as in the annotations"
         )
-    if strange:
+    if unknown:
         warn(
             f"{where}: {int((codes == MISSING).sum()):,} labels have classes that no annotator used "
-            f"({examples(strange)}); they count as errors",
+            f"({examples(unknown)}); they count as errors",
             DataWarning,
         )
     return codes

@@ -264,7 +264,7 @@ class CrowdClassifier(FittedAttributes, ClassifierParameters, ClassifierMixin, B
     def annotator_confusion_(self) -> FloatArray:
         """(R, C, C) ``[r, c, l]`` = P(observed l | true c) of each annotator; the common one without labels.
 
-        Of an annotator with a handful of labels it says little: rows that he or she gave no label for stay near the
+        Of an annotator with a handful of labels it says little: rows without labels stay near the
         start, and the term that pushes the layers apart moves them further.
         """
         check_is_fitted(self, "model_")

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["CUSTOM", "model_section", "plain_parameters"]
 
 CUSTOM = "custom"
-"""Stands for a backbone of the user's own, of which only the weights are stored."""
+"""Placeholder for a custom backbone, of which only the weights are stored."""
 LIBRARIES = ("torch", "numpy", "scipy", "scikit-learn")
 """Libraries that figures depend on, beside conal itself."""
 

@@ -25,7 +25,7 @@ def bayes_label_accuracy(data: CrowdDataset, *, gate: bool = True) -> float:
     Example
     -------
     >>> from conal.datasets import load
-    >>> data = load("synthetic", n_train=500, gate_scale=0)  # the gate says the same of all
+    >>> data = load("synthetic", n_train=500, gate_scale=0)  # a constant omega
     >>> bayes_label_accuracy(data) == bayes_label_accuracy(data, gate=False)
     True
     """

@@ -66,7 +66,7 @@ class Coverage(Experiment):
         text = (
             f"Share of {100 * CONFIDENCE:.0f} % intervals that contain the truth, in percent, with their mean width in "
             f"points, on simulated crowds of known truth; {n_seeds(table)} crowds each. The truth of an annotator is "
-            "the mean probability of a correct label on the tasks that the annotator labelled; that of a pair, the mean "
+            "the mean probability of a correct label on the tasks of the annotator; that of a pair, the mean "
             "probability of that mistake over the labels of the true class. ± is the standard error over crowds. "
             "Intervals rely on the classifier's probabilities and are only as good as these: an overconfident network "
             "passes its mistakes on to them."

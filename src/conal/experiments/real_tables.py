@@ -148,7 +148,7 @@ def _best_point(scored: list[tuple[str, dict[str, Any] | None]]) -> str:
 def _explain(seeds: int) -> str:
     return (
         f"Test accuracy in percent, mean ± sample standard deviation over {seeds} seeds. Of every grid, the point with "
-        "the best mean validation score is shown; test labels are used for selection only in the column with that name. "
+        "the best mean validation score is shown; test labels are used for selection only in the column of that name. "
         "*Paper* is Chu, Ma and Wang (2021). Their LabelMe features are 8192 numbers for each of 10,000 augmented "
         "images, ours 512 for each of the 1,000 originals. Their figure for CoNAL on Music is above what we reach with "
         "gold labels, even with selection on the test set; we do not know why. CoNAL's grid has 36 points (learning "

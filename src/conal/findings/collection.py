@@ -18,7 +18,7 @@ __all__ = ["Findings"]
 
 
 class Findings:
-    """What the evidence says about the crowd, its confusion, the annotators and the tasks.
+    """Findings about the crowd, its confusion, the annotators and the tasks.
 
     Parameters
     ----------

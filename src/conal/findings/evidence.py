@@ -1,4 +1,4 @@
-"""What findings are computed from: annotations, and what a model says about tasks and annotators."""
+"""The evidence for findings: annotations, and a model's predictions for tasks and annotators."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Evidence:
     Parameters
     ----------
     annotations : Annotations
-        Who said what.
+        The crowd labels.
     posterior : (N, C)
         ``posterior[i, c]`` = P(true class c | features and annotations) of task i.
     classifier : (N, C)

@@ -47,7 +47,7 @@ def inspect_file(path: str | PathLike[str], options: ReadOptions | None = None, 
 
 
 def inspect_import(found: AnnotationFile, notes: list[str] | None = None) -> Facts:
-    """The facts about a file that has been read; ``notes`` are what was said while it was read."""
+    """The facts about a file that has been read; ``notes`` are the warnings of the reader."""
     crowd = found.annotations
     counts = np.bincount(crowd.labels, minlength=crowd.n_classes)
     agreement = _agreement(crowd)
@@ -111,9 +111,9 @@ def _reading_problems(found: AnnotationFile, notes: list[str]) -> Iterator[tuple
     for note in notes:
         yield note, remedy(note)
     classes = set(found.annotations.classes.tolist())
-    strange = [label for label in dict.fromkeys(found.gold.values()) if label not in classes]
-    if strange:
-        yield f"true labels that no annotator gave: {examples(strange)}", "list all classes with --classes"
+    unknown = [label for label in dict.fromkeys(found.gold.values()) if label not in classes]
+    if unknown:
+        yield f"true labels that no annotator gave: {examples(unknown)}", "list all classes with --classes"
 
 
 def _crowd_problems(

@@ -32,7 +32,7 @@ _WHOLE = r"^(0|-?[1-9][0-9]{0,17})$"
 _DECIMAL = r"^(0|-?[1-9][0-9]{0,17}|-?(0|[1-9][0-9]{0,17})\.[0-9]+)$"
 _FIRST_ROWS = 1000
 LARGEST_BLOCK = 2**30
-"""Rows of more bytes than this are refused."""
+"""Maximum number of bytes in a row."""
 
 Read = TypeVar("Read")
 

@@ -68,10 +68,10 @@ class GoldLabels:
         self._report_others(ids[~here].tolist(), crowd)
         labels = self.labels[here]
         codes = _position(crowd.classes, labels)
-        strange = list(dict.fromkeys(labels[codes == MISSING].tolist()))
-        if strange:
+        unknown = list(dict.fromkeys(labels[codes == MISSING].tolist()))
+        if unknown:
             raise InputError(
-                f"{self.where}: true labels {examples(strange)} are not among the classes {examples(crowd.classes)}; "
+                f"{self.where}: true labels {examples(unknown)} are not among the classes {examples(crowd.classes)}; "
                 "correct them, or list all classes with classes= (--classes)"
             )
         return dict(zip(crowd.task_ids[at[here]].tolist(), crowd.classes[codes].tolist(), strict=True))

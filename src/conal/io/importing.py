@@ -95,7 +95,7 @@ def _may_be_plain(path: Path, head: Head) -> bool:
 
 def _refuse_unknown(path: Path, head: Head) -> NoReturn:
     if head.kind == "json" and head.record is None and path.stat().st_size <= RECORD_BYTES:
-        load_json(path)  # which says where it was cut off, if it was
+        load_json(path)  # raises an error if the file is cut off
     raise InputError(
         f"{path}: has no known format, found {head.describe()}; set it with format= (--format): "
         f"{', '.join((*PLAIN_FORMATS, *importers.names()))}"

@@ -156,5 +156,5 @@ def _as_names(column: pa.ChunkedArray, names: Names) -> pa.ChunkedArray:
 
     known = name_column(names)
     at = pc.index_in(column, value_set=known.cast(pa.string()))
-    strange = pc.and_(pc.is_null(at), pc.not_equal(column, ""))
-    return column if pc.any(strange, min_count=0).as_py() or not len(column) else known.take(at)
+    unknown = pc.and_(pc.is_null(at), pc.not_equal(column, ""))
+    return column if pc.any(unknown, min_count=0).as_py() or not len(column) else known.take(at)

@@ -62,7 +62,7 @@ def read_table(
     names: Sequence[str | None] = (),
     roles: Sequence[str] = NAME_ROLES,
 ) -> pa.Table:
-    """Read a table file; what cannot be read, and an empty file, is an error that says so.
+    """Read a table file; an unreadable or empty file is an error.
 
     ``names`` are columns that contain names, in addition to those that are called like one of the ``roles``: in CSV and
     TSV they are text unless all of them are numbers.
@@ -154,7 +154,7 @@ def write_tables(tables: Mapping[Path, pa.Table]) -> None:
 
 
 def read_matrix(path: Path) -> np.ndarray[Any, np.dtype[Any]]:
-    """An annotation matrix from ``.npy``; pickled objects are refused."""
+    """An annotation matrix from ``.npy``; pickled objects are rejected."""
     check_readable(path)
     try:
         with path.open("rb") as file:

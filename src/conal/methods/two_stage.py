@@ -24,7 +24,7 @@ __all__ = [
 
 
 def _is_aggregator(name: str) -> bool:
-    return bool(aggregation.get(name))  # which says what was meant, where there is none
+    return bool(aggregation.get(name))  # an unknown name is an error that suggests similar ones
 
 
 class TwoStageMethod(CrowdMethod):

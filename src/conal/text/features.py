@@ -133,9 +133,9 @@ def check_texts(texts: Any) -> list[str]:
     if isinstance(texts, str):
         raise InputError("expected a list of texts, got a single text; put it into a list")
     found = ["" if is_missing(text) else text for text in texts]
-    strange = next((k for k, text in enumerate(found) if not isinstance(text, str)), None)
-    if strange is not None:
-        raise InputError(f"text {strange} is of type {type(found[strange]).__name__}; expected text (str)")
+    invalid = next((k for k, text in enumerate(found) if not isinstance(text, str)), None)
+    if invalid is not None:
+        raise InputError(f"text {invalid} is of type {type(found[invalid]).__name__}; expected text (str)")
     if not found:
         raise InputError("there are no texts")
     return found

@@ -38,10 +38,10 @@ def parse_records(content: bytes, where: object) -> list[dict[str, Any]]:
     else:
         whole = parse_json(text, where)
         found = whole if isinstance(whole, list) else [whole]
-    strange = next((k for k, record in enumerate(found) if not isinstance(record, dict)), None)
-    if strange is not None:
+    invalid = next((k for k, record in enumerate(found) if not isinstance(record, dict)), None)
+    if invalid is not None:
         raise InputError(
-            f"{where}: entry {strange + 1} is not a JSON object; expected one object per task or annotation"
+            f"{where}: entry {invalid + 1} is not a JSON object; expected one object per task or annotation"
         )
     return found
 
@@ -97,7 +97,7 @@ def _read_members(archive: zipfile.ZipFile, path: Path) -> dict[str, bytes]:
             raise InputError(f"{path}: contains a file with the unsafe name {info.filename!r}; no platform writes this")
         if place.name in found:
             raise InputError(f"{path}: contains two files called {place.name!r}, expected one file per annotator")
-        with archive.open(info) as file:  # what a header says about its size need not be true
+        with archive.open(info) as file:  # the size in the header may be wrong
             content = file.read(left + 1)
         left -= len(content)
         if left < 0:

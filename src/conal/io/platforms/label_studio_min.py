@@ -25,8 +25,8 @@ OWN = ("id", "annotator", "annotation_id", "created_at", "updated_at", "lead_tim
 class LabelStudioMin(Importer):
     """One record per annotation: ``id``, ``annotator``, ``annotation_id`` and a column per control.
 
-    Nothing says which columns are controls. In JSON_MIN they stand between ``id`` and ``annotator``; in CSV, whose
-    columns are sorted, they are those that differ between annotations of one task.
+    The format does not mark the columns of controls. In JSON_MIN they are between ``id`` and ``annotator``; in CSV,
+    whose columns are sorted, they are those that differ between annotations of one task.
     """
 
     title = "Label Studio JSON_MIN or CSV"
