@@ -128,7 +128,10 @@ def test_sentences_are_made_from_the_numbers() -> None:
 @pytest.mark.parametrize(
     ("selection", "words"),
     [
-        ("holdout_log_likelihood", "Epoch 2 of 3 was kept: the one under which the held-out annotations of 6 tasks"),
+        (
+            "holdout_log_likelihood",
+            "Epoch 2 of 3 was kept: it has the best likelihood of the held-out annotations of 6 tasks",
+        ),
         ("last", "Epoch 2 of 3 was kept, the last"),
         ("validation_accuracy", "best accuracy on the true labels of a validation set (87.5\xa0%)"),
     ],
