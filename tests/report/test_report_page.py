@@ -74,7 +74,7 @@ def test_a_hundred_classes_and_twenty_thousand_annotators() -> None:
         page = render(each)
         assert len(page.encode()) < MOST
         assert "annotators.csv" in page
-    assert "Of 100 classes the 25 with the most mistakes are shown" in render(many)
+    assert "The matrix shows the 25 classes with the most mistakes, of 100" in render(many)
     assert "The first 300 of 20,000" in render(report)
 
 
