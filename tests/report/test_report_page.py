@@ -75,7 +75,7 @@ def test_a_hundred_classes_and_twenty_thousand_annotators() -> None:
         assert len(page.encode()) < MOST
         assert "annotators.csv" in page
     assert "The matrix shows the 25 classes with the most mistakes, of 100" in render(many)
-    assert "The first 300 of 20,000" in render(report)
+    assert "Showing 300 of 20,000" in render(report)
 
 
 @pytest.mark.slow
