@@ -63,7 +63,7 @@ def test_what_is_no_model_folder_is_refused(conal: Run, folder: Path, tmp_path: 
     assert "has no report.json; fit the model again" in conal("report", folder).refusal()
     for content in ("{", "{}", '{"format": "conal-report", "format_version": 1}'):
         (folder / "report.json").write_text(content)
-        assert "report.json: was changed since it was saved; fit the model again" in conal("report", folder).refusal()
+        assert "report.json: has changed since it was saved; fit the model again" in conal("report", folder).refusal()
 
 
 def test_no_report_leaves_the_page_out(conal: Run, crowd: Crowd, tmp_path: Path) -> None:

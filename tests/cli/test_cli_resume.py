@@ -66,7 +66,7 @@ def test_a_killed_fit_goes_on_as_if_nothing_had_happened(
 
     kept = checkpoint.read_bytes()
     refused = conal(*fit(shared_crowd, out, "--epochs", reached + 5, "--lr", 0.004, "--resume"))
-    assert "m.checkpoint: was written with other lr; resume with the same settings" in refused.refusal()
+    assert "m.checkpoint: was written with different lr; resume with the same settings" in refused.refusal()
     assert checkpoint.read_bytes() == kept
 
     resumed = conal(*fit(shared_crowd, out, "--epochs", reached + 5, "--resume"))
@@ -127,7 +127,7 @@ def test_a_method_that_plans_its_epochs_goes_on_with_the_same_plan(
     options = ("--method", "xconal", "--set", "rounds=4")
     checkpoint = interrupt(conal, shared_crowd, tmp_path, monkeypatch, *options)
     refused = conal(*fit(shared_crowd, tmp_path / "m", "--epochs", 9, "--resume", *options)).refusal()
-    assert "was written with other epochs" in refused
+    assert "was written with different epochs" in refused
     assert checkpointed_epoch(checkpoint) == 4
     assert conal(*fit(shared_crowd, tmp_path / "m", "--epochs", 8, "--resume", *options)).code == 0
     assert conal(*fit(shared_crowd, tmp_path / "whole", "--epochs", 8, *options)).code == 0
@@ -164,7 +164,7 @@ def test_other_data_are_not_resumed(
 ) -> None:
     labels = write(tmp_path / "labels.csv", ("task", "worker", "label"), shared_crowd.rows[:-1])
     message = conal(*fit(replace(shared_crowd, labels=labels), tmp_path / "m", "--epochs", 8, "--resume")).refusal()
-    assert "m.checkpoint: was written with other annotations;" in message
+    assert "m.checkpoint: was written with different annotations;" in message
     assert interrupted.exists()
 
 
@@ -174,14 +174,14 @@ def test_another_way_to_select_the_epoch_is_not_resumed(
     labels = write(tmp_path / "vy.csv", ("task", "label"), list(enumerate(shared_crowd.z)))
     valid = ("--valid-features", shared_crowd.features, "--valid-labels", labels)
     message = conal(*fit(shared_crowd, tmp_path / "m", "--epochs", 8, "--resume", *valid)).refusal()
-    assert "m.checkpoint: was written with other " in message
+    assert "m.checkpoint: was written with different " in message
     assert interrupted.exists()
 
 
 def test_other_classes_are_not_resumed(conal: Run, shared_crowd: Crowd, tmp_path: Path, interrupted: Path) -> None:
     classes = ("--classes", "cat,dog,fish,whale")
     message = conal(*fit(shared_crowd, tmp_path / "m", "--epochs", 8, "--resume", *classes)).refusal()
-    assert "m.checkpoint: was written with other " in message
+    assert "m.checkpoint: was written with different " in message
     assert interrupted.exists()
 
 

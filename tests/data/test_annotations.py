@@ -461,7 +461,10 @@ def test_classes_that_look_alike(labels: list[str]) -> None:
             "columns 'id', 'item' could all be the task",
         ),
         (pd.DataFrame([[1, 2, 3]]), "frame: no column for the task; it has 0, 1, 2"),
-        (pd.DataFrame([[1, 2, 3, 4]], columns=["task", "worker", "label", "label"]), "one name: .*'label' 2 times"),
+        (
+            pd.DataFrame([[1, 2, 3, 4]], columns=["task", "worker", "label", "label"]),
+            "the same name: .*'label' 2 times",
+        ),
         (pd.DataFrame({"task": [], "worker": [], "label": []}), "frame: contains no annotations"),
         (pl.DataFrame({"task": [1], "worker": [1], "label": [["a"]]}), r"frame: label: \['a'\] cannot be a name"),
         (pl.LazyFrame({"task": [1]}), "frame: .*LazyFrame.*pass a pandas or polars DataFrame"),
@@ -626,7 +629,7 @@ def test_table_is_in_the_users_names() -> None:
 
 
 def test_table_of_mixed_names_says_what_is_wrong() -> None:
-    with pytest.raises(InputError, match="worker names of several types do not fit into one column"):
+    with pytest.raises(InputError, match="worker names of several types cannot be in one column"):
         Annotations.from_triples([1, 2], ["a", 7], [0, 1]).to_table()
 
 

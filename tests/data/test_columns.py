@@ -51,7 +51,7 @@ def test_a_missing_column_is_named_with_the_columns_that_are_there(role: str) ->
     columns = [name for name in ROLES if name != role]
     expected = (
         f"a.csv: no column for the {role}; it has {', '.join(map(repr, columns))}. "
-        f"Rename one to '{role}' or name it with {role}= (--{role}-column)"
+        f"Rename one to '{role}', or set {role}= (--{role}-column)"
     )
     with pytest.raises(InputError, match=f"^{re.escape(expected)}$"):
         find_columns(columns, ROLES, "a.csv")
@@ -60,13 +60,13 @@ def test_a_missing_column_is_named_with_the_columns_that_are_there(role: str) ->
 @pytest.mark.parametrize("columns", [["id", "item"], ["task", "Task"]])
 def test_several_candidates_are_an_error(columns: list[str]) -> None:
     listed = ", ".join(map(repr, columns))
-    expected = f"a.csv: columns {listed} could all be the task; say which with task= (--task-column)"
+    expected = f"a.csv: columns {listed} could all be the task; choose one with task= (--task-column)"
     with pytest.raises(InputError, match=f"^{re.escape(expected)}$"):
         find_column(columns, "task", None, "a.csv")
 
 
 def test_true_labels_are_named_by_the_label_option() -> None:
-    with pytest.raises(InputError, match=r"could all be the truth; say which with label= \(--label-column\)"):
+    with pytest.raises(InputError, match=r"could all be the truth; choose one with label= \(--label-column\)"):
         find_column(["gold", "class"], "truth", None, "a.csv")
 
 
@@ -80,5 +80,5 @@ def test_columns_called_by_number_are_compared_too() -> None:
 
 
 def test_one_column_cannot_be_two_things() -> None:
-    with pytest.raises(InputError, match=r"x\.csv: column 'w' cannot be task and worker at once"):
+    with pytest.raises(InputError, match=r"x\.csv: column 'w' cannot be both task and worker"):
         find_columns(["w", "label"], {"task": "w", "worker": "w", "label": None}, "x.csv")

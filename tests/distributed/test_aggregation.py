@@ -84,4 +84,4 @@ def test_the_command_under_the_launcher(tmp_path: Path) -> None:
         "-m", "conal", "aggregate", tmp_path / "labels.csv", "--out", tmp_path / "g.csv", "--method", "glad"
     )
     assert refused.returncode != 0
-    assert "glad cannot be shared between processes" in refused.stderr
+    assert "glad runs in one process only" in refused.stderr

@@ -374,7 +374,7 @@ def test_numpy_numbers_are_numbers(data: CrowdDataset) -> None:
 @pytest.mark.parametrize(
     ("backbone", "message"),
     [
-        (nn.Linear(20, 7), r"makes \(2, 7\) of 2 instances; expected \(2, 3\)"),
+        (nn.Linear(20, 7), r"returns \(2, 7\) for 2 instances; expected \(2, 3\)"),
         (nn.Linear(19, 3), r"cannot take instances of shape \(20,\)"),
         (nn.Linear, "is the class Linear; pass an instance"),
     ],
@@ -409,7 +409,7 @@ def test_labels_of_unknown_classes_are_left_out_with_a_count(data: CrowdDataset,
     crowd = data.annotations
     strange = Annotations.from_triples(crowd.tasks, crowd.annotators, np.where(crowd.tasks < 10, 9, crowd.labels))
     known = crowd.select(crowd.tasks >= 10)
-    with pytest.warns(DataWarning, match=f"left out {(crowd.tasks < 10).sum()} labels .* does not have: 9"):
+    with pytest.warns(DataWarning, match=f"left out {(crowd.tasks < 10).sum()} labels .* unknown to the model: 9"):
         score = fitted.score(data.x, strange)
     assert score == pytest.approx(fitted.score(data.x, known))
 
@@ -485,7 +485,7 @@ class TwoThings(torch.nn.Module):
 @pytest.mark.parametrize("name", ["conal", "doctor-net"])
 def test_a_backbone_that_gives_a_tuple_is_refused(name: str) -> None:
     data = conal.datasets.synthetic(n_train=30, n_valid=10, n_test=10)
-    with pytest.raises(InputError, match="the backbone gives tuple; expected a tensor of class logits"):
+    with pytest.raises(InputError, match="the backbone returns tuple; expected a tensor of class logits"):
         conal.make(name, backbone=TwoThings(), verbose=False).fit(data.x, data.annotations)
 
 

@@ -233,7 +233,7 @@ def folder(data: tuple[Texts, Any, Annotations], tmp_path: Path) -> Path:
 def test_a_changed_vocabulary_is_noticed(folder: Path) -> None:
     path = folder / "text.json"
     path.write_text(path.read_text(encoding="utf-8").replace('"cat"', '"dog"'), encoding="utf-8")
-    with pytest.raises(ModelFolderError, match=r"text\.json: was changed since it was saved"):
+    with pytest.raises(ModelFolderError, match=r"text\.json: has changed since it was saved"):
         conal.load(folder)
 
 

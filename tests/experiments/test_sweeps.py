@@ -97,7 +97,7 @@ def test_cifar10_runs_on_features_or_on_images_with_vgg16() -> None:
     assert {run.parameters["backbone"] for run in images.runs()} == {"vgg16"}
     assert all("backbone" not in run.parameters for run in features.runs())
     assert (features.stem, images.stem) == ("cifar10", "cifar10-images")
-    with pytest.raises(InputError, match="synthetic: has no form with images"):
+    with pytest.raises(InputError, match="synthetic: has no images; use cifar10"):
         Synthetic(images=True)
 
 

@@ -105,7 +105,7 @@ def test_changed_weights(folder: Path, at: int) -> None:
     weights = bytearray((folder / "model.safetensors").read_bytes())
     weights[at] ^= 1
     (folder / "model.safetensors").write_bytes(weights)
-    with pytest.raises(ModelFolderError, match=r"model\.safetensors: was changed since it was saved"):
+    with pytest.raises(ModelFolderError, match=r"model\.safetensors: has changed since it was saved"):
         read_model(folder)
 
 
@@ -124,7 +124,7 @@ def test_changed_weights(folder: Path, at: int) -> None:
 )
 def test_changed_config(folder: Path, changes: dict[str, Any]) -> None:
     edit(folder / "config.json", **changes)
-    with pytest.raises(ModelFolderError, match=r"config\.json: was changed since it was saved"):
+    with pytest.raises(ModelFolderError, match=r"config\.json: has changed since it was saved"):
         read_model(folder)
 
 

@@ -171,7 +171,7 @@ def test_classes_given_as_text_for_truth_values(tmp_path: Path) -> None:
 
 def test_classes_of_another_type(tmp_path: Path) -> None:
     path = write_text(tmp_path / "a.csv", "task,worker,label", "t,w,1")
-    with pytest.raises(InputError, match=r"classes 'one', 'two' are do not have the type of the labels \(int64\)"):
+    with pytest.raises(InputError, match=r"classes 'one', 'two' do not have the type of the labels \(int64\)"):
         read_annotations(path, classes=["one", "two"])
     with pytest.raises(InputError, match="do not have the type of the labels"):
         coerce_classes(["yes", "no"], pa.chunked_array([[True]]))
@@ -494,7 +494,7 @@ def test_other_columns_may_hold_anything(tmp_path: Path) -> None:
 
 def test_columns_called_the_same(tmp_path: Path) -> None:
     path = write_text(tmp_path / "a.csv", "task,worker,label,label", "t,w,x,y")
-    with pytest.raises(InputError, match=r"a\.csv: several columns are called 'label'; rename them"):
+    with pytest.raises(InputError, match=r"a\.csv: several columns have the name 'label'; rename them"):
         read_annotations(path)
 
 
@@ -503,7 +503,7 @@ def test_columns_called_the_same(tmp_path: Path) -> None:
     [
         ("task,worker,emotion", "no column for the label; it has 'task', 'worker', 'emotion'"),
         ("image,worker,label", "no column for the task; it has 'image', 'worker', 'label'"),
-        ("task,user,rater,label", "columns 'user', 'rater' could all be the worker; say which with worker="),
+        ("task,user,rater,label", "columns 'user', 'rater' could all be the worker; choose one with worker="),
     ],
 )
 def test_columns_that_are_not_there_or_not_clear(tmp_path: Path, header: str, message: str) -> None:

@@ -56,7 +56,7 @@ def test_text_is_the_first_choice_among_usual_names(tmp_path: Path) -> None:
     [
         (("task", "gist"), {}, r"no column for the text; it has 'task', 'gist'.*--text-column"),
         (("task", "gist"), {"text": "body"}, "no column 'body'; it has 'task', 'gist'"),
-        (("body", "content"), {}, "'body', 'content' could all be the text; say which with .*--text-column"),
+        (("body", "content"), {}, "'body', 'content' could all be the text; choose one with .*--text-column"),
     ],
 )
 def test_columns_that_are_not_there(header: tuple[str, str], options: Any, message: str, tmp_path: Path) -> None:

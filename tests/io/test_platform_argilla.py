@@ -112,7 +112,7 @@ def test_a_user_may_be_unknown(path: Path) -> None:
 
 def test_nobody_is_known(path: Path) -> None:
     write(path, first_version("a", ["cat", "dog"], [None, None], ["submitted", "submitted"]))
-    with pytest.raises(InputError, match=r"contains no annotation that can be used \(2 without an annotator\)"):
+    with pytest.raises(InputError, match=r"contains no usable annotation \(2 without an annotator\)"):
         read_annotations(path)
 
 

@@ -395,13 +395,13 @@ def test_an_option_without_meaning_is_refused(name: str, tmp_path: Path) -> None
     [
         ("a.json", b'[{"id": 1, "data": {"te', r"a\.json: is not complete JSON .* cut off"),
         ("a.json", b"[", "is not complete JSON"),
-        ("a.json", b"[]", "of no known format, found other JSON"),
-        ("a.json", b"[1, 2]", "of no known format, found other JSON"),
-        ("a.json", b'{"a": [1, 2]}', "of no known format, found JSON objects with 'a'"),
-        ("a.json", "[{}]".encode("utf-16"), "of no known format, found no text that can be read"),
+        ("a.json", b"[]", "has no known format, found other JSON"),
+        ("a.json", b"[1, 2]", "has no known format, found other JSON"),
+        ("a.json", b'{"a": [1, 2]}', "has no known format, found JSON objects with 'a'"),
+        ("a.json", "[{}]".encode("utf-16"), "has no known format, found no text that can be read"),
         ("a.json", b"[" * 10_000, "is not JSON that an annotation platform writes"),
         ("a.json", b"", "is empty"),
-        ("a.zip", b"PK\x03\x04 and then nothing", "of no known format, found a damaged zip file"),
+        ("a.zip", b"PK\x03\x04 and then nothing", "has no known format, found a damaged zip file"),
     ],
 )
 def test_what_is_no_export_at_all(name: str, content: bytes, message: str, tmp_path: Path) -> None:
@@ -422,7 +422,7 @@ def test_each_says_what_it_is(name: str) -> None:
 def test_a_file_that_could_be_two_things_needs_a_choice(tmp_path: Path) -> None:
     header = ["HITId", "WorkerId", "Answer.kind", "OUTPUT:kind", "ASSIGNMENT:task_id", "ASSIGNMENT:worker_id"]
     path = write_table(tmp_path / "odd.csv", header, [["h", "w", "a", "b", "t", "v"]])
-    with pytest.raises(InputError, match=r"could be MTurk batch CSV or Toloka TSV; say which with .*: mturk, toloka"):
+    with pytest.raises(InputError, match=r"could be MTurk batch CSV or Toloka TSV; choose one with .*: mturk, toloka"):
         read_annotations(path)
     assert read_annotations(path, format="mturk").classes.tolist() == ["a"]
     assert read_annotations(path, format="toloka").classes.tolist() == ["b"]

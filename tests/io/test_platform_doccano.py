@@ -152,7 +152,7 @@ def test_a_damaged_zip(path: Path) -> None:
 
 def test_another_zip(path: Path) -> None:
     write_zip(path, **{"readme.txt": "hello"})
-    with pytest.raises(InputError, match=r"of no known format, found a zip with 'readme\.txt'"):
+    with pytest.raises(InputError, match=r"has no known format, found a zip with 'readme\.txt'"):
         read_annotations(path)
     with pytest.raises(InputError, match="is not doccano: expected a zip or folder with one"):
         read_annotations(path, format="doccano")
@@ -162,5 +162,5 @@ def test_another_zip(path: Path) -> None:
 
 
 def test_an_empty_folder(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="of no known format, found a folder with nothing"):
+    with pytest.raises(InputError, match="has no known format, found a folder with nothing"):
         read_annotations(tmp_path)

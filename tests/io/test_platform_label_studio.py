@@ -129,7 +129,7 @@ def test_two_paths_of_a_taxonomy_are_several_answers(path: Path) -> None:
 def test_boxes_are_no_labels(path: Path) -> None:
     box = {"from_name": "box", "to_name": "image", "type": "rectanglelabels", "value": {"rectanglelabels": ["car"]}}
     write(path, task(1, annotation(1, box)))
-    with pytest.raises(InputError, match="its annotations are 'rectanglelabels'; only choices"):
+    with pytest.raises(InputError, match="its annotations are 'rectanglelabels'; conal reads only choices"):
         read_annotations(path)
 
 
@@ -149,7 +149,7 @@ def test_a_half_finished_project(path: Path, tasks: list[Any]) -> None:
 
 def test_nothing_but_what_is_left_out(path: Path) -> None:
     write(path, task(1, annotation(1, choice("a", "b")), annotation(2, choice("c", "d"))))
-    with pytest.raises(InputError, match=r"contains no annotation that can be used \(2 with several answers\)"):
+    with pytest.raises(InputError, match=r"contains no usable annotation \(2 with several answers\)"):
         read_annotations(path)
 
 

@@ -209,7 +209,9 @@ def test_rows_without_a_worker_are_left_out(path: Path) -> None:
     assert triples(found.annotations) == [("t", "w", "cat")]
     assert found.dropped == {"without an annotator": 1}
     write(path, header, "cat,t,", "dog,t,")
-    with pytest.raises(InputError, match=r"\(2 without an annotator\); let annotators log in under names of their own"):
+    with pytest.raises(
+        InputError, match=r"\(2 without an annotator\); let every annotator log in with a separate name"
+    ):
         read_annotations(path)
 
 

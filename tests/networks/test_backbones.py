@@ -81,8 +81,8 @@ def test_the_scaler_shifts_and_multiplies_and_takes_bytes() -> None:
     ("make", "message"),
     [
         (lambda: nn.Linear(5, 3), r"must accept backbone\(\(5,\), 3\), the feature shape and the number of classes"),
-        (lambda shape, n_classes: None, r"backbone\(\(5,\), 3\) gave NoneType; expected a torch.nn.Module"),
-        (lambda shape, n_classes: nn.Linear, "gave type; expected a torch.nn.Module"),
+        (lambda shape, n_classes: None, r"backbone\(\(5,\), 3\) returned NoneType; expected a torch.nn.Module"),
+        (lambda shape, n_classes: nn.Linear, "returned type; expected a torch.nn.Module"),
         (nn.Linear, "pass an instance, or a function of .feature shape, number of classes. that makes one"),
     ],
 )

@@ -74,8 +74,8 @@ def test_a_hundred_classes_and_twenty_thousand_annotators() -> None:
         page = render(each)
         assert len(page.encode()) < MOST
         assert "annotators.csv" in page
-    assert "Of 100 classes the 25 with the most mistakes are shown" in render(many)
-    assert "The first 300 of 20,000" in render(report)
+    assert "The matrix shows the 25 classes with the most mistakes, of 100" in render(many)
+    assert "Showing 300 of 20,000" in render(report)
 
 
 @pytest.mark.slow
@@ -128,7 +128,10 @@ def test_sentences_are_made_from_the_numbers() -> None:
 @pytest.mark.parametrize(
     ("selection", "words"),
     [
-        ("holdout_log_likelihood", "Epoch 2 of 3 was kept: the one under which the held-out annotations of 6 tasks"),
+        (
+            "holdout_log_likelihood",
+            "Epoch 2 of 3 was kept: it has the best likelihood of the held-out annotations of 6 tasks",
+        ),
         ("last", "Epoch 2 of 3 was kept, the last"),
         ("validation_accuracy", "best accuracy on the true labels of a validation set (87.5\xa0%)"),
     ],

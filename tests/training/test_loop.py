@@ -236,7 +236,7 @@ def test_the_best_epoch_survives_an_interruption(tmp_path: Path) -> None:
 def test_a_checkpoint_with_other_settings_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "c"
     interrupted(path, monkeypatch, 1, Settings(epochs=3))
-    with pytest.raises(InputError, match="other lr"):
+    with pytest.raises(InputError, match="different lr"):
         train(build, DATA, LastEpoch(), Settings(epochs=3), checkpoint=Checkpoint(path, {"lr": "0.5"}, resume=True))
     assert path.exists()
 
@@ -349,7 +349,7 @@ def test_a_restart_begins_elsewhere() -> None:
 def test_the_check_for_lost_classes_waits_for_the_warm_up() -> None:
     with pytest.warns(VanishedClassWarning) as caught:
         train(one_eyed, DATA, LastEpoch(), Settings(epochs=8, warmup_epochs=3, max_restarts=1))
-    assert "after 8 epochs class 2 is not predicted any more" in str(caught[0].message)
+    assert "after 8 epochs class 2 is no longer predicted" in str(caught[0].message)
 
 
 def test_a_class_that_is_only_slow_to_come_is_not_lost() -> None:
