@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from conal.cli import main
+from helpers.processes import one_thread
 
 
 @pytest.fixture
@@ -37,7 +38,7 @@ def fit_in_terminal(crowd: Path, *options: str) -> str:
         str(crowd / "valid_labels.csv"),
     ]
     ours, theirs = pty.openpty()
-    environment = {**os.environ, "TERM": "xterm", "COLUMNS": "120"}
+    environment = one_thread(TERM="xterm", COLUMNS="120")
     process = subprocess.Popen([*command, *options], stdout=subprocess.DEVNULL, stderr=theirs, env=environment)
     os.close(theirs)
     seen = b""
