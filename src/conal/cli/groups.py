@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import wraps
-from typing import Annotated, Any, Literal, get_args, get_origin
+from typing import Annotated, Any, get_args, get_origin
 
 import typer
 
@@ -81,21 +81,18 @@ def _group(annotation: Any) -> Group | None:
 def _field(found: Parameter) -> inspect.Parameter:
     """A parameter as Typer expects it, with the default that the help shows."""
     assert found.option is not None  # noqa: S101 - only those are shown
-    kind = _kind(found)
+    kind = _TYPES.get(found.annotation.removesuffix(" | None"), str)
     text, shown = found.option.help or found.help, found.option.shown_default
-    mark = typer.Option(found.flag, help=text, show_default=shown or kind is not bool)
+    choices = "|".join(found.must_be.choices)  # checked by the declaration, as from Python
+    mark = typer.Option(
+        found.flag, help=text, show_default=shown or kind is not bool, metavar=f"<{choices}>" if choices else None
+    )
     return inspect.Parameter(
         found.name,
         inspect.Parameter.KEYWORD_ONLY,
         default=None if shown else found.default,
         annotation=Annotated[kind if kind is bool else kind | None, mark],
     )
-
-
-def _kind(found: Parameter) -> Any:
-    if found.must_be.choices:
-        return Literal.__getitem__(found.must_be.choices)
-    return _TYPES.get(found.annotation.removesuffix(" | None"), str)
 
 
 def _was_set(context: typer.Context, name: str) -> bool:
