@@ -106,7 +106,7 @@ def test_known_labels_stay_and_count(name: str) -> None:
 
 def test_truth_about_tasks_that_are_not_there_changes_nothing() -> None:
     crowd = Annotations.from_matrix(votes(5))
-    with pytest.warns(DataWarning, match="ignored 1 of 2, of other tasks: 999"):
+    with pytest.warns(DataWarning, match="ignored 1 of 2, of unknown tasks: 999"):
         with_stranger = DawidSkene().fit(crowd, true_labels={0: 2, 999: 0})
     np.testing.assert_array_equal(with_stranger.probas_, DawidSkene().fit(crowd, true_labels={0: 2}).probas_)
 
@@ -174,7 +174,7 @@ def test_a_class_that_disappears_is_told() -> None:
     rng = np.random.default_rng(0)
     task = np.arange(400)
     crowd = Annotations.from_triples(task, rng.integers(40, size=400), rng.choice(3, size=400, p=[0.5, 0.3, 0.2]))
-    with pytest.warns(VanishedClassWarning, match=r"win votes but .* 1\.0 labels per task .* 'majority-vote'"):
+    with pytest.warns(VanishedClassWarning, match=r"win votes, but .* 1\.0 labels per task .* 'majority-vote'"):
         fitted = aggregation.make("bayes-dawid-skene").fit(crowd)
     assert np.bincount(fitted.codes_, minlength=3).min() < 5
     aggregation.make("one-coin").fit(crowd)  # stays with the votes

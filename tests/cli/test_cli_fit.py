@@ -30,6 +30,7 @@ FILES = {
     "model.safetensors",
     "report.html",
     "report.json",
+    "tasks.json",
     "suggestions.csv",
 }
 

@@ -336,7 +336,7 @@ def test_frames_in_any_row_and_column_order(data: CrowdDataset, fitted: CrowdCla
     np.testing.assert_array_equal(clf.predict_proba(frame[frame.columns[::-1]]), bare.predict_proba(data.x))
     assert clf.feature_names_in_.tolist() == frame.columns.tolist()
     assert not hasattr(bare, "feature_names_in_")
-    with pytest.raises(InputError, match="features 'f3' are missing"):
+    with pytest.raises(InputError, match="features 'f3', on which the model was trained, are missing"):
         clf.predict(frame.drop(columns="f3"))
     valid = pd.DataFrame(data.valid.x).add_prefix("f")
     for columns in (valid.columns, valid.columns[::-1]):

@@ -263,7 +263,7 @@ def test_folders_of_models_of_numbers_are_what_they_were(data: tuple[Texts, Any,
     clf.save(tmp_path / "m")
     assert not (tmp_path / "m" / "text.json").exists()
     config = json.loads((tmp_path / "m" / CONFIG).read_text(encoding="utf-8"))
-    assert set(config["documents_sha256"]) == {"report.json"}
+    assert set(config["documents_sha256"]) == {"report.json", "tasks.json"}
     config.pop("config_sha256")
     del config["parameters"]["text_components"]
     content = {**config, "config_sha256": _digest(_canonical(config))}

@@ -56,7 +56,7 @@ def test_an_unknown_keyword_lists_the_known_ones(read: Any, table: Path) -> None
 
 
 def test_values_are_checked(table: Path) -> None:
-    with pytest.raises(InputError, match="on_duplicate must be one of 'last', 'first', 'error', not 'maybe'"):
+    with pytest.raises(InputError, match="on_duplicate must be 'last', 'first' or 'error', not 'maybe'"):
         read_annotations(table, on_duplicate="maybe", **COLUMNS)
 
 

@@ -30,6 +30,7 @@ MISSING_TOKENS = ("", "nan", "NaN", "NAN", "<NA>", "NA", "N/A", "#N/A", "null", 
 
 _WHOLE = r"^(0|-?[1-9][0-9]{0,17})$"
 _DECIMAL = r"^(0|-?[1-9][0-9]{0,17}|-?(0|[1-9][0-9]{0,17})\.[0-9]+)$"
+_WITH_GAPS = r"^(0|-?[1-9][0-9]{0,14})\.0$"
 _FIRST_ROWS = 1000
 LARGEST_BLOCK = 2**30
 """Maximum number of bytes in a row."""
@@ -117,7 +118,7 @@ def numbers_or_text(column: pa.ChunkedArray) -> pa.ChunkedArray:
     """Integers or decimals if every value is one, prints back unchanged, and no two names become one number.
 
     The task ``1.10`` is not the task ``1.1``, and no float holds an id of 17 digits and a fraction. Such columns stay
-    text.
+    text. One spelling is undone: pandas writes the integers of a column with gaps as ``1.0``, ``2.0``.
     """
     import pyarrow.compute as pc
 
@@ -137,6 +138,8 @@ def _number_type(names: pa.Array) -> pa.DataType | None:
 
     trimmed, missing = _trimmed(names)
     present = trimmed.filter(pc.invert(missing)).drop_null()
+    if 0 < len(present) < len(names) and _all_match(present, _WITH_GAPS):
+        return pa.float64()
     for pattern, kind in ((_WHOLE, pa.int64()), (_DECIMAL, pa.float64())):
         if len(present) and _all_match(present, pattern):
             numbers = present.cast(kind)
