@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test dist test-wheel lint format results bench bench-aggregation bench-training bench-scale bench-processes bench-components bench-texts docs stubs clean
+.PHONY: help install demo test dist test-wheel lint format results bench bench-aggregation bench-training bench-scale bench-processes bench-components bench-texts docs pages clean
 
 help:  ## show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
@@ -62,9 +62,6 @@ bench-processes: $(STAMP)  ## what two processes send each other, against the co
 	$(BIN)/python benchmarks/processes.py
 	$(BIN)/python benchmarks/page.py
 
-stubs: $(STAMP)  ## the types of conal.CoNAL and conal.CrossCoNAL, from what their methods declare
-	$(BIN)/python tools/stubs.py
-
 bench-components: $(STAMP)  ## parts of a training step against PyTorch's own
 	$(BIN)/python benchmarks/components.py
 	$(BIN)/python benchmarks/page.py
@@ -73,9 +70,12 @@ bench-texts: $(STAMP)  ## `conal fit --text`, from files to the report
 	$(BIN)/python benchmarks/texts.py
 	$(BIN)/python benchmarks/page.py
 
-docs: $(STAMP)  ## pages that follow from the code, and the documentation site in site/
+pages: $(STAMP)  ## pages and type stubs that follow from the code
 	$(BIN)/python tools/generated.py
+	$(BIN)/python tools/stubs.py
 	$(BIN)/python tools/cli_reference.py
+
+docs: pages  ## the documentation site in site/
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 clean:  ## remove everything that make made

@@ -126,11 +126,11 @@ def test_ci_calls_the_test_command_of_the_readme() -> None:
 
 
 def test_made_parts_of_pages_are_what_the_code_makes() -> None:
-    """Tables of methods and aggregators, and the list of modules: `make docs` writes them."""
+    """Tables of methods and aggregators, and the list of modules: `make pages` writes them."""
     for page in generated.PAGES:
         text = page.read_text(encoding="utf-8")
         assert "<!-- made: " in text
-        assert text == generated.renewed(text), f"{page.name} is stale: run make docs"
+        assert text == generated.renewed(text), f"{page.name} is stale: run make pages"
 
 
 def touched() -> dict[str, list[str]]:

@@ -1,4 +1,4 @@
-"""docs/cli.md from what every command says with --help: `make docs` writes it, and a test compares it."""
+"""docs/cli.md from what every command says with --help: `make pages` writes it, and a test compares it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Parts of Markdown pages that follow from the code: `make docs` writes them, and a test compares them.
+"""Parts of Markdown pages that follow from the code: `make pages` writes them, and a test compares them.
 
 A part stands between ``<!-- made: NAME -->`` and ``<!-- end -->``.
 """

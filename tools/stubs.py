@@ -1,4 +1,4 @@
-"""Types of the estimators that are made from declarations: `make stubs` writes them, and a test compares them."""
+"""Types of the estimators that are made from declarations: `make pages` writes them, and a test compares them."""
 
 from __future__ import annotations
 

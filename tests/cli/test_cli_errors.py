@@ -310,7 +310,7 @@ def test_ids_of_another_number_than_rows(refuse_fit: Refuse, crowd: Crowd, tmp_p
     ("options", "words"),
     [
         (("--method", "conl"), "there is no method 'conl'; did you mean 'conal'? Known: aggnet, anno-reg, conal, co"),
-        (("--set", "fold=1"), "method 'xconal' has no parameter 'fold'; it has "),
+        (("--set", "fold=1"), "method 'xconal' has no parameter 'fold'; did you mean 'folds'? it has "),
         (("--method", "dl-mv", "--set", "lam=1"), "method 'dl-mv' has no parameter 'lam'"),
         (("--set", "lam"), "--set 'lam': expected NAME=VALUE"),
         (("--set", "=1"), "--set '=1': expected NAME=VALUE"),
@@ -593,3 +593,12 @@ def test_an_error_of_the_system_is_one_line(
     run = conal("simulate", "--out", tmp_path / "s", "--n-train", 20)
     assert (run.code, run.out) == (1, "")
     assert run.err == "error: [Errno 28] No space left on device\n"
+
+
+def test_a_parameter_has_one_value(refuse_fit: Refuse) -> None:
+    message = refuse_fit("--epochs", 2, "--set", "epochs=3")
+    assert "--set epochs: is also set by --epochs; leave out one of the two" in message
+
+
+def test_a_misspelt_parameter_is_guessed(refuse_fit: Refuse) -> None:
+    assert "has no parameter 'hiden'; did you mean 'hidden'? it has" in refuse_fit("--set", "hiden=[4]")

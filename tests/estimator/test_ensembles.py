@@ -43,6 +43,7 @@ def test_an_ensemble_is_the_mean_of_its_members(name: str, data: CrowdDataset) -
     mean = np.log(np.mean(likelihoods, axis=0)).mean()
     np.testing.assert_allclose(clf.score(data.x, data.annotations), mean, rtol=1e-3)
     assert clf.metrics_["ensemble"] == 3
+    assert clf.metrics_["epochs"] == max(row["epoch"] for row in clf.history_) == len(clf.history_) / 3
     assert len(clf.metrics_["best_epochs"]) == 3
     assert [row["member"] for row in clf.history_] == [1] * 4 + [2] * 4 + [3] * 4
 

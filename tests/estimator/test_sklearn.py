@@ -76,7 +76,7 @@ def test_the_public_classes_are_those_of_their_methods() -> None:
 
 
 def test_the_stub_for_type_checkers_is_what_the_tool_writes() -> None:
-    assert stubs.STUB.read_text(encoding="utf-8") == stubs.stub(), "run make stubs"
+    assert stubs.STUB.read_text(encoding="utf-8") == stubs.stub(), "run make pages"
 
 
 @pytest.mark.filterwarnings("ignore::conal.errors.VanishedClassWarning")

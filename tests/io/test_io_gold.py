@@ -94,7 +94,7 @@ def test_missing_ids_are_an_error(tmp_path: Path, name: str) -> None:
 def test_two_true_labels_for_one_task_are_an_error(tmp_path: Path) -> None:
     path = write(tmp_path / "g.csv", "task,label", "a,x", "b,y", "a,y")
     with pytest.raises(
-        InputError, match=r"g\.csv: 3 labels for 2 tasks, 'a' more than once; pass one true label per task"
+        InputError, match=r"g\.csv: 1 tasks have several labels, such as 'a'; pass one true label per task"
     ):
         read_gold(path)
 

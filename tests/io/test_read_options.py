@@ -15,7 +15,7 @@ from conal.io import AnnotationFile, ReadOptions, import_file, platforms, read_a
 from conal.parameters import Option, anything, parameter
 from conal.parameters.reading import GeneralOptions
 
-KNOWN = "task, worker, label, question, keep_rejected, format, classes, on_duplicate"
+KNOWN = ", ".join(ReadOptions.declared)
 COLUMNS: dict[str, Any] = {"task": "song", "worker": "who", "label": "genre"}
 
 

@@ -29,6 +29,7 @@ def test_statements_are_read_by_name() -> None:
         (3, "or the share of every class, not 3"),
         ({"cat": "much"}, "or the share of every class"),
         ({"cat": 1.0}, "has no share of 'dog'; the classes are 'cat', 'dog'"),
+        ({"cat": 0.5, "cow": 0.5}, "has no share of 'dog' and names 'cow', which is no class"),
         ({"cat": 0.5, "dog": 0.3, "cow": 0.2}, "names 'cow', which is no class"),
         ({"cat": 1.0, "dog": 0.0}, "above 0 and sum to 1"),
         ({"cat": 0.6, "dog": 0.6}, "above 0 and sum to 1"),

@@ -1,5 +1,7 @@
 """From crowd labels alone to one label per task: NumPy and SciPy, no torch."""
 
+from typing import Any
+
 from conal.aggregation.base import aggregators, make
 from conal.aggregation.bayes_dawid_skene import BayesianDawidSkene
 from conal.aggregation.common_confusion import CommonConfusion
@@ -23,3 +25,11 @@ __all__ = [
 
 names = aggregators.names
 get = aggregators.get
+
+
+def __getattr__(name: str) -> Any:
+    """Classes of aggregators that are registered but not listed above, such as those of plug-ins."""
+    for key in aggregators.names() if not name.startswith("_") else []:
+        if aggregators.get(key).__name__ == name:
+            return aggregators.get(key)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -45,7 +45,7 @@ def make(name: str, **parameters: Any) -> Aggregator:
     known = cls.parameter_names()
     unknown = sorted(set(parameters) - set(known))
     if unknown:
-        raise InputError(f"{name} has no parameter {examples(unknown)}; it has {', '.join(known)}")
+        raise InputError(f"{name} has no parameter {examples(unknown)}; it has {', '.join(known) or 'none'}")
     return cls(**parameters)
 
 

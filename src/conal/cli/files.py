@@ -48,7 +48,7 @@ class FitFiles:
         from conal.io.tables import check_readable
 
         if (self.features is None) == (self.text is None):
-            raise InputError("pass either --features or --text")
+            raise InputError("pass either --features or --text; for labels alone, use conal aggregate")
         if self.text is None and (self.text_column is not None or self.valid_text is not None):
             raise InputError("--text-column and --valid-text need --text")
         if self.text is not None and self.valid_features is not None:
@@ -88,7 +88,7 @@ class FitFiles:
         if features is not None:
             return read_features(features, task=task, fallback_to_aliases=True)
         if text is None:
-            raise InputError("pass either --features or --text")
+            raise InputError("pass either --features or --text; for labels alone, use conal aggregate")
         return read_texts(text, text=self.text_column, task=task, fallback_to_aliases=True)
 
     def _read_validation(self, task: str | None) -> tuple[FeatureTable | TextTable, Any] | None:

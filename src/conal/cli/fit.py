@@ -35,7 +35,7 @@ from conal.cli.options import (
     emit,
     parse_settings,
 )
-from conal.errors import DivergenceError
+from conal.errors import DivergenceError, InputError
 from conal.parameters import check_parameters
 from conal.parameters.reading import ReadOptions
 
@@ -79,7 +79,9 @@ def fit(
     files = FitFiles(labels, features, text, text_column, valid_features, valid_text, valid_labels)
     files.check(out)
     first = int(os.environ.get("RANK", "0")) == 0  # under torchrun, only the first process prints and writes
-    parameters = training | {"verbose": first and not quiet} | parse_settings(settings)
+    chosen = parse_settings(settings)
+    _refuse_repeats(training, chosen)
+    parameters = training | {"verbose": first and not quiet} | chosen
     estimator, data = _prepare(method, parameters, files, reading)
     if anonymise:
         data = data.anonymised()
@@ -87,6 +89,13 @@ def fit(
     if first:
         page = _finish(estimator, out, overwrite=overwrite, with_page=not no_report)
         emit({"out": out, **estimator.metrics_}, _summary(estimator, out, page), as_json=as_json, quiet=quiet)
+
+
+def _refuse_repeats(options: dict[str, Any], settings: dict[str, Any]) -> None:
+    """A parameter that is set by its own option and by --set has two values; which one counts?"""
+    both = sorted(options.keys() & settings.keys())
+    if both:
+        raise InputError(f"--set {both[0]}: is also set by --{both[0].replace('_', '-')}; leave out one of the two")
 
 
 def _prepare(

@@ -100,7 +100,7 @@ def _by_row_number(annotations: Annotations, n_rows: int, allow_missing: bool) -
     if ids.dtype.kind not in "iu":
         raise InputError(
             f"task ids such as {examples(ids[:1])} cannot be matched to a feature array without ids; "
-            "use features with a task or id column, or pass task_ids= (one per feature row)"
+            "add a column 'task' with these ids to the features or texts, or pass task_ids= (one per row)"
         )
     if len(ids) and ids.min() == 1 and ids.max() == n_rows:
         raise InputError(

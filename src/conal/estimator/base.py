@@ -182,7 +182,7 @@ class CrowdClassifier(FittedAttributes, ClassifierParameters, ClassifierMixin, B
             "selection": selection.name,
             "best_epoch": result.best_epoch,
             "best_score": result.best_score,
-            "epochs": len(result.history),
+            "epochs": max((int(row["epoch"]) for row in result.history), default=0),
             "seconds": sum(row["seconds"] for row in result.history),
             "restarts": result.restarts,
             "lost_classes": self.classes_[result.lost_classes].tolist(),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from typing import Any
 
 from conal import methods
@@ -22,8 +23,10 @@ def make(name: str, **parameters: Any) -> CrowdClassifier:
     cls = estimator_class(name)
     unknown = sorted(set(parameters) - set(cls.declared))
     if unknown:
+        close = difflib.get_close_matches(unknown[0], cls.declared, n=1)
+        hint = f"did you mean {close[0]!r}? " if close else ""
         known = ", ".join(sorted(cls.declared))
-        raise InputError(f"method {name!r} has no parameter {', '.join(map(repr, unknown))}; it has {known}")
+        raise InputError(f"method {name!r} has no parameter {', '.join(map(repr, unknown))}; {hint}it has {known}")
     return cls(**parameters)
 
 

@@ -71,7 +71,8 @@ def choose_selection(
     if estimator.patience is not None and rule == "last":
         raise InputError(
             "patience needs a score, and selection 'last' has none; "
-            "choose selection='annotations', or pass validation data"
+            "choose selection='annotations' (--set selection=annotations), or pass validation data (--valid-features, "
+            "--valid-labels)"
         )
     return crowd, LastEpoch()
 

@@ -147,10 +147,11 @@ def _checked(values: Any, ids: Names | None, classes: Sequence[Any] | Names | No
     if len(missing):
         raise InputError(f"{where}: {len(missing):,} true labels are missing, the first in row {missing[0] + 1}")
     names, codes = match_classes(encoded.names, encoded.codes, classes, where)
-    if ids is not None and len(set(ids.tolist())) < len(ids):
+    repeated = [] if ids is None else _repeated(ids)
+    if repeated:
         raise InputError(
-            f"{where}: {len(ids):,} labels for {len(set(ids.tolist())):,} tasks, {examples(_repeated(ids))} more than "
-            "once; pass one true label per task. If these are crowd labels, use a crowd method"
+            f"{where}: {len(repeated):,} tasks have several labels, such as {examples(repeated[:1])}; pass one true label "
+            "per task. If these are crowd labels, use a crowd method"
         )
     return GoldLabels(names[codes], ids, where)
 

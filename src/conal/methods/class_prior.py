@@ -51,8 +51,9 @@ def read_class_prior(prior: ClassPrior, classes: Names) -> Tensor | None:
     missing = [name for name in classes.tolist() if name not in shares]
     unknown = [name for name in shares if name not in set(classes.tolist())]
     if missing or unknown:
-        problem = f"has no share of {examples(missing)}" if missing else f"names {examples(unknown)}, which is no class"
-        raise InputError(f"class_prior {problem}; the classes are {examples(classes, limit=10)}")
+        problems = [f"has no share of {examples(missing)}"] if missing else []
+        problems += [f"names {examples(unknown)}, which is no class"] if unknown else []
+        raise InputError(f"class_prior {' and '.join(problems)}; the classes are {examples(classes, limit=10)}")
     values = np.array([shares[name] for name in classes.tolist()], dtype=float)
     if not (np.isfinite(values).all() and (values > 0).all()) or abs(values.sum() - 1) > TOLERANCE:
         raise InputError(f"class_prior: shares must be above 0 and sum to 1, these are {values.tolist()}")
