@@ -150,8 +150,8 @@ def _checked(values: Any, ids: Names | None, classes: Sequence[Any] | Names | No
     repeated = [] if ids is None else _repeated(ids)
     if repeated:
         raise InputError(
-            f"{where}: {len(repeated):,} tasks have several labels, such as {examples(repeated[:1])}; pass one true label "
-            "per task. If these are crowd labels, use a crowd method"
+            f"{where}: {len(repeated):,} tasks have several labels, such as {examples(repeated[:1])}; pass one true "
+            "label per task. If these are crowd labels, use a crowd method"
         )
     return GoldLabels(names[codes], ids, where)
 
