@@ -107,7 +107,7 @@ def test_overwrite_replaces_a_simulation_and_nothing_else(conal: Run, tmp_path: 
     assert (sim / "labels.csv").read_bytes() != before
     mine.mkdir()
     (mine / "thesis.tex").write_text("years of work", encoding="utf-8")
-    assert "exists already" in conal("simulate", "--out", mine, *SMALL, "--overwrite").refusal()
+    assert "is not an earlier simulation" in conal("simulate", "--out", mine, *SMALL, "--overwrite").refusal()
     assert [path.name for path in mine.iterdir()] == ["thesis.tex"]
     assert {path.name for path in tmp_path.iterdir()} == {"s", "mine"}
 
@@ -126,7 +126,7 @@ def test_overwrite_replaces_a_simulation_and_nothing_else(conal: Run, tmp_path: 
         (("--separation", "nan"), "separation"),
         (("--separation", "inf"), "separation"),
         (("--embedding-dim", 0), "embedding_dim must be a whole number of at least 1"),
-        (("--common-type", "sideways"), "'sideways' is not one of 'asymmetric', 'symmetric'"),
+        (("--common-type", "sideways"), "common_type must be 'asymmetric' or 'symmetric', not 'sideways'"),
         (("--seed", -1), "--seed"),
         (("--n-train", "many"), "--n-train"),
     ],
@@ -136,3 +136,14 @@ def test_settings_that_cannot_be_meant_are_refused(
 ) -> None:
     assert words in conal("simulate", "--out", tmp_path / "s", *SMALL, *options).refusal()
     assert list(tmp_path.iterdir()) == []
+
+
+def test_files_of_the_user_are_never_deleted(conal: Run, tmp_path: Path) -> None:
+    place = tmp_path / "crowd"
+    small = ("--n-train", 20, "--n-valid", 5, "--n-test", 5, "--out", place)
+    assert conal("simulate", *small).code == 0
+    (place / "notes.txt").write_text("mine")
+    assert "contains 'notes.txt', which conal did not write" in conal("simulate", *small, "--overwrite").refusal()
+    assert (place / "notes.txt").read_text() == "mine"
+    (place / "notes.txt").unlink()
+    assert conal("simulate", *small, "--overwrite", "--seed", 1).code == 0

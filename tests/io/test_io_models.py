@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 from datetime import date, datetime, timedelta, timezone
@@ -18,7 +19,15 @@ from hypothesis import strategies as st
 
 from conal.data.encoding import as_names
 from conal.errors import InputError, ModelFolderError
-from conal.io.models import FORMAT_VERSION, check_target, names_from_json, names_to_json, read_model, write_model
+from conal.io.models import (
+    FORMAT_VERSION,
+    check_target,
+    names_from_json,
+    names_to_json,
+    read_document,
+    read_model,
+    write_model,
+)
 from conal.io.tables import read_table
 from helpers.files import names_in as names
 
@@ -315,3 +324,22 @@ def test_timestamps_of_pandas_come_back_as_datetimes() -> None:
 def test_other_names_cannot_be_saved() -> None:
     with pytest.raises(InputError, match="names of type bytes, such as b'x', cannot be saved"):
         names_to_json(as_names([b"x"]))
+
+
+@pytest.mark.parametrize(
+    "name", ["../labels.csv", "/etc/passwd", "a/b.csv", "..", ".hidden.csv", "labels.csv\n", "x.exe", 7, None]
+)
+def test_a_folder_names_no_file_outside_of_itself(tmp_path: Path, name: object) -> None:
+    """Digests can be made by anybody: a folder from elsewhere is refused for what it names."""
+    folder = tmp_path / "m"
+    write_model(folder, {"w": np.zeros(1)}, {}, {}, {})
+    config = json.loads((folder / "config.json").read_text())
+    del config["config_sha256"]
+    config["files"] = [*config["files"], name]
+    signed = hashlib.sha256(json.dumps(config, sort_keys=True, ensure_ascii=False).encode()).hexdigest()
+    (folder / "config.json").write_text(json.dumps(config | {"config_sha256": signed}))
+    for use in (lambda: read_model(folder), lambda: read_document(folder, "report.json")):
+        with pytest.raises(ModelFolderError, match="which is not a file of a model folder"):
+            use()
+    with pytest.raises(InputError, match="so it is not overwritten"):
+        write_model(folder, {}, {}, {}, {}, overwrite=True)

@@ -34,8 +34,9 @@ def simulate(
     test_labels.csv and truth.npz (z, s, omega, pi_g, pi_r).
     """
     from conal.datasets import synthetic
+    from conal.io.atomic import check_folder_place
 
-    _check_target(out, overwrite)
+    check_folder_place(out, overwrite=overwrite, kind="an earlier simulation", own=_written)
     data = synthetic(seed=seed, **settings)
     _write(data, out)
     crowd = data.annotations
@@ -54,13 +55,11 @@ def simulate(
     emit(summary, text, as_json=as_json, quiet=quiet)
 
 
-def _check_target(out: Path, overwrite: bool) -> None:
-    from conal.io.atomic import is_free
-
-    if not is_free(out) and not (overwrite and (out / TRUTH).is_file()):
-        raise InputError(
-            f"{out}: exists already; choose another place, or replace an earlier simulation with --overwrite"
-        )
+def _written(folder: Path) -> set[str]:
+    """The files of an earlier simulation."""
+    if not (folder / TRUTH).is_file():
+        raise InputError(f"{folder}: has no {TRUTH}")
+    return {TRUTH, *(f"{split}{name}" for split in ("", "valid_", "test_") for name in ("labels.csv", "features.npy"))}
 
 
 def _write(data: CrowdDataset, out: Path) -> None:

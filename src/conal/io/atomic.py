@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from conal.errors import InputError
+from conal.errors import InputError, examples
 
-__all__ = ["atomic_file", "atomic_folder", "check_file_place", "check_place", "is_free"]
+__all__ = ["atomic_file", "atomic_folder", "check_file_place", "check_folder_place", "check_place", "is_free"]
 
 
 def check_place(path: Path) -> None:
@@ -38,6 +38,32 @@ def is_free(path: Path) -> bool:
     """Whether a folder can be written here without replacing anything; a place that cannot be written is an error."""
     check_place(path)
     return not path.exists() or (path.is_dir() and not any(path.iterdir()))
+
+
+def check_folder_place(path: Path, *, overwrite: bool, kind: str, own: Callable[[Path], Collection[str]]) -> None:
+    """Reject an existing folder, unless it may be replaced and contains nothing but what conal wrote.
+
+    Parameters
+    ----------
+    kind : str
+        What the folder must be, such as "a conal model folder".
+    own : callable
+        The names of the files that conal wrote into such a folder; an :class:`InputError` if it is none.
+    """
+    if is_free(path):
+        return
+    if not overwrite:
+        raise InputError(f"{path}: exists already; choose another place, or pass overwrite=True (--overwrite)")
+    try:
+        expected = set(own(path))
+    except InputError as error:
+        raise InputError(f"{path}: is not {kind}, so it is not overwritten; choose another place") from error
+    foreign = {found.name for found in path.iterdir()} - expected
+    if foreign:
+        raise InputError(
+            f"{path}: contains {examples(sorted(foreign))}, which conal did not write, so it is not overwritten; move "
+            "what you want to keep, or choose another place"
+        )
 
 
 @contextmanager

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Mapping
 from datetime import date, datetime
 from os import PathLike
@@ -20,7 +21,7 @@ import pyarrow as pa
 
 from conal.data.encoding import Names, as_names
 from conal.errors import InputError, ModelFolderError, examples
-from conal.io.atomic import atomic_folder, is_free
+from conal.io.atomic import atomic_folder, check_folder_place
 from conal.io.tables import write_table
 
 __all__ = [
@@ -37,6 +38,8 @@ FORMAT = "conal-model"
 FORMAT_VERSION = 1
 WEIGHTS, CONFIG, METRICS = "model.safetensors", "config.json", "metrics.json"
 REPORT, PAGE = "report.json", "report.html"
+_BARE = re.compile(r"[A-Za-z0-9][\w-]*\.(csv|json|safetensors)")
+"""Files of a model folder: a folder from elsewhere must not name files outside of itself."""
 Tensors = Mapping[str, npt.NDArray[Any]]
 
 
@@ -109,22 +112,11 @@ def read_model(folder: str | PathLike[str]) -> tuple[dict[str, npt.NDArray[Any]]
 
 def check_target(path: Path, *, overwrite: bool) -> None:
     """Reject an existing path, unless it is a model folder that may be replaced."""
-    if is_free(path):
-        return
-    if not overwrite:
-        raise InputError(f"{path}: exists already; choose another place, or pass overwrite=True (--overwrite)")
-    try:
-        config = _read_config(path)
-    except ModelFolderError as error:
-        raise InputError(
-            f"{path}: is not a conal model folder, so it is not overwritten; choose another place"
-        ) from error
-    foreign = {found.name for found in path.iterdir()} - {CONFIG, PAGE, *config["files"]}
-    if foreign:
-        raise InputError(
-            f"{path}: contains {examples(sorted(foreign))}, which conal did not write, so it is not overwritten; move "
-            "what you want to keep, or choose another place"
-        )
+    check_folder_place(path, overwrite=overwrite, kind="a conal model folder", own=_written)
+
+
+def _written(path: Path) -> set[str]:
+    return {CONFIG, PAGE, *_read_config(path)["files"]}
 
 
 def read_document(folder: str | PathLike[str], name: str) -> dict[str, Any]:
@@ -184,6 +176,9 @@ def _read_config(path: Path) -> dict[str, Any]:
     digest = config.pop("config_sha256", None)
     if digest != _digest(_canonical(config)):
         raise ModelFolderError(f"{path / CONFIG}: has changed since it was saved; fit the model again")
+    outside = [name for name in config.get("files", ()) if not (isinstance(name, str) and _BARE.fullmatch(name))]
+    if outside or not isinstance(config.get("files"), list):
+        raise ModelFolderError(f"{path / CONFIG}: lists {examples(outside)}, which is not a file of a model folder")
     return config
 
 
