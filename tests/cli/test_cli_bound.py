@@ -241,7 +241,10 @@ def test_a_simulation_needs_no_torch() -> None:
         (("--simulate", "--n-classes", 1), "n_classes must be a whole number of at least 2"),
         (("--simulate", "--common-strength", 2), "common_strength must be a number from 0 to 1"),
         (("--simulate", "--labels-per-instance", 99), "labels_per_instance must be at most n_annotators, 30, not 99"),
-        (("--simulate", "--common-type", "sideways"), "'sideways' is not one of"),
+        (
+            ("--simulate", "--common-type", "sideways"),
+            "common_type must be 'asymmetric' or 'symmetric', not 'sideways'",
+        ),
         (("nowhere", "--features", "X"), "nowhere"),
         (("MODEL", "--features", "nowhere.npy"), "nowhere.npy"),
         (("MODEL", "--features", "X", "--labels", "nowhere.csv"), "nowhere.csv"),
