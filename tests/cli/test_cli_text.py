@@ -20,7 +20,7 @@ CLASSES = ("cat", "dog", "fish")
 WORDS = ("purr meow whiskers mouse", "bark fetch leash bone", "swim scales fin water")
 N = 90
 FILES = {"annotators.csv", "common_confusion.csv", "config.json", "history.csv", "labels.csv", "metrics.json"}
-FILES |= {"model.safetensors", "report.html", "report.json", "suggestions.csv", "text.json"}
+FILES |= {"model.safetensors", "report.html", "report.json", "suggestions.csv", "tasks.json", "text.json"}
 
 
 class Export:
