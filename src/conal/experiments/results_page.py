@@ -26,13 +26,18 @@ INTRODUCTION = """# Results
 """
 
 
+NOTE = "NOTE.md"
+"""What readers should know about all tables of a folder, such as that they are older than the code."""
+
+
 def results_page(folder: Path, page: Path) -> str:
     """Every experiment of full size whose CSV is in ``folder``, with its charts.
 
     Links are relative to the page's own place.
     """
     beside = Path(os.path.relpath(folder, page.parent)).as_posix()
-    parts = [INTRODUCTION.format(folder=beside)]
+    note = folder / NOTE
+    parts = [INTRODUCTION.format(folder=beside), *([note.read_text(encoding="utf-8")] if note.is_file() else [])]
     for name in sorted(experiments.names(), key=lambda name: (ORDER.index(name) if name in ORDER else 99, name)):
         if (folder / f"{name}.csv").is_file():
             experiment = experiments.get(name)()
