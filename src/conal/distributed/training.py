@@ -5,12 +5,10 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 import torch.distributed as dist
-from lightning_fabric import Fabric
-from lightning_fabric.strategies.ddp import DDPStrategy
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
@@ -18,11 +16,37 @@ from conal.distributed.aggregation import TIMEOUT, leave_at_exit
 from conal.errors import InputError, TrainingError
 from conal.networks.annotator_rows import is_lazy
 
-__all__ = ["gathered", "guarded", "make_fabric", "setup"]
+if TYPE_CHECKING:
+    from lightning_fabric import Fabric
+
+__all__ = ["OneCpu", "gathered", "guarded", "make_fabric", "setup"]
 
 
-def make_fabric(accelerator: str, precision: str, devices: int = 1, num_nodes: int = 1) -> Fabric:
-    """Fabric for one process, or for as many as there are devices on all nodes.
+class OneCpu:
+    """What training uses of Fabric, for one process on the CPU in single precision: there is nothing to move or share.
+
+    Most fits need no more, and Fabric with what it imports takes longer to load than a small fit takes to train.
+    """
+
+    device = torch.device("cpu")
+    world_size = 1
+    global_rank = 0
+
+    def to_device(self, batch: Any) -> Any:
+        """The batch: it is there already."""
+        return batch
+
+    def backward(self, loss: Tensor) -> None:
+        """Gradients of the loss."""
+        loss.backward()
+
+    def all_reduce(self, total: Tensor, reduce_op: str) -> Tensor:
+        """The total of one process."""
+        return total
+
+
+def make_fabric(accelerator: str, precision: str, devices: int = 1, num_nodes: int = 1) -> OneCpu | Fabric:
+    """Fabric for as many processes as there are devices on all nodes, or what stands for it where one CPU will do.
 
     Under ``torchrun`` the launcher sets these numbers, and other numbers are an error.
     """
@@ -34,6 +58,21 @@ def make_fabric(accelerator: str, precision: str, devices: int = 1, num_nodes: i
                 f"{everywhere // here} nodes; remove both, because torchrun sets them"
             )
         devices, num_nodes = here, everywhere // here
+    if _is_one_cpu(accelerator, precision, devices * num_nodes):
+        return OneCpu()
+    return _launched(accelerator, precision, devices, num_nodes)
+
+
+def _is_one_cpu(accelerator: str, precision: str, n_processes: int) -> bool:
+    has_other = torch.cuda.is_available() or torch.backends.mps.is_available()
+    here = accelerator == "cpu" or (accelerator == "auto" and not has_other)
+    return here and precision == "32-true" and n_processes == 1
+
+
+def _launched(accelerator: str, precision: str, devices: int, num_nodes: int) -> Fabric:
+    from lightning_fabric import Fabric
+    from lightning_fabric.strategies.ddp import DDPStrategy
+
     several = devices * num_nodes > 1
     strategy: Any = DDPStrategy(timeout=TIMEOUT, broadcast_buffers=False)
     try:
@@ -55,12 +94,14 @@ def make_fabric(accelerator: str, precision: str, devices: int = 1, num_nodes: i
     return fabric
 
 
-def setup(fabric: Fabric, module: nn.Module, optimizer: torch.optim.Optimizer) -> tuple[Any, Any]:
-    """The module and its optimiser, wrapped for the fabric.
+def setup(fabric: OneCpu | Fabric, module: nn.Module, optimizer: torch.optim.Optimizer) -> tuple[Any, Any]:
+    """The module and its optimiser, wrapped for the fabric; as they are on one CPU.
 
     Gradients are averaged by DistributedDataParallel, but for long tables of annotators, of which every process has
     other rows: these are left to the optimiser (:func:`gathered`).
     """
+    if isinstance(fabric, OneCpu):
+        return module, optimizer
     lazy = [name for name, parameter in module.named_parameters() if is_lazy(parameter)]
     DistributedDataParallel._set_params_and_buffers_to_ignore_for_model(module, lazy)
     wrapped, its_optimizer = fabric.setup(module, optimizer)

@@ -5,16 +5,15 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
-from lightning_fabric import Fabric
 from torch import Tensor
 
 from conal._support.progress import Progress
 from conal.aggregation import votes
-from conal.distributed.training import gathered, guarded, make_fabric, setup
+from conal.distributed.training import OneCpu, gathered, guarded, make_fabric, setup
 from conal.errors import DivergenceError, EarlyEpochWarning, InputError, VanishedClassWarning, examples, warn
 from conal.methods.base import Batch, CrowdMethod
 from conal.parameters.training import Settings
@@ -33,6 +32,9 @@ from conal.training.optimizer import LazyAdam
 from conal.training.schedule import make_scheduler
 from conal.training.selection import GoldAccuracy, Selection, class_logits, predict_proba
 from conal.training.threads import threads_for
+
+if TYPE_CHECKING:
+    from lightning_fabric import Fabric
 
 __all__ = ["TrainingResult", "lost_classes", "train"]
 
@@ -111,7 +113,7 @@ def _seed(seed: int, *numbers: int) -> int:
 class _Trainer:
     def __init__(
         self,
-        fabric: Fabric,
+        fabric: OneCpu | Fabric,
         build: Callable[[], CrowdMethod],
         data: CrowdBatches,
         selection: Selection,
@@ -131,7 +133,6 @@ class _Trainer:
         self.module: torch.nn.Module
         self.optimizer: Any
         self._is_several = fabric.world_size > 1
-        self._is_plain = fabric.device.type == "cpu" and fabric.world_size == 1 and settings.precision == "32-true"
         self.epoch, self.best_epoch, self.restarts = 0, 0, 0
         self.best_score: float | None = None
         self.best: dict[str, Tensor] = {}
@@ -181,15 +182,12 @@ class _Trainer:
 
     def _over_all(self, total: Tensor) -> Tensor:
         """The sum over all processes."""
-        return self.fabric.all_reduce(total, reduce_op="sum") if self._is_several else total  # type: ignore[return-value]
+        return self.fabric.all_reduce(total, reduce_op="sum")  # type: ignore[return-value]
 
     def train_step(self, batch: Batch) -> Tensor:
-        loss: Tensor = self.module(batch if self._is_plain else self.fabric.to_device(batch))
+        loss: Tensor = self.module(self.fabric.to_device(batch))
         self.optimizer.zero_grad()
-        if self._is_plain:
-            loss.backward()
-        else:
-            self.fabric.backward(loss)
+        self.fabric.backward(loss)
         self.optimizer.step()
         self.method.end_step()
         return loss.detach()
@@ -257,11 +255,8 @@ class _Trainer:
         learned = [parameter for parameter in self.method.parameters() if parameter.requires_grad]
         optimizer = LazyAdam(learned, lr=self.settings.lr, fused=True)
         self.scheduler = make_scheduler(optimizer, self.settings, self.data.n_batches, self.epoch)
-        if self._is_plain:  # nothing to move, convert or share: Fabric's wrappers would only take time
-            self.module, self.optimizer = self.method, optimizer
-        else:
-            optimizer.gather = gathered if self._is_several else None
-            self.module, self.optimizer = setup(self.fabric, self.method, optimizer)
+        optimizer.gather = gathered if self._is_several else None
+        self.module, self.optimizer = setup(self.fabric, self.method, optimizer)
 
     def _state(self) -> State:
         groups = {

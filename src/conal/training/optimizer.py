@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from functools import cache
 from typing import Any
@@ -15,6 +16,13 @@ __all__ = ["LazyAdam"]
 
 LONG = 20_000
 """Steps after which the correction of the moments has come to its end: 0.999 to this power is 2e-9."""
+
+
+# PyTorch decorates these so that its compiler leaves them alone, and the first call imports the compiler: two seconds
+# that a small fit does not otherwise take.
+_ADD_PARAM_GROUP = inspect.unwrap(torch.optim.Adam.add_param_group)
+_ZERO_GRAD = inspect.unwrap(torch.optim.Adam.zero_grad)
+_STEP = inspect.unwrap(torch.optim.Adam.step)
 
 
 class LazyAdam(torch.optim.Adam):
@@ -44,6 +52,14 @@ class LazyAdam(torch.optim.Adam):
     gather: Callable[[Tensor], Tensor] | None = None
     """What makes of a sparse gradient the mean over all processes, where there are several."""
 
+    def add_param_group(self, param_group: dict[str, Any]) -> None:
+        """As in torch."""
+        _ADD_PARAM_GROUP(self, param_group)
+
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        """As in torch."""
+        _ZERO_GRAD(self, set_to_none)
+
     @torch.no_grad()
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """Update sparse gradients by row, all others as in torch."""
@@ -57,7 +73,7 @@ class LazyAdam(torch.optim.Adam):
                     self._step_rows(table, group)
                     sparse.append((table, table.grad))
                     table.grad = None
-        super().step()
+        _STEP(self)
         for table, gradient in sparse:
             table.grad = gradient
         return loss
