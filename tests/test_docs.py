@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import re
-import shlex
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +19,7 @@ from conal.estimator import factory
 from conal.io import platforms, write_annotations, write_table
 from conal.methods.base import methods as registry
 from conal.parameters.reading import PLAIN_FORMATS
+from helpers.commands import run_line
 
 ROOT = Path(__file__).parents[1]
 CONTRIBUTING = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
@@ -40,8 +38,9 @@ def test_python_examples_run(code: str, tmp_path: Path, monkeypatch: pytest.Monk
     exec(compile(code, "README.md", "exec"), {})  # noqa: S102
 
 
-def test_command_examples_run(tmp_path: Path) -> None:
+def test_command_examples_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The commands of "Your own data", on files in the layout shown there."""
+    monkeypatch.chdir(tmp_path)
     data = conal.datasets.synthetic(n_train=80, n_valid=10, n_test=10, n_classes=2, n_annotators=5, seed=0)
     crowd = data.annotations
     ids = np.array([f"img_{k:04}" for k in range(80)])
@@ -55,7 +54,7 @@ def test_command_examples_run(tmp_path: Path) -> None:
     commands = [line[2:] for block in blocks("console") for line in block.splitlines() if line.startswith("$ conal")]
     assert len(commands) == 3
     for command in commands:
-        subprocess.run([sys.executable, "-m", *shlex.split(command)], cwd=tmp_path, check=True, capture_output=True)
+        run_line(command)
     predictions = (tmp_path / "predictions.csv").read_text().splitlines()
     assert predictions[0] == "task,label,probability,proba_cat,proba_dog"
     assert len(predictions) == 8

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import re
-import shlex
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
+import pytest
 
+from helpers.commands import run_line
 from helpers.files import write_csv
 
 GUIDE = (Path(__file__).parents[1] / "docs" / "text.md").read_text(encoding="utf-8")
@@ -26,7 +25,8 @@ def test_python_example_runs() -> None:
     assert len(names["clf"].labels_) == 6  # type: ignore[attr-defined]
 
 
-def test_commands_run(tmp_path: Path) -> None:
+def test_commands_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
     rng = np.random.default_rng(0)
     texts = [f"{rng.choice(['good', 'fine'] if k % 2 else ['bad', 'poor'])} film {k % 7}" for k in range(40)]
     rows = [(k, w, "pos" if (k % 2) == (rng.random() < 0.8) else "neg", texts[k]) for k in range(40) for w in range(3)]
@@ -37,6 +37,5 @@ def test_commands_run(tmp_path: Path) -> None:
     assert len(commands) == 4
     for command in commands[:3]:
         more = "--epochs 3 --overwrite" if command.startswith("conal fit") else ""
-        arguments = shlex.split(f"{command} {more}")
-        subprocess.run([sys.executable, "-m", *arguments], cwd=tmp_path, check=True, capture_output=True)
+        run_line(f"{command} {more}")
     assert (tmp_path / "predictions.csv").read_text().splitlines()[0] == "task,label,probability,proba_neg,proba_pos"

