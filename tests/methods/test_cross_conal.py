@@ -170,7 +170,7 @@ def test_cross_fitted_posteriors_do_not_memorise_votes() -> None:
         clf = conal.make(name, verbose=False, **options).fit(x, ann)
         votes_back = (clf.predict_proba(x).argmax(1) == clf.probas_.argmax(1)).mean()
         sure[name] = float(clf.probas_.max(1).mean())
-        assert votes_back > 0.8  # either kind of network has memorised what it was trained on
+        assert votes_back > 0.7  # either kind of network has memorised what it was trained on
     right = float((alone.codes_ == z).mean())
     assert sure["aggnet"] > 0.97 > right + 0.15  # far surer than anybody can be
     assert sure["xconal"] < right + 0.1

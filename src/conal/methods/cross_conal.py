@@ -19,7 +19,8 @@ from conal.methods.two_source_noise import PseudoLabels, TwoSourceNoise
 from conal.networks.averaging import WeightAverage
 from conal.networks.backbones import fresh_copy
 from conal.networks.calibration import fit_temperature
-from conal.networks.cross_fitting import cross_fitted_loss, held_out_log_proba, mean_log_proba
+from conal.networks.cross_fitting import cross_fitted_loss, held_out_log_proba, mean_log_proba, stacked_loss
+from conal.networks.stacked import StackedNetworks, stack
 from conal.parameters import flag, number, one_of, parameter, share, whole
 
 __all__ = ["CrossCoNALMethod"]
@@ -116,8 +117,9 @@ class CrossCoNALMethod(EMMethod):
     n_jobs: int = parameter(
         default=1,
         must_be=whole(1),
-        help="Number of networks to train in parallel, in threads. With more than one, the same seed gives an "
-        "equally good model, but not the same one bit for bit.",
+        help="Number of threads in which networks are trained one by one. With 1, all networks are trained as one if "
+        "possible, which takes the least CPU time. With more than one, the same seed gives an equally good model, but "
+        "not the same one bit for bit.",
     )
 
     def __init__(self, problem: Problem, backbone: nn.Module, **given: Any) -> None:
@@ -128,6 +130,7 @@ class CrossCoNALMethod(EMMethod):
         self.noise = self._make_noise(learn_omega=self.noise_model != "pooled")
         self.pooled_noise = self._make_noise(learn_omega=False) if self.noise_model == "both" else None
         self.register_buffer("temperature", torch.ones(()))
+        self.stacked: StackedNetworks | None = None
 
     def _make_noise(self, *, learn_omega: bool) -> TwoSourceNoise:
         common, diagonal = COMMON_PRIOR
@@ -136,6 +139,21 @@ class CrossCoNALMethod(EMMethod):
         return TwoSourceNoise(*sizes, pseudo, omega_start=OMEGA_START, learn_omega=learn_omega)
 
     # ---------------------------------------------------------------- training
+
+    def merge_networks(self, example: Tensor) -> None:
+        """Train the networks as one, where they can be."""
+        self.stacked = stack(self.backbones, example) if self.n_jobs == 1 else None
+        if self.stacked is not None:
+            self.averages.follow(self.stacked)
+
+    def learned_parameters(self) -> list[nn.Parameter]:
+        """The stacked weights, if there are, in place of those that are views of them."""
+        learned = super().learned_parameters()
+        if self.stacked is None:
+            return learned
+        views = {id(weight) for network in self.backbones for weight in network.parameters()}
+        stacked = [weight for weight in self.stacked.parameters if weight.requires_grad]
+        return stacked + [weight for weight in learned if id(weight) not in views]
 
     @torch.no_grad()
     def prepare(self, annotations: Annotations) -> None:
@@ -150,6 +168,8 @@ class CrossCoNALMethod(EMMethod):
         """Mean over the networks of the cross-entropy to the inferred labels, each without its held-out fold."""
         target, fold = self.posterior[batch.instances], self.fold_of[batch.instances]
         weight = batch.instance_weight * self.folds / (self.folds - 1)  # one over what a network sees of a batch
+        if self.stacked is not None:
+            return stacked_loss(self.stacked, batch.x, target, fold, weight)
         return cross_fitted_loss(self.backbones, batch.x, target, fold, weight, self.n_jobs)
 
     def end_step(self) -> None:

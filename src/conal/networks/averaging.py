@@ -8,6 +8,8 @@ from collections.abc import Iterable
 import torch
 from torch import Tensor, nn
 
+from conal.networks.stacked import StackedNetworks
+
 __all__ = ["WeightAverage"]
 
 
@@ -51,6 +53,11 @@ class WeightAverage(nn.Module):
         self._with_buffers = [
             pair for pair in zip(self.networks, followed, strict=True) if next(pair[1].buffers(), None) is not None
         ]
+
+    def follow(self, stacked: StackedNetworks) -> None:
+        """Take the average of all networks at once, whose weights lie in common tensors now."""
+        averages = StackedNetworks(list(self.networks))
+        self._averaged, self._followed = list(averages.parameters), list(stacked.parameters)
 
     @torch.no_grad()
     def update(self) -> None:

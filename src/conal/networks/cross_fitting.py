@@ -11,8 +11,9 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from conal.networks.parallel import Part, mean_loss
+from conal.networks.stacked import StackedNetworks
 
-__all__ = ["cross_fitted_loss", "held_out_log_proba", "mean_log_proba"]
+__all__ = ["cross_fitted_loss", "held_out_log_proba", "mean_log_proba", "stacked_loss"]
 
 
 def cross_fitted_loss(
@@ -40,6 +41,14 @@ def cross_fitted_loss(
         else:  # no loss, but gradients: processes that share a batch wait for those of all networks
             parts.append((network, partial(_no_loss, network)))
     return mean_loss(parts, n_jobs)
+
+
+def stacked_loss(networks: StackedNetworks, x: Tensor, target: Tensor, fold: Tensor, weight: float) -> Tensor:
+    """:func:`cross_fitted_loss` of stacked networks, in which a mask leaves out what is held out."""
+    mask = (fold != torch.arange(len(networks.networks))[:, None]).to(x.dtype)
+    mask *= mask.sum(1, keepdim=True) > 1  # as above
+    log_proba = networks(x, mask).log_softmax(-1)
+    return -torch.einsum("kn,nc,knc->", mask, target, log_proba) * (weight / len(mask))
 
 
 def held_out_log_proba(networks: Iterable[nn.Module], x: Tensor, fold: Tensor) -> Tensor:

@@ -252,8 +252,9 @@ class _Trainer:
                 "train it with one process"
             )
         self.method.prepare(self.data.annotations)
-        learned = [parameter for parameter in self.method.parameters() if parameter.requires_grad]
-        optimizer = LazyAdam(learned, lr=self.settings.lr, fused=True)
+        if isinstance(self.fabric, OneCpu):
+            self.method.merge_networks(self.method.scaler(self.data.cut(self.data.labelled[:2]).x))
+        optimizer = LazyAdam(self.method.learned_parameters(), lr=self.settings.lr, fused=True)
         self.scheduler = make_scheduler(optimizer, self.settings, self.data.n_batches, self.epoch)
         optimizer.gather = gathered if self._is_several else None
         self.module, self.optimizer = setup(self.fabric, self.method, optimizer)
