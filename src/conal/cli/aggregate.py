@@ -102,7 +102,8 @@ def _known(path: Path, reading: ReadOptions, crowd: Annotations) -> dict[Any, An
     from conal.io import read_gold
 
     columns = {"task": reading.task, "label": reading.label}
-    return read_gold(path, **columns, keep=crowd.classes, fallback_to_aliases=True).for_tasks(crowd)
+    gold = read_gold(path, **columns, keep=crowd.classes, missing=reading.missing, fallback_to_aliases=True)
+    return gold.for_tasks(crowd)
 
 
 def _fit(aggregator: Aggregator, crowd: Annotations, known: dict[Any, Any]) -> bool:

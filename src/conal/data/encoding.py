@@ -47,8 +47,10 @@ def encode(values: object) -> Encoded:
     >>> encode(["b", "a", None, "b"])
     Encoded(codes=array([ 1,  0, -1,  1], dtype=int32), names=array(['a', 'b'], dtype=object))
     """
+    if isinstance(values, np.ma.MaskedArray):
+        values = np.ma.filled(values.astype(object), None)
     if not isinstance(values, np.ndarray | pa.Array | pa.ChunkedArray):
-        values = list(values)  # type: ignore[call-overload]
+        values = [None if item is np.ma.masked else item for item in values]  # type: ignore[attr-defined]
     if isinstance(values, pa.Array | pa.ChunkedArray) and pa.types.is_dictionary(values.type):
         return _encode_dictionary(values)
     column = _to_arrow(values)

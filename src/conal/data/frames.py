@@ -51,11 +51,17 @@ def frame_column(series: Any) -> object:
 
 
 def matrix_cells(matrix: Any, where: str) -> npt.NDArray[Any]:
-    """The cells of a matrix, with their types."""
+    """The cells of a matrix, with their types; None where they are masked."""
     try:
+        if isinstance(matrix, np.ma.MaskedArray) or _has_masked_rows(matrix):
+            return np.asarray(np.ma.filled(np.ma.array(matrix).astype(object), None))
         values = np.asarray(matrix)
     except ValueError as error:
         raise InputError(f"{where}: expected tasks x annotators, but the rows are not equally long") from error
     if values.dtype.kind in "US" and not isinstance(matrix, np.ndarray):
         return np.asarray(matrix, dtype=object)  # NumPy made text of the NaN and -1 among the labels
     return values
+
+
+def _has_masked_rows(matrix: Any) -> bool:
+    return isinstance(matrix, list | tuple) and any(isinstance(row, np.ma.MaskedArray) for row in matrix)

@@ -12,8 +12,9 @@ import pyarrow as pa
 
 from conal.data.annotations import Annotations
 from conal.data.encoding import Names
+from conal.data.numbers import numbers_or_text
 from conal.errors import ModelFolderError
-from conal.io.delimited import numbers_or_text, open_delimited, with_long_rows
+from conal.io.delimited import open_delimited, with_long_rows
 
 __all__ = [
     "ColumnKind",
