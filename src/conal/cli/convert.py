@@ -107,6 +107,7 @@ def _figures(file: AnnotationFile) -> dict[str, Any]:
 
 def _read_inferred(path: Path, crowd: Annotations) -> dict[Any, tuple[Any, float | None]]:
     """Task to inferred label and its probability, if the file has it."""
+    from conal.data.encoding import spelling
     from conal.io import read_gold, read_table
 
     gold = read_gold(path, label="label", keep=crowd.classes)
@@ -115,8 +116,8 @@ def _read_inferred(path: Path, crowd: Annotations) -> dict[Any, tuple[Any, float
     scores: dict[Any, float | None] = {}
     if "probability" in table.column_names and gold.task_ids is not None:
         named = zip(gold.task_ids.tolist(), table["probability"].to_pylist(), strict=True)
-        scores = {str(task): score for task, score in named}
-    return {task: (label, scores.get(str(task))) for task, label in known.items()}
+        scores = {spelling(task): score for task, score in named}
+    return {task: (label, scores.get(spelling(task))) for task, label in known.items()}
 
 
 def _gold_table(gold: dict[Any, Any]) -> pa.Table:

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from conal.errors import InputError
 
-__all__ = ["MISSING", "Encoded", "as_names", "decode_position", "encode"]
+__all__ = ["MISSING", "Encoded", "as_names", "as_text", "decode_position", "encode", "spelling"]
 
 IntArray = npt.NDArray[np.int32]
 Names = npt.NDArray[Any]
@@ -77,6 +77,20 @@ def as_names(values: Iterable[Any]) -> Names:
             array[k] = item
     array.setflags(write=False)
     return array
+
+
+def as_text(names: Names) -> Names:
+    """Names as a text file spells them, to compare files of which one has numbers and the other has text."""
+    return as_names([spelling(name) for name in names.tolist()])
+
+
+def spelling(name: Any) -> str:
+    """How a text file spells a name.
+
+    >>> spelling(1.0), spelling(1.5), spelling("1.0")
+    ('1', '1.5', '1.0')
+    """
+    return str(int(name)) if isinstance(name, float) and name.is_integer() else str(name)
 
 
 def decode_position(names: Names, wanted: Names) -> npt.NDArray[np.int64]:

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from conal.data.encoding import MISSING, Encoded, Names, as_names, encode
+from conal.data.encoding import MISSING, Encoded, Names, as_names, encode, spelling
 from conal.data.numbers import numbers_or_text
 from conal.errors import DataWarning, InputError, examples, warn
 
@@ -218,7 +218,4 @@ def _is_minus_one(name: Any) -> bool:
 
 
 def _spelling(name: Any) -> str:
-    """How a value is spelled in a file: 1, 1.0 and "1" are the same."""
-    if isinstance(name, np.generic):
-        name = name.item()
-    return str(int(name)) if isinstance(name, float) and name.is_integer() else str(name).strip()
+    return spelling(name.item() if isinstance(name, np.generic) else name).strip()

@@ -78,10 +78,16 @@ def is_padded(header: str) -> bool:
 
 
 def read_json_lines(path: Path) -> pa.Table:
-    """One JSON object per line."""
+    """One JSON object per line. Texts stay texts, also those that look like times."""
     import pyarrow.json as pj
 
-    return with_long_rows(lambda size: pj.read_json(path, pj.ReadOptions(block_size=size)))
+    def read(size: int | None, texts: Iterable[str] = ()) -> pa.Table:
+        parse = pj.ParseOptions(explicit_schema=pa.schema([(name, pa.string()) for name in texts]))
+        return pj.read_json(path, pj.ReadOptions(block_size=size), parse)
+
+    table = with_long_rows(read)
+    times = [field.name for field in table.schema if pa.types.is_temporal(field.type)]
+    return with_long_rows(partial(read, texts=times)) if times else table
 
 
 def with_long_rows(read: Callable[[int | None], Read]) -> Read:

@@ -16,7 +16,7 @@ import pyarrow as pa
 from conal.data.annotations import Annotations
 from conal.data.cleaning import match_classes
 from conal.data.columns import find_column, find_columns
-from conal.data.encoding import MISSING, Names, as_names, decode_position
+from conal.data.encoding import MISSING, Names, as_names, as_text, decode_position
 from conal.data.missing import Labels, read_labels, remedy_for
 from conal.errors import DataWarning, InputError, examples, warn
 from conal.io.features import ids_from
@@ -176,9 +176,5 @@ def _position(names: Names, wanted: Names) -> npt.NDArray[np.int64]:
     at = decode_position(names, wanted)
     lost = at == MISSING
     if names.dtype.kind != wanted.dtype.kind and lost.any():
-        at[lost] = decode_position(_as_text(names), _as_text(wanted[lost]))
+        at[lost] = decode_position(as_text(names), as_text(wanted[lost]))
     return at
-
-
-def _as_text(names: Names) -> Names:
-    return as_names([str(name) for name in names.tolist()])
