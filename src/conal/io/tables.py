@@ -17,11 +17,12 @@ import pyarrow as pa
 from conal.data.annotations import Annotations
 from conal.data.columns import NAME_ROLES, find_columns
 from conal.data.encoding import Names
-from conal.data.missing import Rule, missing_rule
-from conal.errors import InputError, examples
+from conal.data.missing import Rule, missing_rule, words_among
+from conal.errors import DataWarning, InputError, examples, warn
 from conal.io.atomic import atomic_file
 from conal.io.coded import map_names, read_coded
 from conal.io.delimited import read_delimited, read_json_lines, write_delimited
+from conal.io.formulas import warn_of_formulas
 
 __all__ = [
     "check_readable",
@@ -31,6 +32,7 @@ __all__ = [
     "read_roles",
     "read_table",
     "table_kind",
+    "warn_of_words",
     "without_compression",
     "write_annotations",
     "write_table",
@@ -57,6 +59,17 @@ BATCH = 10_000
 def write_annotations(annotations: Annotations, path: str | PathLike[str]) -> None:
     """Write columns task, worker, label; the format follows the ending."""
     write_table(annotations.to_table(), path)
+    warn_of_words(annotations, path)
+
+
+def warn_of_words(annotations: Annotations, path: object) -> None:
+    """Warn of classes that are words for "missing" to whoever reads the file without further options."""
+    words = words_among(annotations.classes)
+    if words:
+        warn(
+            f"{path}: classes {examples(words)} are read as missing labels; read it with missing='' (--missing '')",
+            DataWarning,
+        )
 
 
 def read_table(
@@ -139,14 +152,20 @@ def _check_header(path: Path, kind: str, header: Sequence[str]) -> None:
         _refuse_other_delimiter(path, kind, header[0])
 
 
-def write_table(table: pa.Table, path: str | PathLike[str]) -> None:
+def write_table(table: pa.Table, path: str | PathLike[str], *, tell: bool = True) -> None:
     """Write a table in the format of the path's ending, atomically."""
-    write_tables({Path(path): table})
+    write_tables({Path(path): table}, tell=tell)
 
 
-def write_tables(tables: Mapping[Path, pa.Table]) -> None:
-    """Write tables that belong together; they are renamed into place when the last one is complete."""
+def write_tables(tables: Mapping[Path, pa.Table], *, tell: bool = True) -> None:
+    """Write tables that belong together; they are renamed into place when the last one is complete.
+
+    Names that spreadsheets take for formulas are told, unless the caller does so.
+    """
     kinds = {path: file_kind(path, None) for path in tables}
+    if tell:
+        texts = {path: table for path, table in tables.items() if kinds[path] in UNTYPED}
+        warn_of_formulas(texts.values(), next(iter(texts), ""))
     with ExitStack() as places:
         for path, table in tables.items():
             temporary = places.enter_context(atomic_file(path))
