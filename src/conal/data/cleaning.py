@@ -77,7 +77,7 @@ def warn_of_lookalikes(names: Names, kind: Literal["annotators", "classes"], whe
     for name in names.tolist():
         if isinstance(name, str):
             groups.setdefault(_look(name), []).append(name)
-    alike = [group for group in groups.values() if len(group) > 1]
+    alike = [sorted(group) for group in groups.values() if len(group) > 1]
     if not alike:
         return
     shown = ", ".join(map(_side_by_side, alike[:3])) + (f" and {len(alike) - 3:,} more" if len(alike) > 3 else "")

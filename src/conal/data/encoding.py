@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from conal.errors import InputError
 
-__all__ = ["MISSING", "Encoded", "as_names", "as_text", "decode_position", "encode", "spelling"]
+__all__ = ["MISSING", "Encoded", "as_names", "as_text", "decode_position", "encode", "spelling", "unmasked"]
 
 IntArray = npt.NDArray[np.int32]
 Names = npt.NDArray[Any]
@@ -48,7 +48,7 @@ def encode(values: object) -> Encoded:
     Encoded(codes=array([ 1,  0, -1,  1], dtype=int32), names=array(['a', 'b'], dtype=object))
     """
     if isinstance(values, np.ma.MaskedArray):
-        values = np.ma.filled(values.astype(object), None)
+        values = unmasked(values)
     if not isinstance(values, np.ndarray | pa.Array | pa.ChunkedArray):
         values = [None if item is np.ma.masked else item for item in values]  # type: ignore[attr-defined]
     if isinstance(values, pa.Array | pa.ChunkedArray) and pa.types.is_dictionary(values.type):
@@ -61,6 +61,13 @@ def encode(values: object) -> Encoded:
     codes, found = _encode_objects(values) if column is None else _encode_arrow(column)
     order = _sorted_order(found)
     return Encoded(_ranked(codes, order), as_names([found[k] for k in order]))
+
+
+def unmasked(values: np.ma.MaskedArray[Any, Any]) -> npt.NDArray[Any]:
+    """Objects, None where they are masked."""
+    plain = np.ma.getdata(values).astype(object)
+    plain[np.ma.getmaskarray(values)] = None
+    return plain
 
 
 def as_names(values: Iterable[Any]) -> Names:

@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from conal.data.encoding import unmasked
 from conal.errors import InputError
 
 __all__ = ["column_names", "frame_column", "is_arrow", "matrix_cells", "open_frame"]
@@ -54,7 +55,7 @@ def matrix_cells(matrix: Any, where: str) -> npt.NDArray[Any]:
     """The cells of a matrix, with their types; None where they are masked."""
     try:
         if isinstance(matrix, np.ma.MaskedArray) or _has_masked_rows(matrix):
-            return np.asarray(np.ma.filled(np.ma.array(matrix).astype(object), None))
+            return unmasked(np.ma.array(matrix))
         values = np.asarray(matrix)
     except ValueError as error:
         raise InputError(f"{where}: expected tasks x annotators, but the rows are not equally long") from error

@@ -149,11 +149,12 @@ def drop_blank_names(ids: Encoded) -> Encoded:
 def warn_of_dropped(labels: Labels, where: str, unlabelled: Collection[Any] = ()) -> None:
     """Count the rows without a label in a warning, with the remedy if some may have one.
 
-    ``unlabelled`` are tasks that have no label left. Empty cells of a matrix are not mentioned.
+    ``unlabelled`` are tasks that have no label left. Of a matrix, empty cells are not mentioned, nor values that the
+    user listed.
     """
     words = sum(labels.words.values())
     empty = 0 if labels.in_matrix else int((labels.codes == MISSING).sum()) - words
-    if not words + empty:
+    if not words + empty or (labels.in_matrix and labels.chosen):
         return
     unit = "cells" if labels.in_matrix else "rows"
     counted = [f"{count:,} {name!r}" for name, count in labels.words.items()][:5]

@@ -92,6 +92,8 @@ def features_from(values: Any, *, task_ids: Any = None, where: str = "features",
         table = _from_arrow(frame_to_arrow(values, where), None, where)
     elif hasattr(values, "toarray"):
         raise InputError(f"{where}: is a sparse matrix; pass X.toarray(), or fewer dimensions (TruncatedSVD)")
+    elif np.ma.is_masked(values):
+        raise InputError(f"{where}: {int(np.ma.getmaskarray(values).sum()):,} values are masked; impute or remove them")
     else:
         table = FeatureTable(np.asanyarray(values), where=where)
     if task_ids is not None:
