@@ -1,7 +1,8 @@
-"""What users supply cannot control the terminal: names and paths are printed with their control characters spelled out."""
+"""Names and paths cannot control the terminal: their control characters are printed spelled out."""
 
 from __future__ import annotations
 
+import csv
 import json
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,12 +15,18 @@ from conal.cli.terminal import CONTROL, one_line, visible
 from conal.io.formulas import formulas_among
 
 if TYPE_CHECKING:
-    from cli.conftest import Run, Write
+    from cli.conftest import Run
 
 HEADER = ("task", "worker", "label")
 RED, BELL, CSI, RIGHT_TO_LEFT = "\x1b[31m", "\x07", "\x9b31m", "\u202e"
 ODD = f"a{RED}{BELL}{CSI}{RIGHT_TO_LEFT}b"
 ROWS = [("t1", "v", ODD), ("t1", "w", ODD), ("t2", "v", "y"), ("t2", "w", "y\r\nerror: forged")]
+
+
+def quoted(path: Path, header: tuple[str, ...], rows: list[tuple[str, ...]]) -> Path:
+    with path.open("w", encoding="utf-8", newline="") as file:
+        csv.writer(file, quoting=csv.QUOTE_ALL).writerows([header, *rows])
+    return path
 
 
 @given(st.text())
@@ -37,9 +44,9 @@ def test_ordinary_text_is_unchanged() -> None:
 @pytest.mark.parametrize("command", ["aggregate", "inspect", "convert"])
 @pytest.mark.parametrize("as_json", [False, True])
 def test_names_are_printed_with_their_control_characters_spelled_out(
-    conal: Run, tmp_path: Path, write: Write, command: str, as_json: bool
+    conal: Run, tmp_path: Path, command: str, as_json: bool
 ) -> None:
-    labels = write(tmp_path / "a.csv", HEADER, ROWS)
+    labels = quoted(tmp_path / "a.csv", HEADER, ROWS)
     options = {"aggregate": ("--out", tmp_path / "l.parquet"), "convert": ("--to", "csv", "--out", tmp_path / "c.csv")}
     run = conal(command, labels, *options.get(command, ()), *(["--json"] if as_json else []))
     assert run.code == 0
@@ -49,20 +56,20 @@ def test_names_are_printed_with_their_control_characters_spelled_out(
     assert not [line for line in run.out.splitlines() if line.startswith("error: forged")]
 
 
-def test_paths_and_values_in_errors_and_warnings(conal: Run, tmp_path: Path, write: Write) -> None:
+def test_paths_and_values_in_errors_and_warnings(conal: Run, tmp_path: Path) -> None:
     run = conal("inspect", tmp_path / f"no{RED}file.csv")
     assert run.code == 2
     assert "no\\u001b[31mfile.csv" in run.err
     assert not CONTROL.search(run.err)
-    labels = write(tmp_path / f"{RED}.csv", HEADER, [("t1", "v", "x"), ("t1", "v", "y"), ("t2", "v", "")])
+    labels = quoted(tmp_path / f"{RED}.csv", HEADER, [("t1", "v", "x"), ("t1", "v", "y"), ("t2", "v", "")])
     run = conal("aggregate", labels, "--out", tmp_path / "l.csv")
     assert "warning: " in run.err
     assert not CONTROL.search(run.err)
 
 
 @pytest.mark.parametrize("name", ["=1+1", "@sum(a1)", "+cmd|' /c calc'!a0", "-2+3", "\t=1", "\r=1"])
-def test_formulas_are_told_and_unchanged(conal: Run, tmp_path: Path, write: Write, name: str) -> None:
-    labels = write(tmp_path / "a.csv", HEADER, [("t1", "v", name), ("t1", "w", name), ("t2", "v", "y")])
+def test_formulas_are_told_and_unchanged(conal: Run, tmp_path: Path, name: str) -> None:
+    labels = quoted(tmp_path / "a.csv", HEADER, [("t1", "v", name), ("t1", "w", name), ("t2", "v", "y")])
     run = conal("inspect", labels)
     assert "spreadsheets take 1 names for formulas" in run.out
     run = conal("convert", labels, "--to", "csv", "--out", tmp_path / "c.csv")

@@ -164,7 +164,7 @@ def _quiet() -> Iterator[None]:
 
 @pytest.mark.usefixtures("_quiet")
 @pytest.mark.parametrize("door", LONG)
-@settings(max_examples=60)
+@settings(max_examples=25)
 @given(rows=triples())
 def test_the_same_names_are_the_same_through_every_door(door: str, rows: Triples) -> None:
     wanted = by_hand(rows)
@@ -175,7 +175,7 @@ def test_the_same_names_are_the_same_through_every_door(door: str, rows: Triples
 
 @pytest.mark.usefixtures("_quiet")
 @pytest.mark.parametrize("door", MATRICES)
-@settings(max_examples=60)
+@settings(max_examples=25)
 @given(rows=triples())
 def test_the_same_names_are_the_same_in_matrices(door: str, rows: Triples) -> None:
     wanted = {pair: label for pair, label in by_hand(rows).items() if label.strip() not in ("-1", "-1.0")}
@@ -186,7 +186,7 @@ def test_the_same_names_are_the_same_in_matrices(door: str, rows: Triples) -> No
 
 @pytest.mark.usefixtures("_quiet")
 @pytest.mark.parametrize("ending", ["csv", "tsv", "parquet", "jsonl"])
-@settings(max_examples=40)
+@settings(max_examples=20)
 @given(rows=triples(), typed=st.booleans())
 def test_what_conal_writes_it_reads_back(ending: str, rows: Triples, typed: bool) -> None:
     assume(by_hand(rows))
@@ -205,7 +205,7 @@ def test_what_conal_writes_it_reads_back(ending: str, rows: Triples, typed: bool
 
 
 @pytest.mark.usefixtures("_quiet")
-@settings(max_examples=40)
+@settings(max_examples=20)
 @given(rows=triples())
 def test_label_studio_there_and_back(rows: Triples) -> None:
     assume(by_hand(rows))
@@ -218,7 +218,7 @@ def test_label_studio_there_and_back(rows: Triples) -> None:
 
 @pytest.mark.usefixtures("_quiet")
 @pytest.mark.parametrize("ending", ["csv", "tsv", "parquet", "jsonl"])
-@settings(max_examples=40)
+@settings(max_examples=20)
 @given(tasks=st.lists(PRESENT, min_size=1, max_size=6, unique=True), data=st.data())
 def test_gold_texts_and_features_belong_to_the_tasks_that_they_name(
     ending: str, tasks: list[str], data: st.DataObject
