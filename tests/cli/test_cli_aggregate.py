@@ -279,9 +279,15 @@ def test_columns_by_name_format_and_duplicates(conal: Run, tmp_path: Path) -> No
 def test_a_matrix_with_an_empty_row_and_a_silent_annotator(conal: Run, tmp_path: Path) -> None:
     np.save(tmp_path / "m.npy", np.array([[0, 0, 1, -1], [1, 1, -1, -1], [-1, -1, -1, -1]]))
     options = ("--annotators", tmp_path / "a.csv", "--confusion", tmp_path / "c.csv", "--method", "majority-vote")
-    assert conal("aggregate", tmp_path / "m.npy", "--out", tmp_path / "l.csv", *options).code == 0
+    run = conal("aggregate", tmp_path / "m.npy", "--out", tmp_path / "l.csv", *options)
+    assert run.code == 0
+    message = f"{tmp_path / 'l.csv'}: the label of 1 tasks is empty, because nobody labelled them: 2"
+    assert run.err == f"warning: {message}\n"
     rows = rows_of(tmp_path / "l.csv")
-    assert [(row["task"], row["label"], row["probability"]) for row in rows] == [(0, 0, 2 / 3), (1, 1, 1), (2, 0, 0.5)]
+    found = [(row["task"], row["label"], row["probability"]) for row in rows]
+    assert found == [(0, 0, 2 / 3), (1, 1, 1), (2, None, None)]
+    assert (rows[2]["proba_0"], rows[2]["proba_1"]) == (0.5, 0.5)
+    assert run.out.splitlines()[2] == "0 1, 1 1"
     silent = rows_of(tmp_path / "a.csv")[3]
     assert list(silent.values()) == [3, 0, None, None]
     probabilities = pv.read_csv(tmp_path / "c.csv")["probability"]
@@ -294,9 +300,36 @@ def test_a_worker_whose_labels_are_all_missing_is_silent(conal: Run, tmp_path: P
     options = ("--annotators", tmp_path / "a.csv")
     run = conal("aggregate", labels, "--out", tmp_path / "l.csv", *options)
     assert run.code == 0
-    assert run.err == f"warning: {labels}: dropped 2 rows without a label (empty or NaN)\n"
+    reading, writing = run.err.splitlines()
+    assert reading == (
+        f"warning: {labels}: dropped 2 rows without a label (1 'NA', 1 empty or NaN); 1 tasks have no label left: 'd'; "
+        "if 'NA' is a class, set missing='' (--missing '')"
+    )
+    assert writing.endswith("l.csv: the label of 1 tasks is empty, because nobody labelled them: 'd'")
     assert list(rows_of(tmp_path / "a.csv")[3].values()) == ["zoe", 0, None, None]
-    assert [row["task"] for row in rows_of(tmp_path / "l.csv")] == ["a", "b", "c", "d"]
+    rows = rows_of(tmp_path / "l.csv")
+    assert [row["task"] for row in rows] == ["a", "b", "c", "d"]
+    assert (rows[3]["label"], rows[3]["probability"]) == ("", None)
+
+
+def test_a_true_label_is_enough_for_a_task_without_labels(conal: Run, tmp_path: Path, write: Write) -> None:
+    labels = write(tmp_path / "t.csv", HEADER, [*SMALL, ("d", "zoe", "")])
+    gold = write(tmp_path / "gold.csv", ("task", "label"), [("d", SMALL[0][2])])
+    run = conal("aggregate", labels, "--out", tmp_path / "l.csv", "--true-labels", gold)
+    assert "nobody labelled" not in run.err
+    assert rows_of(tmp_path / "l.csv")[3]["label"] == SMALL[0][2]
+
+
+def test_words_that_are_classes(conal: Run, tmp_path: Path, write: Write) -> None:
+    labels = write(tmp_path / "t.csv", HEADER, [("a", "v", "NA"), ("a", "w", "NA"), ("b", "v", "EU"), ("b", "w", "-")])
+    run = conal("aggregate", labels, "--out", tmp_path / "l.csv", "--method", "majority-vote", "--missing", "")
+    assert (run.code, run.err) == (0, "")
+    assert rows_of(tmp_path / "l.csv")[0]["label"] == "NA"
+    options = ("--method", "majority-vote", "--missing", "-, EU", "--overwrite")
+    run = conal("aggregate", labels, "--out", tmp_path / "l.csv", *options)
+    assert "dropped 2 rows without a label (1 '-', 1 'EU')" in run.err
+    assert "if '-'" not in run.err  # it was said
+    assert rows_of(tmp_path / "l.csv")[1]["label"] in ("", None)
 
 
 @pytest.mark.parametrize("method", aggregation.names())
@@ -395,6 +428,7 @@ def test_json_is_one_object_on_stdout(conal: Run, shared_crowd: Crowd, place: Pa
         "n_annotations": 270,
         "n_annotators": 6,
         "n_tasks": 90,
+        "n_unlabelled": 0,
         "n_classes": 3,
         "converged": True,
         "n_iter": fitted.n_iter_,

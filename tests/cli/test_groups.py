@@ -165,7 +165,7 @@ def test_options_of_reading(seen: Given) -> None:
     def read(*, reading: Reading) -> None:
         seen.update(reading=reading)
 
-    flags = ("task-column", "worker-column", "label-column", "format", "question", "classes")
+    flags = ("task-column", "worker-column", "label-column", "format", "question", "classes", "missing")
     app = made(read)
     words = [word for name in flags for word in (f"--{name}", f"my-{name}")]
     assert run(app, *words, "--keep-rejected", "--on-duplicate", "first")[0] == 0
@@ -176,6 +176,7 @@ def test_options_of_reading(seen: Given) -> None:
         "format": "my-format",
         "question": "my-question",
         "classes": ["my-classes"],
+        "missing": ["my-missing"],
         "keep_rejected": True,
         "on_duplicate": "first",
     }

@@ -408,7 +408,10 @@ def test_repeated_pairs_against_a_dictionary(rows: list[tuple[int, int, int]]) -
 @pytest.mark.parametrize("gap", [None, NAN, np.nan])
 @pytest.mark.parametrize("labels", [["x", "y"], [3, 4], [(1, 2), "y"]])
 def test_missing_labels_are_dropped_and_counted(labels: list[Any], gap: Any) -> None:
-    with pytest.warns(DataWarning, match=r"^annotations: dropped 2 rows without a label \(empty or NaN\)$"):
+    with pytest.warns(
+        DataWarning,
+        match=r"^annotations: dropped 2 rows without a label \(empty or NaN\); 2 tasks have no label left: 2, 4$",
+    ):
         ann = Annotations.from_triples([1, 2, 3, 4], [5, 6, 7, 8], [labels[0], gap, labels[1], gap])
     assert set(ann.classes.tolist()) == set(labels)
     assert ann.n_annotations == 2
@@ -445,7 +448,7 @@ def test_unequal_lengths() -> None:
 @pytest.mark.parametrize("labels", [["cat", "Cat"], ["cat", " cat"], ["cat", "CAT\n"]])
 def test_classes_that_look_alike(labels: list[str]) -> None:
     twin, name = sorted(labels)
-    message = f"classes {twin!r} and {name!r} differ only in case or spaces; they count as two classes"
+    message = f"classes {twin!r} and {name!r} differ only in case, spaces or the form of letters; they count"
     with pytest.warns(DataWarning, match=re.escape(message)):
         ann = Annotations.from_triples([1, 2], [1, 1], labels)
     assert ann.n_classes == 2

@@ -68,7 +68,7 @@ def test_unknown_class(tmp_path: Path) -> None:
 
 
 def test_lookalikes_are_named(tmp_path: Path) -> None:
-    with pytest.warns(DataWarning, match="classes 'Cat' and 'cat' differ only in case or spaces"):
+    with pytest.warns(DataWarning, match="classes 'Cat' and 'cat' differ only in case, spaces or the form of letters"):
         read_gold(write(tmp_path / "g.csv", "task,label", "a,cat", "b,Cat"))
 
 

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 import conal
 from conal import Annotations
+from conal.data.numbers import numbers_or_text
 from conal.io import read_annotations, read_gold, write_annotations
-from conal.io.delimited import numbers_or_text
 
 LOOKALIKES = ["1.1", "1.10", "1.100", "2.0", "2", "0.5", "00.5", "-0", "0", "12345678901234567.5", "1e3", "1000"]
 
@@ -28,8 +28,9 @@ def typed(*names: str) -> list[Any]:
     ("names", "read"),
     [
         (("1", "2"), [1, 2]),
-        (("1", "", "NA"), [1, None, None]),
-        ((" 1", "2 "), [1, 2]),
+        (("1", "", " "), [1, None, None]),
+        (("1", "", "NA"), ["1", "", "NA"]),  # NA may be the name of a task or an annotator
+        ((" 1", "2 "), [" 1", "2 "]),
         (("1.5", "2.5"), [1.5, 2.5]),
         (("7", "7.5"), [7.0, 7.5]),
         (("1.1", "1.10"), ["1.1", "1.10"]),

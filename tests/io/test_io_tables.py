@@ -20,9 +20,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from conal.data.annotations import Annotations
+from conal.data.missing import WORDS, missing_rule
 from conal.errors import DataWarning, InputError
 from conal.io import read_annotations, read_table, write_annotations, write_table
-from conal.io.delimited import MISSING_TOKENS
 from conal.io.tables import blank_to_null, coerce_classes, file_kind, write_tables
 from helpers.files import write_lines as write_text
 
@@ -109,7 +109,7 @@ def test_columns_by_name(tmp_path: Path) -> None:
         (["3", "1", "2"], [1, 2, 3]),
         (["3.0", "1", "2.0"], ["1", "2.0", "3.0"]),
         (["0.5", "1", "2"], [0.5, 1.0, 2.0]),
-        (["-2", "0", " 1"], [-2, 0, 1]),
+        (["-2", "0", " 1"], [" 1", "-2", "0"]),
         (["b", "1", "a"], ["1", "a", "b"]),
         (["true", "false"], ["false", "true"]),
         (["2024-01-02", "2024-01-01"], ["2024-01-01", "2024-01-02"]),
@@ -174,7 +174,7 @@ def test_classes_of_another_type(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"classes 'one', 'two' do not have the type of the labels \(int64\)"):
         read_annotations(path, classes=["one", "two"])
     with pytest.raises(InputError, match="do not have the type of the labels"):
-        coerce_classes(["yes", "no"], pa.chunked_array([[True]]))
+        coerce_classes(["yes", "no"], np.array([True]))
 
 
 def test_unknown_label_names_file_row_and_nearest_class(tmp_path: Path) -> None:
@@ -294,10 +294,10 @@ def test_writing_needs_a_known_ending(tmp_path: Path) -> None:
 
 
 def test_missing_tokens_in_text_labels(tmp_path: Path) -> None:
-    lines = [f"t,w{k},{token}" for k, token in enumerate([*MISSING_TOKENS, " NaN ", '"nan"', "None", "none!", "x"])]
-    path = write_text(tmp_path / "a.csv", "task,worker,label", *lines)
-    message = f"{path}: dropped {len(MISSING_TOKENS) + 2} rows without a label (empty or NaN)"
-    with pytest.warns(DataWarning, match=f"^{re.escape(message)}$"):
+    tokens = ["", " ", *WORDS, *map(str.upper, WORDS), " NaN ", '"NAN"', "None", "none!", "x"]
+    path = write_text(tmp_path / "a.csv", "task,worker,label", *(f"t,w{k},{token}" for k, token in enumerate(tokens)))
+    message = f"{path}: dropped {2 * len(WORDS) + 4} rows without a label ("
+    with pytest.warns(DataWarning, match=f"^{re.escape(message)}.*, 2 empty or NaN\\); if .* set missing='' "):
         ann = read_annotations(path)
     assert ann.classes.tolist() == ["None", "none!", "x"]
     assert ann.n_annotations == 3
@@ -370,8 +370,9 @@ def test_blank_to_null_leaves_other_types_alone() -> None:
     numbers = pa.chunked_array([[1, None]])
     assert blank_to_null(numbers) is numbers
     text = pa.chunked_array([["a", "", "  ", "NA"]])
-    assert blank_to_null(text, tokens=("",)).to_pylist() == ["a", None, None, "NA"]
-    assert blank_to_null(text, keep=["NA"]).to_pylist() == ["a", None, None, "NA"]
+    assert blank_to_null(text).to_pylist() == ["a", None, None, "NA"]
+    assert blank_to_null(text, missing_rule()).to_pylist() == ["a", None, None, None]
+    assert blank_to_null(text, missing_rule(classes=["NA"])).to_pylist() == ["a", None, None, "NA"]
 
 
 # ---------------------------------------------------------------- repeated pairs, lookalikes
@@ -394,7 +395,9 @@ def test_repeated_pairs_as_an_error(tmp_path: Path) -> None:
 
 def test_classes_that_look_alike(tmp_path: Path) -> None:
     path = write_text(tmp_path / "a.csv", "task,worker,label", "t,w,Cat", "u,w,cat ")
-    with pytest.warns(DataWarning, match=r"a\.csv: classes 'Cat' and 'cat ' differ only in case or spaces"):
+    with pytest.warns(
+        DataWarning, match=r"a\.csv: classes 'Cat' and 'cat ' differ only in case, spaces or the form of letters"
+    ):
         assert read_annotations(path).n_classes == 2
 
 

@@ -10,8 +10,9 @@ import numpy.typing as npt
 
 from conal.data.annotations import Annotations
 from conal.data.columns import find_columns
-from conal.data.encoding import MISSING, Names, as_names, decode_position, encode
+from conal.data.encoding import MISSING, Names, as_names, decode_position
 from conal.data.frames import column_names, open_frame
+from conal.data.missing import read_labels
 from conal.errors import DataWarning, InputError, examples, warn
 
 __all__ = ["known_codes"]
@@ -48,7 +49,7 @@ def _pairs(true_labels: Any) -> tuple[Names, Names]:
         tasks, labels = [task for task, _ in pairs], [label for _, label in pairs]
     else:
         raise InputError("true_labels must map task ids to labels: a dict, a pandas Series indexed by task, or a frame")
-    given = np.flatnonzero(encode(labels).codes != MISSING)
+    given = np.flatnonzero(read_labels(labels, missing="", where="true_labels").codes != MISSING)
     kept = as_names([tasks[k] for k in given])
     if len(set(kept.tolist())) < len(kept):
         raise InputError("true_labels: a task occurs more than once; pass one label per task")

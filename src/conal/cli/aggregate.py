@@ -12,11 +12,14 @@ import typer
 from conal._support.registry import names_in_source
 from conal.cli.options import AsJson, Labels, Overwrite, Quiet, Reading, Seed, emit, parse_settings
 from conal.cli.places import check_results
-from conal.errors import InputError
+from conal.cli.terminal import one_line
+from conal.errors import DataWarning, InputError, examples, warn
 from conal.parameters import check_parameters
 from conal.parameters.reading import ReadOptions
 
 if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
     import pyarrow as pa
 
     from conal.aggregation.base import Aggregator
@@ -59,7 +62,8 @@ def aggregate(
 ) -> None:
     """Infer one label per task from crowd labels alone, without features.
 
-    The table has one row per task: task, label, probability of the label, and one column proba_CLASS per class.
+    The table has one row per task: task, label, probability of the label, and one column proba_CLASS per class. The
+    label of a task without any label is empty; its proba_CLASS are those of an unseen task.
     """
     from conal.io import read_annotations
     from conal.io.tables import write_tables
@@ -72,13 +76,15 @@ def aggregate(
     if not _fit(aggregator, crowd, known):
         return
     seconds = time.perf_counter() - began
-    write_tables(_tables(aggregator, crowd, out, annotators, confusion))
+    labelled = _labelled(crowd, known)
+    _warn_of_unlabelled(crowd, labelled, out)
+    write_tables(_tables(aggregator, crowd, labelled, out, annotators, confusion))
     result = {
         "out": out,
         "annotators": annotators,
         "confusion": confusion,
         "method": method,
-        **_figures(aggregator, crowd),
+        **_figures(aggregator, crowd, labelled),
         "n_true_labels": len(known),
         "seconds": seconds,
     }
@@ -102,7 +108,8 @@ def _known(path: Path, reading: ReadOptions, crowd: Annotations) -> dict[Any, An
     from conal.io import read_gold
 
     columns = {"task": reading.task, "label": reading.label}
-    return read_gold(path, **columns, keep=crowd.classes, fallback_to_aliases=True).for_tasks(crowd)
+    gold = read_gold(path, **columns, keep=crowd.classes, missing=reading.missing, fallback_to_aliases=True)
+    return gold.for_tasks(crowd)
 
 
 def _fit(aggregator: Aggregator, crowd: Annotations, known: dict[Any, Any]) -> bool:
@@ -116,12 +123,35 @@ def _fit(aggregator: Aggregator, crowd: Annotations, known: dict[Any, Any]) -> b
     return int(os.environ["RANK"]) == 0
 
 
+def _labelled(crowd: Annotations, known: dict[Any, Any]) -> npt.NDArray[np.bool_]:
+    """(N,) which tasks have a label or a known true label; of the others, aggregation knows only the class prior."""
+    import numpy as np
+
+    given = np.array([name in known for name in crowd.task_ids.tolist()], dtype=bool) if known else False
+    labelled: npt.NDArray[np.bool_] = (crowd.labels_per_task() > 0) | given
+    return labelled
+
+
+def _warn_of_unlabelled(crowd: Annotations, labelled: npt.NDArray[np.bool_], out: Path) -> None:
+    names = crowd.task_ids[~labelled].tolist()
+    if names:
+        warn(
+            f"{out}: the label of {len(names):,} tasks is empty, because nobody labelled them: {examples(names)}",
+            DataWarning,
+        )
+
+
 def _tables(
-    fitted: Aggregator, crowd: Annotations, out: Path, annotators: Path | None, confusion: Path | None
+    fitted: Aggregator,
+    crowd: Annotations,
+    labelled: npt.NDArray[np.bool_],
+    out: Path,
+    annotators: Path | None,
+    confusion: Path | None,
 ) -> dict[Path, pa.Table]:
     from conal.io.results import annotator_table, confusion_table, label_table, where_labelled
 
-    tables = {out: label_table(fitted.task_ids_, fitted.probas_, fitted.classes_, fitted.codes_)}
+    tables = {out: label_table(fitted.task_ids_, fitted.probas_, fitted.classes_, fitted.codes_, labelled)}
     if annotators is not None:
         tables[annotators] = annotator_table(crowd, where_labelled(crowd, fitted.skills_), fitted.codes_)
     if confusion is not None:
@@ -129,14 +159,15 @@ def _tables(
     return tables
 
 
-def _figures(fitted: Aggregator, crowd: Annotations) -> dict[str, Any]:
+def _figures(fitted: Aggregator, crowd: Annotations, labelled: npt.NDArray[np.bool_]) -> dict[str, Any]:
     import numpy as np
 
-    counts = np.bincount(fitted.codes_, minlength=crowd.n_classes).tolist()
+    counts = np.bincount(fitted.codes_[labelled], minlength=crowd.n_classes).tolist()
     return {
         "n_annotations": crowd.n_annotations,
         "n_annotators": crowd.n_annotators,
         "n_tasks": crowd.n_tasks,
+        "n_unlabelled": int((~labelled).sum()),
         "n_classes": crowd.n_classes,
         "converged": getattr(fitted, "converged_", None),  # majority vote does not iterate
         "n_iter": getattr(fitted, "n_iter_", None),
@@ -150,7 +181,7 @@ def _summary(result: dict[str, Any]) -> str:
         f"{result['method']}: {result['n_annotations']:,} labels by {result['n_annotators']:,} annotators on "
         f"{result['n_tasks']:,} tasks, {result['n_classes']} classes",
         f"{_convergence(result)}{result['seconds']:.1f} s{known}",
-        ", ".join(f"{name} {count:,}" for name, count in result["counts"].items()),
+        ", ".join(f"{one_line(name)} {count:,}" for name, count in result["counts"].items()),
     ]
     titles = {"out": "labels", "annotators": "annotators", "confusion": "confusion"}
     return "\n".join(lines + [f"{title}: {result[key]}" for key, title in titles.items() if result[key] is not None])

@@ -20,6 +20,7 @@ from conal.cli.predict import predict
 from conal.cli.report import report
 from conal.cli.reproduce import reproduce
 from conal.cli.simulate import simulate
+from conal.cli.terminal import say
 from conal.errors import ConalError, InputError
 
 __all__ = ["app", "main"]
@@ -41,7 +42,7 @@ for command in (aggregate, bound, convert, demo, fit, inspect, predict, report, 
 
 def _show_version(asked: bool) -> None:
     if asked:
-        typer.echo(f"conal {__version__}")
+        say(f"conal {__version__}")
         raise typer.Exit
 
 
@@ -96,11 +97,11 @@ def _one_line(message: object) -> str:
 
 def _fail(message: str, code: int) -> None:
     if message:
-        sys.stderr.write(message + "\n")
+        say(message, err=True)
     sys.exit(code)
 
 
 def _show_warning(message: Warning | str, category: type[Warning], *_: object, **__: object) -> None:
     """Print conal's own warnings as one line on standard error; ignore those of other libraries."""
     if category.__module__.startswith("conal"):
-        sys.stderr.write(f"warning: {_one_line(message)}\n")
+        say(f"warning: {_one_line(message)}", err=True)

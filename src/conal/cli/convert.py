@@ -82,7 +82,7 @@ def _write(
     file: AnnotationFile, to: str, out: Path, gold_out: Path | None, inferred: Path | None, *, with_annotations: bool
 ) -> None:
     from conal.io.label_studio_tasks import write_label_studio
-    from conal.io.tables import write_tables
+    from conal.io.tables import warn_of_words, write_tables
 
     tables = {} if gold_out is None else {gold_out: _gold_table(dict(file.gold))}
     if to == "label-studio":
@@ -90,6 +90,7 @@ def _write(
         write_label_studio(file, out, predictions, with_annotations=with_annotations)
     else:
         tables = {out: file.annotations.to_table()} | tables
+        warn_of_words(file.annotations, out)
     write_tables(tables)
 
 
@@ -107,16 +108,20 @@ def _figures(file: AnnotationFile) -> dict[str, Any]:
 
 def _read_inferred(path: Path, crowd: Annotations) -> dict[Any, tuple[Any, float | None]]:
     """Task to inferred label and its probability, if the file has it."""
-    from conal.io import read_gold, read_table
+    from conal.data.encoding import spelling
+    from conal.io import gold_from_table, read_table
+    from conal.io.tables import blank_to_null
 
-    gold = read_gold(path, label="label", keep=crowd.classes)
-    known = gold.for_tasks(crowd)
     table = read_table(path)
+    if "label" in table.column_names:  # empty for tasks without any label
+        table = table.filter(blank_to_null(table["label"]).is_valid())
+    gold = gold_from_table(table, label="label", keep=crowd.classes, where=str(path))
+    known = gold.for_tasks(crowd)
     scores: dict[Any, float | None] = {}
     if "probability" in table.column_names and gold.task_ids is not None:
         named = zip(gold.task_ids.tolist(), table["probability"].to_pylist(), strict=True)
-        scores = {str(task): score for task, score in named}
-    return {task: (label, scores.get(str(task))) for task, label in known.items()}
+        scores = {spelling(task): score for task, score in named}
+    return {task: (label, scores.get(spelling(task))) for task, label in known.items()}
 
 
 def _gold_table(gold: dict[Any, Any]) -> pa.Table:

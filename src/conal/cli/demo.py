@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from conal.cli.options import DEFAULT_METHOD, AsJson, Overwrite, Quiet, Seed, emit
+from conal.cli.terminal import say
 
 if TYPE_CHECKING:
     from conal.datasets import CrowdDataset
@@ -41,7 +42,7 @@ def demo(
     check_target(out, overwrite=overwrite)
     data = digits()
     if not (quiet or as_json):
-        typer.echo(_story(data))
+        say(_story(data))
     runs = _run_all(data, range(seed, seed + seeds), epochs, show=not quiet)
     model = next(run["model"] for run in runs if run["method"] == DEFAULT_METHOD and run["rule"] == "own")
     model.save(out, overwrite=overwrite)

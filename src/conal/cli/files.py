@@ -70,10 +70,11 @@ class FitFiles:
         from conal.io import import_file, read_gold
         from conal.io.texts import texts_of
 
-        validation = self._read_validation(reading.task)
+        validation = self._read_validation(reading)
         if takes == "gold":
             table = self._read_instances(self.features, self.text, reading.task)
-            gold = read_gold(self.labels, task=reading.task, label=reading.label, classes=reading.classes)
+            columns: dict[str, Any] = {"task": reading.task, "label": reading.label}
+            gold = read_gold(self.labels, **columns, classes=reading.classes, missing=reading.missing)
             return FitData(table, gold.for_rows(len(table), table.ids), validation)
         file = import_file(self.labels, reading)
         file.warn_of_dropped()
@@ -91,13 +92,14 @@ class FitFiles:
             raise InputError("pass either --features or --text; for labels alone, use conal aggregate")
         return read_texts(text, text=self.text_column, task=task, fallback_to_aliases=True)
 
-    def _read_validation(self, task: str | None) -> tuple[FeatureTable | TextTable, Any] | None:
+    def _read_validation(self, reading: ReadOptions) -> tuple[FeatureTable | TextTable, Any] | None:
         from conal.io import read_gold
 
         if self.valid_labels is None:
             return None
-        table = self._read_instances(self.valid_features, self.valid_text, task)
-        return table, read_gold(self.valid_labels).for_rows(len(table), table.ids)
+        table = self._read_instances(self.valid_features, self.valid_text, reading.task)
+        gold = read_gold(self.valid_labels, keep=reading.classes, missing=reading.missing)
+        return table, gold.for_rows(len(table), table.ids)
 
 
 def read_for_model(

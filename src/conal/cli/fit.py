@@ -6,8 +6,6 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import typer
-
 from conal.cli.files import FitData, FitFiles
 from conal.cli.fit_options import (
     AllowMissing,
@@ -35,6 +33,7 @@ from conal.cli.options import (
     emit,
     parse_settings,
 )
+from conal.cli.terminal import say
 from conal.errors import DivergenceError, InputError
 from conal.parameters import check_parameters
 from conal.parameters.reading import ReadOptions
@@ -125,7 +124,7 @@ def _train(estimator: CrowdClassifier, data: FitData, checkpoint: Path, *, allow
         )
     except KeyboardInterrupt:
         if checkpoint.exists():
-            typer.echo(f"interrupted; the checkpoint is {checkpoint}: continue with --resume", err=True)
+            say(f"interrupted; the checkpoint is {checkpoint}: continue with --resume", err=True)
         raise
     except DivergenceError:
         remove_checkpoints(checkpoint)  # continuing from it would fail again
@@ -134,10 +133,10 @@ def _train(estimator: CrowdClassifier, data: FitData, checkpoint: Path, *, allow
 
 def _announce(checkpoint: Path, resume: bool) -> None:
     if resume and not checkpoint.exists():
-        typer.echo(f"no checkpoint at {checkpoint}: starting from the beginning", err=True)
+        say(f"no checkpoint at {checkpoint}: starting from the beginning", err=True)
     if not resume and checkpoint.exists():
         text = f"starting from the beginning and replacing the checkpoint {checkpoint} (continue it with --resume)"
-        typer.echo(text, err=True)
+        say(text, err=True)
 
 
 def _finish(estimator: CrowdClassifier, out: Path, *, overwrite: bool, with_page: bool) -> Path | None:
@@ -152,7 +151,7 @@ def _finish(estimator: CrowdClassifier, out: Path, *, overwrite: bool, with_page
     try:
         return write_report(out)
     except BaseException:  # Ctrl-C too
-        typer.echo(f"the model is complete: {out}; the report failed, run: conal report {out}", err=True)
+        say(f"the model is complete: {out}; the report failed, run: conal report {out}", err=True)
         raise
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from conal.cli.options import AsJson, Labels, Reading, emit
+from conal.cli.terminal import one_line
 
 __all__ = ["inspect"]
 
@@ -72,5 +73,5 @@ def _spread(counts: dict[str, float]) -> str:
 
 def _short(name: object) -> str:
     """A name on one line, cut if it is long."""
-    text = " ".join(str(name).split())
+    text = one_line(name)
     return text if len(text) <= NAME_WIDTH else f"{text[: NAME_WIDTH - 1]}… ({len(text):,} characters)"

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from conal.cli.groups import Group
+from conal.cli.terminal import say
 from conal.errors import InputError
 from conal.parameters.reading import ReadOptions
 from conal.parameters.text import json_or_text
@@ -58,9 +59,9 @@ TextColumn = Annotated[
 def emit(result: dict[str, Any], text: str, *, as_json: bool, quiet: bool) -> None:
     """Print the result for a machine or for a person."""
     if as_json:
-        typer.echo(json.dumps(result, ensure_ascii=False, default=_plain))
+        say(json.dumps(result, ensure_ascii=False, default=_plain))
     elif not quiet:
-        typer.echo(text)
+        say(text)
 
 
 def parse_settings(pairs: list[str] | None) -> dict[str, Any]:

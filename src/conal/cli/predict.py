@@ -10,6 +10,7 @@ import typer
 from conal.cli.files import read_for_model
 from conal.cli.options import AsJson, Overwrite, Quiet, TaskColumn, TextColumn, emit
 from conal.cli.places import check_results
+from conal.cli.terminal import one_line
 
 __all__ = ["predict"]
 
@@ -49,5 +50,7 @@ def predict(
     tasks = np.arange(len(table)) if table.ids is None else table.ids
     write_table(label_table(tasks, probas, estimator.classes_), out)
     counts = {str(name): labels.count(name) for name in estimator.classes_.tolist()}
-    text = f"{len(labels):,} predictions: {out}\n" + ", ".join(f"{name} {count:,}" for name, count in counts.items())
+    text = f"{len(labels):,} predictions: {out}\n" + ", ".join(
+        f"{one_line(name)} {count:,}" for name, count in counts.items()
+    )
     emit({"out": out, "n": len(labels), "counts": counts}, text, as_json=as_json, quiet=quiet)

@@ -9,6 +9,7 @@ import typer
 
 from conal._support.registry import names_in_source
 from conal.cli.options import AsJson, Quiet, emit
+from conal.cli.terminal import say
 from conal.errors import InputError
 
 __all__ = ["reproduce"]
@@ -63,11 +64,9 @@ def reproduce(
                 done += run_missing(store, each.runs(), jobs=jobs, backend=backend, verbose=not quiet)
                 files += write_outputs(each, store, out)
                 if not (quiet or as_json):
-                    typer.echo((out / f"{each.stem}.md").read_text(encoding="utf-8"))
+                    say((out / f"{each.stem}.md").read_text(encoding="utf-8"))
         except KeyboardInterrupt:
-            typer.echo(
-                f"interrupted; {len(store):,} finished runs are stored: run the same command to continue", err=True
-            )
+            say(f"interrupted; {len(store):,} finished runs are stored: run the same command to continue", err=True)
             raise
     if page is not None:
         with atomic_file(page) as temporary:

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from conal.data.annotations import Annotations
-from conal.data.encoding import MISSING, Names, as_names, decode_position
+from conal.data.encoding import MISSING, Names, as_names, as_text, decode_position
 from conal.errors import DataWarning, InputError, examples, warn
 
 __all__ = ["Aligned", "align", "check_unique_ids"]
@@ -76,7 +76,7 @@ def _by_id(annotations: Annotations, ids: Names, n_rows: int, allow_missing: boo
     tasks = annotations.task_ids
     rows = decode_position(ids, tasks)
     if (rows == MISSING).all():  # 7 in one file may be "7" in the other
-        ids, tasks = _as_text(ids), _as_text(tasks)
+        ids, tasks = as_text(ids), as_text(tasks)
         rows = decode_position(ids, tasks)
     orphans = annotations.task_ids[rows == MISSING].tolist()
     spare = ids[decode_position(tasks, ids) == MISSING].tolist()
@@ -89,10 +89,6 @@ def _by_id(annotations: Annotations, ids: Names, n_rows: int, allow_missing: boo
     _report(spare, "feature rows match no task", allow_missing)
     kept = rows != MISSING
     return Aligned(annotations if kept.all() else annotations[kept], rows[kept])
-
-
-def _as_text(names: Names) -> Names:
-    return as_names([str(name) for name in names.tolist()])
 
 
 def _by_row_number(annotations: Annotations, n_rows: int, allow_missing: bool) -> Aligned:

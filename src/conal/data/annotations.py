@@ -7,18 +7,20 @@ from os import PathLike
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from conal.data.cleaning import (
     OnDuplicate,
-    drop_missing_labels,
     match_classes,
     refuse_missing_ids,
     resolve_duplicates,
+    warn_of_lookalikes,
 )
 from conal.data.columns import find_column, find_columns
 from conal.data.container import LabelArrays, frozen
-from conal.data.encoding import MISSING, Encoded, Names, as_names, decode_position, encode
+from conal.data.encoding import MISSING, Encoded, Names, as_names, encode
 from conal.data.frames import column_names, frame_column, is_arrow, matrix_cells, open_frame
+from conal.data.missing import Labels, drop_blank_names, read_labels, remedy_for, warn_of_dropped
 from conal.errors import InputError
 
 __all__ = ["MISSING", "Annotations", "OnDuplicate"]
@@ -62,6 +64,7 @@ class Annotations(LabelArrays):
         labels: object,
         *,
         classes: Sequence[Any] | Names | None = None,
+        missing: Any = None,
         on_duplicate: OnDuplicate = "last",
         where: str = "annotations",
     ) -> Annotations:
@@ -70,27 +73,36 @@ class Annotations(LabelArrays):
         Parameters
         ----------
         tasks, workers, labels : sequences of any hashable values
-            Missing labels (None, NaN) are dropped with a warning; missing tasks or workers are an error.
+            Missing labels are dropped with a warning; missing tasks or workers are an error. None, NaN, masked values
+            and blank text are missing; of labels, also the words NA, N/A, null and nan.
         classes : sequence, optional
             The classes in the order you want; sorted labels otherwise. A label outside it is an error.
+        missing : value or sequence of values, optional
+            Labels that mean "no label", in place of these words; "" if all words are classes.
         on_duplicate : {"last", "first", "error"}
             What to do when a worker labelled a task twice.
         where : str
             How messages name the source, such as the file.
         """
-        task, worker, label = (
-            _encoded(values, role, where) for values, role in ((tasks, "task"), (workers, "worker"), (labels, "label"))
-        )
-        lengths = {len(task.codes), len(worker.codes), len(label.codes)}
+        task, worker = (_encoded(values, role, where) for values, role in ((tasks, "task"), (workers, "worker")))
+        if not isinstance(labels, Labels):
+            labels = read_labels(labels, missing=missing, classes=classes, where=where)
+        lengths = {len(task.codes), len(worker.codes), len(labels.codes)}
         if len(lengths) > 1:
             raise InputError(
                 f"{where}: tasks, workers and labels have {len(task.codes)}, {len(worker.codes)} and "
-                f"{len(label.codes)} entries; pass one of each per annotation"
+                f"{len(labels.codes)} entries; pass one of each per annotation"
             )
         refuse_missing_ids(task.codes, "task", where)
         refuse_missing_ids(worker.codes, "worker", where)
-        kept = drop_missing_labels(label.codes, where)
-        class_names, label_codes = match_classes(label.names, label.codes, classes, where)
+        kept = labels.codes != MISSING
+        if not kept.any():
+            raise InputError(
+                f"{where}: every label is missing; {remedy_for(labels, 'is this the right label column?')}"
+            )
+        warn_of_dropped(labels, where, () if kept.all() else _unlabelled(task, kept))
+        warn_of_lookalikes(worker.names, "annotators", where)
+        class_names, label_codes = match_classes(labels.names, labels.codes, classes, where)
         present = slice(None) if kept.all() else kept
         columns = task.codes[present], worker.codes[present], label_codes[present]
         single = resolve_duplicates(columns[0], columns[1], on_duplicate, where, (task.names, worker.names))
@@ -110,6 +122,7 @@ class Annotations(LabelArrays):
         worker: str | None = None,
         label: str | None = None,
         classes: Sequence[Any] | Names | None = None,
+        missing: Any = None,
         on_duplicate: OnDuplicate = "last",
         where: str = "frame",
     ) -> Annotations:
@@ -126,7 +139,7 @@ class Annotations(LabelArrays):
         table = open_frame(frame, where)
         found = find_columns(table.columns, {"task": task, "worker": worker, "label": label}, where)
         columns = [frame_column(table[found[role]]) for role in ("task", "worker", "label")]
-        return cls.from_triples(*columns, classes=classes, on_duplicate=on_duplicate, where=where)
+        return cls.from_triples(*columns, classes=classes, missing=missing, on_duplicate=on_duplicate, where=where)
 
     @classmethod
     def from_matrix(
@@ -136,9 +149,12 @@ class Annotations(LabelArrays):
         classes: Sequence[Any] | Names | None = None,
         task_ids: Sequence[Any] | Names | None = None,
         annotator_ids: Sequence[Any] | Names | None = None,
+        missing: Any = None,
         where: str = "matrix",
     ) -> Annotations:
-        """From an (n_tasks, n_annotators) matrix; -1, NaN, None and empty text mean "not annotated".
+        """From an (n_tasks, n_annotators) matrix; -1, NaN, None, masked cells and blank text mean "not annotated".
+
+        So do the words NA, N/A, null and nan, with a warning; ``missing`` lists other values than -1 and these words.
 
         A DataFrame's index and columns name the tasks and annotators. Rows are always tasks, also when the
         matrix is square.
@@ -156,17 +172,15 @@ class Annotations(LabelArrays):
                 f"{where}: expected tasks x annotators, got an array of shape {values.shape}; "
                 "one label per task is not a crowd: use conal.make('gold') for true labels"
             )
-        label = encode(values.ravel())
-        missing = label.codes == MISSING
-        for empty in (MISSING, ""):
-            missing |= label.codes == int(decode_position(label.names, as_names([empty]))[0])
-        tasks, annotators = np.nonzero(~missing.reshape(values.shape))
+        label = read_labels(values.ravel(), missing=missing, classes=classes, in_matrix=True, where=where)
+        present = label.codes != MISSING
+        tasks, annotators = np.nonzero(present.reshape(values.shape))
         if not len(tasks):
             raise InputError(f"{where}: contains no labels; -1 and NaN mean 'not annotated'")
-        present = label.codes[~missing]
-        used = np.unique(present)
-        codes = np.searchsorted(used, present).astype(np.int32)
-        class_names, codes = match_classes(label.names[used], codes, classes, where, tasks)
+        warn_of_dropped(label, where)
+        class_names, codes = match_classes(label.names, label.codes[present], classes, where, tasks)
+        if annotator_ids is not None:
+            warn_of_lookalikes(as_names(annotator_ids), "annotators", where)
         for ids, size, kind in zip((task_ids, annotator_ids), values.shape, ("task", "annotator"), strict=True):
             if ids is not None and len(ids) != size:
                 raise InputError(f"{where}: {len(ids):,} {kind} ids for {size:,} {kind}s; pass one for each")
@@ -212,6 +226,12 @@ class Annotations(LabelArrays):
 
 def _encoded(values: object, role: str, where: str) -> Encoded:
     try:
-        return encode(values)
+        return drop_blank_names(encode(values))
     except InputError as error:
         raise InputError(f"{where}: {role}: {error}") from error
+
+
+def _unlabelled(task: Encoded, kept: npt.NDArray[np.bool_]) -> list[Any]:
+    """The tasks of which no row is kept."""
+    left = np.bincount(task.codes[kept], minlength=len(task.names))
+    return list(task.names[left == 0].tolist())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import unicodedata
 from collections.abc import Sequence
 from typing import Any, Literal
 
@@ -14,11 +15,11 @@ from conal.errors import DataWarning, InputError, examples, warn
 
 __all__ = [
     "OnDuplicate",
-    "drop_missing_labels",
     "match_classes",
     "pair_order",
     "refuse_missing_ids",
     "resolve_duplicates",
+    "warn_of_lookalikes",
 ]
 
 OnDuplicate = Literal["last", "first", "error"]
@@ -37,17 +38,6 @@ def refuse_missing_ids(codes: npt.NDArray[np.int32], role: str, where: str) -> N
         )
 
 
-def drop_missing_labels(codes: npt.NDArray[np.int32], where: str) -> npt.NDArray[np.bool_]:
-    """Which rows have a label; the others are counted in a warning and never become a class."""
-    kept: npt.NDArray[np.bool_] = codes != MISSING
-    dropped = len(codes) - int(kept.sum())
-    if dropped == len(codes):
-        raise InputError(f"{where}: every label is missing; is this the right label column?")
-    if dropped:
-        warn(f"{where}: dropped {dropped:,} rows without a label (empty or NaN)", DataWarning)
-    return kept
-
-
 def match_classes(
     names: Names,
     codes: npt.NDArray[np.int32],
@@ -60,7 +50,7 @@ def match_classes(
     ``rows`` contains the row of each code, for the message, if it is not its position.
     """
     if classes is None:
-        _warn_lookalikes(names, where)
+        warn_of_lookalikes(names, "classes", where)
         return names, codes
     wanted = as_names(classes)
     if len(set(wanted.tolist())) < len(wanted):
@@ -79,15 +69,35 @@ def match_classes(
     return wanted, np.append(position, MISSING).astype(np.int32)[codes]
 
 
-def _warn_lookalikes(names: Names, where: str) -> None:
-    seen: dict[str, Any] = {}
+def warn_of_lookalikes(names: Names, kind: Literal["annotators", "classes"], where: str) -> None:
+    """Warn of names that people take for one; they are never merged."""
+    if names.dtype != object:
+        return
+    groups: dict[str, list[str]] = {}
     for name in names.tolist():
-        twin = seen.setdefault(name.strip().casefold(), name) if isinstance(name, str) else name
-        if twin != name:
-            warn(
-                f"{where}: classes {twin!r} and {name!r} differ only in case or spaces; they count as two classes",
-                DataWarning,
-            )
+        if isinstance(name, str):
+            groups.setdefault(_look(name), []).append(name)
+    alike = [sorted(group) for group in groups.values() if len(group) > 1]
+    if not alike:
+        return
+    shown = ", ".join(map(_side_by_side, alike[:3])) + (f" and {len(alike) - 3:,} more" if len(alike) > 3 else "")
+    warn(
+        f"{where}: {kind} {shown} differ only in case, spaces or the form of letters; they count as different {kind}; "
+        f"if they are one{' person, give them one name' if kind == 'annotators' else ', correct the labels'}",
+        DataWarning,
+    )
+
+
+def _look(name: str) -> str:
+    """What people see: without case, surplus spaces, and composed or decomposed letters."""
+    plain = name if name.isascii() else unicodedata.normalize("NFKC", name)
+    return " ".join(plain.casefold().split())
+
+
+def _side_by_side(names: list[str]) -> str:
+    """``'Ann' and 'ann'``; by their code points where they look the same in print, too."""
+    printed = {unicodedata.normalize("NFC", name) for name in names}
+    return " and ".join((repr if len(printed) == len(names) else ascii)(name) for name in names[:3])
 
 
 def pair_order(tasks: npt.NDArray[np.int32], annotators: npt.NDArray[np.int32]) -> npt.NDArray[np.int64] | slice:

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from conal.errors import InputError
 
-__all__ = ["MISSING", "Encoded", "as_names", "decode_position", "encode"]
+__all__ = ["MISSING", "Encoded", "as_names", "as_text", "decode_position", "encode", "spelling", "unmasked"]
 
 IntArray = npt.NDArray[np.int32]
 Names = npt.NDArray[Any]
@@ -47,8 +47,10 @@ def encode(values: object) -> Encoded:
     >>> encode(["b", "a", None, "b"])
     Encoded(codes=array([ 1,  0, -1,  1], dtype=int32), names=array(['a', 'b'], dtype=object))
     """
+    if isinstance(values, np.ma.MaskedArray):
+        values = unmasked(values)
     if not isinstance(values, np.ndarray | pa.Array | pa.ChunkedArray):
-        values = list(values)  # type: ignore[call-overload]
+        values = [None if item is np.ma.masked else item for item in values]  # type: ignore[attr-defined]
     if isinstance(values, pa.Array | pa.ChunkedArray) and pa.types.is_dictionary(values.type):
         return _encode_dictionary(values)
     column = _to_arrow(values)
@@ -59,6 +61,13 @@ def encode(values: object) -> Encoded:
     codes, found = _encode_objects(values) if column is None else _encode_arrow(column)
     order = _sorted_order(found)
     return Encoded(_ranked(codes, order), as_names([found[k] for k in order]))
+
+
+def unmasked(values: np.ma.MaskedArray[Any, Any]) -> npt.NDArray[Any]:
+    """Objects, None where they are masked."""
+    plain = np.ma.getdata(values).astype(object)
+    plain[np.ma.getmaskarray(values)] = None
+    return plain
 
 
 def as_names(values: Iterable[Any]) -> Names:
@@ -75,6 +84,20 @@ def as_names(values: Iterable[Any]) -> Names:
             array[k] = item
     array.setflags(write=False)
     return array
+
+
+def as_text(names: Names) -> Names:
+    """Names as a text file spells them, to compare files of which one has numbers and the other has text."""
+    return as_names([spelling(name) for name in names.tolist()])
+
+
+def spelling(name: Any) -> str:
+    """How a text file spells a name.
+
+    >>> spelling(1.0), spelling(1.5), spelling("1.0")
+    ('1', '1.5', '1.0')
+    """
+    return str(int(name)) if isinstance(name, float) and name.is_integer() else str(name)
 
 
 def decode_position(names: Names, wanted: Names) -> npt.NDArray[np.int64]:

@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from conal.data.encoding import unmasked
 from conal.errors import InputError
 
 __all__ = ["column_names", "frame_column", "is_arrow", "matrix_cells", "open_frame"]
@@ -51,11 +52,17 @@ def frame_column(series: Any) -> object:
 
 
 def matrix_cells(matrix: Any, where: str) -> npt.NDArray[Any]:
-    """The cells of a matrix, with their types."""
+    """The cells of a matrix, with their types; None where they are masked."""
     try:
+        if isinstance(matrix, np.ma.MaskedArray) or _has_masked_rows(matrix):
+            return unmasked(np.ma.array(matrix))
         values = np.asarray(matrix)
     except ValueError as error:
         raise InputError(f"{where}: expected tasks x annotators, but the rows are not equally long") from error
     if values.dtype.kind in "US" and not isinstance(matrix, np.ndarray):
         return np.asarray(matrix, dtype=object)  # NumPy made text of the NaN and -1 among the labels
     return values
+
+
+def _has_masked_rows(matrix: Any) -> bool:
+    return isinstance(matrix, list | tuple) and any(isinstance(row, np.ma.MaskedArray) for row in matrix)

@@ -16,6 +16,7 @@ from conal.data.annotations import Annotations
 from conal.data.columns import find_column
 from conal.data.encoding import MISSING, Names, decode_position, encode
 from conal.data.frames import open_frame
+from conal.data.missing import read_labels
 from conal.errors import DataWarning, InputError, examples, warn
 from conal.io import FeatureTable, features_from, gold_from_table
 from conal.training import Instances
@@ -108,12 +109,12 @@ def with_classes(crowd: Annotations, classes: Names) -> Annotations:
 
 
 def as_gold(y: Any) -> Annotations:
-    """True labels as the annotations of one annotator called "gold"; None and NaN mean "not labelled"."""
+    """True labels as the annotations of one annotator called "gold"; None, NaN and "" mean "not labelled"."""
     if y is None or isinstance(y, Annotations) or np.ndim(y) != 1:
         raise InputError(
             "method 'gold' takes one true label per row of X: fit(X, y_true); for crowd labels, use another method"
         )
-    encoded = encode(y)
+    encoded = read_labels(y, missing="", where="y")
     labelled = np.flatnonzero(encoded.codes != MISSING)
     if not len(labelled):
         raise InputError("y contains no labels")

@@ -13,6 +13,7 @@ import numpy.typing as npt
 from conal.data.annotations import Annotations
 from conal.errors import DataWarning, examples
 from conal.io import AnnotationFile, ReadOptions, import_file
+from conal.io.formulas import FORMULA_REMEDY, formulas_among
 from conal.io.remedies import remedy
 from conal.metrics import Agreement, cohen_kappa, fleiss_kappa, krippendorff_alpha
 
@@ -109,7 +110,8 @@ def _reading_problems(found: AnnotationFile, notes: list[str]) -> Iterator[tuple
     for reason, count in found.dropped.items():
         yield f"left out: {count:,} {reason}", remedy(reason)
     for note in notes:
-        yield note, remedy(note)
+        problem, _, condition = note.partition("; if ")  # many warnings contain their remedy
+        yield problem, f"if {condition}" if condition else remedy(note)
     classes = set(found.annotations.classes.tolist())
     unknown = [label for label in dict.fromkeys(found.gold.values()) if label not in classes]
     if unknown:
@@ -130,6 +132,9 @@ def _crowd_problems(
         )
     yield from _class_problems(crowd, counts)
     yield from _annotator_problems(crowd)
+    risky = [name for names in (crowd.task_ids, crowd.annotator_ids, crowd.classes) for name in formulas_among(names)]
+    if risky:
+        yield f"spreadsheets take {len(risky):,} names for formulas: {examples(risky)}", FORMULA_REMEDY
 
 
 def _class_problems(crowd: Annotations, counts: npt.NDArray[np.int64]) -> Iterator[tuple[str, str]]:

@@ -10,6 +10,7 @@ from typing import Any, NoReturn
 import pyarrow as pa
 
 from conal.data.annotations import Annotations
+from conal.data.missing import Labels, read_labels
 from conal.errors import DataWarning, InputError, warn
 from conal.io.remedies import remedy
 from conal.io.tables import coerce_classes
@@ -54,17 +55,28 @@ class AnnotationFile:
 
 
 def annotations_from(
-    tasks: Any, workers: Any, labels: Any, options: ReadOptions, *, where: object, dropped: Mapping[str, int]
+    tasks: Any,
+    workers: Any,
+    labels: Any,
+    options: ReadOptions,
+    *,
+    where: object,
+    dropped: Mapping[str, int],
+    untyped: bool = False,
 ) -> Annotations:
     """The annotations in three equally long columns, once classes are matched and repeated pairs resolved.
 
     Of two labels by one worker for one task the older comes first, where the format has times. If there is no label at
-    all, the error says what was ``dropped``.
+    all, the error says what was ``dropped``. ``untyped`` labels are from a text file, unless they are encoded already.
     """
-    if not len(labels):
+    if not len(tasks):
         _refuse_empty(where, dropped)
-    classes = None if options.classes is None else coerce_classes(options.classes, _typed(labels))
     try:
+        if not isinstance(labels, Labels):
+            labels = read_labels(
+                labels, missing=options.missing, classes=options.classes, untyped=untyped, where=str(where)
+            )
+        classes = coerce_classes(options.classes, labels.names)
         return Annotations.from_triples(
             tasks, workers, labels, classes=classes, on_duplicate=options.on_duplicate, where=str(where)
         )
@@ -88,13 +100,3 @@ def _counted(reasons: Mapping[str, int]) -> str:
     """
     ordered = sorted(reasons.items(), key=lambda pair: -pair[1])
     return ", ".join(f"{count:,} {reason}" for reason, count in ordered)
-
-
-def _typed(labels: Any) -> pa.ChunkedArray:
-    """The labels' type, to which classes given as text are converted; mixed types stay text."""
-    if isinstance(labels, pa.ChunkedArray):
-        return labels
-    try:
-        return pa.chunked_array([pa.array(labels)])
-    except (pa.ArrowInvalid, pa.ArrowTypeError, UnicodeEncodeError):
-        return pa.chunked_array([pa.array([], pa.string())])

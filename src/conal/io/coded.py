@@ -7,11 +7,13 @@ Whatever is done to names afterwards (numbers or text, what means "missing") is 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
 
-from conal.io.delimited import numbers_or_text, open_delimited, read_json_lines, with_long_rows
+from conal.data.numbers import numbers_or_text
+from conal.io.delimited import is_padded, open_delimited, read_json_lines, with_long_rows
 
 __all__ = ["map_names", "read_coded"]
 
@@ -60,7 +62,8 @@ def _read_delimited(path: Path, delimiter: str, choose: Choose) -> pa.Table:
         return pv.read_csv(path, blocks, parse, convert)
 
     table = with_long_rows(read)
-    return pa.table({name: map_names(table[name], numbers_or_text) for name in table.column_names})
+    typed = {name: partial(numbers_or_text, padded=is_padded(name)) for name in table.column_names}
+    return pa.table({name: map_names(table[name], change) for name, change in typed.items()})
 
 
 def _read_parquet(path: Path, choose: Choose) -> pa.Table:

@@ -12,11 +12,11 @@ from typing import Any, TypeVar
 import pyarrow as pa
 
 from conal.data.columns import is_name_column
+from conal.data.numbers import numbers_or_text
 from conal.errors import InputError
 
 __all__ = [
-    "MISSING_TOKENS",
-    "numbers_or_text",
+    "is_padded",
     "open_delimited",
     "parse_delimited",
     "read_delimited",
@@ -25,13 +25,6 @@ __all__ = [
     "write_delimited",
 ]
 
-MISSING_TOKENS = ("", "nan", "NaN", "NAN", "<NA>", "NA", "N/A", "#N/A", "null", "NULL")
-"""Text that means "no label" in a text file. "None" is not among them: it is often a class."""
-
-_WHOLE = r"^(0|-?[1-9][0-9]{0,17})$"
-_DECIMAL = r"^(0|-?[1-9][0-9]{0,17}|-?(0|[1-9][0-9]{0,17})\.[0-9]+)$"
-_WITH_GAPS = r"^(0|-?[1-9][0-9]{0,14})\.0$"
-_FIRST_ROWS = 1000
 LARGEST_BLOCK = 2**30
 """Maximum number of bytes in a row."""
 
@@ -63,7 +56,7 @@ def read_delimited(path: Path, delimiter: str, names: Collection[str], roles: It
     table, header, text = with_long_rows(read)
     times = Counter(header)
     columns = [
-        numbers_or_text(column) if name in text and times[name] == 1 else column
+        numbers_or_text(column, padded=is_padded(name)) if name in text and times[name] == 1 else column
         for name, column in zip(header, table.columns, strict=True)
     ]
     return pa.Table.from_arrays(columns, names=header)
@@ -79,11 +72,22 @@ def open_delimited(path: Path, delimiter: str, block_size: int | None) -> tuple[
         return reader.schema.names, blocks, parse
 
 
+def is_padded(header: str) -> bool:
+    """Whether there are spaces around the name of a column, as in files with ", " between the columns."""
+    return header != header.strip()
+
+
 def read_json_lines(path: Path) -> pa.Table:
-    """One JSON object per line."""
+    """One JSON object per line. Texts stay texts, also those that look like times."""
     import pyarrow.json as pj
 
-    return with_long_rows(lambda size: pj.read_json(path, pj.ReadOptions(block_size=size)))
+    def read(size: int | None, texts: Iterable[str] = ()) -> pa.Table:
+        parse = pj.ParseOptions(explicit_schema=pa.schema([(name, pa.string()) for name in texts]))
+        return pj.read_json(path, pj.ReadOptions(block_size=size), parse)
+
+    table = with_long_rows(read)
+    times = [field.name for field in table.schema if pa.types.is_temporal(field.type)]
+    return with_long_rows(partial(read, texts=times)) if times else table
 
 
 def with_long_rows(read: Callable[[int | None], Read]) -> Read:
@@ -114,54 +118,6 @@ def _has_quotes(path: Path) -> bool:
         return any(b'"' in block for block in iter(partial(stream.read, 2**20), b""))
 
 
-def numbers_or_text(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Integers or decimals if every value is one, prints back unchanged, and no two names become one number.
-
-    The task ``1.10`` is not the task ``1.1``, and no float holds an id of 17 digits and a fraction. Such columns stay
-    text. One spelling is undone: pandas writes the integers of a column with gaps as ``1.0``, ``2.0``.
-    """
-    import pyarrow.compute as pc
-
-    first, missing = _trimmed(column.slice(0, _FIRST_ROWS))
-    if not _all_match(first.filter(pc.invert(missing)), _DECIMAL):  # most text is seen to be text at once
-        return column
-    kind = _number_type(column.unique())
-    if kind is None:
-        return column
-    trimmed, missing = _trimmed(column)
-    return pc.if_else(missing, pa.scalar(None, pa.string()), trimmed).cast(kind)
-
-
-def _number_type(names: pa.Array) -> pa.DataType | None:
-    """The type of number that these distinct names can be without loss; None if they must stay text."""
-    import pyarrow.compute as pc
-
-    trimmed, missing = _trimmed(names)
-    present = trimmed.filter(pc.invert(missing)).drop_null()
-    if 0 < len(present) < len(names) and _all_match(present, _WITH_GAPS):
-        return pa.float64()
-    for pattern, kind in ((_WHOLE, pa.int64()), (_DECIMAL, pa.float64())):
-        if len(present) and _all_match(present, pattern):
-            numbers = present.cast(kind)
-            unchanged = pc.all(pc.equal(numbers.cast(pa.string()), present)).as_py()
-            return kind if unchanged and len(numbers.unique()) == len(present) else None
-    return None
-
-
-def _trimmed(column: pa.Array | pa.ChunkedArray) -> tuple[Any, Any]:
-    """The values without surrounding blanks, and which of them mean "missing"."""
-    import pyarrow.compute as pc
-
-    trimmed = pc.utf8_trim_whitespace(column)
-    return trimmed, pc.is_in(trimmed, value_set=pa.array(MISSING_TOKENS))
-
-
-def _all_match(texts: pa.Array | pa.ChunkedArray, pattern: str) -> bool:
-    import pyarrow.compute as pc
-
-    return bool(pc.all(pc.match_substring_regex(texts, pattern), min_count=0).as_py())
-
-
 def _append_rows(table: pa.Table, path: Path, delimiter: str, quoting: str) -> None:
     import pyarrow.csv as pv
 
@@ -188,4 +144,4 @@ def parse_delimited(content: bytes, delimiter: str, where: str) -> pa.Table:
         table = pv.read_csv(pa.BufferReader(content), parse_options=parse, convert_options=convert)
     except (pa.ArrowInvalid, UnicodeDecodeError) as error:
         raise InputError(f"{where}: cannot be read as a table: {str(error).splitlines()[0]}") from error
-    return pa.table({name: numbers_or_text(table[name]) for name in dict.fromkeys(header)})
+    return pa.table({name: numbers_or_text(table[name], padded=is_padded(name)) for name in dict.fromkeys(header)})

@@ -19,9 +19,10 @@ from conal.data.alignment import check_unique_ids
 from conal.data.columns import find_column, is_name_column
 from conal.data.encoding import MISSING, Names, encode
 from conal.data.frames import open_frame
+from conal.data.missing import drop_blank_names
 from conal.errors import InputError, examples
 from conal.io.row_groups import fill_rows
-from conal.io.tables import blank_to_null, check_readable, decoded, read_first_row, read_table
+from conal.io.tables import check_readable, decoded, read_first_row, read_table
 
 __all__ = ["FeatureTable", "check_finite", "features_from", "frame_to_arrow", "ids_from", "read_features"]
 
@@ -91,6 +92,8 @@ def features_from(values: Any, *, task_ids: Any = None, where: str = "features",
         table = _from_arrow(frame_to_arrow(values, where), None, where)
     elif hasattr(values, "toarray"):
         raise InputError(f"{where}: is a sparse matrix; pass X.toarray(), or fewer dimensions (TruncatedSVD)")
+    elif np.ma.is_masked(values):
+        raise InputError(f"{where}: {int(np.ma.getmaskarray(values).sum()):,} values are masked; impute or remove them")
     else:
         table = FeatureTable(np.asanyarray(values), where=where)
     if task_ids is not None:
@@ -101,9 +104,9 @@ def features_from(values: Any, *, task_ids: Any = None, where: str = "features",
 def ids_from(values: Any, where: str) -> Names:
     """Ids in the order of the rows, encoded as in annotations; a row without an id is an error."""
     if isinstance(values, pa.ChunkedArray):
-        values = blank_to_null(decoded(values, f"{where}: the id column"), tokens=("",))
+        values = decoded(values, f"{where}: the id column")
     try:
-        encoded = encode(values)
+        encoded = drop_blank_names(encode(values))
     except InputError as error:
         raise InputError(f"{where}: ids: {error}") from error
     missing = np.flatnonzero(encoded.codes == MISSING)

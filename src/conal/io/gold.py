@@ -16,10 +16,11 @@ import pyarrow as pa
 from conal.data.annotations import Annotations
 from conal.data.cleaning import match_classes
 from conal.data.columns import find_column, find_columns
-from conal.data.encoding import MISSING, Names, as_names, decode_position, encode
+from conal.data.encoding import MISSING, Names, as_names, as_text, decode_position
+from conal.data.missing import Labels, read_labels, remedy_for
 from conal.errors import DataWarning, InputError, examples, warn
 from conal.io.features import ids_from
-from conal.io.tables import blank_to_null, coerce_classes, decoded, read_matrix, read_table
+from conal.io.tables import UNTYPED, coerce_classes, decoded, read_matrix, read_table, table_kind
 
 __all__ = ["GoldLabels", "gold_from_table", "read_gold"]
 
@@ -106,20 +107,25 @@ def read_gold(
     label: str | None = None,
     classes: Sequence[Any] | Names | None = None,
     keep: Sequence[Any] | Names | None = None,
+    missing: Any = None,
     fallback_to_aliases: bool = False,
 ) -> GoldLabels:
     """Read true labels: a table with a label (or truth, gold, class) column and, if any, task ids; or ``.npy``.
 
     With ``fallback_to_aliases``, a file without the columns that were named may have one of their usual names instead.
-    ``keep`` lists classes that a word for "missing", such as NA, may be; ``classes`` does so too, and refuses others.
+    ``keep`` lists classes that a word for "missing", such as NA, may be; ``classes`` does so too, and refuses others;
+    ``missing`` lists the values that mean "missing" in place of these words (:mod:`conal.data.missing`).
     """
     path = Path(path)
     if path.suffix.lower() == ".npy":
-        return _checked(read_matrix(path).ravel(), None, classes, str(path))
+        labels = read_labels(read_matrix(path).ravel(), missing=missing, classes=classes if keep is None else keep)
+        return _checked(labels, None, classes, str(path))
+    untyped = table_kind(path, None) in UNTYPED
     table = read_table(path, names=(task, label))
     if fallback_to_aliases:
         task, label = (name if name in table.column_names else None for name in (task, label))
-    return gold_from_table(table, task=task, label=label, classes=classes, keep=keep, where=str(path))
+    reading = {"classes": classes, "keep": keep, "missing": missing, "untyped": untyped}
+    return gold_from_table(table, task=task, label=label, **reading, where=str(path))
 
 
 def gold_from_table(
@@ -129,24 +135,29 @@ def gold_from_table(
     label: str | None = None,
     classes: Sequence[Any] | Names | None = None,
     keep: Sequence[Any] | Names | None = None,
+    missing: Any = None,
+    untyped: bool = False,
     where: str = "true labels",
 ) -> GoldLabels:
     """True labels from an Arrow table with a label (or truth, gold, class) column and, if any, task ids."""
     column = find_columns(table.column_names, {"truth": label}, where)["truth"]
     others = [name for name in table.column_names if name != column]
     task_column = find_column(others, "task", task, where)
-    labels = decoded(table[column], f"{where}: column {column!r}")
-    values = blank_to_null(labels, keep=classes if keep is None else keep)
+    values = decoded(table[column], f"{where}: column {column!r}")
+    known = classes if keep is None else keep
+    labels = read_labels(values, missing=missing, classes=known, untyped=untyped, where=where)
     ids = None if task_column is None else ids_from(table[task_column], where)
-    return _checked(values, ids, None if classes is None else coerce_classes(classes, values), where)
+    return _checked(labels, ids, classes, where)
 
 
-def _checked(values: Any, ids: Names | None, classes: Sequence[Any] | Names | None, where: str) -> GoldLabels:
-    encoded = encode(values)
-    missing = np.flatnonzero(encoded.codes == MISSING)
+def _checked(labels: Labels, ids: Names | None, classes: Sequence[Any] | Names | None, where: str) -> GoldLabels:
+    missing = np.flatnonzero(labels.codes == MISSING)
     if len(missing):
-        raise InputError(f"{where}: {len(missing):,} true labels are missing, the first in row {missing[0] + 1}")
-    names, codes = match_classes(encoded.names, encoded.codes, classes, where)
+        raise InputError(
+            f"{where}: {len(missing):,} true labels are missing, the first in row {missing[0] + 1}; "
+            f"{remedy_for(labels, 'complete or remove them')}"
+        )
+    names, codes = match_classes(labels.names, labels.codes, coerce_classes(classes, labels.names), where)
     repeated = [] if ids is None else _repeated(ids)
     if repeated:
         raise InputError(
@@ -165,9 +176,5 @@ def _position(names: Names, wanted: Names) -> npt.NDArray[np.int64]:
     at = decode_position(names, wanted)
     lost = at == MISSING
     if names.dtype.kind != wanted.dtype.kind and lost.any():
-        at[lost] = decode_position(_as_text(names), _as_text(wanted[lost]))
+        at[lost] = decode_position(as_text(names), as_text(wanted[lost]))
     return at
-
-
-def _as_text(names: Names) -> Names:
-    return as_names([str(name) for name in names.tolist()])

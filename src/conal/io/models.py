@@ -22,6 +22,7 @@ import pyarrow as pa
 from conal.data.encoding import Names, as_names
 from conal.errors import InputError, ModelFolderError, examples
 from conal.io.atomic import atomic_folder, check_folder_place
+from conal.io.formulas import warn_of_formulas
 from conal.io.tables import write_table
 
 __all__ = [
@@ -74,7 +75,7 @@ def write_model(
         save_file({name: np.asarray(array, order="C") for name, array in tensors.items()}, temporary / WEIGHTS)
         _write_json(temporary / METRICS, metrics)
         for name, table in tables.items():
-            write_table(table, temporary / name)
+            write_table(table, temporary / name, tell=False)
         digests = {}
         for name, document in (documents or {}).items():
             _write_compact_json(temporary / name, document)
@@ -88,6 +89,7 @@ def write_model(
             **({"documents_sha256": digests} if digests else {}),
         }
         _write_json(temporary / CONFIG, {**content, "config_sha256": _digest(_canonical(content))})
+    warn_of_formulas(tables.values(), path)
 
 
 def read_model(folder: str | PathLike[str]) -> tuple[dict[str, npt.NDArray[Any]], dict[str, Any], dict[str, Any]]:

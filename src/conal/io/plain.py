@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pyarrow as pa
-
 from conal.data.annotations import Annotations
+from conal.data.missing import read_labels
 from conal.io.annotation_file import AnnotationFile
 from conal.io.platforms.base import Reader
-from conal.io.tables import blank_to_null, coerce_classes, read_matrix, read_roles, table_kind
+from conal.io.tables import UNTYPED, coerce_classes, read_matrix, read_roles, table_kind
 from conal.parameters.reading import ReadOptions
 
 __all__ = ["plain_reader"]
@@ -28,17 +27,24 @@ class PlainTable(Reader):
 
     def read(self, path: Path, options: ReadOptions) -> AnnotationFile:
         named = {"task": options.task, "worker": options.worker, "label": options.label}
+        kind = table_kind(path, options.format)
         columns = read_roles(path, options.format, named)
-        labels = blank_to_null(columns.pop("label"), keep=options.classes)
+        labels = read_labels(
+            columns.pop("label"),
+            missing=options.missing,
+            classes=options.classes,
+            untyped=kind in UNTYPED,
+            where=str(path),
+        )
         crowd = Annotations.from_triples(
-            blank_to_null(columns.pop("task"), tokens=("",)),
-            blank_to_null(columns.pop("worker"), tokens=("",)),
+            columns.pop("task"),
+            columns.pop("worker"),
             labels,
-            classes=None if options.classes is None else coerce_classes(options.classes, labels),
+            classes=coerce_classes(options.classes, labels.names),
             on_duplicate=options.on_duplicate,
             where=str(path),
         )
-        return AnnotationFile(path, table_kind(path, options.format), self.title, crowd)
+        return AnnotationFile(path, kind, self.title, crowd)
 
 
 class Matrix(Reader):
@@ -49,10 +55,8 @@ class Matrix(Reader):
 
     def read(self, path: Path, options: ReadOptions) -> AnnotationFile:
         matrix = read_matrix(path)
-        classes = options.classes
-        if classes is not None:
-            classes = coerce_classes(classes, pa.array(matrix.ravel()[:0]))
-        crowd = Annotations.from_matrix(matrix, classes=classes, where=str(path))
+        classes = coerce_classes(options.classes, matrix)
+        crowd = Annotations.from_matrix(matrix, classes=classes, missing=options.missing, where=str(path))
         return AnnotationFile(path, NPY, self.title, crowd)
 
 

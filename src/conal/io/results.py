@@ -12,8 +12,9 @@ import pyarrow as pa
 
 from conal.data.annotations import Annotations
 from conal.data.encoding import Names
+from conal.data.numbers import numbers_or_text
 from conal.errors import ModelFolderError
-from conal.io.delimited import numbers_or_text, open_delimited, with_long_rows
+from conal.io.delimited import open_delimited, with_long_rows
 
 __all__ = [
     "ColumnKind",
@@ -37,16 +38,24 @@ NamesOf = Mapping[str, Names]
 """Kind of column to the names that it may contain."""
 
 
-def label_table(tasks: Names, probas: FloatArray, classes: Names, codes: IntArray | None = None) -> pa.Table:
+def label_table(
+    tasks: Names,
+    probas: FloatArray,
+    classes: Names,
+    codes: IntArray | None = None,
+    labelled: npt.NDArray[np.bool_] | None = None,
+) -> pa.Table:
     """One row per task: its label, the label's probability, and ``proba_<class>`` for every class.
 
-    The label is the most probable class, unless ``codes`` say which class won, as where ties were drawn by lot.
+    The label is the most probable class, unless ``codes`` say which class won, as where ties were drawn by lot. Label
+    and probability are empty where a task is not ``labelled``.
     """
     winners = probas.argmax(1) if codes is None else codes
+    unknown = None if labelled is None else ~labelled
     columns = {
         "task": name_column(tasks),
-        "label": name_column(classes).take(pa.array(winners)),
-        "probability": probas[np.arange(len(probas)), winners],
+        "label": name_column(classes).take(pa.array(winners, mask=unknown)),
+        "probability": pa.array(probas[np.arange(len(probas)), winners], mask=unknown),
     }
     return pa.table(columns | dict(zip(proba_columns(classes), probas.T, strict=True)))
 

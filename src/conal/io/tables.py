@@ -17,10 +17,12 @@ import pyarrow as pa
 from conal.data.annotations import Annotations
 from conal.data.columns import NAME_ROLES, find_columns
 from conal.data.encoding import Names
-from conal.errors import InputError, examples
+from conal.data.missing import Rule, missing_rule, words_among
+from conal.errors import DataWarning, InputError, examples, warn
 from conal.io.atomic import atomic_file
 from conal.io.coded import map_names, read_coded
-from conal.io.delimited import MISSING_TOKENS, read_delimited, read_json_lines, write_delimited
+from conal.io.delimited import read_delimited, read_json_lines, write_delimited
+from conal.io.formulas import warn_of_formulas
 
 __all__ = [
     "check_readable",
@@ -30,6 +32,7 @@ __all__ = [
     "read_roles",
     "read_table",
     "table_kind",
+    "warn_of_words",
     "without_compression",
     "write_annotations",
     "write_table",
@@ -45,6 +48,8 @@ ENDINGS = {
     ".jsonl": "jsonl",
     ".ndjson": "jsonl",
 }
+UNTYPED = ("csv", "tsv")
+"""Formats in which everything is text."""
 COMPRESSED = (".gz", ".bz2", ".zst")
 """Endings of compressed text, which is read directly."""
 BATCH = 10_000
@@ -54,6 +59,17 @@ BATCH = 10_000
 def write_annotations(annotations: Annotations, path: str | PathLike[str]) -> None:
     """Write columns task, worker, label; the format follows the ending."""
     write_table(annotations.to_table(), path)
+    warn_of_words(annotations, path)
+
+
+def warn_of_words(annotations: Annotations, path: object) -> None:
+    """Warn of classes that are words for "missing" to whoever reads the file without further options."""
+    words = words_among(annotations.classes)
+    if words:
+        warn(
+            f"{path}: classes {examples(words)} are read as missing labels; read it with missing='' (--missing '')",
+            DataWarning,
+        )
 
 
 def read_table(
@@ -136,14 +152,20 @@ def _check_header(path: Path, kind: str, header: Sequence[str]) -> None:
         _refuse_other_delimiter(path, kind, header[0])
 
 
-def write_table(table: pa.Table, path: str | PathLike[str]) -> None:
+def write_table(table: pa.Table, path: str | PathLike[str], *, tell: bool = True) -> None:
     """Write a table in the format of the path's ending, atomically."""
-    write_tables({Path(path): table})
+    write_tables({Path(path): table}, tell=tell)
 
 
-def write_tables(tables: Mapping[Path, pa.Table]) -> None:
-    """Write tables that belong together; they are renamed into place when the last one is complete."""
+def write_tables(tables: Mapping[Path, pa.Table], *, tell: bool = True) -> None:
+    """Write tables that belong together; they are renamed into place when the last one is complete.
+
+    Names that spreadsheets take for formulas are told, unless the caller does so.
+    """
     kinds = {path: file_kind(path, None) for path in tables}
+    if tell:
+        texts = {path: table for path, table in tables.items() if kinds[path] in UNTYPED}
+        warn_of_formulas(texts.values(), next(iter(texts), ""))
     with ExitStack() as places:
         for path, table in tables.items():
             temporary = places.enter_context(atomic_file(path))
@@ -202,34 +224,35 @@ def decoded(column: pa.ChunkedArray, where: str) -> pa.ChunkedArray:
         raise InputError(f"{where} is not UTF-8 text; save the file as UTF-8") from error
 
 
-def blank_to_null(
-    column: pa.ChunkedArray, tokens: Sequence[str] = MISSING_TOKENS, keep: Sequence[Any] | Names | None = None
-) -> pa.ChunkedArray:
-    """Text that means "missing" becomes null, unless it is among the classes to ``keep``."""
+def blank_to_null(column: pa.ChunkedArray, rule: Rule | None = None) -> pa.ChunkedArray:
+    """Blank text becomes null, or every text that is missing by the ``rule``."""
     import pyarrow.compute as pc
 
     if pa.types.is_dictionary(column.type):
-        return map_names(column, partial(blank_to_null, tokens=tokens, keep=keep))
+        return map_names(column, partial(blank_to_null, rule=rule))
     if not (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)):
         return column
-    kept = [] if keep is None else list(keep)
-    missing = pa.array([token for token in tokens if token not in kept], type=column.type)
-    is_missing = pc.is_in(pc.utf8_trim_whitespace(column), value_set=missing)
-    return pc.if_else(is_missing, pa.scalar(None, type=column.type), column)
+    is_missing = rule or missing_rule(missing="")
+    missing = [name for name in column.unique().to_pylist() if name is not None and is_missing(name)]
+    if not missing:
+        return column
+    found = pc.is_in(column, value_set=pa.array(missing, type=column.type))
+    return pc.if_else(found, pa.scalar(None, type=column.type), column)
 
 
-def coerce_classes(classes: Sequence[Any] | Names, labels: pa.ChunkedArray) -> list[Any]:
+def coerce_classes(classes: Sequence[Any] | Names | None, labels: Names) -> list[Any] | None:
     """Classes given as text, as a command line does, in the type of the labels."""
+    if classes is None:
+        return None
     if not all(isinstance(name, str) for name in classes):
         return list(classes)
-    kind = labels.type.value_type if pa.types.is_dictionary(labels.type) else labels.type
     try:
-        if pa.types.is_integer(kind) or pa.types.is_floating(kind):
-            return [float(name) for name in classes]
-        if pa.types.is_boolean(kind):
+        if labels.dtype.kind in "iuf":
+            return [float(name) if "." in name else int(name) for name in classes]
+        if labels.dtype.kind == "b":
             return [{"true": True, "false": False}[name.lower()] for name in classes]
     except (ValueError, KeyError):
-        raise InputError(f"classes {examples(classes)} do not have the type of the labels ({kind})") from None
+        raise InputError(f"classes {examples(classes)} do not have the type of the labels ({labels.dtype})") from None
     return list(classes)
 
 

@@ -9,7 +9,7 @@ from conal._support.registry import names_in_source
 from conal.errors import InputError
 from conal.parameters.constraints import anything, flag, one_of
 from conal.parameters.declaration import Option, Parameter, Parameterised, parameter
-from conal.parameters.text import comma_separated
+from conal.parameters.text import comma_separated, maybe_none
 
 __all__ = ["PLAIN_FORMATS", "ReadOptions"]
 
@@ -34,6 +34,17 @@ class GeneralOptions(Parameterised):
         must_be=anything(),
         help="The classes in order; numbers may be given as text. A label outside them is an error.",
         option=Option(help="Classes in order, comma-separated (default: those in the file).", parse=comma_separated),
+    )
+    missing: Any = parameter(
+        default=None,
+        must_be=anything(),
+        help="Labels that mean 'no label': one value or several, or '' for none. By default NA, N/A, null and nan, and "
+        "-1 in a matrix. Empty cells and NaN are always missing.",
+        option=Option(
+            help="Labels that mean 'no label', comma-separated, or '' for none; empty cells always do.",
+            parse=maybe_none,
+            shown_default="NA, N/A, null, nan, and -1 in a matrix",
+        ),
     )
     on_duplicate: Literal["last", "first", "error"] = parameter(
         default="last",

@@ -7,7 +7,7 @@ from typing import Any
 
 from conal.errors import InputError
 
-__all__ = ["comma_separated", "json_or_text"]
+__all__ = ["comma_separated", "json_or_text", "maybe_none"]
 
 
 def json_or_text(text: str) -> Any:
@@ -32,3 +32,12 @@ def comma_separated(text: str) -> list[str]:
     if "" in names:
         raise InputError(f"{text!r}: a name is empty; separate names by single commas")
     return names
+
+
+def maybe_none(text: str) -> list[str]:
+    """Names separated by commas; none if the text is empty.
+
+    >>> maybe_none("NA,-1"), maybe_none("")
+    (['NA', '-1'], [])
+    """
+    return comma_separated(text) if text.strip() else []

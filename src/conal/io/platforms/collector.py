@@ -42,7 +42,7 @@ class Collector:
         self._check_name(task, "task")
         self._check_name(worker, "annotator")
         label, reason = only_answer(value)
-        if reason is None and worker in (None, ""):
+        if reason is None and (worker is None or not str(worker).strip()):
             reason = NO_ANNOTATOR
         if reason is not None:
             self.dropped[reason] += 1
@@ -71,15 +71,26 @@ class Collector:
         if isinstance(name, dict | list):
             raise InputError(f"{self.where}: the name of a {role} is {name!r:.60}; expected text or a number")
 
-    def finish(self, question: str | None = None, *, names: Callable[[list[Any]], Any] | None = None) -> AnnotationFile:
-        """Everything collected, older labels first; ``names`` converts the names of tasks and workers."""
+    def finish(
+        self,
+        question: str | None = None,
+        *,
+        names: Callable[[list[Any]], Any] | None = None,
+        untyped: bool = False,
+    ) -> AnnotationFile:
+        """Everything collected, older labels first.
+
+        ``names`` converts the names of tasks and workers; ``untyped`` labels are from a text file.
+        """
         if self.disputed:
             self.dropped["true labels that contradict each other"] += len(self.disputed)
         tasks, workers, labels = self._columns()
         gold = self._settled_gold(tasks, labels)
         if names is not None:
             tasks, workers = names(tasks), names(workers)
-        crowd = annotations_from(tasks, workers, labels, self.options, where=self.path, dropped=self.dropped)
+        crowd = annotations_from(
+            tasks, workers, labels, self.options, where=self.path, dropped=self.dropped, untyped=untyped
+        )
         about = (self.path, self.importer.name, self.importer.title)
         return AnnotationFile(*about, crowd, question, gold, dict(self.dropped), data_table(self.data))
 
@@ -103,7 +114,7 @@ def only_answer(value: Any) -> tuple[Any, str | None]:
         if len(value) > 1:
             return None, SEVERAL_ANSWERS
         return only_answer(value[0]) if value else (None, NO_ANSWER)
-    if value is None or value == "" or value != value:
+    if value is None or value != value or (isinstance(value, str) and not value.strip()):
         return None, NO_ANSWER
     if isinstance(value, dict):
         return None, OTHER_ANSWER

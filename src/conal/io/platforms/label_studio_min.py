@@ -53,7 +53,7 @@ class LabelStudioMin(Importer):
             found.show(task, {name: value for name, value in record.items() if name not in own})
             when = record.get("updated_at") or record.get("created_at")
             found.add(task, record.get("annotator"), _label(record.get(control)), when)
-        return found.finish(control)
+        return found.finish(control, untyped=not is_json)
 
 
 def _controls(records: list[dict[str, Any]], names: list[str]) -> list[str]:

@@ -7,8 +7,8 @@ from typing import Any
 
 import pyarrow as pa
 
+from conal.data.numbers import numbers_or_text
 from conal.io.annotation_file import AnnotationFile
-from conal.io.delimited import numbers_or_text
 from conal.io.platforms.base import Importer, register
 from conal.io.platforms.collector import Collector
 from conal.io.platforms.head import Head

@@ -12,6 +12,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from conal.data.encoding import Names
+from conal.data.missing import missing_rule, read_labels
+from conal.data.numbers import numbers_or_text
 from conal.errors import InputError, examples
 from conal.io.annotation_file import AnnotationFile, annotations_from
 from conal.io.platforms.base import Importer
@@ -29,8 +32,8 @@ class Sheet:
     Columns contain text, or numbers if all values of a column are numbers, so names keep their exact text.
     """
 
-    def __init__(self, table: pa.Table, path: Path) -> None:
-        self.table, self.path, self.where = table, path, str(path)
+    def __init__(self, table: pa.Table, path: Path, *, untyped: bool = True) -> None:
+        self.table, self.path, self.where, self.untyped = table, path, str(path), untyped
         self.dropped: Counter[str] = Counter()
 
     @property
@@ -63,7 +66,7 @@ class Sheet:
 
     def drop_blank(self, names: Sequence[str]) -> None:
         """Drop the rows where all these columns are empty, such as separators of Toloka's task suites."""
-        blank = reduce(pc.and_, (pc.is_null(blank_to_null(self.column(name), tokens=("",))) for name in names))
+        blank = reduce(pc.and_, (pc.is_null(blank_to_null(self.column(name))) for name in names))
         self.table = self.table.filter(pc.invert(blank))
 
     def sort_by_time(self, name: str) -> None:
@@ -89,24 +92,31 @@ class Sheet:
         for name in (task, worker, label):
             self.column(name)
         shown = self._data(task, data, prefix)  # before anything is left out
-        truth, disputed = self._gold(task, label, gold, options)
-        self.drop(pc.is_null(blank_to_null(self.column(label), keep=options.classes)), NO_ANSWER)
-        self.drop(pc.is_null(blank_to_null(self.column(worker), tokens=("",))), NO_ANNOTATOR)
+        known = None if gold is None or gold not in self.names else self.table.select([task, gold])
+        self.drop(pc.is_null(blank_to_null(self.column(label))), NO_ANSWER)
+        self.drop(pc.is_null(blank_to_null(self.column(worker))), NO_ANNOTATOR)
+        labels = read_labels(
+            self.column(label), missing=options.missing, classes=options.classes, untyped=self.untyped, where=self.where
+        )
+        truth, disputed = self._gold(known, labels.names, options)
         if disputed:
             self.dropped["true labels that contradict each other"] += disputed
-        columns = blank_to_null(self.column(task), tokens=("",)), self.column(worker), self.column(label)
+        columns = self.column(task), self.column(worker), labels
         crowd = annotations_from(*columns, options, where=self.path, dropped=self.dropped)
         about = (self.path, importer.name, importer.title)
         return AnnotationFile(*about, crowd, question, truth, dict(self.dropped), shown)
 
-    def _gold(self, task: str, label: str, gold: str | None, options: ReadOptions) -> tuple[dict[Any, Any], int]:
+    def _gold(self, known: pa.Table | None, classes: Names, options: ReadOptions) -> tuple[dict[Any, Any], int]:
         """Task to its one true label, in the type of the labels, and how many tasks have several."""
-        if gold is None or gold not in self.names:
+        if known is None:
             return {}, 0
-        column = blank_to_null(self.column(gold), keep=options.classes)
-        if pa.types.is_string(self.column(label).type):  # a few true labels may all be numbers
+        tasks, labels = (decoded(column, self.where) for column in known.columns)
+        column = blank_to_null(labels, missing_rule(options.missing, options.classes))
+        if any(isinstance(name, str) for name in classes.tolist()):  # a few true labels may all be numbers
             column = column.cast(pa.string())
-        pairs = pa.table({"task": self.column(task), "gold": column}).drop_null()
+        elif self.untyped and pa.types.is_string(column.type):
+            column = numbers_or_text(column)
+        pairs = pa.table({"task": tasks, "gold": column}).drop_null()
         distinct = pairs.group_by(["task", "gold"], use_threads=False).aggregate([]).to_pylist()
         times = Counter(row["task"] for row in distinct)
         truth = {row["task"]: row["gold"] for row in distinct if times[row["task"]] == 1}
@@ -129,7 +139,7 @@ def read_sheet(path: Path) -> Sheet:
     check_readable(path)
     head = read_head(path)
     if head.kind == "parquet":
-        return Sheet(read_table(path, "parquet"), path)
+        return Sheet(read_table(path, "parquet"), path, untyped=False)
     if head.kind != "table" or not head.header:
         raise InputError(f"{path}: expected a CSV or TSV table, found {head.describe()}")
     kind = "tsv" if head.delimiter == "\t" else "csv"

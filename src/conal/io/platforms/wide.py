@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -10,9 +12,10 @@ import pyarrow as pa
 
 from conal.data.columns import is_name_column
 from conal.data.encoding import MISSING
+from conal.data.missing import NOT_ANNOTATED, Labels, Rule, missing_rule, read_labels
+from conal.data.numbers import numbers_or_text
 from conal.errors import InputError, examples
 from conal.io.annotation_file import AnnotationFile, annotations_from
-from conal.io.delimited import numbers_or_text
 from conal.io.platforms.base import Importer, register
 from conal.io.platforms.head import Head
 from conal.io.platforms.sheet import read_sheet
@@ -30,7 +33,7 @@ MAX_CLASSES = 50
 
 @register("wide")
 class Wide(Importer):
-    """One row per task and one column per annotator; an empty cell, NaN or -1 means "not annotated".
+    """One row per task and one column per annotator; an empty cell, NaN, NA or -1 means "not annotated".
 
     The first column contains the tasks if it has a usual name of task ids, or no name; otherwise tasks are row numbers.
     """
@@ -62,13 +65,13 @@ class Wide(Importer):
         if not annotators:
             self.unlike(path, f"a table with the columns {examples(sheet.names, 8)}")
         _refuse_repeats(tasks, sheet.where, task)
-        labels = blank_to_null(_one_type([sheet.column(name) for name in annotators]), keep=options.classes)
+        labels = _read_cells([sheet.column(name) for name in annotators], options, untyped=sheet.untyped)
         workers = numbers_or_text(pa.chunked_array([pa.array(annotators, pa.string())]))
-        present = _is_label(labels).to_numpy()
+        present = labels.codes != MISSING
         who, row = np.divmod(np.flatnonzero(present), rows)  # one annotator's column after the other
         empty = rows - len(np.unique(row))
         dropped = {"tasks without a label": empty} if empty else {}
-        columns = tasks.take(pa.array(row)), workers.take(pa.array(who)), labels.filter(pa.array(present))
+        columns = tasks.take(pa.array(row)), workers.take(pa.array(who)), labels._replace(codes=labels.codes[present])
         crowd = annotations_from(*columns, options, where=path, dropped=dropped)
         return AnnotationFile(path, self.name, self.title, crowd, dropped=dropped)
 
@@ -84,15 +87,25 @@ def _is_fraction(cell: str) -> bool:
         return False
 
 
-def _is_label(labels: pa.ChunkedArray) -> pa.ChunkedArray:
-    import pyarrow.compute as pc
+def _read_cells(columns: Sequence[pa.ChunkedArray], options: ReadOptions, *, untyped: bool) -> Labels:
+    """The labels of all cells, one annotator's column after the other."""
+    rule = missing_rule(options.missing, options.classes, in_matrix=True)
+    read = partial(read_labels, missing=options.missing, classes=options.classes, in_matrix=True)
+    typed = [_numbers(column, rule) if untyped else column for column in columns]
+    labels = read(_one_type(typed))
+    words = Counter(labels.words)
+    for column, numbers in zip(columns, typed, strict=True):
+        if numbers is not column:  # text only because of the words among its numbers
+            found = read(column).words
+            words.update({word: count for word, count in found.items() if word not in NOT_ANNOTATED})
+    return labels._replace(words=words)
 
-    present = pc.is_valid(labels)
-    if pa.types.is_floating(labels.type):
-        present = pc.and_(present, pc.fill_null(pc.is_finite(labels), False))
-    if pa.types.is_integer(labels.type) or pa.types.is_floating(labels.type):
-        present = pc.and_(present, pc.fill_null(pc.not_equal(labels, MISSING), False))
-    return present
+
+def _numbers(column: pa.ChunkedArray, rule: Rule) -> pa.ChunkedArray:
+    if not pa.types.is_string(column.type):
+        return column
+    numbers = numbers_or_text(blank_to_null(column, rule))
+    return column if pa.types.is_string(numbers.type) else numbers
 
 
 def _one_type(columns: Sequence[pa.ChunkedArray]) -> pa.ChunkedArray:

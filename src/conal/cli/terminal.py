@@ -1,0 +1,35 @@
+"""Printing: what users supply, such as names and paths, cannot move the cursor, hide text or add lines."""
+
+from __future__ import annotations
+
+import re
+
+import typer
+
+__all__ = ["one_line", "say", "visible"]
+
+CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+"""Control characters except tab and line feed, those that change the direction of text, and halves of characters."""
+
+
+def say(text: str, *, err: bool = False) -> None:
+    """Print a line or several; all that conal prints goes through here."""
+    typer.echo(visible(text), err=err)
+
+
+def visible(text: str) -> str:
+    r"""Text with its control characters spelled out, so that terminals do not obey them; JSON stays the same JSON.
+
+    >>> visible("red \x1b[31m alert")
+    'red \\u001b[31m alert'
+    """
+    return CONTROL.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+
+
+def one_line(text: object) -> str:
+    """Text without line ends and surplus spaces.
+
+    >>> one_line("a\\n  b")
+    'a b'
+    """
+    return " ".join(str(text).split())
