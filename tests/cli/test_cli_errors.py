@@ -272,13 +272,6 @@ def test_tasks_without_features(refuse_fit: Refuse, crowd: Crowd, tmp_path: Path
     assert "4 tasks have no features: 0, 1, 2 and 1 more" in refuse_fit(features=tmp_path / "x.npz")
 
 
-def test_features_without_a_task(refuse_fit: Refuse, crowd: Crowd, tmp_path: Path) -> None:
-    np.savez(tmp_path / "x.npz", X=np.vstack([crowd.x, crowd.x[:5]]), task=np.arange(95))
-    message = refuse_fit(features=tmp_path / "x.npz")
-    assert "5 feature rows match no task: 90, 91, 92 and 2 more" in message
-    assert "--allow-missing" in message
-
-
 def test_ids_that_have_nothing_in_common(refuse_fit: Refuse, crowd: Crowd, tmp_path: Path) -> None:
     np.savez(tmp_path / "x.npz", X=crowd.x, task=np.array([f"img{k}" for k in range(90)]))
     for option in ([], ["--allow-missing"]):

@@ -80,7 +80,7 @@ def test_drafts_and_discarded_responses_are_left_out(path: Path, layout: Any, li
     path.write_text("\n".join(map(json.dumps, records)) if lines else json.dumps(records), encoding="utf-8")
     found = import_file(path)
     assert triples(found.annotations) == [("a", "u", "cat"), ("b", "v", "dog")]
-    assert found.dropped == {"draft responses": 1, "discarded responses": 1, "records without a response": 1}
+    assert found.dropped == {"draft responses": 1, "discarded responses": 1, "tasks without a label": 1}
     assert found.data is not None
     assert found.data.to_pydict() == {"task": ["a", "b", "c"], "text": ["text of a", "text of b", "text of c"]}
 

@@ -76,7 +76,7 @@ class FitFiles:
             gold = read_gold(self.labels, task=reading.task, label=reading.label, classes=reading.classes)
             return FitData(table, gold.for_rows(len(table), table.ids), validation)
         file = import_file(self.labels, reading)
-        file.warn_of_dropped()
+        file.warn_of_dropped(unlabelled=False)
         if self.text == self.labels and file.data is not None:  # an export that contains the texts itself
             shown = texts_of(file.data, text=self.text_column, where=str(self.labels))
             return FitData(shown, file.annotations, validation)

@@ -166,9 +166,11 @@ def _summary(estimator: CrowdClassifier, out: Path, page: Path | None) -> str:
     held_out = metrics["n_tasks_labelled"] - metrics["n_tasks_trained_on"]
     note = f"; {held_out:,} tasks were held out to select it" if held_out else ""
     score = "" if metrics["best_score"] is None else f" ({metrics['best_score']:.4f})"
+    unlabelled = metrics["n_tasks"] - metrics["n_tasks_labelled"]
+    predicted = f"\n{unlabelled:,} of the tasks have no label; labels.csv has the classifier's" if unlabelled else ""
     return (
         f"{estimator.method}: {metrics['n_annotations']:,} labels by {metrics['n_annotators']:,} annotators on "
-        f"{metrics['n_tasks']:,} tasks, {len(estimator.classes_)} classes\n"
+        f"{metrics['n_tasks']:,} tasks, {len(estimator.classes_)} classes{predicted}\n"
         f"epoch {metrics['best_epoch']} of {metrics['epochs']} kept, {rules[metrics['selection']]}{score}{note}; "
         f"{metrics['seconds']:.1f} s\n"
         f"model folder: {out}" + ("" if page is None else f"\nreport: {page}")

@@ -70,7 +70,8 @@ class Annotations(LabelArrays):
         Parameters
         ----------
         tasks, workers, labels : sequences of any hashable values
-            Missing labels (None, NaN) are dropped with a warning; missing tasks or workers are an error.
+            Missing labels (None, NaN) are dropped with a warning, and their tasks stay, without a label. A missing
+            task, or a label without a worker, is an error.
         classes : sequence, optional
             The classes in the order you want; sorted labels otherwise. A label outside it is an error.
         on_duplicate : {"last", "first", "error"}
@@ -88,8 +89,8 @@ class Annotations(LabelArrays):
                 f"{len(label.codes)} entries; pass one of each per annotation"
             )
         refuse_missing_ids(task.codes, "task", where)
-        refuse_missing_ids(worker.codes, "worker", where)
         kept = drop_missing_labels(label.codes, where)
+        refuse_missing_ids(np.where(kept, worker.codes, 0), "worker", where)  # a task without a label needs none
         class_names, label_codes = match_classes(label.names, label.codes, classes, where)
         present = slice(None) if kept.all() else kept
         columns = task.codes[present], worker.codes[present], label_codes[present]

@@ -108,7 +108,7 @@ class CrowdClassifier(FittedAttributes, ClassifierParameters, ClassifierMixin, B
         X : (n, ...) array, DataFrame, torch Dataset, or texts
             Features; or a list, array or Series of str, or a frame with a text column, of which features are made
             first. A frame's ``task`` or ``id`` column, or ``task_ids``, joins them to the annotations by id; a bare
-            array's row numbers are its ids.
+            array's row numbers are its ids. Rows without annotations are tasks without labels, which are predicted.
         y : Annotations, long DataFrame, or (n, n_annotators) matrix
             The crowd's labels; -1 or NaN is missing. The method "gold" takes one true label per row instead.
         validation : (X, y_true), optional
@@ -121,7 +121,7 @@ class CrowdClassifier(FittedAttributes, ClassifierParameters, ClassifierMixin, B
         annotator_features : (n_annotators, F), optional
             Raw features of the annotators, in the order of ``annotations.annotator_ids``.
         allow_missing : bool
-            Drop tasks without features and features without a task, with a warning, instead of refusing them.
+            Drop tasks without features, with a warning, instead of refusing them.
         checkpoint : path, optional
             File to keep the state of training in. Delete it once the model is saved.
         resume : bool
@@ -317,7 +317,9 @@ class CrowdClassifier(FittedAttributes, ClassifierParameters, ClassifierMixin, B
     def _joined(self, X: Any, y: Any, task_ids: Any) -> tuple[Instances, Annotations]:
         crowd = adapters.with_classes(adapters.as_target(y, self.model_.takes), self.classes_)
         numbers, names = texts.as_numbers(self.text_features_, X), self._feature_names
-        instances, crowd, _ = adapters.aligned(numbers, crowd, task_ids, allow_missing=True, columns=names)
+        instances, crowd, _ = adapters.aligned(
+            numbers, crowd, task_ids, allow_missing=True, unlabelled=False, columns=names
+        )
         if instances.shape != self.instance_shape_:
             raise InputError(f"instances have shape {instances.shape}, the model was trained on {self.instance_shape_}")
         return instances, crowd

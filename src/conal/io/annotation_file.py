@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from conal.data.annotations import Annotations
 from conal.errors import DataWarning, InputError, warn
-from conal.io.remedies import remedy
+from conal.io.remedies import UNLABELLED, remedy
 from conal.io.tables import coerce_classes
 from conal.parameters.reading import ReadOptions
 
@@ -47,10 +47,11 @@ class AnnotationFile:
     dropped: Mapping[str, int] = field(default_factory=dict)
     data: pa.Table | None = None
 
-    def warn_of_dropped(self) -> None:
-        """Warn about dropped annotations, with the reasons."""
-        if self.dropped:
-            warn(f"{self.path} ({self.title}): left out {_counted(self.dropped)}", DataWarning)
+    def warn_of_dropped(self, *, unlabelled: bool = True) -> None:
+        """Warn about dropped annotations, with the reasons; about tasks without a label only where they are dropped."""
+        dropped = {reason: n for reason, n in self.dropped.items() if unlabelled or reason != UNLABELLED}
+        if dropped:
+            warn(f"{self.path} ({self.title}): left out {_counted(dropped)}", DataWarning)
 
 
 def annotations_from(

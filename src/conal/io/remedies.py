@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-__all__ = ["REMEDIES", "remedy"]
+__all__ = ["REMEDIES", "UNLABELLED", "remedy"]
+
+UNLABELLED = "tasks without a label"
+"""Why a task has no annotation: nobody has labelled it yet. ``conal fit`` predicts it, so that it is not left out there."""
 
 REMEDIES = {
     "several answers": "multi-choice answers cannot be aggregated; allow one choice, or ask a question per class",
@@ -13,6 +16,7 @@ REMEDIES = {
     "contradict": "correct the true labels on the platform",
     "repeat a (task, worker) pair": "choose the first or last, or refuse them, with --on-duplicate",
     "differ only in case": "correct the labels, or they count as different classes",
+    UNLABELLED: "nothing to do: conal fit predicts them, given their features or texts",
     "without an annotator": "let every annotator log in with a separate name",
 }
 """What to do about a problem, by words that occur in it."""

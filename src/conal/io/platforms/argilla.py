@@ -12,6 +12,7 @@ from conal.io.platforms.base import Importer, choose_question, register
 from conal.io.platforms.collector import Collector
 from conal.io.platforms.head import Head
 from conal.io.platforms.json_files import load_records
+from conal.io.remedies import UNLABELLED
 from conal.parameters.reading import ReadOptions
 
 __all__ = ["Argilla"]
@@ -77,7 +78,7 @@ class Argilla(Importer):
         except (ValueError, TypeError) as error:
             raise InputError(f"{found.where}: record {k + 1}: question {question!r}: {error}") from error
         if not responses:
-            found.dropped["records without a response"] += 1
+            found.dropped[UNLABELLED] += 1
         for response in responses:
             if response.status not in (None, "submitted"):
                 found.dropped[f"{response.status} responses"] += 1

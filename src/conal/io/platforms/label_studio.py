@@ -12,6 +12,7 @@ from conal.io.platforms.base import Importer, choose_question, register
 from conal.io.platforms.collector import Collector
 from conal.io.platforms.head import Head
 from conal.io.platforms.json_files import load_records
+from conal.io.remedies import UNLABELLED
 from conal.parameters.reading import ReadOptions
 
 __all__ = ["LabelStudio", "choice_of"]
@@ -73,7 +74,7 @@ class LabelStudio(Importer):
         found.dropped.update({"drafts": len(drafts)} if isinstance(drafts, list) and drafts else {})
         annotations = list(_annotations(task))
         if not annotations:
-            found.dropped["tasks without an annotation"] += 1
+            found.dropped[UNLABELLED] += 1
         for annotation in annotations:
             if annotation.get("was_cancelled") or annotation.get("skipped"):
                 found.dropped["skipped by the annotator"] += 1

@@ -13,6 +13,7 @@ from conal.io.platforms.base import Importer, register
 from conal.io.platforms.collector import Collector
 from conal.io.platforms.head import Head
 from conal.io.platforms.json_files import load_json
+from conal.io.remedies import UNLABELLED
 from conal.parameters.reading import ReadOptions
 
 __all__ = ["Peerannot"]
@@ -44,7 +45,7 @@ class Peerannot(Importer):
             self.unlike(path, "a list" if isinstance(answers, list) else "another object")
         found = Collector(self, path, options)
         for task, votes in answers.items():
-            found.dropped.update({"tasks without a label": 1} if not votes else {})
+            found.dropped.update({UNLABELLED: 1} if not votes else {})
             for worker, label in votes.items():
                 if worker == MODEL:
                     found.dropped[f"by the worker {MODEL!r}, a model"] += 1

@@ -16,6 +16,7 @@ from conal.io.delimited import numbers_or_text
 from conal.io.platforms.base import Importer, register
 from conal.io.platforms.head import Head
 from conal.io.platforms.sheet import read_sheet
+from conal.io.remedies import UNLABELLED
 from conal.io.tables import blank_to_null
 from conal.parameters.reading import ReadOptions
 
@@ -67,7 +68,7 @@ class Wide(Importer):
         present = _is_label(labels).to_numpy()
         who, row = np.divmod(np.flatnonzero(present), rows)  # one annotator's column after the other
         empty = rows - len(np.unique(row))
-        dropped = {"tasks without a label": empty} if empty else {}
+        dropped = {UNLABELLED: empty} if empty else {}
         columns = tasks.take(pa.array(row)), workers.take(pa.array(who)), labels.filter(pa.array(present))
         crowd = annotations_from(*columns, options, where=path, dropped=dropped)
         return AnnotationFile(path, self.name, self.title, crowd, dropped=dropped)
