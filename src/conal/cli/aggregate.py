@@ -61,12 +61,14 @@ def aggregate(
 
     The table has one row per task: task, label, probability of the label, and one column proba_CLASS per class.
     """
+    from conal.findings.inspection import warn_of_problems
     from conal.io import read_annotations
     from conal.io.tables import write_tables
 
     check_results(tables=[out, annotators, confusion], sources=[labels, true_labels], overwrite=overwrite)
     aggregator = _make(method, parse_settings(settings), seed=seed, verbose=not quiet)
     crowd = read_annotations(labels, reading)
+    warn_of_problems(crowd, labels)
     known = {} if true_labels is None else _known(true_labels, reading, crowd)
     began = time.perf_counter()
     if not _fit(aggregator, crowd, known):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
@@ -25,6 +26,7 @@ from conal.io.delimited import MISSING_TOKENS, read_delimited, read_json_lines, 
 __all__ = [
     "check_readable",
     "file_kind",
+    "pandas_index",
     "read_first_row",
     "read_matrix",
     "read_roles",
@@ -47,6 +49,8 @@ ENDINGS = {
 }
 COMPRESSED = (".gz", ".bz2", ".zst")
 """Endings of compressed text, which is read directly."""
+UNNAMED_INDEX = re.compile(r"__index_level_\d+__$")
+"""What pandas calls an index without a name in Parquet files."""
 BATCH = 10_000
 """Rows that are turned into Python objects at a time."""
 
@@ -151,6 +155,13 @@ def write_tables(tables: Mapping[Path, pa.Table]) -> None:
                 _WRITERS[kinds[path]](table, temporary)
             except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
                 raise InputError(f"{path}: this table cannot be written as {kinds[path]}: {error}") from error
+
+
+def pandas_index(schema: pa.Schema) -> list[str]:
+    """The columns of a Parquet file that were a pandas index: those that its metadata name, and those without a name."""
+    described = (schema.pandas_metadata or {}).get("index_columns", [])
+    named = [name for name in described if isinstance(name, str)]  # a range of row numbers is no column
+    return [name for name in schema.names if name in named or UNNAMED_INDEX.match(name)]
 
 
 def read_matrix(path: Path) -> np.ndarray[Any, np.dtype[Any]]:

@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 
 from conal.errors import InputError
-from conal.io.annotation_file import AnnotationFile, annotations_from
+from conal.io.annotation_file import AnnotationFile, Control, annotations_from
 from conal.io.platforms.base import Importer
 from conal.parameters.reading import ReadOptions
 
@@ -71,7 +71,13 @@ class Collector:
         if isinstance(name, dict | list):
             raise InputError(f"{self.where}: the name of a {role} is {name!r:.60}; expected text or a number")
 
-    def finish(self, question: str | None = None, *, names: Callable[[list[Any]], Any] | None = None) -> AnnotationFile:
+    def finish(
+        self,
+        question: str | None = None,
+        *,
+        names: Callable[[list[Any]], Any] | None = None,
+        control: Control | None = None,
+    ) -> AnnotationFile:
         """Everything collected, older labels first; ``names`` converts the names of tasks and workers."""
         if self.disputed:
             self.dropped["true labels that contradict each other"] += len(self.disputed)
@@ -81,7 +87,7 @@ class Collector:
             tasks, workers = names(tasks), names(workers)
         crowd = annotations_from(tasks, workers, labels, self.options, where=self.path, dropped=self.dropped)
         about = (self.path, self.importer.name, self.importer.title)
-        return AnnotationFile(*about, crowd, question, gold, dict(self.dropped), data_table(self.data))
+        return AnnotationFile(*about, crowd, question, gold, dict(self.dropped), data_table(self.data), control)
 
     def _columns(self) -> list[list[Any]]:
         """Tasks, workers and labels, sorted by time if all have one."""
