@@ -272,6 +272,18 @@ def test_tasks_without_features(refuse_fit: Refuse, crowd: Crowd, tmp_path: Path
     assert "4 tasks have no features: 0, 1, 2 and 1 more" in refuse_fit(features=tmp_path / "x.npz")
 
 
+def test_free_text_as_a_label_is_a_warning_of_every_command(conal: Run, tmp_path: Path, write: Write) -> None:
+    rows = [(k, f"w{j}", f"remark {3 * k + j}") for k in range(30) for j in range(2)]
+    labels = write(tmp_path / "l.csv", HEADER, rows)
+    np.save(tmp_path / "x.npy", np.random.default_rng(0).normal(size=(30, 2)).astype(np.float32))
+    wanted = f"{labels}: 60 classes in 60 labels; is this free text, or a number?"
+    run = conal("aggregate", labels, "--out", tmp_path / "o.csv", "--method", "majority-vote")
+    assert run.err.count(f"warning: {wanted}") == 1
+    run = conal("fit", labels, "--features", tmp_path / "x.npy", "--out", tmp_path / "m", "--epochs", 1, "--no-report")
+    assert (run.code, run.err.count(f"warning: {wanted}")) == (0, 1)
+    assert "60 classes in 60 labels" in conal("inspect", labels).out
+
+
 def test_ids_that_have_nothing_in_common(refuse_fit: Refuse, crowd: Crowd, tmp_path: Path) -> None:
     np.savez(tmp_path / "x.npz", X=crowd.x, task=np.array([f"img{k}" for k in range(90)]))
     for option in ([], ["--allow-missing"]):

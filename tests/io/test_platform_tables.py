@@ -337,6 +337,37 @@ def test_wide_parquet(tmp_path: Path) -> None:
     assert triples(ann) == [("a", "ann", "x"), ("a", "bob", "y"), ("b", "bob", "x")]
 
 
+WIDE = pd.DataFrame({"A1": [0, 1, np.nan, 1], "A2": [np.nan, 1, np.nan, 0], "A3": [np.nan, np.nan, np.nan, 1]})
+
+
+@pytest.mark.parametrize("name", [None, "song", "task"])
+def test_a_pandas_index_is_no_annotator(tmp_path: Path, name: str | None) -> None:
+    """cleanlab's matrices are frames; selected rows keep their index, which Parquet stores as the last column."""
+    frame = WIDE[WIDE.notna().any(axis=1)].rename_axis(name)
+    frame.to_parquet(tmp_path / "a.parquet")
+    assert pq.read_schema(tmp_path / "a.parquet").names[-1] == (name or "__index_level_0__")
+    ann = read_annotations(tmp_path / "a.parquet", format="wide")
+    assert triples(ann) == [(0, "A1", 0), (1, "A1", 1), (1, "A2", 1), (3, "A1", 1), (3, "A2", 0), (3, "A3", 1)]
+
+
+def test_a_range_of_rows_is_no_column(tmp_path: Path) -> None:
+    WIDE.to_parquet(tmp_path / "a.parquet")
+    with pytest.warns(DataWarning, match="1 tasks without a label"):
+        ann = read_annotations(tmp_path / "a.parquet", format="wide")
+    assert (ann.task_ids.tolist(), ann.annotator_ids.tolist()) == ([0, 1, 3], ["A1", "A2", "A3"])
+
+
+def test_an_index_of_several_columns_needs_a_choice(tmp_path: Path) -> None:
+    index = pd.MultiIndex.from_product([["x", "y"], [1, 2]], names=["part", "number"])
+    frame = WIDE.fillna(0).set_index(index)
+    frame["row"] = list("abcd")
+    frame.set_index("row", append=True).to_parquet(tmp_path / "a.parquet")
+    with pytest.raises(InputError, match=r"its index has several columns, 'part', 'number', 'row'; choose one"):
+        read_annotations(tmp_path / "a.parquet", format="wide")
+    ann = read_annotations(tmp_path / "a.parquet", format="wide", task="row")
+    assert (ann.task_ids.tolist(), ann.annotator_ids.tolist()) == (list("abcd"), ["A1", "A2", "A3"])
+
+
 def test_wide_tasks_twice(path: Path) -> None:
     write(path, "task,ann,bob", "a,x,y", "a,y,y")
     with pytest.raises(InputError, match="column 'task' has some tasks twice"):
