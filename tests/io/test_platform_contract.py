@@ -74,13 +74,12 @@ def argilla(rows: Rows, folder: Path) -> Path:
     records = [
         {
             "id": task,
-            "fields": {"text": f"text of {task}"},
-            "metadata": {},
-            "suggestions": {},
-            "responses": {"kind": [{"value": y, "user_id": w} for _, w, y in group]},
-            "vectors": {},
             "status": "completed",
             "_server_id": f"server {task}",
+            "text": f"text of {task}",
+            "kind.responses": [y for _, _, y in group],
+            "kind.responses.users": [w for _, w, _ in group],
+            "kind.responses.status": ["submitted"] * len(group),
         }
         for task, group in by_task(rows).items()
     ]

@@ -12,6 +12,7 @@ REMEDIES = {
     "no single choice": "choose another question with --question",
     "without an answer": "nothing to do, unless it should have one: check --question and --label-column",
     "rejected by the requester": "keep them with --keep-rejected",
+    "drafts or discarded": "export flat records: records.to_list(flatten=True), or records.to_datasets()",
     "tainted": "keep them with --keep-rejected",
     "contradict": "correct the true labels on the platform",
     "repeat a (task, worker) pair": "choose the first or last, or refuse them, with --on-duplicate",

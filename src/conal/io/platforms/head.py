@@ -20,6 +20,8 @@ TABLE_BYTES = 2**16
 RECORD_BYTES = 2**20
 HEADER_BYTES = 2**23
 """How much of a table, of JSON and of a very wide table's first line is looked at."""
+RECORDS = (".jsonl", ".json", ".csv")
+"""Endings of files of records in a folder."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +41,7 @@ class Head:
     delimiter : str
         What separates its columns.
     record : dict or None
-        The first JSON object, where it is complete.
+        The first JSON object, where it is complete; of a folder, that of its first file of records.
     pair : (key, value) or None
         The first entry of the outermost JSON object.
     """
@@ -71,7 +73,7 @@ class Head:
 def read_head(path: Path) -> Head:
     """Look at the beginning of a file, or at the names in a folder or zip."""
     if path.is_dir():
-        return Head("folder", members=tuple(sorted(entry.name for entry in path.iterdir() if entry.is_file())))
+        return _folder_head(path)
     with path.open("rb") as file:
         magic = file.read(6)
     if magic.startswith((b"PK\x03\x04", b"PK\x05\x06")):
@@ -86,6 +88,14 @@ def read_head(path: Path) -> Head:
     if not {"\n", "\r"} & set(start.rstrip()) and len(start) > TABLE_BYTES // 4:
         start = _beginning(path, HEADER_BYTES)
     return _table_head(start)
+
+
+def _folder_head(path: Path) -> Head:
+    """The names of the files, and the fields of the first one that may contain records."""
+    files = sorted(entry for entry in path.iterdir() if entry.is_file() and not entry.name.startswith("."))
+    first = next((file for file in files if file.suffix.lower() in RECORDS and file.stat().st_size), None)
+    inside = Head("folder") if first is None else read_head(first)
+    return Head("folder", tuple(file.name for file in files), inside.header, record=inside.record, pair=inside.pair)
 
 
 def _beginning(path: Path, size: int) -> str:

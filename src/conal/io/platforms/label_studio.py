@@ -107,17 +107,18 @@ def choice_of(value: Any) -> Any:
 
 def _control_of(tasks: list[dict[str, Any]], name: str, found: Collector) -> Control:
     """What the project calls the control and its object, how it writes each label, and the numbers of the tasks."""
-    places: Counter[tuple[Any, str, str]] = Counter()
+    places: Counter[tuple[str | None, str, str]] = Counter({(None, "choices", "choices"): 0})
     answers: dict[str, Any] = {}
     numbers: dict[str, list[Any]] = {}
     for task in tasks:
         numbers.setdefault(str(_task_name(task, task.get("data"), found)), []).append(task.get("id"))
         for result in (result for annotation in _annotations(task) for result in _results(annotation)):
             field, value = _field(result), result.get("value")
-            if result.get("from_name") != name or field is None or not isinstance(value, Mapping):
+            if result.get("from_name") != name or not isinstance(value, Mapping) or field not in value:
                 continue
             kind = result.get("type") or next(kind for kind in SINGLE if SINGLE[kind] == field)
-            places[result.get("to_name"), str(kind), field] += 1
+            place = result.get("to_name")
+            places[place if isinstance(place, str) else None, str(kind), str(field)] += 1
             label, reason = only_answer(choice_of(value))
             if reason is None:
                 answers[str(label)] = value[field]

@@ -1,4 +1,4 @@
-"""peerannot's ``answers.json``: labels by task and worker."""
+"""peerannot's ``answers.json``, or the folder that contains it: labels by task and worker."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from conal.parameters.reading import ReadOptions
 
 __all__ = ["Peerannot"]
 
+ANSWERS = "answers.json"
 MODEL = "AI"
 """The worker under whose name peerannot stores what a model said."""
 
@@ -31,16 +32,18 @@ class Peerannot(Importer):
 
     title = "peerannot answers.json"
     expects = "one object {task: {worker: label}}"
-    kinds = ("json",)
+    kinds = ("json", "folder")
 
     def sniff(self, head: Head) -> bool:
+        if head.kind == "folder":
+            return ANSWERS in head.members and not {"id", "label"} <= head.fields
         if head.pair is None:
             return False
         answers = head.record if head.record is not None else dict([head.pair])
         return all(_is_votes(votes) for votes in answers.values()) and any(answers.values())
 
     def read(self, path: Path, options: ReadOptions) -> AnnotationFile:
-        answers = load_json(path)
+        answers = load_json(path / ANSWERS if path.is_dir() else path)
         if not isinstance(answers, dict) or not all(_is_votes(votes) for votes in answers.values()):
             self.unlike(path, "a list" if isinstance(answers, list) else "another object")
         found = Collector(self, path, options)
