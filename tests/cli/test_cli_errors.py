@@ -204,13 +204,35 @@ def test_text_in_another_encoding(refuse_fit: Refuse, crowd: Crowd, tmp_path: Pa
     assert "UTF-8" in refuse_fit(labels=tmp_path / "l.csv")
 
 
-@pytest.mark.parametrize(("mark", "advice"), [(";", "commas"), ("\t", "--format tsv"), ("|", "commas")])
+@pytest.mark.parametrize(("mark", "advice"), [("\t", "--format tsv"), ("|", "commas")])
 def test_other_delimiters(refuse_fit: Refuse, crowd: Crowd, tmp_path: Path, mark: str, advice: str) -> None:
     text = crowd.labels.read_text(encoding="utf-8").replace(",", mark)
     (tmp_path / "l.csv").write_text(text, encoding="utf-8")
     message = refuse_fit(labels=tmp_path / "l.csv")
     assert f"l.csv: columns are separated by {mark!r}" in message
     assert advice in message
+
+
+@pytest.mark.parametrize(
+    ("command", "method", "meant"),
+    [
+        ("aggregate", "ds", "dawid-skene"),
+        ("aggregate", "mv", "majority-vote"),
+        ("aggregate", "dawid_skene", "dawid-skene"),
+        ("fit", "ds", "dl-ds"),
+        ("fit", "mv", "dl-mv"),
+    ],
+)
+def test_short_names_of_methods_are_understood(
+    refuse: Refuse, crowd: Crowd, tmp_path: Path, command: str, method: str, meant: str
+) -> None:
+    more = ["--features", crowd.features] if command == "fit" else []
+    message = refuse(command, crowd.labels, *more, "--out", tmp_path / "o.csv", "--method", method)
+    assert f"{method!r}; did you mean {meant!r}?" in message
+
+
+def test_a_fit_without_features_names_the_command_for_labels(refuse: Refuse, crowd: Crowd, tmp_path: Path) -> None:
+    assert "for labels alone, use conal aggregate" in refuse("fit", crowd.labels, "--out", tmp_path / "m")
 
 
 # -------------------------------------------------------------------- features

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -72,6 +74,15 @@ def test_from_an_export_to_predictions(conal: Run, export: Export, tmp_path: Pat
     probas = package.load(tmp_path / "m").predict_proba([f"{words} animal" for words in WORDS])
     columns = [table[f"proba_{name}"].to_numpy() for name in CLASSES]
     np.testing.assert_allclose(np.column_stack(columns), probas, rtol=1e-12)
+
+
+def test_the_seconds_are_those_of_the_command(conal: Run, export: Export) -> None:
+    began = time.perf_counter()
+    result = conal(*fit(export.labels, "--text", export.text, "--json")).json()
+    assert result["seconds"] < result["total_seconds"] < time.perf_counter() - began
+    done = conal(*fit(export.labels, "--text", export.text, "--overwrite"))
+    (total, training) = map(float, re.findall(r"; ([\d.]+) s, of which ([\d.]+) s for epochs\n", done.out)[0])
+    assert training < total
 
 
 def test_the_command_is_the_library(conal: Run, export: Export, tmp_path: Path) -> None:

@@ -16,7 +16,6 @@ from conal.io import import_file, read_annotations
 from helpers.crowds import triples
 from helpers.files import write_json as write
 
-
 EXPORTS = Path(__file__).parent / "exports"
 
 
@@ -70,7 +69,9 @@ unmarked = pytest.mark.filterwarnings("ignore:.* does not say which of its")
 
 def test_nested(path: Path) -> None:
     write(path, nested("a", kind=[("u", "cat"), ("v", "dog")]), nested("b", kind=[("v", "dog")]))
-    with pytest.warns(DataWarning, match=r"which of its 3 responses are drafts or discarded, so that all count; .*flatten"):
+    with pytest.warns(
+        DataWarning, match=r"which of its 3 responses are drafts or discarded, so that all count; .*flatten"
+    ):
         found = import_file(path)
     assert triples(found.annotations) == [("a", "u", "cat"), ("a", "v", "dog"), ("b", "v", "dog")]
     assert found.question == "kind"

@@ -322,6 +322,14 @@ def test_a_byte_order_mark_changes_nothing(name: str, tmp_path: Path) -> None:
     assert read_annotations(path) == Annotations.from_triples(*zip(*ROWS, strict=True))
 
 
+@pytest.mark.parametrize("name", sorted(set(EXPORTS) - {"doccano"}))
+def test_utf_16_changes_nothing(name: str, tmp_path: Path) -> None:
+    path = EXPORTS[name](ROWS, tmp_path)
+    path.write_bytes(path.read_bytes().decode().encode("utf-16"))
+    assert detect(path)[0] == [platforms.get(name)]
+    assert read_annotations(path) == Annotations.from_triples(*zip(*ROWS, strict=True))
+
+
 # ---------------------------------------------------------------- what is refused
 
 
@@ -397,7 +405,7 @@ def test_an_option_without_meaning_is_refused(name: str, tmp_path: Path) -> None
         ("a.json", b"[]", "has no known format, found other JSON"),
         ("a.json", b"[1, 2]", "has no known format, found other JSON"),
         ("a.json", b'{"a": [1, 2]}', "has no known format, found JSON objects with 'a'"),
-        ("a.json", "[{}]".encode("utf-16"), "has no known format, found no text that can be read"),
+        ("a.json", "[{}]".encode("utf-16"), "has no known format, found JSON objects with nothing"),
         ("a.json", b"[" * 10_000, "is not JSON that an annotation platform writes"),
         ("a.json", b"", "is empty"),
         ("a.zip", b"PK\x03\x04 and then nothing", "has no known format, found a damaged zip file"),

@@ -65,15 +65,14 @@ def aggregate(
     from conal.io import read_annotations
     from conal.io.tables import write_tables
 
+    began = time.perf_counter()
     check_results(tables=[out, annotators, confusion], sources=[labels, true_labels], overwrite=overwrite)
     aggregator = _make(method, parse_settings(settings), seed=seed, verbose=not quiet)
     crowd = read_annotations(labels, reading)
     warn_of_problems(crowd, labels)
     known = {} if true_labels is None else _known(true_labels, reading, crowd)
-    began = time.perf_counter()
     if not _fit(aggregator, crowd, known):
         return
-    seconds = time.perf_counter() - began
     write_tables(_tables(aggregator, crowd, out, annotators, confusion))
     result = {
         "out": out,
@@ -82,7 +81,7 @@ def aggregate(
         "method": method,
         **_figures(aggregator, crowd),
         "n_true_labels": len(known),
-        "seconds": seconds,
+        "seconds": time.perf_counter() - began,
     }
     emit(result, _summary(result), as_json=as_json, quiet=quiet)
 

@@ -36,7 +36,9 @@ def convert(
     out: Annotated[Path, typer.Option(help="Output file.")],
     inferred: Annotated[
         Path | None,
-        typer.Option("--labels", help="Inferred labels (task, label, probability) to write as Label Studio predictions."),
+        typer.Option(
+            "--labels", help="Inferred labels (task, label, probability) to write as Label Studio predictions."
+        ),
     ] = None,
     gold_out: Annotated[
         Path | None, typer.Option(help="Output table of the true labels in the file (task, label).")

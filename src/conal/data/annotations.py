@@ -45,8 +45,8 @@ class Annotations(LabelArrays):
         True for a matrix and for ``ann[rows]``: task ``i`` goes with row ``i`` of a feature array of that length,
         whatever the task is called. This is what lets scikit-learn split features and annotations together.
 
-    Example
-    -------
+    Examples
+    --------
     >>> ann = Annotations.from_triples([0, 0, 1], ["ann", "bob", "ann"], ["cat", "dog", "dog"])
     >>> ann
     Annotations(2 tasks, 2 annotators, 2 classes, 3 annotations)

@@ -80,14 +80,16 @@ def match_classes(
 
 
 def _warn_lookalikes(names: Names, where: str) -> None:
+    if names.dtype != object:  # numbers of one type
+        return
     seen: dict[str, Any] = {}
     for name in names.tolist():
-        twin = seen.setdefault(name.strip().casefold(), name) if isinstance(name, str) else name
-        if twin != name:
-            warn(
-                f"{where}: classes {twin!r} and {name!r} differ only in case or spaces; they count as two classes",
-                DataWarning,
-            )
+        twin = seen.setdefault(str(name).strip().casefold(), name)
+        if twin is name:
+            continue
+        same = isinstance(twin, str) and isinstance(name, str)
+        how = "case or spaces" if same else "type (number and text)"
+        warn(f"{where}: classes {twin!r} and {name!r} differ only in {how}; they count as two classes", DataWarning)
 
 
 def pair_order(tasks: npt.NDArray[np.int32], annotators: npt.NDArray[np.int32]) -> npt.NDArray[np.int64] | slice:

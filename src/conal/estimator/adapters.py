@@ -31,6 +31,7 @@ __all__ = [
     "digest",
     "digest_features",
     "is_labels",
+    "refuse_labels_alone",
     "true_labels",
     "with_classes",
 ]
@@ -76,6 +77,15 @@ def as_instances(
             f"{shape}; use the same features in the same order"
         )
     return instances
+
+
+def refuse_labels_alone(X: Any, y: Any) -> None:
+    """A classifier without features is an error that says what takes labels alone."""
+    if X is None or (y is None and isinstance(X, Annotations)):
+        raise InputError(
+            "there are no features or texts: fit(X, annotations); for labels alone, use an aggregator: "
+            "conal.aggregation.make('dawid-skene').fit(annotations) (conal aggregate)"
+        )
 
 
 def as_target(y: Any, takes: str) -> Annotations:

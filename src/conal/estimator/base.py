@@ -91,7 +91,7 @@ class CrowdClassifier(FittedAttributes, ClassifierParameters, ClassifierMixin, B
     def fit(
         self,
         X: Any,
-        y: Any,
+        y: Any = None,
         *,
         validation: tuple[Any, Any] | None = None,
         monitor: Mapping[str, tuple[Any, Any]] | None = None,
@@ -128,10 +128,11 @@ class CrowdClassifier(FittedAttributes, ClassifierParameters, ClassifierMixin, B
             Continue from the checkpoint, if there is one.
         """
         check_parameters(self)
+        adapters.refuse_labels_alone(X, y)
         method = methods.get(self.method)
         crowd = adapters.as_target(y, method.takes)
         X, self.text_features_, quoted = texts.learn_texts(
-            X, task_ids, TextFeatures(self.text_components, seed=int(self.seed))
+            X, task_ids, TextFeatures(self.text_components, seed=int(self.seed)), verbose=self.verbose
         )
         validation, monitor = texts.further_as_numbers(self.text_features_, validation, monitor or {})
         joined = adapters.aligned(X, crowd, task_ids, allow_missing=allow_missing)
@@ -147,7 +148,7 @@ class CrowdClassifier(FittedAttributes, ClassifierParameters, ClassifierMixin, B
         results = []
         for number in range(self.ensemble):
             title = self.method if self.ensemble == 1 else f"{self.method} {number + 1}/{self.ensemble}"
-            with make_progress(title, self.verbose) as progress:
+            with make_progress(title, self.verbose, total=self.epochs) as progress:
                 results.append(
                     train(
                         build,

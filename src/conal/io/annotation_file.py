@@ -26,8 +26,8 @@ class Control:
     ----------
     from_name, to_name, type : str
         The control, the object that it refers to (None if the file does not say) and its kind, as in ``result``.
-    field : str
-        The field of ``value`` that contains the answer.
+    key : str
+        The key of ``value`` that contains the answer.
     answers : dict
         Label, as text, to the answer as the project writes it: the path of a taxonomy, say.
     tasks : dict
@@ -37,7 +37,7 @@ class Control:
     from_name: str
     to_name: str | None
     type: str
-    field: str
+    key: str
     answers: Mapping[str, Any] = field(default_factory=dict)
     tasks: Mapping[str, Sequence[int]] = field(default_factory=dict)
 
@@ -49,7 +49,7 @@ class Control:
         """
         if str(label) in self.answers:
             return self.answers[str(label)]
-        return [str(label)] if self.field == "choices" else label  # choices are text
+        return [str(label)] if self.key == "choices" else label  # choices are text
 
     def replace(self, **changes: Any) -> Self:
         """A copy with other values."""

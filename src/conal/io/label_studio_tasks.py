@@ -15,7 +15,7 @@ from conal.io.atomic import atomic_file
 
 __all__ = ["NEW_CONTROL", "label_studio_predictions", "label_studio_tasks", "write_label_studio"]
 
-NEW_CONTROL = Control(from_name="label", to_name="item", type="choices", field="choices")
+NEW_CONTROL = Control(from_name="label", to_name="item", type="choices", key="choices")
 """The control of the labelling interface that results belong to, unless the file names one."""
 
 Prediction = tuple[Any, float | None]
@@ -94,7 +94,7 @@ def _predicted(control: Control, prediction: Prediction) -> dict[str, Any]:
 def _result(control: Control, label: Any) -> dict[str, Any]:
     label = label.item() if isinstance(label, np.generic) else label
     names = {"from_name": control.from_name, "to_name": control.to_name, "type": control.type}
-    return {**names, "value": {control.field: control.answer(label)}}
+    return {**names, "value": {control.key: control.answer(label)}}
 
 
 def _user(worker: Any) -> Any:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 
@@ -42,7 +44,7 @@ class PlainTable(Reader):
 
 
 class Matrix(Reader):
-    """Matrix of tasks (rows) and annotators (columns), as ``.npy``."""
+    """Matrix of tasks (rows) and annotators (columns), as ``.npy``; ``classes`` may name the labels 0, 1, 2, ..."""
 
     title = "a matrix"
     takes = PlainTable.takes
@@ -50,10 +52,33 @@ class Matrix(Reader):
     def read(self, path: Path, options: ReadOptions) -> AnnotationFile:
         matrix = read_matrix(path)
         classes = options.classes
-        if classes is not None:
-            classes = coerce_classes(classes, pa.array(matrix.ravel()[:0]))
-        crowd = Annotations.from_matrix(matrix, classes=classes, where=str(path))
+        if classes is not None and matrix.dtype.kind in "iuf" and not all(map(_is_number, classes)):
+            crowd = _named(Annotations.from_matrix(matrix, classes=range(len(classes)), where=str(path)), classes)
+        else:
+            wanted = None if classes is None else coerce_classes(classes, pa.array(matrix.ravel()[:0]))
+            crowd = Annotations.from_matrix(matrix, classes=wanted, where=str(path))
         return AnnotationFile(path, NPY, self.title, crowd)
+
+
+def _is_number(name: Any) -> bool:
+    try:
+        float(name)
+    except (TypeError, ValueError):
+        return False
+    return True
+
+
+def _named(crowd: Annotations, classes: Sequence[Any]) -> Annotations:
+    """The same annotations, in which the label k is called ``classes[k]``."""
+    return Annotations(
+        crowd.tasks,
+        crowd.annotators,
+        crowd.labels,
+        task_ids=crowd.task_ids,
+        annotator_ids=crowd.annotator_ids,
+        classes=classes,
+        by_position=crowd.by_position,
+    )
 
 
 def plain_reader(path: Path, format: str | None) -> Reader:  # noqa: A002 - the word that users expect

@@ -18,6 +18,7 @@ REMEDIES = {
     "repeat a (task, worker) pair": "choose the first or last, or refuse them, with --on-duplicate",
     "differ only in case": "correct the labels, or they count as different classes",
     UNLABELLED: "nothing to do: conal fit predicts them, given their features or texts",
+    "differ only in type": "make the labels all text or all numbers",
     "without an annotator": "let every annotator log in with a separate name",
 }
 """What to do about a problem, by words that occur in it."""

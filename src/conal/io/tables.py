@@ -248,7 +248,7 @@ def _refuse_other_delimiter(path: Path, kind: str, header: str) -> None:
     """Reject a table of one column whose name contains delimiters."""
     found = next((mark for mark in (";", "\t", ",", "|") if mark in header), None)
     if found is not None:
-        advice = {"\t": "call it .tsv, or say format='tsv' (--format tsv)", ",": "call it .csv"}
+        advice = {"\t": "call it .tsv, or say format='tsv' (--format tsv)", ",": "call it .csv", ";": "call it .csv"}
         raise InputError(
             f"{path}: columns are separated by {found!r}, which is not {kind}; "
             f"{advice.get(found, 'separate them by commas')}"

@@ -13,6 +13,7 @@ from typing import Any
 import pyarrow as pa
 
 from conal.errors import InputError, examples
+from conal.io.delimited import csv_delimiter, encoding_of
 
 __all__ = ["Head", "json_head", "read_head"]
 
@@ -101,7 +102,8 @@ def _folder_head(path: Path) -> Head:
 def _beginning(path: Path, size: int) -> str:
     try:
         with pa.input_stream(str(path)) as stream:  # which unpacks .gz, .bz2 and .zst
-            return bytes(stream.read(size)).decode("utf-8-sig", errors="replace")
+            start = bytes(stream.read(size))
+            return start.decode(encoding_of(start), errors="replace")
     except (OSError, pa.ArrowInvalid) as error:
         raise InputError(f"{path}: cannot be read: {str(error).splitlines()[0]}") from error
 
@@ -163,7 +165,7 @@ def _table_head(text: str) -> Head:
         return Head("other")
     text = text.replace("\r\n", "\n").replace("\r", "\n")  # old files have other line ends
     first = text.split("\n", 1)[0]
-    delimiter = "\t" if first.count("\t") > first.count(",") else ","
+    delimiter = "\t" if first.count("\t") > first.count(",") else csv_delimiter(first)
     complete = text if len(text) < TABLE_BYTES // 4 else text.rpartition("\n")[0]
     try:
         rows = [tuple(row) for row in csv.reader(io.StringIO(complete), delimiter=delimiter) if row]

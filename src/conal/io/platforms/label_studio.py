@@ -162,7 +162,9 @@ def _task_name(task: dict[str, Any], data: Any, found: Collector) -> Any:
     field, data = found.options.task, data if isinstance(data, dict) else {}
     if field is None:
         if task.get("id") is None:
-            raise InputError(f"{found.where}: a task has no 'id'; choose a field of its data with task= (--task-column)")
+            raise InputError(
+                f"{found.where}: a task has no 'id'; choose a field of its data with task= (--task-column)"
+            )
         return task["id"]
     if isinstance(data.get(field), str | int | float):
         return data[field]
