@@ -95,7 +95,7 @@ def test_numbers_name_tasks_and_users(conal: Run, tmp_path: Path) -> None:
 
 
 EXPORTED = Path(__file__).parents[1] / "io" / "exports" / "label_studio.json"
-"""What Label Studio 1.23 exported: six tasks, 7 to 12, three controls that refer to "review"; 11 and 12 are unlabelled."""
+"""What Label Studio 1.23 exported: tasks 7 to 12, three controls that refer to "review"; 11 and 12 are unlabelled."""
 
 ANSWERS: dict[str, tuple[str, dict[str, Any]]] = {
     "sentiment": ("choices", {"good": {"choices": ["good"]}, "bad": {"choices": ["bad"]}}),

@@ -140,8 +140,8 @@ def test_the_headline_names_those_who_are_worse_than_the_crowd() -> None:
     eager, careless = ("eager", 400, 0.79, 0.75, 0.83), ("<i>eve", 40, 0.5, 0.4, 0.6)
     assert headline_about(eager, careless) == (
         "<b>1 annotator</b> is reliably worse than the crowd average: <b>&lt;i&gt;eve</b> (50\u00a0% right). "
-        "Annotator <b>eager</b> makes the most mistakes, about 84: 79\u00a0% of 400 labels are right (75 to 83\u00a0%), "
-        "not reliably worse than the average."
+        "Annotator <b>eager</b> makes the most mistakes, about 84: 79\u00a0% of 400 labels are right "
+        "(75 to 83\u00a0%), not reliably worse than the average."
     )
     four = [(f"w{k}", 100, 0.6 - 0.1 * k, 0.1, 0.7) for k in range(4)]
     assert headline_about(*four).startswith(

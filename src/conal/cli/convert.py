@@ -62,8 +62,8 @@ def convert(
     """Convert any annotation file that conal reads to a table, or to tasks or predictions for Label Studio.
 
     With --labels, an export of Label Studio becomes predictions for the tasks of its project (import/predictions of
-    Label Studio's API); any other file becomes new tasks. Label Studio assigns annotations to users by e-mail address or
-    number and rejects unknown users. Use --no-annotations if the annotators are not Label Studio users.
+    Label Studio's API); any other file becomes new tasks. Label Studio assigns annotations to users by e-mail address
+    or number and rejects unknown users. Use --no-annotations if the annotators are not Label Studio users.
     """
     from conal.io import import_file
     from conal.io.tables import write_tables

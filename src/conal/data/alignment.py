@@ -1,8 +1,8 @@
 """Match feature rows to tasks.
 
 Features that carry ids are joined by id. A bare array has row numbers for ids: task ids must then be integers in
-``range(len(X))``. Either way, rows without labels are unlabelled tasks. Annotations taken by row (``ann[rows]``, a matrix)
-go with features taken by the same rows.
+``range(len(X))``. Either way, rows without labels are unlabelled tasks. Annotations taken by row (``ann[rows]``, a
+matrix) go with features taken by the same rows.
 """
 
 from __future__ import annotations

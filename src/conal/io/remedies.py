@@ -5,7 +5,7 @@ from __future__ import annotations
 __all__ = ["REMEDIES", "UNLABELLED", "remedy"]
 
 UNLABELLED = "tasks without a label"
-"""Why a task has no annotation: nobody has labelled it yet. ``conal fit`` predicts it, so that it is not left out there."""
+"""Why a task has no annotation: nobody has labelled it yet. ``conal fit`` does not leave it out, but predicts it."""
 
 REMEDIES = {
     "several answers": "multi-choice answers cannot be aggregated; allow one choice, or ask a question per class",

@@ -158,7 +158,7 @@ def write_tables(tables: Mapping[Path, pa.Table]) -> None:
 
 
 def pandas_index(schema: pa.Schema) -> list[str]:
-    """The columns of a Parquet file that were a pandas index: those that its metadata name, and those without a name."""
+    """The columns of a Parquet file that were a pandas index: those that its metadata name, and unnamed ones."""
     described = (schema.pandas_metadata or {}).get("index_columns", [])
     named = [name for name in described if isinstance(name, str)]  # a range of row numbers is no column
     return [name for name in schema.names if name in named or UNNAMED_INDEX.match(name)]

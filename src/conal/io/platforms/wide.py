@@ -33,8 +33,8 @@ MAX_CLASSES = 50
 class Wide(Importer):
     """One row per task and one column per annotator; an empty cell, NaN or -1 means "not annotated".
 
-    The tasks are in the index that pandas wrote to a Parquet file, or in the first column, if it has a usual name of task
-    ids or no name; otherwise tasks are row numbers.
+    The tasks are in the index that pandas wrote to a Parquet file, or in the first column, if it has a usual name of
+    task ids or no name; otherwise tasks are row numbers.
     """
 
     title = "a wide table (cleanlab's labels_multiannotator)"
