@@ -146,6 +146,7 @@ def test_json_is_one_object_on_stdout(conal: Run, crowd: Crowd, tmp_path: Path) 
     run = conal("fit", crowd.labels, "--features", crowd.features, "--out", out, "--epochs", 2, "--json")
     result = run.json()
     assert result.pop("out") == str(out)
+    assert result.pop("total_seconds") > result["seconds"]
     assert result == metrics(out)
 
 
