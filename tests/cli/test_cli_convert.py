@@ -94,12 +94,86 @@ def test_numbers_name_tasks_and_users(conal: Run, tmp_path: Path) -> None:
     assert task["predictions"][0]["result"][0]["value"] == {"choices": ["1"]}
 
 
+EXPORTED = Path(__file__).parents[1] / "io" / "exports" / "label_studio.json"
+"""What Label Studio 1.23 exported: tasks 7 to 12, three controls that refer to "review"; 11 and 12 are unlabelled."""
+
+ANSWERS: dict[str, tuple[str, dict[str, Any]]] = {
+    "sentiment": ("choices", {"good": {"choices": ["good"]}, "bad": {"choices": ["bad"]}}),
+    "stars": ("rating", {"1": {"rating": 1}, "4": {"rating": 4}}),
+    "topic": (
+        "taxonomy",
+        {"Other": {"taxonomy": [["Other"]]}, "Food / Fruit / Veg": {"taxonomy": [["Food", "Fruit / Veg"]]}},
+    ),
+}
+
+
+@pytest.mark.parametrize("control", sorted(ANSWERS))
+def test_predictions_for_the_tasks_of_a_label_studio_project(conal: Run, tmp_path: Path, control: str) -> None:
+    kind, values = ANSWERS[control]
+    first, second = values
+    labels = tmp_path / "labels.csv"
+    labels.write_text(f"task,label,probability\n7,{first},0.75\n12,{second},0.5\n")
+    out = tmp_path / "predictions.json"
+    options = ("--question", control, "--to", "label-studio", "--labels", labels, "--no-annotations")
+    run = conal("convert", EXPORTED, *options, "--out", out)
+    assert (run.code, run.err) == (0, "")
+    assert "2 predictions for the project's own tasks" in run.out
+
+    def of(label: str) -> list[Any]:
+        return [{"from_name": control, "to_name": "review", "type": kind, "value": values[label]}]
+
+    assert json.loads(out.read_text()) == [
+        {"task": 7, "model_version": "conal", "score": 0.75, "result": of(first)},
+        {"task": 12, "model_version": "conal", "score": 0.5, "result": of(second)},
+    ]
+
+
+def test_tasks_named_by_a_field_keep_their_numbers(conal: Run, tmp_path: Path) -> None:
+    labels, out = tmp_path / "labels.csv", tmp_path / "p.json"
+    labels.write_text("task,label\nreview 2,good\n")
+    options = ("--question", "sentiment", "--task-column", "text", "--to", "label-studio", "--labels", labels)
+    assert conal("convert", EXPORTED, *options, "--out", out).code == 0
+    (prediction,) = json.loads(out.read_text())
+    assert prediction["task"] == 9
+
+
+def test_new_tasks_from_a_label_studio_export(conal: Run, tmp_path: Path) -> None:
+    labels, out = tmp_path / "labels.csv", tmp_path / "t.json"
+    labels.write_text("task,label,probability\n12,bad,0.5\n")
+    options = ("--question", "sentiment", "--to", "label-studio", "--labels", labels, "--new-tasks")
+    assert conal("convert", EXPORTED, *options, "--out", out).code == 0
+    tasks = json.loads(out.read_text())
+    exported = json.loads(EXPORTED.read_text())
+    assert [task["data"] for task in tasks] == [task["data"] for task in exported]
+    assert [len(task["annotations"]) for task in tasks] == [2, 2, 2, 2, 0, 0]
+    for task, old in zip(tasks, exported, strict=True):
+        for own, theirs in zip(task["annotations"], old["annotations"], strict=True):
+            assert own["completed_by"] == theirs["completed_by"]
+            assert own["result"] == [result for result in theirs["result"] if result["from_name"] == "sentiment"]
+    result = {"from_name": "sentiment", "to_name": "review", "type": "choices", "value": {"choices": ["bad"]}}
+    assert tasks[5]["predictions"] == [{"model_version": "conal", "score": 0.5, "result": [result]}]
+    assert not any("predictions" in task for task in tasks[:5])
+
+
+def test_predictions_need_the_export_that_names_the_object(conal: Run, tmp_path: Path) -> None:
+    path, labels, out = tmp_path / "min.json", tmp_path / "labels.csv", tmp_path / "p.json"
+    row = {"text": "x", "id": 7, "kind": "cat", "annotator": 1, "annotation_id": 1}
+    path.write_text(json.dumps([row, row | {"annotator": 2, "kind": "dog"}]))
+    labels.write_text("task,label\n7,cat\n")
+    options = ("--to", "label-studio", "--labels", labels, "--out", out)
+    assert "export the project as JSON, or write new tasks" in conal("convert", path, *options).refusal()
+    assert not out.exists()
+    assert conal("convert", path, *options, "--new-tasks").code == 0
+    (task,) = json.loads(out.read_text())
+    assert task["predictions"][0]["result"][0]["from_name"] == "kind"
+
+
 def test_what_is_refused(conal: Run, export: Path, tmp_path: Path) -> None:
     out = tmp_path / "out.csv"
     before = sorted(tmp_path.iterdir())
     csv = ("--to", "csv", "--out", out)
     assert "--to csv writes .csv; choose" in conal("convert", export, "--to", "csv", "--out", "o.json").refusal()
-    assert "need --to label-studio" in conal("convert", export, *csv, "--no-annotations").refusal()
+    assert "need --to label-studio" in conal("convert", export, *csv, "--new-tasks").refusal()
     assert "is an input file" in conal("convert", export, *csv, "--gold-out", export).refusal()
     assert "is used for two tables" in conal("convert", export, *csv, "--gold-out", out).refusal()
     assert "no such file" in conal("convert", tmp_path / "nothing.json", *csv).refusal()

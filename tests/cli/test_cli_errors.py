@@ -204,13 +204,35 @@ def test_text_in_another_encoding(refuse_fit: Refuse, crowd: Crowd, tmp_path: Pa
     assert "UTF-8" in refuse_fit(labels=tmp_path / "l.csv")
 
 
-@pytest.mark.parametrize(("mark", "advice"), [(";", "commas"), ("\t", "--format tsv"), ("|", "commas")])
+@pytest.mark.parametrize(("mark", "advice"), [("\t", "--format tsv"), ("|", "commas")])
 def test_other_delimiters(refuse_fit: Refuse, crowd: Crowd, tmp_path: Path, mark: str, advice: str) -> None:
     text = crowd.labels.read_text(encoding="utf-8").replace(",", mark)
     (tmp_path / "l.csv").write_text(text, encoding="utf-8")
     message = refuse_fit(labels=tmp_path / "l.csv")
     assert f"l.csv: columns are separated by {mark!r}" in message
     assert advice in message
+
+
+@pytest.mark.parametrize(
+    ("command", "method", "meant"),
+    [
+        ("aggregate", "ds", "dawid-skene"),
+        ("aggregate", "mv", "majority-vote"),
+        ("aggregate", "dawid_skene", "dawid-skene"),
+        ("fit", "ds", "dl-ds"),
+        ("fit", "mv", "dl-mv"),
+    ],
+)
+def test_short_names_of_methods_are_understood(
+    refuse: Refuse, crowd: Crowd, tmp_path: Path, command: str, method: str, meant: str
+) -> None:
+    more = ["--features", crowd.features] if command == "fit" else []
+    message = refuse(command, crowd.labels, *more, "--out", tmp_path / "o.csv", "--method", method)
+    assert f"{method!r}; did you mean {meant!r}?" in message
+
+
+def test_a_fit_without_features_names_the_command_for_labels(refuse: Refuse, crowd: Crowd, tmp_path: Path) -> None:
+    assert "for labels alone, use conal aggregate" in refuse("fit", crowd.labels, "--out", tmp_path / "m")
 
 
 # -------------------------------------------------------------------- features
@@ -272,11 +294,16 @@ def test_tasks_without_features(refuse_fit: Refuse, crowd: Crowd, tmp_path: Path
     assert "4 tasks have no features: 0, 1, 2 and 1 more" in refuse_fit(features=tmp_path / "x.npz")
 
 
-def test_features_without_a_task(refuse_fit: Refuse, crowd: Crowd, tmp_path: Path) -> None:
-    np.savez(tmp_path / "x.npz", X=np.vstack([crowd.x, crowd.x[:5]]), task=np.arange(95))
-    message = refuse_fit(features=tmp_path / "x.npz")
-    assert "5 feature rows match no task: 90, 91, 92 and 2 more" in message
-    assert "--allow-missing" in message
+def test_free_text_as_a_label_is_a_warning_of_every_command(conal: Run, tmp_path: Path, write: Write) -> None:
+    rows = [(k, f"w{j}", f"remark {3 * k + j}") for k in range(30) for j in range(2)]
+    labels = write(tmp_path / "l.csv", HEADER, rows)
+    np.save(tmp_path / "x.npy", np.random.default_rng(0).normal(size=(30, 2)).astype(np.float32))
+    wanted = f"{labels}: 60 classes in 60 labels; is this free text, or a number?"
+    run = conal("aggregate", labels, "--out", tmp_path / "o.csv", "--method", "majority-vote")
+    assert run.err.count(f"warning: {wanted}") == 1
+    run = conal("fit", labels, "--features", tmp_path / "x.npy", "--out", tmp_path / "m", "--epochs", 1, "--no-report")
+    assert (run.code, run.err.count(f"warning: {wanted}")) == (0, 1)
+    assert "60 classes in 60 labels" in conal("inspect", labels).out
 
 
 def test_ids_that_have_nothing_in_common(refuse_fit: Refuse, crowd: Crowd, tmp_path: Path) -> None:

@@ -146,6 +146,7 @@ def test_json_is_one_object_on_stdout(conal: Run, crowd: Crowd, tmp_path: Path) 
     run = conal("fit", crowd.labels, "--features", crowd.features, "--out", out, "--epochs", 2, "--json")
     result = run.json()
     assert result.pop("out") == str(out)
+    assert result.pop("total_seconds") > result["seconds"]
     assert result == metrics(out)
 
 
@@ -441,9 +442,23 @@ def test_allow_missing_drops_and_counts(conal: Run, crowd: Crowd, tmp_path: Path
     run = conal("fit", crowd.labels, "--features", features, "--out", tmp_path / "m", "--epochs", 2, "--allow-missing")
     assert run.code == 0, run.err
     assert "warning: dropped: 5 tasks have no features: 0, 1, 2 and 2 more" in run.err
-    assert "warning: dropped: 5 feature rows match no task: 90, 91, 92 and 2 more" in run.err
-    assert pv.read_csv(tmp_path / "m" / "labels.csv")["task"].to_pylist() == list(range(5, 90))
-    assert metrics(tmp_path / "m")["n_tasks"] == 85
+    assert pv.read_csv(tmp_path / "m" / "labels.csv")["task"].to_pylist() == list(range(5, 95))
+    assert (metrics(tmp_path / "m")["n_tasks"], metrics(tmp_path / "m")["n_tasks_labelled"]) == (90, 85)
+
+
+def test_features_without_labels_are_predicted_and_counted(conal: Run, crowd: Crowd, tmp_path: Path) -> None:
+    features = tmp_path / "x.npz"
+    np.savez(features, X=np.vstack([crowd.x, crowd.x[:5]]), task=np.arange(95))
+    run = conal("fit", crowd.labels, "--features", features, "--out", tmp_path / "m", "--epochs", 20)
+    assert (run.code, run.err) == (0, "")
+    assert "on 95 tasks, 3 classes\n5 of the tasks have no label; labels.csv has the classifier's\n" in run.out
+    rows = pv.read_csv(tmp_path / "m" / "labels.csv").to_pylist()[90:]
+    assert [(row["task"], row["num_annotations"], row["majority_vote"]) for row in rows] == [
+        (90 + k, 0, "") for k in range(5)
+    ]
+    assert [row["label"] for row in rows] == [row["classifier_label"] for row in rows] == crowd.z[:5].tolist()
+    predicted = package.load(tmp_path / "m").predict_proba(crowd.x[:5]).max(1)
+    np.testing.assert_allclose([row["classifier_probability"] for row in rows], predicted, atol=1e-5)
 
 
 # -------------------------------------------------------------------- methods and parameters

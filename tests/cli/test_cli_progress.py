@@ -60,5 +60,12 @@ def test_a_terminal_sees_loss_accuracy_and_remaining_time(crowd: Path) -> None:
     assert re.search(r"conal .*\d+/30 +loss \d\.\d{4}  validation accuracy \d+\.\d % +ETA", seen)
 
 
+def test_a_terminal_sees_that_the_results_are_made(crowd: Path) -> None:
+    seen = fit_in_terminal(crowd)
+    assert re.search(r"results .*0/2 +what was found about tasks and annotators", seen)
+    assert re.search(r"results .*1/2 +report", seen)
+    assert "0/?" not in seen
+
+
 def test_quiet_is_quiet_in_a_terminal_too(crowd: Path) -> None:
     assert fit_in_terminal(crowd, "--quiet") == ""

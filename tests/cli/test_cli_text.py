@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
+import time
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow.csv as pv
@@ -12,6 +15,7 @@ import pytest
 
 import conal as package
 from helpers.files import write_csv as write
+from helpers.files import write_json
 
 if TYPE_CHECKING:
     from cli.conftest import Run
@@ -72,6 +76,15 @@ def test_from_an_export_to_predictions(conal: Run, export: Export, tmp_path: Pat
     np.testing.assert_allclose(np.column_stack(columns), probas, rtol=1e-12)
 
 
+def test_the_seconds_are_those_of_the_command(conal: Run, export: Export) -> None:
+    began = time.perf_counter()
+    result = conal(*fit(export.labels, "--text", export.text, "--json")).json()
+    assert result["seconds"] < result["total_seconds"] < time.perf_counter() - began
+    done = conal(*fit(export.labels, "--text", export.text, "--overwrite"))
+    (total, training) = map(float, re.findall(r"; ([\d.]+) s, of which ([\d.]+) s for epochs\n", done.out)[0])
+    assert training < total
+
+
 def test_the_command_is_the_library(conal: Run, export: Export, tmp_path: Path) -> None:
     assert conal(*fit(export.labels, "--text", export.text, "--set", "text_components=5")).code == 0
     ids = [f"t{k}" for k in range(N)]
@@ -87,6 +100,58 @@ def test_labels_and_texts_in_one_file(conal: Run, export: Export, tmp_path: Path
     named = ("--text", export.both, "--text-column", "remark", "--overwrite")
     assert conal(*fit(export.both, *named)).code == 0
     np.testing.assert_array_equal(package.load(tmp_path / "m").probas_, apart)
+
+
+def half_labelled(export: Export, folder: Path) -> Path:
+    """Label Studio's export of a project in which every third task has no label yet; only those say "moggy"."""
+    by_task: dict[str, list[dict[str, object]]] = {}
+    for row in export.labels.read_text().splitlines()[1:]:
+        task, worker, label = row.split(",")
+        answer = {"from_name": "kind", "to_name": "text", "type": "choices", "value": {"choices": [label]}}
+        by_task.setdefault(task, []).append({"completed_by": {"email": worker}, "result": [answer]})
+    tasks = [
+        {
+            "id": k,
+            "data": {"text": text if k % 3 else f"moggy {text}"},
+            "annotations": by_task[f"t{k}"] if k % 3 else [],
+        }
+        for k, text in enumerate(export.texts)
+    ]
+    return write_json(folder / "export.json", *tasks)
+
+
+def test_a_half_labelled_export_with_its_texts(conal: Run, export: Export, tmp_path: Path) -> None:
+    path = half_labelled(export, tmp_path)
+    done = conal(*fit(path, "--text", path))
+    assert (done.code, done.err) == (0, "")
+    assert "on 90 tasks, 3 classes\n30 of the tasks have no label; labels.csv has the classifier's\n" in done.out
+    table = pv.read_csv(tmp_path / "m" / "labels.csv").to_pydict()
+    unlabelled = [k for k, n in zip(table["task"], table["num_annotations"], strict=True) if n == 0]
+    assert sorted(unlabelled) == list(range(0, N, 3))
+    found = dict(zip(table["task"], table["label"], strict=True))
+    assert np.mean([found[k] == CLASSES[export.z[k]] for k in unlabelled]) > 0.9
+    terms = json.loads((tmp_path / "m" / "text.json").read_text())
+    assert any("moggy" in term for term in _words(terms))
+
+
+def _words(value: Any) -> Iterator[str]:
+    """All texts in a JSON value."""
+    if isinstance(value, str):
+        yield value
+    for part in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+        yield from _words(part)
+
+
+def test_a_table_of_texts_in_which_some_rows_have_no_label(conal: Run, export: Export, tmp_path: Path) -> None:
+    rows = [line.split(",", 3) for line in export.both.read_text().splitlines()[1:]]
+    rows += [[f"new{k}", "", "", words] for k, words in enumerate(WORDS)]
+    path = write(tmp_path / "some.csv", ("task", "worker", "label", "text"), rows)
+    done = conal(*fit(path, "--text", path))
+    assert done.code == 0, done.err
+    assert "3 of the tasks have no label" in done.out
+    table = pv.read_csv(tmp_path / "m" / "labels.csv").to_pydict()
+    found = dict(zip(table["task"], table["label"], strict=True))
+    assert [found[f"new{k}"] for k in range(3)] == list(CLASSES)
 
 
 def test_true_labels_and_texts(conal: Run, export: Export, tmp_path: Path) -> None:

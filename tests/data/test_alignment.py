@@ -66,9 +66,18 @@ def test_task_without_features_is_an_error() -> None:
         align(crowd(["a", "b", "c", "d"]), 2, ["a", "b"])
 
 
-def test_features_without_a_task_are_an_error() -> None:
-    with pytest.raises(InputError, match="4 feature rows match no task: 'p', 'q', 'r' and 1 more; complete"):
-        align(crowd(["a"]), 5, ["p", "q", "a", "r", "s"])
+def test_features_without_a_label_are_tasks_without_labels() -> None:
+    aligned = align(crowd(["b", "a"]), 5, ["q", "p", "a", "r", "b"])
+    assert rows_by_task(aligned) == {"a": 2, "b": 4, "p": 1, "q": 0, "r": 3}
+    assert aligned.annotations.task_ids.tolist() == ["a", "b", "p", "q", "r"]
+    assert aligned.annotations.labels_per_task().tolist() == [1, 1, 0, 0, 0]
+    assert aligned.annotations.labels.tolist() == [1, 0]
+
+
+def test_unlabelled_tasks_come_in_the_same_order_from_every_file() -> None:
+    one, other = (align(crowd([5, 2]), 4, ids) for ids in ([9, 5, 2, 7], [2, 7, 9, 5]))
+    assert one.annotations == other.annotations
+    assert (rows_by_task(one), rows_by_task(other)) == ({2: 2, 5: 1, 7: 3, 9: 0}, {2: 0, 5: 3, 7: 1, 9: 2})
 
 
 def test_allow_missing_drops_tasks_without_features() -> None:
@@ -79,15 +88,15 @@ def test_allow_missing_drops_tasks_without_features() -> None:
     assert aligned.annotations.n_classes == 4
 
 
-def test_allow_missing_drops_features_without_a_task() -> None:
+def test_features_without_a_task_can_be_dropped() -> None:
     with pytest.warns(DataWarning, match="^dropped: 1 feature rows match no task: 'x'$"):
-        aligned = align(crowd(["b", "a"]), 3, ["b", "x", "a"], allow_missing=True)
+        aligned = align(crowd(["b", "a"]), 3, ["b", "x", "a"], unlabelled=False)
     assert rows_by_task(aligned) == {"a": 2, "b": 0}
 
 
-def test_allow_missing_both_ways() -> None:
+def test_both_are_dropped() -> None:
     with pytest.warns(DataWarning) as caught:
-        aligned = align(crowd(["a", "b"]), 3, ["x", "b", "y"], allow_missing=True)
+        aligned = align(crowd(["a", "b"]), 3, ["x", "b", "y"], allow_missing=True, unlabelled=False)
     assert [str(warning.message) for warning in caught] == [
         "dropped: 1 tasks have no features: 'a'",
         "dropped: 2 feature rows match no task: 'x', 'y'",
@@ -110,11 +119,11 @@ def test_numbers_in_one_file_and_text_in_the_other(tasks: list[Any], features: l
     assert rows_by_task(aligned) == {tasks[0]: 1, tasks[1]: 0}
 
 
-def test_numbers_and_text_with_gaps_are_an_error_as_well() -> None:
+def test_numbers_and_text_with_gaps() -> None:
     with pytest.raises(InputError, match=r"^1 tasks have no features: 3; complete"):
         align(crowd([1, 2, 3]), 2, ["2", "1"])
-    with pytest.raises(InputError, match=r"^1 feature rows match no task: '3'; complete"):
-        align(crowd([1, 2]), 3, ["2", "1", "3"])
+    aligned = align(crowd([1, 2]), 3, ["2", "1", "3"])  # names of two types would be two kinds of tasks
+    assert rows_by_task(aligned) == {"1": 1, "2": 0, "3": 2}
 
 
 def test_ids_must_be_one_per_feature_row() -> None:

@@ -445,6 +445,13 @@ def test_unequal_lengths() -> None:
         Annotations.from_triples([1, 2, 3], [1, 2], [1])
 
 
+def test_numbers_and_text_in_one_column_of_labels() -> None:
+    frame = pd.DataFrame({"task": [0, 0, 1], "worker": ["a", "b", "a"], "label": [1, "1", 2]})
+    message = "classes 1 and '1' differ only in type (number and text); they count as different classes"
+    with pytest.warns(DataWarning, match=re.escape(message)):
+        assert Annotations.from_frame(frame).classes.tolist() == [1, 2, "1"]
+
+
 @pytest.mark.parametrize("labels", [["cat", "Cat"], ["cat", " cat"], ["cat", "CAT\n"]])
 def test_classes_that_look_alike(labels: list[str]) -> None:
     twin, name = sorted(labels)

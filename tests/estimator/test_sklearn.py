@@ -113,3 +113,22 @@ def test_out_of_fold_predictions(data: CrowdDataset) -> None:
 def test_cross_validation_of_gold(data: CrowdDataset) -> None:
     scores = cross_val_score(conal.make("gold", **{**FAST, "epochs": 20}), data.x, data.y_true, cv=3)
     assert scores.mean() > 0.85
+
+
+@pytest.mark.parametrize("name", methods.names())
+def test_a_notebook_displays_estimators_without_a_warning(name: str) -> None:
+    page = conal.make(name)._repr_html_()  # for which scikit-learn reads the docstring; warnings are errors here
+    assert "batch_size" in page
+
+
+def test_a_notebook_displays_text_features_without_a_warning() -> None:
+    assert "max_terms" in conal.TextFeatures()._repr_html_()
+
+
+@pytest.mark.parametrize("with_labels", [True, False])
+def test_labels_without_features_name_the_aggregators(data: CrowdDataset, with_labels: bool) -> None:
+    X, y = (None, data.annotations) if with_labels else (data.annotations, None)
+    with pytest.raises(
+        InputError, match=r"there are no features or texts: .* use an aggregator: .*\(conal aggregate\)"
+    ):
+        conal.CoNAL(epochs=1).fit(X, y)

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from conal.data.annotations import Annotations
-from conal.findings.inspection import inspect_file, inspect_import
+from conal.errors import DataWarning
+from conal.findings.inspection import inspect_file, inspect_import, warn_of_problems
 from conal.io import AnnotationFile
 from conal.metrics import cohen_kappa, fleiss_kappa, krippendorff_alpha
 from helpers.files import write_lines
@@ -68,6 +69,28 @@ def test_what_was_said_while_reading_is_a_problem(tmp_path: Path) -> None:
     assert "--on-duplicate" in found[repeated]
     assert any("differ only in case" in problem for problem in found)
     assert any("dropped 1 rows without a label" in problem for problem in found)
+
+
+@pytest.mark.parametrize(
+    ("labels", "problem"),
+    [
+        ([["a"], ["b"]], "one annotator"),
+        ([["x" * 101, "y"], ["y", "y"]], "1 class names are longer than 100 characters, the longest has 101"),
+        ([[f"{k}", f"{k + 30}"] for k in range(30)], "60 classes in 60 labels"),
+        ([[f"{k % 250}", f"{k % 250}"] for k in range(2000)], "250 classes in 4,000 labels"),
+    ],
+)
+def test_labels_that_no_method_can_use_are_a_warning(labels: Any, problem: str) -> None:
+    crowd = Annotations.from_matrix(np.array(labels, dtype=object))
+    found = inspect_import(AnnotationFile(Path("a.npy"), "npy", "a matrix", crowd))["problems"]
+    (remedy,) = [entry["remedy"] for entry in found if entry["problem"] == problem]
+    with pytest.warns(DataWarning) as caught:
+        warn_of_problems(crowd, "a.npy")
+    assert [str(entry.message) for entry in caught] == [f"a.npy: {problem}; {remedy}"]
+
+
+def test_a_usual_crowd_is_no_warning() -> None:
+    warn_of_problems(Annotations.from_matrix([[0, 1, 1], [2, 2, -1]]), "a.npy")
 
 
 def test_what_was_left_out_is_a_problem() -> None:

@@ -23,7 +23,7 @@ from conal import Annotations
 from conal.data.encoding import spelling
 from conal.data.numbers import numbers_or_text
 from conal.io import import_file, read_annotations, read_features, read_gold, read_texts, write_annotations
-from conal.io.label_studio_tasks import write_label_studio
+from conal.io.label_studio_tasks import label_studio_tasks, write_label_studio
 from conal.io.tables import write_table
 
 Triples = list[tuple[str, str, str]]
@@ -212,7 +212,7 @@ def test_label_studio_there_and_back(rows: Triples) -> None:
     with TemporaryDirectory() as place:
         source, tasks = Path(place) / "a.parquet", Path(place) / "tasks.json"
         write_annotations(Annotations.from_triples(*columns_of(rows).values()), source)
-        write_label_studio(import_file(source), tasks, {}, with_annotations=True)
+        write_label_studio(label_studio_tasks(import_file(source), {}, with_annotations=True), tasks)
         assert content(read_annotations(tasks, task="task")) == by_hand(rows)
 
 

@@ -400,6 +400,16 @@ def test_a_pandas_index_is_no_feature(tmp_path: Path) -> None:
     assert read_features(tmp_path / "x.parquet").columns == ("width", "height")
 
 
+def test_a_named_pandas_index_is_no_feature_either(tmp_path: Path) -> None:
+    frame = pd.DataFrame(X, columns=["width", "height"], index=pd.Index([5, 6, 7], name="row"))
+    frame.to_parquet(tmp_path / "x.parquet")
+    table = read_features(tmp_path / "x.parquet")
+    assert (table.columns, table.ids) == (("width", "height"), None)
+    table = read_features(tmp_path / "x.parquet", task="row")
+    assert table.ids is not None
+    assert (table.columns, table.ids.tolist()) == (("width", "height"), [5, 6, 7])
+
+
 def test_a_pandas_index_that_is_called_like_an_id_is_one() -> None:
     frame = pd.DataFrame(X, columns=["width", "height"], index=pd.Index(IDS, name="task"))
     table = features_from(frame)

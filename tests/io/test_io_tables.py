@@ -22,8 +22,9 @@ from hypothesis import strategies as st
 from conal.data.annotations import Annotations
 from conal.data.missing import WORDS, missing_rule
 from conal.errors import DataWarning, InputError
-from conal.io import read_annotations, read_table, write_annotations, write_table
+from conal.io import read_annotations, read_features, read_table, write_annotations, write_table
 from conal.io.tables import blank_to_null, coerce_classes, file_kind, write_tables
+from helpers.crowds import triples
 from helpers.files import write_lines as write_text
 
 ENDINGS = ["csv", "tsv", "tab", "parquet", "pq", "jsonl", "ndjson"]
@@ -533,7 +534,7 @@ def test_ids_with_more_digits_than_a_number_holds(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "mark", "advice"),
     [
-        ("a.csv", ";", "columns are separated by ';', which is not csv; separate them by commas"),
+        ("a.tsv", ";", "columns are separated by ';', which is not tsv; call it .csv"),
         ("a.csv", "\t", r"columns are separated by '\\t', which is not csv; call it .tsv, or say format='tsv'"),
         ("a.tsv", ",", "columns are separated by ',', which is not tsv; call it .csv"),
     ],
@@ -542,6 +543,42 @@ def test_another_delimiter(tmp_path: Path, name: str, mark: str, advice: str) ->
     path = write_text(tmp_path / name, mark.join(["task", "worker", "label"]), mark.join("twx"))
     with pytest.raises(InputError, match=f"{name}: {advice}"):
         read_annotations(path)
+
+
+def test_columns_separated_by_semicolons(tmp_path: Path) -> None:
+    path = write_text(tmp_path / "a.csv", "task;worker;label", '1;ann;"cat; or, dog"', "007;bob;1,5")
+    assert triples(read_annotations(path)) == [("007", "bob", "1,5"), ("1", "ann", "cat; or, dog")]
+    table = read_table(path)
+    assert (table.column_names, table.num_rows) == (["task", "worker", "label"], 2)
+    features = read_features(write_text(tmp_path / "x.csv", "task;width", "7;0.5", "8;1.5"))
+    assert features.ids is not None
+    assert (features.ids.tolist(), features.values.tolist()) == ([7, 8], [[0.5], [1.5]])
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-be"])
+@pytest.mark.parametrize(("ending", "mark"), [("csv", ","), ("csv", ";"), ("tsv", "\t")])
+def test_tables_in_utf_16(tmp_path: Path, encoding: str, ending: str, mark: str) -> None:
+    lines = [mark.join(row) for row in (("task", "worker", "label"), ("1", "Bär", "ж"), ("1", "eve", "x"))]
+    start = "\ufeff" if encoding == "utf-16-be" else ""
+    (tmp_path / f"a.{ending}").write_bytes((start + "\r\n".join(lines) + "\r\n").encode(encoding))
+    assert triples(read_annotations(tmp_path / f"a.{ending}")) == [(1, "Bär", "ж"), (1, "eve", "x")]
+
+
+def test_json_lines_in_utf_16(tmp_path: Path) -> None:
+    record = '{"task": 1, "worker": "Bär", "label": "ж"}\n'
+    (tmp_path / "a.jsonl").write_bytes(record.encode("utf-16"))
+    assert triples(read_annotations(tmp_path / "a.jsonl")) == [(1, "Bär", "ж")]
+
+
+@pytest.mark.parametrize("kind", [np.int64, np.float32])
+def test_classes_name_the_numbers_of_a_matrix(tmp_path: Path, kind: Any) -> None:
+    np.save(tmp_path / "a.npy", np.array([[0, 2], [-1, 1]], dtype=kind))
+    found = read_annotations(tmp_path / "a.npy", classes=["cat", "dog", "elk"])
+    assert found.classes.tolist() == ["cat", "dog", "elk"]
+    assert triples(found) == [(0, 0, "cat"), (0, 1, "elk"), (1, 1, "dog")]
+    with pytest.raises(InputError, match=r"a\.npy: row 1: 2 not among the 2 classes"):
+        read_annotations(tmp_path / "a.npy", classes=["cat", "dog"])
+    assert read_annotations(tmp_path / "a.npy", classes=["2", "1", "0"]).classes.tolist() == [2, 1, 0]
 
 
 @pytest.mark.parametrize("ending", ["csv", "jsonl"])

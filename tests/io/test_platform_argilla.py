@@ -11,9 +11,12 @@ import pyarrow.parquet as pq
 import pytest
 
 from conal.errors import DataWarning, InputError
+from conal.findings.inspection import inspect_file
 from conal.io import import_file, read_annotations
 from helpers.crowds import triples
 from helpers.files import write_json as write
+
+EXPORTS = Path(__file__).parent / "exports"
 
 
 def nested(name: str, **responses: list[tuple[Any, Any]]) -> dict[str, Any]:
@@ -60,13 +63,51 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "argilla.json"
 
 
+unmarked = pytest.mark.filterwarnings("ignore:.* does not say which of its")
+"""Nested exports do not mark drafts."""
+
+
 def test_nested(path: Path) -> None:
     write(path, nested("a", kind=[("u", "cat"), ("v", "dog")]), nested("b", kind=[("v", "dog")]))
-    found = import_file(path)
+    with pytest.warns(
+        DataWarning, match=r"which of its 3 responses are drafts or discarded, so that all count; .*flatten"
+    ):
+        found = import_file(path)
     assert triples(found.annotations) == [("a", "u", "cat"), ("a", "v", "dog"), ("b", "v", "dog")]
     assert found.question == "kind"
     assert found.data is not None
     assert found.data.to_pydict() == {"task": ["a", "b"], "text": ["text of a", "text of b"]}
+
+
+def test_inspect_says_that_a_nested_export_does_not_mark_drafts(path: Path) -> None:
+    write(path, nested("a", kind=[("u", "cat"), ("v", "dog")]), nested("b", kind=[("u", "dog"), ("v", "dog")]))
+    (entry,) = [entry for entry in inspect_file(path)["problems"] if "drafts" in entry["problem"]]
+    assert entry["remedy"].startswith("export flat records: records.to_list(flatten=True)")
+
+
+def test_what_argilla_itself_writes() -> None:
+    """Two users, three records, and of the second user's responses one is a draft and one was discarded (2.8)."""
+    with pytest.warns(DataWarning, match="which of its 6 responses are drafts or discarded"):
+        assert read_annotations(EXPORTS / "argilla_nested.json").n_annotations == 6
+    found = import_file(EXPORTS / "argilla_flat.json")
+    first, second = (f"00000000-0000-0000-0000-00000000000{k}" for k in (0, 1))
+    assert triples(found.annotations) == [
+        ("r0", first, "dog"),
+        ("r0", second, "cat"),
+        ("r1", first, "cat"),
+        ("r2", first, "dog"),
+    ]
+    assert found.dropped == {"draft responses": 1, "discarded responses": 1}
+
+
+def test_a_nested_export_with_statuses_is_clear(path: Path) -> None:
+    record = nested("a", kind=[("u", "cat"), ("v", "dog")])
+    for response, status in zip(record["responses"]["kind"], ("submitted", "discarded"), strict=True):
+        response["status"] = status
+    write(path, record)
+    found = import_file(path)
+    assert triples(found.annotations) == [("a", "u", "cat")]
+    assert found.dropped == {"discarded responses": 1}
 
 
 @pytest.mark.parametrize("layout", [flat, first_version])
@@ -80,7 +121,7 @@ def test_drafts_and_discarded_responses_are_left_out(path: Path, layout: Any, li
     path.write_text("\n".join(map(json.dumps, records)) if lines else json.dumps(records), encoding="utf-8")
     found = import_file(path)
     assert triples(found.annotations) == [("a", "u", "cat"), ("b", "v", "dog")]
-    assert found.dropped == {"draft responses": 1, "discarded responses": 1, "records without a response": 1}
+    assert found.dropped == {"draft responses": 1, "discarded responses": 1, "tasks without a label": 1}
     assert found.data is not None
     assert found.data.to_pydict() == {"task": ["a", "b", "c"], "text": ["text of a", "text of b", "text of c"]}
 
@@ -116,6 +157,7 @@ def test_nobody_is_known(path: Path) -> None:
         read_annotations(path)
 
 
+@unmarked
 def test_several_labels_and_rankings(path: Path) -> None:
     write(path, nested("a", kind=[("u", ["cat", "dog"]), ("v", ["dog"]), ("w", [{"value": "x", "rank": 1}])]))
     found = import_file(path)
@@ -123,6 +165,7 @@ def test_several_labels_and_rankings(path: Path) -> None:
     assert found.dropped == {"with several answers": 1, "with an answer that is no single choice": 1}
 
 
+@unmarked
 def test_several_questions_need_a_choice(path: Path) -> None:
     write(path, nested("a", kind=[("u", "cat")], mood=[("u", 3)]))
     with pytest.raises(InputError, match=r"has several questions: 'kind', 'mood'; choose one with .*--question"):
@@ -142,6 +185,7 @@ def test_lists_that_do_not_fit(path: Path) -> None:
         read_annotations(path)
 
 
+@unmarked
 def test_records_may_be_named_by_a_field(path: Path) -> None:
     write(path, nested("a", kind=[("u", "cat")]))
     assert triples(read_annotations(path, task="text")) == [("text of a", "u", "cat")]

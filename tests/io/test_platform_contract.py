@@ -74,13 +74,12 @@ def argilla(rows: Rows, folder: Path) -> Path:
     records = [
         {
             "id": task,
-            "fields": {"text": f"text of {task}"},
-            "metadata": {},
-            "suggestions": {},
-            "responses": {"kind": [{"value": y, "user_id": w} for _, w, y in group]},
-            "vectors": {},
             "status": "completed",
             "_server_id": f"server {task}",
+            "text": f"text of {task}",
+            "kind.responses": [y for _, _, y in group],
+            "kind.responses.users": [w for _, w, _ in group],
+            "kind.responses.status": ["submitted"] * len(group),
         }
         for task, group in by_task(rows).items()
     ]
@@ -323,6 +322,14 @@ def test_a_byte_order_mark_changes_nothing(name: str, tmp_path: Path) -> None:
     assert read_annotations(path) == Annotations.from_triples(*zip(*ROWS, strict=True))
 
 
+@pytest.mark.parametrize("name", sorted(set(EXPORTS) - {"doccano"}))
+def test_utf_16_changes_nothing(name: str, tmp_path: Path) -> None:
+    path = EXPORTS[name](ROWS, tmp_path)
+    path.write_bytes(path.read_bytes().decode().encode("utf-16"))
+    assert detect(path)[0] == [platforms.get(name)]
+    assert read_annotations(path) == Annotations.from_triples(*zip(*ROWS, strict=True))
+
+
 # ---------------------------------------------------------------- what is refused
 
 
@@ -398,7 +405,7 @@ def test_an_option_without_meaning_is_refused(name: str, tmp_path: Path) -> None
         ("a.json", b"[]", "has no known format, found other JSON"),
         ("a.json", b"[1, 2]", "has no known format, found other JSON"),
         ("a.json", b'{"a": [1, 2]}', "has no known format, found JSON objects with 'a'"),
-        ("a.json", "[{}]".encode("utf-16"), "has no known format, found no text that can be read"),
+        ("a.json", "[{}]".encode("utf-16"), "has no known format, found JSON objects with nothing"),
         ("a.json", b"[" * 10_000, "is not JSON that an annotation platform writes"),
         ("a.json", b"", "is empty"),
         ("a.zip", b"PK\x03\x04 and then nothing", "has no known format, found a damaged zip file"),

@@ -51,6 +51,27 @@ def test_a_zip_and_the_folder_it_unpacks_to(path: Path, tmp_path: Path) -> None:
     assert triples(read_annotations(folder)) == WANTED
 
 
+@pytest.mark.parametrize(
+    ("members", "found"),
+    [
+        ({"config.json": '{"epochs": 3}', "labels.csv": "task,label\n1,cat\n"}, "'config.json', 'labels.csv'"),
+        ({"labels.csv": "task,worker,label\n1,a,cat\n"}, "'labels.csv'"),
+        ({"notes.txt": "hello"}, "'notes.txt'"),
+    ],
+)
+def test_not_every_folder_is_an_export(tmp_path: Path, members: dict[str, str], found: str) -> None:
+    for name, content in members.items():
+        (tmp_path / name).write_text(content)
+    with pytest.raises(InputError, match=f"has no known format, found a folder with {found}"):
+        read_annotations(tmp_path)
+
+
+def test_an_annotator_called_answers(tmp_path: Path) -> None:
+    (tmp_path / "answers.json").write_text(json.dumps([doc(1, "cat")]))
+    (tmp_path / "bob.json").write_text(json.dumps([doc(1, "dog")]))
+    assert triples(read_annotations(tmp_path)) == [(1, "answers", "cat"), (1, "bob", "dog")]
+
+
 def test_json_and_csv(path: Path) -> None:
     write_zip(path, **{"ann.json": json.dumps([doc(1, "cat"), doc(2, "dog")]), "bob.json": json.dumps([doc(1, "cat")])})
     assert triples(read_annotations(path)) == [row for row in WANTED if row != (2, "bob", "cat")]

@@ -67,7 +67,7 @@ def test_what_is_left_out_is_counted(path: Path) -> None:
         ann = read_annotations(path)
     assert triples(ann) == [(1, 1, "cat"), (2, 3, "dog")]
     (message,) = [str(entry.message) for entry in caught]
-    assert message.startswith(f"{path} (Label Studio JSON): left out 2 tasks without an annotation, ")
+    assert message.startswith(f"{path} (Label Studio JSON): left out 2 tasks without a label, ")
     for part in ("1 skipped by the annotator", "1 with several answers", "1 without an answer", "1 drafts"):
         assert part in message
     assert "1 without an annotator" in message

@@ -280,6 +280,34 @@ def test_peerannot(tmp_path: Path) -> None:
     assert found.dropped == {"by the worker 'AI', a model": 1, "tasks without a label": 1}
 
 
+def test_the_folder_of_peerannot(tmp_path: Path) -> None:
+    """What ``peerannot simulate`` writes."""
+    (tmp_path / "answers.json").write_text(json.dumps({"0": {"7": 1, "10": 0}, "2": {"10": 0}}))
+    (tmp_path / "metadata.json").write_text(json.dumps({"name": "mine", "n_classes": 2, "n_workers": 2, "n_task": 3}))
+    np.save(tmp_path / "ground_truth.npy", np.array([1, 0, 0]))
+    (tmp_path / "train").mkdir()
+    found = import_file(tmp_path)
+    assert (found.format, triples(found.annotations)) == ("peerannot", [(0, 7, 1), (0, 10, 0), (2, 10, 0)])
+
+
+@pytest.mark.parametrize(
+    ("members", "call"),
+    [
+        (("data-00000-of-00001.arrow", "dataset_info.json", "state.json"), ".to_parquet('labels.parquet')"),
+        (("dataset_dict.json",), "[SPLIT].to_parquet('labels.parquet')"),
+    ],
+)
+def test_a_folder_of_hugging_face_datasets(tmp_path: Path, members: tuple[str, ...], call: str) -> None:
+    for name in members:
+        (tmp_path / name).write_text('{"citation": "", "description": ""}')
+    with pytest.raises(InputError) as refused:
+        read_annotations(tmp_path)
+    assert str(refused.value) == (
+        f"{tmp_path}: is a dataset that Hugging Face datasets saved with save_to_disk; write it as Parquet: "
+        f"datasets.load_from_disk({str(tmp_path)!r}){call}"
+    )
+
+
 def test_peerannot_keeps_names(tmp_path: Path) -> None:
     path = tmp_path / "answers.json"
     path.write_text(json.dumps({"007": {"w": "x"}, "7": {"w": "y"}}))
@@ -335,6 +363,37 @@ def test_wide_parquet(tmp_path: Path) -> None:
     pq.write_table(table, tmp_path / "a.parquet")
     ann = read_annotations(tmp_path / "a.parquet", format="wide")
     assert triples(ann) == [("a", "ann", "x"), ("a", "bob", "y"), ("b", "bob", "x")]
+
+
+WIDE = pd.DataFrame({"A1": [0, 1, np.nan, 1], "A2": [np.nan, 1, np.nan, 0], "A3": [np.nan, np.nan, np.nan, 1]})
+
+
+@pytest.mark.parametrize("name", [None, "song", "task"])
+def test_a_pandas_index_is_no_annotator(tmp_path: Path, name: str | None) -> None:
+    """cleanlab's matrices are frames; selected rows keep their index, which Parquet stores as the last column."""
+    frame = WIDE[WIDE.notna().any(axis=1)].rename_axis(name)
+    frame.to_parquet(tmp_path / "a.parquet")
+    assert pq.read_schema(tmp_path / "a.parquet").names[-1] == (name or "__index_level_0__")
+    ann = read_annotations(tmp_path / "a.parquet", format="wide")
+    assert triples(ann) == [(0, "A1", 0), (1, "A1", 1), (1, "A2", 1), (3, "A1", 1), (3, "A2", 0), (3, "A3", 1)]
+
+
+def test_a_range_of_rows_is_no_column(tmp_path: Path) -> None:
+    WIDE.to_parquet(tmp_path / "a.parquet")
+    with pytest.warns(DataWarning, match="1 tasks without a label"):
+        ann = read_annotations(tmp_path / "a.parquet", format="wide")
+    assert (ann.task_ids.tolist(), ann.annotator_ids.tolist()) == ([0, 1, 3], ["A1", "A2", "A3"])
+
+
+def test_an_index_of_several_columns_needs_a_choice(tmp_path: Path) -> None:
+    index = pd.MultiIndex.from_product([["x", "y"], [1, 2]], names=["part", "number"])
+    frame = WIDE.fillna(0).set_index(index)
+    frame["row"] = list("abcd")
+    frame.set_index("row", append=True).to_parquet(tmp_path / "a.parquet")
+    with pytest.raises(InputError, match=r"its index has several columns, 'part', 'number', 'row'; choose one"):
+        read_annotations(tmp_path / "a.parquet", format="wide")
+    ann = read_annotations(tmp_path / "a.parquet", format="wide", task="row")
+    assert (ann.task_ids.tolist(), ann.annotator_ids.tolist()) == (list("abcd"), ["A1", "A2", "A3"])
 
 
 def test_wide_tasks_twice(path: Path) -> None:

@@ -125,6 +125,40 @@ def test_sentences_are_made_from_the_numbers() -> None:
         assert f"<b>{percent(share)}</b> of the mistakes follow the crowd's common confusions" in text
 
 
+def headline_about(*people: tuple[str, int, float, float, float]) -> str:
+    """The sentence about annotators, given as name, labels, quality, and the ends of its interval."""
+    report = make_report(n_annotators=len(people))
+    report["crowd"]["expected_label_accuracy"] = 0.8
+    for row, (name, labels, quality, low, high) in zip(report["annotators"]["rows"], people, strict=True):
+        row |= {"worker": name, "num_examples_labeled": labels, "expected_mistakes": labels * (1 - quality)}
+        row |= {"annotator_quality": quality, "annotator_quality_low": low, "annotator_quality_high": high}
+    (sentence,) = [line for line in headlines(report) if "makes the most mistakes" in line]
+    return sentence
+
+
+def test_the_headline_names_those_who_are_worse_than_the_crowd() -> None:
+    eager, careless = ("eager", 400, 0.79, 0.75, 0.83), ("<i>eve", 40, 0.5, 0.4, 0.6)
+    assert headline_about(eager, careless) == (
+        "<b>1 annotator</b> is reliably worse than the crowd average: <b>&lt;i&gt;eve</b> (50\u00a0% right). "
+        "Annotator <b>eager</b> makes the most mistakes, about 84: 79\u00a0% of 400 labels are right "
+        "(75 to 83\u00a0%), not reliably worse than the average."
+    )
+    four = [(f"w{k}", 100, 0.6 - 0.1 * k, 0.1, 0.7) for k in range(4)]
+    assert headline_about(*four).startswith(
+        "<b>4 annotators</b> are reliably worse than the crowd average: <b>w3</b> (30\u00a0% right), "
+        "<b>w2</b> (40\u00a0% right), <b>w1</b> (50\u00a0% right) and 1 more. Annotator <b>w0</b> makes the most "
+    )
+    assert "reliably worse than the average" not in headline_about(*four)
+    assert headline_about(eager, ("bob", 9, 0.9, 0.7, 0.99)).startswith("No annotator is reliably worse")
+
+
+def test_the_hint_to_click_stands_at_the_names_that_can_be_clicked() -> None:
+    page = render(make_report())
+    hint = page.index("Click a name in the table")
+    assert page.index('data-chart="people"') < hint < page.index('data-annotator="0"')
+    assert page.count("Click a name") == 1
+
+
 @pytest.mark.parametrize(
     ("selection", "words"),
     [

@@ -17,6 +17,7 @@ from conal.errors import DataWarning, InputError
 from conal.text import TextFeatures
 from conal.text.analysis import piece_terms, word_terms
 from conal.text.terms import fit_terms
+from helpers.progress import Listener
 
 TOPICS = (
     "the cat sat on a mat and purred while cats slept",
@@ -221,3 +222,16 @@ def test_cost_is_linear_in_a_long_text() -> None:
     seconds(1000)
     short, long = (min(seconds(n) for _ in range(2)) for n in (20_000, 160_000))  # the second is 1.4 MB
     assert long < 16 * short + 1
+
+
+def test_every_step_of_learning_is_told() -> None:
+    listener = Listener()
+    texts = ["a good film", "a bad film", "good", "bad, bad film"]
+    features = TextFeatures().fit_transform(texts, progress=listener)
+    np.testing.assert_array_equal(features, TextFeatures().fit_transform(texts))
+    assert listener.told == [
+        (0, 4, "terms of 4 texts"),
+        (1, 4, "terms of 4 texts"),
+        (2, 4, "singular value decomposition"),
+        (3, 4, "features"),
+    ]

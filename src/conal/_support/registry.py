@@ -14,14 +14,14 @@ import importlib.util
 import pkgutil
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from conal.errors import InputError
 
-__all__ = ["Registry", "names_in_source"]
+__all__ = ["Registry", "closest", "names_in_source"]
 
 T = TypeVar("T")
 
@@ -36,8 +36,8 @@ class Registry(Generic[T]):
     package : str
         The package whose modules register themselves; imported on first use.
 
-    Example
-    -------
+    Examples
+    --------
     >>> fruit = Registry("fruit", package="")
     >>> @fruit.register("plum")
     ... def plum() -> int:
@@ -84,9 +84,22 @@ class Registry(Generic[T]):
         self.discover()
         if name in self._entries:
             return self._entries[name]
-        close = difflib.get_close_matches(str(name).lower(), self._entries, n=1)
-        hint = f"; did you mean {close[0]!r}?" if close else "."
+        close = closest(str(name).lower(), self.names())
+        hint = f"; did you mean {close!r}?" if close else "."
         raise InputError(f"there is no {self.kind} {name!r}{hint} Known: {', '.join(self.names())}")
+
+
+def closest(name: str, known: Sequence[str]) -> str | None:
+    """The known name that was probably meant: one that is spelled alike, or that ``name`` abbreviates.
+
+    >>> closest("ds", ["bayes-dawid-skene", "dawid-skene"]), closest("ds", ["conal", "dl-ds"])
+    ('dawid-skene', 'dl-ds')
+    """
+    alike = difflib.get_close_matches(name, known, n=1)
+    parts = {other: other.split("-") for other in known}
+    short = [other for other in known if name == "".join(part[:1] for part in parts[other])]
+    inside = [other for other in known if name in parts[other]]
+    return next(iter([*alike, *short, *inside]), None)
 
 
 def names_in_source(package: str) -> list[str]:

@@ -60,8 +60,8 @@ class BayesianDawidSkene(EMAggregator[Beliefs]):
     Simpson, Roberts, Psorakis and Smith (2013). Dynamic Bayesian combination of multiple imperfect classifiers.
     Decision Making and Imperfection, Springer.
 
-    Example
-    -------
+    Examples
+    --------
     >>> from conal import Annotations
     >>> crowd = Annotations.from_matrix([[0, 0, 1], [1, 1, 0], [0, 0, 1], [1, 1, 1]])
     >>> BayesianDawidSkene().fit(crowd).labels_.tolist()

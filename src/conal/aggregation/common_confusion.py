@@ -95,8 +95,8 @@ class CommonConfusion(EMAggregator[Mixture]):
     ----------
     Chu, Ma, Wang. Learning from Crowds by Modeling Common Confusions. AAAI 2021. Appendix B.
 
-    Example
-    -------
+    Examples
+    --------
     >>> from conal import Annotations
     >>> crowd = Annotations.from_matrix([[0, 0, 0, 1], [1, 1, 1, 0]] * 10)
     >>> fitted = CommonConfusion().fit(crowd)

@@ -53,8 +53,8 @@ class DawidSkene(EMAggregator[Confusions]):
     Dawid and Skene (1979). Maximum likelihood estimation of observer error-rates using the EM algorithm. Applied
     Statistics 28, 20-28.
 
-    Example
-    -------
+    Examples
+    --------
     >>> from conal import Annotations
     >>> crowd = Annotations.from_matrix([[0, 0, 1], [1, 1, 0], [0, 0, 1], [1, 1, 1]])
     >>> DawidSkene().fit(crowd).labels_.tolist()

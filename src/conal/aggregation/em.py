@@ -87,7 +87,7 @@ class EMAggregator(Aggregator, Generic[Parameters]):
     )
     seed: int = parameter(default=0, must_be=whole(0), help="Seed of the random starts.")
     verbose: bool = parameter(
-        default=True, must_be=flag(), help="Show progress of long fits if standard error is a terminal."
+        default=True, must_be=flag(), help="Show progress of long fits in a terminal or notebook."
     )
 
     # ---------------------------------------------------------------- what a subclass supplies

@@ -85,8 +85,8 @@ class GLAD(EMAggregator[Abilities]):
     Whitehill, Ruvolo, Wu, Bergsma and Movellan (2009). Whose vote should count more: optimal integration of labels
     from labelers of unknown expertise. Advances in Neural Information Processing Systems 22.
 
-    Example
-    -------
+    Examples
+    --------
     >>> from conal import Annotations
     >>> crowd = Annotations.from_matrix([[0, 0, 0], [1, 1, 1], [0, 0, 1], [1, 1, 0]])
     >>> glad = GLAD().fit(crowd)

@@ -33,8 +33,8 @@ class MajorityVote(Aggregator):
     skills_ : (n_annotators,)
         Share of the annotator's labels that agree with the winner.
 
-    Example
-    -------
+    Examples
+    --------
     >>> ann = Annotations.from_matrix([[0, 0, 1], [1, 1, -1]])
     >>> MajorityVote().fit(ann).labels_.tolist()
     [0, 1]

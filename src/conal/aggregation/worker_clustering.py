@@ -65,8 +65,8 @@ class WorkerClustering(EMAggregator[Clusters]):
     Imamura, Sato, Sugiyama (2018). Analysis of minimax error rate for crowdsourcing and its application to worker
     clustering model. ICML.
 
-    Example
-    -------
+    Examples
+    --------
     >>> from conal import Annotations
     >>> crowd = Annotations.from_matrix([[0, 0, 0, 1], [1, 1, 1, 0]] * 10)
     >>> fitted = WorkerClustering(n_groups=2).fit(crowd)

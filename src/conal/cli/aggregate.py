@@ -65,17 +65,18 @@ def aggregate(
     The table has one row per task: task, label, probability of the label, and one column proba_CLASS per class. The
     label of a task without any label is empty; its proba_CLASS are those of an unseen task.
     """
+    from conal.findings.inspection import warn_of_problems
     from conal.io import read_annotations
     from conal.io.tables import write_tables
 
+    began = time.perf_counter()
     check_results(tables=[out, annotators, confusion], sources=[labels, true_labels], overwrite=overwrite)
     aggregator = _make(method, parse_settings(settings), seed=seed, verbose=not quiet)
     crowd = read_annotations(labels, reading)
+    warn_of_problems(crowd, labels)
     known = {} if true_labels is None else _known(true_labels, reading, crowd)
-    began = time.perf_counter()
     if not _fit(aggregator, crowd, known):
         return
-    seconds = time.perf_counter() - began
     labelled = _labelled(crowd, known)
     _warn_of_unlabelled(crowd, labelled, out)
     write_tables(_tables(aggregator, crowd, labelled, out, annotators, confusion))
@@ -86,7 +87,7 @@ def aggregate(
         "method": method,
         **_figures(aggregator, crowd, labelled),
         "n_true_labels": len(known),
-        "seconds": seconds,
+        "seconds": time.perf_counter() - began,
     }
     emit(result, _summary(result), as_json=as_json, quiet=quiet)
 

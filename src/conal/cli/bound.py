@@ -156,7 +156,7 @@ def _labelled(table: FeatureTable, ann: Annotations, n: int | None) -> tuple[Fea
 
     from conal.estimator.adapters import aligned
 
-    instances, ann, _ = aligned(table, ann, allow_missing=True)
+    instances, ann, _ = aligned(table, ann, allow_missing=True, unlabelled=False)
     tasks = np.flatnonzero(ann.labels_per_task())[:n]
     return _rows(table, tasks if instances.rows is None else instances.rows[tasks]), ann[tasks]
 

@@ -1,4 +1,4 @@
-"""``conal convert``: from any annotation file to a table, or to tasks for Label Studio."""
+"""``conal convert``: from any annotation file to a table, or to tasks or predictions for Label Studio."""
 
 from __future__ import annotations
 
@@ -36,7 +36,9 @@ def convert(
     out: Annotated[Path, typer.Option(help="Output file.")],
     inferred: Annotated[
         Path | None,
-        typer.Option("--labels", help="Inferred labels (task, label, probability) to add as Label Studio predictions."),
+        typer.Option(
+            "--labels", help="Inferred labels (task, label, probability) to write as Label Studio predictions."
+        ),
     ] = None,
     gold_out: Annotated[
         Path | None, typer.Option(help="Output table of the true labels in the file (task, label).")
@@ -44,29 +46,46 @@ def convert(
     no_annotations: Annotated[
         bool, typer.Option("--no-annotations", help="Label Studio: write tasks and predictions, but no annotations.")
     ] = False,
+    new_tasks: Annotated[
+        bool,
+        typer.Option(
+            "--new-tasks",
+            help="Label Studio: write whole tasks, for a project without them, also if the labels are an export of "
+            "Label Studio. By default, --labels then writes predictions for the tasks of that project.",
+        ),
+    ] = False,
     reading: Reading,
     overwrite: Overwrite = False,
     quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
-    """Convert any annotation file that conal reads to a table, or to tasks for Label Studio.
+    """Convert any annotation file that conal reads to a table, or to tasks or predictions for Label Studio.
 
-    Label Studio assigns annotations to users by e-mail address or number and rejects unknown users. Use
-    --no-annotations if the annotators are not Label Studio users.
+    With --labels, an export of Label Studio becomes predictions for the tasks of its project (import/predictions of
+    Label Studio's API); any other file becomes new tasks. Label Studio assigns annotations to users by e-mail address
+    or number and rejects unknown users. Use --no-annotations if the annotators are not Label Studio users.
     """
     from conal.io import import_file
+    from conal.io.tables import warn_of_words, write_tables
 
-    _check(to, out, with_tasks=inferred is not None or no_annotations)
+    _check(to, out, with_tasks=inferred is not None or no_annotations or new_tasks)
     check_results(files=[out], tables=[gold_out], sources=[labels, inferred], overwrite=overwrite)
     file = import_file(labels, reading)
-    file.warn_of_dropped()
+    file.warn_of_dropped(unlabelled=to != "label-studio")
     if gold_out is not None and not file.gold:
         raise InputError(f"{labels}: contains no true labels ({file.title}); remove --gold-out")
-    _write(file, to, out, gold_out, inferred, with_annotations=not no_annotations)
+    tables = {} if gold_out is None else {gold_out: _gold_table(dict(file.gold))}
+    note = ""
+    if to == "label-studio":
+        note = _write_label_studio(file, out, inferred, new_tasks=new_tasks, with_annotations=not no_annotations)
+    else:
+        tables = {out: file.annotations.to_table()} | tables
+        warn_of_words(file.annotations, out)
+    write_tables(tables)
     crowd = file.annotations
     text = (
         f"{file.title}: {crowd.n_annotations:,} labels by {crowd.n_annotators:,} annotators on {crowd.n_tasks:,} tasks"
-        f"\n{to}: {out}"
+        f"\n{to}: {out}{note}"
     )
     emit({"out": out, "gold": gold_out, "to": to, **_figures(file)}, text, as_json=as_json, quiet=quiet)
 
@@ -75,23 +94,21 @@ def _check(to: str, out: Path, *, with_tasks: bool) -> None:
     if out.suffix.lower() not in ENDINGS[to]:
         raise InputError(f"{out}: --to {to} writes {' or '.join(ENDINGS[to])}; choose a name with this ending")
     if to != "label-studio" and with_tasks:
-        raise InputError("--labels and --no-annotations need --to label-studio")
+        raise InputError("--labels, --no-annotations and --new-tasks need --to label-studio")
 
 
-def _write(
-    file: AnnotationFile, to: str, out: Path, gold_out: Path | None, inferred: Path | None, *, with_annotations: bool
-) -> None:
-    from conal.io.label_studio_tasks import write_label_studio
-    from conal.io.tables import warn_of_words, write_tables
+def _write_label_studio(
+    file: AnnotationFile, out: Path, inferred: Path | None, *, new_tasks: bool, with_annotations: bool
+) -> str:
+    """Write tasks, or predictions for the tasks of the project that the file is an export of; a note on these."""
+    from conal.io.label_studio_tasks import label_studio_predictions, label_studio_tasks, write_label_studio
 
-    tables = {} if gold_out is None else {gold_out: _gold_table(dict(file.gold))}
-    if to == "label-studio":
-        predictions = {} if inferred is None else _read_inferred(inferred, file.annotations)
-        write_label_studio(file, out, predictions, with_annotations=with_annotations)
-    else:
-        tables = {out: file.annotations.to_table()} | tables
-        warn_of_words(file.annotations, out)
-    write_tables(tables)
+    predictions = {} if inferred is None else _read_inferred(inferred, file.all_tasks())
+    if inferred is None or file.control is None or new_tasks:
+        write_label_studio(label_studio_tasks(file, predictions, with_annotations=with_annotations), out)
+        return ""
+    count = write_label_studio(label_studio_predictions(file, predictions), out)
+    return f" ({count:,} predictions for the project's own tasks; send them to its import/predictions)"
 
 
 def _figures(file: AnnotationFile) -> dict[str, Any]:

@@ -67,6 +67,7 @@ class FitFiles:
 
     def read(self, takes: str, reading: ReadOptions) -> FitData:
         """The training data for a method that ``takes`` true labels ("gold") or annotations ("crowd")."""
+        from conal.findings.inspection import warn_of_problems
         from conal.io import import_file, read_gold
         from conal.io.texts import texts_of
 
@@ -77,7 +78,8 @@ class FitFiles:
             gold = read_gold(self.labels, **columns, classes=reading.classes, missing=reading.missing)
             return FitData(table, gold.for_rows(len(table), table.ids), validation)
         file = import_file(self.labels, reading)
-        file.warn_of_dropped()
+        file.warn_of_dropped(unlabelled=False)
+        warn_of_problems(file.annotations, self.labels)
         if self.text == self.labels and file.data is not None:  # an export that contains the texts itself
             shown = texts_of(file.data, text=self.text_column, where=str(self.labels))
             return FitData(shown, file.annotations, validation)

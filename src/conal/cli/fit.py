@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from conal._support.progress import make_progress
 from conal.cli.files import FitData, FitFiles
 from conal.cli.fit_options import (
     AllowMissing,
@@ -68,12 +70,15 @@ def fit(
 ) -> None:
     """Train a classifier from crowd labels and features or texts, and write a model folder.
 
+    For labels alone, use conal aggregate.
+
     The folder contains the model, the cleaned labels (labels.csv), the annotators' quality (annotators.csv), their
     common confusion (common_confusion.csv), which labels to ask for next (suggestions.csv), and a report of all this
     (report.html).
     """
     from conal.io.models import check_target
 
+    began = time.perf_counter()
     check_target(out, overwrite=overwrite)
     files = FitFiles(labels, features, text, text_column, valid_features, valid_text, valid_labels)
     files.check(out)
@@ -86,8 +91,10 @@ def fit(
         data = data.anonymised()
     _train(estimator, data, out.with_name(f"{out.name}.checkpoint"), allow_missing=allow_missing, resume=resume)
     if first:
-        page = _finish(estimator, out, overwrite=overwrite, with_page=not no_report)
-        emit({"out": out, **estimator.metrics_}, _summary(estimator, out, page), as_json=as_json, quiet=quiet)
+        page = _finish(estimator, out, overwrite=overwrite, with_page=not no_report, verbose=not quiet)
+        seconds = time.perf_counter() - began
+        result = {"out": out, **estimator.metrics_, "total_seconds": seconds}
+        emit(result, _summary(estimator, out, page, seconds), as_json=as_json, quiet=quiet)
 
 
 def _refuse_repeats(options: dict[str, Any], settings: dict[str, Any]) -> None:
@@ -139,23 +146,26 @@ def _announce(checkpoint: Path, resume: bool) -> None:
         say(text, err=True)
 
 
-def _finish(estimator: CrowdClassifier, out: Path, *, overwrite: bool, with_page: bool) -> Path | None:
+def _finish(estimator: CrowdClassifier, out: Path, *, overwrite: bool, with_page: bool, verbose: bool) -> Path | None:
     """Save the model before its checkpoint is removed; the report can be written again at any time."""
     from conal.report import write_report
     from conal.training.checkpoint import remove_checkpoints
 
-    estimator.save(out, overwrite=overwrite)
-    remove_checkpoints(out.with_name(f"{out.name}.checkpoint"))
-    if not with_page:
-        return None
-    try:
-        return write_report(out)
-    except BaseException:  # Ctrl-C too
-        say(f"the model is complete: {out}; the report failed, run: conal report {out}", err=True)
-        raise
+    with make_progress("results", verbose, total=1 + with_page) as progress:
+        progress.update(0, 1 + with_page, "what was found about tasks and annotators")
+        estimator.save(out, overwrite=overwrite)
+        remove_checkpoints(out.with_name(f"{out.name}.checkpoint"))
+        if not with_page:
+            return None
+        progress.update(1, 2, "report")
+        try:
+            return write_report(out)
+        except BaseException:  # Ctrl-C too
+            say(f"the model is complete: {out}; the report failed, run: conal report {out}", err=True)
+            raise
 
 
-def _summary(estimator: CrowdClassifier, out: Path, page: Path | None) -> str:
+def _summary(estimator: CrowdClassifier, out: Path, page: Path | None, seconds: float) -> str:
     metrics = estimator.metrics_
     rules = {
         "validation_accuracy": "by accuracy on the validation labels",
@@ -165,10 +175,12 @@ def _summary(estimator: CrowdClassifier, out: Path, page: Path | None) -> str:
     held_out = metrics["n_tasks_labelled"] - metrics["n_tasks_trained_on"]
     note = f"; {held_out:,} tasks were held out to select it" if held_out else ""
     score = "" if metrics["best_score"] is None else f" ({metrics['best_score']:.4f})"
+    unlabelled = metrics["n_tasks"] - metrics["n_tasks_labelled"]
+    predicted = f"\n{unlabelled:,} of the tasks have no label; labels.csv has the classifier's" if unlabelled else ""
     return (
         f"{estimator.method}: {metrics['n_annotations']:,} labels by {metrics['n_annotators']:,} annotators on "
-        f"{metrics['n_tasks']:,} tasks, {len(estimator.classes_)} classes\n"
+        f"{metrics['n_tasks']:,} tasks, {len(estimator.classes_)} classes{predicted}\n"
         f"epoch {metrics['best_epoch']} of {metrics['epochs']} kept, {rules[metrics['selection']]}{score}{note}; "
-        f"{metrics['seconds']:.1f} s\n"
+        f"{seconds:.1f} s, of which {metrics['seconds']:.1f} s for epochs\n"
         f"model folder: {out}" + ("" if page is None else f"\nreport: {page}")
     )

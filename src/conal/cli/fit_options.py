@@ -40,7 +40,7 @@ ValidFeatures = Annotated[Path | None, typer.Option(help="Validation features, u
 ValidText = Annotated[Path | None, typer.Option(help="Validation texts, used with --valid-labels.")]
 ValidLabels = Annotated[Path | None, typer.Option(help="True validation labels, used to pick the epoch.")]
 AllowMissing = Annotated[
-    bool, typer.Option("--allow-missing", help="Drop tasks without features and features without a task.")
+    bool, typer.Option("--allow-missing", help="Drop tasks that have labels, but no features or text.")
 ]
 Anonymise = Annotated[
     bool, typer.Option("--anonymise", help="Replace the annotators' names by pseudonyms in all output.")

@@ -1,8 +1,8 @@
 """Match feature rows to tasks.
 
 Features that carry ids are joined by id. A bare array has row numbers for ids: task ids must then be integers in
-``range(len(X))``, and rows without labels are unlabelled tasks. Annotations taken by row (``ann[rows]``, a matrix)
-go with features taken by the same rows.
+``range(len(X))``. Either way, rows without labels are unlabelled tasks. Annotations taken by row (``ann[rows]``, a
+matrix) go with features taken by the same rows.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from conal.data.annotations import Annotations
-from conal.data.encoding import MISSING, Names, as_names, as_text, decode_position
+from conal.data.encoding import MISSING, Names, as_names, as_text, decode_position, encode
 from conal.errors import DataWarning, InputError, examples, warn
 
 __all__ = ["Aligned", "align", "check_unique_ids"]
@@ -28,7 +28,7 @@ class Aligned:
     Attributes
     ----------
     annotations : Annotations
-        Its tasks are those that have features.
+        Its tasks are those that have features; unlabelled ones come last, unless row numbers are the ids.
     rows : (n_tasks,) int64 or None
         ``rows[i]`` is the feature row of task ``i``; None where row ``i`` is task ``i`` throughout, so that a memory
         map need not be copied or even indexed.
@@ -44,18 +44,25 @@ def align(
     feature_ids: Sequence[Any] | Names | None = None,
     *,
     allow_missing: bool = False,
+    unlabelled: bool = True,
 ) -> Aligned:
     """Join annotations to ``n_rows`` feature rows, by ``feature_ids`` where there are any.
 
-    ``allow_missing`` drops tasks without features and feature rows that match no task, and says how many; otherwise
-    either is an error.
+    Parameters
+    ----------
+    allow_missing : bool
+        Drop tasks without features, and say how many; otherwise they are an error.
+    unlabelled : bool
+        Rows with an id that no annotation has become tasks without labels; otherwise they are dropped with a warning.
 
     >>> ann = Annotations.from_triples(["b", "a"], ["w", "w"], [0, 1])
     >>> align(ann, 2, ["b", "a"]).rows.tolist(), ann.task_ids.tolist()
     ([1, 0], ['a', 'b'])
+    >>> align(ann, 3, ["b", "new", "a"]).annotations.labels_per_task().tolist()
+    [1, 1, 0]
     """
     if feature_ids is not None:
-        return _by_id(annotations, as_names(feature_ids), n_rows, allow_missing)
+        return _by_id(annotations, as_names(feature_ids), n_rows, allow_missing, unlabelled)
     if annotations.by_position and annotations.n_tasks == n_rows:
         return Aligned(annotations)
     return _by_row_number(annotations, n_rows, allow_missing)
@@ -69,7 +76,7 @@ def check_unique_ids(ids: Names, where: str) -> None:
         raise InputError(f"{where}: {len(twice):,} ids occur more than once ({examples(twice)}); keep one row per task")
 
 
-def _by_id(annotations: Annotations, ids: Names, n_rows: int, allow_missing: bool) -> Aligned:
+def _by_id(annotations: Annotations, ids: Names, n_rows: int, allow_missing: bool, unlabelled: bool) -> Aligned:
     if len(ids) != n_rows:
         raise InputError(f"{len(ids):,} task ids were given for {n_rows:,} feature rows; pass one per row")
     check_unique_ids(ids, "features")
@@ -79,16 +86,36 @@ def _by_id(annotations: Annotations, ids: Names, n_rows: int, allow_missing: boo
         ids, tasks = as_text(ids), as_text(tasks)
         rows = decode_position(ids, tasks)
     orphans = annotations.task_ids[rows == MISSING].tolist()
-    spare = ids[decode_position(tasks, ids) == MISSING].tolist()
+    spare = np.flatnonzero(decode_position(tasks, ids) == MISSING)
     if len(orphans) == annotations.n_tasks:
         raise InputError(
             f"no task id is among the feature ids: the tasks are {examples(annotations.task_ids)}, "
             f"the feature rows {examples(ids)}; check that both files use the same ids and types"
         )
     _report(orphans, "tasks have no features", allow_missing)
-    _report(spare, "feature rows match no task", allow_missing)
     kept = rows != MISSING
-    return Aligned(annotations if kept.all() else annotations[kept], rows[kept])
+    joined = Aligned(annotations if kept.all() else annotations[kept], rows[kept])
+    if not unlabelled:
+        _report(ids[spare].tolist(), "feature rows match no task", allow_missing=True)
+    return _with_unlabelled(joined, tasks[kept], ids, spare) if len(spare) and unlabelled else joined
+
+
+def _with_unlabelled(joined: Aligned, names: Names, ids: Names, spare: npt.NDArray[np.int64]) -> Aligned:
+    """The ``spare`` feature rows as tasks without labels, sorted by name, after the tasks called ``names``."""
+    new = encode(ids[spare].tolist())
+    rows = spare[np.argsort(new.codes)]
+    crowd = joined.annotations
+    longer = Annotations(
+        crowd.tasks,
+        crowd.annotators,
+        crowd.labels,
+        task_ids=as_names([*names.tolist(), *new.names.tolist()]),
+        annotator_ids=crowd.annotator_ids,
+        classes=crowd.classes,
+        by_position=crowd.by_position,
+    )
+    assert joined.rows is not None  # noqa: S101 - joined by id
+    return Aligned(longer, np.concatenate([joined.rows, rows]))
 
 
 def _by_row_number(annotations: Annotations, n_rows: int, allow_missing: bool) -> Aligned:

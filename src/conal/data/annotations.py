@@ -47,8 +47,8 @@ class Annotations(LabelArrays):
         True for a matrix and for ``ann[rows]``: task ``i`` goes with row ``i`` of a feature array of that length,
         whatever the task is called. This is what lets scikit-learn split features and annotations together.
 
-    Example
-    -------
+    Examples
+    --------
     >>> ann = Annotations.from_triples([0, 0, 1], ["ann", "bob", "ann"], ["cat", "dog", "dog"])
     >>> ann
     Annotations(2 tasks, 2 annotators, 2 classes, 3 annotations)
@@ -73,8 +73,9 @@ class Annotations(LabelArrays):
         Parameters
         ----------
         tasks, workers, labels : sequences of any hashable values
-            Missing labels are dropped with a warning; missing tasks or workers are an error. None, NaN, masked values
-            and blank text are missing; of labels, also the words NA, N/A, null and nan.
+            Missing labels are dropped with a warning, and their tasks stay, without a label. A missing task, or a label
+            without a worker, is an error. None, NaN, masked values and blank text are missing; of labels, also the
+            words NA, N/A, null and nan.
         classes : sequence, optional
             The classes in the order you want; sorted labels otherwise. A label outside it is an error.
         missing : value or sequence of values, optional
@@ -94,8 +95,8 @@ class Annotations(LabelArrays):
                 f"{len(labels.codes)} entries; pass one of each per annotation"
             )
         refuse_missing_ids(task.codes, "task", where)
-        refuse_missing_ids(worker.codes, "worker", where)
         kept = labels.codes != MISSING
+        refuse_missing_ids(np.where(kept, worker.codes, 0), "worker", where)  # a task without a label needs none
         if not kept.any():
             raise InputError(
                 f"{where}: every label is missing; {remedy_for(labels, 'is this the right label column?')}"

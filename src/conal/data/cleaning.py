@@ -70,19 +70,24 @@ def match_classes(
 
 
 def warn_of_lookalikes(names: Names, kind: Literal["annotators", "classes"], where: str) -> None:
-    """Warn of names that people take for one; they are never merged."""
-    if names.dtype != object:
+    """Warn of names that people take for one, such as 'Ann' and 'ann ', or 1 and '1'; they are never merged."""
+    if names.dtype != object:  # numbers of one type
         return
-    groups: dict[str, list[str]] = {}
+    groups: dict[str, list[Any]] = {}
     for name in names.tolist():
-        if isinstance(name, str):
-            groups.setdefault(_look(name), []).append(name)
-    alike = [sorted(group) for group in groups.values() if len(group) > 1]
+        groups.setdefault(_look(str(name)), []).append(name)
+    alike = [
+        sorted(group, key=lambda name: (isinstance(name, str), str(name)))
+        for group in groups.values()
+        if len(group) > 1
+    ]
     if not alike:
         return
     shown = ", ".join(map(_side_by_side, alike[:3])) + (f" and {len(alike) - 3:,} more" if len(alike) > 3 else "")
+    texts = all(isinstance(name, str) for group in alike for name in group)
+    how = "case, spaces or the form of letters" if texts else "type (number and text)"
     warn(
-        f"{where}: {kind} {shown} differ only in case, spaces or the form of letters; they count as different {kind}; "
+        f"{where}: {kind} {shown} differ only in {how}; they count as different {kind}; "
         f"if they are one{' person, give them one name' if kind == 'annotators' else ', correct the labels'}",
         DataWarning,
     )
@@ -94,9 +99,9 @@ def _look(name: str) -> str:
     return " ".join(plain.casefold().split())
 
 
-def _side_by_side(names: list[str]) -> str:
+def _side_by_side(names: list[Any]) -> str:
     """``'Ann' and 'ann'``; by their code points where they look the same in print, too."""
-    printed = {unicodedata.normalize("NFC", name) for name in names}
+    printed = {unicodedata.normalize("NFC", repr(name)) for name in names}
     return " and ".join((repr if len(printed) == len(names) else ascii)(name) for name in names[:3])
 
 

@@ -64,8 +64,8 @@ class Split:
     y : (n,) int64
         True labels as class *codes*: positions in the dataset's ``classes``.
 
-    Example
-    -------
+    Examples
+    --------
     >>> split = Split(np.zeros((2, 3), dtype=np.float32), np.array([0, 1]))
     >>> len(split)
     2
@@ -104,8 +104,8 @@ class CrowdDataset:
     truth : CrowdTruth, optional
         What a simulated crowd was drawn from; None for a crowd of people.
 
-    Example
-    -------
+    Examples
+    --------
     >>> ann = Annotations.from_matrix([[0, 1], [1, -1]])
     >>> data = CrowdDataset("tiny", np.zeros((2, 3), dtype=np.float32), ann, np.array([0, 1]))
     >>> data.classes.tolist()

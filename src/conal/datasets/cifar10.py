@@ -67,8 +67,8 @@ def cifar10(folder: Folder = None, *, settings: Cifar10Settings) -> CrowdDataset
     Krizhevsky. Learning multiple layers of features from tiny images. Technical report, 2009.
     Chu, Ma, Wang. Learning from Crowds by Modeling Common Confusions. AAAI 2021.
 
-    Example
-    -------
+    Examples
+    --------
     >>> cifar10("no/such/folder")
     Traceback (most recent call last):
     ...

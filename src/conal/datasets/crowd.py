@@ -90,8 +90,8 @@ def simulate_crowd(
     ----------
     Chu, Ma, Wang. Learning from Crowds by Modeling Common Confusions. AAAI 2021.
 
-    Example
-    -------
+    Examples
+    --------
     >>> ann, truth = simulate_crowd([0, 1, 0], np.eye(3), ["cat", "dog"], CrowdSettings(n_annotators=4, seed=1))
     >>> ann.n_annotations == len(truth.s) == len(truth.omega)
     True

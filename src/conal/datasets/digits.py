@@ -47,8 +47,8 @@ def digits(settings: DigitsSettings) -> CrowdDataset:
     Alpaydin, Kaynak. Optical Recognition of Handwritten Digits. UCI Machine Learning Repository, 1998 (its test
     part, as shipped with scikit-learn).
 
-    Example
-    -------
+    Examples
+    --------
     >>> data = digits()
     >>> data.x.shape, len(data.valid), len(data.test), data.annotations.n_annotators
     ((1000, 64), 297, 500, 30)

@@ -36,8 +36,8 @@ class Gate:
     bias : float
         b; minus or plus infinity make omega exactly 0 or 1.
 
-    Example
-    -------
+    Examples
+    --------
     >>> gate = Gate(np.array([[1.0, 0.0]]), np.array([[0.0, 1.0]]), scale=4.0, bias=0.0)
     >>> gate.matrix().tolist()
     [[0.5]]

@@ -73,8 +73,8 @@ def labelme(folder: Folder = None, *, expected: LabelMeCounts = LABELME) -> Crow
     Rodrigues, Pereira. Deep Learning from Crowds. AAAI 2018 (archive ``deep_LabelMe.tar.gz``).
     Russell, Torralba, Murphy, Freeman. LabelMe: a database and web-based tool for image annotation. IJCV 2008.
 
-    Example
-    -------
+    Examples
+    --------
     >>> labelme("no/such/folder")
     Traceback (most recent call last):
     ...

@@ -81,8 +81,8 @@ def music(folder: Folder = None, *, n_valid: int = 0, seed: int = 0, expected: M
     Pattern Recognition Letters, 2013 (archive ``mturk-datasets.tar.gz``).
     Tzanetakis, Cook. Musical genre classification of audio signals. IEEE TSAP, 2002.
 
-    Example
-    -------
+    Examples
+    --------
     >>> music("no/such/folder")
     Traceback (most recent call last):
     ...

@@ -35,8 +35,8 @@ def synthetic(settings: SyntheticSettings) -> CrowdDataset:
     Chu, Ma, Wang. Learning from Crowds by Modeling Common Confusions. AAAI 2021. "Experiments on Synthesized
     Datasets".
 
-    Example
-    -------
+    Examples
+    --------
     >>> data = synthetic(n_train=500, n_valid=50, n_test=50, common_strength=0.6)
     >>> data.x.shape, data.annotations.n_annotators, data.test.x.shape
     ((500, 20), 30, (50, 20))

@@ -32,6 +32,7 @@ __all__ = [
     "digest",
     "digest_features",
     "is_labels",
+    "refuse_labels_alone",
     "true_labels",
     "with_classes",
 ]
@@ -77,6 +78,15 @@ def as_instances(
             f"{shape}; use the same features in the same order"
         )
     return instances
+
+
+def refuse_labels_alone(X: Any, y: Any) -> None:
+    """A classifier without features is an error that says what takes labels alone."""
+    if X is None or (y is None and isinstance(X, Annotations)):
+        raise InputError(
+            "there are no features or texts: fit(X, annotations); for labels alone, use an aggregator: "
+            "conal.aggregation.make('dawid-skene').fit(annotations) (conal aggregate)"
+        )
 
 
 def as_target(y: Any, takes: str) -> Annotations:
@@ -156,9 +166,11 @@ def aligned(
     task_ids: Any = None,
     *,
     allow_missing: bool = False,
+    unlabelled: bool = True,
     columns: Sequence[str] = (),
 ) -> Joined:
-    """Instances and annotations, joined so that task i is instance i."""
+    """Instances and annotations, joined so that task i is instance i; see :func:`~conal.data.alignment.align`."""
+    missing = {"allow_missing": allow_missing, "unlabelled": unlabelled}
     if annotations.n_classes < 2:
         raise InputError(
             f"annotations contain a single class ({examples(annotations.classes)}); a classifier needs two. "
@@ -167,13 +179,13 @@ def aligned(
     features = as_features(X, task_ids, columns=columns)
     if not isinstance(features, FeatureTable):
         n_rows = len(features)  # type: ignore[arg-type]
-        joined = align(annotations, n_rows, task_ids, allow_missing=allow_missing)
+        joined = align(annotations, n_rows, task_ids, **missing)
         return Joined(Instances(features, joined.rows), joined.annotations)
     if annotations.by_position and features.ids is not None and len(features) == annotations.n_tasks:
         known = decode_position(features.ids, annotations.task_ids) != MISSING
         if not known.any():  # a matrix has no ids of its own: its rows are the features' rows
             return Joined(Instances(features.values), annotations, features.columns)
-    joined = align(annotations, len(features), features.ids, allow_missing=allow_missing)
+    joined = align(annotations, len(features), features.ids, **missing)
     return Joined(Instances(features.values, joined.rows), joined.annotations, features.columns)
 
 

@@ -91,7 +91,7 @@ class CrowdClassifier(FittedAttributes, ClassifierParameters, ClassifierMixin, B
     def fit(
         self,
         X: Any,
-        y: Any,
+        y: Any = None,
         *,
         validation: tuple[Any, Any] | None = None,
         monitor: Mapping[str, tuple[Any, Any]] | None = None,
@@ -108,7 +108,7 @@ class CrowdClassifier(FittedAttributes, ClassifierParameters, ClassifierMixin, B
         X : (n, ...) array, DataFrame, torch Dataset, or texts
             Features; or a list, array or Series of str, or a frame with a text column, of which features are made
             first. A frame's ``task`` or ``id`` column, or ``task_ids``, joins them to the annotations by id; a bare
-            array's row numbers are its ids.
+            array's row numbers are its ids. Rows without annotations are tasks without labels, which are predicted.
         y : Annotations, long DataFrame, or (n, n_annotators) matrix
             The crowd's labels; -1 or NaN is missing. The method "gold" takes one true label per row instead.
         validation : (X, y_true), optional
@@ -121,17 +121,18 @@ class CrowdClassifier(FittedAttributes, ClassifierParameters, ClassifierMixin, B
         annotator_features : (n_annotators, F), optional
             Raw features of the annotators, in the order of ``annotations.annotator_ids``.
         allow_missing : bool
-            Drop tasks without features and features without a task, with a warning, instead of refusing them.
+            Drop tasks without features, with a warning, instead of refusing them.
         checkpoint : path, optional
             File to keep the state of training in. Delete it once the model is saved.
         resume : bool
             Continue from the checkpoint, if there is one.
         """
         check_parameters(self)
+        adapters.refuse_labels_alone(X, y)
         method = methods.get(self.method)
         crowd = adapters.as_target(y, method.takes)
         X, self.text_features_, quoted = texts.learn_texts(
-            X, task_ids, TextFeatures(self.text_components, seed=int(self.seed))
+            X, task_ids, TextFeatures(self.text_components, seed=int(self.seed)), verbose=self.verbose
         )
         validation, monitor = texts.further_as_numbers(self.text_features_, validation, monitor or {})
         joined = adapters.aligned(X, crowd, task_ids, allow_missing=allow_missing)
@@ -147,7 +148,7 @@ class CrowdClassifier(FittedAttributes, ClassifierParameters, ClassifierMixin, B
         results = []
         for number in range(self.ensemble):
             title = self.method if self.ensemble == 1 else f"{self.method} {number + 1}/{self.ensemble}"
-            with make_progress(title, self.verbose) as progress:
+            with make_progress(title, self.verbose, total=self.epochs) as progress:
                 results.append(
                     train(
                         build,
@@ -317,7 +318,9 @@ class CrowdClassifier(FittedAttributes, ClassifierParameters, ClassifierMixin, B
     def _joined(self, X: Any, y: Any, task_ids: Any) -> tuple[Instances, Annotations]:
         crowd = adapters.with_classes(adapters.as_target(y, self.model_.takes), self.classes_)
         numbers, names = texts.as_numbers(self.text_features_, X), self._feature_names
-        instances, crowd, _ = adapters.aligned(numbers, crowd, task_ids, allow_missing=True, columns=names)
+        instances, crowd, _ = adapters.aligned(
+            numbers, crowd, task_ids, allow_missing=True, unlabelled=False, columns=names
+        )
         if instances.shape != self.instance_shape_:
             raise InputError(f"instances have shape {instances.shape}, the model was trained on {self.instance_shape_}")
         return instances, crowd

@@ -8,11 +8,13 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from conal._support.progress import make_progress
 from conal.errors import DataWarning, InputError, warn
 from conal.findings.evidence import plain_names
 from conal.io import FeatureTable
 from conal.io.texts import TextTable, is_text, texts_from
 from conal.text import TextFeatures
+from conal.text.features import STEPS
 
 __all__ = ["Learned", "as_numbers", "further_as_numbers", "learn_texts"]
 
@@ -28,14 +30,15 @@ class Learned(NamedTuple):
     texts: Mapping[Any, str] | None = None
 
 
-def learn_texts(X: Any, task_ids: Any, features: TextFeatures) -> Learned:
+def learn_texts(X: Any, task_ids: Any, features: TextFeatures, *, verbose: bool = False) -> Learned:
     """Features of the texts X, by vocabulary and directions learned from them; X itself if it is not text."""
     if not is_text(X):
         return Learned(X)
     table = texts_from(X, task_ids=task_ids)
     _warn_of_empty(table)
     names = range(len(table)) if table.ids is None else plain_names(table.ids)
-    numbers = _feature_table(features.fit_transform(table.texts), table)
+    with make_progress("texts", verbose, total=STEPS) as progress:
+        numbers = _feature_table(features.fit_transform(table.texts, progress=progress), table)
     return Learned(numbers, features, dict(zip(names, table.texts, strict=True)))
 
 

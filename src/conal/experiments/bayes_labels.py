@@ -22,8 +22,8 @@ def bayes_label_accuracy(data: CrowdDataset, *, gate: bool = True) -> float:
         Whether omega is known for every annotation, or only its mean for every annotator. The difference is what
         can be gained, beyond a confusion matrix per annotator, by knowing which labels come from common noise.
 
-    Example
-    -------
+    Examples
+    --------
     >>> from conal.datasets import load
     >>> data = load("synthetic", n_train=500, gate_scale=0)  # a constant omega
     >>> bayes_label_accuracy(data) == bayes_label_accuracy(data, gate=False)

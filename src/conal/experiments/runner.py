@@ -31,7 +31,7 @@ def run_missing(
     backend : str, optional
         Backend of joblib: "loky" on this machine, "dask" or "ray" on a cluster that you are connected to.
     verbose : bool
-        Show progress, where standard error is a terminal.
+        Show progress, in a terminal or notebook.
     """
     runs = list({run.hash: run for run in runs}.values())  # points that two sweeps share are run once
     missing = store.missing(runs)

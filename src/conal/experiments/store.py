@@ -38,8 +38,8 @@ class Store:
     path : path
         The file; created if it does not exist.
 
-    Example
-    -------
+    Examples
+    --------
     >>> with Store(":memory:") as store:
     ...     store.add(Run("synthetic", "dl-mv"), {"test_accuracy": 0.9, "seconds": 1.5})
     ...     store.get(Run("synthetic", "dl-mv"))["test_accuracy"]

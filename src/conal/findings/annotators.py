@@ -36,6 +36,8 @@ IntArray = npt.NDArray[np.int64]
 
 MAX_SHOWN = 300
 """Annotators in the report."""
+MAX_NAMED = 3
+"""Annotators who are named in a sentence."""
 MAX_CELLS = 60_000
 """Cells of all annotators' matrices in the report together."""
 ENOUGH_MISTAKES = 5.0
@@ -94,28 +96,38 @@ class Annotators(Finding[AnnotatorSection]):
         rows, overall = section["rows"], report["crowd"]["expected_label_accuracy"]
         known = [row for row in rows if row["annotator_quality"] is not None]
         if len(known) >= 2 and overall is not None:
-            yield _worse_than(overall, known) + _most_mistakes(known[0])
+            yield _worse_than(overall, known) + _most_mistakes(known[0], overall)
         told = [row for row in rows if row["common_mistake_share"] is not None]
         if len(told) >= 2:
             yield _common_share(told)
 
 
 def _worse_than(overall: float, rows: list[AnnotatorRow]) -> Markup:
+    """Who is reliably worse than the crowd, the worst first; many are counted."""
     worse = [row for row in rows if (row["annotator_quality_high"] or 0.0) < overall]
     if not worse:
         return Markup("No annotator is reliably worse than the crowd average.")
+    worse.sort(key=lambda row: row["annotator_quality"] or 0.0)
     verb = "is" if len(worse) == 1 else "are"
     number = count(len(worse), "annotator", "annotators")
-    return Markup("<b>{}</b> {} reliably worse than the crowd average.").format(number, verb)
+    named = Markup(", ").join(
+        Markup("<b>{}</b> ({} right)").format(short(row["worker"]), percent(row["annotator_quality"]))
+        for row in worse[:MAX_NAMED]
+    )
+    rest = f" and {count(len(worse) - MAX_NAMED)} more" if len(worse) > MAX_NAMED else ""
+    return Markup("<b>{}</b> {} reliably worse than the crowd average: {}{}.").format(number, verb, named, rest)
 
 
-def _most_mistakes(row: AnnotatorRow) -> Markup:
-    return Markup(" Annotator <b>{}</b> makes the most mistakes, about {}: {} of {} are right ({}).").format(
+def _most_mistakes(row: AnnotatorRow, overall: float) -> Markup:
+    """Who makes the most mistakes, and whether that is for the number of labels or for their quality."""
+    usual = (row["annotator_quality_high"] or 0.0) >= overall
+    return Markup(" Annotator <b>{}</b> makes the most mistakes, about {}: {} of {} are right ({}){}.").format(
         short(row["worker"]),
         count(round(row["expected_mistakes"] or 0.0)),
         percent(row["annotator_quality"]),
         count(row["num_examples_labeled"], "label", "labels"),
         interval(row["annotator_quality_low"], row["annotator_quality_high"]),
+        ", not reliably worse than the average" if usual else "",
     )
 
 

@@ -34,8 +34,8 @@ class Finding(ABC, Generic[Section]):
     Subclass it in a file of its own and decorate the class with :func:`register`. The report, the tables of a model
     folder and the page then include it. A section is plain data, ready for JSON.
 
-    Example
-    -------
+    Examples
+    --------
     A section with the number of labels of each annotator, which the page shows as a table::
 
         @register("labels_given")

@@ -26,8 +26,8 @@ class Findings:
     seed : int
         Seed of the draws behind the intervals; the same seed gives the same intervals.
 
-    Example
-    -------
+    Examples
+    --------
     >>> import numpy as np
     >>> from conal.data.annotations import Annotations
     >>> crowd = Annotations.from_matrix([[0, 0, 1], [1, 1, 1]])

@@ -49,8 +49,8 @@ class Evidence:
     model : ModelSection, optional
         How the model was trained.
 
-    Example
-    -------
+    Examples
+    --------
     >>> crowd = Annotations.from_matrix([[0, 0], [1, 0]])
     >>> sure = np.array([[0.9, 0.1], [0.4, 0.6]])
     >>> found = Evidence(crowd, sure, sure, np.eye(2), np.stack([np.eye(2)] * 2))

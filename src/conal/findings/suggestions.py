@@ -104,8 +104,8 @@ def expected_gain(posterior: FloatArray, confusion: FloatArray) -> FloatArray:
     confusion : (R, C, C)
         ``confusion[r, c, l]`` = P(annotator r says l | true c).
 
-    Example
-    -------
+    Examples
+    --------
     >>> expected_gain(np.array([[0.5, 0.5]]), np.array([[[0.9, 0.1], [0.1, 0.9]]])).round(3).tolist()
     [[0.4]]
     """

@@ -2,21 +2,59 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NoReturn, Self
 
 import pyarrow as pa
 
 from conal.data.annotations import Annotations
 from conal.data.missing import Labels, read_labels
 from conal.errors import DataWarning, InputError, warn
-from conal.io.remedies import remedy
+from conal.io.remedies import UNLABELLED, remedy
 from conal.io.tables import coerce_classes
 from conal.parameters.reading import ReadOptions
 
-__all__ = ["AnnotationFile", "annotations_from"]
+__all__ = ["AnnotationFile", "Control", "annotations_from"]
+
+
+@dataclass(frozen=True)
+class Control:
+    """The control of a Label Studio project with which the labels were given, and the project's tasks.
+
+    Attributes
+    ----------
+    from_name, to_name, type : str
+        The control, the object that it refers to (None if the file does not say) and its kind, as in ``result``.
+    key : str
+        The key of ``value`` that contains the answer.
+    answers : dict
+        Label, as text, to the answer as the project writes it: the path of a taxonomy, say.
+    tasks : dict
+        Name of a task, as text, to the numbers of the project's tasks that have it.
+    """
+
+    from_name: str
+    to_name: str | None
+    type: str
+    key: str
+    answers: Mapping[str, Any] = field(default_factory=dict)
+    tasks: Mapping[str, Sequence[int]] = field(default_factory=dict)
+
+    def answer(self, label: Any) -> Any:
+        """The label as this control has it.
+
+        >>> Control("kind", "text", "choices", "choices").answer(1)
+        ['1']
+        """
+        if str(label) in self.answers:
+            return self.answers[str(label)]
+        return [str(label)] if self.key == "choices" else label  # choices are text
+
+    def replace(self, **changes: Any) -> Self:
+        """A copy with other values."""
+        return replace(self, **changes)
 
 
 @dataclass(frozen=True)
@@ -37,6 +75,8 @@ class AnnotationFile:
         Reason to the number of annotations (or tasks) that were left out for it.
     data : Arrow table or None
         Data of the tasks, such as their texts: ``task`` and a column per field.
+    control : Control or None
+        Of a Label Studio project, the control that was read.
     """
 
     path: Path
@@ -47,11 +87,20 @@ class AnnotationFile:
     gold: Mapping[Any, Any] = field(default_factory=dict)
     dropped: Mapping[str, int] = field(default_factory=dict)
     data: pa.Table | None = None
+    control: Control | None = None
 
-    def warn_of_dropped(self) -> None:
-        """Warn about dropped annotations, with the reasons."""
-        if self.dropped:
-            warn(f"{self.path} ({self.title}): left out {_counted(self.dropped)}", DataWarning)
+    def all_tasks(self) -> Annotations:
+        """The annotations of all tasks in the file; those that nobody has labelled come last."""
+        labelled = self.annotations.task_ids.tolist()
+        shown = [] if self.data is None else self.data["task"].to_pylist()
+        rest = [name for name in shown if name is not None and name not in set(labelled)]
+        return self.annotations.reindex([*labelled, *rest]) if rest else self.annotations
+
+    def warn_of_dropped(self, *, unlabelled: bool = True) -> None:
+        """Warn about dropped annotations, with the reasons; about tasks without a label only where they are dropped."""
+        dropped = {reason: n for reason, n in self.dropped.items() if unlabelled or reason != UNLABELLED}
+        if dropped:
+            warn(f"{self.path} ({self.title}): left out {_counted(dropped)}", DataWarning)
 
 
 def annotations_from(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable
 from functools import partial
@@ -16,6 +17,8 @@ from conal.data.numbers import numbers_or_text
 from conal.errors import InputError
 
 __all__ = [
+    "csv_delimiter",
+    "encoding_of",
     "is_padded",
     "open_delimited",
     "parse_delimited",
@@ -27,6 +30,9 @@ __all__ = [
 
 LARGEST_BLOCK = 2**30
 """Maximum number of bytes in a row."""
+START_BYTES = 2**16
+UTF_16_MARKS = (b"\xff\xfe", b"\xfe\xff")
+"""How a file in UTF-16 begins, as spreadsheets write it."""
 
 Read = TypeVar("Read")
 
@@ -62,11 +68,31 @@ def read_delimited(path: Path, delimiter: str, names: Collection[str], roles: It
     return pa.Table.from_arrays(columns, names=header)
 
 
+def encoding_of(start: bytes) -> str:
+    """The encoding of a text, from its first bytes: UTF-8 with or without a byte-order mark, or UTF-16 with one."""
+    return "utf-16" if start.startswith(UTF_16_MARKS) else "utf-8-sig"
+
+
+def csv_delimiter(header: str) -> str:
+    """A comma, or the semicolon that spreadsheets write where the comma is the decimal point.
+
+    >>> csv_delimiter('task;"label, final"'), csv_delimiter("task,label;x"), csv_delimiter("task")
+    (';', ',', ',')
+    """
+    outside = re.sub('"[^"]*"?', "", header)
+    return ";" if ";" in outside and "," not in outside else ","
+
+
 def open_delimited(path: Path, delimiter: str, block_size: int | None) -> tuple[list[str], Any, Any]:
-    """The header, and Arrow's options to parse the file."""
+    """The header, and Arrow's options to parse the file; a comma stands for the delimiter of any CSV file."""
     import pyarrow.csv as pv
 
-    blocks = pv.ReadOptions(block_size=block_size)
+    with pa.input_stream(path) as stream:
+        start = bytes(stream.read(START_BYTES))
+    encoding = encoding_of(start)
+    if delimiter == ",":
+        delimiter = csv_delimiter((start.decode(encoding, errors="replace").splitlines() or [""])[0])
+    blocks = pv.ReadOptions(block_size=block_size, encoding="utf8" if encoding == "utf-8-sig" else encoding)
     parse = pv.ParseOptions(delimiter=delimiter, newlines_in_values=_has_quotes(path))
     with pv.open_csv(path, blocks, parse) as reader:
         return reader.schema.names, blocks, parse
@@ -81,9 +107,14 @@ def read_json_lines(path: Path) -> pa.Table:
     """One JSON object per line. Texts stay texts, also those that look like times."""
     import pyarrow.json as pj
 
+    with pa.input_stream(path) as stream:
+        start = bytes(stream.read(2))
+        recoded = (start + bytes(stream.read())).decode("utf-16").encode() if encoding_of(start) == "utf-16" else None
+
     def read(size: int | None, texts: Iterable[str] = ()) -> pa.Table:
         parse = pj.ParseOptions(explicit_schema=pa.schema([(name, pa.string()) for name in texts]))
-        return pj.read_json(path, pj.ReadOptions(block_size=size), parse)
+        source = path if recoded is None else pa.BufferReader(recoded)
+        return pj.read_json(source, pj.ReadOptions(block_size=size), parse)
 
     table = with_long_rows(read)
     times = [field.name for field in table.schema if pa.types.is_temporal(field.type)]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import zipfile
 import zlib
 from collections.abc import Iterator
@@ -22,12 +21,11 @@ from conal.data.frames import open_frame
 from conal.data.missing import drop_blank_names
 from conal.errors import InputError, examples
 from conal.io.row_groups import fill_rows
-from conal.io.tables import check_readable, decoded, read_first_row, read_table
+from conal.io.tables import check_readable, decoded, pandas_index, read_first_row, read_table
 
 __all__ = ["FeatureTable", "check_finite", "features_from", "frame_to_arrow", "ids_from", "read_features"]
 
 CHUNK_BYTES = 8 * 2**20
-INDEX_COLUMN = re.compile(r"__index_level_\d+__$")
 
 
 @dataclass(frozen=True)
@@ -219,8 +217,9 @@ def _layout(
     table: pa.Table, task: str | None, where: str, fallback_to_aliases: bool
 ) -> tuple[str | None, tuple[str, ...]]:
     """The column of the ids, if there is one, and those of the features."""
-    # An unnamed pandas index in a Parquet file is no feature.
-    columns = [str(name) for name in table.column_names if not INDEX_COLUMN.match(str(name))]
+    index = pandas_index(table.schema)  # no feature, but it may be the ids
+    index = [name for name in index if name != task and not is_name_column(name, ["task"])]
+    columns = [str(name) for name in table.column_names if name not in index]
     task_column = find_column(columns, "task", None if fallback_to_aliases and task not in columns else task, where)
     names = tuple(name for name in columns if name != task_column)
     if "" in names:

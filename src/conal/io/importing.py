@@ -26,7 +26,7 @@ def read_annotations(path: str | PathLike[str], options: ReadOptions | None = No
     Parameters
     ----------
     path : path
-        The file; for doccano also a folder.
+        The file; for doccano and peerannot also a folder.
     options : ReadOptions, optional
         How to read it.
     **keywords
@@ -93,7 +93,17 @@ def _may_be_plain(path: Path, head: Head) -> bool:
     return head.kind in ("table", "parquet", "npy") and bool(path.suffix)
 
 
+SAVED_DATASETS = ({"state.json", "dataset_info.json"}, {"dataset_dict.json"})
+"""Files that Hugging Face's ``datasets`` writes to a folder, for one dataset and for several."""
+
+
 def _refuse_unknown(path: Path, head: Head) -> NoReturn:
+    if head.kind == "folder" and any(files <= set(head.members) for files in SAVED_DATASETS):
+        part = "" if "state.json" in head.members else "[SPLIT]"
+        raise InputError(
+            f"{path}: is a dataset that Hugging Face datasets saved with save_to_disk; write it as Parquet: "
+            f"datasets.load_from_disk({str(path)!r}){part}.to_parquet('labels.parquet')"
+        )
     if head.kind == "json" and head.record is None and path.stat().st_size <= RECORD_BYTES:
         load_json(path)  # raises an error if the file is cut off
     raise InputError(

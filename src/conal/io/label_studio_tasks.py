@@ -1,35 +1,52 @@
-"""Tasks that Label Studio can import: task data, annotations, and inferred labels as predictions."""
+"""Files that Label Studio imports: tasks with annotations and predictions, and predictions for tasks that it has."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from conal.io.annotation_file import AnnotationFile
+from conal.errors import InputError
+from conal.io.annotation_file import AnnotationFile, Control
 from conal.io.atomic import atomic_file
 
-__all__ = ["INTERFACE", "label_studio_tasks", "write_label_studio"]
+__all__ = ["NEW_CONTROL", "label_studio_predictions", "label_studio_tasks", "write_label_studio"]
 
-INTERFACE = {"from_name": "label", "to_name": "item", "type": "choices"}
+NEW_CONTROL = Control(from_name="label", to_name="item", type="choices", key="choices")
 """The control of the labelling interface that results belong to, unless the file names one."""
 
 Prediction = tuple[Any, float | None]
 
 
-def write_label_studio(
-    file: AnnotationFile, path: Path, predictions: Mapping[Any, Prediction], *, with_annotations: bool = True
-) -> None:
-    """Write a list of tasks atomically."""
+def write_label_studio(records: Iterable[dict[str, Any]], path: Path) -> int:
+    """Write a list of records atomically; returns how many there are."""
+    count = 0
     with atomic_file(path) as temporary, temporary.open("w", encoding="utf-8") as out:
-        opening = "[\n"
-        for task in label_studio_tasks(file, predictions, with_annotations=with_annotations):
-            out.write(opening + json.dumps(task, ensure_ascii=False, default=str))
-            opening = ",\n"
-        out.write("\n]\n")
+        for record in records:
+            out.write(",\n" if count else "[\n")
+            out.write(json.dumps(record, ensure_ascii=False, default=str))
+            count += 1
+        out.write("\n]\n" if count else "[]\n")
+    return count
+
+
+def label_studio_predictions(file: AnnotationFile, predictions: Mapping[Any, Prediction]) -> Iterator[dict[str, Any]]:
+    """Predictions for tasks of the project that the file was exported from, as ``import/predictions`` takes them.
+
+    A task is given by its number in the project. An import of whole tasks would add every task a second time.
+    """
+    control = file.control
+    if control is None or control.to_name is None:
+        raise InputError(
+            f"{file.path}: {file.title} does not say which object of the labelling interface the labels refer to; "
+            "export the project as JSON, or write new tasks with --new-tasks"
+        )
+    for name, prediction in predictions.items():
+        for number in control.tasks.get(str(name), ()):
+            yield {"task": number, **_predicted(control, prediction)}
 
 
 def label_studio_tasks(
@@ -37,14 +54,15 @@ def label_studio_tasks(
 ) -> Iterator[dict[str, Any]]:
     """One task after the other: ``data``, ``annotations`` by annotator, ``predictions`` with their probability.
 
-    The data of a task contain its name as ``task``, and the data in the file.
+    The data of a task are those in the file and, unless the file is Label Studio's own, its name as ``task``.
     """
-    crowd = file.annotations
-    control = INTERFACE | ({"from_name": file.question} if file.question else {})
+    crowd = file.all_tasks()
+    control = _control(file)
     shown = _data(file)
     for i, name in enumerate(crowd.task_ids.tolist()):
         numbered = {"id": name} if isinstance(name, int) else {}  # Label Studio's tasks have numbers
-        task: dict[str, Any] = numbered | {"data": {"task": name} | shown.get(name, {})}
+        named = {"task": name} if file.control is None else {}
+        task: dict[str, Any] = numbered | {"data": named | shown.get(name, {})}
         if with_annotations:
             at = range(crowd.indptr[i], crowd.indptr[i + 1])
             task["annotations"] = [
@@ -57,13 +75,26 @@ def label_studio_tasks(
             if name in file.gold:
                 task["annotations"].append({"ground_truth": True, "result": [_result(control, file.gold[name])]})
         if name in predictions:
-            label, score = predictions[name]
-            task["predictions"] = [{"model_version": "conal", "score": score, "result": [_result(control, label)]}]
+            task["predictions"] = [_predicted(control, predictions[name])]
         yield task
 
 
-def _result(control: Mapping[str, str], label: Any) -> dict[str, Any]:
-    return {**control, "value": {"choices": [str(label)]}}  # Label Studio's choices are text
+def _control(file: AnnotationFile) -> Control:
+    """The project's own control; for files of other platforms, one that is called like the question."""
+    if file.control is not None and file.control.to_name is not None:
+        return file.control
+    return NEW_CONTROL if file.question is None else NEW_CONTROL.replace(from_name=file.question)
+
+
+def _predicted(control: Control, prediction: Prediction) -> dict[str, Any]:
+    label, score = prediction
+    return {"model_version": "conal", "score": score, "result": [_result(control, label)]}
+
+
+def _result(control: Control, label: Any) -> dict[str, Any]:
+    label = label.item() if isinstance(label, np.generic) else label
+    names = {"from_name": control.from_name, "to_name": control.to_name, "type": control.type}
+    return {**names, "value": {control.key: control.answer(label)}}
 
 
 def _user(worker: Any) -> Any:
@@ -72,7 +103,11 @@ def _user(worker: Any) -> Any:
 
 
 def _data(file: AnnotationFile) -> dict[Any, dict[str, Any]]:
+    """The data of each task; a field that a task does not have is no field."""
     if file.data is None:
         return {}
     rows = file.data.to_pylist()
-    return {row.pop("task"): row for row in rows}
+    found = {row.pop("task"): {name: value for name, value in row.items() if value is not None} for row in rows}
+    if file.control is not None:  # whose own field ``task`` made room for the name of the task
+        found = {name: {"task" if k == "task_" else k: v for k, v in row.items()} for name, row in found.items()}
+    return found

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from conal.data.annotations import Annotations
 from conal.data.missing import read_labels
@@ -48,16 +50,43 @@ class PlainTable(Reader):
 
 
 class Matrix(Reader):
-    """Matrix of tasks (rows) and annotators (columns), as ``.npy``."""
+    """Matrix of tasks (rows) and annotators (columns), as ``.npy``; ``classes`` may name the labels 0, 1, 2, ..."""
 
     title = "a matrix"
     takes = PlainTable.takes
 
     def read(self, path: Path, options: ReadOptions) -> AnnotationFile:
         matrix = read_matrix(path)
-        classes = coerce_classes(options.classes, matrix)
-        crowd = Annotations.from_matrix(matrix, classes=classes, missing=options.missing, where=str(path))
+        classes = options.classes
+        if classes is not None and matrix.dtype.kind in "iuf" and not all(map(_is_number, classes)):
+            codes = range(len(classes))
+            crowd = Annotations.from_matrix(matrix, classes=codes, missing=options.missing, where=str(path))
+            crowd = _named(crowd, classes)
+        else:
+            wanted = coerce_classes(classes, matrix)
+            crowd = Annotations.from_matrix(matrix, classes=wanted, missing=options.missing, where=str(path))
         return AnnotationFile(path, NPY, self.title, crowd)
+
+
+def _is_number(name: Any) -> bool:
+    try:
+        float(name)
+    except (TypeError, ValueError):
+        return False
+    return True
+
+
+def _named(crowd: Annotations, classes: Sequence[Any]) -> Annotations:
+    """The same annotations, in which the label k is called ``classes[k]``."""
+    return Annotations(
+        crowd.tasks,
+        crowd.annotators,
+        crowd.labels,
+        task_ids=crowd.task_ids,
+        annotator_ids=crowd.annotator_ids,
+        classes=classes,
+        by_position=crowd.by_position,
+    )
 
 
 def plain_reader(path: Path, format: str | None) -> Reader:  # noqa: A002 - the word that users expect

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
@@ -27,6 +28,7 @@ from conal.io.formulas import warn_of_formulas
 __all__ = [
     "check_readable",
     "file_kind",
+    "pandas_index",
     "read_first_row",
     "read_matrix",
     "read_roles",
@@ -52,6 +54,8 @@ UNTYPED = ("csv", "tsv")
 """Formats in which everything is text."""
 COMPRESSED = (".gz", ".bz2", ".zst")
 """Endings of compressed text, which is read directly."""
+UNNAMED_INDEX = re.compile(r"__index_level_\d+__$")
+"""What pandas calls an index without a name in Parquet files."""
 BATCH = 10_000
 """Rows that are turned into Python objects at a time."""
 
@@ -175,6 +179,13 @@ def write_tables(tables: Mapping[Path, pa.Table], *, tell: bool = True) -> None:
                 raise InputError(f"{path}: this table cannot be written as {kinds[path]}: {error}") from error
 
 
+def pandas_index(schema: pa.Schema) -> list[str]:
+    """The columns of a Parquet file that were a pandas index: those that its metadata name, and unnamed ones."""
+    described = (schema.pandas_metadata or {}).get("index_columns", [])
+    named = [name for name in described if isinstance(name, str)]  # a range of row numbers is no column
+    return [name for name in schema.names if name in named or UNNAMED_INDEX.match(name)]
+
+
 def read_matrix(path: Path) -> np.ndarray[Any, np.dtype[Any]]:
     """An annotation matrix from ``.npy``; pickled objects are rejected."""
     check_readable(path)
@@ -260,7 +271,7 @@ def _refuse_other_delimiter(path: Path, kind: str, header: str) -> None:
     """Reject a table of one column whose name contains delimiters."""
     found = next((mark for mark in (";", "\t", ",", "|") if mark in header), None)
     if found is not None:
-        advice = {"\t": "call it .tsv, or say format='tsv' (--format tsv)", ",": "call it .csv"}
+        advice = {"\t": "call it .tsv, or say format='tsv' (--format tsv)", ",": "call it .csv", ";": "call it .csv"}
         raise InputError(
             f"{path}: columns are separated by {found!r}, which is not {kind}; "
             f"{advice.get(found, 'separate them by commas')}"

@@ -29,8 +29,8 @@ class AggNetMethod(SingleNetworkEM):
     Albarqouni, Baur, Achilles, Belagiannis, Demirci and Navab (2016). AggNet: deep learning from crowds for mitosis
     detection in breast cancer histology images. IEEE Transactions on Medical Imaging 35, 1313-1321.
 
-    Example
-    -------
+    Examples
+    --------
     >>> import conal
     >>> conal.make("aggnet", epochs_per_round=5).epochs_per_round
     5

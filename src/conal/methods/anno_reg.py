@@ -33,8 +33,8 @@ class AnnoRegMethod(AnnotatorLayersMethod):
     Tanno, Saeedi, Sankaranarayanan, Alexander and Silberman (2019). Learning from noisy labels by regularized
     estimation of annotator confusion. CVPR.
 
-    Example
-    -------
+    Examples
+    --------
     >>> import conal
     >>> conal.make("anno-reg", lam=0.1).lam
     0.1

@@ -19,8 +19,8 @@ def aligned_with_votes(agreement: Tensor) -> Tensor:
     agreement : (C, C) tensor
         Expected votes ``[inferred class, observed label]``.
 
-    Example
-    -------
+    Examples
+    --------
     >>> aligned_with_votes(torch.tensor([[1.0, 9.0], [8.0, 2.0]])).tolist()
     [1, 0]
     """

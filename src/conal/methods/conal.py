@@ -38,8 +38,8 @@ class CoNALMethod(CrowdMethod):
     ----------
     Chu, Ma and Wang (2021). Learning from crowds by modeling common confusions. AAAI.
 
-    Example
-    -------
+    Examples
+    --------
     >>> import conal
     >>> data = conal.datasets.synthetic(n_train=300, n_classes=3, seed=1)
     >>> clf = conal.CoNAL(epochs=20, batch_size=32).fit(data.x, data.annotations)

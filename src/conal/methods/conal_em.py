@@ -47,8 +47,8 @@ class CoNALEMMethod(SingleNetworkEM):
     ----------
     Chu, Ma and Wang (2021). Learning from crowds by modeling common confusions. AAAI. Appendix B.
 
-    Example
-    -------
+    Examples
+    --------
     >>> import conal
     >>> conal.make("conal-em").omega
     'annotator'

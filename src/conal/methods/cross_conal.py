@@ -66,8 +66,8 @@ class CrossCoNALMethod(EMMethod):
     Chernozhukov, Chetverikov, Demirer, Duflo, Hansen, Newey and Robins (2018). Double/debiased machine learning for
     treatment and structural parameters. The Econometrics Journal 21 (for cross-fitting).
 
-    Example
-    -------
+    Examples
+    --------
     >>> import conal
     >>> data = conal.datasets.synthetic(n_train=300, n_classes=3, seed=1)
     >>> clf = conal.CrossCoNAL(epochs=30).fit(data.x, data.annotations)

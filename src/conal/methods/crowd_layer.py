@@ -25,8 +25,8 @@ class CrowdLayerMethod(AnnotatorLayersMethod):
     ----------
     Rodrigues and Pereira (2018). Deep learning from crowds. AAAI.
 
-    Example
-    -------
+    Examples
+    --------
     >>> import conal
     >>> conal.make("dl-cl", start=1.0).start
     1.0
@@ -63,8 +63,8 @@ class OverparameterisedCrowdLayerMethod(CrowdLayerMethod):
     ----------
     Chu, Ma and Wang (2021). Learning from crowds by modeling common confusions. AAAI. Appendix C.
 
-    Example
-    -------
+    Examples
+    --------
     >>> import conal
     >>> conal.make("dl-cl-over").method
     'dl-cl-over'

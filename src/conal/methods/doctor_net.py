@@ -36,8 +36,8 @@ class DoctorNetMethod(CrowdMethod):
     ----------
     Guan, Gulshan, Dai and Hinton (2018). Who said what: modeling individual labelers improves classification. AAAI.
 
-    Example
-    -------
+    Examples
+    --------
     >>> import conal
     >>> conal.make("doctor-net").method
     'doctor-net'

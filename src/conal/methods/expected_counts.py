@@ -19,8 +19,8 @@ class ExpectedCounts:
     like : Tensor
         Counts have its precision and are on its device.
 
-    Example
-    -------
+    Examples
+    --------
     >>> import torch
     >>> certain = torch.tensor([[1.0, 0.0]])
     >>> counts = ExpectedCounts(1, 2, like=certain).add(certain, torch.tensor([0]), torch.tensor([1]))

@@ -38,8 +38,8 @@ class MaxMIGMethod(CrowdMethod):
     ----------
     Cao, Xu, Kong and Wang (2019). Max-MIG: an information theoretic approach for joint learning from crowds. ICLR.
 
-    Example
-    -------
+    Examples
+    --------
     >>> import conal
     >>> conal.make("max-mig", learn_prior=False).learn_prior
     False

@@ -61,8 +61,8 @@ class MajorityVoteMethod(TwoStageMethod):
 
     Ties go to the class that comes first; see :class:`conal.aggregation.MajorityVote`.
 
-    Example
-    -------
+    Examples
+    --------
     >>> import conal
     >>> conal.make("dl-mv", soft=True).soft
     True
@@ -79,8 +79,8 @@ class DawidSkeneMethod(TwoStageMethod):
 
     See :class:`conal.aggregation.DawidSkene`.
 
-    Example
-    -------
+    Examples
+    --------
     >>> import conal
     >>> conal.make("dl-ds").method
     'dl-ds'
@@ -97,8 +97,8 @@ class GLADMethod(TwoStageMethod):
 
     See :class:`conal.aggregation.GLAD`.
 
-    Example
-    -------
+    Examples
+    --------
     >>> import conal
     >>> conal.make("dl-glad").method
     'dl-glad'
@@ -115,8 +115,8 @@ class WorkerClusteringMethod(TwoStageMethod):
 
     See :class:`conal.aggregation.WorkerClustering`.
 
-    Example
-    -------
+    Examples
+    --------
     >>> import conal
     >>> conal.make("dl-wc", n_groups=2).n_groups
     2
@@ -133,8 +133,8 @@ class WorkerClusteringMethod(TwoStageMethod):
 class AnyAggregatorMethod(TwoStageMethod):
     """A classifier trained on the labels of any aggregator, by name.
 
-    Example
-    -------
+    Examples
+    --------
     >>> import conal
     >>> conal.make("two-stage", aggregator="one-coin", soft=True).aggregator
     'one-coin'

@@ -77,8 +77,8 @@ def krippendorff_alpha(
     ----------
     Krippendorff (2011). Computing Krippendorff's alpha-reliability. University of Pennsylvania.
 
-    Example
-    -------
+    Examples
+    --------
     >>> round(krippendorff_alpha([[0, 0, -1], [1, 1, 1], [0, 1, -1], [1, -1, -1]], n_boot=0).value, 4)
     0.5
     """
@@ -121,8 +121,8 @@ def fleiss_kappa(data: Any, *, n_boot: int = 1000, confidence: float = 0.95, see
 
     Gwet (2014). Handbook of inter-rater reliability, 4th edition. Advanced Analytics.
 
-    Example
-    -------
+    Examples
+    --------
     >>> round(fleiss_kappa([[0, 0], [1, 1], [0, 1], [1, 1]], n_boot=0).value, 4)
     0.4667
     """
@@ -162,8 +162,8 @@ def cohen_kappa(data: Any, *, n_boot: int = 1000, confidence: float = 0.95, seed
     ----------
     Cohen (1960). A coefficient of agreement for nominal scales. Educational and Psychological Measurement 20, 37-46.
 
-    Example
-    -------
+    Examples
+    --------
     >>> round(cohen_kappa([[0, 0], [1, 1], [0, 1], [1, 1]], n_boot=0).value, 4)
     0.5
     """

@@ -55,8 +55,8 @@ def calibration_error(
     ----------
     Guo, Pleiss, Sun and Weinberger (2017). On calibration of modern neural networks. ICML.
 
-    Example
-    -------
+    Examples
+    --------
     >>> calibration_error([0, 1], [[0.75, 0.25], [0.75, 0.25]])
     0.25
     """
@@ -88,8 +88,8 @@ def brier_score(y_true: object, probas: object, classes: Classes | None = None) 
     ----------
     Brier (1950). Verification of forecasts expressed in terms of probability. Monthly Weather Review 78, 1-3.
 
-    Example
-    -------
+    Examples
+    --------
     >>> brier_score(["cat", "dog"], [[1.0, 0.0], [0.5, 0.5]], classes=["cat", "dog"])
     0.25
     """

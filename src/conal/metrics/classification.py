@@ -29,8 +29,8 @@ def accuracy(y_true: object, y_pred: object) -> float:
         Text, numbers, any hashable names, as list, array or Series; matched by position. Missing labels are an error,
         and so are numbers on one side and text on the other.
 
-    Example
-    -------
+    Examples
+    --------
     >>> accuracy(["cat", "dog", "dog"], ["cat", "dog", "cat"])
     0.6666666666666666
     """
@@ -56,8 +56,8 @@ def macro_f1(y_true: object, y_pred: object, classes: Classes | None = None) -> 
         occur among true or predicted labels, as in scikit-learn. A class that does not occur at all counts only if
         it is named here, and then its F1 is 0.
 
-    Example
-    -------
+    Examples
+    --------
     >>> macro_f1([0, 0, 1, 1], [0, 0, 1, 0])
     0.7333333333333334
     """
@@ -78,8 +78,8 @@ def confusion_counts(y_true: object, y_pred: object, classes: Classes | None = N
     classes : sequence, optional
         The classes in the order you want; without it all that occur, sorted. A label outside them is an error.
 
-    Example
-    -------
+    Examples
+    --------
     >>> confusion_counts(["a", "a", "b"], ["a", "b", "b"]).counts.tolist()
     [[1, 1], [0, 1]]
     """

@@ -37,8 +37,8 @@ def annotation_nll(probas: object, confusion: object, annotations: Any) -> float
         A matrix or frame has the classes that occur in it; make :class:`~conal.data.annotations.Annotations` with
         ``classes=`` where some never do.
 
-    Example
-    -------
+    Examples
+    --------
     >>> crowd = Annotations.from_matrix([[0, 1], [1, -1]])
     >>> round(annotation_nll([[1, 0], [0, 1]], [[0.8, 0.2], [0.5, 0.5]], crowd), 4)  # -log(0.8 * 0.2 * 0.5) / 3
     0.8419

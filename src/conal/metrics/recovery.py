@@ -27,8 +27,8 @@ def confusion_recovery_error(true: object, estimated: object, weights: object = 
         How much each annotator counts; without it all count alike. With ``annotations.labels_per_annotator()``
         annotators are weighted by their number of labels; annotators without labels do not count.
 
-    Example
-    -------
+    Examples
+    --------
     >>> confusion_recovery_error([[1.0, 0.0], [0.0, 1.0]], [[0.5, 0.5], [0.0, 1.0]])
     0.25
     """
@@ -48,8 +48,8 @@ def annotator_recovery_errors(true: object, estimated: object) -> FloatArray:
     ----------
     true, estimated : (R, C, C)
 
-    Example
-    -------
+    Examples
+    --------
     >>> identity, spammer = [[1.0, 0.0], [0.0, 1.0]], [[0.5, 0.5], [0.5, 0.5]]
     >>> annotator_recovery_errors([identity, spammer], [identity, identity]).tolist()
     [0.0, 0.5]

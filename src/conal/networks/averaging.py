@@ -28,8 +28,8 @@ class WeightAverage(nn.Module):
     decay : float
         d; 0 makes the copies follow at once.
 
-    Example
-    -------
+    Examples
+    --------
     >>> layer = nn.Linear(1, 1)
     >>> average = WeightAverage([layer], decay=0.0)
     >>> _ = nn.init.constant_(layer.weight, 5.0)

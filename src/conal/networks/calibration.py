@@ -22,8 +22,8 @@ def fit_temperature(log_proba: Tensor, target: Tensor) -> Tensor:
     ----------
     log_proba, target : (N, C) tensors
 
-    Example
-    -------
+    Examples
+    --------
     >>> import torch
     >>> sure = torch.tensor([[0.99, 0.01]]).log()
     >>> round(float(fit_temperature(sure, torch.tensor([[0.9, 0.1]]))), 2)  # log 9 / log 99

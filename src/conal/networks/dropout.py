@@ -21,8 +21,8 @@ class Dropout(nn.Dropout):
     p : float
         Probability of dropping a unit.
 
-    Example
-    -------
+    Examples
+    --------
     >>> sorted(Dropout(0.5)(torch.ones(1000)).unique().tolist())
     [0.0, 2.0]
     """

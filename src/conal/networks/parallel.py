@@ -22,8 +22,8 @@ def mean_loss(parts: Sequence[Part], n_jobs: int = 1) -> Tensor:
     and handed over when the mean is differentiated. All threads draw dropout from one generator: with several threads,
     results are equally good, but not the same bit for bit.
 
-    Example
-    -------
+    Examples
+    --------
     >>> one, two = nn.Linear(1, 1), nn.Linear(1, 1)
     >>> x = torch.ones(1, 1)
     >>> loss = mean_loss([(one, lambda: one(x).sum()), (two, lambda: two(x).sum())], n_jobs=2)

@@ -97,8 +97,8 @@ class Parameterised:
     A subclass inherits the declarations, and changes a default by assigning the new one. As scikit-learn
     requires, the constructor only sets attributes; :func:`check_parameters` checks them.
 
-    Example
-    -------
+    Examples
+    --------
     >>> from conal.parameters import number
     >>> class Base(Parameterised):
     ...     lr: float = parameter(default=0.1, must_be=number(above=0), help="Learning rate.")

@@ -14,8 +14,8 @@ Base = TypeVar("Base", bound="FrozenParameters")
 class FrozenParameters(Parameterised):
     """Base of settings that are checked when created, and cannot be changed afterwards.
 
-    Example
-    -------
+    Examples
+    --------
     >>> from conal.parameters import parameter, whole
     >>> class Size(FrozenParameters):
     ...     rows: int = parameter(default=1, must_be=whole(1), help="Rows.")

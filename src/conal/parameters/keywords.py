@@ -22,8 +22,8 @@ def keywords_of(cls: Callable[P, Settings]) -> Callable[[Callable[[Settings], Re
     Arguments of the function other than ``settings`` stay in front. The keywords are in its signature, and in its
     docstring as a section "Parameters".
 
-    Example
-    -------
+    Examples
+    --------
     >>> from conal.parameters import Parameterised, parameter, whole
     >>> class Size(Parameterised):
     ...     rows: int = parameter(default=1, must_be=whole(1), help="Rows.")

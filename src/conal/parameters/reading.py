@@ -32,8 +32,12 @@ class GeneralOptions(Parameterised):
     classes: Sequence[Any] | None = parameter(
         default=None,
         must_be=anything(),
-        help="The classes in order; numbers may be given as text. A label outside them is an error.",
-        option=Option(help="Classes in order, comma-separated (default: those in the file).", parse=comma_separated),
+        help="The classes in order; numbers may be given as text. A label outside them is an error. For a matrix of "
+        "numbers, names of the labels 0, 1, 2, ...",
+        option=Option(
+            help="Classes in order, comma-separated (default: those in the file); for .npy, also names of 0, 1, 2, ...",
+            parse=comma_separated,
+        ),
     )
     missing: Any = parameter(
         default=None,
@@ -60,8 +64,8 @@ class ReadOptions(GeneralOptions):
     ``format``, ``classes`` and ``on_duplicate`` apply to every format. Each format accepts some of the other options,
     and rejects the rest.
 
-    Example
-    -------
+    Examples
+    --------
     >>> ReadOptions(task="item").task
     'item'
     """

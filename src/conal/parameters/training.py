@@ -138,5 +138,5 @@ class ClassifierParameters(Settings):
         help="If X is text: the maximum number of features per text (see conal.TextFeatures).",
     )
     verbose: bool = parameter(
-        default=True, must_be=flag(), help="Show progress if standard error is a terminal.", free_on_resume=True
+        default=True, must_be=flag(), help="Show progress in a terminal or notebook.", free_on_resume=True
     )

@@ -13,15 +13,18 @@ from sklearn.decomposition import TruncatedSVD
 from sklearn.preprocessing import normalize
 from sklearn.utils.validation import check_is_fitted
 
+from conal._support.progress import Progress
 from conal.errors import DataWarning, InputError, warn
 from conal.parameters import whole
 from conal.text.analysis import piece_terms, word_terms
 from conal.text.terms import TermWeights, fit_terms
 
-__all__ = ["ANALYZERS", "TextFeatures", "check_texts", "is_missing"]
+__all__ = ["ANALYZERS", "STEPS", "TextFeatures", "check_texts", "is_missing"]
 
 ANALYZERS = {"words": word_terms, "pieces": piece_terms}
 """Kinds of terms, in the order of their columns; each has its own vocabulary."""
+STEPS = len(ANALYZERS) + 2
+"""Steps of learning features: the terms of each kind, their decomposition, and the features."""
 SMALLEST = 1e-6
 """Directions with less than this share of the largest singular value are rounding errors."""
 
@@ -66,8 +69,8 @@ class TextFeatures(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
     ----------
     Deerwester, Dumais, Furnas, Landauer and Harshman (1990). Indexing by latent semantic analysis. JASIS.
 
-    Example
-    -------
+    Examples
+    --------
     >>> texts = ["a good film", "a bad film", "good", "bad, bad film"]
     >>> TextFeatures().fit_transform(texts).shape
     (4, 3)
@@ -87,12 +90,19 @@ class TextFeatures(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
         self.fit_transform(X)
         return self
 
-    def fit_transform(self, X: Sequence[str], y: Any = None) -> npt.NDArray[np.float32]:
-        """Learn from texts and return their features."""
+    def fit_transform(
+        self, X: Sequence[str], y: Any = None, *, progress: Progress | None = None
+    ) -> npt.NDArray[np.float32]:
+        """Learn from texts and return their features; ``progress`` is told about every step."""
+        told = progress or Progress()
         whole(1).check("n_components", self.n_components)
         whole(1).check("max_terms", self.max_terms)
         texts = check_texts(X)
-        fitted = {kind: fit_terms(texts, analyzer, self.max_terms) for kind, analyzer in ANALYZERS.items()}
+        fitted = {}
+        for k, (kind, analyzer) in enumerate(ANALYZERS.items()):
+            told.update(k, STEPS, f"terms of {len(texts):,} texts")
+            fitted[kind] = fit_terms(texts, analyzer, self.max_terms)
+        told.update(STEPS - 2, STEPS, "singular value decomposition")
         self.terms_ = {kind: terms for kind, (terms, _) in fitted.items()}
         if not any(terms.vocabulary for terms in self.terms_.values()):
             raise InputError("no text contains a word; are these the texts, and is it the right column?")
@@ -101,6 +111,7 @@ class TextFeatures(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
         ordered = weights[sorted(range(len(texts)), key=texts.__getitem__)]
         self.components_ = self._directions(ordered)
         self.mean_ = np.asarray(ordered[_informative(ordered)].mean(0)).ravel() @ self.components_.T
+        told.update(STEPS - 1, STEPS, "features")
         features = self._project(weights)
         if len(texts) > 1 and np.abs(features).max() < SMALLEST:
             warn("all texts contain the same words, so they cannot separate the classes", DataWarning)

@@ -37,8 +37,8 @@ def posterior(labels: object, rho: object, pi_g: object, pi_r: object, omega: ob
     rho, pi_g, pi_r, omega
         As in :func:`error_lower_bound`.
 
-    Example
-    -------
+    Examples
+    --------
     >>> pi = [[0.8, 0.2], [0.2, 0.8]]
     >>> posterior([[0, 0], [0, -1]], [0.5, 0.5], pi, [pi, pi], [[0.5, 0.5], [0.5, 0.5]]).round(3).tolist()
     [[0.941, 0.059], [0.8, 0.2]]
@@ -94,8 +94,8 @@ def bayes_error(
     BayesError
         ``value`` and ``standard_error``.
 
-    Example
-    -------
+    Examples
+    --------
     One label that is right four times in five, on a fair coin, is wrong one time in five:
 
     >>> pi = [[0.8, 0.2], [0.2, 0.8]]

@@ -153,8 +153,8 @@ def error_lower_bound(
     Imamura, Sato and Sugiyama (2018). Analysis of minimax error rate for crowdsourcing and its application to worker
     clustering model. ICML.
 
-    Example
-    -------
+    Examples
+    --------
     A hundredth of a nat is learned about each of two fair coins from a label that is hardly better than chance:
 
     >>> pi = [[0.55, 0.45], [0.45, 0.55]]

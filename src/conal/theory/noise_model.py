@@ -91,8 +91,8 @@ def smooth(pi: object, epsilon: float) -> FloatArray:
     epsilon : float
         Between 0, which changes nothing, and 1.
 
-    Example
-    -------
+    Examples
+    --------
     >>> smooth([[1.0, 0.0], [0.0, 1.0]], 0.5).tolist()
     [[0.75, 0.25], [0.25, 0.75]]
     """

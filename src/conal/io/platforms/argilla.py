@@ -6,12 +6,13 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 
-from conal.errors import InputError, examples
+from conal.errors import DataWarning, InputError, examples, warn
 from conal.io.annotation_file import AnnotationFile
 from conal.io.platforms.base import Importer, choose_question, register
 from conal.io.platforms.collector import Collector
 from conal.io.platforms.head import Head
 from conal.io.platforms.json_files import load_records
+from conal.io.remedies import UNLABELLED
 from conal.parameters.reading import ReadOptions
 
 __all__ = ["Argilla"]
@@ -32,8 +33,8 @@ class Argilla(Importer):
     """Records with ``responses`` by question (2.x ``to_json``), ``<question>.responses`` (2.x flattened) or columns of
     ``user_id``, ``value`` and ``status`` (1.x).
 
-    Drafts and discarded responses are left out; the nested 2.x export does not say which they are, so that all of its
-    responses count.
+    Drafts and discarded responses are left out. The nested 2.x export does not say which they are: all of its responses
+    count, with a warning.
     """
 
     title = "Argilla"
@@ -56,8 +57,13 @@ class Argilla(Importer):
         names = [name for record in records for name in shape.questions(record)]
         question = choose_question(names, options.question, path, "question")
         found = Collector(self, path, options)
-        for k, record in enumerate(records):
-            self._read_record(record, k, shape, question, found)
+        unmarked = sum(self._read_record(record, k, shape, question, found) for k, record in enumerate(records))
+        if unmarked:
+            warn(
+                f"{path}: does not say which of its {unmarked:,} responses are drafts or discarded, so that all count; "
+                "export flat records, which do: records.to_list(flatten=True), or records.to_datasets()",
+                DataWarning,
+            )
         return found.finish(question)
 
     def _refuse(self, records: list[Record], path: Path) -> NoReturn:
@@ -67,7 +73,8 @@ class Argilla(Importer):
             )
         self.unlike(path, f"objects with {examples(records[0], 8)}" if records else "an empty list")
 
-    def _read_record(self, record: Record, k: int, shape: Shape, question: str, found: Collector) -> None:
+    def _read_record(self, record: Record, k: int, shape: Shape, question: str, found: Collector) -> int:
+        """Collect the responses to one record; returns how many of them have no status."""
         data = shape.data(record)
         task = _task_name(record, data, k, found.options.task, found.where)
         if data:
@@ -77,12 +84,13 @@ class Argilla(Importer):
         except (ValueError, TypeError) as error:
             raise InputError(f"{found.where}: record {k + 1}: question {question!r}: {error}") from error
         if not responses:
-            found.dropped["records without a response"] += 1
+            found.dropped[UNLABELLED] += 1
         for response in responses:
             if response.status not in (None, "submitted"):
                 found.dropped[f"{response.status} responses"] += 1
             else:
                 found.add(task, response.user, response.value)
+        return sum(response.status is None for response in responses)
 
 
 class Shape(NamedTuple):

@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 
 from conal.errors import InputError
-from conal.io.annotation_file import AnnotationFile, annotations_from
+from conal.io.annotation_file import AnnotationFile, Control, annotations_from
 from conal.io.platforms.base import Importer
 from conal.parameters.reading import ReadOptions
 
@@ -77,6 +77,7 @@ class Collector:
         *,
         names: Callable[[list[Any]], Any] | None = None,
         untyped: bool = False,
+        control: Control | None = None,
     ) -> AnnotationFile:
         """Everything collected, older labels first.
 
@@ -92,7 +93,7 @@ class Collector:
             tasks, workers, labels, self.options, where=self.path, dropped=self.dropped, untyped=untyped
         )
         about = (self.path, self.importer.name, self.importer.title)
-        return AnnotationFile(*about, crowd, question, gold, dict(self.dropped), data_table(self.data))
+        return AnnotationFile(*about, crowd, question, gold, dict(self.dropped), data_table(self.data), control)
 
     def _columns(self) -> list[list[Any]]:
         """Tasks, workers and labels, sorted by time if all have one."""

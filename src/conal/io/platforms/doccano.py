@@ -20,6 +20,7 @@ ENDINGS = (".jsonl", ".json", ".csv")
 TOGETHER = "all"
 """Name of the one file that a project with shared annotations is exported to."""
 
+LABELS = frozenset({"label", "cats"})
 OWN = ("id", "label", "cats", "entities", "relations", "Comments")
 
 
@@ -37,8 +38,11 @@ class Doccano(Importer):
     takes = ("task",)
 
     def sniff(self, head: Head) -> bool:
-        if head.kind in ("zip", "folder"):
+        if head.kind == "zip":
             return bool(_exports(head.members))
+        if head.kind == "folder":
+            empty = not head.fields and head.pair is None
+            return bool(_exports(head.members)) and (empty or ("id" in head.fields and bool(LABELS & head.fields)))
         label = (head.record or {}).get("label")
         return {"id", "text", "label"} <= head.fields and isinstance(label, list)
 
@@ -71,7 +75,7 @@ class Doccano(Importer):
         is_table = name.lower().endswith(".csv")
         records = parse_delimited(content, ",", where).to_pylist() if is_table else parse_records(content, where)
         for record in records:
-            if "id" not in record or not {"label", "cats"} & set(record):
+            if "id" not in record or not LABELS & set(record):
                 self.unlike(where, f"a record with {examples(record, 8)}")
             task = record.get(found.options.task or "id")
             found.show(task, {k: v for k, v in record.items() if k not in OWN})

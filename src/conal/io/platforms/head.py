@@ -13,6 +13,7 @@ from typing import Any
 import pyarrow as pa
 
 from conal.errors import InputError, examples
+from conal.io.delimited import csv_delimiter, encoding_of
 
 __all__ = ["Head", "json_head", "read_head"]
 
@@ -20,6 +21,8 @@ TABLE_BYTES = 2**16
 RECORD_BYTES = 2**20
 HEADER_BYTES = 2**23
 """How much of a table, of JSON and of a very wide table's first line is looked at."""
+RECORDS = (".jsonl", ".json", ".csv")
+"""Endings of files of records in a folder."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +42,7 @@ class Head:
     delimiter : str
         What separates its columns.
     record : dict or None
-        The first JSON object, where it is complete.
+        The first JSON object, where it is complete; of a folder, that of its first file of records.
     pair : (key, value) or None
         The first entry of the outermost JSON object.
     """
@@ -71,7 +74,7 @@ class Head:
 def read_head(path: Path) -> Head:
     """Look at the beginning of a file, or at the names in a folder or zip."""
     if path.is_dir():
-        return Head("folder", members=tuple(sorted(entry.name for entry in path.iterdir() if entry.is_file())))
+        return _folder_head(path)
     with path.open("rb") as file:
         magic = file.read(6)
     if magic.startswith((b"PK\x03\x04", b"PK\x05\x06")):
@@ -88,10 +91,19 @@ def read_head(path: Path) -> Head:
     return _table_head(start)
 
 
+def _folder_head(path: Path) -> Head:
+    """The names of the files, and the fields of the first one that may contain records."""
+    files = sorted(entry for entry in path.iterdir() if entry.is_file() and not entry.name.startswith("."))
+    first = next((file for file in files if file.suffix.lower() in RECORDS and file.stat().st_size), None)
+    inside = Head("folder") if first is None else read_head(first)
+    return Head("folder", tuple(file.name for file in files), inside.header, record=inside.record, pair=inside.pair)
+
+
 def _beginning(path: Path, size: int) -> str:
     try:
         with pa.input_stream(str(path)) as stream:  # which unpacks .gz, .bz2 and .zst
-            return bytes(stream.read(size)).decode("utf-8-sig", errors="replace")
+            start = bytes(stream.read(size))
+            return start.decode(encoding_of(start), errors="replace")
     except (OSError, pa.ArrowInvalid) as error:
         raise InputError(f"{path}: cannot be read: {str(error).splitlines()[0]}") from error
 
@@ -153,7 +165,7 @@ def _table_head(text: str) -> Head:
         return Head("other")
     text = text.replace("\r\n", "\n").replace("\r", "\n")  # old files have other line ends
     first = text.split("\n", 1)[0]
-    delimiter = "\t" if first.count("\t") > first.count(",") else ","
+    delimiter = "\t" if first.count("\t") > first.count(",") else csv_delimiter(first)
     complete = text if len(text) < TABLE_BYTES // 4 else text.rpartition("\n")[0]
     try:
         rows = [tuple(row) for row in csv.reader(io.StringIO(complete), delimiter=delimiter) if row]

@@ -10,6 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from conal.errors import InputError
+from conal.io.delimited import encoding_of
 from conal.io.tables import BATCH, COMPRESSED, check_readable, read_table
 
 __all__ = ["archive_members", "load_json", "load_records", "parse_json", "parse_records", "text_of"]
@@ -61,9 +62,9 @@ def parse_json(text: str, where: object) -> Any:
 
 
 def text_of(content: bytes, where: object) -> str:
-    """UTF-8 with or without a byte-order mark."""
+    """UTF-8 with or without a byte-order mark, or UTF-16 with one."""
     try:
-        return content.decode("utf-8-sig")
+        return content.decode(encoding_of(content[:2]))
     except UnicodeDecodeError as error:
         byte = content[error.start]
         raise InputError(

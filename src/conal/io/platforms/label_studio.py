@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from conal.errors import InputError, examples
-from conal.io.annotation_file import AnnotationFile
+from conal.io.annotation_file import AnnotationFile, Control
 from conal.io.platforms.base import Importer, choose_question, register
-from conal.io.platforms.collector import Collector
+from conal.io.platforms.collector import Collector, only_answer
 from conal.io.platforms.head import Head
 from conal.io.platforms.json_files import load_records
+from conal.io.remedies import UNLABELLED
 from conal.parameters.reading import ReadOptions
 
 __all__ = ["LabelStudio", "choice_of"]
@@ -44,7 +46,7 @@ class LabelStudio(Importer):
         found = Collector(self, path, options)
         for task in tasks:
             self._read_task(task, control, found)
-        return found.finish(control)
+        return found.finish(control, control=_control_of(tasks, control, found))
 
     def _control(self, tasks: list[dict[str, Any]], path: Path, wanted: str | None) -> str:
         results = [result for task in tasks for annotation in _annotations(task) for result in _results(annotation)]
@@ -66,14 +68,14 @@ class LabelStudio(Importer):
     def _read_task(self, task: dict[str, Any], control: str, found: Collector) -> None:
         data = task.get("data")
         data = data if isinstance(data, dict) else {}
-        name = _task_name(task, data, found.options.task, found.where)
+        name = _task_name(task, data, found)
         if data:
             found.show(name, data)
         drafts = task.get("drafts")
         found.dropped.update({"drafts": len(drafts)} if isinstance(drafts, list) and drafts else {})
         annotations = list(_annotations(task))
         if not annotations:
-            found.dropped["tasks without an annotation"] += 1
+            found.dropped[UNLABELLED] += 1
         for annotation in annotations:
             if annotation.get("was_cancelled") or annotation.get("skipped"):
                 found.dropped["skipped by the annotator"] += 1
@@ -101,6 +103,27 @@ def choice_of(value: Any) -> Any:
     if field == "taxonomy" and isinstance(answer, list):
         return [" / ".join(map(str, path)) if isinstance(path, list) else path for path in answer]
     return answer
+
+
+def _control_of(tasks: list[dict[str, Any]], name: str, found: Collector) -> Control:
+    """What the project calls the control and its object, how it writes each label, and the numbers of the tasks."""
+    places: Counter[tuple[str | None, str, str]] = Counter({(None, "choices", "choices"): 0})
+    answers: dict[str, Any] = {}
+    numbers: dict[str, list[Any]] = {}
+    for task in tasks:
+        numbers.setdefault(str(_task_name(task, task.get("data"), found)), []).append(task.get("id"))
+        for result in (result for annotation in _annotations(task) for result in _results(annotation)):
+            field, value = _field(result), result.get("value")
+            if result.get("from_name") != name or not isinstance(value, Mapping) or field not in value:
+                continue
+            kind = result.get("type") or next(kind for kind in SINGLE if SINGLE[kind] == field)
+            place = result.get("to_name")
+            places[place if isinstance(place, str) else None, str(kind), str(field)] += 1
+            label, reason = only_answer(choice_of(value))
+            if reason is None:
+                answers[str(label)] = value[field]
+    (to_name, kind, field), _ = places.most_common(1)[0]
+    return Control(name, to_name, kind, field, answers, numbers)
 
 
 def _annotations(task: dict[str, Any]) -> Iterator[dict[str, Any]]:
@@ -135,11 +158,16 @@ def _annotator(completed_by: Any) -> Any:
     return completed_by
 
 
-def _task_name(task: dict[str, Any], data: dict[str, Any], field: str | None, where: str) -> Any:
+def _task_name(task: dict[str, Any], data: Any, found: Collector) -> Any:
+    field, data = found.options.task, data if isinstance(data, dict) else {}
     if field is None:
         if task.get("id") is None:
-            raise InputError(f"{where}: a task has no 'id'; choose a field of its data with task= (--task-column)")
+            raise InputError(
+                f"{found.where}: a task has no 'id'; choose a field of its data with task= (--task-column)"
+            )
         return task["id"]
     if isinstance(data.get(field), str | int | float):
         return data[field]
-    raise InputError(f"{where}: task {task.get('id')!r} has no field {field!r} in its data; it has {examples(data, 8)}")
+    raise InputError(
+        f"{found.where}: task {task.get('id')!r} has no field {field!r} in its data; it has {examples(data, 8)}"
+    )

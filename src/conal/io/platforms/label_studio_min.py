@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from conal.io.annotation_file import AnnotationFile
+from conal.io.annotation_file import AnnotationFile, Control
 from conal.io.platforms.base import Importer, choose_question, register
 from conal.io.platforms.collector import Collector
 from conal.io.platforms.head import Head, read_head
@@ -53,7 +53,8 @@ class LabelStudioMin(Importer):
             found.show(task, {name: value for name, value in record.items() if name not in own})
             when = record.get("updated_at") or record.get("created_at")
             found.add(task, record.get("annotator"), _label(record.get(control)), when)
-        return found.finish(control, untyped=not is_json)
+        unplaced = Control(control, None, "choices", "choices")  # the format does not name the control's object
+        return found.finish(control, untyped=not is_json, control=unplaced)
 
 
 def _controls(records: list[dict[str, Any]], names: list[str]) -> list[str]:

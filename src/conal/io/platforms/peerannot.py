@@ -1,4 +1,4 @@
-"""peerannot's ``answers.json``: labels by task and worker."""
+"""peerannot's ``answers.json``, or the folder that contains it: labels by task and worker."""
 
 from __future__ import annotations
 
@@ -13,10 +13,12 @@ from conal.io.platforms.base import Importer, register
 from conal.io.platforms.collector import Collector
 from conal.io.platforms.head import Head
 from conal.io.platforms.json_files import load_json
+from conal.io.remedies import UNLABELLED
 from conal.parameters.reading import ReadOptions
 
 __all__ = ["Peerannot"]
 
+ANSWERS = "answers.json"
 MODEL = "AI"
 """The worker under whose name peerannot stores what a model said."""
 
@@ -30,21 +32,23 @@ class Peerannot(Importer):
 
     title = "peerannot answers.json"
     expects = "one object {task: {worker: label}}"
-    kinds = ("json",)
+    kinds = ("json", "folder")
 
     def sniff(self, head: Head) -> bool:
+        if head.kind == "folder":
+            return ANSWERS in head.members and not {"id", "label"} <= head.fields
         if head.pair is None:
             return False
         answers = head.record if head.record is not None else dict([head.pair])
         return all(_is_votes(votes) for votes in answers.values()) and any(answers.values())
 
     def read(self, path: Path, options: ReadOptions) -> AnnotationFile:
-        answers = load_json(path)
+        answers = load_json(path / ANSWERS if path.is_dir() else path)
         if not isinstance(answers, dict) or not all(_is_votes(votes) for votes in answers.values()):
             self.unlike(path, "a list" if isinstance(answers, list) else "another object")
         found = Collector(self, path, options)
         for task, votes in answers.items():
-            found.dropped.update({"tasks without a label": 1} if not votes else {})
+            found.dropped.update({UNLABELLED: 1} if not votes else {})
             for worker, label in votes.items():
                 if worker == MODEL:
                     found.dropped[f"by the worker {MODEL!r}, a model"] += 1

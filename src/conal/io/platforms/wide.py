@@ -18,8 +18,9 @@ from conal.errors import InputError, examples
 from conal.io.annotation_file import AnnotationFile, annotations_from
 from conal.io.platforms.base import Importer, register
 from conal.io.platforms.head import Head
-from conal.io.platforms.sheet import read_sheet
-from conal.io.tables import blank_to_null
+from conal.io.platforms.sheet import Sheet, read_sheet
+from conal.io.remedies import UNLABELLED
+from conal.io.tables import blank_to_null, pandas_index
 from conal.parameters.reading import ReadOptions
 
 __all__ = ["Wide"]
@@ -35,7 +36,8 @@ MAX_CLASSES = 50
 class Wide(Importer):
     """One row per task and one column per annotator; an empty cell, NaN, NA or -1 means "not annotated".
 
-    The first column contains the tasks if it has a usual name of task ids, or no name; otherwise tasks are row numbers.
+    The tasks are in the index that pandas wrote to a Parquet file, or in the first column, if it has a usual name of
+    task ids or no name; otherwise tasks are row numbers.
     """
 
     title = "a wide table (cleanlab's labels_multiannotator)"
@@ -58,8 +60,9 @@ class Wide(Importer):
 
     def read(self, path: Path, options: ReadOptions) -> AnnotationFile:
         sheet = read_sheet(path)
-        task = options.task or (sheet.names[0] if _is_index(sheet.names[0]) else None)
-        annotators = [name for name in sheet.names if name != task]
+        index = pandas_index(sheet.table.schema)
+        task = options.task or _task_column(sheet, index)
+        annotators = [name for name in sheet.names if name != task and name not in index]
         rows = sheet.table.num_rows
         tasks = pa.chunked_array([pa.array(range(rows))]) if task is None else sheet.column(task)
         if not annotators:
@@ -70,10 +73,20 @@ class Wide(Importer):
         present = labels.codes != MISSING
         who, row = np.divmod(np.flatnonzero(present), rows)  # one annotator's column after the other
         empty = rows - len(np.unique(row))
-        dropped = {"tasks without a label": empty} if empty else {}
+        dropped = {UNLABELLED: empty} if empty else {}
         columns = tasks.take(pa.array(row)), workers.take(pa.array(who)), labels._replace(codes=labels.codes[present])
         crowd = annotations_from(*columns, options, where=path, dropped=dropped)
         return AnnotationFile(path, self.name, self.title, crowd, dropped=dropped)
+
+
+def _task_column(sheet: Sheet, index: Sequence[str]) -> str | None:
+    """The column that names the tasks; None if row numbers do."""
+    if len(index) > 1:
+        raise InputError(
+            f"{sheet.where}: its index has several columns, {examples(index)}; choose one with task= (--task-column)"
+        )
+    first = sheet.names[0]
+    return index[0] if index else first if _is_index(first) else None
 
 
 def _is_index(name: str) -> bool:
