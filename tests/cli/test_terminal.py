@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,7 +24,7 @@ ODD = f"a{RED}{BELL}{CSI}{RIGHT_TO_LEFT}b"
 ROWS = [("t1", "v", ODD), ("t1", "w", ODD), ("t2", "v", "y"), ("t2", "w", "y\r\nerror: forged")]
 
 
-def quoted(path: Path, header: tuple[str, ...], rows: list[tuple[str, ...]]) -> Path:
+def quoted(path: Path, header: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> Path:
     with path.open("w", encoding="utf-8", newline="") as file:
         csv.writer(file, quoting=csv.QUOTE_ALL).writerows([header, *rows])
     return path
