@@ -13,10 +13,12 @@ from collections.abc import Iterable
 __all__ = [
     "ConalError",
     "ConalWarning",
+    "ContradictionWarning",
     "ConvergenceWarning",
     "DataWarning",
     "DivergenceError",
     "EarlyEpochWarning",
+    "FeatureWarning",
     "InputError",
     "ModelFolderError",
     "PriorWarning",
@@ -51,6 +53,10 @@ class ConalWarning(UserWarning):
     """Base of conal's warnings."""
 
 
+class ContradictionWarning(ConalWarning):
+    """The inferred labels contradict both the votes and Dawid-Skene widely."""
+
+
 class ConvergenceWarning(ConalWarning):
     """An iterative method stopped before it converged; the message says what to try."""
 
@@ -61,6 +67,10 @@ class DataWarning(ConalWarning):
 
 class EarlyEpochWarning(ConalWarning):
     """The selected epoch is so early that little was learned about the annotators."""
+
+
+class FeatureWarning(ConalWarning):
+    """Some features are so far from the others that they do not count; the message says where they are."""
 
 
 class PriorWarning(ConalWarning):

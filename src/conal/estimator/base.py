@@ -199,7 +199,9 @@ class CrowdClassifier(FittedAttributes, ClassifierParameters, ClassifierMixin, B
         preparation.warn_of_prior(self.model_, self.probas_, crowd)
         self.labels_ = self.classes_[self.probas_.argmax(1)]
         read = (self.probas_, reading.classifier, reading.omega)
-        self.results_ = FittedResults(self.model_, crowd, *read, quoted, model_section(self))
+        results = FittedResults(self.model_, crowd, *read, quoted, model_section(self))
+        preparation.warn_of_contradiction(results.findings.evidence)
+        self.results_ = results
 
     # ---------------------------------------------------------------- use
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -12,7 +13,7 @@ import numpy.typing as npt
 
 from conal.data.annotations import Annotations
 from conal.data.encoding import Names
-from conal.errors import InputError
+from conal.errors import ConalWarning, InputError
 
 if TYPE_CHECKING:
     from conal.findings.model import ModelSection
@@ -97,6 +98,15 @@ class Evidence:
         most = self.votes.max(1, initial=0)
         winner = np.where(self.votes == most[:, None], self.posterior, -1.0).argmax(1)
         return np.where(most > 0, winner, -1)
+
+    @cached_property
+    def dawid_skene(self) -> IntArray:
+        """(N,) the label that Dawid-Skene infers from the annotations alone; takes a while on large crowds."""
+        from conal.aggregation import DawidSkene
+
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConalWarning)  # nobody asked for it, or for all of its digits
+            return np.asarray(DawidSkene(verbose=False).fit(self.annotations).codes_)
 
     @cached_property
     def expected_right(self) -> FloatArray:
