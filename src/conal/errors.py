@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import sys
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 
 __all__ = [
     "ConalError",
@@ -22,9 +24,12 @@ __all__ = [
     "InputError",
     "ModelFolderError",
     "PriorWarning",
+    "PrivacyWarning",
     "TrainingError",
     "VanishedClassWarning",
     "examples",
+    "people",
+    "people_hidden",
     "warn",
 ]
 
@@ -77,6 +82,10 @@ class PriorWarning(ConalWarning):
     """The class prior of the user is far from the vote shares."""
 
 
+class PrivacyWarning(ConalWarning):
+    """Names of annotators are still in what is to be anonymous; the message says where, without the names."""
+
+
 class VanishedClassWarning(ConalWarning):
     """A class that the crowd votes for is no longer predicted or inferred."""
 
@@ -91,6 +100,29 @@ def examples(values: Iterable[object], limit: int = 3) -> str:
     quoted = [_cut(repr(value.item() if hasattr(value, "item") else value)) for value in values]
     shown = ", ".join(quoted[:limit])
     return shown if len(quoted) <= limit else f"{shown} and {len(quoted) - limit:,} more"
+
+
+_HIDDEN: ContextVar[bool] = ContextVar("names of annotators are hidden", default=False)
+
+
+@contextmanager
+def people_hidden(hidden: bool = True) -> Iterator[None]:
+    """While this lasts, messages do not quote the names of annotators (:func:`people`)."""
+    before = _HIDDEN.set(hidden)
+    try:
+        yield
+    finally:
+        _HIDDEN.reset(before)
+
+
+def people(values: Iterable[object], limit: int = 3) -> str:
+    """As :func:`examples`, for names of annotators, which may have to be hidden.
+
+    >>> with people_hidden():
+    ...     people(["ann"])
+    '(a hidden name)'
+    """
+    return "(a hidden name)" if _HIDDEN.get() else examples(values, limit)
 
 
 def _cut(text: str, width: int = 80) -> str:

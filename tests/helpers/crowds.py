@@ -86,5 +86,7 @@ def colluding_crowd(
     honest = np.where(rng.random(len(tasks)) < accuracy, z[tasks], rng.integers(n_classes, size=len(tasks)))
     exchanged = np.roll(np.arange(n_classes), 1)[z[tasks]]
     labels = np.where(who < round(colluders * n_annotators), exchanged, honest)
-    names = {"task_ids": range(n_tasks), "annotator_ids": range(n_annotators), "classes": range(n_classes)}
-    return x, z, Annotations(tasks, who, labels, **names)
+    crowd = Annotations(
+        tasks, who, labels, task_ids=range(n_tasks), annotator_ids=range(n_annotators), classes=range(n_classes)
+    )
+    return x, z, crowd

@@ -98,7 +98,7 @@ def test_long_tails_and_other_units_are_no_outliers(x: np.ndarray) -> None:
     x = x.astype(np.float32)
     one, each = moments_as_before(x)
     for scaling, expected in (("global", one), ("standard", each)):
-        made = fit_scaler(Instances(x), scaling)  # type: ignore[arg-type] - a warning would be an error
+        made = fit_scaler(Instances(x), scaling)  # type: ignore[arg-type]  # a warning would be an error
         np.testing.assert_allclose(made.factor.numpy(), expected, rtol=1e-5)
         assert made.limit == float("inf")
 
