@@ -60,7 +60,7 @@ def test_annotators_with_few_labels_cannot_be_linked(tmp_path: Path) -> None:
         hidden.append(share_linked(fitted, crowd, tmp_path / f"hidden {seed}", 10))
         shown.append(share_linked(fitted, crowd, tmp_path / f"shown {seed}", 1))
     assert np.mean(hidden) <= 0.1
-    assert np.mean(shown) > 0.5
+    assert np.mean(shown) > 0.8
 
 
 def test_a_crowd_in_which_all_are_hidden(tmp_path: Path) -> None:
@@ -117,7 +117,9 @@ def test_tables_and_report_follow_the_pseudonyms() -> None:
     codes = dict(zip(crowd.annotator_ids.tolist(), pseudonyms(crowd.annotator_ids, KEY).tolist(), strict=True))
     plain = {codes[row["worker"]]: row for row in fitted.tables_["annotators.csv"].to_pylist()}
     rows = hidden.tables_["annotators.csv"].to_pylist()
-    assert [row["worker"] for row in rows] == sorted(code for code in plain if plain[code]["num_examples_labeled"] >= 10)
+    assert [row["worker"] for row in rows] == sorted(
+        code for code in plain if plain[code]["num_examples_labeled"] >= 10
+    )
     for row in rows:
         exact = plain[row["worker"]]
         assert row["num_examples_labeled"] == 30
