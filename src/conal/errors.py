@@ -30,6 +30,7 @@ __all__ = [
     "examples",
     "people",
     "people_hidden",
+    "person",
     "warn",
 ]
 
@@ -102,6 +103,7 @@ def examples(values: Iterable[object], limit: int = 3) -> str:
     return shown if len(quoted) <= limit else f"{shown} and {len(quoted) - limit:,} more"
 
 
+HIDDEN_NAME = "(a hidden name)"
 _HIDDEN: ContextVar[bool] = ContextVar("names of annotators are hidden", default=False)
 
 
@@ -122,7 +124,12 @@ def people(values: Iterable[object], limit: int = 3) -> str:
     ...     people(["ann"])
     '(a hidden name)'
     """
-    return "(a hidden name)" if _HIDDEN.get() else examples(values, limit)
+    return HIDDEN_NAME if _HIDDEN.get() else examples(values, limit)
+
+
+def person(name: object) -> str:
+    """As :func:`people`, for one name without quotes."""
+    return HIDDEN_NAME if _HIDDEN.get() else str(name)
 
 
 def _cut(text: str, width: int = 80) -> str:

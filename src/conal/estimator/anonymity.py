@@ -72,7 +72,9 @@ def _warn_of_mentions(fitted: CrowdClassifier, results: FittedResults) -> None:
         "task ids": _places(mentions(names, ids), "row", "labels.csv"),
         "texts": _places(mentions(names, texts), "tasks in row", "labels.csv"),
         "classes": _places(mentions(names, fitted.classes_.tolist()), "class", "common_confusion.csv"),
-        "names of features": _places(mentions(names, fitted._feature_names), "feature", "config.json"),
+        "names of features": _places(
+            mentions(names, getattr(fitted, "feature_names_in_", ())), "feature", "config.json"
+        ),
     }
     for what, where in found.items():
         if where:
@@ -109,19 +111,16 @@ def _with_rows(fitted: CrowdClassifier, change: Callable[[Tensor, int], Tensor])
 
 def _problem(method: CrowdMethod) -> Problem:
     """The method's problem, for the annotators whom its tensors have rows for."""
-    labels = method.labels_per_annotator
     features = getattr(getattr(method, "auxiliary", None), "annotator_features", None)
-    return method.problem._replace(n_annotators=len(labels), labels_per_annotator=labels, annotator_features=features)
+    return method.problem.with_annotators(method.labels_per_annotator, features)
 
 
 def annotator_axes(fitted: CrowdClassifier) -> dict[str, int]:
     """Name to axis of the tensors with a row per annotator: those that are longer for one annotator more."""
     problem = fitted.model_.problem
     features = problem.annotator_features
-    larger = problem._replace(
-        n_annotators=problem.n_annotators + 1,
-        labels_per_annotator=_one_more(problem.labels_per_annotator),
-        annotator_features=None if features is None else _one_more(features),
+    larger = problem.with_annotators(
+        _one_more(problem.labels_per_annotator), None if features is None else _one_more(features)
     )
     with torch.random.fork_rng(devices=[]):  # initial weights are drawn and thrown away
         reference = build_members(fitted, methods.get(fitted.method), larger).state_dict()
