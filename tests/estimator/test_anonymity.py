@@ -16,6 +16,7 @@ from conal import methods
 from conal.data.annotations import Annotations
 from conal.data.pseudonyms import pseudonyms
 from conal.errors import InputError, PrivacyWarning
+from conal.estimator import CrowdClassifier
 from conal.estimator.anonymity import annotator_axes
 from helpers.linking import linked
 
@@ -41,14 +42,15 @@ def crowd_with_few_labels(
     return x, Annotations.from_triples(tasks, names[who], np.array(["a", "b", "c"])[labels]).reindex(range(n_tasks))
 
 
-def share_linked(fitted: conal.CoNAL, crowd: Annotations, folder: Path, hide_below: int) -> float:
+def share_linked(fitted: CrowdClassifier, crowd: Annotations, folder: Path, hide_below: int) -> float:
     """The share of people with up to five labels whose pseudonym the attack assigns to them."""
     fitted.anonymised(KEY, hide_below=hide_below).save(folder)
     found = linked(folder, crowd)
     true = dict(zip(pseudonyms(crowd.annotator_ids, KEY).tolist(), crowd.annotator_ids.tolist(), strict=True))
     few = {name for name, n in zip(crowd.annotator_ids, crowd.labels_per_annotator(), strict=True) if 1 <= n <= 5}
     assert len(few) == FEW
-    return sum(true.get(code) == person for code, person in found.items() if person in few) / len(few)
+    right = [person for code, person in found.items() if true.get(code) == person and person in few]
+    return len(right) / FEW
 
 
 def test_annotators_with_few_labels_cannot_be_linked(tmp_path: Path) -> None:

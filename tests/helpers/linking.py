@@ -93,8 +93,8 @@ def _figures(folder: Path, pseudonyms: list[Any], known: _Knowledge) -> Iterator
     centred = known.matrices - known.matrices.mean(0)
     for tensor in load_file(folder / "model.safetensors").values():
         for axis in (k for k, size in enumerate(tensor.shape) if size == len(pseudonyms)):
-            rows = np.moveaxis(tensor.astype(float), axis, 0).squeeze()
-            rows = rows[None] if len(pseudonyms) == 1 else rows
-            yield from ((rows, made) for made in candidates if made.shape[1:] == rows.shape[1:])
-            if rows.shape[1:] == (C, C):  # layers: how they differ from the others'
-                yield rows - rows.mean(0), centred
+            values = np.moveaxis(tensor.astype(float), axis, 0).squeeze()
+            values = values[None] if len(pseudonyms) == 1 else values
+            yield from ((values, made) for made in candidates if made.shape[1:] == values.shape[1:])
+            if values.shape[1:] == (C, C):  # layers: how they differ from the others'
+                yield values - values.mean(0), centred

@@ -27,8 +27,8 @@ models, 0.41 on simulated crowds), but these agree with Dawid-Skene.
 AGAINST_DAWID_SKENE = 0.7
 """Least share of tasks for which Dawid-Skene infers another label: 0.99 with these colluders.
 
-On LabelMe, Music, the digits and eight juries it is at most 0.44. Simulated crowds of guessers, where Dawid-Skene itself is
-weak, reach 0.61.
+On LabelMe, Music, the digits and eight juries it is at most 0.44. Simulated crowds of guessers, where Dawid-Skene
+itself is weak, reach 0.61.
 """
 LEAST_TASKS = 100
 """On fewer labelled tasks such shares are chance."""
