@@ -107,19 +107,22 @@ def test_keys_and_limits_need_anonymise_and_keys_stay_outside(conal: Run, crowd:
 
 
 def test_messages_hide_the_names_of_annotators(conal: Run, crowd: Crowd, tmp_path: Path) -> None:
-    path = secret_names(crowd, tmp_path, ["Ingrid Olsson", *(f"person {k}" for k in range(5))])
+    path = secret_names(crowd, tmp_path, ["Ingrid Olsson", "INGRID  OLSSON", *(f"person {k}" for k in range(4))])
     rows = path.read_text(encoding="utf-8").splitlines(keepends=True)
     twice = next(row for row in rows if "Ingrid" in row)
     path.write_text("".join([*rows, twice]), encoding="utf-8")
     arguments = ("fit", path, "--features", crowd.features, *SHORT)
     plain = conal(*arguments, "--out", tmp_path / "plain")
     assert "worker 'Ingrid Olsson'; kept the last" in plain.err  # so that the search below can find
+    assert "'INGRID  OLSSON' and 'Ingrid Olsson' differ only in case" in plain.err
     run = conal(*arguments, "--out", tmp_path / "m", "--anonymise")
     assert run.code == 0
     assert "worker (a hidden name); kept the last" in run.err
     refused = conal(*arguments, "--out", tmp_path / "n", "--anonymise", "--on-duplicate", "error")
-    assert "worker (a hidden name); remove them" in refused.refusal()
-    assert "Ingrid" not in run.err + run.out + refused.err
+    assert refused.code == 2
+    assert "worker (a hidden name); remove them" in refused.err
+    assert "annotators '…' and '…' differ only in case" in run.err
+    assert "ingrid" not in (run.err + run.out + refused.err).lower()
 
 
 def test_a_warning_that_quotes_a_name_is_shown_with_dots() -> None:

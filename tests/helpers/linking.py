@@ -57,7 +57,8 @@ class _Knowledge:
         R, C = crowd.n_annotators, crowd.n_classes
         self.labels = crowd.labels_per_annotator().astype(float)
         self.counts = np.zeros((R, C, C))
-        np.add.at(self.counts, (crowd.annotators, slice(None), crowd.labels), self.q)
+        for worker, label, q in zip(crowd.annotators, crowd.labels, self.q, strict=True):
+            self.counts[worker, :, label] += q
         self.met = self.counts.sum(2)
         self.given = self.counts.sum(1)
         share = np.bincount(crowd.annotators, weights=agrees, minlength=R)
