@@ -39,7 +39,7 @@ def pseudonyms(names: Names, key: bytes) -> Names:
     Two pseudonyms that would be equal, or equal to a name, are longer, and so are all others of this crowd.
 
     >>> pseudonyms(as_names(["zoe", "ann"]), b"secret").tolist()
-    ['annotator-nx2iibvg', 'annotator-c42h2xxq']
+    ['annotator-yri6svfn', 'annotator-vlkomgm3']
     """
     texts = [str(name) for name in names.tolist()]
     taken = set(texts)
