@@ -8,21 +8,29 @@ from __future__ import annotations
 
 import sys
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 
 __all__ = [
     "ConalError",
     "ConalWarning",
+    "ContradictionWarning",
     "ConvergenceWarning",
     "DataWarning",
     "DivergenceError",
     "EarlyEpochWarning",
+    "FeatureWarning",
     "InputError",
     "ModelFolderError",
     "PriorWarning",
+    "PrivacyWarning",
     "TrainingError",
     "VanishedClassWarning",
     "examples",
+    "people",
+    "people_hidden",
+    "person",
     "warn",
 ]
 
@@ -51,6 +59,10 @@ class ConalWarning(UserWarning):
     """Base of conal's warnings."""
 
 
+class ContradictionWarning(ConalWarning):
+    """The inferred labels contradict both the votes and Dawid-Skene widely."""
+
+
 class ConvergenceWarning(ConalWarning):
     """An iterative method stopped before it converged; the message says what to try."""
 
@@ -63,8 +75,16 @@ class EarlyEpochWarning(ConalWarning):
     """The selected epoch is so early that little was learned about the annotators."""
 
 
+class FeatureWarning(ConalWarning):
+    """Some features are so far from the others that they do not count; the message says where they are."""
+
+
 class PriorWarning(ConalWarning):
     """The class prior of the user is far from the vote shares."""
+
+
+class PrivacyWarning(ConalWarning):
+    """Names of annotators are still in what is to be anonymous; the message says where, without the names."""
 
 
 class VanishedClassWarning(ConalWarning):
@@ -81,6 +101,35 @@ def examples(values: Iterable[object], limit: int = 3) -> str:
     quoted = [_cut(repr(value.item() if hasattr(value, "item") else value)) for value in values]
     shown = ", ".join(quoted[:limit])
     return shown if len(quoted) <= limit else f"{shown} and {len(quoted) - limit:,} more"
+
+
+HIDDEN_NAME = "(a hidden name)"
+_HIDDEN: ContextVar[bool] = ContextVar("names of annotators are hidden", default=False)
+
+
+@contextmanager
+def people_hidden(hidden: bool = True) -> Iterator[None]:
+    """While this lasts, messages do not quote the names of annotators (:func:`people`)."""
+    before = _HIDDEN.set(hidden)
+    try:
+        yield
+    finally:
+        _HIDDEN.reset(before)
+
+
+def people(values: Iterable[object], limit: int = 3) -> str:
+    """As :func:`examples`, for names of annotators, which may have to be hidden.
+
+    >>> with people_hidden():
+    ...     people(["ann"])
+    '(a hidden name)'
+    """
+    return HIDDEN_NAME if _HIDDEN.get() else examples(values, limit)
+
+
+def person(name: object) -> str:
+    """As :func:`people`, for one name without quotes."""
+    return HIDDEN_NAME if _HIDDEN.get() else str(name)
 
 
 def _cut(text: str, width: int = 80) -> str:

@@ -1,19 +1,16 @@
-"""``conal report``, and what ``conal fit`` leaves behind for readers: the page, its data, and pseudonyms."""
+"""``conal report``, and what ``conal fit`` leaves behind for readers: the page and its data."""
 
 from __future__ import annotations
 
 import json
 import shutil
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-import numpy as np
 import pyarrow.csv as pv
 import pytest
 
 import conal as package
-from conal.data.annotations import Annotations
-from conal.io import write_annotations
 
 if TYPE_CHECKING:
     from cli.conftest import Crowd, Run
@@ -115,62 +112,6 @@ def test_labels_csv_has_cleanlabs_columns(model: Path, shared_crowd: Crowd) -> N
         given = [row[2] for row in shared_crowd.rows if row[0] == task]
         assert number == len(given)
         assert agreement == pytest.approx(given.count(label) / len(given))
-
-
-def secret_names(crowd: Crowd, tmp_path: Path, people: list[str]) -> Path:
-    """The crowd's labels with annotators who have names of their own."""
-    annotations = Annotations.read(crowd.labels)
-    named = Annotations.from_triples(
-        annotations.tasks,
-        np.array(people, dtype=object)[annotations.annotators],
-        annotations.classes[annotations.labels],
-    )
-    write_annotations(named, tmp_path / "named.csv")
-    return tmp_path / "named.csv"
-
-
-def test_anonymise_leaves_no_name_in_any_byte(conal: Run, crowd: Crowd, tmp_path: Path) -> None:
-    people = ["Ingrid Olsson", "bob@mail.example", "Zoë", "<Dmitri>", "Ea&Co", 'quo"ted']
-    path = secret_names(crowd, tmp_path, people)
-    for out, extra in (("m", ()), ("again", ()), ("open", None)):
-        flags: tuple[Any, ...] = () if extra is None else ("--anonymise",)
-        assert conal("fit", path, "--features", crowd.features, "--out", tmp_path / out, *SHORT, *flags).code == 0
-    files = {file.name: file.read_bytes() for file in (tmp_path / "m").rglob("*") if file.is_file()}
-    assert {"report.html", "report.json", "suggestions.csv", "annotators.csv", "config.json"} <= set(files)
-    for person in people:
-        spellings = {person, *person.split(), json.dumps(person)[1:-1], person.replace("<", "\\u003c")}
-        for spelling in (text for text in spellings if len(text) > 2):
-            for name, content in files.items():
-                assert spelling.encode() not in content, (spelling, name)
-                assert spelling.encode("utf-16-le") not in content, (spelling, name)
-    assert b"Zo\xc3\xab" in (tmp_path / "open" / "config.json").read_bytes()  # so that the search above can find
-    assert files["annotators.csv"] == (tmp_path / "again" / "annotators.csv").read_bytes()
-    workers = pv.read_csv(tmp_path / "m" / "annotators.csv")["worker"].to_pylist()
-    assert workers == [f"annotator-{k}" for k in range(1, 7)]
-    assert b"annotator-3" in files["report.html"]
-
-
-def test_pseudonyms_change_nothing_but_names(conal: Run, crowd: Crowd, tmp_path: Path) -> None:
-    people = [f"person {k}" for k in range(6)]
-    path = secret_names(crowd, tmp_path, people)
-    arguments = ("--features", crowd.features, "--method", "dl-mv", *SHORT)
-    assert conal("fit", path, "--out", tmp_path / "a", *arguments, "--anonymise").code == 0
-    assert conal("fit", path, "--out", tmp_path / "b", *arguments).code == 0
-    hidden, plain = (pv.read_csv(tmp_path / name / "annotators.csv").to_pydict() for name in "ab")
-    assert sorted(hidden["num_examples_labeled"]) == sorted(plain["num_examples_labeled"])
-    # but for the order of sums in single precision
-    np.testing.assert_allclose(sorted(hidden["annotator_quality"]), sorted(plain["annotator_quality"]), rtol=1e-5)
-    labels = [pv.read_csv(tmp_path / name / "labels.csv") for name in "ab"]
-    for name in ("task", "label", "num_annotations", "majority_vote", "classifier_label"):
-        assert labels[0][name].to_pylist() == labels[1][name].to_pylist()
-
-
-def test_gold_labels_have_no_annotators_to_hide(conal: Run, crowd: Crowd, tmp_path: Path) -> None:
-    gold = tmp_path / "gold.csv"
-    gold.write_text("task,label\n" + "".join(f"{k},{name}\n" for k, name in enumerate(crowd.z)), encoding="utf-8")
-    arguments = ("--features", crowd.features, "--method", "gold", "--anonymise", "--out", tmp_path / "m", *SHORT)
-    assert conal("fit", gold, *arguments).code == 0
-    assert (tmp_path / "m" / "report.html").is_file()
 
 
 def test_files_of_a_model_folder_are_replaced_by_nobody(conal: Run, folder: Path, crowd: Crowd, tmp_path: Path) -> None:

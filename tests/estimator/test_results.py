@@ -18,7 +18,6 @@ import pytest
 import conal
 from conal import estimator
 from conal.data.annotations import Annotations
-from conal.data.pseudonyms import anonymised
 from conal.datasets import CrowdDataset
 from conal.estimator import CrowdClassifier
 from conal.findings import collection
@@ -77,7 +76,8 @@ def on_column_names(data: CrowdDataset) -> CrowdClassifier:
 
 
 def on_pseudonyms(data: CrowdDataset) -> CrowdClassifier:
-    return conal.CoNAL(**FAST).fit(data.x, anonymised(renamed(data, annotators=[f"Person {k}" for k in range(7)])))
+    named = renamed(data, annotators=[f"Person {k}" for k in range(7)])
+    return conal.CoNAL(**FAST).fit(data.x, named).anonymised()
 
 
 def on_texts(data: CrowdDataset) -> CrowdClassifier:

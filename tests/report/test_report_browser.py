@@ -166,3 +166,29 @@ def test_it_fits_the_screen_and_the_hour(show: Open, width: int, dark: bool) -> 
     ink = "return getComputedStyle(document.querySelector('.chart .role-axis-label text')).fill"
     letters = sum(int(part) for part in driver.execute_script(ink)[4:-1].split(",")) / 3
     assert abs(letters - brightness) > 120  # the charts' letters change with the page
+
+
+PROPERTIES = ["constructor", "toString", "__proto__", "valueOf", "hasOwnProperty", "__defineGetter__"]
+"""What every JavaScript object has: looked up in a plain object, these names are found although nobody put them in."""
+ODD = ["a.b", "a[0]", "a\\.b", 'a["b"]', "datum.share", "null", "undefined", "NaN", "true", "0"]
+"""Names that a path of fields, an expression or a conversion could take for something else."""
+
+
+@pytest.mark.parametrize("names", [PROPERTIES, ODD], ids=["properties", "odd"])
+def test_names_that_javascript_knows_are_drawn(show: Open, names: list[str]) -> None:
+    report = make_report(classes=names, n_annotators=len(names), n_tasks=400)
+    for row, name in zip(report["annotators"]["rows"], names, strict=True):
+        row["worker"] = name
+    driver = show(report)
+    shown = "return [...document.querySelectorAll('[data-chart={}] .role-axis-label text')].map(x => x.textContent)"
+    assert set(names) <= set(driver.execute_script(shown.format("common")))
+    assert set(names) <= set(driver.execute_script(shown.format("people")))
+    cells = "return document.querySelectorAll('{} .mark-rect.role-mark path').length"
+    assert driver.execute_script(cells.format("[data-chart=common]")) == len(names) ** 2
+    marks = "return document.querySelectorAll('[data-chart={}] .mark-symbol.role-mark path').length"
+    assert driver.execute_script(marks.format("people")) == len(names)
+    assert driver.execute_script(marks.format("mistakes")) == len(report["annotators"]["rows"])
+    assert driver.execute_script(marks.format("pairs")) == len(report["common_confusion"]["pairs"])
+    driver.execute_script("document.querySelector('[data-annotator]').click()")
+    wait_for(driver, lambda: driver.execute_script(cells.format("#detail-chart")) == len(names) ** 2)
+    assert [entry for entry in driver.get_log("browser") if entry["level"] != "DEBUG"] == []

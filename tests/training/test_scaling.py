@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from conal.errors import InputError
+import conal
+from conal.errors import FeatureWarning, InputError
 from conal.training import Instances, fit_scaler
 from conal.training import instances as instances_module
 from conal.training.scaling import GLOBAL_STD
@@ -75,3 +76,70 @@ def test_robust_scaling_takes_roots_or_cuts_off() -> None:
     standard = (heavy - heavy.mean()) / heavy.std()
     assert standard.max() > 9
     torch.testing.assert_close(scaled, torch.from_numpy(np.clip(standard, -3, 3)))
+
+
+def moments_as_before(x: np.ndarray) -> tuple[float, np.ndarray]:
+    """The overall factor and the factors of the features, straight from their definitions."""
+    wide = x.astype(np.float64)
+    return GLOBAL_STD / wide.std(), 1 / wide.std(0)
+
+
+@pytest.mark.parametrize(
+    "x",
+    [
+        np.abs(SIGNED),
+        RNG.lognormal(sigma=1.5, size=(500, 8)),
+        RNG.poisson(0.02, size=(500, 40)) * RNG.integers(1, 20, size=(500, 40)),
+        np.c_[RNG.random((500, 3)), 1e9 * RNG.random(500)],
+    ],
+    ids=["normal", "log-normal", "rare counts", "one feature in other units"],
+)
+def test_long_tails_and_other_units_are_no_outliers(x: np.ndarray) -> None:
+    x = x.astype(np.float32)
+    one, each = moments_as_before(x)
+    for scaling, expected in (("global", one), ("standard", each)):
+        made = fit_scaler(Instances(x), scaling)  # type: ignore[arg-type]  # a warning would be an error
+        np.testing.assert_allclose(made.factor.numpy(), expected, rtol=1e-5)
+        assert made.limit == float("inf")
+
+
+@pytest.mark.usefixtures("_chunk_size")
+@pytest.mark.parametrize("scaling", ["auto", "global", "standard", "robust"])
+@pytest.mark.parametrize("absurd", [1e8, -1e8, 3e38])
+def test_an_absurd_cell_does_not_count(scaling: str, absurd: float) -> None:
+    clean = np.abs(SIGNED)
+    x = clean.copy()
+    x[123, 3] = absurd
+    with pytest.warns(FeatureWarning, match=r"1 cell is far outside: row 124, column 4 \(") as caught:
+        made = fit_scaler(Instances(x), scaling)  # type: ignore[arg-type]
+    assert len(caught) == 1
+    usual = fit_scaler(Instances(clean), scaling)  # type: ignore[arg-type]
+    np.testing.assert_allclose(made.factor.numpy(), usual.factor.numpy(), rtol=0.05)
+    scaled, others = made(torch.from_numpy(x)), usual(torch.from_numpy(np.delete(clean, 123, axis=0)))
+    np.testing.assert_allclose(np.delete(scaled.numpy(), 123, axis=0), others.numpy(), rtol=0.06, atol=0.06)
+    assert float(scaled.abs().max()) <= float(others.abs().max()) * 1.06
+
+
+def test_absurd_cells_are_counted_and_the_first_are_named() -> None:
+    x = np.abs(SIGNED)
+    x[[7, 50, 90, 120], [0, 1, 1, 4]] = 1e6
+    with pytest.warns(FeatureWarning, match=r"4 cells .*: row 8, column 1 \(1e\+06\), row 51, .* and 1 more; each"):
+        fit_scaler(Instances(x))
+
+
+@pytest.mark.parametrize("name", ["conal", "xconal"])
+def test_one_absurd_cell_does_not_cost_the_model(name: str) -> None:
+    data = conal.datasets.digits(seed=0)
+    assert data.test is not None
+    x = np.array(data.x, dtype=np.float32)
+    x[17, 30] = 1e8
+    with pytest.warns(FeatureWarning, match="row 18, column 31"):
+        clf = conal.make(name, epochs=20, seed=0).fit(x, data.annotations)
+    assert clf.score(data.test.x, data.test.y) > 0.85
+
+
+def test_absurd_cells_are_named_by_the_rows_of_the_users_features() -> None:
+    x = np.abs(SIGNED)
+    x[40, 2] = 1e9
+    with pytest.warns(FeatureWarning, match="row 41, column 3"):
+        fit_scaler(Instances(x, rows=np.arange(len(x))[::-1].copy()))

@@ -23,13 +23,6 @@ class FitData(NamedTuple):
     target: Any
     validation: tuple[FeatureTable | TextTable, Any] | None
 
-    def anonymised(self) -> FitData:
-        """A copy with pseudonyms for the annotators; true labels have no annotators."""
-        from conal.data.annotations import Annotations
-        from conal.data.pseudonyms import anonymised
-
-        return self._replace(target=anonymised(self.target)) if isinstance(self.target, Annotations) else self
-
 
 @dataclass(frozen=True)
 class FitFiles:

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import os
 import time
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from conal._support.progress import make_progress
+from conal.cli.discretion import read_discreetly
 from conal.cli.files import FitData, FitFiles
 from conal.cli.fit_options import (
     AllowMissing,
-    Anonymise,
     Features,
     Method,
     ModelPlace,
     NoReport,
+    Privacy,
     Resume,
     Settings,
     Text,
@@ -38,6 +40,7 @@ from conal.cli.options import (
 from conal.cli.terminal import say
 from conal.errors import DivergenceError, InputError
 from conal.parameters import check_parameters
+from conal.parameters.privacy import PrivacyOptions
 from conal.parameters.reading import ReadOptions
 
 if TYPE_CHECKING:
@@ -61,7 +64,7 @@ def fit(
     allow_missing: AllowMissing = False,
     training: Training,
     settings: Settings = None,
-    anonymise: Anonymise = False,
+    privacy: Privacy,
     no_report: NoReport = False,
     resume: Resume = False,
     overwrite: Overwrite = False,
@@ -86,15 +89,28 @@ def fit(
     chosen = parse_settings(settings)
     _refuse_repeats(training, chosen)
     parameters = training | {"verbose": first and not quiet} | chosen
-    estimator, data = _prepare(method, parameters, files, reading)
-    if anonymise:
-        data = data.anonymised()
+    key = _key(privacy, out) if first else None
+    estimator, data = _prepare(method, parameters, files, reading, discreet=privacy.anonymise)
     _train(estimator, data, out.with_name(f"{out.name}.checkpoint"), allow_missing=allow_missing, resume=resume)
     if first:
+        if privacy.anonymise:
+            estimator = estimator.anonymised(key, hide_below=privacy.hide_below)
         page = _finish(estimator, out, overwrite=overwrite, with_page=not no_report, verbose=not quiet)
         seconds = time.perf_counter() - began
         result = {"out": out, **estimator.metrics_, "total_seconds": seconds}
         emit(result, _summary(estimator, out, page, seconds), as_json=as_json, quiet=quiet)
+
+
+def _key(privacy: PrivacyOptions, out: Path) -> bytes | None:
+    """The key that the user keeps, before the work starts; None for one that is thrown away."""
+    from conal.io.keys import kept_key
+
+    if privacy.pseudonym_key is None:
+        return None
+    path = Path(privacy.pseudonym_key)
+    if path.resolve().is_relative_to(out.resolve()):
+        raise InputError(f"{path}: a key must stay secret, and {out} is to be shared; choose a place outside")
+    return kept_key(path)
 
 
 def _refuse_repeats(options: dict[str, Any], settings: dict[str, Any]) -> None:
@@ -105,7 +121,7 @@ def _refuse_repeats(options: dict[str, Any], settings: dict[str, Any]) -> None:
 
 
 def _prepare(
-    method: str, parameters: dict[str, Any], files: FitFiles, reading: ReadOptions
+    method: str, parameters: dict[str, Any], files: FitFiles, reading: ReadOptions, *, discreet: bool
 ) -> tuple[CrowdClassifier, FitData]:
     """The untrained estimator and its training data; wrong parameters are reported before large files are read."""
     from conal import methods
@@ -113,7 +129,9 @@ def _prepare(
 
     estimator = make(method, **parameters)
     check_parameters(estimator)
-    return estimator, files.read(methods.get(method).takes, reading)
+    takes = methods.get(method).takes
+    read = partial(files.read, takes, reading)
+    return estimator, read_discreetly(read) if discreet else read()
 
 
 def _train(estimator: CrowdClassifier, data: FitData, checkpoint: Path, *, allow_missing: bool, resume: bool) -> None:

@@ -9,15 +9,16 @@ import typer
 
 from conal._support.registry import names_in_source
 from conal.cli.groups import Group
+from conal.parameters.privacy import PrivacyOptions
 from conal.parameters.training import ClassifierParameters
 
 __all__ = [
     "AllowMissing",
-    "Anonymise",
     "Features",
     "Method",
     "ModelPlace",
     "NoReport",
+    "Privacy",
     "Resume",
     "Settings",
     "Text",
@@ -42,9 +43,8 @@ ValidLabels = Annotated[Path | None, typer.Option(help="True validation labels, 
 AllowMissing = Annotated[
     bool, typer.Option("--allow-missing", help="Drop tasks that have labels, but no features or text.")
 ]
-Anonymise = Annotated[
-    bool, typer.Option("--anonymise", help="Replace the annotators' names by pseudonyms in all output.")
-]
+Privacy = Annotated[PrivacyOptions, Group(PrivacyOptions)]
+"""Whether and how annotators' names are hidden."""
 NoReport = Annotated[bool, typer.Option("--no-report", help="Do not write report.html.")]
 Method = Annotated[str, typer.Option(help=f"Method: {', '.join(names_in_source('conal.methods'))}.")]
 Training = Annotated[dict[str, Any], Group(ClassifierParameters, make=dict)]

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from conal.data.encoding import MISSING, Names, as_names, decode_position
-from conal.errors import DataWarning, InputError, examples, warn
+from conal.errors import DataWarning, InputError, examples, people, warn
 
 __all__ = [
     "OnDuplicate",
@@ -138,7 +138,7 @@ def resolve_duplicates(
         return order
     order = np.arange(len(tasks)) if isinstance(order, slice) else order
     first = order[np.flatnonzero(same)[0]]
-    pair = f"task {examples([names[0][tasks[first]]])}, worker {examples([names[1][annotators[first]]])}"
+    pair = f"task {examples([names[0][tasks[first]]])}, worker {people([names[1][annotators[first]]])}"
     count = int(same.sum())
     if rule == "error":
         raise InputError(

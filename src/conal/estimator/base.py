@@ -16,12 +16,14 @@ from conal import methods
 from conal._support.progress import make_progress
 from conal.data.annotations import Annotations
 from conal.data.encoding import Names, as_names, decode_position
+from conal.data.pseudonyms import new_key
 from conal.errors import InputError
 from conal.estimator import adapters, compute, members, preparation, texts
 from conal.estimator.provenance import model_section
 from conal.estimator.results import FittedResults, Results
 from conal.methods import CrowdMethod
 from conal.parameters import check_parameters
+from conal.parameters.privacy import PrivacyOptions
 from conal.parameters.training import ClassifierParameters, Settings
 from conal.text import TextFeatures
 from conal.training import CrowdBatches, Instances, Selection, TrainingResult, train
@@ -200,7 +202,9 @@ class CrowdClassifier(FittedAttributes, ClassifierParameters, ClassifierMixin, B
         preparation.warn_of_prior(self.model_, self.probas_, crowd)
         self.labels_ = self.classes_[self.probas_.argmax(1)]
         read = (self.probas_, reading.classifier, reading.omega)
-        self.results_ = FittedResults(self.model_, crowd, *read, quoted, model_section(self))
+        results = FittedResults(self.model_, crowd, *read, quoted, model_section(self))
+        preparation.warn_of_contradiction(results.findings.evidence)
+        self.results_ = results
 
     # ---------------------------------------------------------------- use
 
@@ -308,6 +312,25 @@ class CrowdClassifier(FittedAttributes, ClassifierParameters, ClassifierMixin, B
 
         check_is_fitted(self, "model_")
         save(self, folder, overwrite=overwrite)
+
+    def anonymised(self, key: bytes | None = None, *, hide_below: int = PrivacyOptions.hide_below) -> Self:
+        """A copy of the fitted estimator with pseudonyms for the annotators, to be saved and shared.
+
+        Figures about annotators are rounded in tables and report, and annotators with few labels are left out of
+        them and of the model, which treats them as unknown ones.
+
+        Parameters
+        ----------
+        key : bytes, optional
+            The same key gives an annotator the same pseudonym. By default a random key is used and thrown away.
+        hide_below : int
+            Annotators with fewer labels are left out.
+        """
+        from conal.estimator.anonymity import anonymised
+
+        check_is_fitted(self, "model_")
+        PrivacyOptions.declared["hide_below"].check(hide_below)
+        return anonymised(self, new_key() if key is None else key, hide_below)
 
     # ---------------------------------------------------------------- inside
 

@@ -12,8 +12,10 @@ import torch
 from conal import methods
 from conal.aggregation.votes import vote_shares
 from conal.data.annotations import Annotations
-from conal.errors import DataWarning, InputError, PriorWarning, warn
+from conal.errors import ContradictionWarning, DataWarning, InputError, PriorWarning, warn
 from conal.estimator import adapters
+from conal.findings.contradiction import contradiction
+from conal.findings.evidence import Evidence
 from conal.methods import CrowdMethod, Problem
 from conal.methods.class_prior import read_class_prior
 from conal.methods.ensemble import Ensemble
@@ -39,6 +41,7 @@ __all__ = [
     "fingerprint_of",
     "make_builder",
     "make_monitors",
+    "warn_of_contradiction",
     "warn_of_prior",
 ]
 
@@ -151,6 +154,13 @@ def warn_of_prior(model: CrowdMethod, probas: npt.NDArray[np.float64], crowd: An
             "hand, or use class_prior='estimate'",
             PriorWarning,
         )
+
+
+def warn_of_contradiction(evidence: Evidence) -> None:
+    """Warn if the inferred labels contradict both the votes and Dawid-Skene widely."""
+    found = contradiction(evidence)
+    if found is not None:
+        warn(found["text"], ContradictionWarning)
 
 
 def fingerprint_of(

@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from conal.data.annotations import Annotations
 from conal.findings import Evidence, Findings, Report
+from conal.findings.discretion import Discretion
 from conal.findings.model import ModelSection
 from conal.methods import CrowdMethod
 
@@ -52,6 +53,8 @@ class FittedResults:
         What :class:`conal.findings.Evidence` takes.
     origin : ModelSection
         How the model was trained.
+    discretion : Discretion, optional
+        How much may be told about single annotators.
     """
 
     model: CrowdMethod
@@ -61,6 +64,7 @@ class FittedResults:
     omega: FloatArray | None
     texts: Mapping[Any, str] | None
     origin: ModelSection
+    discretion: Discretion | None = None
 
     @cached_property
     def findings(self) -> Findings:
@@ -75,6 +79,7 @@ class FittedResults:
             self.omega,
             self.texts,
             self.origin,
+            self.discretion,
         )
         return Findings(evidence, seed=self.origin["metrics"]["seed"])
 

@@ -12,6 +12,7 @@ from markupsafe import Markup
 
 from conal.findings.base import Finding, register
 from conal.findings.common_confusion import label_shares, shown_classes
+from conal.findings.discretion import Discretion
 from conal.findings.evidence import Evidence, plain, plain_names
 from conal.findings.intervals import Interval
 from conal.findings.wording import count, interval, percent, short
@@ -42,6 +43,8 @@ MAX_CELLS = 60_000
 """Cells of all annotators' matrices in the report together."""
 ENOUGH_MISTAKES = 5.0
 """Minimum number of expected mistakes to estimate the share of common ones."""
+THIN = 3.0
+"""Tasks of a class below which the page calls an annotator's row unreliable."""
 CHUNK = 2_000_000
 """Cells of annotators' matrices that are processed at a time."""
 
@@ -64,10 +67,15 @@ class AnnotatorRow(TypedDict):
 
 
 class AnnotatorSection(TypedDict):
-    """How many annotators there are, and those with the most expected mistakes."""
+    """How many annotators there are, and those with the most expected mistakes.
+
+    ``hidden`` annotators have fewer labels than ``hide_below`` and are in no list, where names are hidden.
+    """
 
     total: int
     rows: list[AnnotatorRow]
+    hidden: NotRequired[int]
+    hide_below: NotRequired[int]
 
 
 @register("annotators")
@@ -239,23 +247,44 @@ def annotators_table(evidence: Evidence, ends: Interval) -> pa.Table:
     }
     for name, column in columns.items():
         table = table.append_column(name, column)
+    return table if evidence.discretion is None else _discreet(table, evidence, evidence.discretion)
+
+
+def _discreet(table: pa.Table, evidence: Evidence, discretion: Discretion) -> pa.Table:
+    """Only annotators who may be told, with rounded figures; expected mistakes follow from the rounded ones."""
+    table = discretion.table(table, evidence.annotations.labels_per_annotator())
+    labels = discretion.count(table["num_examples_labeled"].to_numpy())
+    quality = table["annotator_quality"].to_numpy(zero_copy_only=False).astype(float)
+    columns = {"num_examples_labeled": labels, "expected_mistakes": discretion.share(labels * (1 - quality))}
+    for name, column in columns.items():
+        table = table.set_column(table.column_names.index(name), name, pa.array(column))
     return table
 
 
 def annotator_findings(evidence: Evidence, table: pa.Table) -> AnnotatorSection:
     """The annotators with the most expected mistakes, and as many of their matrices as fit into the report."""
     shown = shown_classes(evidence)
-    mistakes = table["expected_mistakes"].to_numpy(zero_copy_only=False)
+    mistakes = table["expected_mistakes"].to_numpy(zero_copy_only=False).astype(float)
     order = np.argsort(-np.nan_to_num(mistakes, nan=-1.0), kind="stable")[:MAX_SHOWN]
     rows = [_plain_row(row) for row in table.take(order).to_pylist()]
-    for row, name in zip(rows, plain_names(evidence.annotations.annotator_ids[order]), strict=True):
+    people = np.flatnonzero(evidence.told)[order]
+    for row, name in zip(rows, plain_names(evidence.annotations.annotator_ids[people]), strict=True):
         row["worker"] = name
-    with_matrix = order[: MAX_CELLS // max(len(shown) ** 2, 1)]
-    cells = np.ix_(shown, shown)
+    with_matrix = people[: MAX_CELLS // max(len(shown) ** 2, 1)]
     for row, r in zip(rows, with_matrix.tolist(), strict=False):
-        row["matrix"] = evidence.individual[r][cells].tolist()
-        row["classes_met"] = evidence.classes_met[r][shown].tolist()
-    return {"total": evidence.annotations.n_annotators, "rows": rows}
+        row["matrix"], row["classes_met"] = _matrix(evidence, r, shown)
+    found: AnnotatorSection = {"total": evidence.annotations.n_annotators, "rows": rows}
+    if evidence.discretion is not None:
+        found |= {"hidden": int((~evidence.told).sum()), "hide_below": evidence.discretion.hide_below}
+    return found
+
+
+def _matrix(evidence: Evidence, r: int, shown: IntArray) -> tuple[list[list[float]], list[float]]:
+    """An annotator's matrix, and how many tasks of each class the annotator met; discreetly, whether enough."""
+    matrix, met = evidence.individual[r][np.ix_(shown, shown)], evidence.classes_met[r][shown]
+    if evidence.discretion is not None:
+        matrix, met = evidence.discretion.share(matrix), np.where(met < THIN, 0.0, THIN)
+    return matrix.tolist(), met.tolist()
 
 
 def _plain_row(row: dict[str, Any]) -> AnnotatorRow:

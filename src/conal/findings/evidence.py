@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -12,7 +13,8 @@ import numpy.typing as npt
 
 from conal.data.annotations import Annotations
 from conal.data.encoding import Names
-from conal.errors import InputError
+from conal.errors import ConalWarning, InputError
+from conal.findings.discretion import Discretion
 
 if TYPE_CHECKING:
     from conal.findings.model import ModelSection
@@ -48,6 +50,8 @@ class Evidence:
         The text of each task, by the task's plain name; the report quotes it.
     model : ModelSection, optional
         How the model was trained.
+    discretion : Discretion, optional
+        How much may be told about single annotators; everything by default. Findings that list annotators obey it.
 
     Examples
     --------
@@ -66,6 +70,7 @@ class Evidence:
     omega: FloatArray | None = None
     texts: Mapping[Any, str] | None = None
     model: ModelSection | None = None
+    discretion: Discretion | None = None
 
     def __post_init__(self) -> None:
         crowd = self.annotations
@@ -77,6 +82,12 @@ class Evidence:
                 raise InputError(f"{name}: has shape {found}, expected {shape} for these annotations")
         if self.omega is not None and self.omega.shape != (crowd.n_annotations,):
             raise InputError(f"omega: {self.omega.shape} values for {crowd.n_annotations} annotations; pass one each")
+
+    @cached_property
+    def told(self) -> npt.NDArray[np.bool_]:
+        """(R,) the annotators who may be listed."""
+        given = self.annotations.labels_per_annotator()
+        return np.full(len(given), True) if self.discretion is None else self.discretion.told(given)
 
     @cached_property
     def inferred(self) -> IntArray:
@@ -97,6 +108,15 @@ class Evidence:
         most = self.votes.max(1, initial=0)
         winner = np.where(self.votes == most[:, None], self.posterior, -1.0).argmax(1)
         return np.where(most > 0, winner, -1)
+
+    @cached_property
+    def dawid_skene(self) -> IntArray:
+        """(N,) the label that Dawid-Skene infers from the annotations alone; takes a while on large crowds."""
+        from conal.aggregation import DawidSkene
+
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConalWarning)  # nobody asked for it, or for all of its digits
+            return np.asarray(DawidSkene(verbose=False).fit(self.annotations).codes_)
 
     @cached_property
     def expected_right(self) -> FloatArray:

@@ -67,8 +67,10 @@ class Suggestions(Finding[SuggestionSection]):
 
     def section(self, findings: Findings) -> SuggestionSection:
         """The queue."""
-        quality_low = findings.columns("annotators")["annotator_quality_low"]
-        rows = suggestions(findings.evidence, quality_low.to_numpy(zero_copy_only=False).astype(float))
+        listed = findings.columns("annotators")["annotator_quality_low"]
+        quality_low = np.full(findings.evidence.annotations.n_annotators, np.nan)
+        quality_low[findings.evidence.told] = listed.to_numpy(zero_copy_only=False).astype(float)
+        rows = suggestions(findings.evidence, quality_low)
         return {"total": len(rows), "rows": rows}
 
     def columns(self, findings: Findings) -> pa.Table:
@@ -126,13 +128,13 @@ def suggestions(evidence: Evidence, quality_low: FloatArray) -> list[Suggestion]
     Parameters
     ----------
     quality_low : (R,)
-        Lower bounds of the annotators' quality, NaN without labels. Annotators with the highest bounds are the
-        candidates. Nobody is asked twice about a task.
+        Lower bounds of the annotators' quality, NaN for those who are not asked because they gave no labels, or may
+        not be listed. Annotators with the highest bounds are the candidates. Nobody is asked twice about a task.
     """
     crowd = evidence.annotations
     tasks = _least_certain(evidence)
     candidates = np.argsort(-np.nan_to_num(quality_low, nan=-1.0), kind="stable")[:MAX_ANNOTATORS]
-    candidates = np.sort(candidates[crowd.labels_per_annotator()[candidates] > 0])
+    candidates = np.sort(candidates[~np.isnan(quality_low[candidates])])
     if not len(tasks) or not len(candidates):
         return []
     gain = expected_gain(evidence.posterior[tasks], _cautious(evidence, candidates))
@@ -140,6 +142,8 @@ def suggestions(evidence: Evidence, quality_low: FloatArray) -> list[Suggestion]
     best = gain.argmax(1)
     value = gain[np.arange(len(tasks)), best]
     order = [k for k in np.argsort(-value, kind="stable") if value[k] >= LEAST_GAIN]
+    if evidence.discretion is not None:
+        value = evidence.discretion.share(value)
     names, people, ids = (
         plain_names(x) for x in (crowd.classes, crowd.annotator_ids[candidates], crowd.task_ids[tasks])
     )

@@ -70,6 +70,10 @@ class Problem(NamedTuple):
     class_prior: Tensor | None = None
     epochs: int = 100
 
+    def with_annotators(self, labels: Tensor, features: Tensor | None) -> Problem:
+        """The same problem with other annotators, by their numbers of labels and their features."""
+        return self._replace(n_annotators=len(labels), labels_per_annotator=labels, annotator_features=features)
+
 
 class Reading(NamedTuple):
     """Predictions of a trained method for a batch.

@@ -58,6 +58,12 @@ def _values(table: pa.Table) -> Any:
     return alt.InlineData(values=table.to_pylist())
 
 
+def _in_order(names: list[Any]) -> dict[str, Any]:
+    """Names in this order, as a list: Vega would collect and sort them as keys of an object, where it also finds
+    "constructor", "toString" and others that every object has, and then draws nothing."""
+    return {"scale": alt.Scale(domain=names), "sort": None}
+
+
 def heat_maps(table: pa.Table, value: str, *, by: str, title: str, percent: bool = True) -> Any:
     """A true x observed map for every value of the column ``by``, each cell with its number.
 
@@ -82,9 +88,12 @@ def _heat_map(table: pa.Table, value: str, shown: str, title: str, look: Look = 
     side = max(220, 34 * len(order))
     base = alt.Chart(_values(table), title=title, width=side, height=side).encode(
         x=alt.X(
-            "observed:N", sort=order, title="observed label", axis=alt.Axis(labelAngle=0 if _are_short(order) else -45)
+            "observed:N",
+            **_in_order(order),
+            title="observed label",
+            axis=alt.Axis(labelAngle=0 if _are_short(order) else -45),
         ),
-        y=alt.Y("true:N", sort=order, title="true class"),
+        y=alt.Y("true:N", **_in_order(order), title="true class"),
     )
     cells = base.mark_rect().encode(**_fill(value, look), tooltip=["true:N", "observed:N", f"{value}:Q"])
     numbers = (
@@ -124,7 +133,7 @@ def intervals(table: pa.Table, *, x_title: str, mark: float | None = None, look:
     """
     order = table["name"].to_pylist()
     base = alt.Chart(_values(table), width=INTERVAL_WIDTH, height={"step": 20}).encode(
-        y=alt.Y("name:N", sort=order, title=None, axis=alt.Axis(labelLimit=260)),
+        y=alt.Y("name:N", **_in_order(order), title=None, axis=alt.Axis(labelLimit=260)),
         tooltip=["name:N", alt.Tooltip("value:Q", format=".1%"), *(alt.Tooltip(f"{e}:Q", format=".1%") for e in ENDS)],
     )
     axis = alt.Axis(format="%", grid=True, tickCount=8, labelFlush=False)

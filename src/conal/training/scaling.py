@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import torch
 from torch import Tensor
 
+from conal.errors import FeatureWarning, warn
 from conal.networks import FeatureScaler
 from conal.parameters.training import ClassifierParameters, Scaling
 from conal.training.instances import Instances
+from conal.training.outliers import Outliers, outlier_limits
 
 __all__ = ["GLOBAL_STD", "fit_scaler"]
 
@@ -37,25 +41,65 @@ def fit_scaler(instances: Instances, scaling: Scaling = "auto") -> FeatureScaler
       are, and "standard" otherwise;
     * ``"robust"``: "standard", of square roots where feature vectors are nowhere negative, cut off at three standard
       deviations elsewhere; of images "standard".
+
+    Cells that outweigh all others together (:mod:`conal.training.outliers`) do not count, and are cut off at the
+    largest scaled value of the others; a warning says where they are. Features without such cells are cut off by
+    "robust" only.
     """
     ClassifierParameters.declared["scaling"].check(scaling)
     if scaling == "none":
         return FeatureScaler()
-    mean, variance, smallest = _moments(instances)
-    is_image = mean.ndim == 3
+    outliers = outlier_limits(instances)
+    found = _moments(instances, outliers)
+    if outliers.total:
+        warn(f"{outliers.where(instances.rows)}; {_ADVICE}", FeatureWarning)
+    is_image = found.mean.ndim == 3
     if scaling == "robust" and not is_image:
-        root = smallest >= 0
-        if root:
-            mean, variance, _ = _moments(instances, root=True)
-        return FeatureScaler(mean.float(), _reciprocal(variance.sqrt()), float("inf") if root else LIMIT, root)
-    if scaling == "global" or (scaling == "auto" and not is_image and smallest >= 0):
+        root = found.smallest >= 0
+        found = _moments(instances, outliers.fresh(), root=True) if root else found
+        made = FeatureScaler(found.mean.float(), _reciprocal(found.variance.sqrt()), root=root)
+        return _cut_off(made, found.reach(made, outliers) if root else LIMIT)
+    if scaling == "global" or (scaling == "auto" and not is_image and found.smallest >= 0):
         # Var(all) = E[Var within a feature] + Var(feature means), features being equally many.
-        overall = (variance.mean() + mean.var(correction=0)).sqrt()
-        return FeatureScaler(factor=_reciprocal(overall / GLOBAL_STD))
-    if is_image:  # one mean and deviation per channel
-        variance = (variance + (mean - mean.mean((1, 2), keepdim=True)) ** 2).mean((1, 2), keepdim=True)
-        mean = mean.mean((1, 2), keepdim=True)
-    return FeatureScaler(mean.float(), _reciprocal(variance.sqrt()))
+        overall = (found.variance.mean() + found.mean.var(correction=0)).sqrt()
+        made = FeatureScaler(factor=_reciprocal(overall / GLOBAL_STD))
+    elif is_image:  # one mean and deviation per channel
+        mean = found.mean.mean((1, 2), keepdim=True)
+        variance = (found.variance + (found.mean - mean) ** 2).mean((1, 2), keepdim=True)
+        made = FeatureScaler(mean.float(), _reciprocal(variance.sqrt()))
+    else:
+        made = FeatureScaler(found.mean.float(), _reciprocal(found.variance.sqrt()))
+    return _cut_off(made, found.reach(made, outliers))
+
+
+_ADVICE = (
+    "each outweighs all other cells together, so they do not count for the scaling and are cut off at the largest "
+    "of the others; correct them, or fill in what they stand for if they mark missing values"
+)
+
+
+class Moments(NamedTuple):
+    """Mean and variance of each feature, its least and largest value, and the least value of all."""
+
+    mean: Tensor
+    variance: Tensor
+    low: Tensor
+    high: Tensor
+
+    @property
+    def smallest(self) -> float:
+        return float(self.low.min())
+
+    def reach(self, scaler: FeatureScaler, outliers: Outliers) -> float:
+        """The largest scaled value, where there are outliers to cut off beyond it; infinite otherwise."""
+        if not outliers.total:
+            return float("inf")
+        ends = torch.stack([self.low, self.high]).float()
+        return float(((ends - scaler.shift) * scaler.factor).abs().max())
+
+
+def _cut_off(scaler: FeatureScaler, limit: float) -> FeatureScaler:
+    return FeatureScaler(scaler.shift, scaler.factor, limit, scaler.root)
 
 
 def _reciprocal(deviation: Tensor) -> Tensor:
@@ -63,17 +107,21 @@ def _reciprocal(deviation: Tensor) -> Tensor:
     return torch.where(deviation > 1e-12, 1 / deviation.clamp(min=1e-12), 1.0).float()
 
 
-def _moments(instances: Instances, *, root: bool = False) -> tuple[Tensor, Tensor, float]:
-    """Mean and variance of each feature, and the smallest value (Chan's parallel update, in float64)."""
-    count, smallest = 0, float("inf")
+def _moments(instances: Instances, outliers: Outliers, *, root: bool = False) -> Moments:
+    """Moments of the features without outliers (Chan's parallel update, in float64)."""
+    count = 0
     mean = torch.zeros((), dtype=torch.float64)
     scatter = torch.zeros((), dtype=torch.float64)
+    low = torch.full((), torch.inf, dtype=torch.float64)
+    high = -low
     for chunk in instances.chunks():
-        values = chunk.to(torch.float64).sqrt() if root else chunk.to(torch.float64)
+        kept = outliers.taken_out(chunk.to(torch.float64), row=count)
+        values = kept.sqrt() if root else kept
         fresh_mean = values.mean(0)
         delta = fresh_mean - mean
         total = count + len(values)
         scatter = scatter + ((values - fresh_mean) ** 2).sum(0) + delta**2 * (count * len(values) / total)
         mean = mean + delta * (len(values) / total)
-        count, smallest = total, min(smallest, float(values.min()))
-    return mean, scatter / max(count, 1), smallest
+        low, high = torch.minimum(low, values.amin(0)), torch.maximum(high, values.amax(0))
+        count = total
+    return Moments(mean, scatter / max(count, 1), low, high)

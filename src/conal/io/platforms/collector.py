@@ -11,7 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from conal.errors import InputError
+from conal.errors import InputError, people
 from conal.io.annotation_file import AnnotationFile, Control, annotations_from
 from conal.io.platforms.base import Importer
 from conal.parameters.reading import ReadOptions
@@ -69,7 +69,8 @@ class Collector:
 
     def _check_name(self, name: Any, role: str) -> None:
         if isinstance(name, dict | list):
-            raise InputError(f"{self.where}: the name of a {role} is {name!r:.60}; expected text or a number")
+            shown = f"{name!r:.60}" if role == "task" else people([name])
+            raise InputError(f"{self.where}: the name of a {role} is {shown}; expected text or a number")
 
     def finish(
         self,

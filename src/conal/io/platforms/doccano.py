@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from conal.errors import InputError, examples
+from conal.errors import InputError, examples, person
 from conal.io.annotation_file import AnnotationFile
 from conal.io.delimited import parse_delimited
 from conal.io.platforms.base import Importer, register
@@ -67,7 +67,7 @@ class Doccano(Importer):
         return found.finish()
 
     def _read_file(self, name: str, content: bytes, found: Collector) -> None:
-        where = f"{found.where}: {name}"
+        where = f"{found.where}: {person(name)}"  # the file is called after the annotator
         worker = PurePosixPath(name).stem
         if not content.strip():
             found.dropped["files without a document"] += 1

@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from conal.errors import InputError
+from conal.errors import InputError, people
 from conal.io.delimited import encoding_of
 from conal.io.tables import BATCH, COMPRESSED, check_readable, read_table
 
@@ -97,7 +97,9 @@ def _read_members(archive: zipfile.ZipFile, path: Path) -> dict[str, bytes]:
         if place.is_absolute() or ".." in place.parts or ":" in info.filename:
             raise InputError(f"{path}: contains a file with the unsafe name {info.filename!r}; no platform writes this")
         if place.name in found:
-            raise InputError(f"{path}: contains two files called {place.name!r}, expected one file per annotator")
+            raise InputError(
+                f"{path}: contains two files called {people([place.name])}, expected one file per annotator"
+            )
         with archive.open(info) as file:  # the size in the header may be wrong
             content = file.read(left + 1)
         left -= len(content)

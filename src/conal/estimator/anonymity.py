@@ -1,0 +1,168 @@
+"""Fitted estimators without the annotators' names, and without annotators who gave few labels."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TypeVar
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from conal import methods
+from conal.data.encoding import as_names
+from conal.data.pseudonyms import mentions, pseudonyms, renamed
+from conal.errors import InputError, PrivacyWarning, warn
+from conal.estimator.base import CrowdClassifier
+from conal.estimator.preparation import build_members
+from conal.estimator.results import FittedResults
+from conal.findings.discretion import Discretion
+from conal.findings.evidence import plain_names
+from conal.methods import CrowdMethod, Problem
+
+__all__ = ["annotator_axes", "anonymised"]
+
+IntArray = npt.NDArray[np.int64]
+Fitted = TypeVar("Fitted", bound=CrowdClassifier)
+
+
+def anonymised(fitted: Fitted, key: bytes, hide_below: int) -> Fitted:
+    """A copy of a fitted estimator with pseudonyms for the annotators, in their order.
+
+    The model has no row for annotators with fewer than ``hide_below`` labels: it treats them as unknown ones. If all
+    have fewer, they share one row, their mean. Training tasks, labels and probabilities stay as they are.
+    """
+    results = fitted.results_
+    if not isinstance(results, FittedResults):
+        raise InputError("a loaded model cannot be made anonymous: its tables are complete; fit it again")
+    if fitted.model_.takes == "gold":  # true labels have no annotators
+        return fitted
+    names = pseudonyms(fitted.annotator_ids_, key)
+    _warn_of_mentions(fitted, results)
+    crowd, rows = renamed(results.annotations, names)
+    order = np.argsort(names)
+    discretion = Discretion(hide_below)
+    made = copy.copy(fitted)
+    made.results_ = replace(
+        results,
+        model=_with_rows(fitted, _taken(order)),
+        annotations=crowd,
+        omega=None if results.omega is None else results.omega[rows],
+        origin={**results.origin, "command": f"{results.origin['command']} --anonymise"},
+        discretion=discretion,
+    )
+    told = order[discretion.told(results.annotations.labels_per_annotator()[order])]
+    if len(told):
+        made.model_, made.annotator_ids_ = _with_rows(fitted, _rounded(told, discretion)), names[told]
+    else:
+        made.model_ = _with_rows(fitted, _averaged(fitted.model_.labels_per_annotator))
+        made.annotator_ids_ = as_names([f"annotators with fewer than {hide_below} labels"])
+    return made
+
+
+def _warn_of_mentions(fitted: CrowdClassifier, results: FittedResults) -> None:
+    """Tell where ids, texts and other names contain an annotator's name, without repeating it."""
+    names = fitted.annotator_ids_
+    ids = plain_names(fitted.task_ids_)
+    texts = [(results.texts or {}).get(task, "") for task in ids]
+    found = {
+        "task ids": _places(mentions(names, ids), "row", "labels.csv"),
+        "texts": _places(mentions(names, texts), "tasks in row", "labels.csv"),
+        "classes": _places(mentions(names, fitted.classes_.tolist()), "class", "common_confusion.csv"),
+        "names of features": _places(
+            mentions(names, getattr(fitted, "feature_names_in_", ())), "feature", "config.json"
+        ),
+    }
+    for what, where in found.items():
+        if where:
+            warn(
+                f"{what} contain names of annotators ({where}); only annotators get pseudonyms, so replace these names "
+                "in your files and fit again before you share the result",
+                PrivacyWarning,
+            )
+
+
+def _places(found: list[int], what: str, file: str, limit: int = 3) -> str:
+    if not found:
+        return ""
+    shown = ", ".join(str(k + 1) for k in found[:limit])
+    rest = f" and {len(found) - limit:,} more" if len(found) > limit else ""
+    return f"{what} {shown}{rest} of {file}"
+
+
+def _with_rows(fitted: CrowdClassifier, change: Callable[[Tensor, int], Tensor]) -> CrowdMethod:
+    """A copy of the fitted method with other annotators: ``change`` takes a tensor and its axis of annotators."""
+    model = copy.deepcopy(fitted.model_)
+    axes = annotator_axes(fitted)
+    for module, prefix in ((module, f"{name}." if name else "") for name, module in model.named_modules()):
+        for name, parameter in module.named_parameters(recurse=False):
+            if prefix + name in axes:
+                parameter.data = change(parameter.data, axes[prefix + name])
+        for name, buffer in module.named_buffers(recurse=False):
+            if prefix + name in axes:
+                setattr(module, name, change(buffer, axes[prefix + name]))
+        if isinstance(module, CrowdMethod):
+            module.problem = _problem(module)
+    return model
+
+
+def _problem(method: CrowdMethod) -> Problem:
+    """The method's problem, for the annotators whom its tensors have rows for."""
+    features = getattr(getattr(method, "auxiliary", None), "annotator_features", None)
+    return method.problem.with_annotators(method.labels_per_annotator, features)
+
+
+def annotator_axes(fitted: CrowdClassifier) -> dict[str, int]:
+    """Name to axis of the tensors with a row per annotator: those that are longer for one annotator more."""
+    problem = fitted.model_.problem
+    features = problem.annotator_features
+    larger = problem.with_annotators(
+        _one_more(problem.labels_per_annotator), None if features is None else _one_more(features)
+    )
+    with torch.random.fork_rng(devices=[]):  # initial weights are drawn and thrown away
+        reference = build_members(fitted, methods.get(fitted.method), larger).state_dict()
+    axes = {}
+    for name, tensor in fitted.model_.state_dict().items():
+        sizes = zip(tensor.shape, reference[name].shape, strict=False) if tensor.ndim == reference[name].ndim else ()
+        longer = [axis for axis, (size, more) in enumerate(sizes) if more == size + 1]
+        if longer:
+            axes[name] = longer[0]
+    return axes
+
+
+def _one_more(rows: Tensor) -> Tensor:
+    return torch.cat([rows, rows[-1:]])
+
+
+def _taken(rows: IntArray) -> Callable[[Tensor, int], Tensor]:
+    index = torch.from_numpy(rows)
+    return lambda tensor, axis: tensor.index_select(axis, index)
+
+
+def _rounded(rows: IntArray, discretion: Discretion) -> Callable[[Tensor, int], Tensor]:
+    """These rows, and numbers of labels as tables show them; nobody gets none, which would mean an unknown one."""
+    take = _taken(rows)
+
+    def change(tensor: Tensor, axis: int) -> Tensor:
+        chosen = take(tensor, axis)
+        if chosen.is_floating_point():
+            return chosen
+        return torch.from_numpy(discretion.count(chosen.numpy())).clamp(min=discretion.hide_below)
+
+    return change
+
+
+def _averaged(labels: Tensor) -> Callable[[Tensor, int], Tensor]:
+    """One row: the mean over all annotators by their numbers of labels, which are summed."""
+
+    def change(tensor: Tensor, axis: int) -> Tensor:
+        if not tensor.is_floating_point():
+            return tensor.sum(axis, keepdim=True)
+        shape = [-1 if k == axis else 1 for k in range(tensor.ndim)]
+        weights = (labels / labels.sum()).to(tensor.dtype).view(shape)
+        return (tensor * weights).sum(axis, keepdim=True)
+
+    return change

@@ -1,0 +1,171 @@
+"""``conal fit --anonymise``: no name in any file or message, keys that are kept or thrown away."""
+
+from __future__ import annotations
+
+import json
+import re
+import stat
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow.csv as pv
+import pytest
+
+from conal.cli.discretion import read_discreetly
+from conal.cli.files import FitData
+from conal.data.annotations import Annotations
+from conal.data.encoding import as_names
+from conal.data.pseudonyms import pseudonyms
+from conal.errors import DataWarning, warn
+from conal.estimator import make
+from conal.io import FeatureTable, write_annotations
+
+if TYPE_CHECKING:
+    from cli.conftest import Crowd, Run
+
+SHORT = ("--epochs", 4, "--quiet")
+
+
+def secret_names(crowd: Crowd, tmp_path: Path, people: list[str]) -> Path:
+    """The crowd's labels with annotators who have names of their own."""
+    annotations = Annotations.read(crowd.labels)
+    named = Annotations.from_triples(
+        annotations.tasks,
+        np.array(people, dtype=object)[annotations.annotators],
+        annotations.classes[annotations.labels],
+    )
+    write_annotations(named, tmp_path / "named.csv")
+    return tmp_path / "named.csv"
+
+
+def test_anonymise_leaves_no_name_in_any_byte(conal: Run, crowd: Crowd, tmp_path: Path) -> None:
+    people = ["Ingrid Olsson", "bob@mail.example", "Zoë", "<Dmitri>", "Ea&Co", 'quo"ted']
+    path = secret_names(crowd, tmp_path, people)
+    for out, extra in (("m", ()), ("again", ()), ("open", None)):
+        flags: tuple[Any, ...] = () if extra is None else ("--anonymise",)
+        assert conal("fit", path, "--features", crowd.features, "--out", tmp_path / out, *SHORT, *flags).code == 0
+    files = {file.name: file.read_bytes() for file in (tmp_path / "m").rglob("*") if file.is_file()}
+    assert {"report.html", "report.json", "suggestions.csv", "annotators.csv", "config.json"} <= set(files)
+    for person in people:
+        spellings = {person, *person.split(), json.dumps(person)[1:-1], person.replace("<", "\\u003c")}
+        for spelling in (text for text in spellings if len(text) > 2):
+            for name, content in files.items():
+                assert spelling.encode() not in content, (spelling, name)
+                assert spelling.encode("utf-16-le") not in content, (spelling, name)
+    assert b"Zo\xc3\xab" in (tmp_path / "open" / "config.json").read_bytes()  # so that the search above can find
+    workers = pv.read_csv(tmp_path / "m" / "annotators.csv")["worker"].to_pylist()
+    assert len(workers) == 6
+    assert all(re.fullmatch("annotator-[a-z2-7]{8}", worker) for worker in workers)
+    assert workers[2].encode() in files["report.html"]
+    # the key was thrown away: another run has other pseudonyms, in another order
+    assert not set(workers) & set(pv.read_csv(tmp_path / "again" / "annotators.csv")["worker"].to_pylist())
+
+
+def test_a_kept_key_gives_the_same_pseudonyms(conal: Run, crowd: Crowd, tmp_path: Path) -> None:
+    people = [f"person {k}" for k in range(6)]
+    path = secret_names(crowd, tmp_path, people)
+    fewer = tmp_path / "fewer.csv"
+    rows = path.read_text(encoding="utf-8").splitlines(keepends=True)
+    fewer.write_text("".join(row for row in rows if "person 3" not in row), encoding="utf-8")
+    key = tmp_path / "keys" / "pseudonyms.key"
+    arguments = ("--features", crowd.features, "--anonymise", "--pseudonym-key", key, "--allow-missing", *SHORT)
+    found = {}
+    for out, labels in (("a", path), ("b", path), ("c", fewer)):
+        assert conal("fit", labels, "--out", tmp_path / out, *arguments).code == 0
+        assert stat.S_IMODE(key.stat().st_mode) == 0o600
+        found[out] = pv.read_csv(tmp_path / out / "annotators.csv")["worker"].to_pylist()
+    assert found["a"] == found["b"]
+    assert (tmp_path / "a" / "annotators.csv").read_bytes() == (tmp_path / "b" / "annotators.csv").read_bytes()
+    assert set(found["c"]) < set(found["a"])
+    assert len(found["c"]) == 5
+    secret = bytes.fromhex(key.read_text(encoding="ascii").strip())
+    assert len(secret) == 32
+    assert sorted(pseudonyms(as_names(people), secret).tolist()) == found["a"]
+    assert [entry.name for entry in key.parent.iterdir()] == [key.name]
+
+
+@pytest.mark.parametrize(
+    ("content", "problem"), [("", "has 0 bytes"), ("secret", "is not a key"), ("ab" * 31, "has 31")]
+)
+def test_a_file_that_is_no_key_is_refused(conal: Run, crowd: Crowd, tmp_path: Path, content: str, problem: str) -> None:
+    key = tmp_path / "key"
+    key.write_text(content, encoding="ascii")
+    run = conal("fit", crowd.labels, "--features", crowd.features, "--out", tmp_path / "m", "--anonymise",
+                "--pseudonym-key", key, *SHORT)  # fmt: skip
+    assert problem in run.refusal()
+    assert key.read_text(encoding="ascii") == content
+
+
+def test_keys_and_limits_need_anonymise_and_keys_stay_outside(conal: Run, crowd: Crowd, tmp_path: Path) -> None:
+    arguments = ("fit", crowd.labels, "--features", crowd.features, "--out", tmp_path / "m", *SHORT)
+    assert "--pseudonym-key needs --anonymise" in conal(*arguments, "--pseudonym-key", tmp_path / "k").refusal()
+    assert "--hide-below needs --anonymise" in conal(*arguments, "--hide-below", 3).refusal()
+    run = conal(*arguments, "--anonymise", "--pseudonym-key", tmp_path / "m" / "k")
+    assert "a key must stay secret" in run.refusal()
+    assert not (tmp_path / "k").exists()
+
+
+def test_messages_hide_the_names_of_annotators(conal: Run, crowd: Crowd, tmp_path: Path) -> None:
+    path = secret_names(crowd, tmp_path, ["Ingrid Olsson", *(f"person {k}" for k in range(5))])
+    rows = path.read_text(encoding="utf-8").replace("person 0", "INGRID  OLSSON").splitlines(keepends=True)
+    twice = next(row for row in rows if "Ingrid" in row)
+    path.write_text("".join([*rows, twice]), encoding="utf-8")
+    arguments = ("fit", path, "--features", crowd.features, *SHORT)
+    plain = conal(*arguments, "--out", tmp_path / "plain")
+    assert "worker 'Ingrid Olsson'; kept the last" in plain.err  # so that the search below can find
+    assert "'INGRID  OLSSON' and 'Ingrid Olsson' differ only in case" in plain.err
+    run = conal(*arguments, "--out", tmp_path / "m", "--anonymise")
+    assert run.code == 0
+    assert "worker (a hidden name); kept the last" in run.err
+    refused = conal(*arguments, "--out", tmp_path / "n", "--anonymise", "--on-duplicate", "error")
+    assert refused.code == 2
+    assert "worker (a hidden name); remove them" in refused.err
+    assert "annotators '…' and '…' differ only in case" in run.err
+    assert "ingrid" not in (run.err + run.out + refused.err).lower()
+
+
+def test_a_warning_that_quotes_a_name_is_shown_with_dots() -> None:
+    crowd = Annotations.from_triples([0, 1], ["Zoë O'Hara", "t1"], ["x", "y"])
+
+    def read() -> FitData:
+        warn("w.csv: annotators \"Zoë O'Hara\" and 'zoe' of task 't2' look alike", DataWarning)
+        return FitData(FeatureTable(np.zeros((2, 1))), crowd, None)
+
+    with pytest.warns(DataWarning) as caught:
+        read_discreetly(read)
+    assert [str(entry.message) for entry in caught] == ["w.csv: annotators '…' and 'zoe' of task 't2' look alike"]
+
+
+def test_an_interrupted_fit_goes_on_under_pseudonyms(conal: Run, crowd: Crowd, tmp_path: Path) -> None:
+    """Pseudonyms come after training, so the checkpoint does not depend on a key that is thrown away."""
+    arguments = ("fit", crowd.labels, "--features", crowd.features, "--method", "dl-mv", "--anonymise", "--seed", 1)
+    estimator = make("dl-mv", epochs=2, seed=1, verbose=False)
+    checkpoint = tmp_path / "m.checkpoint"
+    estimator.fit(np.load(crowd.features), Annotations.read(crowd.labels), checkpoint=checkpoint)
+    run = conal(*arguments, "--out", tmp_path / "m", "--epochs", 4, "--resume")
+    assert run.code == 0, run.err
+    assert "starting from the beginning" not in run.err
+    assert conal(*arguments, "--out", tmp_path / "whole", "--epochs", 4).code == 0
+    labels = [(tmp_path / name / "labels.csv").read_bytes() for name in ("m", "whole")]
+    assert labels[0] == labels[1]
+
+
+def test_pseudonyms_change_nothing_but_names(conal: Run, crowd: Crowd, tmp_path: Path) -> None:
+    people = [f"person {k}" for k in range(6)]
+    path = secret_names(crowd, tmp_path, people)
+    arguments = ("--features", crowd.features, "--method", "dl-mv", *SHORT)
+    assert conal("fit", path, "--out", tmp_path / "a", *arguments, "--anonymise", "--hide-below", 1).code == 0
+    assert conal("fit", path, "--out", tmp_path / "b", *arguments).code == 0
+    hidden, plain = (pv.read_csv(tmp_path / name / "annotators.csv").to_pydict() for name in "ab")
+    assert sorted(hidden["num_examples_labeled"]) == sorted(plain["num_examples_labeled"])
+    np.testing.assert_array_equal(sorted(hidden["annotator_quality"]), sorted(np.round(plain["annotator_quality"], 2)))
+    assert (tmp_path / "a" / "labels.csv").read_bytes() == (tmp_path / "b" / "labels.csv").read_bytes()
+
+
+def test_gold_labels_have_no_annotators_to_hide(conal: Run, crowd: Crowd, tmp_path: Path) -> None:
+    gold = tmp_path / "gold.csv"
+    gold.write_text("task,label\n" + "".join(f"{k},{name}\n" for k, name in enumerate(crowd.z)), encoding="utf-8")
+    arguments = ("--features", crowd.features, "--method", "gold", "--anonymise", "--out", tmp_path / "m", *SHORT)
+    assert conal("fit", gold, *arguments).code == 0
+    assert (tmp_path / "m" / "report.html").is_file()
