@@ -81,17 +81,24 @@ def _check(to: str, out: Path, *, with_tasks: bool) -> None:
 def _write(
     file: AnnotationFile, to: str, out: Path, gold_out: Path | None, inferred: Path | None, *, with_annotations: bool
 ) -> None:
-    from conal.io.label_studio_tasks import write_label_studio
-    from conal.io.tables import warn_of_words, write_tables
+    """All files appear together."""
+    from conal.io.atomic import atomic_files
+    from conal.io.label_studio_tasks import fill_label_studio
+    from conal.io.tables import fill_table, tell_of_formulas, warn_of_words
 
     tables = {} if gold_out is None else {gold_out: _gold_table(dict(file.gold))}
-    if to == "label-studio":
-        predictions = {} if inferred is None else _read_inferred(inferred, file.annotations)
-        write_label_studio(file, out, predictions, with_annotations=with_annotations)
-    else:
+    if to != "label-studio":
         tables = {out: file.annotations.to_table()} | tables
         warn_of_words(file.annotations, out)
-    write_tables(tables)
+    tell_of_formulas(tables)
+    predictions = {} if inferred is None else _read_inferred(inferred, file.annotations)
+    places = list(dict.fromkeys([out, *tables]))
+    with atomic_files(places) as temporaries:
+        for place, temporary in zip(places, temporaries, strict=True):
+            if place in tables:
+                fill_table(tables[place], temporary, place)
+            else:
+                fill_label_studio(file, temporary, predictions, with_annotations=with_annotations)
 
 
 def _figures(file: AnnotationFile) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -72,22 +73,29 @@ def fit(
     common confusion (common_confusion.csv), which labels to ask for next (suggestions.csv), and a report of all this
     (report.html).
     """
+    from conal.io.atomic import claimed
     from conal.io.models import check_target
 
     check_target(out, overwrite=overwrite)
     files = FitFiles(labels, features, text, text_column, valid_features, valid_text, valid_labels)
     files.check(out)
-    first = int(os.environ.get("RANK", "0")) == 0  # under torchrun, only the first process prints and writes
+    first = _is_first()
     chosen = parse_settings(settings)
     _refuse_repeats(training, chosen)
     parameters = training | {"verbose": first and not quiet} | chosen
-    estimator, data = _prepare(method, parameters, files, reading)
-    if anonymise:
-        data = data.anonymised()
-    _train(estimator, data, out.with_name(f"{out.name}.checkpoint"), allow_missing=allow_missing, resume=resume)
+    with claimed(out) if first else nullcontext():
+        estimator, data = _prepare(method, parameters, files, reading)
+        if anonymise:
+            data = data.anonymised()
+        _train(estimator, data, out.with_name(f"{out.name}.checkpoint"), allow_missing=allow_missing, resume=resume)
+        page = _finish(estimator, out, overwrite=overwrite, with_page=not no_report) if first else None
     if first:
-        page = _finish(estimator, out, overwrite=overwrite, with_page=not no_report)
         emit({"out": out, **estimator.metrics_}, _summary(estimator, out, page), as_json=as_json, quiet=quiet)
+
+
+def _is_first() -> bool:
+    """Of several processes, which torchrun or Fabric started, only the first prints and writes."""
+    return int(os.environ.get("RANK", os.environ.get("LOCAL_RANK", "0"))) == 0
 
 
 def _refuse_repeats(options: dict[str, Any], settings: dict[str, Any]) -> None:
@@ -110,8 +118,9 @@ def _prepare(
 
 
 def _train(estimator: CrowdClassifier, data: FitData, checkpoint: Path, *, allow_missing: bool, resume: bool) -> None:
-    from conal.training.checkpoint import remove_checkpoints
+    from conal.training.checkpoint import clean_checkpoints, remove_checkpoints
 
+    clean_checkpoints(checkpoint)
     _announce(checkpoint, resume)
     try:
         estimator.fit(

@@ -12,7 +12,7 @@ import numpy as np
 from conal.io.annotation_file import AnnotationFile
 from conal.io.atomic import atomic_file
 
-__all__ = ["INTERFACE", "label_studio_tasks", "write_label_studio"]
+__all__ = ["INTERFACE", "fill_label_studio", "label_studio_tasks", "write_label_studio"]
 
 INTERFACE = {"from_name": "label", "to_name": "item", "type": "choices"}
 """The control of the labelling interface that results belong to, unless the file names one."""
@@ -24,7 +24,15 @@ def write_label_studio(
     file: AnnotationFile, path: Path, predictions: Mapping[Any, Prediction], *, with_annotations: bool = True
 ) -> None:
     """Write a list of tasks atomically."""
-    with atomic_file(path) as temporary, temporary.open("w", encoding="utf-8") as out:
+    with atomic_file(path) as temporary:
+        fill_label_studio(file, temporary, predictions, with_annotations=with_annotations)
+
+
+def fill_label_studio(
+    file: AnnotationFile, temporary: Path, predictions: Mapping[Any, Prediction], *, with_annotations: bool = True
+) -> None:
+    """Write a list of tasks to a temporary place."""
+    with temporary.open("w", encoding="utf-8") as out:
         opening = "[\n"
         for task in label_studio_tasks(file, predictions, with_annotations=with_annotations):
             out.write(opening + json.dumps(task, ensure_ascii=False, default=str))
