@@ -17,19 +17,7 @@ from helpers.processes import conal_and_its_modules
 if TYPE_CHECKING:
     from cli.conftest import Run
 
-COMMANDS = (
-    "aggregate",
-    "bound",
-    "convert",
-    "demo",
-    "fit",
-    "inspect",
-    "predict",
-    "report",
-    "reproduce",
-    "simulate",
-    "verify",
-)
+COMMANDS = tuple("aggregate bound convert demo fit inspect predict report reproduce simulate verify".split())
 SHOWN = ("aggregate", "fit", "bound", "inspect", "convert", "report", "simulate")
 HEAVY = ("torch", "sklearn", "pandas", "scipy", "pyarrow", "numpy", "lightning_fabric", "altair", "jinja2")
 

@@ -123,7 +123,7 @@ def test_a_database_of_something_else_is_left_alone(tmp_path: Path) -> None:
         mine.execute("CREATE TABLE letters (text TEXT)")
         mine.commit()
     before = path.read_bytes()
-    with pytest.raises(InputError, match="is not a store of results .*something else"):
+    with pytest.raises(InputError, match=r"is not a store of results .*something else"):
         Store(path)
     assert path.read_bytes() == before
 

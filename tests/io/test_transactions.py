@@ -88,7 +88,11 @@ def write_folder(folder: Path, text: str) -> None:
         (aside / "y").write_text(text)
 
 
-RESULTS = {write_file: ("a.csv",), write_group: FILES, write_folder: ("model/x", "model/y")}
+RESULTS: dict[Write, tuple[str, ...]] = {
+    write_file: ("a.csv",),
+    write_group: FILES,
+    write_folder: ("model/x", "model/y"),
+}
 
 
 def texts(folder: Path, write: Write) -> list[str | None]:
