@@ -59,7 +59,7 @@ def in_child(act: Callable[[], None], fault: Fault | None = None) -> int:
             if fault is not None:
                 for name in STEPS:
                     setattr(os, name, fault.wrap(getattr(os, name)))
-                transactions.exchange = fault.wrap(transactions.exchange)  # type: ignore[assignment]
+                transactions.exchange = fault.wrap(transactions.exchange)
             act()
             code = 4 if fault is not None and fault.count < fault.at else 0
         except (OSError, InputError) as error:
