@@ -45,7 +45,7 @@ format: $(STAMP)  ## let ruff format the code
 	$(BIN)/ruff format .
 
 results: $(STAMP)  ## run what is missing of the paper's evaluation (hours; needs the data), then make docs/results.md
-	$(BIN)/conal reproduce all --out docs/results --page docs/results.md --jobs 2
+	$(BIN)/conal reproduce all --out docs/results --page docs/results.md --jobs 2 --overwrite
 
 bench: bench-aggregation bench-training bench-components bench-scale bench-processes bench-texts  ## all benchmarks, and docs/performance.md from their results
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
 import shutil
@@ -14,6 +13,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+
+from helpers.folders import sign
 
 if TYPE_CHECKING:
     from cli.conftest import Crowd, Run
@@ -559,21 +560,19 @@ def test_changed_weights(refuse: Refuse, broken: Path, crowd: Crowd, tmp_path: P
 
 def edit_config(folder: Path, seal: bool, **changes: Any) -> None:
     """Change the configuration; ``seal`` gives it a digest again, as another program might."""
-    path = folder / "config.json"
-    config = {**json.loads(path.read_text(encoding="utf-8")), **changes}
     if seal:
-        config.pop("config_sha256")
-        canonical = json.dumps(config, sort_keys=True, ensure_ascii=False).encode()
-        config["config_sha256"] = hashlib.sha256(canonical).hexdigest()
-    path.write_text(json.dumps(config), encoding="utf-8")
+        sign(folder, **changes)
+    else:
+        path = folder / "config.json"
+        path.write_text(json.dumps({**json.loads(path.read_text(encoding="utf-8")), **changes}), encoding="utf-8")
 
 
 @pytest.mark.parametrize(
     ("changes", "seal", "words"),
     [
         ({"classes": ["dog", "cat", "fish"]}, False, "config.json: has changed since it was saved"),
-        ({"format_version": 2}, False, "was written by a newer conal (model format 2"),
-        ({"format_version": 2}, True, "was written by a newer conal (model format 2"),
+        ({"format_version": 3}, False, "was written by a newer conal (model format 3"),
+        ({"format_version": 3}, True, "was written by a newer conal (model format 3"),
         ({"format": "other"}, True, "does not describe a conal model"),
         ({"method": "crowdlayer"}, True, "crowdlayer"),
         ({"parameters": {}}, True, "does not match this version of 'xconal'"),
@@ -616,7 +615,7 @@ def test_an_error_of_the_system_is_one_line(
     def fail(*_: object, **__: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("conal.io.atomic.tempfile.mkdtemp", fail)
+    monkeypatch.setattr("os.fsync", fail)
     run = conal("simulate", "--out", tmp_path / "s", "--n-train", 20)
     assert (run.code, run.out) == (1, "")
     assert run.err == "error: [Errno 28] No space left on device\n"

@@ -14,6 +14,12 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow.csv as pv
 import pytest
+from safetensors import safe_open
+from safetensors.torch import save_file
+
+from conal.errors import InputError
+from conal.training.checkpoint import Checkpoint
+from helpers.folders import flip_bit
 
 if TYPE_CHECKING:
     from cli.conftest import Crowd, Run
@@ -77,7 +83,7 @@ def test_a_killed_fit_goes_on_as_if_nothing_had_happened(
     assert epochs_of(out) == epochs_of(whole) == list(range(1, reached + 6))
     for name in ("labels.csv", "annotators.csv", "common_confusion.csv"):
         assert (out / name).read_bytes() == (whole / name).read_bytes()
-    assert {path.name for path in tmp_path.iterdir() if not path.name.startswith(".")} == {"m", "whole"}
+    assert {path.name for path in tmp_path.iterdir()} == {"m", "whole"}  # and nothing hidden
 
 
 def test_an_interrupted_fit_says_how_to_go_on(start: Start, shared_crowd: Crowd, tmp_path: Path) -> None:
@@ -223,6 +229,58 @@ def test_a_corrupt_checkpoint_is_refused(
     assert [path.name for path in tmp_path.iterdir()] == ["m.checkpoint"]
 
 
+def test_one_flipped_bit_anywhere_in_a_checkpoint_is_refused(
+    conal: Run, shared_crowd: Crowd, tmp_path: Path, interrupted: Path
+) -> None:
+    """Weights, moments of the optimiser, random state, history: none of it is continued if it has changed."""
+    content = interrupted.read_bytes()
+    checkpoint = Checkpoint(interrupted, resume=True)
+    for k in range(40):
+        interrupted.write_bytes(content)
+        flip_bit(interrupted, 8 + k * (len(content) - 8) // 40, bit=k % 8)
+        with pytest.raises(InputError, match=r"m\.checkpoint: is not a usable checkpoint .*; start without --resume"):
+            checkpoint.read()
+    message = conal(*fit(shared_crowd, tmp_path / "m", "--epochs", 8, "--resume")).refusal()
+    assert "has changed since it was written" in message
+    assert "start without --resume, which replaces it" in message
+    assert [path.name for path in tmp_path.iterdir()] == ["m.checkpoint"]
+    assert conal(*fit(shared_crowd, tmp_path / "m", "--epochs", 3)).code == 0
+    assert [path.name for path in tmp_path.iterdir()] == ["m"]
+
+
+def test_a_checkpoint_of_the_first_version_has_no_digest_and_goes_on(
+    conal: Run, shared_crowd: Crowd, tmp_path: Path, interrupted: Path
+) -> None:
+    with safe_open(interrupted, framework="pt") as file:
+        tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a dict
+        state = file.metadata()["state"]
+    save_file(tensors, interrupted, metadata={"state": state})
+    assert conal(*fit(shared_crowd, tmp_path / "m", "--epochs", 8, "--resume")).code == 0
+    assert epochs_of(tmp_path / "m") == [1, 2, 3, 4, 5, 6, 7, 8]
+
+
+@pytest.mark.parametrize("change", [{"epoch": "four"}, {"rng": {}}, {"history": 3}, {"restarts": None}])
+def test_a_checkpoint_of_unexpected_content_is_refused(
+    conal: Run, shared_crowd: Crowd, tmp_path: Path, interrupted: Path, change: dict[str, Any]
+) -> None:
+    with safe_open(interrupted, framework="pt") as file:
+        tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a dict
+        state = json.loads(file.metadata()["state"]) | change
+    save_file(tensors, interrupted, metadata={"state": json.dumps(state)})
+    message = conal(*fit(shared_crowd, tmp_path / "m", "--epochs", 8, "--resume")).refusal()
+    assert "m.checkpoint: is not a usable checkpoint" in message
+
+
+def test_what_killed_processes_left_of_checkpoints_is_removed(conal: Run, shared_crowd: Crowd, tmp_path: Path) -> None:
+    """Also of an ensemble's members, by a fit without an ensemble."""
+    for name in (".m.checkpoint.conal", ".m.checkpoint.3.conal"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "lock").touch()
+        (tmp_path / name / "new").write_text("half")
+    assert conal(*fit(shared_crowd, tmp_path / "m", "--epochs", 2)).code == 0
+    assert [path.name for path in tmp_path.iterdir()] == ["m"]
+
+
 def test_resume_without_a_checkpoint_starts_and_says_so(conal: Run, shared_crowd: Crowd, tmp_path: Path) -> None:
     run = conal(*fit(shared_crowd, tmp_path / "m", "--epochs", 2, "--resume"))
     assert run.code == 0
@@ -250,7 +308,7 @@ def test_the_checkpoint_stays_until_the_model_is_saved(
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr("conal.io.atomic.tempfile.mkdtemp", fail)
+        patch.setattr("conal.io.models.atomic_folder", fail)
         run = conal(*fit(shared_crowd, tmp_path / "m", "--epochs", 2))
     assert (run.code, run.out) == (1, "")
     assert "No space left on device" in run.err

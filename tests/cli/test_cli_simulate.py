@@ -147,3 +147,23 @@ def test_files_of_the_user_are_never_deleted(conal: Run, tmp_path: Path) -> None
     assert (place / "notes.txt").read_text() == "mine"
     (place / "notes.txt").unlink()
     assert conal("simulate", *small, "--overwrite", "--seed", 1).code == 0
+
+
+def test_overwriting_deletes_no_files_of_the_user(conal: Run, tmp_path: Path) -> None:
+    """A file called truth.npz does not make a folder a simulation, and neither do its other names."""
+    out = tmp_path / "s"
+    out.mkdir()
+    np.savez(out / "truth.npz", answer=np.array([42]))
+    (out / "labels.csv").write_text("years of work")
+    message = conal("simulate", "--out", out, *SMALL, "--overwrite").refusal()
+    assert "s: is not an earlier simulation, so it is not overwritten" in message
+    assert (out / "labels.csv").read_text() == "years of work"
+    (out / "truth.npz").unlink()
+    (out / "labels.csv").unlink()
+    assert conal("simulate", "--out", out, *SMALL).code == 0
+    (out / "test_labels.csv").unlink()
+    (out / "test_labels.csv").mkdir()
+    (out / "test_labels.csv" / "thesis.txt").write_text("years of work")
+    message = conal("simulate", "--out", out, *SMALL, "--overwrite").refusal()
+    assert "s: contains 'test_labels.csv', which conal did not write" in message
+    assert (out / "test_labels.csv" / "thesis.txt").read_text() == "years of work"

@@ -17,7 +17,10 @@ from helpers.processes import conal_and_its_modules
 if TYPE_CHECKING:
     from cli.conftest import Run
 
-COMMANDS = ("aggregate", "bound", "convert", "demo", "fit", "inspect", "predict", "report", "reproduce", "simulate")
+COMMANDS = (
+    *("aggregate", "bound", "convert", "demo", "fit", "inspect", "predict", "report", "reproduce", "simulate"),
+    "verify",
+)
 SHOWN = ("aggregate", "fit", "bound", "inspect", "convert", "report", "simulate")
 HEAVY = ("torch", "sklearn", "pandas", "scipy", "pyarrow", "numpy", "lightning_fabric", "altair", "jinja2")
 

@@ -43,3 +43,12 @@ def test_files_of_a_model_folder_are_conals_own(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"l\.csv: is inside the model folder, which is reserved for conal"):
         check_results(tables=[tmp_path / "l.csv"], model=tmp_path, overwrite=True)
     check_results(tables=[tmp_path / "deeper" / "l.csv"], model=tmp_path, overwrite=False)
+
+
+def test_a_link_in_a_model_folder_is_no_way_out(tmp_path: Path) -> None:
+    model = tmp_path / "m"
+    model.mkdir()
+    (tmp_path / "precious.csv").write_text("years of work")
+    (model / "l.csv").symlink_to(tmp_path / "precious.csv")
+    with pytest.raises(InputError, match=r"l\.csv: is inside the model folder, which is reserved for conal"):
+        check_results(tables=[model / "l.csv"], model=model, overwrite=True)

@@ -16,7 +16,8 @@ from conal import methods
 from conal.data.annotations import Annotations
 from conal.datasets import CrowdDataset
 from conal.errors import InputError, ModelFolderError
-from conal.io.models import CONFIG, FORMAT_VERSION, WEIGHTS, _canonical, _digest
+from conal.io.models import CONFIG, FORMAT_VERSION, WEIGHTS
+from helpers.folders import sign
 
 FAST: dict[str, Any] = {"epochs": 4, "batch_size": 32, "verbose": False}
 pytestmark = pytest.mark.filterwarnings("ignore::conal.errors.VanishedClassWarning")
@@ -134,10 +135,7 @@ def test_an_existing_folder_is_not_overwritten_unasked(data: CrowdDataset, tmp_p
 def test_a_config_that_does_not_fit_the_weights(data: CrowdDataset, tmp_path: Path, change: dict[str, Any]) -> None:
     """Even with digests forged to match, nothing but a clear error comes out."""
     conal.CoNAL(**FAST).fit(data.x, data.annotations).save(tmp_path / "model")
-    path = tmp_path / "model" / CONFIG
-    config = json.loads(path.read_text()) | change
-    config.pop("config_sha256")
-    path.write_text(json.dumps(config | {"config_sha256": _digest(_canonical(config))}))
+    sign(tmp_path / "model", **change)
     with pytest.raises(InputError, match=r"does not match|there is no method"):
         conal.load(tmp_path / "model")
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sqlite3
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -10,6 +12,8 @@ from typer.testing import CliRunner
 
 from conal.cli import main
 from conal.cli.app import app
+from conal.cli.reproduce import _check_places
+from conal.errors import InputError
 from conal.experiments import Store
 from conal.experiments.learned_noise import Recovery
 from conal.experiments.outputs import write_outputs
@@ -90,11 +94,38 @@ def test_no_page_of_reduced_experiments(
 
 def test_the_command_writes_the_page(tmp_path: Path, table_2: Table2) -> None:
     page = tmp_path / "page.md"
-    result = CliRunner().invoke(app, ["reproduce", "bound", "--out", str(tmp_path), "--page", str(page), "--quiet"])
+    words = ["reproduce", "bound", "--out", str(tmp_path), "--page", str(page), "--quiet"]
+    result = CliRunner().invoke(app, words)
+    assert isinstance(result.exception, InputError)  # there are tables, but no store that says whose they are
+    assert "but no results.sqlite of earlier runs" in str(result.exception)
+    assert not page.exists()
+    result = CliRunner().invoke(app, [*words, "--overwrite"])
     assert result.exit_code == 0, result.output
+    _check_places(tmp_path, page, overwrite=False)  # its own results are replaced
     text = page.read_text(encoding="utf-8")
     assert "## Table 2" in text
     assert "## Theorem 1" in text
+
+
+def test_a_page_of_the_user_is_not_replaced(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text("# Thesis\n")
+    words = ["reproduce", "bound", "--out", str(tmp_path / "r"), "--page", str(page)]
+    result = CliRunner().invoke(app, words)
+    assert "page.md: exists already" in str(result.exception)
+    assert page.read_text() == "# Thesis\n"
+    assert not (tmp_path / "r").exists()
+
+
+def test_a_database_of_something_else_is_left_alone(tmp_path: Path) -> None:
+    path = tmp_path / "results.sqlite"
+    with closing(sqlite3.connect(path)) as mine:
+        mine.execute("CREATE TABLE letters (text TEXT)")
+        mine.commit()
+    before = path.read_bytes()
+    with pytest.raises(InputError, match=r"is not a store of results .*something else"):
+        Store(path)
+    assert path.read_bytes() == before
 
 
 def test_the_published_page_is_what_its_tables_make() -> None:

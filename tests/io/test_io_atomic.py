@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from conal.errors import InputError
+from conal.io import transactions
 from conal.io.atomic import atomic_file, atomic_folder, check_place
 from helpers.files import names_in as names
 
@@ -26,7 +27,7 @@ def test_file_appears_at_the_end(tmp_path: Path) -> None:
     target = tmp_path / "a.txt"
     with atomic_file(target) as aside:
         aside.write_text("new")
-        assert aside.parent == tmp_path
+        assert aside.parent == tmp_path / ".a.txt.conal"  # on the same disk
         assert not target.exists()
     assert target.read_text() == "new"
     assert names(tmp_path) == ["a.txt"]
@@ -148,17 +149,19 @@ def test_error_leaves_the_old_folder_and_nothing_else(tmp_path: Path, error: typ
 
 
 def test_failing_to_move_into_place_brings_the_old_folder_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the file system cannot exchange folders, the old one is moved away first."""
     target = tmp_path / "model"
     target.mkdir()
     (target / "old").write_text("0")
-    rename = Path.rename
+    rename = os.rename
 
-    def failing(self: Path, to: Path) -> Path:
-        if (self / "new").exists():
+    def failing(one: Path, other: Path) -> None:
+        if (one / "new").exists():
             raise OSError("no space")
-        return rename(self, to)
+        rename(one, other)
 
-    monkeypatch.setattr(Path, "rename", failing)
+    monkeypatch.setattr(transactions, "exchange", lambda one, other: False)
+    monkeypatch.setattr(os, "rename", failing)
     with pytest.raises(OSError, match="no space"), atomic_folder(target) as aside:
         (aside / "new").write_text("1")
     assert names(tmp_path) == ["model"]

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
+import os
 import re
 from datetime import date, datetime, timedelta, timezone
 from pathlib import Path
@@ -19,8 +19,11 @@ from hypothesis import strategies as st
 
 from conal.data.encoding import as_names
 from conal.errors import InputError, ModelFolderError
+from conal.io import models
 from conal.io.models import (
     FORMAT_VERSION,
+    MAX_JSON,
+    ModelFolder,
     check_target,
     names_from_json,
     names_to_json,
@@ -30,6 +33,7 @@ from conal.io.models import (
 )
 from conal.io.tables import read_table
 from helpers.files import names_in as names
+from helpers.folders import flip_bit, sign
 
 TENSORS: dict[str, npt.NDArray[Any]] = {
     "weight": np.arange(6, dtype=np.float32).reshape(2, 3) / 7,
@@ -82,7 +86,7 @@ def test_what_is_in_the_folder(folder: Path) -> None:
 
 
 def test_a_config_cannot_change_the_format(tmp_path: Path) -> None:
-    write_model(tmp_path / "m", TENSORS, {"files": ["x"], "sha256": "0"}, {}, {})
+    write_model(tmp_path / "m", TENSORS, {"files": ["x"], "digests": {}}, {}, {})
     assert read_model(str(tmp_path / "m"))[1]["files"] == ["metrics.json", "model.safetensors"]
 
 
@@ -111,9 +115,7 @@ def test_without_a_config(folder: Path) -> None:
 
 @pytest.mark.parametrize("at", [0, -1])
 def test_changed_weights(folder: Path, at: int) -> None:
-    weights = bytearray((folder / "model.safetensors").read_bytes())
-    weights[at] ^= 1
-    (folder / "model.safetensors").write_bytes(weights)
+    flip_bit(folder / "model.safetensors", at)
     with pytest.raises(ModelFolderError, match=r"model\.safetensors: has changed since it was saved"):
         read_model(folder)
 
@@ -125,7 +127,7 @@ def test_changed_weights(folder: Path, at: int) -> None:
         {"classes": ["b", "é"]},
         {"extra": 1},
         {"files": []},
-        {"sha256": "0" * 64},
+        {"digests": {}},
         {"config_sha256": None},
         {"format_version": 0},
         {"format_version": "9"},
@@ -174,6 +176,7 @@ def test_config_that_is_not_text(folder: Path) -> None:
 
 def test_damaged_metrics(folder: Path) -> None:
     (folder / "metrics.json").write_text("{")
+    sign(folder)
     with pytest.raises(ModelFolderError, match=r"metrics\.json: cannot be read"):
         read_model(folder)
 
@@ -187,14 +190,8 @@ def test_no_such_folder(tmp_path: Path) -> None:
 
 
 def test_weights_in_a_foreign_format(folder: Path) -> None:
-    import hashlib
-
     (folder / "model.safetensors").write_bytes(b"not safetensors")
-    config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
-    del config["config_sha256"]
-    config["sha256"] = hashlib.sha256(b"not safetensors").hexdigest()
-    digest = hashlib.sha256(json.dumps(config, sort_keys=True, ensure_ascii=False).encode()).hexdigest()
-    edit(folder / "config.json", sha256=config["sha256"], config_sha256=digest)
+    sign(folder)
     with pytest.raises(ModelFolderError, match=r"model\.safetensors: cannot be read"):
         read_model(folder)
 
@@ -327,19 +324,95 @@ def test_other_names_cannot_be_saved() -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["../labels.csv", "/etc/passwd", "a/b.csv", "..", ".hidden.csv", "labels.csv\n", "x.exe", 7, None]
+    "name",
+    ["../labels.csv", "/etc/passwd", "a/b.csv", "..", ".a.csv", "a.csv\n", "x.exe", "my.json", "config.json", 7, None],
 )
 def test_a_folder_names_no_file_outside_of_itself(tmp_path: Path, name: object) -> None:
     """Digests can be made by anybody: a folder from elsewhere is refused for what it names."""
     folder = tmp_path / "m"
     write_model(folder, {"w": np.zeros(1)}, {}, {}, {})
-    config = json.loads((folder / "config.json").read_text())
-    del config["config_sha256"]
-    config["files"] = [*config["files"], name]
-    signed = hashlib.sha256(json.dumps(config, sort_keys=True, ensure_ascii=False).encode()).hexdigest()
-    (folder / "config.json").write_text(json.dumps(config | {"config_sha256": signed}))
+    sign(folder, files=["metrics.json", "model.safetensors", name])
     for use in (lambda: read_model(folder), lambda: read_document(folder, "report.json")):
         with pytest.raises(ModelFolderError, match="which is not a file of a model folder"):
             use()
     with pytest.raises(InputError, match="so it is not overwritten"):
         write_model(folder, {}, {}, {}, {}, overwrite=True)
+
+
+@pytest.mark.parametrize("content", ["thesis", "link", "folder"])
+def test_overwriting_deletes_nothing_that_conal_did_not_write(folder: Path, content: str) -> None:
+    """A folder or a link that has the name of one of conal's files is somebody's own."""
+    outside = folder.parent / "outside.txt"
+    outside.write_text("years of work")
+    mine = folder / ("notes.txt" if content == "thesis" else "labels.csv")
+    mine.unlink(missing_ok=True)
+    if content == "link":
+        mine.symlink_to(outside)
+    elif content == "folder":
+        mine.mkdir()
+        (mine / "chapter1.txt").write_text("years of work")
+    else:
+        mine.write_text("years of work")
+    with pytest.raises(InputError, match=f"contains '{mine.name}', which conal did not write"):
+        write(folder, overwrite=True)
+    assert names(folder) == sorted({*FILES, mine.name})
+    assert outside.read_text() == "years of work"
+
+
+@pytest.mark.parametrize("name", ["config.json", "labels.csv", "metrics.json", "model.safetensors"])
+def test_links_are_not_followed(folder: Path, name: str) -> None:
+    outside = (folder / name).rename(folder.parent / name)
+    (folder / name).symlink_to(outside)
+    with pytest.raises(ModelFolderError, match=rf"{re.escape(name)}: is a symbolic link, which conal does not follow"):
+        _ = [ModelFolder(folder).checked(file) for file in ModelFolder(folder).files]
+
+
+def test_a_pipe_is_no_file_of_a_model(folder: Path) -> None:
+    """Reading it would wait for ever."""
+    (folder / "metrics.json").unlink()
+    os.mkfifo(folder / "metrics.json")
+    with pytest.raises(ModelFolderError, match=r"metrics\.json: is not a file"):
+        read_model(folder)
+
+
+@pytest.mark.parametrize("name", ["labels.csv", "metrics.json", "model.safetensors"])
+def test_every_file_has_a_digest(folder: Path, name: str) -> None:
+    flip_bit(folder / name, 2)
+    with pytest.raises(ModelFolderError, match=f"{re.escape(name)}: has changed since it was saved"):
+        ModelFolder(folder).checked(name)
+
+
+def test_a_missing_digest_is_refused_except_in_the_first_version(folder: Path) -> None:
+    config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    without = {name: digest for name, digest in config["digests"].items() if name != "labels.csv"}
+    sign(folder, digests=without)
+    with pytest.raises(ModelFolderError, match=r"config\.json: has no digest of 'labels\.csv'"):
+        read_model(folder)
+    sign(folder, digests=[])
+    with pytest.raises(ModelFolderError, match=r"config\.json: has no digest of"):
+        read_model(folder)
+    sign(folder, digests={}, format_version=1, sha256=config["digests"]["model.safetensors"])
+    np.testing.assert_array_equal(read_model(folder)[0]["weight"], TENSORS["weight"])
+    assert ModelFolder(folder).digest("labels.csv") is None
+
+
+def test_json_of_absurd_size_or_depth_is_not_read(folder: Path) -> None:
+    with (folder / "metrics.json").open("wb") as file:
+        file.truncate(MAX_JSON + 1)  # takes no space on the disk
+    with pytest.raises(ModelFolderError, match=r"metrics\.json: has more than 268,435,456 bytes"):
+        models._load_json(folder / "metrics.json")
+    (folder / "metrics.json").write_text('{"a": ' + "[" * 100_000 + "]" * 100_000 + "}")
+    sign(folder)
+    with pytest.raises(ModelFolderError, match=r"metrics\.json: cannot be read"):
+        read_model(folder)
+
+
+def test_a_folder_that_was_being_replaced_is_found_when_it_is_read(folder: Path) -> None:
+    """Without the system's exchange there is a moment with nothing in place; who is killed then leaves both folders."""
+    staging = folder.with_name(".model.conal")
+    staging.mkdir()
+    (staging / "lock").touch()
+    folder.rename(staging / "old")
+    (staging / "new").mkdir()
+    assert read_model(folder)[1]["rate"] == 0.1
+    assert names(folder.parent) == ["model"]

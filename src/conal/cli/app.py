@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import signal
 import sys
+import threading
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Annotated, Any
 
 import typer
@@ -21,6 +25,7 @@ from conal.cli.report import report
 from conal.cli.reproduce import reproduce
 from conal.cli.simulate import simulate
 from conal.cli.terminal import say
+from conal.cli.verify import verify
 from conal.errors import ConalError, InputError
 
 __all__ = ["app", "main"]
@@ -36,7 +41,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (aggregate, bound, convert, demo, fit, inspect, predict, report, reproduce, simulate):
+for command in (aggregate, bound, convert, demo, fit, inspect, predict, report, reproduce, simulate, verify):
     app.command()(with_groups(command))
 
 
@@ -55,12 +60,22 @@ def common(
     """Train classifiers directly from crowd labels, and see which annotators and labels to trust."""
 
 
+class Terminated(KeyboardInterrupt):
+    """The process was asked to end; it cleans up as after Ctrl-C."""
+
+
 def main() -> None:
-    """Run the command line: exit code 0, 2 for bad usage or input, 1 for failure, 130 when interrupted."""
+    """Run the command line.
+
+    The exit code is 0, 2 for bad usage or input, 1 for failure, 130 when interrupted, and 143 when terminated.
+    """
     warnings.showwarning = _show_warning
     warnings.simplefilter("always", category=UserWarning)
     try:
-        code = app(standalone_mode=False, prog_name="conal")
+        with _terminable():
+            code = app(standalone_mode=False, prog_name="conal")
+    except Terminated:
+        _fail("terminated", 143)
     except InputError as error:
         _fail(f"error: {_one_line(error)}", 2)
     except ConalError as error:
@@ -74,6 +89,29 @@ def main() -> None:
     except (KeyboardInterrupt, typer.Abort):
         _fail("interrupted", 130)
     sys.exit(code if isinstance(code, int) else 0)
+
+
+@contextmanager
+def _terminable() -> Iterator[None]:
+    """SIGTERM, which schedulers and ``kill`` send, ends the command like Ctrl-C; a second one changes nothing."""
+    received: list[int] = []
+
+    def end(number: int, frame: object) -> None:
+        received.append(number)
+        signal.signal(number, signal.SIG_IGN)
+        raise Terminated
+
+    before = signal.getsignal(signal.SIGTERM)
+    if before in (None, signal.SIG_IGN) or threading.current_thread() is not threading.main_thread():
+        yield  # who started the process wants it so, or another thread must decide
+        return
+    signal.signal(signal.SIGTERM, end)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+        if received:  # Typer takes it for Ctrl-C
+            raise Terminated
 
 
 def _missing_line(error: ModuleNotFoundError) -> str:

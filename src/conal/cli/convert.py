@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -66,7 +67,6 @@ def convert(
     or number and rejects unknown users. Use --no-annotations if the annotators are not Label Studio users.
     """
     from conal.io import import_file
-    from conal.io.tables import warn_of_words, write_tables
 
     _check(to, out, with_tasks=inferred is not None or no_annotations or new_tasks)
     check_results(files=[out], tables=[gold_out], sources=[labels, inferred], overwrite=overwrite)
@@ -75,13 +75,15 @@ def convert(
     if gold_out is not None and not file.gold:
         raise InputError(f"{labels}: contains no true labels ({file.title}); remove --gold-out")
     tables = {} if gold_out is None else {gold_out: _gold_table(dict(file.gold))}
-    note = ""
+    predictions_only = inferred is not None and file.control is not None and not new_tasks
+    records = None
     if to == "label-studio":
-        note = _write_label_studio(file, out, inferred, new_tasks=new_tasks, with_annotations=not no_annotations)
-    else:
-        tables = {out: file.annotations.to_table()} | tables
-        warn_of_words(file.annotations, out)
-    write_tables(tables)
+        with_annotations = not no_annotations
+        records = _records(file, inferred, predictions_only=predictions_only, with_annotations=with_annotations)
+    count = _write(file, out, tables, records)
+    note = ""
+    if records is not None and predictions_only:
+        note = f" ({count:,} predictions for the project's own tasks; send them to its import/predictions)"
     crowd = file.annotations
     text = (
         f"{file.title}: {crowd.n_annotations:,} labels by {crowd.n_annotators:,} annotators on {crowd.n_tasks:,} tasks"
@@ -97,18 +99,39 @@ def _check(to: str, out: Path, *, with_tasks: bool) -> None:
         raise InputError("--labels, --no-annotations and --new-tasks need --to label-studio")
 
 
-def _write_label_studio(
-    file: AnnotationFile, out: Path, inferred: Path | None, *, new_tasks: bool, with_annotations: bool
-) -> str:
-    """Write tasks, or predictions for the tasks of the project that the file is an export of; a note on these."""
-    from conal.io.label_studio_tasks import label_studio_predictions, label_studio_tasks, write_label_studio
+def _write(
+    file: AnnotationFile, out: Path, tables: dict[Path, pa.Table], records: Iterable[dict[str, Any]] | None
+) -> int:
+    """Write the tables and, for Label Studio, the records; all files appear together. The number of records."""
+    from conal.io.atomic import atomic_files
+    from conal.io.label_studio_tasks import fill_label_studio
+    from conal.io.tables import fill_table, tell_of_formulas, warn_of_words
+
+    if records is None:
+        tables = {out: file.annotations.to_table()} | tables
+        warn_of_words(file.annotations, out)
+    tell_of_formulas(tables)
+    places = list(dict.fromkeys([out, *tables]))
+    count = 0
+    with atomic_files(places) as temporaries:
+        for place, temporary in zip(places, temporaries, strict=True):
+            if place in tables:
+                fill_table(tables[place], temporary, place)
+            else:
+                count = fill_label_studio(records or (), temporary)
+    return count
+
+
+def _records(
+    file: AnnotationFile, inferred: Path | None, *, predictions_only: bool, with_annotations: bool
+) -> Iterator[dict[str, Any]]:
+    """Tasks, or predictions for the tasks of the project that the file is an export of."""
+    from conal.io.label_studio_tasks import label_studio_predictions, label_studio_tasks
 
     predictions = {} if inferred is None else _read_inferred(inferred, file.all_tasks())
-    if inferred is None or file.control is None or new_tasks:
-        write_label_studio(label_studio_tasks(file, predictions, with_annotations=with_annotations), out)
-        return ""
-    count = write_label_studio(label_studio_predictions(file, predictions), out)
-    return f" ({count:,} predictions for the project's own tasks; send them to its import/predictions)"
+    if predictions_only:
+        return label_studio_predictions(file, predictions)
+    return label_studio_tasks(file, predictions, with_annotations=with_annotations)
 
 
 def _figures(file: AnnotationFile) -> dict[str, Any]:

@@ -36,17 +36,19 @@ def demo(
     """
 
     from conal.datasets import digits
+    from conal.io.atomic import claimed
     from conal.io.models import check_target
     from conal.report import write_report
 
     check_target(out, overwrite=overwrite)
     data = digits()
-    if not (quiet or as_json):
-        say(_story(data))
-    runs = _run_all(data, range(seed, seed + seeds), epochs, show=not quiet)
-    model = next(run["model"] for run in runs if run["method"] == DEFAULT_METHOD and run["rule"] == "own")
-    model.save(out, overwrite=overwrite)
-    write_report(out)
+    with claimed(out):
+        if not (quiet or as_json):
+            say(_story(data))
+        runs = _run_all(data, range(seed, seed + seeds), epochs, show=not quiet)
+        model = next(run["model"] for run in runs if run["method"] == DEFAULT_METHOD and run["rule"] == "own")
+        model.save(out, overwrite=overwrite)
+        write_report(out)
     rows = [{key: run[key] for key in ("method", "rule", "seed", "test_accuracy")} for run in runs]
     emit({"out": out, "runs": rows, "table": _table(rows)}, _report(rows, model, out), as_json=as_json, quiet=quiet)
 

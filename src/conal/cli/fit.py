@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -79,26 +80,29 @@ def fit(
     common confusion (common_confusion.csv), which labels to ask for next (suggestions.csv), and a report of all this
     (report.html).
     """
+    from conal.io.atomic import claimed
     from conal.io.models import check_target
 
     began = time.perf_counter()
     check_target(out, overwrite=overwrite)
     files = FitFiles(labels, features, text, text_column, valid_features, valid_text, valid_labels)
     files.check(out)
-    first = int(os.environ.get("RANK", "0")) == 0  # under torchrun, only the first process prints and writes
+    first = _is_first()
     chosen = parse_settings(settings)
     _refuse_repeats(training, chosen)
     parameters = training | {"verbose": first and not quiet} | chosen
-    key = _key(privacy, out) if first else None
-    estimator, data = _prepare(method, parameters, files, reading, discreet=privacy.anonymise)
-    _train(estimator, data, out.with_name(f"{out.name}.checkpoint"), allow_missing=allow_missing, resume=resume)
-    if first:
+    with claimed(out) if first else nullcontext():
+        key = _key(privacy, out) if first else None
+        estimator, data = _prepare(method, parameters, files, reading, discreet=privacy.anonymise)
+        _train(estimator, data, out.with_name(f"{out.name}.checkpoint"), allow_missing=allow_missing, resume=resume)
+        if not first:
+            return
         if privacy.anonymise:
             estimator = estimator.anonymised(key, hide_below=privacy.hide_below)
         page = _finish(estimator, out, overwrite=overwrite, with_page=not no_report, verbose=not quiet)
-        seconds = time.perf_counter() - began
-        result = {"out": out, **estimator.metrics_, "total_seconds": seconds}
-        emit(result, _summary(estimator, out, page, seconds), as_json=as_json, quiet=quiet)
+    seconds = time.perf_counter() - began
+    result = {"out": out, **estimator.metrics_, "total_seconds": seconds}
+    emit(result, _summary(estimator, out, page, seconds), as_json=as_json, quiet=quiet)
 
 
 def _key(privacy: PrivacyOptions, out: Path) -> bytes | None:
@@ -111,6 +115,11 @@ def _key(privacy: PrivacyOptions, out: Path) -> bytes | None:
     if path.resolve().is_relative_to(out.resolve()):
         raise InputError(f"{path}: a key must stay secret, and {out} is to be shared; choose a place outside")
     return kept_key(path)
+
+
+def _is_first() -> bool:
+    """Of several processes, which torchrun or Fabric started, only the first prints and writes."""
+    return int(os.environ.get("RANK", os.environ.get("LOCAL_RANK", "0"))) == 0
 
 
 def _refuse_repeats(options: dict[str, Any], settings: dict[str, Any]) -> None:
@@ -135,8 +144,9 @@ def _prepare(
 
 
 def _train(estimator: CrowdClassifier, data: FitData, checkpoint: Path, *, allow_missing: bool, resume: bool) -> None:
-    from conal.training.checkpoint import remove_checkpoints
+    from conal.training.checkpoint import clean_checkpoints, remove_checkpoints
 
+    clean_checkpoints(checkpoint)
     _announce(checkpoint, resume)
     try:
         estimator.fit(

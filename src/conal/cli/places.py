@@ -46,7 +46,7 @@ def check_results(
             raise InputError(f"{path}: is an input file; choose another place for the result")
         if place in taken:
             raise InputError(f"{path}: is used for two tables; choose a separate file for each")
-        if model is not None and place.parent == model.resolve():
+        if model is not None and model.resolve() in (place.parent, path.parent.resolve()):
             raise InputError(f"{path}: is inside the model folder, which is reserved for conal; choose another place")
         check_file_place(path, overwrite=overwrite)
         taken.add(place)

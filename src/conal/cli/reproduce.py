@@ -8,13 +8,16 @@ from typing import Annotated
 import typer
 
 from conal._support.registry import names_in_source
-from conal.cli.options import AsJson, Quiet, emit
+from conal.cli.options import AsJson, Overwrite, Quiet, emit
 from conal.cli.terminal import say
-from conal.errors import InputError
+from conal.errors import InputError, examples
 
 __all__ = ["reproduce"]
 
 ALL = "all"
+STORE = "results.sqlite"
+OUTPUTS = (".csv", ".md", ".svg", ".png")
+"""Endings of what experiments write beside the store."""
 
 
 def reproduce(
@@ -36,12 +39,14 @@ def reproduce(
         Path | None, typer.Option(help="Also write one Markdown page of all experiments in --out, with charts.")
     ] = None,
     seeds: Annotated[int | None, typer.Option(min=1, help="Number of seeds (default: 5, or 2 with --quick).")] = None,
+    overwrite: Overwrite = False,
     quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
     """Reproduce a table or figure of the paper, beside the published figures.
 
-    Finished runs are stored in results.sqlite. Run the same command again to continue an interrupted one.
+    Finished runs are stored in results.sqlite. Run the same command again to continue an interrupted one: results of
+    earlier runs are replaced without --overwrite, other files only with it.
     """
     from conal import experiments
     from conal.experiments.outputs import write_outputs
@@ -54,11 +59,10 @@ def reproduce(
         raise InputError("--page needs the full experiments; remove --quick and --images")
     chosen = experiments.names() if experiment == ALL else [experiment]
     planned = [experiments.get(name)(quick=quick, seeds=seeds, images=images) for name in chosen]
-    if out.exists() and not out.is_dir():
-        raise InputError(f"{out}: is a file; choose a folder")
+    _check_places(out, page, overwrite=overwrite)
     out.mkdir(parents=True, exist_ok=True)
     done, files = 0, []
-    with Store(out / "results.sqlite") as store:
+    with Store(out / STORE) as store:
         try:
             for each in planned:
                 done += run_missing(store, each.runs(), jobs=jobs, backend=backend, verbose=not quiet)
@@ -74,3 +78,22 @@ def reproduce(
         files.append(page)
     result = {"out": out, "experiments": chosen, "runs": done, "quick": quick, "files": [str(path) for path in files]}
     emit(result, f"{done:,} runs; {len(files)} files in {out}", as_json=as_json, quiet=quiet)
+
+
+def _check_places(out: Path, page: Path | None, *, overwrite: bool) -> None:
+    """Reject places where files would be replaced that conal did not write."""
+    from conal.experiments.results_page import NOTE, is_results_page
+    from conal.io.atomic import check_file_place
+
+    if out.exists() and not out.is_dir():
+        raise InputError(f"{out}: is a file; choose a folder")
+    if page is not None:
+        check_file_place(page, overwrite=overwrite or (page.is_file() and is_results_page(page)))
+    if overwrite or not out.exists() or (out / STORE).exists():
+        return
+    others = sorted(path.name for path in out.iterdir() if path.suffix in OUTPUTS and path.name != NOTE)
+    if others:
+        raise InputError(
+            f"{out}: contains {examples(others)} but no {STORE} of earlier runs; choose another folder, or pass "
+            "--overwrite to have results of the same names replaced"
+        )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
+from zipfile import ZipFile, is_zipfile
 
 import typer
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["simulate"]
 
 TRUTH = "truth.npz"
+IN_TRUTH = ("z", "s", "omega", "pi_g", "pi_r")
 
 
 def simulate(
@@ -34,11 +36,12 @@ def simulate(
     test_labels.csv and truth.npz (z, s, omega, pi_g, pi_r).
     """
     from conal.datasets import synthetic
-    from conal.io.atomic import check_folder_place
+    from conal.io.atomic import check_folder_place, claimed
 
     check_folder_place(out, overwrite=overwrite, kind="an earlier simulation", own=_written)
-    data = synthetic(seed=seed, **settings)
-    _write(data, out)
+    with claimed(out):
+        data = synthetic(seed=seed, **settings)
+        _write(data, out)
     crowd = data.annotations
     summary: dict[str, Any] = {
         "out": out,
@@ -57,8 +60,11 @@ def simulate(
 
 def _written(folder: Path) -> set[str]:
     """The files of an earlier simulation."""
-    if not (folder / TRUTH).is_file():
+    if not is_zipfile(folder / TRUTH):
         raise InputError(f"{folder}: has no {TRUTH}")
+    with ZipFile(folder / TRUTH) as archive:
+        if set(archive.namelist()) != {f"{name}.npy" for name in IN_TRUTH}:
+            raise InputError(f"{folder / TRUTH}: is not the truth of a simulation")
     return {TRUTH, *(f"{split}{name}" for split in ("", "valid_", "test_") for name in ("labels.csv", "features.npy"))}
 
 
@@ -66,19 +72,17 @@ def _write(data: CrowdDataset, out: Path) -> None:
     import numpy as np
     import pyarrow as pa
 
-    from conal.io import write_annotations, write_table
     from conal.io.atomic import atomic_folder
+    from conal.io.tables import fill_table
 
     assert data.truth is not None  # noqa: S101 - the synthetic generator always returns it
     with atomic_folder(out) as temporary:
-        write_annotations(data.annotations, temporary / "labels.csv")
+        fill_table(data.annotations.to_table(), temporary / "labels.csv")
         np.save(temporary / "features.npy", data.x)
         for name, split in (("valid", data.valid), ("test", data.test)):
             if split is not None and len(split.x):
                 np.save(temporary / f"{name}_features.npy", split.x)
                 labels = {"task": np.arange(len(split.y)), "label": data.classes[split.y].tolist()}
-                write_table(pa.table(labels), temporary / f"{name}_labels.csv")
+                fill_table(pa.table(labels), temporary / f"{name}_labels.csv")
         truth = data.truth
-        np.savez_compressed(
-            temporary / TRUTH, z=truth.z, s=truth.s, omega=truth.omega, pi_g=truth.pi_g, pi_r=truth.pi_r
-        )
+        np.savez_compressed(temporary / TRUTH, **{name: getattr(truth, name) for name in IN_TRUTH})

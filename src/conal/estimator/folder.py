@@ -3,39 +3,44 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from math import prod
 from os import PathLike
-from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
+import pyarrow as pa
 import torch
 
 from conal import methods
 from conal.data.encoding import Names, as_names
-from conal.errors import InputError, ModelFolderError
+from conal.errors import InputError, ModelFolderError, examples
 from conal.estimator.base import CrowdClassifier
 from conal.estimator.factory import make
 from conal.estimator.preparation import build_members
 from conal.estimator.provenance import CUSTOM, plain_parameters
 from conal.estimator.results import StoredResults
+from conal.estimator.sketch import SCALER, check_shapes, checked_instance_shape, scaled
 from conal.findings.report import Report
 from conal.findings.tables import read_tables
-from conal.io.models import REPORT, names_from_json, names_to_json, read_document, read_model, write_model
+from conal.io.models import METRICS, REPORT, TASKS, TEXT, ModelFolder, names_from_json, names_to_json, write_model
 from conal.io.results import proba_columns
 from conal.methods import CrowdMethod, Problem
-from conal.methods.ensemble import Ensemble
 from conal.networks import FeatureScaler
+from conal.parameters import check_parameters
+from conal.parameters.numbers import is_whole
 from conal.text import TextFeatures
 from conal.text.storage import from_state, to_state
 
 __all__ = ["load", "save"]
 
-TEXT, TEXT_TENSOR = "text.json", "text."
-"""Where the vocabulary of a model of texts is, and how the names of its tensors begin."""
-TASKS = "tasks.json"
-"""The ids of the training tasks, which CSV cannot tell apart from numbers."""
+TEXT_TENSOR = "text."
+"""How the names of tensors for texts begin."""
+LABELS_OF_ANNOTATORS = "labels_per_annotator"
 FEATURES_OF_ANNOTATORS = ("auxiliary.annotator_features", "members.0.auxiliary.annotator_features")
 """The tensor's name in a single model and in an ensemble."""
+IN_PROBLEM = {LABELS_OF_ANNOTATORS, *FEATURES_OF_ANNOTATORS}
+UNFIT = (LookupError, TypeError, ValueError, RuntimeError, AttributeError, ArithmeticError, pa.ArrowException)
+"""What happens where values of a folder have unexpected types or sizes."""
 
 
 def save(fitted: CrowdClassifier, folder: str | PathLike[str], *, overwrite: bool = False) -> None:
@@ -72,61 +77,90 @@ def _task_document(fitted: CrowdClassifier) -> dict[str, dict[str, Any]]:
 def load(folder: str | PathLike[str], *, backbone: Any = None) -> CrowdClassifier:
     """Load a model folder that :meth:`CrowdClassifier.save` or ``conal fit`` wrote.
 
+    A folder may come from anybody: it is checked before anything is built, and no code in it is run.
+
     Parameters
     ----------
     folder : path
     backbone : nn.Module or callable, optional
         The architecture, for a model whose backbone was the user's own: only its weights are stored.
     """
-    tensors, config, metrics = read_model(folder)
+    found = ModelFolder(folder)
+    found.check_complete()
     try:
-        return _restore(Path(folder), tensors, config, metrics, backbone)
-    except (KeyError, TypeError, RuntimeError) as error:
-        raise ModelFolderError(f"{folder}: does not match this version of {config.get('method')!r}: {error}") from error
+        return _restore(found, backbone)
+    except InputError:
+        raise
+    except UNFIT as error:
+        name = examples([found.config.get("method")])
+        raise ModelFolderError(f"{folder}: does not match this version of {name}: {error}") from error
 
 
-def _restore(
-    folder: Path, tensors: dict[str, Any], config: dict[str, Any], metrics: dict[str, Any], backbone: Any
-) -> CrowdClassifier:
-    parameters = dict(config["parameters"])
-    if parameters["backbone"] == CUSTOM:
-        if backbone is None:
-            raise InputError(f"{folder}: the model has a custom backbone; pass it as load(folder, backbone=...)")
-        parameters["backbone"] = backbone
-    parameters["hidden"] = tuple(parameters["hidden"])
-    made = make(config["method"], **parameters)
-    made.text_features_ = _restore_texts(folder, tensors, config)
-    state = {name: torch.from_numpy(array) for name, array in tensors.items() if not name.startswith(TEXT_TENSOR)}
-    made.classes_ = names_from_json(config["classes"])
-    made.annotator_ids_ = names_from_json(config["annotator_ids"])
-    made.instance_shape_ = tuple(config["instance_shape"])
-    made.n_features_in_ = int(torch.Size(made.instance_shape_).numel())
-    made.feature_names_in_ = config["feature_names"]
-    made.metrics_ = metrics
-    task_ids = names_from_json(read_document(folder, TASKS)["task_ids"]) if TASKS in config["files"] else None
-    made.results_ = _stored_results(folder, config["files"], made, task_ids)
+def _restore(folder: ModelFolder, backbone: Any) -> CrowdClassifier:
+    config = folder.config
+    made = _restore_parameters(folder, backbone)
+    check_parameters(made)
+    made.classes_ = names_from_json(_listed(config, "classes"))
+    made.annotator_ids_ = names_from_json(_listed(config, "annotator_ids"))
+    made.instance_shape_ = checked_instance_shape(config["instance_shape"], str(folder.path))
+    made.n_features_in_ = prod(made.instance_shape_)
+    made.feature_names_in_ = _feature_names(config, made.n_features_in_)
+    shapes = {name: found.shape for name, found in folder.shapes().items() if not name.startswith(TEXT_TENSOR)}
+    sketched = {name: torch.empty(shape, device="meta") for name, shape in shapes.items() if name in IN_PROBLEM}
+    check_shapes(made, _problem(made, config, sketched), shapes, str(folder.path))
+    tensors = folder.tensors()
+    made.text_features_ = _restore_texts(folder, tensors)
+    made.metrics_ = folder.document(METRICS)
+    task_ids = names_from_json(folder.document(TASKS)["task_ids"]) if TASKS in folder.files else None
+    made.results_ = _stored_results(folder, made, task_ids)
     made.history_ = made.tables_["history.csv"].to_pylist()
     _restore_labels(made, task_ids)
-    made.model_ = _rebuild(made, config, state)
+    state = {name: torch.from_numpy(array) for name, array in tensors.items() if name in shapes}
+    made.model_ = _rebuild(made, _problem(made, config, state), state)
     return made
 
 
-def _restore_texts(folder: Path, tensors: dict[str, Any], config: dict[str, Any]) -> TextFeatures | None:
-    if TEXT not in config["files"]:
+def _restore_parameters(folder: ModelFolder, backbone: Any) -> CrowdClassifier:
+    parameters = dict(folder.config["parameters"])
+    if parameters["backbone"] == CUSTOM:
+        if backbone is None:
+            raise InputError(f"{folder.path}: the model has a custom backbone; pass it as load(folder, backbone=...)")
+        parameters["backbone"] = backbone
+    parameters["hidden"] = tuple(parameters["hidden"])
+    return make(folder.config["method"], **parameters)
+
+
+def _listed(config: Mapping[str, Any], name: str) -> list[Any]:
+    if not isinstance(config[name], list) or not config[name]:
+        raise TypeError(f"{name} must be a list, not {examples([config[name]])}")
+    return list(config[name])
+
+
+def _feature_names(config: Mapping[str, Any], count: int) -> list[str]:
+    names = config["feature_names"]
+    if not isinstance(names, list) or len(names) not in (0, count) or not all(isinstance(name, str) for name in names):
+        raise TypeError(f"feature_names must be {count:,} names or none")
+    return names
+
+
+def _restore_texts(folder: ModelFolder, tensors: dict[str, Any]) -> TextFeatures | None:
+    if TEXT not in folder.files:
         return None
     numbers = {name.removeprefix(TEXT_TENSOR): array for name, array in tensors.items() if name.startswith(TEXT_TENSOR)}
-    features = from_state(numbers, read_document(folder, TEXT), str(folder / TEXT))
-    if features.components_.shape[:1] != tuple(config["instance_shape"]):
-        raise ModelFolderError(f"{folder / TEXT}: makes features that do not match the model; fit the model again")
+    where = str(folder.path / TEXT)
+    features = from_state(numbers, folder.document(TEXT), where)
+    if features.components_.shape[:1] != tuple(folder.config["instance_shape"]):
+        raise ModelFolderError(f"{where}: makes features that do not match the model; fit the model again")
     return features
 
 
-def _stored_results(folder: Path, files: list[str], made: CrowdClassifier, task_ids: Names | None) -> StoredResults:
+def _stored_results(folder: ModelFolder, made: CrowdClassifier, task_ids: Names | None) -> StoredResults:
     """Tables and report, read immediately: the folder may be removed or replaced later."""
-    report = cast(Report, read_document(folder, REPORT) if REPORT in files else {})
+    report = cast(Report, folder.document(REPORT) if REPORT in folder.files else {})
     names = {"class": made.classes_, "annotator": made.annotator_ids_}
     names |= {} if task_ids is None else {"task": task_ids}
-    return StoredResults(read_tables(folder, files, report, names), report)
+    tables = [folder.checked(name).name for name in folder.files if name.endswith(".csv")]
+    return StoredResults(read_tables(folder.path, tables, report, names), report)
 
 
 def _restore_labels(made: CrowdClassifier, task_ids: Names | None) -> None:
@@ -139,25 +173,24 @@ def _restore_labels(made: CrowdClassifier, task_ids: Names | None) -> None:
         raise ModelFolderError(f"{TASKS}: lists {len(made.task_ids_):,} tasks, labels.csv {len(made.probas_):,}")
 
 
-def _rebuild(made: CrowdClassifier, config: dict[str, Any], state: dict[str, torch.Tensor]) -> CrowdMethod:
-    problem = Problem(
+def _problem(made: CrowdClassifier, config: Mapping[str, Any], tensors: Mapping[str, torch.Tensor]) -> Problem:
+    n_tasks = config["n_tasks_trained_on"]
+    if not is_whole(n_tasks) or not 0 <= n_tasks < 2**53:
+        raise TypeError(f"n_tasks_trained_on must be a number of tasks, not {examples([n_tasks])}")
+    return Problem(
         shape=made.instance_shape_,
         n_classes=len(made.classes_),
         n_annotators=len(made.annotator_ids_),
-        n_tasks=config["n_tasks_trained_on"],
-        labels_per_annotator=state["labels_per_annotator"],
-        annotator_features=next((state[name] for name in FEATURES_OF_ANNOTATORS if name in state), None),
+        n_tasks=n_tasks,
+        labels_per_annotator=tensors[LABELS_OF_ANNOTATORS],
+        annotator_features=next((tensors[name] for name in FEATURES_OF_ANNOTATORS if name in tensors), None),
     )
+
+
+def _rebuild(made: CrowdClassifier, problem: Problem, state: dict[str, torch.Tensor]) -> CrowdMethod:
     with torch.random.fork_rng(devices=[]):  # initial weights are drawn and thrown away
         method = build_members(made, methods.get(made.method), problem)
-    for each, prefix in _scaled(method):
-        each.scaler = FeatureScaler(*(state[f"{prefix}scaler.{part}"] for part in ("shift", "factor", "limit", "root")))
+    for each, prefix in scaled(method):
+        each.scaler = FeatureScaler(*(state[prefix + part] for part in SCALER))
     method.load_state_dict(state)
     return method.eval()
-
-
-def _scaled(method: CrowdMethod) -> list[tuple[CrowdMethod, str]]:
-    """The parts of the method that have a scaler, and the prefixes of their tensors."""
-    if isinstance(method, Ensemble):
-        return [(method, ""), *((member, f"members.{k}.") for k, member in enumerate(method.each))]
-    return [(method, "")]

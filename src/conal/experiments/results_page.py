@@ -12,7 +12,7 @@ import pyarrow.csv
 from conal.experiments.base import Experiment, experiments
 from conal.experiments.outputs import REDUCED
 
-__all__ = ["read_outputs", "results_page"]
+__all__ = ["NOTE", "is_results_page", "read_outputs", "results_page"]
 
 ORDER = ("table-1", "table-2", "table-3", "figure-1", "synthetic", "cifar10")
 """The order of the paper; other experiments follow by name."""
@@ -28,6 +28,13 @@ INTRODUCTION = """# Results
 
 NOTE = "NOTE.md"
 """What readers should know about all tables of a folder, such as that they are older than the code."""
+
+
+def is_results_page(page: Path) -> bool:
+    """Whether a file begins as such a page does."""
+    opening = INTRODUCTION.partition("{")[0].encode()
+    with page.open("rb") as file:
+        return file.read(len(opening)) == opening
 
 
 def results_page(folder: Path, page: Path) -> str:

@@ -51,9 +51,19 @@ class Store:
         try:
             self._connection = sqlite3.connect(path, timeout=60)
             with self._connection:
+                self._refuse_others()
                 self._connection.execute(SCHEMA)
         except sqlite3.Error as error:
             raise InputError(f"{path}: is not a store of results ({error}); choose another place") from error
+
+    def _refuse_others(self) -> None:
+        """A database of something else is left alone."""
+        with closing(self._connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")) as found:
+            tables = {row[0] for row in found}
+        with closing(self._connection.execute("PRAGMA table_info(runs)")) as found:
+            columns = {row[1] for row in found}
+        if tables and not {"hash", "config", "figures", "seconds", "versions", "finished"} <= columns:
+            raise sqlite3.DatabaseError("it is a database of something else")
 
     def __enter__(self) -> Self:
         return self

@@ -1,24 +1,44 @@
-"""Atomic writes: a temporary file or folder is written first, then renamed."""
+"""Where results may be written, and writing them: all of a result appears at once, or nothing does.
+
+How that is done, and how a killed process is cleaned up after, is in :mod:`conal.io.transactions`.
+"""
 
 from __future__ import annotations
 
 import os
-import shutil
-import tempfile
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 from conal.errors import InputError, examples
+from conal.io import transactions
 
-__all__ = ["atomic_file", "atomic_folder", "check_file_place", "check_folder_place", "check_place", "is_free"]
+__all__ = [
+    "atomic_file",
+    "atomic_files",
+    "atomic_folder",
+    "check_file_place",
+    "check_folder_place",
+    "check_place",
+    "claimed",
+    "is_free",
+    "real_place",
+]
+
+
+def real_place(path: Path) -> Path:
+    """Where a path leads to: a symbolic link stays, and what it points to is written."""
+    place = Path(os.path.realpath(path))
+    if place.is_symlink():
+        raise InputError(f"{path}: is a symbolic link that leads nowhere; choose another place")
+    return place
 
 
 def check_place(path: Path) -> None:
     """Reject a path that cannot be written, before the work starts."""
     if not path.name:
         raise InputError(f"{path}: cannot be replaced by a result; choose a name inside it")
-    nearest = next(parent for parent in path.parents if parent.exists())
+    nearest = next(parent for parent in real_place(path).parents if parent.exists())
     if not nearest.is_dir():
         raise InputError(f"{path}: cannot be written, {nearest} is not a folder; choose another place")
     if not os.access(nearest, os.W_OK):
@@ -26,12 +46,19 @@ def check_place(path: Path) -> None:
 
 
 def check_file_place(path: Path, *, overwrite: bool) -> None:
-    """Reject a path where no file can or may be written."""
+    """Reject a path where no file can or may be written. What a killed process left there is cleaned up first."""
+    _check_is_file(path)
+    transactions.recover(real_place(path))
+    if path.exists() and not overwrite:
+        raise InputError(f"{path}: exists already; choose another place, or pass --overwrite")
+
+
+def _check_is_file(path: Path) -> None:
     check_place(path)
     if path.is_dir():
         raise InputError(f"{path}: is a folder; choose another name for the file")
-    if path.exists() and not overwrite:
-        raise InputError(f"{path}: exists already; choose another place, or pass --overwrite")
+    if path.exists() and not path.is_file():
+        raise InputError(f"{path}: is not a file that can be replaced; choose another place")
 
 
 def is_free(path: Path) -> bool:
@@ -43,6 +70,8 @@ def is_free(path: Path) -> bool:
 def check_folder_place(path: Path, *, overwrite: bool, kind: str, own: Callable[[Path], Collection[str]]) -> None:
     """Reject an existing folder, unless it may be replaced and contains nothing but what conal wrote.
 
+    What a killed process left there is cleaned up first.
+
     Parameters
     ----------
     kind : str
@@ -50,6 +79,8 @@ def check_folder_place(path: Path, *, overwrite: bool, kind: str, own: Callable[
     own : callable
         The names of the files that conal wrote into such a folder; an :class:`InputError` if it is none.
     """
+    check_place(path)
+    transactions.recover(real_place(path))
     if is_free(path):
         return
     if not overwrite:
@@ -58,7 +89,7 @@ def check_folder_place(path: Path, *, overwrite: bool, kind: str, own: Callable[
         expected = set(own(path))
     except InputError as error:
         raise InputError(f"{path}: is not {kind}, so it is not overwritten; choose another place") from error
-    foreign = {found.name for found in path.iterdir()} - expected
+    foreign = _foreign(real_place(path), expected)
     if foreign:
         raise InputError(
             f"{path}: contains {examples(sorted(foreign))}, which conal did not write, so it is not overwritten; move "
@@ -66,53 +97,53 @@ def check_folder_place(path: Path, *, overwrite: bool, kind: str, own: Callable[
         )
 
 
+def _foreign(folder: Path, expected: Collection[str]) -> list[str]:
+    """Names of what conal did not write there: other names, and folders and links of the same names."""
+    for name in expected:
+        transactions.recover(folder / name)
+    found = {entry.name for entry in folder.iterdir() if entry.is_file() and not entry.is_symlink()}
+    return sorted({entry.name for entry in folder.iterdir()} - (found & set(expected)))
+
+
+@contextmanager
+def claimed(path: Path) -> Iterator[None]:
+    """Keep a place for this process while it computes; an error at once if another process has it."""
+    check_place(path)
+    with transactions.claimed(real_place(path)):
+        yield
+
+
 @contextmanager
 def atomic_file(path: Path) -> Iterator[Path]:
-    """A temporary path beside ``path`` that replaces it when the block ends without an error."""
-    if path.is_dir():
-        raise InputError(f"{path}: is a folder; choose another name for the file")
-    _make_parent(path)
-    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-    os.close(handle)
-    temporary = Path(name)
-    try:
+    """A temporary path that replaces ``path`` when the block ends without an error."""
+    with atomic_files([path]) as (temporary,):
         yield temporary
-        temporary.chmod(0o666 & ~_umask())
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
+
+
+@contextmanager
+def atomic_files(paths: Sequence[Path]) -> Iterator[list[Path]]:
+    """Temporary paths of files that belong together: they replace ``paths`` when the block ends without an error.
+
+    If the process is killed while it does so, the next run that writes one of them completes all of them.
+    """
+    for path in paths:
+        _check_is_file(path)
+        _make_parent(path)
+    with transactions.transaction([real_place(path) for path in paths], Path.touch) as temporaries:
+        yield temporaries
 
 
 @contextmanager
 def atomic_folder(path: Path) -> Iterator[Path]:
-    """A temporary folder beside ``path`` that replaces it, or an existing folder, when the block ends."""
+    """A temporary folder that replaces ``path``, or an existing folder there, when the block ends."""
     _make_parent(path)
-    temporary = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent))
-    old = temporary.with_name(f"{temporary.name}.old")
-    try:
+    with transactions.transaction([real_place(path)], Path.mkdir) as (temporary,):
         yield temporary
-        temporary.chmod(0o777 & ~_umask())
-        if path.exists():
-            path.rename(old)
-        temporary.rename(path)
-    except BaseException:
-        if old.exists() and not path.exists():
-            old.rename(path)
-        raise
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)
-        shutil.rmtree(old, ignore_errors=True)
 
 
 def _make_parent(path: Path) -> None:
     check_place(path)
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        real_place(path).parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise InputError(f"{path}: cannot be written, {error}; choose another place") from error
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask

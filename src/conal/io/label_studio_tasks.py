@@ -13,7 +13,13 @@ from conal.errors import InputError
 from conal.io.annotation_file import AnnotationFile, Control
 from conal.io.atomic import atomic_file
 
-__all__ = ["NEW_CONTROL", "label_studio_predictions", "label_studio_tasks", "write_label_studio"]
+__all__ = [
+    "NEW_CONTROL",
+    "fill_label_studio",
+    "label_studio_predictions",
+    "label_studio_tasks",
+    "write_label_studio",
+]
 
 NEW_CONTROL = Control(from_name="label", to_name="item", type="choices", key="choices")
 """The control of the labelling interface that results belong to, unless the file names one."""
@@ -23,8 +29,14 @@ Prediction = tuple[Any, float | None]
 
 def write_label_studio(records: Iterable[dict[str, Any]], path: Path) -> int:
     """Write a list of records atomically; returns how many there are."""
+    with atomic_file(path) as temporary:
+        return fill_label_studio(records, temporary)
+
+
+def fill_label_studio(records: Iterable[dict[str, Any]], temporary: Path) -> int:
+    """Write a list of records to a temporary place; returns how many there are."""
     count = 0
-    with atomic_file(path) as temporary, temporary.open("w", encoding="utf-8") as out:
+    with temporary.open("w", encoding="utf-8") as out:
         for record in records:
             out.write(",\n" if count else "[\n")
             out.write(json.dumps(record, ensure_ascii=False, default=str))

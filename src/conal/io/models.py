@@ -1,19 +1,26 @@
 """Model folders: safetensors and JSON, written atomically, and checked when they are read.
 
-``config.json`` lists the files and contains a digest of the weights and of itself, so that a folder that lost a file or
-was changed by hand is noticed before it predicts nonsense. Nothing is ever unpickled.
+``config.json`` lists the files with a digest of each, and contains a digest of itself, so that a folder that lost a
+file or was changed by accident is noticed before it predicts nonsense. Digests prove nothing about who wrote a folder:
+what they cover is checked as if anybody might have written it. Nothing is ever unpickled, and no file outside the
+folder is ever touched.
 """
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
+import math
+import os
 import re
-from collections.abc import Mapping
+import stat
+from collections.abc import Collection, Mapping
 from datetime import date, datetime
+from functools import partial
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -21,26 +28,38 @@ import pyarrow as pa
 
 from conal.data.encoding import Names, as_names
 from conal.errors import InputError, ModelFolderError, examples
-from conal.io.atomic import atomic_folder, check_folder_place
+from conal.io.atomic import atomic_folder, check_folder_place, real_place
 from conal.io.formulas import warn_of_formulas
-from conal.io.tables import write_table
+from conal.io.tables import fill_table
+from conal.io.transactions import recover
 
 __all__ = [
     "FORMAT_VERSION",
+    "ModelFolder",
+    "TensorShape",
+    "Verification",
     "check_target",
     "names_from_json",
     "names_to_json",
+    "page_place",
     "read_document",
     "read_model",
+    "verify_model",
     "write_model",
 ]
 
 FORMAT = "conal-model"
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
+"""Version 1 had digests of the weights and of some documents only."""
 WEIGHTS, CONFIG, METRICS = "model.safetensors", "config.json", "metrics.json"
-REPORT, PAGE = "report.json", "report.html"
-_BARE = re.compile(r"[A-Za-z0-9][\w-]*\.(csv|json|safetensors)")
-"""Files of a model folder: a folder from elsewhere must not name files outside of itself."""
+REPORT, PAGE, TASKS, TEXT = "report.json", "report.html", "tasks.json", "text.json"
+_NAMED = {WEIGHTS, METRICS, REPORT, TASKS, TEXT}
+_TABLE = re.compile(r"[A-Za-z][A-Za-z0-9_-]*\.csv")
+"""Files of a model folder: a folder from elsewhere must not name any others, inside of itself or outside."""
+MAX_JSON = 2**28
+"""Bytes of a JSON file: a quarter of a gigabyte is enough for the ids of ten million tasks."""
+MAX_HEADER = 10**8
+"""Bytes of the header of the weights, as safetensors has it."""
 Tensors = Mapping[str, npt.NDArray[Any]]
 
 
@@ -67,49 +86,26 @@ def write_model(
     documents : mapping, optional
         File name to JSON object that is too long for ``config.json``, such as a vocabulary or ``report.json``.
     """
-    from safetensors.numpy import save_file
-
     path = Path(folder)
+    _check_names([*tables, *(documents or {})], path)
     check_target(path, overwrite=overwrite)
     with atomic_folder(path) as temporary:
-        save_file({name: np.asarray(array, order="C") for name, array in tensors.items()}, temporary / WEIGHTS)
+        _save_tensors(tensors, temporary / WEIGHTS)
         _write_json(temporary / METRICS, metrics)
         for name, table in tables.items():
-            write_table(table, temporary / name, tell=False)
-        digests = {}
+            fill_table(table, temporary / name)
         for name, document in (documents or {}).items():
             _write_compact_json(temporary / name, document)
-            digests[name] = _digest((temporary / name).read_bytes())
+        files = sorted([WEIGHTS, METRICS, *tables, *(documents or {})])
         content = {
             "format": FORMAT,
             "format_version": FORMAT_VERSION,
             **config,
-            "files": sorted([WEIGHTS, METRICS, *tables, *digests]),
-            "sha256": _digest((temporary / WEIGHTS).read_bytes()),
-            **({"documents_sha256": digests} if digests else {}),
+            "files": files,
+            "digests": {name: _digest_of_file(temporary / name) for name in files},
         }
         _write_json(temporary / CONFIG, {**content, "config_sha256": _digest(_canonical(content))})
     warn_of_formulas(tables.values(), path)
-
-
-def read_model(folder: str | PathLike[str]) -> tuple[dict[str, npt.NDArray[Any]], dict[str, Any], dict[str, Any]]:
-    """Weights, configuration and metrics of a model folder, after checking that it is complete."""
-    from safetensors import SafetensorError
-    from safetensors.numpy import load
-
-    path = Path(folder)
-    config = _read_config(path)
-    missing = [name for name in config["files"] if not (path / name).is_file()]
-    if missing:
-        raise ModelFolderError(f"{path}: is incomplete, {', '.join(missing)} missing; fit the model again")
-    weights = (path / WEIGHTS).read_bytes()
-    if _digest(weights) != config["sha256"]:
-        raise ModelFolderError(f"{path / WEIGHTS}: has changed since it was saved; fit the model again")
-    try:
-        tensors = load(weights)
-    except SafetensorError as error:
-        raise ModelFolderError(f"{path / WEIGHTS}: cannot be read ({error}); fit the model again") from error
-    return tensors, config, _load_json(path / METRICS)
 
 
 def check_target(path: Path, *, overwrite: bool) -> None:
@@ -118,18 +114,133 @@ def check_target(path: Path, *, overwrite: bool) -> None:
 
 
 def _written(path: Path) -> set[str]:
-    return {CONFIG, PAGE, *_read_config(path)["files"]}
+    return {CONFIG, PAGE, *ModelFolder(path).files}
+
+
+def read_model(folder: str | PathLike[str]) -> tuple[dict[str, npt.NDArray[Any]], dict[str, Any], dict[str, Any]]:
+    """Weights, configuration and metrics of a model folder, after checking that it is complete."""
+    found = ModelFolder(folder)
+    found.check_complete()
+    return found.tensors(), found.config, found.document(METRICS)
 
 
 def read_document(folder: str | PathLike[str], name: str) -> dict[str, Any]:
     """A JSON document of a model folder, after checking that it is the one that was saved."""
-    path = Path(folder)
-    config = _read_config(path)
-    if name not in config["files"] or not (path / name).is_file():
-        raise ModelFolderError(f"{path}: has no {name}; fit the model again with this version of conal")
-    if _digest((path / name).read_bytes()) != config["documents_sha256"][name]:
-        raise ModelFolderError(f"{path / name}: has changed since it was saved; fit the model again")
-    return _load_json(path / name)
+    return ModelFolder(folder).document(name)
+
+
+def page_place(folder: str | PathLike[str]) -> Path:
+    """Where the report is, inside a model folder. A link there could lead anywhere, so it is refused."""
+    path = Path(folder) / PAGE
+    if path.is_symlink():
+        raise ModelFolderError(f"{path}: is a symbolic link, which conal does not follow; delete it")
+    return path
+
+
+class TensorShape(NamedTuple):
+    """A tensor as the header of the weights describes it: safetensors' name of its type, and its shape."""
+
+    dtype: str
+    shape: tuple[int, ...]
+
+
+class ModelFolder:
+    """A model folder whose configuration has been checked. Every other file is checked when it is read.
+
+    Parameters
+    ----------
+    folder : path
+        If a process was killed while it replaced this folder, the replacement is completed or undone first.
+    """
+
+    def __init__(self, folder: str | PathLike[str]) -> None:
+        self.path = Path(folder)
+        if not self.path.exists():
+            recover(real_place(self.path))
+        self.config = _read_config(self.path)
+        self.files: list[str] = self.config["files"]
+
+    def check_complete(self) -> None:
+        """Reject a folder from which a file is missing."""
+        missing = [name for name in self.files if not os.path.lexists(self.path / name)]
+        if missing:
+            raise ModelFolderError(f"{self.path}: is incomplete, {', '.join(missing)} missing; fit the model again")
+
+    def digest(self, name: str) -> str | None:
+        """The digest of a file as it was saved; None where version 1 has none."""
+        if self.config["format_version"] > 1:
+            return str(self.config["digests"][name])
+        found: Mapping[str, Any] = {WEIGHTS: self.config.get("sha256")} | self.config.get("documents_sha256", {})
+        return found.get(name)
+
+    def checked(self, name: str) -> Path:
+        """The path of a file that is what was saved: present, a file and not a link, and unchanged."""
+        if name not in self.files or not os.path.lexists(self.path / name):
+            raise ModelFolderError(f"{self.path}: has no {name}; fit the model again with this version of conal")
+        path, wanted = self.path / name, self.digest(name)
+        found = _digest_of_file(path)
+        if wanted is not None and found != wanted:
+            raise ModelFolderError(f"{path}: has changed since it was saved; fit the model again")
+        return path
+
+    def document(self, name: str) -> dict[str, Any]:
+        """A JSON document."""
+        return _load_json(self.checked(name))
+
+    def shapes(self) -> dict[str, TensorShape]:
+        """Types and shapes of the weights, from their header: nothing else is read."""
+        path = self.checked(WEIGHTS)
+        with _open_file(path) as file:
+            size = int.from_bytes(file.read(8), "little")
+            try:
+                header: Any = json.loads(file.read(size)) if size <= MAX_HEADER else None
+                room = os.fstat(file.fileno()).st_size - 8 - size
+                return {name: _tensor_shape(entry, room) for name, entry in header.items() if name != "__metadata__"}
+            except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+                raise ModelFolderError(f"{path}: cannot be read ({error}); fit the model again") from error
+
+    def tensors(self) -> dict[str, npt.NDArray[Any]]:
+        """The weights."""
+        from safetensors import SafetensorError
+        from safetensors.numpy import load_file
+
+        path = self.checked(WEIGHTS)
+        try:
+            return load_file(path)
+        except (SafetensorError, KeyError, TypeError, ValueError) as error:  # also types that NumPy does not have
+            raise ModelFolderError(f"{path}: cannot be read ({error}); fit the model again") from error
+
+
+class Verification(NamedTuple):
+    """How the files of a model folder compare to what was saved."""
+
+    format_version: int
+    same: list[str]
+    problems: dict[str, str]
+    """File to what is wrong with it."""
+    unchecked: list[str]
+    """Files without a digest, in folders of version 1, and the report, which can be written again at any time."""
+    other: list[str]
+    """What else is in the folder; nothing reads it."""
+
+
+def verify_model(folder: str | PathLike[str]) -> Verification:
+    """Compare every file of a model folder to its digest."""
+    found = ModelFolder(folder)
+    same, unchecked = [CONFIG], list[str]()
+    problems: dict[str, str] = {}
+    for name in found.files:
+        try:
+            found.checked(name)
+        except ModelFolderError as error:
+            missing = not os.path.lexists(found.path / name)
+            problems[name] = "is missing" if missing else str(error).removeprefix(f"{found.path / name}: ")
+        else:
+            (same if found.digest(name) is not None else unchecked).append(name)
+    there = sorted(entry.name for entry in found.path.iterdir())
+    unchecked += [PAGE] if PAGE in there else []
+    other = [name for name in there if name not in {*found.files, CONFIG, PAGE}]
+    return Verification(found.config["format_version"], same, problems, unchecked, other)
 
 
 def names_to_json(names: Names) -> list[Any]:
@@ -164,7 +275,7 @@ def _from_json(value: Any) -> Any:
 def _read_config(path: Path) -> dict[str, Any]:
     if not path.is_dir():
         raise ModelFolderError(f"{path}: no such model folder")
-    if not (path / CONFIG).is_file():
+    if not os.path.lexists(path / CONFIG):
         raise ModelFolderError(f"{path}: is not a model folder, it has no {CONFIG}")
     config = _load_json(path / CONFIG)
     if config.get("format") != FORMAT:
@@ -178,20 +289,80 @@ def _read_config(path: Path) -> dict[str, Any]:
     digest = config.pop("config_sha256", None)
     if digest != _digest(_canonical(config)):
         raise ModelFolderError(f"{path / CONFIG}: has changed since it was saved; fit the model again")
-    outside = [name for name in config.get("files", ()) if not (isinstance(name, str) and _BARE.fullmatch(name))]
-    if outside or not isinstance(config.get("files"), list):
-        raise ModelFolderError(f"{path / CONFIG}: lists {examples(outside)}, which is not a file of a model folder")
+    if type(version) is not int or version < 1:
+        raise ModelFolderError(f"{path / CONFIG}: has no usable format_version ({version!r}); fit the model again")
+    _check_files(config, path / CONFIG)
     return config
 
 
-def _load_json(path: Path) -> dict[str, Any]:
+def _check_files(config: Mapping[str, Any], where: Path) -> None:
+    files = config.get("files")
+    if not isinstance(files, list):
+        raise ModelFolderError(f"{where}: does not list the files of the model; fit the model again")
+    _check_names(files, where)
+    if not {WEIGHTS, METRICS} <= set(files) or len(set(files)) < len(files):
+        raise ModelFolderError(f"{where}: lists {examples(files)}, which is no model folder; fit the model again")
+    name, digests = ("digests", files) if config["format_version"] > 1 else ("documents_sha256", [])
+    found = config.get(name, {})
+    bare = sorted(set(digests) - found.keys()) if isinstance(found, dict) else [name]
+    if bare:
+        raise ModelFolderError(f"{where}: has no digest of {examples(bare)}; fit the model again")
+
+
+def _check_names(names: Collection[object], where: Path) -> None:
+    outside = [name for name in names if not (isinstance(name, str) and (name in _NAMED or _TABLE.fullmatch(name)))]
+    if outside:
+        raise ModelFolderError(f"{where}: lists {examples(outside)}, which is not a file of a model folder")
+
+
+def _open_file(path: Path) -> Any:
+    """Open a file of the folder for reading: a link could lead anywhere, and a pipe would never end."""
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except (ValueError, OSError) as error:
-        raise ModelFolderError(f"{path}: cannot be read ({error}); fit the model again") from error
+        handle = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0))
+    except OSError as error:
+        if error.errno == errno.ELOOP or path.is_symlink():
+            raise ModelFolderError(
+                f"{path}: is a symbolic link, which conal does not follow; copy the file itself into the folder"
+            ) from error
+        raise ModelFolderError(f"{path}: cannot be read ({error.strerror}); fit the model again") from error
+    if not stat.S_ISREG(os.fstat(handle).st_mode):
+        os.close(handle)
+        raise ModelFolderError(f"{path}: is not a file; fit the model again")
+    return os.fdopen(handle, "rb")
+
+
+def _load_json(path: Path) -> dict[str, Any]:
+    with _open_file(path) as file:
+        if os.fstat(file.fileno()).st_size > MAX_JSON:
+            raise ModelFolderError(
+                f"{path}: has more than {MAX_JSON:,} bytes, which no model needs; fit the model again"
+            )
+        try:
+            content = json.loads(file.read().decode("utf-8"))
+        except (ValueError, OSError, RecursionError) as error:
+            raise ModelFolderError(f"{path}: cannot be read ({error}); fit the model again") from error
     if not isinstance(content, dict):
         raise ModelFolderError(f"{path}: does not contain a JSON object; fit the model again")
     return content
+
+
+def _tensor_shape(entry: Mapping[str, Any], room: int) -> TensorShape:
+    """One entry of the header of the weights; what it describes must be in the file."""
+    begin, end = map(int, entry["data_offsets"])
+    shape = tuple(map(int, entry["shape"]))
+    if not 0 <= begin <= end <= room or min(shape, default=0) < 0 or math.prod(shape) > 2 * (end - begin):
+        raise ValueError(f"a tensor of shape {examples([shape])} in {end - begin:,} bytes")
+    return TensorShape(str(entry["dtype"]), shape)
+
+
+def _save_tensors(tensors: Tensors, path: Path) -> None:
+    from safetensors import SafetensorError
+    from safetensors.numpy import save_file
+
+    try:
+        save_file({name: np.asarray(array, order="C") for name, array in tensors.items()}, path)
+    except SafetensorError as error:  # such as a full disk
+        raise OSError(f"{path.name} cannot be written: {error}") from error
 
 
 def _write_json(path: Path, content: Mapping[str, Any]) -> None:
@@ -204,8 +375,16 @@ def _write_compact_json(path: Path, content: Mapping[str, Any]) -> None:
 
 
 def _canonical(content: Mapping[str, Any]) -> bytes:
-    return json.dumps(content, sort_keys=True, ensure_ascii=False).encode()
+    return json.dumps(content, sort_keys=True, ensure_ascii=False).encode("utf-8", "surrogatepass")
 
 
 def _digest(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
+
+
+def _digest_of_file(path: Path) -> str:
+    digest = hashlib.sha256()
+    with _open_file(path) as file:
+        for block in iter(partial(file.read, 2**20), b""):
+            digest.update(block)
+    return digest.hexdigest()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
 from functools import partial
 from itertools import islice
 from os import PathLike
@@ -20,7 +19,7 @@ from conal.data.columns import NAME_ROLES, find_columns
 from conal.data.encoding import Names
 from conal.data.missing import Rule, missing_rule, words_among
 from conal.errors import DataWarning, InputError, examples, warn
-from conal.io.atomic import atomic_file
+from conal.io.atomic import atomic_files
 from conal.io.coded import map_names, read_coded
 from conal.io.delimited import read_delimited, read_json_lines, write_delimited
 from conal.io.formulas import warn_of_formulas
@@ -28,12 +27,14 @@ from conal.io.formulas import warn_of_formulas
 __all__ = [
     "check_readable",
     "file_kind",
+    "fill_table",
     "pandas_index",
     "read_first_row",
     "read_matrix",
     "read_roles",
     "read_table",
     "table_kind",
+    "tell_of_formulas",
     "warn_of_words",
     "without_compression",
     "write_annotations",
@@ -156,27 +157,33 @@ def _check_header(path: Path, kind: str, header: Sequence[str]) -> None:
         _refuse_other_delimiter(path, kind, header[0])
 
 
-def write_table(table: pa.Table, path: str | PathLike[str], *, tell: bool = True) -> None:
+def write_table(table: pa.Table, path: str | PathLike[str]) -> None:
     """Write a table in the format of the path's ending, atomically."""
-    write_tables({Path(path): table}, tell=tell)
+    write_tables({Path(path): table})
 
 
-def write_tables(tables: Mapping[Path, pa.Table], *, tell: bool = True) -> None:
-    """Write tables that belong together; they are renamed into place when the last one is complete.
+def write_tables(tables: Mapping[Path, pa.Table]) -> None:
+    """Write tables that belong together: all of them appear, or none."""
+    tell_of_formulas(tables)
+    with atomic_files(list(tables)) as temporaries:
+        for (path, table), temporary in zip(tables.items(), temporaries, strict=True):
+            fill_table(table, temporary, path)
 
-    Names that spreadsheets take for formulas are told, unless the caller does so.
-    """
-    kinds = {path: file_kind(path, None) for path in tables}
-    if tell:
-        texts = {path: table for path, table in tables.items() if kinds[path] in UNTYPED}
-        warn_of_formulas(texts.values(), next(iter(texts), ""))
-    with ExitStack() as places:
-        for path, table in tables.items():
-            temporary = places.enter_context(atomic_file(path))
-            try:
-                _WRITERS[kinds[path]](table, temporary)
-            except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-                raise InputError(f"{path}: this table cannot be written as {kinds[path]}: {error}") from error
+
+def tell_of_formulas(tables: Mapping[Path, pa.Table]) -> None:
+    """Warn of names in text files that spreadsheets take for formulas."""
+    texts = {path: table for path, table in tables.items() if file_kind(path, None) in UNTYPED}
+    warn_of_formulas(texts.values(), next(iter(texts), ""))
+
+
+def fill_table(table: pa.Table, temporary: Path, path: Path | None = None) -> None:
+    """Write a table to a temporary place, in the format of the ``path`` that it will have, if that is another one."""
+    path = temporary if path is None else path
+    kind = file_kind(path, None)
+    try:
+        _WRITERS[kind](table, temporary)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        raise InputError(f"{path}: this table cannot be written as {kind}: {error}") from error
 
 
 def pandas_index(schema: pa.Schema) -> list[str]:

@@ -12,4 +12,5 @@ def due_epochs(epochs: int, start: float, rounds: int) -> set[int]:
     [20, 40, 60, 80, 100]
     """
     first = max(1, round(start * epochs))
+    rounds = min(rounds, max(epochs - first, 0) + 1)  # more would repeat epochs
     return {round(first + k * (epochs - first) / max(rounds - 1, 1)) for k in range(rounds)}

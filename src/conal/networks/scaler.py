@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 from torch import Tensor, nn
 
@@ -34,7 +36,7 @@ class FeatureScaler(nn.Module):
         self.register_buffer("factor", torch.ones(()) if factor is None else factor)
         self.register_buffer("limit", torch.as_tensor(limit, dtype=torch.float32))
         self.register_buffer("root", torch.as_tensor(root, dtype=torch.bool))
-        self._limited, self._rooted = bool(torch.isfinite(self.limit)), bool(self.root)
+        self._limited, self._rooted = math.isfinite(float(limit)), bool(root)
 
     def forward(self, x: Tensor) -> Tensor:
         """Scale a batch of instances."""

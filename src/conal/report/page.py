@@ -15,7 +15,7 @@ from conal.findings.model import selection_story
 from conal.findings.report import checked_report
 from conal.findings.wording import short
 from conal.io.atomic import atomic_file
-from conal.io.models import PAGE, REPORT, read_document
+from conal.io.models import REPORT, page_place, read_document
 from conal.report.figures import figures, matrix_rows, shown_names
 from conal.report.headlines import headlines
 from conal.report.parts import asset, make_parts, template
@@ -39,8 +39,9 @@ def write_report(folder: str | PathLike[str], out: str | PathLike[str] | None = 
     out : path, optional
         Where to write; ``report.html`` in the folder by default.
     """
-    path = Path(folder) / PAGE if out is None else Path(out)
     text = render(read_document(folder, REPORT))
+    inside = page_place(folder)
+    path = inside if out is None else Path(out)
     with atomic_file(path) as temporary:
         temporary.write_text(text, encoding="utf-8")
     return path

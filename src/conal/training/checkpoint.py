@@ -1,15 +1,19 @@
 """Checkpoints without pickle: all state that training needs to continue exactly where it stopped.
 
 One safetensors file contains the weights, the best weights so far, the optimiser's moments and the state of the random
-generators; its metadata contains the history and a fingerprint of the settings and data, so that a checkpoint is never
-continued with others.
+generators; its metadata contains the history, a fingerprint of the settings and data, so that a checkpoint is never
+continued with others, and a digest of all this, so that a damaged one is not continued at all.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from glob import escape
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +24,10 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from conal.errors import InputError
-from conal.io.atomic import atomic_file
+from conal.io.atomic import atomic_file, real_place
+from conal.io.transactions import recover
 
-__all__ = ["Checkpoint", "State", "optimizer_tensors", "remove_checkpoints", "restore_optimizer"]
+__all__ = ["Checkpoint", "State", "clean_checkpoints", "optimizer_tensors", "remove_checkpoints", "restore_optimizer"]
 
 MAX_OVERHEAD = 0.05
 """At most this share of the time goes into writing checkpoints."""
@@ -73,7 +78,10 @@ class Checkpoint:
         values = json.dumps({"fingerprint": self.fingerprint, **state.values})
         tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in state.tensors.items()}
         with atomic_file(self.path) as temporary:
-            save_file(tensors, temporary, metadata={"state": values})
+            try:
+                save_file(tensors, temporary, metadata={"state": values, "sha256": _digest(tensors, values)})
+            except SafetensorError as error:  # such as a full disk
+                raise OSError(f"{self.path}: cannot be written: {error}") from error
         ended = time.monotonic()
         self._next_write = ended + (ended - began) / MAX_OVERHEAD
 
@@ -81,14 +89,29 @@ class Checkpoint:
         """The state to continue from; None if there is nothing to resume."""
         if not (self.resume and self.path.exists()):
             return None
-        try:
+        with self.usable():
             with safe_open(self.path, framework="pt") as file:
                 tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a dict
-                values = dict(json.loads((file.metadata() or {})["state"]))
-        except (SafetensorError, KeyError, ValueError, TypeError, OSError) as error:
-            raise InputError(f"{self.path}: is not a usable checkpoint ({error}); start without --resume") from error
-        self._check(values.pop("fingerprint", {}))
+                metadata = dict(file.metadata() or {})
+            state = metadata.pop("state")
+            if metadata and metadata != {"sha256": _digest(tensors, state)}:  # version 0.1.0 wrote none
+                raise ValueError("it has changed since it was written")
+            values = dict(json.loads(state))
+            found = dict(values.pop("fingerprint", {}))
+        self._check(found)
         return State(tensors, values)
+
+    @contextmanager
+    def usable(self) -> Iterator[None]:
+        """Say what to do if what the file contains cannot be used."""
+        try:
+            yield
+        except InputError:
+            raise
+        except (SafetensorError, LookupError, ValueError, TypeError, AttributeError, RuntimeError, OSError) as error:
+            raise InputError(
+                f"{self.path}: is not a usable checkpoint ({error}); start without --resume, which replaces it"
+            ) from error
 
     def _check(self, found: dict[str, str]) -> None:
         changed = sorted(key for key in self.fingerprint | found if self.fingerprint.get(key) != found.get(key))
@@ -105,12 +128,30 @@ def member_path(path: Path, number: int) -> Path:
 
 
 def remove_checkpoints(path: Path) -> None:
-    """Delete a checkpoint and those of an ensemble's other members."""
-    path.unlink(missing_ok=True)
+    """Delete a checkpoint and those of an ensemble's other members, with what killed processes left of them."""
     number = 1
-    while (other := member_path(path, number)).exists():
-        other.unlink()
+    while member_path(path, number).exists():
         number += 1
+    for k in reversed(range(number)):  # the last one first: whatever stops this, the rest is found again
+        member_path(path, k).unlink(missing_ok=True)
+    clean_checkpoints(path)
+
+
+def clean_checkpoints(path: Path) -> None:
+    """Clean up after processes that were killed while they wrote a checkpoint of this name."""
+    place = real_place(path)
+    for found in place.parent.glob(f".{escape(place.name)}*.conal") if place.parent.is_dir() else ():
+        recover(found.with_name(found.name.removeprefix(".").removesuffix(".conal")))
+
+
+def _digest(tensors: Mapping[str, Tensor], values: str) -> str:
+    """A digest of everything in a checkpoint; a flipped bit would otherwise give another model."""
+    digest = hashlib.sha256(values.encode())
+    for name in sorted(tensors):
+        tensor = tensors[name]
+        digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}\n".encode())
+        digest.update(tensor.reshape(-1).view(torch.uint8).numpy().data)
+    return digest.hexdigest()
 
 
 def optimizer_tensors(optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:

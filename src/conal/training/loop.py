@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -275,21 +276,30 @@ class _Trainer:
 
     def _resume(self) -> bool:
         state = self.checkpoint.read() if self.checkpoint is not None else None
-        if state is None:
+        if self.checkpoint is None or state is None:
             return False
-        for name in ("epoch", "restarts", "history", "best_epoch", "best_score"):
-            setattr(self, name, state.values[name])
+        with self.checkpoint.usable():
+            self._restore_course(state.values)
         self._build()
+        with self.checkpoint.usable():
+            self._restore_tensors(state)
+        return True
+
+    def _restore_course(self, values: Mapping[str, Any]) -> None:
+        for name in ("epoch", "restarts", "best_epoch"):
+            setattr(self, name, operator.index(values[name]))
+        self.history, self.best_score = list(values["history"]), values["best_score"]
+        self.rng = restore_generator(values["rng"])
+
+    def _restore_tensors(self, state: State) -> None:
         self.method.load_state_dict(state.group("method"))
         self.method.restore_working_state(state.group("working"))
         restore_optimizer(self.optimizer, state.group("optimizer"))
         self.best = state.group("best")
-        self.rng = restore_generator(state.values["rng"])
         random = state.group("random")
         torch.set_rng_state(random["torch"])
         if "cuda" in random:
             torch.cuda.set_rng_state(random["cuda"], self.fabric.device)
-        return True
 
     def _result(self) -> TrainingResult:
         if self.best:

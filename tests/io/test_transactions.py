@@ -1,0 +1,426 @@
+"""Real processes, killed or failing at every step of writing: the result is whole, and nothing stays behind."""
+
+from __future__ import annotations
+
+import errno
+import itertools
+import json
+import os
+import signal
+import time
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from conal.errors import InputError
+from conal.io import atomic, transactions
+from conal.io.atomic import atomic_file, atomic_files, atomic_folder
+from helpers.files import names_in
+
+pytestmark = pytest.mark.skipif(os.name != "posix", reason="kills processes, and forks them")
+
+STEPS = ("mkdir", "open", "chmod", "fsync", "replace", "rename", "unlink", "rmdir")
+"""Functions of ``os`` by which everything is written, moved and removed."""
+FILES = ("a.csv", "b.csv", "deep/c.csv")
+
+Write = Callable[[Path, str], None]
+
+
+class Fault:
+    """What happens instead of the n-th step: the process is killed, or the disk fails."""
+
+    def __init__(self, at: int, kind: str) -> None:
+        self.at, self.kind, self.count = at, kind, 0
+
+    def wrap(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        def step(*arguments: Any, **options: Any) -> Any:
+            self.count += 1
+            if self.count == self.at:
+                if self.kind == "kill":
+                    os.kill(os.getpid(), signal.SIGKILL)
+                raise OSError(errno.EIO, "the disk failed")
+            return function(*arguments, **options)
+
+        return step
+
+
+def in_child(act: Callable[[], None], fault: Fault | None = None) -> int:
+    """Run in a process of its own; its exit code, or minus the signal that ended it.
+
+    3 is an error of the failed disk, 4 is success before it failed.
+    """
+    child = os.fork()
+    if child == 0:
+        code = 1
+        try:
+            if fault is not None:
+                for name in STEPS:
+                    setattr(os, name, fault.wrap(getattr(os, name)))
+                transactions.exchange = fault.wrap(transactions.exchange)
+            act()
+            code = 4 if fault is not None and fault.count < fault.at else 0
+        except (OSError, InputError) as error:
+            code = 3 if "the disk failed" in str(error) else 1
+        except BaseException:
+            traceback.print_exc()
+        finally:
+            os._exit(code)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+def write_file(folder: Path, text: str) -> None:
+    with atomic_file(folder / "a.csv") as aside:
+        aside.write_text(text)
+
+
+def write_group(folder: Path, text: str) -> None:
+    with atomic_files([folder / name for name in FILES]) as asides:
+        for aside in asides:
+            aside.write_text(text)
+
+
+def write_folder(folder: Path, text: str) -> None:
+    with atomic_folder(folder / "model") as aside:
+        (aside / "x").write_text(text)
+        (aside / "y").write_text(text)
+
+
+RESULTS: dict[Write, tuple[str, ...]] = {
+    write_file: ("a.csv",),
+    write_group: FILES,
+    write_folder: ("model/x", "model/y"),
+}
+
+
+def texts(folder: Path, write: Write) -> list[str | None]:
+    """What each file of the result contains; None where there is none."""
+    paths = [folder / name for name in RESULTS[write]]
+    return [path.read_text() if path.exists() else None for path in paths]
+
+
+def everything(folder: Path) -> set[str]:
+    return {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
+
+
+def recover_all(folder: Path, write: Write) -> None:
+    for place in {folder / ("model" if write is write_folder else name) for name in RESULTS[write]}:
+        transactions.recover(place)
+
+
+@pytest.mark.parametrize("kind", ["kill", "error"])
+@pytest.mark.parametrize(
+    ("write", "before", "exchange"),
+    [
+        (write_file, "nothing", True),
+        (write_file, "old", True),
+        pytest.param(write_group, "nothing", True, marks=pytest.mark.slow),
+        (write_group, "old", True),
+        (write_folder, "nothing", True),
+        (write_folder, "old", True),
+        (write_folder, "old", False),
+    ],
+)
+def test_a_fault_at_every_step_leaves_all_old_or_all_new(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, write: Write, before: str, kind: str, exchange: bool
+) -> None:
+    """``exchange``: with the system's call that exchanges two folders, and without."""
+    monkeypatch.setattr(os, "fsync", lambda handle: None)  # a step like all others, but the disk is real and slow
+    if not exchange:
+        monkeypatch.setattr(transactions, "exchange", lambda one, other: False)
+    outcomes = set()
+    for at in itertools.count(1):
+        folder = tmp_path / str(at)
+        folder.mkdir()
+        if before == "old":
+            write(folder, "old")
+        code = in_child(lambda folder=folder: write(folder, "new"), Fault(at, kind))  # type: ignore[misc]
+        assert code in ({-signal.SIGKILL, 4} if kind == "kill" else {0, 3, 4}), at
+        recover_all(folder, write)
+        found = texts(folder, write)
+        whole = ["old" if before == "old" else None] * len(found)
+        assert found in (["new"] * len(found), whole), (at, found)
+        outcomes.add(found[0])
+        assert everything(folder) == {name for name, text in zip(RESULTS[write], found, strict=True) if text}, at
+        write(folder, "again")  # and nothing is in the way of the next run
+        assert texts(folder, write) == ["again"] * len(found)
+        assert everything(folder) == set(RESULTS[write])
+        if code == 4:
+            break
+    assert outcomes == {"new", whole[0]}
+    assert at > 15
+
+
+def test_a_killed_process_in_the_middle_of_its_work(tmp_path: Path) -> None:
+    def half() -> None:
+        with atomic_files([tmp_path / "a.csv", tmp_path / "b.csv"]) as (one, _):
+            one.write_text("hal")
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    (tmp_path / "a.csv").write_text("old")
+    assert in_child(half) == -signal.SIGKILL
+    assert names_in(tmp_path) == [".a.csv.conal", ".b.csv.conal", "a.csv"]
+    atomic.check_file_place(tmp_path / "b.csv", overwrite=False)
+    assert names_in(tmp_path) == [".a.csv.conal", "a.csv"]
+    with pytest.raises(InputError, match="exists already"):
+        atomic.check_file_place(tmp_path / "a.csv", overwrite=False)
+    assert names_in(tmp_path) == ["a.csv"]
+    assert (tmp_path / "a.csv").read_text() == "old"
+
+
+def test_any_member_of_a_committed_group_completes_all(tmp_path: Path) -> None:
+    """Killed between two renames; the next run needs only one of the three tables."""
+    for at in range(1, 4):
+        for next_one in FILES:
+            folder = tmp_path / f"{at}-{next_one.replace('/', '-')}"
+            folder.mkdir()
+            write_group(folder, "old")
+            fault = Fault(at, "kill")
+
+            def act(folder: Path = folder, fault: Fault = fault) -> None:
+                os.replace = fault.wrap(os.replace)
+                write_group(folder, "new")
+
+            assert in_child(act) == -signal.SIGKILL
+            assert texts(folder, write_group) == ["new"] * (at - 1) + ["old"] * (4 - at)
+            transactions.recover(folder / next_one)
+            assert texts(folder, write_group) == ["new"] * 3
+            assert everything(folder) == set(FILES)
+
+
+def test_what_belongs_together_is_found_after_a_move(tmp_path: Path) -> None:
+    here, there = tmp_path / "here", tmp_path / "there"
+    here.mkdir()
+    write_group(here, "old")
+    fault = Fault(2, "kill")
+
+    def act() -> None:
+        os.replace = fault.wrap(os.replace)
+        write_group(here, "new")
+
+    assert in_child(act) == -signal.SIGKILL
+    here.rename(there)
+    transactions.recover(there / "deep" / "c.csv")
+    assert texts(there, write_group) == ["new"] * 3
+
+
+def test_a_living_process_is_left_alone(tmp_path: Path) -> None:
+    with waiting_writer(tmp_path / "a.csv"):
+        transactions.recover(tmp_path / "a.csv")
+        atomic.check_file_place(tmp_path / "a.csv", overwrite=False)
+        assert (tmp_path / ".a.csv.conal" / "new").read_text() == "half"
+        message = r"a\.csv: is being written by another process; wait until it ends, or choose another place"
+        with pytest.raises(InputError, match=message), atomic.claimed(tmp_path / "a.csv"):
+            pass
+    transactions.recover(tmp_path / "a.csv")
+    assert names_in(tmp_path) == []
+
+
+class waiting_writer:  # noqa: N801 - used like a function
+    """A process that has written half of a file; it is killed at the end."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __enter__(self) -> None:
+        self.child = os.fork()
+        if self.child == 0:
+            with atomic_file(self.path) as aside:
+                aside.write_text("half")
+                time.sleep(60)
+            os._exit(0)
+        half = transactions.staging_folder(self.path) / "new"
+        while not (half.exists() and half.read_text() == "half"):
+            time.sleep(0.01)
+
+    def __exit__(self, *_: object) -> None:
+        os.kill(self.child, signal.SIGKILL)
+        os.waitpid(self.child, 0)
+
+
+def test_writers_of_the_same_file_take_turns(tmp_path: Path) -> None:
+    """Four processes at one place, twenty times each: every file is whole, and nothing stays behind."""
+    target = tmp_path / "a.csv"
+    children = []
+    for k in range(4):
+        child = os.fork()
+        if child == 0:
+            code = 1
+            try:
+                for _ in range(20):
+                    with atomic_file(target) as aside:
+                        aside.write_text(str(k) * 1000)
+                    content = target.read_text()
+                    assert content == content[0] * 1000
+                code = 0
+            except BaseException:
+                traceback.print_exc()
+            finally:
+                os._exit(code)
+        children.append(child)
+    assert [os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children] == [0] * 4
+    assert names_in(tmp_path) == ["a.csv"]
+
+
+def test_a_claim_keeps_others_out_and_lets_its_holder_write(tmp_path: Path) -> None:
+    target = tmp_path / "new" / "deep" / "model"
+
+    def claim() -> None:
+        with atomic.claimed(target):
+            pass
+
+    def fail_to_claim() -> None:
+        with pytest.raises(InputError, match="is being written by another process"):
+            claim()
+
+    with atomic.claimed(target):
+        assert in_child(fail_to_claim) == 0
+        write_folder(target.parent, "mine")
+        assert in_child(fail_to_claim) == 0  # also after writing
+    assert names_in(target.parent) == ["model"]
+    assert in_child(claim) == 0
+
+
+def test_a_claim_that_came_to_nothing_leaves_nothing(tmp_path: Path) -> None:
+    with pytest.raises(KeyError), atomic.claimed(tmp_path / "new" / "deep" / "model"):
+        raise KeyError
+    assert names_in(tmp_path) == []
+
+
+# ---------------------------------------------------------------- what is not conal's
+
+
+def test_folders_that_only_look_like_staging_folders(tmp_path: Path) -> None:
+    mine = tmp_path / ".a.csv.conal"
+    mine.mkdir()
+    (mine / "thesis.txt").write_text("years of work")
+    transactions.recover(tmp_path / "a.csv")
+    with pytest.raises(InputError, match=r"\.a\.csv\.conal: is in the way of .*a\.csv; move it"):
+        write_file(tmp_path, "new")
+    assert (mine / "thesis.txt").read_text() == "years of work"
+
+
+def test_links_out_of_staging_folders_are_not_followed(tmp_path: Path) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "lock").write_text("")
+    (outside / "thesis.txt").write_text("years of work")
+    (tmp_path / ".a.csv.conal").symlink_to(outside)
+    transactions.recover(tmp_path / "a.csv")
+    with pytest.raises(InputError, match="is in the way of"):
+        write_file(tmp_path, "new")
+    staging = tmp_path / ".b.csv.conal"
+    staging.mkdir()
+    (staging / "lock").write_text("")
+    (staging / "new").symlink_to(outside)
+    (staging / "old").symlink_to(outside / "thesis.txt")
+    transactions.recover(tmp_path / "b.csv")
+    assert names_in(outside) == ["lock", "thesis.txt"]
+    assert (outside / "thesis.txt").read_text() == "years of work"
+
+
+@pytest.mark.parametrize("committed", [False, True])
+def test_a_forged_note_moves_nothing_elsewhere(tmp_path: Path, committed: bool) -> None:
+    """A staging folder from elsewhere can name any path; only those with the same id belong to it."""
+    victim, here = tmp_path / "victim", tmp_path / "download"
+    victim.mkdir()
+    (victim / "labels.csv").write_text("mine")
+    staging = here / ".a.csv.conal"
+    staging.mkdir(parents=True)
+    (staging / "lock").touch()
+    (staging / "new").write_text("theirs")
+    (staging / "group.json").write_text(json.dumps({"id": "x", "targets": ["a.csv", "../victim/labels.csv", 7, "\0"]}))
+    if committed:
+        (staging / "commit").touch()
+    transactions.recover(here / "a.csv")
+    assert (victim / "labels.csv").read_text() == "mine"
+    assert names_in(victim) == ["labels.csv"]
+    assert names_in(here) == (["a.csv"] if committed else [])
+
+
+# ---------------------------------------------------------------- links, names and permissions
+
+
+def test_a_symbolic_link_stays_and_its_target_is_written(tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "real.csv").write_text("old")
+    (tmp_path / "a.csv").symlink_to(Path("data") / "real.csv")
+    (tmp_path / "model").symlink_to(tmp_path / "data" / "real model")  # which is not there yet
+    write_file(tmp_path, "new")
+    write_folder(tmp_path, "new")
+    write_folder(tmp_path, "newer")
+    assert (tmp_path / "a.csv").is_symlink()
+    assert (tmp_path / "model").is_symlink()
+    assert (tmp_path / "data" / "real.csv").read_text() == "new"
+    assert (tmp_path / "data" / "real model" / "x").read_text() == "newer"
+    assert names_in(tmp_path) == ["a.csv", "data", "model"]
+    assert names_in(tmp_path / "data") == ["real model", "real.csv"]
+
+
+def test_a_link_to_itself(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").symlink_to(tmp_path / "a.csv")
+    with pytest.raises(InputError, match="is a symbolic link that leads nowhere"):
+        write_file(tmp_path, "new")
+
+
+def test_what_is_no_file_is_not_replaced(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "a.csv")
+    with pytest.raises(InputError, match="is not a file that can be replaced"):
+        write_file(tmp_path, "new")
+    with pytest.raises(InputError, match="is not a file that can be replaced"):
+        atomic.check_file_place(tmp_path / "a.csv", overwrite=True)
+
+
+def test_the_longest_names(tmp_path: Path) -> None:
+    for name in ("n" * 255, "é" * 127):
+        with atomic_file(tmp_path / name) as aside:
+            aside.write_text("new")
+        assert (tmp_path / name).read_text() == "new"
+    assert len(names_in(tmp_path)) == 2
+
+
+def test_private_files_of_a_writer_get_the_usual_permissions(tmp_path: Path) -> None:
+    (tmp_path / "usual").touch()
+    with atomic_folder(tmp_path / "model") as aside:
+        (aside / "x").touch(mode=0o600)
+    assert (tmp_path / "model" / "x").stat().st_mode == (tmp_path / "usual").stat().st_mode
+
+
+@pytest.fixture
+def synced(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What is flushed to the disk and put into place, in this order."""
+    seen: list[str] = []
+
+    def noted(function: Callable[..., Any], name_of: Callable[..., str]) -> Callable[..., Any]:
+        def note(*arguments: Any) -> Any:
+            seen.append(name_of(*arguments))
+            return function(*arguments)
+
+        return note
+
+    monkeypatch.setattr(os, "fsync", noted(os.fsync, lambda handle: Path(os.readlink(f"/proc/self/fd/{handle}")).name))
+    monkeypatch.setattr(os, "replace", noted(os.replace, lambda one, to: f"> {Path(to).name}"))
+    monkeypatch.setattr(transactions, "exchange", noted(transactions.exchange, lambda one, to: f"> {to.name}"))
+    return seen
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="asks Linux for names of open files")
+def test_all_is_on_the_disk_before_it_is_put_into_place(tmp_path: Path, synced: list[str]) -> None:
+    write_file(tmp_path, "new")
+    assert synced == ["new", ".a.csv.conal", "> a.csv", tmp_path.name]
+    synced.clear()
+    write_folder(tmp_path, "old")
+    assert sorted(synced[:2]) == ["x", "y"]
+    assert synced[2:] == ["new", ".model.conal", "> model", tmp_path.name]
+    synced.clear()
+    write_folder(tmp_path, "new")
+    assert synced[2:] == ["new", ".model.conal", "> model", tmp_path.name]
+    synced.clear()
+    write_group(tmp_path, "new")
+    assert synced[:3] == ["new"] * 3
+    assert synced[3:6] == ["group.json"] * 3
+    assert synced[6:10] == [".a.csv.conal", ".b.csv.conal", ".c.csv.conal", ".a.csv.conal"]  # the last has the commit
+    assert synced[10:13] == ["> a.csv", "> b.csv", "> c.csv"]
+    assert sorted(synced[13:]) == sorted([tmp_path.name, "deep"])
