@@ -9,6 +9,7 @@ from conal.aggregation.cbcc import CommunityBCC
 from conal.aggregation.common_confusion import CommonConfusion
 from conal.aggregation.dawid_skene import DawidSkene, OneCoinDawidSkene
 from conal.aggregation.ebcc import EnhancedBCC
+from conal.aggregation.fast_dawid_skene import FastDawidSkene
 from conal.aggregation.glad import GLAD
 from conal.aggregation.gold_majority_vote import GoldMajorityVote
 from conal.aggregation.kos import KOS
@@ -30,6 +31,7 @@ __all__ = [
     "CommunityBCC",
     "DawidSkene",
     "EnhancedBCC",
+    "FastDawidSkene",
     "GoldMajorityVote",
     "MajorityVote",
     "OneCoinDawidSkene",
