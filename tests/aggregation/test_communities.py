@@ -76,7 +76,9 @@ def slow_e_step(crowd: Annotations, now: Communities) -> tuple[Any, float]:
                     own = [elog(now.alpha[k, c] + now.counts[r, c])[y] for k in range(K)]
                     log += sum(now.membership[r, k] * own[k] for k in range(K))
             joint[i, c] = np.exp(log)
-    bound = np.log(joint.sum(1)).sum() + log_beta(now.rho) - log_beta(np.ones(C)) - ((now.rho - 1) * elog(now.rho)).sum()
+    bound = (
+        np.log(joint.sum(1)).sum() + log_beta(now.rho) - log_beta(np.ones(C)) - ((now.rho - 1) * elog(now.rho)).sum()
+    )
     for r in range(R):
         for k in range(K):
             m = now.membership[r, k]

@@ -1,4 +1,4 @@
-"""What every aggregator owes its users, whatever its model: the order of the data, true labels, and crowds at the edge."""
+"""What every aggregator owes its users: indifference to order, certain true labels, sense at the edge."""
 
 from __future__ import annotations
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+import crowdkit.aggregation as crowdkit
 import numpy as np
 import pytest
-from crowdkit.aggregation import KOS as TheirKOS
 
 from conal.aggregation import KOS, MajorityVote
 from conal.data.annotations import Annotations
@@ -92,5 +92,5 @@ def test_labels_are_those_of_crowdkit(name: str) -> None:
     """It starts at random numbers and ours at their mean; after 100 rounds the start is forgotten."""
     frame, _ = labelled_crowd(name)
     ours = KOS().fit(frame)
-    theirs = TheirKOS(random_state=0).fit_predict(frame)
+    theirs = crowdkit.KOS(random_state=0).fit_predict(frame)
     assert ours.labels_.tolist() == theirs[ours.task_ids_].tolist()

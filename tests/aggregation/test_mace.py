@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+import crowdkit.aggregation as crowdkit
 import numpy as np
 import pandas as pd
 import pytest
-from crowdkit.aggregation import MACE as TheirMACE
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import betaln, digamma, gammaln
@@ -23,7 +23,9 @@ from helpers.real import CROWDS, labelled_crowd
 pytestmark = pytest.mark.filterwarnings("ignore::conal.errors.VanishedClassWarning")
 
 
-def slow_iteration(crowd: Annotations, q: Any, old: Habits, method: str) -> tuple[Habits, Any, float]:
+def slow_iteration(  # noqa: C901 - one sum after the other
+    crowd: Annotations, q: Any, old: Habits, method: str
+) -> tuple[Habits, Any, float]:
     """Counts of knowing and of habits, label by label, then the posterior and the objective as they are defined."""
     matrix, N, R, C = crowd.to_matrix(), crowd.n_tasks, crowd.n_annotators, crowd.n_classes
 
@@ -123,13 +125,13 @@ class FromTheirStart(MACE):
     """Starts at the random parameters of crowd-kit, which are the same in each of its restarts."""
 
     def _first_parameters(self, votes: Votes, expectation: Any, rng: Any) -> Habits:
-        peer = TheirMACE(random_state=0)
+        peer = crowdkit.MACE(random_state=0)
         peer._initialize(votes.shape[1], votes.shape[2])
         start = Start(np.asarray(peer.spamming_), np.asarray(peer.thetas_))
         return self._m_step(votes, self.engine(votes, np.full(votes.shape[0], MISSING)).expect(start), start)
 
     def _rates(self, parameters: Habits) -> tuple[Any, Any]:
-        return tuple(parameters) if isinstance(parameters, Start) else super()._rates(parameters)
+        return (parameters.knowing, parameters.spam) if isinstance(parameters, Start) else super()._rates(parameters)
 
 
 @pytest.mark.parametrize(
@@ -146,7 +148,7 @@ def test_labels_are_those_of_crowdkit(name: str, method: Any) -> None:
     frame, _ = labelled_crowd(name)
     renamed = pd.DataFrame({column: pd.factorize(frame[column])[0] for column in frame})
     ours = FromTheirStart(method=method, n_iter=9, tol=0).fit(renamed)
-    peer = TheirMACE(n_restarts=1, n_iter=10, method=method, random_state=0).fit(renamed)
+    peer: Any = crowdkit.MACE(n_restarts=1, n_iter=10, method=method, random_state=0).fit(renamed)
     np.testing.assert_allclose(ours.probas_, peer.probas_.loc[ours.task_ids_, ours.classes_], atol=1e-6)
     assert ours.labels_.tolist() == peer.labels_[ours.task_ids_].tolist()
 

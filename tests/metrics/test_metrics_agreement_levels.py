@@ -78,7 +78,7 @@ def test_the_bootstrap_resamples_tasks_and_distances(level: Any) -> None:
     matrix = matrix[(matrix >= 0).sum(1) >= 2]
     rng = np.random.default_rng(7)
     draws = [slow_alpha(matrix[rng.integers(len(matrix), size=len(matrix))], level) for _ in range(60)]
-    found = krippendorff_alpha(matrix, level, n_boot=60, confidence=0.9, seed=7)
+    found: Any = krippendorff_alpha(matrix, level, n_boot=60, confidence=0.9, seed=7)
     np.testing.assert_allclose(found[1:], np.quantile(draws, [0.05, 0.95]), atol=1e-10)
 
 
@@ -122,7 +122,7 @@ def test_the_interval_of_ac1_against_naive_resampling() -> None:
     matrix = matrix[(matrix >= 0).sum(1) >= 2]
     rng = np.random.default_rng(4)
     draws = [slow_ac1(matrix[rng.integers(len(matrix), size=len(matrix))], 4) for _ in range(80)]
-    found = gwet_ac1(Annotations.from_matrix(matrix, classes=range(4)), n_boot=80, seed=4)
+    found: Any = gwet_ac1(Annotations.from_matrix(matrix, classes=range(4)), n_boot=80, seed=4)
     np.testing.assert_allclose(found[1:], np.quantile(draws, [0.025, 0.975]), atol=1e-12)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import numpy.typing as npt
 
@@ -75,10 +77,11 @@ class FastDawidSkene(DawidSkene):
 
     def engine(self, votes: Votes, known: npt.NDArray[np.int64]) -> Engine[Confusions]:
         """Hard assignments by sparse products."""
-        return HardEngine(votes, known, lambda parameters: self._log_joint(votes, parameters))
+        return HardEngine(votes, known, partial(self._log_joint, votes))
 
     def _aggregate(self, crowd: Annotations, known: npt.NDArray[np.int64]) -> FloatArray:
         super()._aggregate(crowd, known)
         votes = Votes(crowd)
         last = Confusions(self.class_prior_, self.confusion_)
-        return SparseEngine(votes, known, lambda parameters: self._log_joint(votes, parameters)).expect(last).posterior
+        soft: Engine[Confusions] = SparseEngine(votes, known, partial(self._log_joint, votes))
+        return soft.expect(last).posterior

@@ -39,8 +39,9 @@ class KOS(VoteAggregator):
     told apart from all others, and the class with the largest share of reliability wins; for two classes that is the
     same.
 
-    Messages are scaled to a largest one of 1, separately where parts of the crowd share no task. All reliabilities start at 1, the mean of the original's random start,
-    so that the result does not depend on the order of the data. A task of known truth sends the largest message.
+    Messages are scaled to a largest one of 1, separately where parts of the crowd share no task. All reliabilities
+    start at 1, the mean of the original's random start, so that the result does not depend on the order of the
+    data. A task of known truth sends the largest message.
 
     It was made for crowds in which tasks are assigned at random, every annotator has one accuracy, and labels are
     few. On real crowds a few strong annotators can draw all reliability to themselves; compare with ``one-coin``.

@@ -104,7 +104,8 @@ class MMSR(Aggregator):
         floor = 1 / np.sqrt(max(n_tasks, 1))
         u = v = start
         self.converged_ = False
-        for self.n_iter_ in range(1, self.n_iter + 1):
+        for iteration in range(1, self.n_iter + 1):
+            self.n_iter_ = iteration
             before = np.outer(u, v)
             v = _reduced_means(X, u, v, shared, F, floor)
             u = _reduced_means(X, v, u, shared, F, floor)

@@ -47,7 +47,8 @@ def weighted_votes(crowd: Annotations, weights: FloatArray | None = None) -> Flo
         return crowd.votes().astype(np.float64)
     N, C = crowd.n_tasks, crowd.n_classes
     cells = crowd.tasks.astype(np.int64) * C + crowd.labels
-    return np.bincount(cells, weights=weights[crowd.annotators], minlength=N * C).reshape(N, C)
+    sums = np.bincount(cells, weights=weights[crowd.annotators], minlength=N * C)
+    return np.asarray(sums, dtype=np.float64).reshape(N, C)
 
 
 def agreement(

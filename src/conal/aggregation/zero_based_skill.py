@@ -56,7 +56,9 @@ class ZeroBasedSkill(VoteAggregator):
     """
 
     n_iter: int = parameter(default=100, must_be=whole(1), help="Maximum number of iterations.")
-    lr_init: float = parameter(default=1.0, must_be=number(above=0, at_most=1), help="Learning rate of the first steps.")
+    lr_init: float = parameter(
+        default=1.0, must_be=number(above=0, at_most=1), help="Learning rate of the first steps."
+    )
     lr_steps_to_reduce: int = parameter(
         default=20, must_be=whole(1), help="The learning rate is reduced in every iteration that this number divides."
     )
@@ -67,8 +69,9 @@ class ZeroBasedSkill(VoteAggregator):
     def _aggregate(self, crowd: Annotations, known: npt.NDArray[np.int64]) -> FloatArray:
         skills = np.full(crowd.n_annotators, 1.0 / max(crowd.n_classes, 1))
         rate, self.converged_ = self.lr_init, False
-        for self.n_iter_ in range(1, self.n_iter + 1):
-            if self.n_iter_ % self.lr_steps_to_reduce == 0:
+        for iteration in range(1, self.n_iter + 1):
+            self.n_iter_ = iteration
+            if iteration % self.lr_steps_to_reduce == 0:
                 rate *= self.lr_reduce_factor
             _, agreed = self._elect(crowd, skills, known)
             step = rate * (agreed - skills)

@@ -101,10 +101,10 @@ def krippendorff_alpha(
     crowd = Annotations.of(data)
     counts, sizes = _pairable_counts(crowd)
     if level == "nominal":
-        units, alpha = Units(_differing_pairs(counts, sizes) / (sizes - 1), counts), _nominal_alpha
-    else:
-        units, alpha = Units(_pairs(counts, sizes), counts), _alpha_by(level, crowd)
-    return _with_interval(units, alpha, n_boot, confidence, seed)
+        units = Units(_differing_pairs(counts, sizes) / (sizes - 1), counts)
+        return _with_interval(units, _nominal_alpha, n_boot, confidence, seed)
+    units = Units(_pairs(counts, sizes), counts)
+    return _with_interval(units, _alpha_by(level, crowd), n_boot, confidence, seed)
 
 
 def _nominal_alpha(disagreement: FloatArray, shares: FloatArray) -> FloatArray:
@@ -115,12 +115,13 @@ def _nominal_alpha(disagreement: FloatArray, shares: FloatArray) -> FloatArray:
 def _alpha_by(level: Level, crowd: Annotations) -> Coefficient:
     """Alpha by the distance between two classes, which may depend on how many labels each has."""
     values = _values(crowd)
-    if values is None and level == "interval":
+    if level == "interval" and values is None:
         raise InputError(
             f"level='interval' needs classes that are numbers, not {examples(crowd.classes)}; rename them, or use "
             "level='ordinal'"
         )
-    order = np.arange(crowd.n_classes) if values is None else np.argsort(values, kind="stable")
+    places = np.arange(crowd.n_classes, dtype=np.float64) if values is None else values
+    order = np.argsort(places, kind="stable")
 
     def alpha(pairs: FloatArray, shares: FloatArray) -> FloatArray:
         n = shares.sum(-1)
@@ -128,7 +129,7 @@ def _alpha_by(level: Level, crowd: Annotations) -> Coefficient:
             below = np.cumsum(shares[:, order], axis=1)[:, np.argsort(order)] - shares / 2  # up to the class's middle
             distance = (below[:, :, None] - below[:, None, :]) ** 2
         else:
-            distance = np.broadcast_to(np.subtract.outer(values, values) ** 2, (len(n), len(order), len(order)))
+            distance = np.broadcast_to(np.subtract.outer(places, places) ** 2, (len(n), len(order), len(order)))
         observed = (pairs.reshape(distance.shape) * distance).sum((1, 2))
         expected = np.einsum("bc,bck,bk->b", shares, distance, shares)
         return _one_minus_ratio((n - 1) * observed, expected)
@@ -322,7 +323,9 @@ def _with_interval(units: Units, coefficient: Coefficient, n_boot: int, confiden
     value = float(_evaluate(units, coefficient, np.ones((1, units.disagreement.shape[0])))[0])
     if not n_boot:
         return Agreement(value, None, None)
-    replicates = np.concatenate([_evaluate(units, coefficient, w) for w in resampled(units.disagreement.shape[0], n_boot, seed)])
+    replicates = np.concatenate(
+        [_evaluate(units, coefficient, w) for w in resampled(units.disagreement.shape[0], n_boot, seed)]
+    )
     low, high = np.quantile(replicates, [(1 - confidence) / 2, (1 + confidence) / 2])
     return Agreement(value, float(low), float(high))
 

@@ -43,9 +43,7 @@ class PairwiseAgreement(NamedTuple):
     high: FloatArray | None
 
 
-def pairwise_agreement(
-    data: Any, *, n_boot: int = 1000, confidence: float = 0.95, seed: int = 0
-) -> PairwiseAgreement:
+def pairwise_agreement(data: Any, *, n_boot: int = 1000, confidence: float = 0.95, seed: int = 0) -> PairwiseAgreement:
     r"""How often each pair of annotators gives a common task the same label.
 
     .. math:: A_{rs} = \frac{\sum_i [y_i^r = y_i^s]}{n_{rs}}, \qquad n_{rs} = \text{number of common tasks}
