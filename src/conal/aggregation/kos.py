@@ -44,7 +44,8 @@ class KOS(VoteAggregator):
     data. A task of known truth sends the largest message.
 
     It was made for crowds in which tasks are assigned at random, every annotator has one accuracy, and labels are
-    few. On real crowds a few strong annotators can draw all reliability to themselves; compare with ``one-coin``.
+    few. On thirteen real crowds it is as accurate as a majority vote on average (63 %), and ``dawid-skene`` is seven
+    points better: a few annotators who agree can draw all reliability to themselves.
 
     Attributes
     ----------

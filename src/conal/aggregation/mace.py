@@ -51,7 +51,8 @@ class MACE(EMAggregator[Habits]):
 
     It has C parameters per annotator where Dawid-Skene has C (C - 1). It finds spammers, who click one label or any. It
     cannot tell which classes an annotator confuses; where confusions have a pattern, ``dawid-skene`` is more
-    accurate.
+    accurate. Classes count as equally frequent: of thirteen real crowds it is the best on one (flute), and the worst
+    on one where seven tasks in eight are of one class (product).
 
     Attributes
     ----------
@@ -77,7 +78,8 @@ class MACE(EMAggregator[Habits]):
     ([0, 1, 0, 1], [True, True, False, False])
     """
 
-    n_iter = 500
+    n_iter = 1000
+    tol = 1e-7  # it converges slowly where many annotators know most answers
 
     method: Literal["vb", "em"] = parameter(
         default="vb",
