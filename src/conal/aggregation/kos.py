@@ -43,9 +43,10 @@ class KOS(VoteAggregator):
     start at 1, the mean of the original's random start, so that the result does not depend on the order of the
     data. A task of known truth sends the largest message.
 
-    It was made for crowds in which tasks are assigned at random, every annotator has one accuracy, and labels are
-    few. On thirteen real crowds it is as accurate as a majority vote on average (63 %), and ``dawid-skene`` is seven
-    points better: a few annotators who agree can draw all reliability to themselves.
+    With a handful of labels, messages may change sign in every round; the result is then arbitrary. It was made for
+    crowds in which tasks are assigned at random, every annotator has one accuracy, and labels are few. On thirteen
+    real crowds it is as accurate as a majority vote on average (63 %), and ``dawid-skene`` is seven points better:
+    a few annotators who agree can draw all reliability to themselves.
 
     Attributes
     ----------
@@ -65,8 +66,9 @@ class KOS(VoteAggregator):
     Example
     -------
     >>> import numpy as np
-    >>> KOS().fit(np.array([[0, 0, 1], [1, 1, 0], [0, 0, 1], [1, 1, 1]])).labels_.tolist()
-    [0, 1, 0, 1]
+    >>> labels = np.array([[0, 0, 0, 1], [1, 1, 0, 0], [0, 0, 0, 1], [1, 1, 1, 0], [1, 1, 1, 1]])
+    >>> KOS().fit(labels).labels_.tolist()
+    [0, 1, 0, 1, 1]
     """
 
     n_iter: int = parameter(default=100, must_be=whole(1), help="Number of rounds of messages.")
