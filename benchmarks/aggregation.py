@@ -7,7 +7,6 @@ of ``fit`` on the same pandas frame (task, worker, label), reading it included; 
 from __future__ import annotations
 
 import argparse
-import csv
 import os
 import subprocess
 import sys
@@ -25,7 +24,18 @@ import pandas as pd
 
 from harness import THREADS, Row, clock, main, markdown, measure, store, take_turns
 
-SETS = ("bluebird", "dog", "face", "product", "sentiment")
+PEOPLE = ("bluebird", "dog", "face", "product", "sentiment")
+JUDGES = (
+    "conv_go_awry",
+    "discourse",
+    "emotion",
+    "flute",
+    "persuasion",
+    "raop",
+    "semeval_stance",
+    "wiki_politeness",
+)
+SETS = (*PEOPLE, *JUDGES)
 Labels = npt.NDArray[Any]
 
 
@@ -50,12 +60,13 @@ def simulated(
 
 
 def real(name: str) -> tuple[pd.DataFrame, pd.Series]:
-    """One of the five public sets, with its true labels."""
-    root = Path(os.environ.get("CONAL_DATA", Path(__file__).parents[2] / "shared" / "data")) / "aggregation" / name
-    frame = pd.read_csv(root / "label.csv", names=["task", "worker", "label"], header=0)
-    with (root / "truth.csv").open(newline="") as file:
-        rows = list(csv.reader(file))[1:]
-    return frame, pd.Series({int(task) if task.isdigit() else task: int(label) for task, label in rows})
+    """A public crowd of people, or a jury of language models, with its true labels."""
+    data = Path(os.environ.get("CONAL_DATA", Path(__file__).parents[2] / "shared" / "data"))
+    root = data / ("aggregation" if name in PEOPLE else "llm-judges") / name
+    texts: dict[str, Any] = {"dtype": str, "keep_default_na": False, "header": 0}  # "None" is a class of one of them
+    frame = pd.read_csv(root / "label.csv", names=["task", "worker", "label"], **texts)
+    truth = pd.read_csv(root / "truth.csv", names=["task", "truth"], **texts)
+    return frame, truth.set_index("task")["truth"]
 
 
 # ---------------------------------------------------------------- what is measured
@@ -194,7 +205,7 @@ def command_line() -> float:
 
 
 def crowdkit_models() -> dict[str, Callable[[], Any]]:
-    """crowd-kit's label-only aggregators, as shipped; two cannot run with a current scikit-learn and are left out."""
+    """crowd-kit's label-only aggregators, as shipped; three cannot run with a current scikit-learn and are left out."""
     from crowdkit.aggregation import GLAD, KOS, MACE, MMSR, DawidSkene, MajorityVote, OneCoinDawidSkene
 
     return {
@@ -210,48 +221,67 @@ def crowdkit_models() -> dict[str, Callable[[], Any]]:
 
 
 def conal_models() -> dict[str, Callable[[], Any]]:
-    """All aggregators at convergence, and Dawid-Skene at crowd-kit's number of iterations."""
+    """All aggregators that need no true labels, as shipped, and Dawid-Skene at crowd-kit's number of iterations."""
     from conal import aggregation
 
-    def converged(name: str) -> Callable[[], Any]:
-        settings = {"n_iter": 5000, "tol": 1e-8, "verbose": False} if name != "majority-vote" else {}
-        return lambda: aggregation.make(name, **settings)
-
     hundred = {"n_iter": 100, "tol": 0, "verbose": False}
-    models = {name: converged(name) for name in aggregation.names()}
+    models: dict[str, Callable[[], Any]] = {
+        name: partial(aggregation.make, name) for name in aggregation.names() if name != "gold-majority-vote"
+    }
     return models | {"dawid-skene, 100 iterations": lambda: aggregation.make("dawid-skene", **hundred)}
 
 
-def score(make: Callable[[], Any], frame: pd.DataFrame, truth: pd.Series) -> float | None:
-    """Accuracy in percent; None where the aggregator cannot take this set."""
-    try:
-        labels = make().fit_predict(frame)
-    except (ValueError, KeyError):
-        return None
+def score(make: Callable[[], Any], frame: pd.DataFrame, truth: pd.Series) -> tuple[float | None, float]:
+    """Accuracy in percent, or None where the aggregator cannot take this set, and CPU seconds."""
+    with clock() as row:
+        try:
+            labels = make().fit_predict(frame)
+        except (ValueError, KeyError, MemoryError):
+            labels = None
+    if labels is None:
+        return None, row["cpu"]
     common = labels.index.intersection(truth.index)
-    return float(100 * (labels[common] == truth[common]).mean())
+    return float(100 * (labels[common] == truth[common]).mean()), row["cpu"]
+
+
+PEERS = {
+    "majority-vote": "MajorityVote",
+    "dawid-skene, 100 iterations": "DawidSkene",
+    "one-coin": "OneCoinDawidSkene",
+    "glad": "GLAD",
+    "mmsr": "MMSR",
+    "mace": "MACE",
+    "kos": "KOS",
+}
+"""Our aggregators and crowd-kit's of the same name, whose CPU times are compared."""
 
 
 def accuracies() -> None:
-    """A table of all aggregators on the five sets, ours and crowd-kit's."""
+    """A table of all aggregators on the thirteen sets, ours and crowd-kit's, with the CPU time for all sets."""
     try:
         sets = {name: real(name) for name in SETS}
     except FileNotFoundError as error:
         print(f"\naccuracy: skipped, the data are not there ({error.filename}); CONAL_DATA says where they are")
         return
     warnings.simplefilter("ignore")
-    print("\naccuracy on real crowds, %\n" + " " * 42 + "".join(f"{name:>10}" for name in SETS))
+    print("\naccuracy on real crowds, %\n" + " " * 42 + "".join(f"{name[:9]:>10}" for name in SETS) + f"{'CPU s':>10}")
     best: dict[str, list[float]] = {}
+    taken: dict[str, list[float]] = {}
     for side, models in (("conal", conal_models()), ("crowd-kit", crowdkit_models())):
         table = []
         for name, make in models.items():
-            row = [score(make, *data) for data in sets.values()]
-            cells = "".join(f"{'-' if value is None else format(value, '.2f'):>10}" for value in row)
-            print(f"{side:10} {name:30} {cells}", flush=True)
-            table.append([-1.0 if value is None else value for value in row])
+            scores = [score(make, *data) for data in sets.values()]
+            cells = "".join(f"{'-' if value is None else format(value, '.2f'):>10}" for value, _ in scores)
+            taken[name] = [np.nan if value is None else cpu for value, cpu in scores]
+            print(f"{side:10} {name:30} {cells}{np.nansum(taken[name]):10.2f}", flush=True)
+            table.append([-1.0 if value is None else value for value, _ in scores])
         best[side] = np.max(table, axis=0).tolist()
     for side, values in best.items():
         print(f"{side:10} {'best':30} " + "".join(f"{value:10.2f}" for value in values))
+    for ours, theirs in PEERS.items():
+        both = np.isfinite(taken[ours]) & np.isfinite(taken[theirs])
+        ratio = np.sum(taken[theirs], where=both) / np.sum(taken[ours], where=both)
+        print(f"{ours}: 1/{ratio:.0f} of crowd-kit's CPU time on {both.sum()} sets")
 
 
 def run(arguments: argparse.Namespace) -> None:

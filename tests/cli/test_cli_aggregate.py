@@ -106,6 +106,7 @@ def test_majority_vote_by_hand(conal: Run, small: Path, place: Path) -> None:
     assert names_in(place) == ["a.csv", "c.csv", "l.csv"]
 
 
+@pytest.mark.filterwarnings("ignore:gold-majority-vote")
 @pytest.mark.parametrize("method", aggregation.names())
 def test_tables_are_those_of_the_aggregator(conal: Run, shared_crowd: Crowd, tmp_path: Path, method: str) -> None:
     paths = [tmp_path / name for name in ("l.csv", "a.csv", "c.csv")]

@@ -107,6 +107,7 @@ def test_gold_is_cross_entropy_to_the_true_label() -> None:
     torch.testing.assert_close(method.infer(batch), torch.eye(3)[[2, 0, 1]])
 
 
+@pytest.mark.filterwarnings("ignore:gold-majority-vote")
 @pytest.mark.parametrize("name", aggregation.names())
 def test_any_aggregator_by_name(name: str) -> None:
     method = AnyAggregatorMethod(problem(CROWD), nn.Linear(3, 3), aggregator=name)

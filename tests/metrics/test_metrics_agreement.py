@@ -279,8 +279,8 @@ def test_impossible_options(fast: Any, slow: Any, options: dict[str, Any], messa
 
 
 def test_other_levels_are_refused() -> None:
-    with pytest.raises(InputError, match="level must be 'nominal', not 'ordinal'"):
-        krippendorff_alpha(KRIPPENDORFF_2011, level="ordinal")  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="level must be 'nominal', 'ordinal' or 'interval', not 'ratio'"):
+        krippendorff_alpha(KRIPPENDORFF_2011, level="ratio")  # type: ignore[arg-type]
 
 
 @both

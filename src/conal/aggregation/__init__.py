@@ -2,22 +2,42 @@
 
 from typing import Any
 
+from conal.aggregation.backoff import Backoff
 from conal.aggregation.base import aggregators, make
 from conal.aggregation.bayes_dawid_skene import BayesianDawidSkene
+from conal.aggregation.cbcc import CommunityBCC
 from conal.aggregation.common_confusion import CommonConfusion
 from conal.aggregation.dawid_skene import DawidSkene, OneCoinDawidSkene
+from conal.aggregation.ebcc import EnhancedBCC
+from conal.aggregation.fast_dawid_skene import FastDawidSkene
 from conal.aggregation.glad import GLAD
+from conal.aggregation.gold_majority_vote import GoldMajorityVote
+from conal.aggregation.kos import KOS
+from conal.aggregation.mace import MACE
 from conal.aggregation.majority_vote import MajorityVote
+from conal.aggregation.mmsr import MMSR
+from conal.aggregation.wawa import Wawa
 from conal.aggregation.worker_clustering import WorkerClustering
+from conal.aggregation.zero_based_skill import ZeroBasedSkill
 
 __all__ = [
     "GLAD",
+    "KOS",
+    "MACE",
+    "MMSR",
+    "Backoff",
     "BayesianDawidSkene",
     "CommonConfusion",
+    "CommunityBCC",
     "DawidSkene",
+    "EnhancedBCC",
+    "FastDawidSkene",
+    "GoldMajorityVote",
     "MajorityVote",
     "OneCoinDawidSkene",
+    "Wawa",
     "WorkerClustering",
+    "ZeroBasedSkill",
     "get",
     "make",
     "names",

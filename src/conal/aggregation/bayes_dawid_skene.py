@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import digamma, gammaln
 
 from conal.aggregation.arrays import FloatArray
 from conal.aggregation.base import register
+from conal.aggregation.dirichlet import divergence, expected_log
 from conal.aggregation.em import EMAggregator
 from conal.aggregation.engines import Expectation
 from conal.aggregation.votes import Votes
@@ -87,29 +87,14 @@ class BayesianDawidSkene(EMAggregator[Beliefs]):
         return Beliefs(1.0 + expectation.posterior.sum(0), self._prior(votes.shape[2]) + expectation.counts)
 
     def _log_joint(self, votes: Votes, parameters: Beliefs) -> FloatArray:
-        return np.asarray(_expected_log(parameters.rho) + votes.log_evidence(_expected_log(parameters.pi_r)))
+        return np.asarray(expected_log(parameters.rho) + votes.log_evidence(expected_log(parameters.pi_r)))
 
     def _log_prior(self, parameters: Beliefs) -> float:
         """The parameters' part of the evidence lower bound: -KL of their distributions from the priors."""
         C = len(parameters.rho)
-        divergence = _divergence(parameters.rho, np.ones(C)) + _divergence(parameters.pi_r, self._prior(C)).sum()
-        return -float(divergence)
+        apart = divergence(parameters.rho, np.ones(C)) + divergence(parameters.pi_r, self._prior(C)).sum()
+        return -float(apart)
 
     def _adopt(self, votes: Votes, parameters: Beliefs) -> None:
         self.class_prior_, self.confusion_ = (part / part.sum(-1, keepdims=True) for part in parameters)
         self.skills_ = np.einsum("c,rcc->r", self.class_prior_, self.confusion_)
-
-
-def _expected_log(alpha: FloatArray) -> FloatArray:
-    """E log p under Dirichlet(alpha) over the last axis."""
-    return np.asarray(digamma(alpha) - digamma(alpha.sum(-1, keepdims=True)))
-
-
-def _divergence(alpha: FloatArray, prior: FloatArray) -> FloatArray:
-    """KL of Dirichlet(alpha) from Dirichlet(prior) over the last axis."""
-
-    def log_normaliser(a: FloatArray) -> FloatArray:
-        return np.asarray(gammaln(a).sum(-1) - gammaln(a.sum(-1)))
-
-    change = ((alpha - prior) * _expected_log(alpha)).sum(-1)
-    return np.asarray(log_normaliser(prior) - log_normaliser(alpha) + change)

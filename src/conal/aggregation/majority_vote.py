@@ -7,9 +7,10 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from conal.aggregation.arrays import FloatArray, normalised
-from conal.aggregation.base import Aggregator, register
-from conal.aggregation.votes import Votes, clamped, vote_shares
+from conal.aggregation.arrays import FloatArray
+from conal.aggregation.base import register
+from conal.aggregation.votes import clamped, vote_shares
+from conal.aggregation.voting import ROUNDING, VoteAggregator, agreement
 from conal.data.annotations import Annotations
 from conal.parameters import one_of, parameter, whole
 
@@ -17,7 +18,7 @@ __all__ = ["MajorityVote"]
 
 
 @register("majority-vote")
-class MajorityVote(Aggregator):
+class MajorityVote(VoteAggregator):
     r"""One vote per annotator: the class with most votes wins, and ties go to the first class or are drawn.
 
     .. math:: \hat z_i = \arg\max_c \sum_r [y_i^r = c]
@@ -51,10 +52,7 @@ class MajorityVote(Aggregator):
     def adopt_posterior(self, crowd: Annotations, probas: FloatArray) -> None:
         """Keep the shares (N, C) of the votes, and compare every annotator with the winners."""
         super().adopt_posterior(crowd, probas)
-        counts = Votes(crowd).counts(np.eye(crowd.n_classes)[self.codes_])
-        self.confusion_ = normalised(counts)
-        right, given = np.einsum("rcc->r", counts), counts.sum((1, 2))
-        self.skills_ = np.where(given > 0, right / np.maximum(given, 1), 1.0 / crowd.n_classes)
+        self.skills_ = agreement(crowd, self.codes_)
 
     def _aggregate(self, crowd: Annotations, known: npt.NDArray[np.int64]) -> FloatArray:
         return clamped(vote_shares(crowd), known)
@@ -63,5 +61,5 @@ class MajorityVote(Aggregator):
         if self.ties == "first":
             return super()._winners(probas)
         # Among the classes with the highest share, up to rounding, the one with the highest random number.
-        best = probas >= probas.max(1, keepdims=True) - 1e-9
+        best = probas >= probas.max(1, keepdims=True) - ROUNDING
         return super()._winners(np.where(best, np.random.default_rng(self.seed).random(probas.shape), -1.0))

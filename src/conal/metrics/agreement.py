@@ -11,10 +11,10 @@ from scipy import sparse
 
 from conal._support.arrays import row_slices
 from conal.data.annotations import Annotations
-from conal.errors import InputError
+from conal.errors import InputError, examples
 from conal.parameters import one_of, share, whole
 
-__all__ = ["Agreement", "cohen_kappa", "fleiss_kappa", "krippendorff_alpha"]
+__all__ = ["Agreement", "check_bootstrap", "cohen_kappa", "fleiss_kappa", "gwet_ac1", "krippendorff_alpha", "resampled"]
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -36,16 +36,18 @@ class Units(NamedTuple):
     A bootstrap replicate counts task i w_i times, so its sums are products with the weights w.
     """
 
-    disagreement: FloatArray  # (U,)
+    disagreement: Any  # (U,), or (U, C C) sparse: pairs of labels by both classes
     shares: Any  # (U, C) sparse: what the task adds to each class
 
 
 Coefficient = Callable[[FloatArray, FloatArray], FloatArray]
-"""From summed disagreement (B,) and summed class shares (B, C) to the coefficient (B,)."""
+"""From summed disagreement (B,) or (B, C C) and summed class shares (B, C) to the coefficient (B,)."""
+
+Level = Literal["nominal", "ordinal", "interval"]
 
 
 def krippendorff_alpha(
-    data: Any, level: Literal["nominal"] = "nominal", *, n_boot: int = 1000, confidence: float = 0.95, seed: int = 0
+    data: Any, level: Level = "nominal", *, n_boot: int = 1000, confidence: float = 0.95, seed: int = 0
 ) -> Agreement:
     r"""Krippendorff's alpha: 1 for perfect agreement, 0 for agreement by chance, negative for less.
 
@@ -55,8 +57,15 @@ def krippendorff_alpha(
 
     .. math::
         \alpha = 1 - \frac{D_o}{D_e}, \qquad
-        D_o = \frac1n \sum_i \sum_{c \ne k} \frac{n_{ic} n_{ik}}{m_i - 1}, \qquad
-        D_e = \sum_{c \ne k} \frac{n_c n_k}{n (n - 1)}
+        D_o = \frac1n \sum_i \sum_{c, k} \frac{n_{ic} n_{ik}}{m_i - 1} \delta_{ck}^2, \qquad
+        D_e = \sum_{c, k} \frac{n_c n_k}{n (n - 1)} \delta_{ck}^2
+
+    The difference of two classes depends on the level of measurement:
+
+    .. math::
+        \delta_{ck}^2 = [c \ne k] \text{ (nominal)}, \qquad
+        \Bigl( \sum_{g = c}^{k} n_g - \frac{n_c + n_k}{2} \Bigr)^2 \text{ (ordinal)}, \qquad
+        (v_c - v_k)^2 \text{ (interval)}
 
     Where all labels are one class, nothing is expected to differ and nothing does; alpha is then 1 by convention, also
     in a bootstrap replicate.
@@ -64,8 +73,10 @@ def krippendorff_alpha(
     Parameters
     ----------
     data : Annotations, long DataFrame or (n_tasks, n_annotators) matrix
-    level : {"nominal"}
-        Classes differ or they do not; no order among them.
+    level : {"nominal", "ordinal", "interval"}
+        "nominal": classes differ or they do not. "ordinal": classes have an order, by number if all are numbers, and
+        otherwise as in ``annotations.classes``, which is alphabetical unless it was given. "interval": classes are
+        numbers, and a difference of two is twice one of one.
     n_boot : int
         Bootstrap replicates for the percentile interval; 0 for none. Tasks are drawn with replacement and both
         disagreements are computed again.
@@ -81,17 +92,110 @@ def krippendorff_alpha(
     --------
     >>> round(krippendorff_alpha([[0, 0, -1], [1, 1, 1], [0, 1, -1], [1, -1, -1]], n_boot=0).value, 4)
     0.5
+    >>> labels = [[1, 1], [2, 2], [3, 4], [5, 5]]
+    >>> [round(krippendorff_alpha(labels, level, n_boot=0).value, 2) for level in ("nominal", "interval")]
+    [0.72, 0.95]
     """
-    one_of("nominal").check("level", level)
-    _check_bootstrap(n_boot, confidence, seed)
-    counts, sizes = _pairable_counts(data)
-    units = Units(_differing_pairs(counts, sizes) / (sizes - 1), counts)
+    one_of("nominal", "ordinal", "interval").check("level", level)
+    check_bootstrap(n_boot, confidence, seed)
+    crowd = Annotations.of(data)
+    counts, sizes = _pairable_counts(crowd)
+    if level == "nominal":
+        units = Units(_differing_pairs(counts, sizes) / (sizes - 1), counts)
+        return _with_interval(units, _nominal_alpha, n_boot, confidence, seed)
+    units = Units(_pairs(counts, sizes), counts)
+    return _with_interval(units, _alpha_by(level, crowd), n_boot, confidence, seed)
 
-    def alpha(disagreement: FloatArray, shares: FloatArray) -> FloatArray:
+
+def _nominal_alpha(disagreement: FloatArray, shares: FloatArray) -> FloatArray:
+    n = shares.sum(-1)
+    return _one_minus_ratio((n - 1) * disagreement, (shares * (n[:, None] - shares)).sum(-1))
+
+
+def _alpha_by(level: Level, crowd: Annotations) -> Coefficient:
+    """Alpha by the distance between two classes, which may depend on how many labels each has."""
+    values = _values(crowd)
+    if level == "interval" and values is None:
+        raise InputError(
+            f"level='interval' needs classes that are numbers, not {examples(crowd.classes)}; rename them, or use "
+            "level='ordinal'"
+        )
+    places = np.arange(crowd.n_classes, dtype=np.float64) if values is None else values
+    order = np.argsort(places, kind="stable")
+
+    def alpha(pairs: FloatArray, shares: FloatArray) -> FloatArray:
         n = shares.sum(-1)
-        return _one_minus_ratio((n - 1) * disagreement, (shares * (n[:, None] - shares)).sum(-1))
+        if level == "ordinal":
+            below = np.cumsum(shares[:, order], axis=1)[:, np.argsort(order)] - shares / 2  # up to the class's middle
+            distance = (below[:, :, None] - below[:, None, :]) ** 2
+        else:
+            distance = np.broadcast_to(np.subtract.outer(places, places) ** 2, (len(n), len(order), len(order)))
+        observed = (pairs.reshape(distance.shape) * distance).sum((1, 2))
+        expected = np.einsum("bc,bck,bk->b", shares, distance, shares)
+        return _one_minus_ratio((n - 1) * observed, expected)
 
-    return _with_interval(units, alpha, n_boot, confidence, seed)
+    return alpha
+
+
+def _values(crowd: Annotations) -> FloatArray | None:
+    """(C,) the classes as finite numbers; None if one is none."""
+    try:
+        values = np.array([float(name) for name in crowd.classes.tolist()])
+    except (TypeError, ValueError):
+        return None
+    return values if np.isfinite(values).all() else None
+
+
+def _pairs(counts: Any, sizes: FloatArray) -> Any:
+    """(U, C C) sparse: pairs of labels of a task by both classes, over the number of its labels less one.
+
+    A label is also paired with itself; the distance is then zero, so that it does not count.
+    """
+    blocks = [counts.multiply(counts[:, [c]]) for c in range(counts.shape[1])]
+    return sparse.diags_array(1 / (sizes - 1)) @ sparse.hstack(blocks, format="csr")
+
+
+def gwet_ac1(data: Any, *, n_boot: int = 1000, confidence: float = 0.95, seed: int = 0) -> Agreement:
+    r"""Gwet's AC1: agreement of pairs of labels, corrected for the chance that both are guesses.
+
+    Kappa and alpha fall towards 0 where one class is frequent, however well annotators agree. AC1 does not. With
+    :math:`n_{ic}` labels c for task i and :math:`m_i = \sum_c n_{ic}`, over the N tasks with two or more labels:
+
+    .. math::
+        \mathrm{AC1} = \frac{\bar P - P_e}{1 - P_e}, \qquad
+        \bar P = \frac1N \sum_i \sum_c \frac{n_{ic} (n_{ic} - 1)}{m_i (m_i - 1)}, \qquad
+        P_e = \frac{1}{C - 1} \sum_c p_c (1 - p_c), \qquad p_c = \frac1N \sum_i \frac{n_{ic}}{m_i}
+
+    Tasks with a single label are left out altogether, while Gwet lets them count in :math:`p_c`. C counts all classes
+    that may be chosen, also those that nobody chose. With a single class, AC1 is 1 by convention.
+
+    Parameters
+    ----------
+    data : Annotations, long DataFrame or (n_tasks, n_annotators) matrix
+    n_boot, confidence, seed
+        As for :func:`krippendorff_alpha`.
+
+    References
+    ----------
+    Gwet (2008). Computing inter-rater reliability and its variance in the presence of high agreement. British Journal
+    of Mathematical and Statistical Psychology 61, 29-48.
+
+    Example
+    -------
+    >>> round(gwet_ac1([[0, 0], [1, 1], [0, 1], [1, 1]], n_boot=0).value, 4)
+    0.5294
+    """
+    check_bootstrap(n_boot, confidence, seed)
+    counts, sizes = _pairable_counts(Annotations.of(data))
+    N, C = counts.shape
+    units = Units(_differing_pairs(counts, sizes) / (sizes * (sizes - 1)), _label_shares(counts, sizes))
+
+    def ac1(disagreement: FloatArray, shares: FloatArray) -> FloatArray:
+        p = shares / N
+        by_chance = (p * (1 - p)).sum(-1) / max(C - 1, 1)
+        return _one_minus_ratio(disagreement / N, 1 - by_chance)
+
+    return _with_interval(units, ac1, n_boot, confidence, seed)
 
 
 def fleiss_kappa(data: Any, *, n_boot: int = 1000, confidence: float = 0.95, seed: int = 0) -> Agreement:
@@ -126,12 +230,10 @@ def fleiss_kappa(data: Any, *, n_boot: int = 1000, confidence: float = 0.95, see
     >>> round(fleiss_kappa([[0, 0], [1, 1], [0, 1], [1, 1]], n_boot=0).value, 4)
     0.4667
     """
-    _check_bootstrap(n_boot, confidence, seed)
-    counts, sizes = _pairable_counts(data)
+    check_bootstrap(n_boot, confidence, seed)
+    counts, sizes = _pairable_counts(Annotations.of(data))
     N = len(sizes)
-    per_label = counts.data / np.repeat(sizes, np.diff(counts.indptr))
-    shares = sparse.csr_array((per_label, counts.indices, counts.indptr), counts.shape)
-    units = Units(_differing_pairs(counts, sizes) / (sizes * (sizes - 1)), shares)
+    units = Units(_differing_pairs(counts, sizes) / (sizes * (sizes - 1)), _label_shares(counts, sizes))
 
     def kappa(disagreement: FloatArray, shares: FloatArray) -> FloatArray:
         return _one_minus_ratio(N * disagreement, (shares * (N - shares)).sum(-1))
@@ -167,7 +269,7 @@ def cohen_kappa(data: Any, *, n_boot: int = 1000, confidence: float = 0.95, seed
     >>> round(cohen_kappa([[0, 0], [1, 1], [0, 1], [1, 1]], n_boot=0).value, 4)
     0.5
     """
-    _check_bootstrap(n_boot, confidence, seed)
+    check_bootstrap(n_boot, confidence, seed)
     crowd = Annotations.of(data)
     if crowd.n_annotators != 2:
         raise InputError(
@@ -187,9 +289,14 @@ def cohen_kappa(data: Any, *, n_boot: int = 1000, confidence: float = 0.95, seed
     return _with_interval(Units((first != second).astype(np.float64), shares), kappa, n_boot, confidence, seed)
 
 
-def _pairable_counts(data: Any) -> tuple[Any, FloatArray]:
+def _label_shares(counts: Any, sizes: FloatArray) -> Any:
+    """(U, C) sparse: share of each label among those of a task."""
+    per_label = counts.data / np.repeat(sizes, np.diff(counts.indptr))
+    return sparse.csr_array((per_label, counts.indices, counts.indptr), counts.shape)
+
+
+def _pairable_counts(crowd: Annotations) -> tuple[Any, FloatArray]:
     """(U, C) sparse label counts and (U,) numbers of labels of the tasks with two or more."""
-    crowd = Annotations.of(data)
     pairable = crowd.labels_per_task() >= 2
     if not pairable.any():
         raise InputError(
@@ -213,23 +320,24 @@ def _one_minus_ratio(observed: FloatArray, expected: FloatArray) -> FloatArray:
 
 
 def _with_interval(units: Units, coefficient: Coefficient, n_boot: int, confidence: float, seed: int) -> Agreement:
-    value = float(_evaluate(units, coefficient, np.ones((1, len(units.disagreement))))[0])
+    value = float(_evaluate(units, coefficient, np.ones((1, units.disagreement.shape[0])))[0])
     if not n_boot:
         return Agreement(value, None, None)
-    replicates = np.concatenate([_evaluate(units, coefficient, w) for w in _resampled(units, n_boot, seed)])
+    replicates = np.concatenate(
+        [_evaluate(units, coefficient, w) for w in resampled(units.disagreement.shape[0], n_boot, seed)]
+    )
     low, high = np.quantile(replicates, [(1 - confidence) / 2, (1 + confidence) / 2])
     return Agreement(value, float(low), float(high))
 
 
 def _evaluate(units: Units, coefficient: Coefficient, weights: FloatArray) -> FloatArray:
     """(B,) coefficients under (B, U) weights of the tasks."""
-    return coefficient(weights @ units.disagreement, np.asarray(weights @ units.shares))
+    return coefficient(np.asarray(weights @ units.disagreement), np.asarray(weights @ units.shares))
 
 
-def _resampled(units: Units, n_boot: int, seed: int) -> Iterator[FloatArray]:
-    """(B, U) how often each task was drawn, for a few replicates at a time."""
+def resampled(U: int, n_boot: int, seed: int) -> Iterator[FloatArray]:
+    """(B, U) how often each of U tasks was drawn, for a few replicates at a time."""
     rng = np.random.default_rng(seed)
-    U = len(units.disagreement)
     for replicates in row_slices(n_boot, U, CHUNK_CELLS):
         weights = np.empty((replicates.stop - replicates.start, U))
         for row in weights:
@@ -237,7 +345,8 @@ def _resampled(units: Units, n_boot: int, seed: int) -> Iterator[FloatArray]:
         yield weights
 
 
-def _check_bootstrap(n_boot: int, confidence: float, seed: int) -> None:
+def check_bootstrap(n_boot: int, confidence: float, seed: int) -> None:
+    """Refuse options of the bootstrap that cannot be meant."""
     whole(0).check("n_boot", n_boot)
     share().check("confidence", confidence)
     whole(0).check("seed", seed)
