@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import re
+from importlib.metadata import version
 from typing import Any
 
 import numpy as np
 import pytest
+import vl_convert
 
 from conal.errors import InputError
 from conal.findings import common_confusion
@@ -16,6 +18,7 @@ from conal.findings.wording import percent, short_names
 from conal.report import render
 from conal.report.headlines import headlines
 from conal.report.script import to_script
+from vega_bundle import BUNDLE, bundle
 
 from .crowds import IMAGE, SCRIPT, make_report
 
@@ -46,6 +49,16 @@ def cells_of(chart: dict[str, Any]) -> list[dict[str, Any]]:
     """The one dataset of a chart."""
     (rows,) = chart["datasets"].values()
     return list(rows)
+
+
+def test_the_scripts_of_vega_are_those_of_vl_convert() -> None:
+    """In the versions that the notice names."""
+    assert BUNDLE.read_text(encoding="utf-8") == bundle()
+    notice = BUNDLE.with_name("NOTICE-vega.md").read_text(encoding="utf-8")
+    assert f"vl-convert-python {version("vl-convert-python").partition(".post")[0]} " in notice
+    assert f"Vega {vl_convert.get_vega_version()}, " in notice
+    assert f"Vega-Embed {vl_convert.get_vega_embed_version()} " in notice
+    assert f"Vega-Lite {vl_convert.get_vegalite_versions()[-1]} " in notice
 
 
 def test_nothing_can_end_a_script_element() -> None:
