@@ -55,7 +55,7 @@ def test_the_scripts_of_vega_are_those_of_vl_convert() -> None:
     """In the versions that the notice names."""
     assert BUNDLE.read_text(encoding="utf-8") == bundle()
     notice = BUNDLE.with_name("NOTICE-vega.md").read_text(encoding="utf-8")
-    assert f"vl-convert-python {version("vl-convert-python").partition(".post")[0]} " in notice
+    assert f"vl-convert-python {version('vl-convert-python').partition('.post')[0]} " in notice
     assert f"Vega {vl_convert.get_vega_version()}, " in notice
     assert f"Vega-Embed {vl_convert.get_vega_embed_version()} " in notice
     assert f"Vega-Lite {vl_convert.get_vegalite_versions()[-1]} " in notice
