@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import io
 import json
+import os
 import random
 import warnings
 import zipfile
@@ -19,8 +20,6 @@ import pytest
 
 from conal.errors import InputError
 from conal.io import read_annotations, read_features, read_gold, read_texts
-
-import os
 
 CASES = int(os.environ.get("CASES", 150))
 """Mutations per kind of file."""

@@ -223,7 +223,8 @@ def _values(table: pa.Table, names: tuple[str, ...], where: str) -> npt.NDArray[
 
 
 def _is_list(table: pa.Table, names: tuple[str, ...]) -> bool:
-    return len(names) == 1 and pa.types.is_nested(table[names[0]].type)
+    kinds = (pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list)
+    return len(names) == 1 and any(is_kind(table[names[0]].type) for is_kind in kinds)
 
 
 def _numeric_column(column: pa.ChunkedArray, name: str, where: str) -> npt.NDArray[np.float32]:

@@ -10,6 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from conal.io.limits import ARRAY_BYTES, refuse_bomb, unpacked_limit
+from conal.io.name_types import without_extensions
 from conal.io.refusals import ARROW_ERRORS, refusing
 
 __all__ = ["open_parquet", "parquet_batches", "read_parquet"]
@@ -42,7 +43,7 @@ def parquet_batches(path: Path, file: Any, columns: Sequence[str], rows: int) ->
             total += batch.nbytes
             if total > limit:
                 refuse_bomb(path, limit)
-            yield batch
+            yield without_extensions(batch)
 
 
 def read_parquet(path: Path, columns: Sequence[str] | None = None) -> pa.Table:

@@ -18,8 +18,8 @@ __all__ = ["ARROW_ERRORS", "NUMPY_ERRORS", "ZIP_ERRORS", "first_line", "refusing
 
 Errors = tuple[type[Exception], ...]
 
-ARROW_ERRORS: Errors = (pa.ArrowException, UnicodeError, OSError, MemoryError)
-"""What Arrow raises about a table, and Python about names in it that are not UTF-8."""
+ARROW_ERRORS: Errors = (pa.ArrowException, UnicodeError, OSError, OverflowError, MemoryError)
+"""What Arrow raises about a table, and Python about names in it that are not UTF-8 and dates that do not exist."""
 NUMPY_ERRORS: Errors = (
     *(ValueError, TypeError, SyntaxError, tokenize.TokenError, KeyError, IndexError, AttributeError, OverflowError),
     *(RecursionError, MemoryError, OSError, EOFError, struct.error),

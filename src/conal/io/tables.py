@@ -24,6 +24,7 @@ from conal.io.coded import map_names, read_coded
 from conal.io.delimited import read_delimited, read_json_lines, write_delimited
 from conal.io.formulas import warn_of_formulas
 from conal.io.limits import COMPRESSED
+from conal.io.name_types import as_names_or_refuse
 from conal.io.numpy_files import read_npy
 from conal.io.parquet_files import open_parquet, read_parquet
 from conal.io.refusals import ARROW_ERRORS, first_line
@@ -232,13 +233,8 @@ def check_readable(path: Path) -> None:
 
 
 def decoded(column: pa.ChunkedArray, where: str) -> pa.ChunkedArray:
-    """Convert bytes, which Arrow returns for text in another encoding, to text."""
-    if not pa.types.is_binary(column.type):
-        return column
-    try:
-        return column.cast(pa.string())
-    except pa.ArrowInvalid as error:
-        raise InputError(f"{where} is not UTF-8 text; save the file as UTF-8") from error
+    """Convert bytes, which Arrow returns for text in another encoding, to text; refuse what cannot be names."""
+    return map_names(column, partial(as_names_or_refuse, where=where))
 
 
 def blank_to_null(column: pa.ChunkedArray, rule: Rule | None = None) -> pa.ChunkedArray:

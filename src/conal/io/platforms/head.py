@@ -122,7 +122,7 @@ def _parquet_head(path: Path) -> Head:
             schema = file.schema_arrow
             nested = any(pa.types.is_nested(kind) for kind in schema.types)  # no plain table is
             rows = next(file.iter_batches(batch_size=1)).to_pylist() if nested and file.metadata.num_rows else []
-    except ARROW_ERRORS:
+    except (*ARROW_ERRORS, ValueError):
         return Head("damaged parquet")
     return Head("parquet", header=tuple(schema.names), record=rows[0] if rows else None)
 

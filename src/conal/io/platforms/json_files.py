@@ -23,7 +23,8 @@ def load_records(path: Path) -> list[dict[str, Any]]:
         magic = file.read(4)
     if magic == b"PAR1":
         table = read_table(path, "parquet")
-        return [row for batch in table.to_batches(max_chunksize=BATCH) for row in batch.to_pylist()]
+        with refusing((*ARROW_ERRORS, ValueError), f"{path}: contains values that cannot be read: {{}}"):
+            return [row for batch in table.to_batches(max_chunksize=BATCH) for row in batch.to_pylist()]
     return parse_records(_unpacked(path), path)
 
 
