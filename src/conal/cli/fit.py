@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import time
 from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from conal._support.processes import process_rank
 from conal._support.progress import make_progress
 from conal.cli.discretion import read_discreetly
 from conal.cli.files import FitData, FitFiles
