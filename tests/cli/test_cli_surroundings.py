@@ -31,12 +31,12 @@ def labels(tmp_path: Path) -> Path:
     return write_lines(tmp_path / "labels.csv", "task,worker,label", *ROWS)
 
 
-@pytest.mark.parametrize("encoding", ["cp1252", "ascii"])
+@pytest.mark.parametrize("encoding", ["cp1252", "latin-1"])
 def test_a_terminal_of_few_characters(encoding: str, labels: Path, tmp_path: Path) -> None:
     out = tmp_path / "out.csv"
     done = run("aggregate", labels, *METHOD, "--out", out, PYTHONIOENCODING=encoding)
     assert (done.returncode, done.stderr) == (0, b"")
-    assert rb"\u732b 2" in done.stdout
+    assert rb"\u732b 1" in done.stdout
     done = run("aggregate", labels, *METHOD, "--out", out, "--overwrite", "--json", PYTHONIOENCODING=encoding)
     assert json.loads(done.stdout)["counts"].keys() == {"猫", "犬😀", "inf"}
     assert "猫" in out.read_text(encoding="utf-8")
@@ -54,7 +54,7 @@ def test_a_terminal_of_few_characters(encoding: str, labels: Path, tmp_path: Pat
 def test_an_environment_that_no_launcher_sets(
     environment: dict[str, str], message: bytes, labels: Path, tmp_path: Path
 ) -> None:
-    done = run("aggregate", labels, *METHOD, "--out", tmp_path / "out.csv", **environment)
+    done = run("aggregate", labels, *METHOD, "--out", tmp_path / "out.csv", most_bytes=None, **environment)
     assert done.returncode == 2
     assert message in done.stderr
     assert done.stderr.count(b"\n") == 1

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import zipfile
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -75,10 +76,9 @@ def test_nested_json_of_a_platform() -> None:
 
 
 @pytest.mark.parametrize("pack", [gzip.compress, bz2.compress, lambda data: pa.compress(data, "zstd", asbytes=True)])
-def test_compressed_bombs(pack: object, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_compressed_bombs(pack: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "TABLE_BYTES", 2**20)
-    assert callable(pack)
-    ending = {gzip.compress: "gz", bz2.compress: "bz2"}.get(pack, "zst")
+    ending = "gz" if pack is gzip.compress else "bz2" if pack is bz2.compress else "zst"
     content = b"task,worker,label\n" + b"1,a,x\n" * 2**19
     (tmp_path / f"a.csv.{ending}").write_bytes(pack(content))
     with pytest.raises(InputError, match=r"unpacks to more than 1 MB, over 100 times its size; .* unpack it yourself"):

@@ -15,9 +15,10 @@ def process_number(name: str = "WORLD_SIZE") -> int:
 
 
 def process_rank() -> int:
-    """The number of this process among all, from 0."""
+    """The number of this process among all, from 0; Fabric, which starts processes on one machine, sets another name."""
     default = 0 if process_number() == 1 else None
-    return _number("RANK", default=default, lowest=0)
+    name = "LOCAL_RANK" if "LOCAL_RANK" in os.environ and "RANK" not in os.environ else "RANK"
+    return _number(name, default=default, lowest=0)
 
 
 def _number(name: str, default: int | None, lowest: int) -> int:
@@ -27,7 +28,7 @@ def _number(name: str, default: int | None, lowest: int) -> int:
     if text is None or not text.strip().isdecimal() or int(text) < lowest:
         found = "not set" if text is None else repr(text[:40])
         raise InputError(
-            f"the environment variable {name} is {found}, expected a whole number of at least {lowest}; unset WORLD_SIZE "
-            "and RANK, or start conal by torchrun, which sets them"
+            f"the environment variable {name} is {found}, expected a whole number of at least {lowest}; unset "
+            "WORLD_SIZE and RANK, or start conal by torchrun, which sets them"
         )
     return int(text)

@@ -119,7 +119,7 @@ def _key(privacy: PrivacyOptions, out: Path) -> bytes | None:
 
 def _is_first() -> bool:
     """Of several processes, which torchrun or Fabric started, only the first prints and writes."""
-    return int(os.environ.get("RANK", os.environ.get("LOCAL_RANK", "0"))) == 0
+    return process_rank() == 0
 
 
 def _refuse_repeats(options: dict[str, Any], settings: dict[str, Any]) -> None:

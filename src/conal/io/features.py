@@ -165,7 +165,7 @@ def _read_npz(path: Path) -> FeatureTable:
     arrays = read_npz(path)
     ids_name = next((name for name in ("task", "task_ids", "id", "ids") if name in arrays), None)
     ids = None if ids_name is None else ids_from(arrays.pop(ids_name), str(path))
-    name = next((name for name in ("X", "features") if name in arrays), None)
+    name: str | None = next((name for name in ("X", "features") if name in arrays), None)
     if name is None and len(arrays) == 1:
         name = next(iter(arrays))
     if name is None:

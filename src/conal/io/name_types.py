@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow as pa
 
 from conal.errors import InputError
-from conal.io.refusals import ARROW_ERRORS, refusing
+from conal.io.refusals import ARROW_ERRORS, VALUE_ERRORS, refusing
 
 __all__ = ["as_names_or_refuse", "without_extensions"]
 
@@ -30,7 +30,7 @@ def as_names_or_refuse(column: pa.ChunkedArray, where: str) -> pa.ChunkedArray:
     if any(getattr(pa.types, f"is_{name}")(kind) for name in _NO_NAMES):
         raise InputError(f"{where} contains {kind}, which cannot be names; convert it to text or whole numbers")
     if pa.types.is_temporal(kind):
-        with refusing((*ARROW_ERRORS, ValueError), f"{where} contains dates that do not exist ({{}}); correct them"):
+        with refusing(VALUE_ERRORS, f"{where} contains dates that do not exist ({{}}); correct them"):
             column.unique().to_pylist()
     return column
 

@@ -14,12 +14,14 @@ import pyarrow as pa
 
 from conal.errors import InputError
 
-__all__ = ["ARROW_ERRORS", "NUMPY_ERRORS", "ZIP_ERRORS", "first_line", "refusing"]
+__all__ = ["ARROW_ERRORS", "NUMPY_ERRORS", "VALUE_ERRORS", "ZIP_ERRORS", "first_line", "refusing"]
 
 Errors = tuple[type[Exception], ...]
 
 ARROW_ERRORS: Errors = (pa.ArrowException, UnicodeError, OSError, OverflowError, MemoryError)
 """What Arrow raises about a table, and Python about names in it that are not UTF-8 and dates that do not exist."""
+VALUE_ERRORS: Errors = (*ARROW_ERRORS, ValueError)
+"""What Arrow and Python raise about values that become Python objects."""
 NUMPY_ERRORS: Errors = (
     *(ValueError, TypeError, SyntaxError, tokenize.TokenError, KeyError, IndexError, AttributeError, OverflowError),
     *(RecursionError, MemoryError, OSError, EOFError, struct.error),

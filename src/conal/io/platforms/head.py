@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from conal.errors import examples
 from conal.io.delimited import csv_delimiter, encoding_of
-from conal.io.refusals import ARROW_ERRORS, ZIP_ERRORS, refusing
+from conal.io.refusals import ARROW_ERRORS, VALUE_ERRORS, ZIP_ERRORS, refusing
 
 __all__ = ["Head", "json_head", "read_head"]
 
@@ -122,7 +122,7 @@ def _parquet_head(path: Path) -> Head:
             schema = file.schema_arrow
             nested = any(pa.types.is_nested(kind) for kind in schema.types)  # no plain table is
             rows = next(file.iter_batches(batch_size=1)).to_pylist() if nested and file.metadata.num_rows else []
-    except (*ARROW_ERRORS, ValueError):
+    except VALUE_ERRORS:
         return Head("damaged parquet")
     return Head("parquet", header=tuple(schema.names), record=rows[0] if rows else None)
 

@@ -10,7 +10,7 @@ from typing import Any
 from conal.errors import InputError, people
 from conal.io.delimited import encoding_of
 from conal.io.limits import JSON_BYTES, blocks_of, check_depth, refuse_bomb, unpacked_limit
-from conal.io.refusals import ARROW_ERRORS, ZIP_ERRORS, refusing
+from conal.io.refusals import ARROW_ERRORS, VALUE_ERRORS, ZIP_ERRORS, refusing
 from conal.io.tables import BATCH, check_readable, read_table
 
 __all__ = ["archive_members", "load_json", "load_records", "parse_cell", "parse_json", "parse_records", "text_of"]
@@ -23,7 +23,7 @@ def load_records(path: Path) -> list[dict[str, Any]]:
         magic = file.read(4)
     if magic == b"PAR1":
         table = read_table(path, "parquet")
-        with refusing((*ARROW_ERRORS, ValueError), f"{path}: contains values that cannot be read: {{}}"):
+        with refusing(VALUE_ERRORS, f"{path}: contains values that cannot be read: {{}}"):
             return [row for batch in table.to_batches(max_chunksize=BATCH) for row in batch.to_pylist()]
     return parse_records(_unpacked(path), path)
 
