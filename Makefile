@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test coverage dist test-wheel lint format results bench bench-aggregation bench-training bench-scale bench-processes bench-components bench-texts docs pages clean
+.PHONY: help install demo test coverage dist test-wheel lint format results bench bench-aggregation bench-training bench-scale bench-processes bench-components bench-texts docs pages vega clean
 
 help:  ## show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
@@ -77,6 +77,9 @@ pages: $(STAMP)  ## pages and type stubs that follow from the code
 	$(BIN)/python tools/generated.py
 	$(BIN)/python tools/stubs.py
 	$(BIN)/python tools/cli_reference.py
+
+vega: $(STAMP)  ## the scripts of Vega that reports contain, from the installed vl-convert
+	$(BIN)/python tools/vega_bundle.py
 
 docs: pages  ## the documentation site in site/
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import resource
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,6 +14,7 @@ import pyarrow.csv as pv
 import pytest
 
 import conal as package
+from helpers.processes import one_thread
 
 if TYPE_CHECKING:
     from cli.conftest import Crowd, Run
@@ -43,6 +47,21 @@ def test_the_page_comes_from_the_folder_alone(conal: Run, folder: Path, tmp_path
     done = conal("report", folder, "--out", tmp_path / "page.html", "--json").json()
     assert done == {"out": str(tmp_path / "page.html"), "bytes": len(before)}
     assert (tmp_path / "page.html").read_bytes() == before
+
+
+def test_the_page_is_made_in_little_address_space_and_without_v8(folder: Path) -> None:
+    """V8 inside vl_convert reserves tens of gigabytes; where a process may not have them, it ends by a signal."""
+
+    def limit() -> None:
+        resource.setrlimit(resource.RLIMIT_AS, (6 * 2**30, 6 * 2**30))
+
+    (folder / "report.html").unlink()
+    code = "import sys; from conal.cli import main; sys.argv[0] = 'conal'\ntry: main()\nfinally: print(*sys.modules)"
+    words = [sys.executable, "-c", code, "report", str(folder)]
+    done = subprocess.run(words, env=one_thread(), capture_output=True, text=True, check=False, preexec_fn=limit)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert {"altair", "vl_convert"} & set(done.stdout.split()) == {"altair"}
+    assert "vegaEmbed" in (folder / "report.html").read_text(encoding="utf-8")
 
 
 def test_a_page_elsewhere_is_replaced_only_if_allowed(conal: Run, folder: Path, tmp_path: Path) -> None:

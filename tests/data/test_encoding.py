@@ -165,8 +165,19 @@ def test_text_is_in_the_order_of_its_characters() -> None:
     check(pa.array([*names[::-1], None]), [6, 5, 4, 3, 2, 1, 0, MISSING], names)
 
 
-def test_infinity_is_a_name() -> None:
-    check([float("inf"), 1.0], [1, 0], [1.0, float("inf")])
+@pytest.mark.parametrize("values", [[float("inf"), 1.0], np.array([0, -np.inf]), [float("inf"), "a"], [1, -np.inf]])
+def test_infinity_is_no_name(values: Any) -> None:
+    """No JSON can contain it: a model with such a class could be trained, but not saved."""
+    with pytest.raises(InputError, match="infinity cannot be a name; write it as text"):
+        encode(values)
+
+
+@pytest.mark.parametrize(
+    "values", [["a", "b\ud800"], np.array(["\udfff"], dtype=object), [1, "\ud800"], [("x",), "\ud83d"]]
+)
+def test_half_characters_are_no_names(values: Any) -> None:
+    with pytest.raises(InputError, match=r"a name contains an incomplete character \('\\ud"):
+        encode(values)
 
 
 @pytest.mark.parametrize(

@@ -460,19 +460,19 @@ def test_the_wrong_kind_of_file(tmp_path: Path, ending: str, content: bytes) -> 
 @pytest.mark.parametrize("content", [png(), b"PK\x03\x04 junk", b"1,2,3\n", b"\x93NUMPY"])
 def test_the_wrong_kind_of_npy(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "a.npy").write_bytes(content)
-    with pytest.raises(InputError, match=r"a\.npy: is not a \.npy array of plain numbers or text"):
+    with pytest.raises(InputError, match=r"a\.npy: cannot be read as NumPy numbers or text"):
         read_annotations(tmp_path / "a.npy")
 
 
 def test_pickled_npy_is_refused(tmp_path: Path) -> None:
     np.save(tmp_path / "a.npy", np.array([["x", None]], dtype=object), allow_pickle=True)
-    with pytest.raises(InputError, match=r"a\.npy: is not a \.npy array of plain numbers or text: Object arrays"):
+    with pytest.raises(InputError, match=r"a\.npy: cannot be read as NumPy numbers or text: .*Python objects"):
         read_annotations(tmp_path / "a.npy")
 
 
 def test_an_archive_named_npy(tmp_path: Path) -> None:
     np.savez(tmp_path / "a.npz", X=np.zeros((2, 2)))
-    with pytest.raises(InputError, match=r"a\.npy: is not a \.npy array"):
+    with pytest.raises(InputError, match=r"a\.npy: cannot be read as NumPy"):
         read_annotations((tmp_path / "a.npz").rename(tmp_path / "a.npy"))
 
 

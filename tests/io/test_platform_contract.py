@@ -406,7 +406,7 @@ def test_an_option_without_meaning_is_refused(name: str, tmp_path: Path) -> None
         ("a.json", b"[1, 2]", "has no known format, found other JSON"),
         ("a.json", b'{"a": [1, 2]}', "has no known format, found JSON objects with 'a'"),
         ("a.json", "[{}]".encode("utf-16"), "has no known format, found JSON objects with nothing"),
-        ("a.json", b"[" * 10_000, "is not JSON that an annotation platform writes"),
+        ("a.json", b"[" * 10_000, "has lists and objects more than 100 deep inside each other"),
         ("a.json", b"", "is empty"),
         ("a.zip", b"PK\x03\x04 and then nothing", "has no known format, found a damaged zip file"),
     ],

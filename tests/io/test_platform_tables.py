@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from time import process_time
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from conal.errors import DataWarning, InputError
 from conal.io import import_file, read_annotations
 from conal.io.importing import detect
 from helpers.crowds import triples
+from helpers.files import write_csv
 from helpers.files import write_lines as write
 
 
@@ -430,3 +432,16 @@ def test_more_annotators_than_the_piece_that_is_looked_at(path: Path) -> None:
     write(path, f"task,{header}", "a," + ",".join(["x", "y"] * (n // 2)))
     ann = read_annotations(path)
     assert (ann.n_tasks, ann.n_annotators, ann.n_classes) == (1, n, 2)
+
+
+def test_a_wide_tables_cost_is_linear_in_the_annotators(tmp_path: Path) -> None:
+    """Eight times the annotators must not take sixty-four times as long."""
+    seconds = []
+    for n_annotators in (1000, 8000):
+        path = tmp_path / f"{n_annotators}.csv"
+        rows = [[f"t{t}", *("cat" if (t + k) % 3 else "dog" for k in range(n_annotators))] for t in range(3)]
+        write_csv(path, ["task", *(f"a{k}" for k in range(n_annotators))], rows)
+        before = process_time()
+        assert read_annotations(path, format="wide").n_annotations == 3 * n_annotators
+        seconds.append(process_time() - before)
+    assert seconds[1] < 20 * seconds[0]

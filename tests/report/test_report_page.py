@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import re
+from importlib.metadata import version
 from typing import Any
 
 import numpy as np
 import pytest
+import vl_convert
 
 from conal.errors import InputError
 from conal.findings import common_confusion
@@ -16,6 +18,7 @@ from conal.findings.wording import percent, short_names
 from conal.report import render
 from conal.report.headlines import headlines
 from conal.report.script import to_script
+from vega_bundle import BUNDLE, bundle
 
 from .crowds import IMAGE, SCRIPT, make_report
 
@@ -46,6 +49,47 @@ def cells_of(chart: dict[str, Any]) -> list[dict[str, Any]]:
     """The one dataset of a chart."""
     (rows,) = chart["datasets"].values()
     return list(rows)
+
+
+def test_the_scripts_of_vega_are_those_of_vl_convert() -> None:
+    """In the versions that the notice names."""
+    assert BUNDLE.read_text(encoding="utf-8") == bundle()
+    notice = BUNDLE.with_name("NOTICE-vega.md").read_text(encoding="utf-8")
+    assert f"vl-convert-python {version('vl-convert-python').partition('.post')[0]} " in notice
+    assert f"Vega {vl_convert.get_vega_version()}, " in notice
+    assert f"Vega-Embed {vl_convert.get_vega_embed_version()} " in notice
+    assert f"Vega-Lite {vl_convert.get_vegalite_versions()[-1]} " in notice
+
+
+@pytest.mark.parametrize(
+    ("place", "value", "message"),
+    [
+        (("confidence",), "high", "confidence is text, expected a number"),
+        (("crowd", "n_tasks"), None, "crowd.n_tasks is nothing, expected a number"),
+        (("crowd", "n_tasks"), 10**400, "crowd.n_tasks is 1000"),
+        (("crowd", "expected_label_accuracy"), float("nan"), "crowd.expected_label_accuracy is nan"),
+        (("annotators", "rows", 1), [], "annotators.rows[1] is a list, expected an object"),
+        (("annotators", "rows", 1, "matrix"), [[1.0]], "annotators.rows[1].matrix has fewer rows or columns"),
+        (("common_confusion", "classes_shown"), [7], "common_confusion.classes_shown has other numbers"),
+        (("tasks", "ambiguous", "rows", 0, "votes"), [[]], "votes in tasks are not pairs"),
+        (("classes", 0), "\ud800", "a name contains an incomplete character"),
+        (("model",), None, "model is nothing, expected an object"),
+    ],
+)
+def test_a_report_of_other_types_is_refused(place: tuple[Any, ...], value: Any, message: str) -> None:
+    document = json.loads(json.dumps(make_report()))
+    inner = document
+    for key in place[:-1]:
+        inner = inner[key]
+    inner[place[-1]] = value
+    with pytest.raises(InputError, match=re.escape(f"report.json: is damaged, {message}")):
+        render(document)
+
+
+def test_agreement_without_an_interval() -> None:
+    document = json.loads(json.dumps(make_report()))
+    document["crowd"]["krippendorff_alpha"] = {"value": 0.5, "low": None, "high": None}
+    assert "<dd>0.50</dd>" in render(document)
 
 
 def test_nothing_can_end_a_script_element() -> None:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from conal._support.processes import process_number, process_rank
 from conal._support.registry import names_in_source
 from conal.cli.options import AsJson, Labels, Overwrite, Quiet, Reading, Seed, emit, parse_settings
 from conal.cli.places import check_results
@@ -115,13 +115,14 @@ def _known(path: Path, reading: ReadOptions, crowd: Annotations) -> dict[Any, An
 
 def _fit(aggregator: Aggregator, crowd: Annotations, known: dict[Any, Any]) -> bool:
     """Fit alone or, under torchrun, with other processes; True for the process that prints and writes."""
-    if int(os.environ.get("WORLD_SIZE", "1")) == 1:
+    if process_number() == 1:
         aggregator.fit(crowd, true_labels=known)
         return True
+    first = process_rank() == 0
     from conal.distributed.aggregation import fit_shared  # loads torch, which takes seconds
 
     fit_shared(aggregator, crowd, true_labels=known)
-    return int(os.environ["RANK"]) == 0
+    return first
 
 
 def _labelled(crowd: Annotations, known: dict[Any, Any]) -> npt.NDArray[np.bool_]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import signal
 import sys
 import threading
@@ -69,6 +70,7 @@ def main() -> None:
 
     The exit code is 0, 2 for bad usage or input, 1 for failure, 130 when interrupted, and 143 when terminated.
     """
+    _escape_what_the_terminal_cannot_show()
     warnings.showwarning = _show_warning
     warnings.simplefilter("always", category=UserWarning)
     try:
@@ -112,6 +114,13 @@ def _terminable() -> Iterator[None]:
         signal.signal(signal.SIGTERM, before)
         if received:  # Typer takes it for Ctrl-C
             raise Terminated
+
+
+def _escape_what_the_terminal_cannot_show() -> None:
+    """A terminal of few characters must not end a command whose files are written."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
 
 
 def _missing_line(error: ModuleNotFoundError) -> str:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import time
 from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from conal._support.processes import process_rank
 from conal._support.progress import make_progress
 from conal.cli.discretion import read_discreetly
 from conal.cli.files import FitData, FitFiles
@@ -119,7 +119,7 @@ def _key(privacy: PrivacyOptions, out: Path) -> bytes | None:
 
 def _is_first() -> bool:
     """Of several processes, which torchrun or Fabric started, only the first prints and writes."""
-    return int(os.environ.get("RANK", os.environ.get("LOCAL_RANK", "0"))) == 0
+    return process_rank() == 0
 
 
 def _refuse_repeats(options: dict[str, Any], settings: dict[str, Any]) -> None:

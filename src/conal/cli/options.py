@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -59,9 +60,19 @@ TextColumn = Annotated[
 def emit(result: dict[str, Any], text: str, *, as_json: bool, quiet: bool) -> None:
     """Print the result for a machine or for a person."""
     if as_json:
-        say(json.dumps(result, ensure_ascii=False, default=_plain))
+        say(_to_json(result))
     elif not quiet:
         say(text)
+
+
+def _to_json(result: dict[str, Any]) -> str:
+    """JSON that the terminal can show: characters that its encoding does not have are escaped."""
+    text = json.dumps(result, ensure_ascii=False, default=_plain)
+    try:
+        text.encode(sys.stdout.encoding or "utf-8")
+    except UnicodeEncodeError:
+        return json.dumps(result, default=_plain)
+    return text
 
 
 def parse_settings(pairs: list[str] | None) -> dict[str, Any]:

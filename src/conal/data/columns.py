@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
 
 from conal.errors import InputError
 
@@ -102,7 +103,13 @@ def _option(role: str) -> str:
 
 def is_name_column(column: str, roles: Iterable[str]) -> bool:
     """Whether a column has a usual name of ids or classes, such as task, worker or label."""
-    return any(_plain(column) == _plain(alias) for role in roles for alias in ALIASES[role])
+    plain = _plain(column)
+    return any(plain in _plain_aliases(role) for role in roles)
+
+
+@cache
+def _plain_aliases(role: str) -> frozenset[str]:
+    return frozenset(map(_plain, ALIASES[role]))
 
 
 def _plain(name: object) -> str:

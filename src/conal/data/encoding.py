@@ -6,8 +6,9 @@ annotations in another row order give the same model.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 import numpy.typing as npt
@@ -125,6 +126,8 @@ def _to_arrow(values: object) -> pa.ChunkedArray | None:
             column = pa.chunked_array([pa.array(values, from_pandas=True)])
         except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError):
             return None
+        except UnicodeEncodeError as error:
+            _refuse_half(error)
     if pa.types.is_nested(column.type) or pa.types.is_null(column.type):
         return None
     return column
@@ -192,6 +195,8 @@ def _encode_arrow(column: pa.ChunkedArray) -> tuple[npt.NDArray[np.integer], lis
         import pyarrow.compute as pc
 
         column = pc.if_else(pc.is_nan(column), None, column)
+        if pc.any(pc.is_inf(column)).as_py():
+            _refuse_infinite()
         _refuse_rounded(column)
     codes, found = _dictionary(column)
     return codes, found.to_pylist()
@@ -221,13 +226,32 @@ def _encode_objects(values: Any) -> tuple[npt.NDArray[np.int64], list[Any]]:
     table: dict[Any, int] = {}
     codes: list[int] = []
     for item in values if isinstance(values, list) else _as_list(values):
+        if isinstance(item, float) and math.isinf(item):
+            _refuse_infinite()
         try:
             codes.append(MISSING if _is_missing(item) else table.setdefault(item, len(table)))
         except TypeError:
             raise InputError(
                 f"{item!r} cannot be a name, it is a {type(item).__name__}; pass one text, number or tuple per row"
             ) from None
+    for name in table:
+        if isinstance(name, str):
+            try:
+                name.encode()
+            except UnicodeEncodeError as error:
+                _refuse_half(error)
     return np.array(codes, dtype=np.int64), list(table)
+
+
+def _refuse_infinite() -> NoReturn:
+    """JSON has no infinity, and no file of names can contain it as a number."""
+    raise InputError("infinity cannot be a name; write it as text, or remove these rows")
+
+
+def _refuse_half(error: UnicodeEncodeError) -> NoReturn:
+    """Half of a surrogate pair is no character: no file can contain it."""
+    half = error.object[error.start]
+    raise InputError(f"a name contains an incomplete character ({half!r}); export it again") from error
 
 
 def _as_list(values: npt.NDArray[Any] | pa.Array | pa.ChunkedArray) -> list[Any]:

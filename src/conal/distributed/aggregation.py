@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import atexit
 import math
-import os
 from datetime import timedelta
 from typing import Any, TypeVar
 
@@ -13,6 +12,7 @@ import numpy.typing as npt
 import torch
 import torch.distributed as dist
 
+from conal._support.processes import process_number
 from conal.aggregation.arrays import FloatArray
 from conal.aggregation.base import Aggregator, aggregators
 from conal.aggregation.em import EMAggregator
@@ -33,7 +33,7 @@ TIMEOUT = timedelta(seconds=60)
 
 def is_shared() -> bool:
     """Whether ``torchrun`` started this process with others."""
-    return int(os.environ.get("WORLD_SIZE", "1")) > 1
+    return process_number() > 1
 
 
 class SharedEngine(Engine[Parameters]):

@@ -12,6 +12,7 @@ import torch.distributed as dist
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
+from conal._support.processes import process_number
 from conal.distributed.aggregation import TIMEOUT, leave_at_exit
 from conal.errors import InputError, TrainingError
 from conal.networks.annotator_rows import is_lazy
@@ -51,7 +52,7 @@ def make_fabric(accelerator: str, precision: str, devices: int = 1, num_nodes: i
     Under ``torchrun`` the launcher sets these numbers, and other numbers are an error.
     """
     if "LOCAL_WORLD_SIZE" in os.environ:
-        here, everywhere = int(os.environ["LOCAL_WORLD_SIZE"]), int(os.environ["WORLD_SIZE"])
+        here, everywhere = process_number("LOCAL_WORLD_SIZE"), process_number()
         if (devices, num_nodes) not in ((1, 1), (here, everywhere // here)):
             raise InputError(
                 f"devices={devices}, num_nodes={num_nodes}, but torchrun started {here} processes on each of "

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import Any, TypedDict, cast
 
+from conal._support.shapes import mismatch
 from conal.errors import InputError
 from conal.findings.annotators import AnnotatorSection
 from conal.findings.common_confusion import ConfusionSection
@@ -36,10 +38,44 @@ class Report(TypedDict):
 
 
 def checked_report(document: Mapping[str, Any], where: str = "report.json") -> Report:
-    """A document as a report; another format, or a newer version, is an error."""
-    version = document.get("format_version", REPORT_VERSION + 1)
-    if document.get("format") != REPORT_FORMAT or version > REPORT_VERSION:
+    """A document as a report; another format, a newer version, or content of other types is an error."""
+    version = document.get("format_version")
+    is_known = isinstance(version, int) and version <= REPORT_VERSION
+    if document.get("format") != REPORT_FORMAT or not is_known:
         raise InputError(
             f"{where}: is not a report that this version of conal reads; fit the model again, or upgrade conal"
         )
-    return cast(Report, document)
+    report = cast(Report, document)
+    problem = _half_character(document) or mismatch(document, Report) or _disagreement(report)
+    if problem is not None:
+        raise InputError(f"{where}: is damaged, {problem}; fit the model again")
+    return report
+
+
+def _disagreement(report: Report) -> str | None:
+    """What does not fit together: classes that matrices show and do not exist, and matrices of another size."""
+    n_classes, confusion = len(report["classes"]), report["common_confusion"]
+    if not all(0 <= k < n_classes for k in confusion["classes_shown"]):
+        return f"common_confusion.classes_shown has other numbers than those of the {n_classes} classes"
+    size, people = len(confusion["classes_shown"]), report["annotators"]["rows"]
+    matrices = {f"annotators.rows[{k}].matrix": row["matrix"] for k, row in enumerate(people) if "matrix" in row}
+    for place, matrix in ({"common_confusion.matrix": confusion["matrix"]} | matrices).items():
+        if len(matrix) < size or any(len(row) < size for row in matrix):
+            return f"{place} has fewer rows or columns than the {size} classes that are shown"
+    if any(("matrix" in row) != ("classes_met" in row) for row in people):
+        return "annotators.rows has matrices without classes_met"
+    if report["model"]["separates_noise"] and any("common_noise_rate" not in row for row in people):
+        return "annotators.rows has no common_noise_rate for some annotators"
+    votes = [vote for found in cast(Any, report["tasks"]).values() for row in found["rows"] for vote in row["votes"]]
+    if not all(len(vote) == 2 and type(vote[1]) is int for vote in votes):
+        return "votes in tasks are not pairs of a class and a number"
+    return None
+
+
+def _half_character(document: Mapping[str, Any]) -> str | None:
+    """JSON can contain half of a surrogate pair, which no page can."""
+    try:
+        json.dumps(document, ensure_ascii=False, default=str).encode()
+    except UnicodeEncodeError as error:
+        return f"a name contains an incomplete character ({error.object[error.start]!r})"
+    return None

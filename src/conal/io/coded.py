@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from conal.data.numbers import numbers_or_text
 from conal.io.delimited import is_padded, open_delimited, read_json_lines, with_long_rows
+from conal.io.parquet_files import open_parquet, parquet_batches
 
 __all__ = ["map_names", "read_coded"]
 
@@ -67,14 +68,12 @@ def _read_delimited(path: Path, delimiter: str, choose: Choose) -> pa.Table:
 
 
 def _read_parquet(path: Path, choose: Choose) -> pa.Table:
-    import pyarrow.parquet as pq
-
-    with pq.ParquetFile(path) as file:
+    with open_parquet(path) as file:
         schema = file.schema_arrow
         columns = list(choose(schema.names))
     text = [name for name in columns if pa.types.is_string(schema.field(name).type)]
-    with pq.ParquetFile(path, read_dictionary=text) as file:
-        batches = [_coded(batch) for batch in file.iter_batches(BATCH_ROWS, columns=columns)]
+    with open_parquet(path, read_dictionary=text) as file:
+        batches = [_coded(batch) for batch in parquet_batches(path, file, columns, BATCH_ROWS)]
     return pa.Table.from_batches(batches) if batches else pa.table({name: pa.array([]) for name in columns})
 
 

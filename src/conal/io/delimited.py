@@ -14,7 +14,8 @@ import pyarrow as pa
 
 from conal.data.columns import is_name_column
 from conal.data.numbers import numbers_or_text
-from conal.errors import InputError
+from conal.io.limits import JSON_BYTES, TABLE_BYTES, blocks_of, check_json_lines, check_unpacked
+from conal.io.refusals import ARROW_ERRORS, refusing
 
 __all__ = [
     "csv_delimiter",
@@ -107,9 +108,8 @@ def read_json_lines(path: Path) -> pa.Table:
     """One JSON object per line. Texts stay texts, also those that look like times."""
     import pyarrow.json as pj
 
-    with pa.input_stream(path) as stream:
-        start = bytes(stream.read(2))
-        recoded = (start + bytes(stream.read())).decode("utf-16").encode() if encoding_of(start) == "utf-16" else None
+    recoded = _from_utf_16(path)
+    check_json_lines(blocks_of(path, JSON_BYTES) if recoded is None else [recoded], path)
 
     def read(size: int | None, texts: Iterable[str] = ()) -> pa.Table:
         parse = pj.ParseOptions(explicit_schema=pa.schema([(name, pa.string()) for name in texts]))
@@ -118,7 +118,19 @@ def read_json_lines(path: Path) -> pa.Table:
 
     table = with_long_rows(read)
     times = [field.name for field in table.schema if pa.types.is_temporal(field.type)]
-    return with_long_rows(partial(read, texts=times)) if times else table
+    if times:
+        table = with_long_rows(partial(read, texts=times))
+    table.validate(full=True)  # Arrow takes text that is not UTF-8
+    return table
+
+
+def _from_utf_16(path: Path) -> bytes | None:
+    """A file in UTF-16 as UTF-8; None for others."""
+    with pa.input_stream(path) as stream:
+        start = bytes(stream.read(2))
+    if encoding_of(start) != "utf-16":
+        return None
+    return b"".join(blocks_of(path, JSON_BYTES)).decode("utf-16").encode()
 
 
 def with_long_rows(read: Callable[[int | None], Read]) -> Read:
@@ -145,8 +157,8 @@ def write_delimited(table: pa.Table, path: Path, delimiter: str) -> None:
 
 def _has_quotes(path: Path) -> bool:
     """Whether a quote occurs at all: only a quoted value can contain a line end, and Arrow reads slower if one may."""
-    with pa.input_stream(path) as stream:  # which unpacks what Arrow's reader unpacks
-        return any(b'"' in block for block in iter(partial(stream.read, 2**20), b""))
+    check_unpacked(path)
+    return any(b'"' in block for block in blocks_of(path, TABLE_BYTES))
 
 
 def _append_rows(table: pa.Table, path: Path, delimiter: str, quoting: str) -> None:
@@ -168,11 +180,9 @@ def parse_delimited(content: bytes, delimiter: str, where: str) -> pa.Table:
     import pyarrow.csv as pv
 
     parse = pv.ParseOptions(delimiter=delimiter, newlines_in_values=b'"' in content)
-    try:
+    with refusing(ARROW_ERRORS, f"{where}: cannot be read as a table: {{}}"):
         with pv.open_csv(pa.BufferReader(content), parse_options=parse) as reader:
             header = reader.schema.names
         convert = pv.ConvertOptions(column_types=dict.fromkeys(header, pa.string()))
         table = pv.read_csv(pa.BufferReader(content), parse_options=parse, convert_options=convert)
-    except (pa.ArrowInvalid, UnicodeDecodeError) as error:
-        raise InputError(f"{where}: cannot be read as a table: {str(error).splitlines()[0]}") from error
     return pa.table({name: numbers_or_text(table[name], padded=is_padded(name)) for name in dict.fromkeys(header)})

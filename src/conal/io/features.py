@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import zipfile
-import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from os import PathLike
@@ -20,6 +18,8 @@ from conal.data.encoding import MISSING, Names, encode
 from conal.data.frames import open_frame
 from conal.data.missing import drop_blank_names
 from conal.errors import InputError, examples
+from conal.io.numpy_files import map_npy, read_npz
+from conal.io.parquet_files import read_parquet
 from conal.io.row_groups import fill_rows
 from conal.io.tables import check_readable, decoded, pandas_index, read_first_row, read_table
 
@@ -70,7 +70,7 @@ def read_features(
     check_readable(path)
     kind = path.suffix.lower()
     if kind == ".npy":
-        table = FeatureTable(_map_numpy(path), where=str(path))
+        table = FeatureTable(map_npy(path), where=str(path))
     elif kind == ".npz":
         table = _read_npz(path)
     elif kind in (".parquet", ".pq"):
@@ -161,25 +161,11 @@ def _chunks(values: npt.NDArray[Any]) -> Iterator[tuple[int, npt.NDArray[Any]]]:
         yield start, np.asarray(values[start : start + size])
 
 
-def _map_numpy(path: Path) -> npt.NDArray[Any]:
-    try:
-        return np.lib.format.open_memmap(path, mode="r")
-    except (ValueError, OSError, EOFError) as error:
-        reason = str(error).splitlines()[0]
-        raise InputError(f"{path}: cannot be read as NumPy numbers: {reason}") from error
-
-
 def _read_npz(path: Path) -> FeatureTable:
-    try:
-        with zipfile.ZipFile(path):  # np.load would take any NumPy file, and leave a broken one open
-            pass
-        with np.load(path, allow_pickle=False) as archive:
-            arrays = {name: np.asarray(archive[name]) for name in archive.files}
-    except (ValueError, OSError, EOFError, zipfile.BadZipFile, zlib.error) as error:
-        raise InputError(f"{path}: cannot be read as a .npz archive: {error}") from error
+    arrays = read_npz(path)
     ids_name = next((name for name in ("task", "task_ids", "id", "ids") if name in arrays), None)
     ids = None if ids_name is None else ids_from(arrays.pop(ids_name), str(path))
-    name = next((name for name in ("X", "features") if name in arrays), None)
+    name: str | None = next((name for name in ("X", "features") if name in arrays), None)
     if name is None and len(arrays) == 1:
         name = next(iter(arrays))
     if name is None:
@@ -197,12 +183,10 @@ def frame_to_arrow(frame: Any, where: str) -> pa.Table:
 
 def _read_parquet(path: Path, task: str | None, fallback_to_aliases: bool) -> FeatureTable:
     """Row group by row group."""
-    import pyarrow.parquet as pq
-
     where = str(path)
     head = read_first_row(path)
     task_column, names = _layout(head, task, where, fallback_to_aliases)
-    ids = None if task_column is None else ids_from(pq.read_table(path, columns=[task_column])[task_column], where)
+    ids = None if task_column is None else ids_from(read_parquet(path, [task_column])[task_column], where)
     values = fill_rows(path, list(names), lambda batch: _values(batch, names, where))
     return FeatureTable(values, ids, () if _is_list(head, names) else names, where)
 
@@ -239,7 +223,8 @@ def _values(table: pa.Table, names: tuple[str, ...], where: str) -> npt.NDArray[
 
 
 def _is_list(table: pa.Table, names: tuple[str, ...]) -> bool:
-    return len(names) == 1 and pa.types.is_nested(table[names[0]].type)
+    kinds = (pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list)
+    return len(names) == 1 and any(is_kind(table[names[0]].type) for is_kind in kinds)
 
 
 def _numeric_column(column: pa.ChunkedArray, name: str, where: str) -> npt.NDArray[np.float32]:

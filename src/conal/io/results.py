@@ -15,6 +15,7 @@ from conal.data.encoding import Names
 from conal.data.numbers import numbers_or_text
 from conal.errors import ModelFolderError
 from conal.io.delimited import open_delimited, with_long_rows
+from conal.io.refusals import ARROW_ERRORS, first_line
 
 __all__ = [
     "ColumnKind",
@@ -144,8 +145,8 @@ def read_results(path: Path, kinds: Mapping[str, ColumnKind], names: NamesOf) ->
 
     try:
         table = with_long_rows(read)
-    except (pa.ArrowInvalid, UnicodeDecodeError, OSError) as error:
-        raise ModelFolderError(f"{path}: cannot be read ({str(error).splitlines()[0]}); fit the model again") from error
+    except ARROW_ERRORS as error:
+        raise ModelFolderError(f"{path}: cannot be read ({first_line(error)}); fit the model again") from error
     columns = {column: _typed(table[column], kinds.get(column), names) for column in table.column_names}
     return pa.table(columns)
 

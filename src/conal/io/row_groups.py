@@ -13,6 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from conal.errors import InputError
+from conal.io.parquet_files import open_parquet, parquet_batches
 
 __all__ = ["fill_rows"]
 
@@ -25,12 +26,10 @@ BATCH_BYTES = 64 * 2**20
 
 def fill_rows(path: Path, columns: list[str], convert: Callable[[pa.Table], FloatRows]) -> FloatRows:
     """(n, ...) all rows of these columns, ``convert`` giving those of one batch."""
-    import pyarrow.parquet as pq
-
-    with pq.ParquetFile(path) as file:
+    with open_parquet(path) as file:
         n_rows, start = file.metadata.num_rows, 0
         rows: FloatRows | None = None
-        for batch in file.iter_batches(_batch_rows(file.metadata, n_rows), columns=columns):
+        for batch in parquet_batches(path, file, columns, _batch_rows(file.metadata, n_rows)):
             part = convert(pa.Table.from_batches([batch]))
             rows = _room((n_rows, *part.shape[1:])) if rows is None else rows
             if part.shape[1:] != rows.shape[1:]:
@@ -38,10 +37,14 @@ def fill_rows(path: Path, columns: list[str], convert: Callable[[pa.Table], Floa
                     f"{path}: feature lists have {rows.shape[1]} and, from row {start}, {part.shape[1]} entries; "
                     "they must be equally long"
                 )
+            if start + len(part) > n_rows:
+                raise InputError(f"{path}: has more rows than the {n_rows:,} that it says; write it again")
             rows[start : start + len(part)] = part
             start += len(part)
     if rows is None:
         raise InputError(f"{path}: has columns but no rows")
+    if start < n_rows:
+        raise InputError(f"{path}: has {start:,} rows and says that there are {n_rows:,}; write it again")
     return rows
 
 

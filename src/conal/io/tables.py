@@ -23,6 +23,11 @@ from conal.io.atomic import atomic_files
 from conal.io.coded import map_names, read_coded
 from conal.io.delimited import read_delimited, read_json_lines, write_delimited
 from conal.io.formulas import warn_of_formulas
+from conal.io.limits import COMPRESSED
+from conal.io.name_types import as_names_or_refuse
+from conal.io.numpy_files import read_npy
+from conal.io.parquet_files import open_parquet, read_parquet
+from conal.io.refusals import ARROW_ERRORS, first_line
 
 __all__ = [
     "check_readable",
@@ -53,8 +58,6 @@ ENDINGS = {
 }
 UNTYPED = ("csv", "tsv")
 """Formats in which everything is text."""
-COMPRESSED = (".gz", ".bz2", ".zst")
-"""Endings of compressed text, which is read directly."""
 UNNAMED_INDEX = re.compile(r"__index_level_\d+__$")
 """What pandas calls an index without a name in Parquet files."""
 BATCH = 10_000
@@ -102,9 +105,7 @@ def read_first_row(path: Path) -> pa.Table:
     """The first row of a Parquet file, with the errors of :func:`read_table`."""
 
     def read(path: Path, kind: str) -> pa.Table:
-        import pyarrow.parquet as pq
-
-        with pq.ParquetFile(path) as file:
+        with open_parquet(path) as file:
             _check_header(path, kind, file.schema_arrow.names)
             return pa.Table.from_batches(list(islice(file.iter_batches(1), 1)), schema=file.schema_arrow)
 
@@ -136,8 +137,8 @@ def _read(path: Path, format: str | None, reader: Callable[[Path, str], pa.Table
     check_readable(path)
     try:
         table = reader(path, kind)
-    except (pa.ArrowInvalid, pa.ArrowTypeError, UnicodeDecodeError, OSError) as error:
-        reason = str(error).splitlines()[0]
+    except ARROW_ERRORS as error:
+        reason = first_line(error)
         if "UTF8" in reason:
             raise InputError(f"{path}: is not UTF-8 text ({reason}); save the file as UTF-8") from error
         raise InputError(
@@ -196,11 +197,10 @@ def pandas_index(schema: pa.Schema) -> list[str]:
 def read_matrix(path: Path) -> np.ndarray[Any, np.dtype[Any]]:
     """An annotation matrix from ``.npy``; pickled objects are rejected."""
     check_readable(path)
-    try:
-        with path.open("rb") as file:
-            return np.asarray(np.lib.format.read_array(file, allow_pickle=False))
-    except (ValueError, OSError, EOFError) as error:
-        raise InputError(f"{path}: is not a .npy array of plain numbers or text: {error}") from error
+    matrix = read_npy(path)
+    if not matrix.size:
+        raise InputError(f"{path}: contains no label, its shape is {matrix.shape}")
+    return matrix
 
 
 def table_kind(path: Path, format: str | None) -> str:  # noqa: A002
@@ -233,13 +233,8 @@ def check_readable(path: Path) -> None:
 
 
 def decoded(column: pa.ChunkedArray, where: str) -> pa.ChunkedArray:
-    """Convert bytes, which Arrow returns for text in another encoding, to text."""
-    if not pa.types.is_binary(column.type):
-        return column
-    try:
-        return column.cast(pa.string())
-    except pa.ArrowInvalid as error:
-        raise InputError(f"{where} is not UTF-8 text; save the file as UTF-8") from error
+    """Convert bytes, which Arrow returns for text in another encoding, to text; refuse what cannot be names."""
+    return map_names(column, partial(as_names_or_refuse, where=where))
 
 
 def blank_to_null(column: pa.ChunkedArray, rule: Rule | None = None) -> pa.ChunkedArray:
@@ -285,12 +280,6 @@ def _refuse_other_delimiter(path: Path, kind: str, header: str) -> None:
         )
 
 
-def _read_parquet(path: Path) -> pa.Table:
-    import pyarrow.parquet as pq
-
-    return pq.read_table(path)
-
-
 def _write_parquet(table: pa.Table, path: Path) -> None:
     import pyarrow.parquet as pq
 
@@ -308,7 +297,7 @@ def _write_jsonl(table: pa.Table, path: Path) -> None:
 _READERS: dict[str, Callable[[Path, Sequence[str], Sequence[str]], pa.Table]] = {
     "csv": lambda path, names, roles: read_delimited(path, ",", names, roles),
     "tsv": lambda path, names, roles: read_delimited(path, "\t", names, roles),
-    "parquet": lambda path, *_: _read_parquet(path),
+    "parquet": lambda path, *_: read_parquet(path),
     "jsonl": lambda path, *_: read_json_lines(path),
 }
 _WRITERS: dict[str, Callable[[pa.Table, Path], None]] = {

@@ -15,6 +15,7 @@ from conal.data.encoding import Names, as_names
 from conal.data.frames import column_names, open_frame
 from conal.errors import InputError, examples
 from conal.io.features import FeatureTable, frame_to_arrow, ids_from
+from conal.io.refusals import ARROW_ERRORS, refusing
 from conal.io.tables import decoded, read_table
 
 __all__ = ["TextTable", "is_text", "read_texts", "texts_from", "texts_of"]
@@ -159,7 +160,11 @@ def _from_arrow(table: pa.Table, text: str | None, task: str | None, where: str)
     if pa.types.is_nested(values.type):
         raise InputError(f"{where}: column {column!r} contains {values.type}, not text; set --text-column")
     ids = None if task_column is None else ids_from(table[task_column], where)
-    return _one_per_task(values.cast(pa.large_string()).to_pylist(), ids, where)
+    with refusing(
+        ARROW_ERRORS, f"{where}: column {column!r} contains {values.type}, not text ({{}}); set --text-column"
+    ):
+        texts = values.cast(pa.large_string()).to_pylist()
+    return _one_per_task(texts, ids, where)
 
 
 def _one_per_task(values: list[Any], ids: Names | None, where: str) -> TextTable:

@@ -88,15 +88,8 @@ def _parameters(report: Report) -> list[tuple[str, str]]:
 @cache
 def _library() -> str:
     """Vega, Vega-Lite and Vega-Embed in one script, in a separate scope."""
-    bundle = str(_bundle()).replace("</script", "<\\/script").replace("<!--", "<\\!--")
+    bundle = asset("vega.js").replace("</script", "<\\/script").replace("<!--", "<\\!--")
     return f"(function(){{{bundle}}})();"
-
-
-def _bundle() -> Any:
-    import vl_convert
-
-    make: Any = vl_convert.javascript_bundle  # its stub requires a snippet, which is optional
-    return make()
 
 
 def _policy(*scripts: str) -> str:

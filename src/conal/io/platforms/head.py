@@ -12,8 +12,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from conal.errors import InputError, examples
+from conal.errors import examples
 from conal.io.delimited import csv_delimiter, encoding_of
+from conal.io.refusals import ARROW_ERRORS, VALUE_ERRORS, ZIP_ERRORS, refusing
 
 __all__ = ["Head", "json_head", "read_head"]
 
@@ -100,19 +101,16 @@ def _folder_head(path: Path) -> Head:
 
 
 def _beginning(path: Path, size: int) -> str:
-    try:
-        with pa.input_stream(str(path)) as stream:  # which unpacks .gz, .bz2 and .zst
-            start = bytes(stream.read(size))
-            return start.decode(encoding_of(start), errors="replace")
-    except (OSError, pa.ArrowInvalid) as error:
-        raise InputError(f"{path}: cannot be read: {str(error).splitlines()[0]}") from error
+    with refusing(ARROW_ERRORS, f"{path}: cannot be read: {{}}"), pa.input_stream(str(path)) as stream:
+        start = bytes(stream.read(size))  # unpacked from .gz, .bz2 and .zst
+        return start.decode(encoding_of(start), errors="replace")
 
 
 def _zip_head(path: Path) -> Head:
     try:
         with zipfile.ZipFile(path) as archive:
             return Head("zip", members=tuple(info.filename for info in archive.infolist() if not info.is_dir()))
-    except zipfile.BadZipFile:
+    except ZIP_ERRORS:
         return Head("damaged zip")
 
 
@@ -124,7 +122,7 @@ def _parquet_head(path: Path) -> Head:
             schema = file.schema_arrow
             nested = any(pa.types.is_nested(kind) for kind in schema.types)  # no plain table is
             rows = next(file.iter_batches(batch_size=1)).to_pylist() if nested and file.metadata.num_rows else []
-    except (pa.ArrowInvalid, OSError):
+    except VALUE_ERRORS:
         return Head("damaged parquet")
     return Head("parquet", header=tuple(schema.names), record=rows[0] if rows else None)
 

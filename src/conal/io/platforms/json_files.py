@@ -7,16 +7,13 @@ import zipfile
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-import pyarrow as pa
-
 from conal.errors import InputError, people
 from conal.io.delimited import encoding_of
-from conal.io.tables import BATCH, COMPRESSED, check_readable, read_table
+from conal.io.limits import JSON_BYTES, blocks_of, check_depth, refuse_bomb, unpacked_limit
+from conal.io.refusals import ARROW_ERRORS, VALUE_ERRORS, ZIP_ERRORS, refusing
+from conal.io.tables import BATCH, check_readable, read_table
 
-__all__ = ["archive_members", "load_json", "load_records", "parse_json", "parse_records", "text_of"]
-
-UNPACKED_LIMIT = 2**30
-"""Bytes that a compressed export may unpack to in memory."""
+__all__ = ["archive_members", "load_json", "load_records", "parse_cell", "parse_json", "parse_records", "text_of"]
 
 
 def load_records(path: Path) -> list[dict[str, Any]]:
@@ -26,13 +23,15 @@ def load_records(path: Path) -> list[dict[str, Any]]:
         magic = file.read(4)
     if magic == b"PAR1":
         table = read_table(path, "parquet")
-        return [row for batch in table.to_batches(max_chunksize=BATCH) for row in batch.to_pylist()]
+        with refusing(VALUE_ERRORS, f"{path}: contains values that cannot be read: {{}}"):
+            return [row for batch in table.to_batches(max_chunksize=BATCH) for row in batch.to_pylist()]
     return parse_records(_unpacked(path), path)
 
 
 def parse_records(content: bytes, where: object) -> list[dict[str, Any]]:
     """JSON objects from a list or from JSON Lines."""
     text = text_of(content, where).strip()
+    check_depth(text.encode(), where)  # not the content, which may be UTF-16
     lines = text.split("\n") if text.startswith("{") else []
     if len(lines) > 1 and lines[0].rstrip().endswith("}"):
         found = [parse_json(line, f"{where}: line {k}") for k, line in enumerate(lines, 1) if line.strip()]
@@ -61,6 +60,12 @@ def parse_json(text: str, where: object) -> Any:
         raise InputError(f"{where}: is not JSON that an annotation platform writes ({error})") from error
 
 
+def parse_cell(text: str) -> Any:
+    """JSON in a cell of a table; a :class:`ValueError` if it is none."""
+    check_depth(text.encode("utf-8", "replace"), "a cell")
+    return json.loads(text)
+
+
 def text_of(content: bytes, where: object) -> str:
     """UTF-8 with or without a byte-order mark, or UTF-16 with one."""
     try:
@@ -80,16 +85,14 @@ def archive_members(path: Path) -> dict[str, bytes]:
     if path.is_dir():
         files = sorted(entry for entry in path.iterdir() if entry.is_file() and not entry.name.startswith("."))
         return {entry.name: entry.read_bytes() for entry in files}
-    try:
-        with zipfile.ZipFile(path) as archive:
-            return _read_members(archive, path)
-    except (zipfile.BadZipFile, RuntimeError, NotImplementedError, OSError, EOFError) as error:
-        raise InputError(f"{path}: is not a readable zip file ({error}); download it again") from error
+    broken = refusing(ZIP_ERRORS, f"{path}: is not a readable zip file ({{}}); download it again")
+    with broken, zipfile.ZipFile(path) as archive:
+        return _read_members(archive, path)
 
 
 def _read_members(archive: zipfile.ZipFile, path: Path) -> dict[str, bytes]:
     found: dict[str, bytes] = {}
-    left = UNPACKED_LIMIT
+    left = limit = unpacked_limit(path.stat().st_size, JSON_BYTES)
     for info in archive.infolist():
         place = PurePosixPath(info.filename.replace("\\", "/"))
         if info.is_dir() or place.name.startswith(".") or "__MACOSX" in place.parts:
@@ -104,9 +107,7 @@ def _read_members(archive: zipfile.ZipFile, path: Path) -> dict[str, bytes]:
             content = file.read(left + 1)
         left -= len(content)
         if left < 0:
-            raise InputError(
-                f"{path}: unpacks to more than {UNPACKED_LIMIT // 2**20:,} MB; unpack it yourself and pass the folder"
-            )
+            refuse_bomb(path, limit)
         found[place.name] = content
     return found
 
@@ -114,16 +115,11 @@ def _read_members(archive: zipfile.ZipFile, path: Path) -> dict[str, bytes]:
 def load_json(path: Path) -> Any:
     """The JSON value of a file."""
     check_readable(path)
-    return parse_json(text_of(_unpacked(path), path), path)
+    text = text_of(_unpacked(path), path)
+    check_depth(text.encode(), path)
+    return parse_json(text, path)
 
 
 def _unpacked(path: Path) -> bytes:
-    packed = path.suffix.lower() in COMPRESSED
-    try:
-        with pa.input_stream(str(path)) as stream:
-            content = bytes(stream.read(UNPACKED_LIMIT + 1) if packed else stream.read())
-    except (OSError, pa.ArrowInvalid) as error:
-        raise InputError(f"{path}: cannot be read: {str(error).splitlines()[0]}") from error
-    if packed and len(content) > UNPACKED_LIMIT:
-        raise InputError(f"{path}: unpacks to more than {UNPACKED_LIMIT // 2**20:,} MB; unpack it yourself")
-    return content
+    with refusing(ARROW_ERRORS, f"{path}: cannot be read: {{}}"):
+        return b"".join(blocks_of(path, JSON_BYTES))

@@ -10,7 +10,7 @@ from conal.io.annotation_file import AnnotationFile, Control
 from conal.io.platforms.base import Importer, choose_question, register
 from conal.io.platforms.collector import Collector
 from conal.io.platforms.head import Head, read_head
-from conal.io.platforms.json_files import load_records
+from conal.io.platforms.json_files import load_records, parse_cell
 from conal.io.platforms.label_studio import choice_of
 from conal.io.platforms.sheet import read_sheet
 from conal.parameters.reading import ReadOptions
@@ -80,7 +80,7 @@ def _label(value: Any) -> Any:
     """A single choice is written as text; anything else as JSON, in CSV as JSON text."""
     if isinstance(value, str) and value[:1] in ("{", "["):
         try:
-            value = json.loads(value)
+            value = parse_cell(value)
         except ValueError:
             return value
     if isinstance(value, list):

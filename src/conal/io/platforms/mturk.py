@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Iterable
 from functools import partial
@@ -18,6 +17,7 @@ from conal.io.annotation_file import AnnotationFile
 from conal.io.platforms.base import Importer, choose_question, register
 from conal.io.platforms.collector import SEVERAL_ANSWERS
 from conal.io.platforms.head import Head
+from conal.io.platforms.json_files import parse_cell
 from conal.io.platforms.sheet import Sheet, read_sheet
 from conal.parameters.reading import ReadOptions
 
@@ -127,7 +127,7 @@ def _chosen(sheet: Sheet, flags: dict[str, str]) -> list[Any]:
 def _json_answers(text: str) -> dict[str, Any]:
     """Answers in ``[{"q": {"label": "cat"}}]``, ``[{"q": {"cat": true, "dog": false}}]`` or ``[{"q": "cat"}]``."""
     try:
-        parsed = json.loads(text) if text else []
+        parsed = parse_cell(text) if text else []
     except ValueError:
         return {}
     merged: dict[str, Any] = {}

@@ -42,9 +42,13 @@ class Sheet:
 
     def column(self, name: str) -> pa.ChunkedArray:
         """A column; a missing one is an error that lists the existing ones."""
-        if name not in self.names:
+        place = self.table.schema.get_field_index(name)  # by a hash: there may be a column per annotator
+        if place < 0:
             raise InputError(f"{self.where}: no column {name!r}; it has {examples(self.names, 12)}")
-        return decoded(self.table[name], f"{self.where}: column {name!r}")
+        column = self.table.column(place)
+        if pa.types.is_nested(column.type):
+            raise InputError(f"{self.where}: column {name!r} contains {column.type}, not one value per row; remove it")
+        return decoded(column, f"{self.where}: column {name!r}")
 
     def texts(self, name: str) -> list[str]:
         """A column as text, empty where a value is missing."""

@@ -1,0 +1,140 @@
+"""Limits on files from elsewhere: what a small file may unpack to, and how deep JSON may nest.
+
+A file of two megabytes can unpack to twelve gigabytes, and a line of brackets can end the process inside a parser. Both
+are noticed while the file is read in small blocks, before a parser sees it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from functools import partial
+from itertools import accumulate
+from pathlib import Path
+from typing import Any, NoReturn
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from conal.errors import InputError
+
+__all__ = [
+    "COMPRESSED",
+    "blocks_of",
+    "check_depth",
+    "check_json_lines",
+    "check_unpacked",
+    "refuse_bomb",
+    "unpacked_limit",
+]
+
+COMPRESSED = (".gz", ".bz2", ".zst")
+"""Endings of compressed text, which is read directly."""
+TIMES = 100
+"""Beyond the limit below, a file may unpack to this many times its size; tables and texts do to 3 to 30 times."""
+TABLE_BYTES = 2**28
+JSON_BYTES = 2**26
+ARRAY_BYTES = 2**30
+"""Every file may unpack to this much. Objects of JSON take twenty times the memory of their text, arrays no more."""
+DEEPEST = 100
+"""Lists and objects inside each other; Arrow's reader of JSON Lines takes minutes for some thousands, or fails."""
+_BLOCK = 2**20
+_STRING = re.compile(rb'"(?:[^"\\]|\\.)*"?', re.DOTALL)
+_BRACKET = re.compile(rb"[\[\]{}]")
+_STEPS: npt.NDArray[np.int8] = np.zeros(256, np.int8)
+_STEPS[[*b"[{"]], _STEPS[[*b"]}"]] = 1, -1
+
+
+def unpacked_limit(packed: int, free: int) -> int:
+    """How many bytes a file of this size may unpack to."""
+    return max(free, TIMES * packed)
+
+
+def refuse_bomb(where: object, limit: int) -> NoReturn:
+    """The error about a file that unpacks to more than the limit."""
+    raise InputError(
+        f"{where}: unpacks to more than {limit // 2**20:,} MB, over {TIMES} times its size; no usual data does. If it "
+        "is meant, unpack it yourself and pass what is inside"
+    )
+
+
+def blocks_of(path: Path, free: int) -> Iterator[bytes]:
+    """The file in blocks, unpacked if it is compressed; one that unpacks to too much is an error."""
+    packed = path.suffix.lower() in COMPRESSED
+    limit = unpacked_limit(path.stat().st_size, free) if packed else None
+    total = 0
+    with pa.input_stream(str(path)) as stream:
+        for block in iter(partial(stream.read, _BLOCK), b""):
+            total += len(block)
+            if limit is not None and total > limit:
+                refuse_bomb(path, limit)
+            yield block
+
+
+def check_unpacked(path: Path) -> None:
+    """Reject a compressed table that unpacks to too much."""
+    if path.suffix.lower() in COMPRESSED:
+        for _ in blocks_of(path, TABLE_BYTES):
+            pass
+
+
+def check_json_lines(blocks: Iterable[bytes], path: Path) -> None:
+    """Reject lines that Arrow's reader cannot take: no objects, and objects nested too deep. Both end the process.
+
+    Lines with few brackets, as all have in usual files, are seen to be shallow without a look at what is inside.
+    """
+    number, rest = 1, b""
+    for block in blocks:
+        head, newline, tail = block.rpartition(b"\n")
+        if not newline:
+            rest += block
+            continue
+        lines = rest + head + newline
+        _check_lines(lines.removeprefix(b"\xef\xbb\xbf") if number == 1 else lines, path, number)
+        number, rest = number + lines.count(b"\n"), tail
+    if rest:
+        _check_lines(rest + b"\n", path, number)
+
+
+def check_depth(text: bytes, where: object) -> None:
+    """Reject JSON with more than :data:`DEEPEST` lists and objects inside each other; strings do not count."""
+    if _depth_bound(text) > DEEPEST and _depth(text) > DEEPEST:
+        raise InputError(
+            f"{where}: has lists and objects more than {DEEPEST} deep inside each other; no annotations are, so check "
+            "the file"
+        )
+
+
+def _depth_bound(text: bytes) -> int:
+    """The depth if brackets in strings counted too: a sum, which is much faster than to look for strings."""
+    depth = deepest = 0
+    for start in range(0, len(text), _BLOCK):
+        depths = np.cumsum(_STEPS[np.frombuffer(text[start : start + _BLOCK], np.uint8)], dtype=np.int32)
+        deepest = max(deepest, depth + int(depths.max()))
+        depth += int(depths[-1])
+        if depth < 0:  # strings with closing brackets: begin again
+            return DEEPEST + 1
+    return deepest
+
+
+def _depth(text: bytes) -> int:
+    depths = accumulate(1 if bracket in b"[{" else -1 for bracket in _BRACKET.findall(_STRING.sub(b"", text)))
+    return max(depths, default=0)
+
+
+def _check_lines(lines: bytes, path: Path, first: int) -> None:
+    """Complete lines, of which the first has this number."""
+    content: npt.NDArray[np.uint8] = np.frombuffer(lines, np.uint8)
+    ends = np.flatnonzero(content == ord("\n"))
+    starts = np.concatenate([[0], ends[:-1] + 1])
+    brackets = np.flatnonzero((content | 0x20) == ord("{"))  # and "[", which differs in this bit
+    opened: Any = np.diff(np.searchsorted(brackets, ends), prepend=0)
+    for k in np.flatnonzero((content[starts] != ord("{")) | (opened > DEEPEST)).tolist():
+        line, where = lines[starts[k] : ends[k]].strip(), f"{path}: cannot be read as jsonl: line {first + k}"
+        if line and not line.startswith(b"{"):
+            shown = line[:40].decode("utf-8", "replace")
+            raise InputError(
+                f"{where} is no JSON object but {shown!r}. Check the file, or set its format with format= (--format)"
+            )
+        check_depth(line, where)

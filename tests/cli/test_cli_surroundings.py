@@ -1,0 +1,71 @@
+"""A terminal of few characters, a full disk, and an environment that no launcher sets: messages, and whole files."""
+
+from __future__ import annotations
+
+import json
+import resource
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from helpers.files import names_in, write_lines
+from helpers.processes import one_thread
+
+ROWS = ("1,日本,猫", "1,b,犬😀", "2,日本,猫", "2,b,猫", "3,b,inf", "3,日本,inf")
+METHOD = ("--method", "majority-vote")
+
+
+def run(*arguments: object, most_bytes: int | None = None, **environment: str) -> subprocess.CompletedProcess[bytes]:
+    def limit() -> None:
+        if most_bytes is not None:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (most_bytes, most_bytes))
+
+    words = [sys.executable, "-m", "conal", *map(str, arguments)]
+    return subprocess.run(words, env=one_thread(**environment), capture_output=True, check=False, preexec_fn=limit)
+
+
+@pytest.fixture
+def labels(tmp_path: Path) -> Path:
+    return write_lines(tmp_path / "labels.csv", "task,worker,label", *ROWS)
+
+
+@pytest.mark.parametrize("encoding", ["cp1252", "latin-1"])
+def test_a_terminal_of_few_characters(encoding: str, labels: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out.csv"
+    done = run("aggregate", labels, *METHOD, "--out", out, PYTHONIOENCODING=encoding)
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert rb"\u732b 1" in done.stdout
+    done = run("aggregate", labels, *METHOD, "--out", out, "--overwrite", "--json", PYTHONIOENCODING=encoding)
+    assert json.loads(done.stdout)["counts"].keys() == {"猫", "犬😀", "inf"}
+    assert "猫" in out.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("environment", "message"),
+    [
+        ({"WORLD_SIZE": "abc"}, b"WORLD_SIZE is 'abc', expected a whole number of at least 1"),
+        ({"WORLD_SIZE": "0"}, b"WORLD_SIZE is '0', expected a whole number of at least 1"),
+        ({"WORLD_SIZE": "2"}, b"RANK is not set, expected a whole number of at least 0"),
+        ({"WORLD_SIZE": "2", "RANK": "x"}, b"RANK is 'x', expected"),
+    ],
+)
+def test_an_environment_that_no_launcher_sets(
+    environment: dict[str, str], message: bytes, labels: Path, tmp_path: Path
+) -> None:
+    done = run("aggregate", labels, *METHOD, "--out", tmp_path / "out.csv", most_bytes=None, **environment)
+    assert done.returncode == 2
+    assert message in done.stderr
+    assert done.stderr.count(b"\n") == 1
+    assert names_in(tmp_path) == ["labels.csv"]
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet", "jsonl"])
+def test_a_full_disk(ending: str, labels: Path, tmp_path: Path) -> None:
+    done = run("aggregate", labels, *METHOD, "--out", tmp_path / f"out.{ending}", most_bytes=50)
+    assert done.returncode == 1
+    assert done.stderr.startswith(b"error: ")
+    assert b"File too large" in done.stderr
+    assert done.stderr.count(b"\n") == 1
+    assert names_in(tmp_path) == ["labels.csv"]

@@ -1,0 +1,130 @@
+"""Columns of every type of Parquet in every role: a result, or an error that names the file."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from conal.errors import InputError
+from conal.io import read_annotations, read_features, read_gold, read_texts
+
+N = 8
+TYPES: dict[str, tuple[Any, list[Any]]] = {
+    "bytes": (pa.binary(), [b"a", b"b"]),
+    "no text": (pa.binary(), [b"a", b"\xff"]),
+    "large bytes": (pa.large_binary(), [b"a", b"\xff"]),
+    "fixed bytes": (pa.binary(2), [b"ab", b"\xff\xfe"]),
+    "bytes view": (pa.binary_view(), [b"a", b"\xff"]),
+    "text view": (pa.string_view(), ["a", "b"]),
+    "decimal": (pa.decimal128(10, 2), [Decimal("1.50"), Decimal(2)]),
+    "decimal without places": (pa.decimal128(10, 0), [Decimal(1), Decimal(2)]),
+    "long decimal": (pa.decimal256(50, 0), [Decimal(10**40), Decimal(2)]),
+    "moments": (pa.timestamp("us"), [datetime(2020, 1, 1), datetime(2021, 1, 1)]),
+    "no time zone": (pa.timestamp("us", "No/Where"), [1, 2]),
+    "no date": (pa.date32(), [1, 2**30]),
+    "no date either": (pa.date64(), [1, 2**60]),
+    "time": (pa.time64("us"), [1, 2]),
+    "no time": (pa.time64("us"), [-1, 2**62]),
+    "duration": (pa.duration("ns"), [1, 2]),
+    "lists": (pa.list_(pa.int64()), [[1], [2, 3]]),
+    "texts": (pa.large_list(pa.string()), [["a"], ["b"]]),
+    "fixed lists": (pa.list_(pa.float32(), 2), [[1, 2], [3, 4]]),
+    "nested lists": (pa.list_(pa.list_(pa.int64())), [[[1]], [[2]]]),
+    "objects": (pa.struct([("a", pa.int64())]), [{"a": 1}, {"a": 2}]),
+    "maps": (pa.map_(pa.string(), pa.int64()), [[("a", 1)], [("b", 2)]]),
+    "nothing": (pa.null(), [None]),
+    "halves": (pa.float16(), [np.float16(1), np.float16(2)]),
+    "infinity": (pa.float64(), [1.0, np.inf]),
+    "long numbers": (pa.uint64(), [1, 2**64 - 1]),
+    "categories": (pa.dictionary(pa.int32(), pa.binary()), [b"a", b"\xff"]),
+    "moments as categories": (pa.dictionary(pa.int32(), pa.date32()), [1, 2**30]),
+}
+TASKS = [f"t{k}" for k in range(N)]
+OTHER = ["x", "y"] * (N // 2)
+FLOATS = np.arange(float(N))
+
+
+def column(kind: str) -> pa.Array:
+    dtype, values = TYPES[kind]
+    repeated = [values[k % len(values)] for k in range(N)]
+    if pa.types.is_dictionary(dtype):
+        return pa.array(repeated, dtype.value_type).dictionary_encode()
+    return pa.array(repeated, dtype)
+
+
+@pytest.mark.filterwarnings("ignore::conal.errors.DataWarning")
+@pytest.mark.parametrize("kind", TYPES)
+def test_any_type_in_any_role(kind: str, tmp_path: Path) -> None:
+    path, odd = tmp_path / "a.parquet", column(kind)
+    whole = {"task": TASKS, "worker": OTHER, "label": OTHER}
+    cases: list[tuple[Any, dict[str, Any]]] = [(read_annotations, whole | {role: odd}) for role in whole]
+    cases += [(read_gold, {"task": TASKS, "label": odd}), (read_gold, {"task": odd, "label": OTHER})]
+    cases += [(read_features, {"task": odd, "a": FLOATS}), (read_features, {"task": TASKS, "a": odd})]
+    cases += [(read_features, {"a": odd, "b": FLOATS}), (read_texts, {"task": odd, "text": OTHER})]
+    cases += [(read_texts, {"task": TASKS, "text": odd})]
+    wide = {"task": TASKS, "a": odd, "b": OTHER}, {"task": odd, "a": OTHER, "b": OTHER}
+    cases += [(lambda path: read_annotations(path, format="wide"), columns) for columns in wide]
+    for read, columns in cases:
+        pq.write_table(pa.table(columns), path)
+        try:
+            read(path)
+        except InputError as error:
+            assert "a.parquet" in str(error)  # noqa: PT017
+
+
+@pytest.mark.parametrize(
+    ("kind", "names"),
+    [
+        ("bytes", ["a", "b"]),
+        ("decimal", ["1.50", "2.00"]),
+        ("decimal without places", [1, 2]),
+        ("long decimal", ["1" + "0" * 40, "2"]),
+        ("moments", [datetime(2020, 1, 1), datetime(2021, 1, 1)]),
+    ],
+)
+def test_what_names_become(kind: str, names: list[Any], tmp_path: Path) -> None:
+    pq.write_table(pa.table({"task": TASKS, "worker": OTHER, "label": column(kind)}), tmp_path / "a.parquet")
+    assert read_annotations(tmp_path / "a.parquet").classes.tolist() == names
+
+
+def test_uuids_are_text(tmp_path: Path) -> None:
+    stored = pa.array([bytes([k]) * 16 for k in range(N)], pa.binary(16))
+    uuids = pa.ExtensionArray.from_storage(pa.uuid(), stored)
+    pq.write_table(pa.table({"task": uuids, "worker": OTHER, "label": OTHER}), tmp_path / "a.parquet")
+    assert read_annotations(tmp_path / "a.parquet").task_ids[1] == "01010101-0101-0101-0101-010101010101"
+
+
+@pytest.mark.parametrize(
+    ("kind", "message"),
+    [
+        ("time", r"column 'label' contains time64\[us\], which cannot be names; convert it to text or whole numbers"),
+        ("no date", r"column 'label' contains dates that do not exist"),
+        ("no text", r"column 'label' is not UTF-8 text; save the file as UTF-8"),
+        ("infinity", r"label: infinity cannot be a name"),
+    ],
+)
+def test_what_cannot_be_names(kind: str, message: str, tmp_path: Path) -> None:
+    pq.write_table(pa.table({"task": TASKS, "worker": OTHER, "label": column(kind)}), tmp_path / "a.parquet")
+    with pytest.raises(InputError, match=message):
+        read_annotations(tmp_path / "a.parquet")
+
+
+def test_a_small_file_with_many_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Equal values take no room in Parquet."""
+    monkeypatch.setattr("conal.io.parquet_files.ARRAY_BYTES", 2**20)
+    ones = np.ones(1_000_000, dtype=np.int32)
+    pq.write_table(pa.table({"task": ones, "worker": ones, "label": ones}), tmp_path / "a.parquet")
+    for read in (read_annotations, read_features, read_gold):
+        with pytest.raises(InputError, match=r"a\.parquet: unpacks to more than 1 MB, over 100 times its size"):
+            read(tmp_path / "a.parquet")
+    long = pa.DictionaryArray.from_arrays(pa.array(ones[:2000] * 0), pa.array(["x" * 10_000]))
+    pq.write_table(pa.table({"task": ones[:2000], "text": long}), tmp_path / "b.parquet", store_schema=False)
+    with pytest.raises(InputError, match=r"b\.parquet: unpacks to more than 1 MB"):
+        read_texts(tmp_path / "b.parquet")
