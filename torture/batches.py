@@ -24,7 +24,7 @@ def batch(work: Work, count: int, log: Path) -> Iterator[tuple[int, str, str]]:
     done = 0
     while done < count:
         log.unlink(missing_ok=True)
-        code = wait(fork(partial(_work_all, work, range(done, count), log)), 2 * SECONDS + count)
+        code = wait(fork(partial(_work_all, work, range(done, count), log)), 6 * SECONDS + 5 * count)
         lines = [json.loads(line) for line in log.read_text(encoding="utf-8").splitlines()] if log.exists() else []
         yield from ((number, outcome, message) for number, outcome, message in lines)
         done += len(lines)
@@ -36,7 +36,7 @@ def batch(work: Work, count: int, log: Path) -> Iterator[tuple[int, str, str]]:
 
 
 def _death(code: int) -> str:
-    if code == -signal.SIGALRM:
+    if code in (-signal.SIGALRM, -signal.SIGPROF):
         return f"takes more than {SECONDS} s"
     return f"ends the process: {signal.Signals(-code).name if code < 0 else code}"
 
@@ -45,13 +45,16 @@ def _work_all(work: Work, numbers: range, log: Path) -> int:
     limit()
     os.dup2(os.open(log.with_name("stderr"), os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), 2)
     warnings.simplefilter("ignore")
-    signal.signal(signal.SIGALRM, signal.SIG_DFL)
+    for number in (signal.SIGALRM, signal.SIGPROF):
+        signal.signal(number, signal.SIG_DFL)
     handle = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     born = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     for number in numbers:
-        signal.setitimer(signal.ITIMER_REAL, SECONDS)
+        signal.setitimer(signal.ITIMER_PROF, SECONDS)  # of its own, however busy the machine is
+        signal.setitimer(signal.ITIMER_REAL, 6 * SECONDS)
         outcome, message = work(number)
-        signal.setitimer(signal.ITIMER_REAL, 0)
+        for timer in (signal.ITIMER_PROF, signal.ITIMER_REAL):
+            signal.setitimer(timer, 0)
         grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - born
         if grown * 1024 > MEMORY:
             outcome, message = "failed", "takes more than 2 GB"

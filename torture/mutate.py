@@ -257,7 +257,7 @@ def _npy(content: bytes, rng: random.Random, _: bytes) -> bytes:
 # ---------------------------------------------------------------- bytes
 
 
-def _flip(content: bytes, rng: random.Random, _: bytes) -> bytes:
+def _flip(content: bytes, rng: random.Random, other: bytes) -> bytes:
     data = bytearray(content or b"\x00")
     for _ in range(rng.choice([1, 1, 3, 20])):
         data[rng.randrange(len(data))] ^= 1 << rng.randrange(8)
