@@ -143,7 +143,8 @@ def make_stock(folder: Path) -> Path:
     for line in (
         f"{SIMULATE} --out crowd",
         f"{SIMULATE} --out other --seed 9",
-        "fit crowd/labels.csv --features crowd/features.npy --out stock-model --epochs 2 --method conal --quiet --no-report",
+        "fit crowd/labels.csv --features crowd/features.npy --epochs 2 --method conal --quiet --no-report "
+        "--out stock-model",
     ):
         ended = run(Command(line.split(), folder, streams))
         if ended.code:
