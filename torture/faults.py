@@ -17,6 +17,8 @@ __all__ = ["FATES", "replay", "torture"]
 
 FATES = ("kill", "error", "full", "half", "power")
 FINE_CODES = (0, 1, 2)
+AT_ONCE = 3
+"""Faults between the first runs of two commands, so that short campaigns see faults too."""
 
 
 def torture(folder: Path, seed: int, seconds: float, tally: Tally, *, only: str = "") -> None:
@@ -30,15 +32,13 @@ def torture(folder: Path, seed: int, seconds: float, tally: Tally, *, only: str 
     rng.shuffle(waiting)
     waiting.sort(key=lambda scenario: scenario.slow)
     stages: list[tuple[Stage, list[tuple[str, int]]]] = []
-    for scenario in waiting:
-        if stages and time.monotonic() > deadline:
-            break
-        stages.append(_prepared(scenario, stock, folder, rng, tally))
     turn = 0
-    while time.monotonic() < deadline and any(left for _, left in stages):
-        stage, left = stages[turn % len(stages)]
+    while time.monotonic() < deadline and (waiting or any(left for _, left in stages)):
+        if waiting and turn % AT_ONCE == 0:
+            stages.append(_prepared(waiting.pop(0), stock, folder, rng, tally))
+        stage, left = rng.choice(stages)
         turn += 1
-        if left and (not stage.scenario.slow or turn % 4 == 0):
+        if left and (not stage.scenario.slow or turn % AT_ONCE == 0):
             inject(stage, *left.pop(), tally)
 
 

@@ -50,7 +50,7 @@ def replay(case: dict[str, Any], folder: Path) -> str | None:
 
 def _case(seed: int, first: int, number: int) -> dict[str, Any]:
     rng = random.Random(f"{seed}/{first + number}")
-    doors = rng.sample(list(DOORS), 2)
+    doors = rng.sample(list(DOORS), rng.choice([1, 1, 2]))
     return {"part": "names", "rows": _table(rng), "doors": doors, "out": rng.choice(ENDINGS)}
 
 
@@ -194,12 +194,13 @@ def check(case: dict[str, Any], folder: Path) -> tuple[str, str]:
         except Exception as error:
             return "failed", f"{door}: {signature(error)}"
         try:
-            problem = _difference(rows, _texts(crowd), warned, door) or _back(crowd, case["out"], folder, door)
+            found = _texts(crowd)
+            problem = _difference(rows, found, warned, door) or _back(crowd, found, case["out"], folder)
         except Exception as error:
             problem = f"{door}: {signature(error)}"
         if problem is not None:
             return "failed", problem
-        dropped.append({row for row in rows if row not in _texts(crowd)})
+        dropped.append(set(rows) - found)
     if len(dropped) == 2 and dropped[0] != dropped[1]:
         return (
             "failed",
@@ -234,7 +235,7 @@ def _difference(rows: Rows, found: set[tuple[str, str, str]], warned: bool, door
     return f"{door}: rows are left out without a warning{_kind(lost)}" if lost and not warned else None
 
 
-def _back(crowd: Any, ending: str, folder: Path, door: str) -> str | None:
+def _back(crowd: Any, found: set[tuple[str, str, str]], ending: str, folder: Path) -> str | None:
     """Written as a table and read again, and written as JSON in a model folder and read again."""
     from conal.errors import ConalError
     from conal.io import read_annotations
@@ -247,13 +248,13 @@ def _back(crowd: Any, ending: str, folder: Path, door: str) -> str | None:
         for names in (crowd.task_ids, crowd.annotator_ids, crowd.classes):
             stored = names_from_json(json.loads(json.dumps(names_to_json(names))))
             if list(map(repr, stored.tolist())) != list(map(repr, names.tolist())):
-                return f"{door}: names differ after JSON"
+                return "names differ after JSON"
     except ConalError as error:
         return f"what conal wrote as {ending} is refused: {str(error)[-60:]}"
     except Exception as error:
-        return f"{door} to {ending}: {signature(error)}"
-    if _texts(again) != _texts(crowd):
-        return f"rows differ after writing {ending}{_kind(_texts(again) ^ _texts(crowd))}"
+        return f"writing {ending}: {signature(error)}"
+    if _texts(again) != found:
+        return f"rows differ after writing {ending}{_kind(_texts(again) ^ found)}"
     return None
 
 
