@@ -45,8 +45,8 @@ def _work_all(work: Work, numbers: range, log: Path) -> int:
     limit()
     os.dup2(os.open(log.with_name("stderr"), os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), 2)
     warnings.simplefilter("ignore")
-    for number in (signal.SIGALRM, signal.SIGPROF):
-        signal.signal(number, signal.SIG_DFL)
+    for alarm in (signal.SIGALRM, signal.SIGPROF):
+        signal.signal(alarm, signal.SIG_DFL)
     handle = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     born = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     for number in numbers:

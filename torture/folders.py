@@ -7,6 +7,7 @@ import json
 import random
 import shutil
 import time
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -48,7 +49,7 @@ def torture(folder: Path, seed: int, seconds: float, tally: Tally) -> None:
     while time.monotonic() < deadline:
         make = partial(_case, place, seed, first)
         log = folder / "outcomes"
-        for number, outcome, message in batch(lambda n, of=make: check(of(n), place), BATCH, log):
+        for number, outcome, message in batch(partial(_check_number, make, place), BATCH, log):
             case = make(number)
             what = "tampered checkpoints" if case["model"] == CHECKPOINT else "tampered folders"
             tally.count(what, outcome)
@@ -62,6 +63,10 @@ def replay(case: dict[str, Any], folder: Path) -> str | None:
     place = make_place(folder)
     ((_, outcome, message),) = batch(lambda _: check(case, place), 1, folder / "outcome")
     return message if outcome == "failed" else None
+
+
+def _check_number(make: Callable[[int], dict[str, Any]], place: Place, number: int) -> tuple[str, str]:
+    return check(make(number), place)
 
 
 def _case(place: Place, seed: int, first: int, number: int) -> dict[str, Any]:

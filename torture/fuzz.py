@@ -7,6 +7,7 @@ import json
 import random
 import re
 import time
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -35,7 +36,7 @@ def torture(folder: Path, seed: int, seconds: float, tally: Tally) -> None:
     number = 0
     while time.monotonic() < deadline:
         generate = partial(_generate, seed=seed, first=number, kept=tuple(kept), stock=stock)
-        for index, outcome, message in batch(lambda n, of=generate: attempt(of(n), folder), BATCH, folder / "outcomes"):
+        for index, outcome, message in batch(partial(_attempt, generate, folder), BATCH, folder / "outcomes"):
             found = generate(index)
             tally.count("fuzzed files", outcome)
             tally.count("fuzzed files by reader", found.reader)
@@ -60,6 +61,10 @@ def guarded(found: Document, folder: Path) -> tuple[str, str]:
     """How a reader takes a document, in a child with limits."""
     ((_, outcome, message),) = batch(lambda _: attempt(found, folder), 1, folder / "outcome")
     return outcome, message
+
+
+def _attempt(generate: Callable[[int], Document], folder: Path, index: int) -> tuple[str, str]:
+    return attempt(generate(index), folder)
 
 
 def _generate(

@@ -9,7 +9,7 @@ from typing import Any
 __all__ = ["KINDS", "missing_like", "odd_name", "odd_value"]
 
 MISSING_LIKE = ("NA", "nan", "NaN", "null", "NULL", "None", "N/A", "n/a", "#N/A", "<NA>", "-", "nil", "missing", "?")
-DROPPED = ("nan", "NaN", "NAN", "<NA>", "NA", "N/A", "#N/A", "null", "NULL")
+DROPPED = ("nan", "na", "n/a", "#n/a", "<na>", "null")
 KINDS: dict[str, tuple[str, ...]] = {
     "decimals": ("1.1", "1.10", "1.100", "3.0", "3", "3.", ".5", "0.5", "0.50", "-0", "0", "-0.0", "00", "007", "+7"),
     "exponents": (
@@ -89,7 +89,7 @@ COMMON = [kind for kind in KINDS if kind not in ("long", "surrogates", "controls
 
 def missing_like(name: str) -> bool:
     """Whether a label of this text may be left out, with a warning."""
-    return not name.strip() or name.strip() in DROPPED
+    return not name.strip() or name.strip().lower() in DROPPED
 
 
 def odd_name(rng: random.Random) -> str:
