@@ -85,12 +85,13 @@ def _run_jobs(options: argparse.Namespace, folder: Path) -> Tally:
 
 
 def _job(options: argparse.Namespace) -> int:
-    from torture.job import SHARES, prepare, run_part
+    from torture.job import SHARES, preload, prepare, run_part
 
     folder, tally = Path(options.folder), Tally()
     parts = [part for part in options.parts.split(",") if part]
     turn = options.job % len(parts)
     prepare()
+    preload(folder)
     for part in parts[turn:] + parts[:turn]:
         share = SHARES[part] / sum(SHARES[each] for each in parts)
         run_part(part, folder, 1000 * options.seed + options.job, 3600 * options.hours * share, tally)

@@ -30,12 +30,21 @@ FLUSH_FAILED = 120
 
 @dataclass(frozen=True)
 class Command:
-    """A command line in a folder; ``before`` runs in the child, such as to arm the library."""
+    """A command line in a folder; ``before`` runs in the child, such as to arm the library.
+
+    Standard output goes into the folder ``streams``, and so do errors, unless they have a folder of their own.
+    """
 
     arguments: Sequence[str]
     folder: Path
     streams: Path
     before: Callable[[], None] | None = None
+    errors: Path | None = None
+
+    @property
+    def files(self) -> tuple[Path, Path]:
+        """Of standard output and of errors."""
+        return self.streams / "stdout", (self.errors or self.streams) / "stderr"
 
 
 @dataclass(frozen=True)
@@ -120,8 +129,7 @@ def _is_over(child: int) -> bool:
 
 
 def _ended(command: Command, code: int, began: float) -> Ended:
-    out, err = (command.streams / name for name in ("stdout", "stderr"))
-    texts = [path.read_text(encoding="utf-8", errors="replace") if path.exists() else "" for path in (out, err)]
+    texts = [path.read_text(encoding="utf-8", errors="replace") if path.exists() else "" for path in command.files]
     return Ended(code, time.monotonic() - began, *texts)
 
 
@@ -129,8 +137,8 @@ def _main(command: Command) -> int:
     """``conal`` with these arguments, as a process of its own would run it."""
     from conal.cli import main
 
-    for number, name in ((1, "stdout"), (2, "stderr")):
-        handle = os.open(command.streams / name, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    for number, path in enumerate(command.files, start=1):
+        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
         os.dup2(handle, number)
         os.close(handle)
     sys.stdout = os.fdopen(1, "w", encoding="utf-8", closefd=False)

@@ -17,7 +17,7 @@ from torture.intercept import arm
 __all__ = ["Scenario", "Stage", "commands_covered", "listing", "make_stock", "scenarios", "snapshot"]
 
 STREAMS = "streams"
-"""Where the two streams of a command go: they can meet a fault too."""
+"""Where the output of a command goes: it can meet a fault too."""
 VOLATILE = ("history.csv", "metrics.json", "config.json", "report.json", "report.html", "results.sqlite")
 """Files with times in them, so that no two runs write the same bytes; digests or transactions protect them."""
 SIMULATE = "simulate --n-train 24 --n-valid 4 --n-test 4 --n-classes 3 --n-annotators 4 --quiet"
@@ -193,7 +193,7 @@ class Stage:
         """Run the command, with changes counted and one of them met by its fate, or with signals sent to it."""
         arguments = (*self.scenario.arguments, *more)
         before = partial(arm, self.work, self.log, fate=fate, at=at)
-        return run(Command(arguments, self.work, self.work / STREAMS, before), signals=tuple(signals))
+        return run(Command(arguments, self.work, self.work / STREAMS, before, self.log.parent), signals=tuple(signals))
 
     def again(self, *more: str) -> Ended:
         """Run the command once more, undisturbed."""
@@ -209,7 +209,7 @@ class Stage:
         return all(wait(fork(partial(_load, self.work / name)), 60) == 0 for name in models)
 
     def _run(self, arguments: tuple[str, ...], folder: Path) -> Ended:
-        return run(Command(arguments, folder, folder / STREAMS))
+        return run(Command(arguments, folder, folder / STREAMS, errors=self.start.parent))
 
     def _expect(self, ended: Ended) -> None:
         if ended.code:
@@ -249,6 +249,8 @@ def snapshot(folder: Path, outputs: Iterable[str]) -> Snapshot:
             else []
         )
         for file in files:
+            if file.name.endswith("-journal"):  # with which SQLite repairs its file
+                continue
             found[os.fspath(file.relative_to(folder))] = "there" if file.name in VOLATILE else _digest(file)
     return found
 

@@ -46,15 +46,14 @@ def prepare() -> None:
         importlib.import_module(module)
     for module in ("cli.app", "estimator", "report", "experiments.outputs", "findings.inspection", "io.importing"):
         importlib.import_module(f"conal.{module}")
-    gc.collect()
-    gc.freeze()  # children do not copy what they do not change
 
 
 def preload(folder: Path) -> None:
     """Import what the commands import: each runs once in a child, which lists its modules."""
     from torture.commands import STREAMS, make_stock
 
-    stock = make_stock(folder / "preload")
+    make_stock(folder / "stock")
+    stock = make_stock(folder / "preload")  # a copy, which the commands may change
     found = folder / "modules"
     chosen = {scenario.command: scenario for scenario in scenarios() if not scenario.slow}
     for scenario in chosen.values():
@@ -65,6 +64,8 @@ def preload(folder: Path) -> None:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 _import(name)
+    gc.collect()
+    gc.freeze()  # children do not copy what they do not change
 
 
 def _import(name: str) -> None:
