@@ -23,6 +23,7 @@ from torture.tally import Tally
 __all__ = ["guarded", "replay", "torture"]
 
 BATCH = 150
+MOST_BYTES = 20_000
 MOST_KEPT = 600
 """Documents that met a new message, from which others are made."""
 
@@ -37,14 +38,13 @@ def torture(folder: Path, seed: int, seconds: float, tally: Tally) -> None:
     while time.monotonic() < deadline:
         generate = partial(_generate, seed=seed, first=number, kept=tuple(kept), stock=stock)
         for index, outcome, message in batch(partial(_attempt, generate, folder), BATCH, folder / "outcomes"):
-            found = generate(index)
             tally.count("fuzzed files", outcome)
-            tally.count("fuzzed files by reader", found.reader)
             if outcome == "failed":
-                _keep_failure(found, message, folder, tally)
-            elif (known := _normal(message)) not in messages and len(found.content) < 20_000:
+                _keep_failure(generate(index), message, folder, tally)
+            elif (known := _normal(message)) not in messages:
                 messages.add(known)
-                kept.append(found)
+                found = generate(index)
+                kept += [found] if len(found.content) < MOST_BYTES else []
         number += BATCH
         if len(kept) > MOST_KEPT:
             kept = [*stock, *random.Random(number).sample(kept, MOST_KEPT // 2)]

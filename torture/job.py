@@ -28,7 +28,7 @@ PARTS: dict[str, Part] = {
     "names": names.torture,
     "folders": folders.torture,
 }
-SHARES = {"faults": 0.42, "signals": 0.06, "writers": 0.04, "fuzz": 0.22, "names": 0.11, "folders": 0.15}
+SHARES = {"faults": 0.36, "signals": 0.05, "writers": 0.04, "fuzz": 0.25, "names": 0.16, "folders": 0.14}
 """How the time is divided."""
 
 

@@ -181,7 +181,7 @@ def _zip(content: bytes, rng: random.Random, other: bytes) -> bytes:
     elif what == 5:
         members = {}
     elif what == 6:
-        members[name] = members[name] + b"\x00" * (rng.choice([1, 20]) * 2**20)  # which packs well
+        members[name] = members[name] + b"\x00" * (20 if rng.random() < 0.05 else 1) * 2**20  # which packs well
     method = rng.choice([zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
     packed = zip_bytes(members, method)
     return _number(packed, rng, b"") if what == 7 else packed

@@ -24,9 +24,9 @@ def _labels(path: Path, options: dict[str, Any]) -> None:
     file = import_file(path, **options)
     file.warn_of_dropped()
     again = random.Random(path.stat().st_size)
-    if again.random() < 0.15:
+    if again.random() < 0.04:
         json.dumps(inspect_file(path, ReadOptions(**options)), default=str)
-    if again.random() < 0.3:
+    if again.random() < 0.2:
         crowd = file.annotations
         fitted = MajorityVote().fit(crowd)
         ending = again.choice(["csv", "jsonl", "parquet"])
