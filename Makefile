@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test coverage dist test-wheel lint format results bench bench-aggregation bench-training bench-scale bench-processes bench-components bench-texts docs pages vega clean
+.PHONY: help install demo test coverage dist test-wheel lint format results bench bench-aggregation bench-training bench-scale bench-processes bench-components bench-texts docs pages vega torture clean
 
 help:  ## show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
@@ -73,6 +73,10 @@ bench-texts: $(STAMP)  ## `conal fit --text`, from files to the report
 	$(BIN)/python benchmarks/texts.py
 	$(BIN)/python benchmarks/page.py
 
+torture: $(STAMP)  ## attack conal for five minutes, or HOURS=1; SEED=, JOBS=2, PARTS=fuzz,names; PAGE=1 writes SECURITY.md
+	$(BIN)/python -m torture --jobs $(or $(JOBS),2) $(if $(HOURS),--hours $(HOURS)) $(if $(SEED),--seed $(SEED)) \
+		$(if $(PARTS),--parts $(PARTS)) $(if $(PAGE),--page)
+
 pages: $(STAMP)  ## pages and type stubs that follow from the code
 	$(BIN)/python tools/generated.py
 	$(BIN)/python tools/stubs.py
@@ -85,6 +89,6 @@ docs: pages  ## the documentation site in site/
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 clean:  ## remove everything that make made
-	rm -rf $(VENV) build dist site src/*.egg-info conal-demo .coverage .pytest_cache .mypy_cache .ruff_cache \
+	rm -rf $(VENV) build dist site src/*.egg-info conal-demo torture-results .coverage .pytest_cache .mypy_cache .ruff_cache \
 		.import_linter_cache .hypothesis
 	find . -name __pycache__ -prune -exec rm -rf {} +
