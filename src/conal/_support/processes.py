@@ -15,7 +15,7 @@ def process_number(name: str = "WORLD_SIZE") -> int:
 
 
 def process_rank() -> int:
-    """The number of this process among all, from 0; Fabric, which starts processes on one machine, sets another name."""
+    """The number of this process among all, from 0; processes that Fabric starts have it under another name."""
     default = 0 if process_number() == 1 else None
     name = "LOCAL_RANK" if "LOCAL_RANK" in os.environ and "RANK" not in os.environ else "RANK"
     return _number(name, default=default, lowest=0)
