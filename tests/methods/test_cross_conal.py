@@ -138,7 +138,7 @@ def test_the_mean_of_the_networks_predicts() -> None:
         ({"folds": 1}, "folds must be a whole number of at least 2, not 1"),
         ({"vote_weight": 0}, "vote_weight must be a finite number above 0, not 0"),
         ({"pooling": float("inf")}, "pooling must be a finite number above 0, not inf"),
-        ({"start": 1.0}, "start must be a share between 0 and 1, not 1.0"),
+        ({"start": 1.0}, "start must be a share above 0 and below 1, not 1.0"),
         ({"rounds": 0}, "rounds must be a whole number of at least 1, not 0"),
         ({"averaging": 1.0}, "averaging must be a number from 0 to below 1, not 1.0"),
         ({"n_jobs": 0}, "n_jobs must be a whole number of at least 1, not 0"),

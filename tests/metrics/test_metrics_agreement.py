@@ -265,7 +265,7 @@ def test_memory_follows_annotations(fast: Any, slow: Any) -> None:
         ({"n_boot": -1}, "n_boot must be a whole number of at least 0, not -1"),
         ({"n_boot": 10.0}, "n_boot must be"),
         ({"n_boot": True}, "n_boot must be"),
-        ({"confidence": 95}, "confidence must be a share between 0 and 1, not 95"),
+        ({"confidence": 95}, "confidence must be a share above 0 and below 1, not 95"),
         ({"confidence": 0}, "confidence"),
         ({"confidence": 1.0}, "confidence"),
         ({"confidence": float("nan")}, "confidence"),

@@ -20,8 +20,8 @@ from conal.parameters import (
     parameter,
     share,
     whole,
+    widths,
 )
-from conal.parameters.constraints import widths
 from conal.parameters.declaration import declare, declare_keywords, set_parameters
 from conal.parameters.training import ClassifierParameters, Settings
 
@@ -117,7 +117,7 @@ def test_keyword_only_arguments_of_a_written_constructor_are_parameters_too() ->
         (number(above=0), [1e-9], [0, -1], "a finite number above 0"),
         (number(at_least=0), [0, 2], [-1e-9], "a finite number of at least 0"),
         (number(at_least=0, below=1), [0, 0.5], [1, -0.1], "a number from 0 to below 1"),
-        (share(), [0.5], [0, 1], "a share between 0 and 1"),
+        (share(), [0.5], [0, 1], "a share above 0 and below 1"),
         (flag(), [True, False], [1, 0, "true"], "true or false"),
         (one_of("a", "b"), ["a"], ["c", ["a"], None], "'a' or 'b'"),
         (one_of("a", "b", "c"), ["c"], ["d"], "'a', 'b' or 'c'"),

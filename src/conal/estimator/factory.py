@@ -34,7 +34,8 @@ def estimator_class(name: str) -> type[CrowdClassifier]:
     """The estimator class of a method: its parameters, then those of every classifier, with the method's defaults."""
     method = methods.get(name)
     if name not in _CLASSES:
-        body = {"method": name, "__doc__": method.story, "__module__": __name__, "__annotations__": {}}
+        lacks = [key for key, p in CrowdClassifier.declared.items() if p.for_losses and key not in method.uses]
+        body = {"method": name, "lacks": lacks, "__doc__": method.story, "__module__": __name__, "__annotations__": {}}
         _CLASSES[name] = type(
             _class_name(method), (CrowdClassifier,), body | dict(method.defaults) | dict(method.declared)
         )

@@ -96,7 +96,6 @@ def make_builder(
         labels_per_annotator=torch.from_numpy(crowd.labels_per_annotator()),
         annotator_features=_annotator_features(annotator_features, crowd.n_annotators),
         class_prior=_class_prior(estimator, method, crowd),
-        epochs=estimator.epochs,
     )
     scaler = fit_scaler(training.instances, estimator.scaling)
 
@@ -121,7 +120,7 @@ def build_method(estimator: CrowdClassifier, method: type[CrowdMethod], problem:
         input_dropout=estimator.input_dropout,
         batch_norm=estimator.batch_norm,
     )
-    return method(problem, backbone, **{name: getattr(estimator, name) for name in method.declared})
+    return method(problem, backbone, **{name: getattr(estimator, name) for name in (*method.declared, *method.uses)})
 
 
 def build_members(estimator: CrowdClassifier, method: type[CrowdMethod], problem: Problem) -> CrowdMethod:
@@ -171,7 +170,7 @@ def fingerprint_of(
 ) -> dict[str, str]:
     """What must be the same for a checkpoint to be continued."""
     instances, crowd, _ = joined
-    planned = methods.get(estimator.method).plans_epochs or estimator.schedule != "constant"
+    planned = "epochs" in methods.get(estimator.method).uses or estimator.schedule != "constant"
     free = {name for name, found in estimator.declared.items() if found.free_on_resume} - (
         {"epochs"} if planned else set()
     )

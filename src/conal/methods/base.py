@@ -16,6 +16,7 @@ from conal.networks import FeatureScaler
 from conal.networks.annotator_rows import Present
 from conal.parameters import Parameter, check_parameters
 from conal.parameters.declaration import declare, declare_keywords, set_parameters
+from conal.parameters.training import ClassifierParameters
 
 __all__ = ["Batch", "CrowdMethod", "Problem", "Reading", "methods", "register"]
 
@@ -68,8 +69,9 @@ class CrowdMethod(nn.Module):
     """Name of the estimator class, if it is not derived from the method's name."""
     divisible: ClassVar[bool] = True
     """Whether the loss of a batch is a sum over its tasks, so that several processes can share it."""
-    plans_epochs: ClassVar[bool] = False
-    """Whether what happens in an epoch depends on how many there will be."""
+    uses: ClassVar[tuple[str, ...]] = ()
+    """Parameters of every classifier (:class:`conal.parameters.training.ClassifierParameters`) that the method reads
+    itself, such as "epochs"; they become attributes, like those that it declares."""
     defaults: ClassVar[Mapping[str, Any]] = {}
     """Defaults of the estimator's parameters, where they differ from all others'."""
 
@@ -82,9 +84,12 @@ class CrowdMethod(nn.Module):
         super().__init_subclass__(**options)
         declare(cls)
         declare_keywords(cls)
+        _check_declarations(cls)
 
     def __init__(self, problem: Problem, backbone: nn.Module, **given: Any) -> None:
         super().__init__()
+        for name in self.uses:
+            setattr(self, name, given.pop(name, ClassifierParameters.declared[name].default))
         set_parameters(self, given)
         check_parameters(self)
         self.problem = problem
@@ -263,3 +268,19 @@ class CrowdMethod(nn.Module):
 
     def _scaled(self, batch: Batch) -> Batch:
         return batch._replace(x=self.scaler(batch.x))
+
+
+def _check_declarations(cls: type[CrowdMethod]) -> None:
+    """Tell the author of a method about declarations that would have no effect."""
+    options = [name for name, found in cls.declared.items() if found.option is not None]
+    if options:
+        raise TypeError(
+            f"{cls.__name__}.{options[0]}: only parameters of every classifier have an option; users set those of a "
+            f"method by --set {options[0]}=VALUE, so leave out option="
+        )
+    unknown = [name for name in cls.uses if name not in ClassifierParameters.declared]
+    if unknown:
+        raise TypeError(
+            f"{cls.__name__}.uses: {unknown[0]!r} is not a parameter of every classifier; declare it in the class, or "
+            "in conal/parameters/training.py"
+        )

@@ -57,8 +57,6 @@ class Problem(NamedTuple):
     annotator_features : (R, F) tensor or None
     class_prior : (C,) tensor or None
         Shares of the classes, where the user states them.
-    epochs : int
-        How long training will be.
     """
 
     shape: tuple[int, ...]
@@ -68,7 +66,6 @@ class Problem(NamedTuple):
     labels_per_annotator: Tensor
     annotator_features: Tensor | None = None
     class_prior: Tensor | None = None
-    epochs: int = 100
 
     def with_annotators(self, labels: Tensor, features: Tensor | None) -> Problem:
         """The same problem with other annotators, by their numbers of labels and their features."""

@@ -77,10 +77,11 @@ class CrossCoNALMethod(EMMethod):
 
     separates_noise = True
     own_selection = "last"
-    plans_epochs = True
+    uses = ("epochs",)
     estimator_name = "CrossCoNAL"
     defaults: ClassVar[dict[str, Any]] = {"lr": 0.005, "scaling": "robust", "input_dropout": 0.3}
 
+    epochs: int
     fold_of: Tensor
     labelled: Tensor
     temperature: Tensor
@@ -124,7 +125,7 @@ class CrossCoNALMethod(EMMethod):
 
     def __init__(self, problem: Problem, backbone: nn.Module, **given: Any) -> None:
         super().__init__(problem, backbone, **given)
-        self.due = due_epochs(problem.epochs, self.start, self.rounds)
+        self.due = due_epochs(self.epochs, self.start, self.rounds)
         self.others = nn.ModuleList(fresh_copy(backbone) for _ in range(self.folds - 1))
         self.averages = WeightAverage(self.backbones, self.averaging)
         self.noise = self._make_noise(learn_omega=self.noise_model != "pooled")

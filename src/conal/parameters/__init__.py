@@ -3,7 +3,18 @@
 Nothing heavy is imported here, so that the command line can show its help at once.
 """
 
-from conal.parameters.constraints import Constraint, anything, either, flag, number, one_of, optional, share, whole
+from conal.parameters.constraints import (
+    Constraint,
+    anything,
+    either,
+    flag,
+    number,
+    one_of,
+    optional,
+    share,
+    whole,
+    widths,
+)
 from conal.parameters.declaration import Option, Parameter, Parameterised, check_parameters, parameter
 from conal.parameters.numbers import is_number, is_whole
 
@@ -24,4 +35,5 @@ __all__ = [
     "parameter",
     "share",
     "whole",
+    "widths",
 ]

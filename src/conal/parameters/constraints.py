@@ -77,7 +77,7 @@ def number(
 
 def share() -> Constraint:
     """Numbers between 0 and 1, both excluded."""
-    return Constraint("a share between 0 and 1", lambda v: is_number(v) and 0 < v < 1)
+    return Constraint("a share above 0 and below 1", lambda v: is_number(v) and 0 < v < 1)
 
 
 def flag() -> Constraint:

@@ -56,6 +56,8 @@ class Parameter:
         The name for users, and the attribute with the value; they differ if a method has the same name.
     free_on_resume : bool
         Whether it may change when an interrupted training is resumed.
+    for_losses : bool
+        Whether only classifiers have it whose method says that it uses it (``CrowdMethod.uses``).
     """
 
     default: Any
@@ -63,6 +65,7 @@ class Parameter:
     help: str
     option: Option | None = None
     free_on_resume: bool = False
+    for_losses: bool = False
     name: str = ""
     attribute: str = ""
     annotation: str = ""
@@ -84,10 +87,11 @@ def parameter(
     help: str,  # noqa: A002
     option: Option | None = None,
     free_on_resume: bool = False,
+    for_losses: bool = False,
     alias: str = "",
 ) -> Any:
     """Declare a parameter in the body of a class; ``alias`` is its name for users, if it differs from the attribute."""
-    return Parameter(default, must_be, help, option, free_on_resume, name=alias)
+    return Parameter(default, must_be, help, option, free_on_resume, for_losses, name=alias)
 
 
 @dataclass_transform(kw_only_default=True, field_specifiers=(parameter,))
@@ -128,9 +132,10 @@ class Parameterised:
 def declare(cls: Any) -> None:
     """Collect declared and inherited parameters in ``cls.declared``, and document them.
 
-    The original docstring is kept as ``cls.story``.
+    The original docstring is kept as ``cls.story``. Inherited parameters that ``cls.lacks`` names are left out.
     """
-    inherited = dict(getattr(cls, "declared", {}))
+    lacks = vars(cls).get("lacks", ())
+    inherited = {name: found for name, found in getattr(cls, "declared", {}).items() if name not in lacks}
     own = {}
     for attribute, value in list(vars(cls).items()):
         if isinstance(value, Parameter):

@@ -23,7 +23,7 @@ BY_METHOD = "depends on the method"
 
 
 class Settings(Parameterised):
-    """How to train."""
+    """What the training loop itself reads; everything else belongs to `ClassifierParameters`."""
 
     lr: float = parameter(
         default=0.01,
