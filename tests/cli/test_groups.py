@@ -63,9 +63,10 @@ def made(command: Any) -> typer.Typer:
     return app
 
 
-def run(app: typer.Typer, *arguments: object) -> tuple[int, str]:
+def run(app: typer.Typer, *arguments: object, rich: bool = False) -> tuple[int, str]:
     """Exit code, and everything that was said, on one line."""
-    done = CliRunner(env={"TYPER_USE_RICH": "0", "COLUMNS": "200"}).invoke(app, [str(word) for word in arguments])
+    app.rich_markup_mode = "rich" if rich else None
+    done = CliRunner(env={"COLUMNS": "200"}).invoke(app, [str(word) for word in arguments])
     assert done.exception is None or isinstance(done.exception, SystemExit)
     return done.exit_code, " ".join(re.sub("[│╭╮╰╯─]", " ", done.output).split())
 
@@ -92,7 +93,8 @@ def test_the_help_shows_every_option_with_its_default(app: typer.Typer) -> None:
     assert re.search(r"--cups \S+ Cups to fill\. \[default: 2\]", text)
     assert re.search(r"--grams \S+ Coffee per cup\. \[default: \(to taste\)\]", text)
     assert re.search(r"--bean \S+ light or dark\. \[default: dark\]", text)
-    assert re.search(r"--with-milk (<bool> )?Add milk\. --guests \S+ Who drinks it\. --loud", text)
+    assert re.search(r"--with-milk Add milk\. --guests \S+ Who drinks it\. --loud", text)
+    assert re.search(r"--with-milk Add milk\.", run(app, "--help", rich=True)[1])  # no type
     assert not {"--water", "--roast", "--no-with-milk", "brewing", "context"} & set(text.split())
 
 

@@ -55,7 +55,8 @@ def _show_version(asked: bool) -> None:
 @app.callback()
 def common(
     version: Annotated[
-        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit.")
+        bool,
+        typer.Option("--version", callback=_show_version, is_eager=True, metavar="", help="Show the version and exit."),
     ] = False,
 ) -> None:
     """Train classifiers directly from crowd labels, and see which annotators and labels to trust."""

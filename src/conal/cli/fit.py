@@ -39,7 +39,7 @@ from conal.cli.options import (
     parse_settings,
 )
 from conal.cli.terminal import say
-from conal.errors import DivergenceError, InputError
+from conal.errors import DataWarning, DivergenceError, InputError, warn
 from conal.parameters import check_parameters
 from conal.parameters.privacy import PrivacyOptions
 from conal.parameters.reading import ReadOptions
@@ -48,6 +48,9 @@ if TYPE_CHECKING:
     from conal.estimator import CrowdClassifier
 
 __all__ = ["fit"]
+
+ENOUGH_TO_SELECT = 20
+"""Tasks on which an epoch can be selected without a warning."""
 
 
 def fit(
@@ -97,6 +100,7 @@ def fit(
         _train(estimator, data, out.with_name(f"{out.name}.checkpoint"), allow_missing=allow_missing, resume=resume)
         if not first:
             return
+        _warn_of_few(estimator, data)
         if privacy.anonymise:
             estimator = estimator.anonymised(key, hide_below=privacy.hide_below)
         page = _finish(estimator, out, overwrite=overwrite, with_page=not no_report, verbose=not quiet)
@@ -166,6 +170,19 @@ def _train(estimator: CrowdClassifier, data: FitData, checkpoint: Path, *, allow
         raise
 
 
+def _warn_of_few(estimator: CrowdClassifier, data: FitData) -> None:
+    """Warn if the epoch was selected on so few tasks that chance decides."""
+    from conal.findings.wording import count
+
+    metrics = estimator.metrics_
+    number, remedy = metrics["n_tasks_labelled"] - metrics["n_tasks_trained_on"], "hold out more (--set holdout=0.2)"
+    if data.validation is not None and metrics["selection"] == "validation_accuracy":
+        number, remedy = len(data.validation[0]), "supply more validation tasks"
+    if 0 < number < ENOUGH_TO_SELECT:
+        text = f"the epoch was selected on {count(number, 'task', 'tasks')}; chance decides among so few"
+        warn(f"{text}: {remedy}, or keep the last epoch (--set selection=last)", DataWarning)
+
+
 def _announce(checkpoint: Path, resume: bool) -> None:
     if resume and not checkpoint.exists():
         say(f"no checkpoint at {checkpoint}: starting from the beginning", err=True)
@@ -194,6 +211,8 @@ def _finish(estimator: CrowdClassifier, out: Path, *, overwrite: bool, with_page
 
 
 def _summary(estimator: CrowdClassifier, out: Path, page: Path | None, seconds: float) -> str:
+    from conal.findings.wording import count
+
     metrics = estimator.metrics_
     rules = {
         "validation_accuracy": "by accuracy on the validation labels",
@@ -201,7 +220,7 @@ def _summary(estimator: CrowdClassifier, out: Path, page: Path | None, seconds: 
         "last": "the last one",
     }
     held_out = metrics["n_tasks_labelled"] - metrics["n_tasks_trained_on"]
-    note = f"; {held_out:,} tasks were held out to select it" if held_out else ""
+    note = f"; {count(held_out, 'task was', 'tasks were')} held out to select it" if held_out else ""
     score = "" if metrics["best_score"] is None else f" ({metrics['best_score']:.4f})"
     unlabelled = metrics["n_tasks"] - metrics["n_tasks_labelled"]
     predicted = f"\n{unlabelled:,} of the tasks have no label; labels.csv has the classifier's" if unlabelled else ""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
+from copy import copy
 from dataclasses import dataclass
 from functools import wraps
 from typing import Annotated, Any, get_args, get_origin
@@ -67,6 +68,7 @@ def with_groups(command: Callable[..., None]) -> Callable[..., None]:
     for p in parameters:
         group = groups.get(p.name)
         fields += [p.replace(kind=p.KEYWORD_ONLY)] if group is None else map(_field, group.shown().values())
+    fields = [field.replace(annotation=_without_type_of_flag(field.annotation)) for field in fields]
     spelled_out.__signature__ = inspect.Signature(fields)  # type: ignore[attr-defined]
     spelled_out.__annotations__ = {field.name: field.annotation for field in fields}
     return spelled_out
@@ -76,6 +78,16 @@ def _group(annotation: Any) -> Group | None:
     if get_origin(annotation) is not Annotated:
         return None
     return next((mark for mark in get_args(annotation)[1:] if isinstance(mark, Group)), None)
+
+
+def _without_type_of_flag(annotation: Any) -> Any:
+    """A flag takes no value, so the help shows no type for it."""
+    if get_origin(annotation) is not Annotated or get_args(annotation)[0] is not bool:
+        return annotation
+    marks = [copy(mark) for mark in get_args(annotation)[1:]]
+    for mark in marks:
+        mark.metavar = ""
+    return Annotated[bool, *marks]
 
 
 def _field(found: Parameter) -> inspect.Parameter:

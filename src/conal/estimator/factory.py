@@ -25,8 +25,10 @@ def make(name: str, **parameters: Any) -> CrowdClassifier:
     if unknown:
         close = difflib.get_close_matches(unknown[0], cls.declared, n=1)
         hint = f"did you mean {close[0]!r}? " if close else ""
-        known = ", ".join(sorted(cls.declared))
-        raise InputError(f"method {name!r} has no parameter {', '.join(map(repr, unknown))}; {hint}it has {known}")
+        raise InputError(
+            f"method {name!r} has no parameter {', '.join(map(repr, unknown))}; {hint}it has {_parameter_names(cls)}; "
+            "docs/api/classifiers.md says what they mean"
+        )
     return cls(**parameters)
 
 
@@ -40,6 +42,13 @@ def estimator_class(name: str) -> type[CrowdClassifier]:
             _class_name(method), (CrowdClassifier,), body | dict(method.defaults) | dict(method.declared)
         )
     return _CLASSES[name]
+
+
+def _parameter_names(cls: type[CrowdClassifier]) -> str:
+    """The method's own parameters first, then those of every method."""
+    own = sorted(methods.get(cls.method).declared)
+    common = ", ".join(sorted(set(cls.declared) - set(own)))
+    return f"{', '.join(own)}; and, as every method, {common}" if own else common
 
 
 def _class_name(method: type[methods.CrowdMethod]) -> str:

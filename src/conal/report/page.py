@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from conal.findings import Report
+from conal.findings.base import all_findings
 from conal.findings.model import selection_story
 from conal.findings.report import checked_report
 from conal.findings.wording import short
@@ -54,6 +55,7 @@ def render(document: Mapping[str, Any]) -> str:
     page: str = template("page.html").render(
         report=report,
         headlines=headlines(report),
+        files=_files(report),
         parts=make_parts(
             report,
             charts=charts,
@@ -79,6 +81,12 @@ def _details(report: Report) -> dict[str, Any]:
             met = [round(value, 1) for value in row["classes_met"]]
             found[str(number)] = {"cells": [cell["share"] for cell in matrix_rows(row["matrix"], names)], "met": met}
     return {"classes": names, "rows": found}
+
+
+def _files(report: Report) -> list[str]:
+    """The files of the model folder with the content of the page."""
+    tables = [finding.table for finding in all_findings() if finding.name in report and finding.table]
+    return list(dict.fromkeys([REPORT, *tables]))
 
 
 def _parameters(report: Report) -> list[tuple[str, str]]:
