@@ -27,6 +27,7 @@ HARD = CROWDS | {
 @pytest.mark.parametrize("crowd", HARD.values(), ids=HARD.keys())
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.filterwarnings("ignore::conal.errors.VanishedClassWarning")
+@pytest.mark.filterwarnings("ignore::conal.errors.DataWarning")  # a method may warn of a crowd, but must fit it
 def test_nothing_is_nan(name: str, crowd: Annotations) -> None:
     clf = conal.make(name, **FAST).fit(X, crowd)
     for probas in (clf.predict_proba(X), clf.probas_, clf.infer(X, crowd)):

@@ -2,7 +2,7 @@
 
 from conal.findings.base import Finding, register
 from conal.findings.collection import Findings
-from conal.findings.evidence import Evidence
+from conal.findings.evidence import Evidence, plain_names
 from conal.findings.report import REPORT_VERSION, Report
 
-__all__ = ["REPORT_VERSION", "Evidence", "Finding", "Findings", "Report", "register"]
+__all__ = ["REPORT_VERSION", "Evidence", "Finding", "Findings", "Report", "plain_names", "register"]

@@ -32,37 +32,21 @@ class Finding(ABC, Generic[Section]):
     """One kind of result about a crowd: a section of ``report.json``, and optionally a table, sentences and a panel.
 
     Subclass it in a file of its own and decorate the class with :func:`register`. The report, the tables of a model
-    folder and the page then include it. A section is plain data, ready for JSON.
-
-    Examples
-    --------
-    A section with the number of labels of each annotator, which the page shows as a table::
-
-        @register("labels_given")
-        class LabelsGiven(Finding[dict[str, Any]]):
-            title = "Labels given"
-
-            def section(self, findings: Findings) -> dict[str, Any]:
-                crowd = findings.evidence.annotations
-                pairs = zip(plain_names(crowd.annotator_ids), crowd.labels_per_annotator().tolist())
-                return {"rows": [{"annotator": name, "labels": number} for name, number in pairs]}
-
-            def headlines(self, section: dict[str, Any], report: Report) -> Iterator[Markup]:
-                yield Markup("The busiest annotator gave <b>{}</b> labels.").format(
-                    max(row["labels"] for row in section["rows"])
-                )
+    folder and the page then include it. A section is plain data, ready for JSON. ``CONTRIBUTING.md`` has an example.
     """
 
     name: ClassVar[str]
     """Key of the section in ``report.json``; set by :func:`register`."""
     rank: ClassVar[float] = 100
-    """Sections and headlines are in the order of their ranks; the last built-in finding before the model has 50."""
+    """Sections and headlines are in the order of their ranks. The built-in ones are crowd 10, common_confusion 20, annotators 30,
+    tasks 40, suggestions 50 and model 1000."""
     title: ClassVar[str] = ""
     """Heading of the panel on the page."""
     table: ClassVar[str | None] = None
     """File of the model folder that :meth:`columns` makes, or adds to if a finding of lower rank makes it."""
     holds: ClassVar[Mapping[str, ColumnKind]] = {}
-    """Columns of the table that contain names or counts; a loaded model reads all other numbers as floats."""
+    """Columns of the table that contain names ("task", "annotator", "class") or counts ("count"); a loaded model reads
+    all other numbers as floats."""
 
     def applies(self, evidence: Evidence) -> bool:
         """Whether there is anything to say."""

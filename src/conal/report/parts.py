@@ -62,9 +62,13 @@ def _rendered(file: str, content: dict[str, Any]) -> Part:
 
 
 def _columns(panel: Panel, rows: list[tuple[Any, ...]]) -> Iterator[Column]:
-    for heading, values in zip(panel.headings, zip(*rows, strict=True), strict=False):
-        is_number = all(value is None or _is_number(value) for value in values)
-        yield Column(heading, "number" if is_number else "text", [(value, _shown(value)) for value in values])
+    for number, (heading, values) in enumerate(zip(panel.headings, zip(*rows, strict=True), strict=False)):
+        kind = "number" if all(value is None or _is_number(value) for value in values) else "text"
+        cells = [
+            (value, percent(value, 1) if _is_number(value) and panel.is_share(row, number) else _shown(value))
+            for row, value in zip(rows, values, strict=True)
+        ]
+        yield Column(heading, kind, cells)
 
 
 def _is_number(value: Any) -> bool:

@@ -1,0 +1,67 @@
+"""What every registered finding promises, on crowds of which parts are missing."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from conal.data.annotations import Annotations
+from conal.findings import Evidence, Findings
+from conal.findings.base import Finding, all_findings
+from conal.report import render
+
+MODEL: Any = {
+    "method": "conal",
+    "separates_noise": True,
+    "metrics": {"selection": "last", "best_epoch": 1, "epochs": 1, "seed": 0, "seconds": 0.0},
+    "history": [{"epoch": 1, "loss": 1.0}],
+    "parameters": {},
+    "versions": {"conal": "0"},
+    "command": "conal fit",
+}
+CROWDS = {
+    "tasks without labels": [[0, 1, 2], [1, 1, -1], [-1, -1, -1], [2, 2, 0], [-1, -1, -1]],
+    "a class without votes": [[0, 0, 1], [1, 1, 0], [0, -1, 0], [1, 1, 1]],
+    "an annotator without labels": [[0, 2, -1], [1, 1, -1], [2, 0, -1]],
+    "one label": [[-1, 1, -1]],
+}
+
+
+def findings_of(matrix: list[list[int]]) -> Findings:
+    crowd = Annotations.from_matrix(np.array(matrix), classes=range(3))
+    rng = np.random.default_rng(0)
+    q, f = rng.dirichlet(np.ones(3), size=(2, crowd.n_tasks))
+    pi = rng.dirichlet(np.ones(3), size=(crowd.n_annotators, 3))
+    return Findings(Evidence(crowd, q, f, pi.mean(0), pi, rng.random(crowd.n_annotations), model=MODEL))
+
+
+@pytest.mark.parametrize("crowd", CROWDS)
+@pytest.mark.parametrize("finding", all_findings(), ids=lambda finding: finding.name)
+def test_sections_and_tables_fit_the_crowd(finding: Finding[Any], crowd: str) -> None:
+    found = findings_of(CROWDS[crowd])
+    if not finding.applies(found.evidence):
+        assert finding.name not in found.report
+        return
+    section = found.report[finding.name]  # type: ignore[literal-required]
+    assert json.loads(json.dumps(section, allow_nan=False)) == section  # plain: the same after a file
+    assert all(isinstance(sentence, str) for sentence in finding.headlines(section, found.report))
+    if finding.table is not None:
+        columns = finding.columns(found)
+        assert columns.num_rows == found.table(finding.table).num_rows
+        kinds = finding.column_kinds(found.evidence.annotations.classes)
+        counts = {field.name for field in columns.schema if pa.types.is_integer(field.type)}
+        assert finding.stored_columns(section) is not None or counts <= set(kinds)  # floats in a loaded model otherwise
+
+
+@pytest.mark.parametrize("crowd", CROWDS)
+def test_the_page_has_every_section(crowd: str) -> None:
+    report = findings_of(CROWDS[crowd]).report
+    page = render(report)  # type: ignore[arg-type]
+    assert page.count("<section") >= len(report) - 4
+    (footer,) = [line for line in page.splitlines() if line.startswith("<footer>")]
+    for file in ("report.json", "labels.csv", "annotators.csv", "common_confusion.csv", "suggestions.csv"):
+        assert f"<code>{file}</code>" in footer
