@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +18,8 @@ import generated
 from conal import aggregation, methods
 from conal.cli import app
 from conal.estimator import factory
+from conal.findings import Evidence, Findings
+from conal.findings.base import findings_registry
 from conal.io import platforms, write_annotations, write_table
 from conal.methods.base import methods as registry
 from conal.parameters.reading import PLAIN_FORMATS
@@ -65,9 +69,38 @@ def test_command_examples_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     assert len(workers) == 6
 
 
+def guide_code(name: str) -> str:
+    """The example of the contributing guide that defines this class."""
+    (code,) = (c for c in re.findall(r"```python\n(.*?)```", CONTRIBUTING, flags=re.DOTALL) if f"class {name}(" in c)
+    return str(code)
+
+
+@pytest.mark.parametrize("name", ["SoftVotes", "LabelsGiven"])
+def test_the_examples_of_the_contributing_guide_pass_the_linter(name: str, tmp_path: Path) -> None:
+    place = tmp_path / "my_file.py"
+    place.write_text(guide_code(name), encoding="utf-8")
+    pytest.importorskip("ruff")
+    ruff = [sys.executable, "-m", "ruff", "check", "--isolated", "--select", "F,I,B,UP,RUF", "--line-length", "120"]
+    done = subprocess.run([*ruff, str(place)], capture_output=True, text=True, check=False)  # noqa: S603
+    assert done.returncode == 0, done.stdout
+
+
+def test_the_finding_of_the_contributing_guide_works(monkeypatch: pytest.MonkeyPatch) -> None:
+    findings_registry.discover()
+    monkeypatch.setattr(findings_registry, "_entries", dict(findings_registry._entries))
+    exec(compile(guide_code("LabelsGiven"), "CONTRIBUTING.md", "exec"), {"__name__": "guide"})  # noqa: S102
+    crowd = conal.Annotations.from_triples([0, 0, 1], ["<b>", "ann", "ann"], ["x", "y", "x"])
+    found = Findings(Evidence(crowd, np.eye(2), np.eye(2), np.eye(2), np.stack([np.eye(2)] * 2)))
+    ann, other = found.section("labels_given")["rows"]
+    assert ann == {"annotator": "ann", "labels": 2, "label_share": pytest.approx(2 / 3)}
+    assert other == {"annotator": "<b>", "labels": 1, "label_share": pytest.approx(1 / 3)}
+    sentences = findings_registry.get("labels_given").headlines({"rows": [other]}, found.report)
+    assert list(sentences) == ["<b>&lt;b&gt;</b> gave most labels: 1 label."]
+
+
 def test_the_method_of_the_contributing_guide_works(monkeypatch: pytest.MonkeyPatch) -> None:
     """As a file of its own would: registered, made by name with its own parameter, fitted."""
-    _, code = re.findall(r"```python\n(.*?)```", CONTRIBUTING, flags=re.DOTALL)
+    code = guide_code("SoftVotes")
     monkeypatch.setattr(registry, "_entries", dict(registry._entries))
     monkeypatch.setattr(factory, "_CLASSES", dict(factory._CLASSES))
     exec(compile(code, "CONTRIBUTING.md", "exec"), {"__name__": "guide"})  # noqa: S102
@@ -75,6 +108,15 @@ def test_the_method_of_the_contributing_guide_works(monkeypatch: pytest.MonkeyPa
     assert data.test is not None
     clf = conal.make("soft-votes", smoothing=0.1, epochs=20, batch_size=32, verbose=False)
     assert clf.fit(data.x, data.annotations).score(data.test.x, data.test.y) > 0.6
+
+
+@pytest.mark.parametrize("file", ["labels.csv", "annotators.csv"])
+def test_every_column_of_the_tables_is_in_the_readme(file: str) -> None:
+    crowd = conal.Annotations.from_triples([0, 0, 1], ["ann", "bob", "ann"], ["x", "CLASS", "x"])
+    omega, pi = np.full(3, 0.5), np.stack([np.eye(2)] * 2)
+    table = Findings(Evidence(crowd, np.eye(2), np.eye(2), np.eye(2), pi, omega)).tables[file]
+    (text,) = re.findall(rf"^Columns of `{file}`: (.*?)\n\n", README, flags=re.MULTILINE | re.DOTALL)
+    assert set(table.column_names) - {"proba_x"} <= set(re.findall(r"`(\w+)`", text))
 
 
 @pytest.mark.parametrize("name", methods.names())

@@ -304,7 +304,7 @@ def test_a_worker_whose_labels_are_all_missing_is_silent(conal: Run, tmp_path: P
     reading, writing = run.err.splitlines()
     assert reading == (
         f"warning: {labels}: dropped 2 rows without a label (1 'NA', 1 empty or NaN); 1 tasks have no label left: 'd'; "
-        "if 'NA' is a class, set missing='' (--missing '')"
+        "if 'NA' is a class, set --missing ''"
     )
     assert writing.endswith("l.csv: the label of 1 tasks is empty, because nobody labelled them: 'd'")
     assert list(rows_of(tmp_path / "a.csv")[3].values()) == ["zoe", 0, None, None]

@@ -90,7 +90,7 @@ def test_what_is_refused(conal: Run, export: Path, tmp_path: Path, command: str)
         (("--format", "prodigy"), "is not Prodigy JSONL: expected lines with '_input_hash'"),
         (("--format", "prodgy"), "there is no format 'prodgy'; did you mean 'prodigy'?"),
         (("--question", "mood"), "there is no control 'mood'; it has 'kind'"),
-        (("--worker-column", "w"), "worker= (--worker-column) does not apply to Label Studio JSON"),
+        (("--worker-column", "w"), "--worker-column does not apply to Label Studio JSON"),
     ):
         assert message in conal(command, export, *rest[command], *options).refusal()
     export.write_text(export.read_text()[:-40])
@@ -99,9 +99,9 @@ def test_what_is_refused(conal: Run, export: Path, tmp_path: Path, command: str)
 
 
 def test_options_of_exports_have_no_meaning_for_plain_tables(conal: Run, crowd: Crowd) -> None:
-    table = "does not apply to a table with one annotation per row; it takes task= (--task-column), worker="
-    assert f"question= (--question) {table}" in conal("inspect", crowd.labels, "--question", "x").refusal()
-    assert f"keep_rejected= (--keep-rejected) {table}" in conal("inspect", crowd.labels, "--keep-rejected").refusal()
+    table = "does not apply to a table with one annotation per row; it takes --task-column, --worker-column, "
+    assert f"--question {table}" in conal("inspect", crowd.labels, "--question", "x").refusal()
+    assert f"--keep-rejected {table}" in conal("inspect", crowd.labels, "--keep-rejected").refusal()
 
 
 def test_fit_takes_exports_and_folders(conal: Run, crowd: Crowd, tmp_path: Path) -> None:

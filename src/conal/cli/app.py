@@ -25,7 +25,7 @@ from conal.cli.predict import predict
 from conal.cli.report import report
 from conal.cli.reproduce import reproduce
 from conal.cli.simulate import simulate
-from conal.cli.terminal import say
+from conal.cli.terminal import say, with_flags
 from conal.cli.verify import verify
 from conal.errors import ConalError, InputError
 
@@ -140,7 +140,7 @@ def _usage_line(error: Any) -> str:
 
 
 def _one_line(message: object) -> str:
-    return " ".join(line.strip() for line in str(message).splitlines())
+    return with_flags(" ".join(line.strip() for line in str(message).splitlines()))
 
 
 def _fail(message: str, code: int) -> None:

@@ -6,10 +6,13 @@ import re
 
 import typer
 
-__all__ = ["one_line", "say", "visible"]
+__all__ = ["one_line", "say", "visible", "with_flags"]
 
 CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 """Control characters except tab and line feed, those that change the direction of text, and halves of characters."""
+
+BOTH_WAYS = re.compile(r"\b[a-z_]+=(?:'[^']*'|\w*) \((--[a-z][^()]*)\)")
+"""A keyword with its option, such as ``overwrite=True (--overwrite)``."""
 
 
 def say(text: str, *, err: bool = False) -> None:
@@ -33,3 +36,12 @@ def one_line(text: object) -> str:
     'a b'
     """
     return " ".join(str(text).split())
+
+
+def with_flags(message: str) -> str:
+    """A message of the library, which names both ways to set a parameter, with the way of the command line only.
+
+    >>> with_flags("a.csv: exists already; pass overwrite=True (--overwrite), or set missing='' (--missing '')")
+    "a.csv: exists already; pass --overwrite, or set --missing ''"
+    """
+    return BOTH_WAYS.sub(r"\1", message)
