@@ -60,7 +60,7 @@ def test_sections_and_tables_fit_the_crowd(finding: Finding[Any], crowd: str) ->
 @pytest.mark.parametrize("crowd", CROWDS)
 def test_the_page_has_every_section(crowd: str) -> None:
     report = findings_of(CROWDS[crowd]).report
-    page = render(report)  # type: ignore[arg-type]
+    page = render(report)
     assert page.count("<section") >= len(report) - 4
     (footer,) = [line for line in page.splitlines() if line.startswith("<footer>")]
     for file in ("report.json", "labels.csv", "annotators.csv", "common_confusion.csv", "suggestions.csv"):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -23,7 +22,7 @@ PROBLEM = Problem((2,), 2, 1, 1, torch.tensor([1]))
 
 
 @pytest.fixture
-def smoothing(monkeypatch: pytest.MonkeyPatch) -> Iterator[type[CrowdMethod]]:
+def smoothing(monkeypatch: pytest.MonkeyPatch) -> type[CrowdMethod]:
     """A training parameter for losses, and a method that uses it."""
     found = Parameter(0.0, number(at_least=0, below=1), "Label smoothing.", for_losses=True)
     found = Parameter(**vars(found) | {"name": "label_smoothing", "attribute": "label_smoothing"})
@@ -45,7 +44,7 @@ def smoothing(monkeypatch: pytest.MonkeyPatch) -> Iterator[type[CrowdMethod]]:
             logits = self.class_logits(batch.x)[batch.rows]
             return torch.nn.functional.cross_entropy(logits, batch.labels, label_smoothing=self.label_smoothing)
 
-    yield Smoothed
+    return Smoothed
 
 
 def test_a_method_has_the_training_parameters_that_it_uses(smoothing: type[CrowdMethod]) -> None:

@@ -32,7 +32,8 @@ class Finding(ABC, Generic[Section]):
     """One kind of result about a crowd: a section of ``report.json``, and optionally a table, sentences and a panel.
 
     Subclass it in a file of its own and decorate the class with :func:`register`. The report, the tables of a model
-    folder and the page then include it. A section is plain data, ready for JSON. ``CONTRIBUTING.md`` has an example.
+    folder and the page then include it. A section is plain data, ready for JSON.
+    ``CONTRIBUTING.md`` has an example.
     """
 
     name: ClassVar[str]
