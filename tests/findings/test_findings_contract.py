@@ -13,16 +13,8 @@ from conal.data.annotations import Annotations
 from conal.findings import Evidence, Findings
 from conal.findings.base import Finding, all_findings
 from conal.report import render
+from helpers.models import model_section
 
-MODEL: Any = {
-    "method": "conal",
-    "separates_noise": True,
-    "metrics": {"selection": "last", "best_epoch": 1, "epochs": 1, "seed": 0, "seconds": 0.0},
-    "history": [{"epoch": 1, "loss": 1.0}],
-    "parameters": {},
-    "versions": {"conal": "0"},
-    "command": "conal fit",
-}
 CROWDS = {
     "tasks without labels": [[0, 1, 2], [1, 1, -1], [-1, -1, -1], [2, 2, 0], [-1, -1, -1]],
     "a class without votes": [[0, 0, 1], [1, 1, 0], [0, -1, 0], [1, 1, 1]],
@@ -36,7 +28,7 @@ def findings_of(matrix: list[list[int]]) -> Findings:
     rng = np.random.default_rng(0)
     q, f = rng.dirichlet(np.ones(3), size=(2, crowd.n_tasks))
     pi = rng.dirichlet(np.ones(3), size=(crowd.n_annotators, 3))
-    return Findings(Evidence(crowd, q, f, pi.mean(0), pi, rng.random(crowd.n_annotations), model=MODEL))
+    return Findings(Evidence(crowd, q, f, pi.mean(0), pi, rng.random(crowd.n_annotations), model=model_section()))
 
 
 @pytest.mark.parametrize("crowd", CROWDS)

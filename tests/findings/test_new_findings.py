@@ -19,6 +19,7 @@ from conal.findings import Evidence, Finding, Findings, Report, base, plain_name
 from conal.findings.panel import panel_of
 from conal.io.results import where_labelled
 from conal.report import render, write_report
+from helpers.models import model_section
 
 HOSTILE = '<img src=x onerror="alert(1)">'
 ESCAPED = "&lt;img src=x onerror=&#34;alert(1)&#34;&gt;"
@@ -118,16 +119,7 @@ def test_a_page_shows_findings_that_are_not_installed_here() -> None:
 def toy_report() -> dict[str, Any]:
     crowd = crowd_of(["ann", "bob"])
     q = np.full((40, 2), 0.5)
-    model: Any = {
-        "method": "conal",
-        "separates_noise": False,
-        "metrics": {"selection": "last", "best_epoch": 1, "epochs": 1, "seed": 0, "seconds": 0.0},
-        "history": [{"epoch": 1, "loss": 1.0}],
-        "parameters": {},
-        "versions": {"conal": "0"},
-        "command": "conal fit",
-    }
-    found = Findings(Evidence(crowd, q, q, np.eye(2), np.stack([np.eye(2)] * 2), model=model))
+    found = Findings(Evidence(crowd, q, q, np.eye(2), np.stack([np.eye(2)] * 2), model=model_section()))
     assert list(found.report)[-1] == "model"
     return dict(found.report)
 
