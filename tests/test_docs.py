@@ -201,7 +201,7 @@ def files_with(name: str) -> set[str]:
         ("max_restarts", {"parameters/training.py", "training/loop.py"}),
         ("warmup_epochs", {"parameters/training.py", "training/loop.py", "training/schedule.py"}),
         ("text_components", {"parameters/training.py", "estimator/base.py"}),
-        ("prior_right", {"aggregation/bayes_dawid_skene.py"}),
+        ("prior_individual", {"aggregation/common_confusion.py"}),
         ("vote_weight", {"methods/cross_conal.py"}),
         ("gate_scale", {"parameters/simulation.py", "datasets/gate.py"}),
     ],

@@ -119,7 +119,8 @@ def test_a_page_shows_findings_that_are_not_installed_here() -> None:
 def toy_report() -> dict[str, Any]:
     crowd = crowd_of(["ann", "bob"])
     q = np.full((40, 2), 0.5)
-    found = Findings(Evidence(crowd, q, q, np.eye(2), np.stack([np.eye(2)] * 2), model=model_section()))
+    model = model_section() | {"separates_noise": False}  # there is no omega
+    found = Findings(Evidence(crowd, q, q, np.eye(2), np.stack([np.eye(2)] * 2), model=model))
     assert list(found.report)[-1] == "model"
     return dict(found.report)
 
