@@ -90,8 +90,8 @@ class Backoff(EMAggregator[Communities]):
 
     Minka (2000). Estimating a Dirichlet distribution. MIT.
 
-    Example
-    -------
+    Examples
+    --------
     >>> from conal import Annotations
     >>> crowd = Annotations.from_matrix([[0, 0, 1], [1, 1, 0], [0, 0, 1], [1, 1, 1]] * 3)
     >>> Backoff().fit(crowd).labels_[:4].tolist()

@@ -59,8 +59,8 @@ class CommunityBCC(Backoff):
     Venanzi, Guiver, Kazai, Kohli and Shokouhi (2014). Community-based Bayesian aggregation models for crowdsourcing.
     WWW.
 
-    Example
-    -------
+    Examples
+    --------
     >>> from conal import Annotations
     >>> crowd = Annotations.from_matrix([[0, 0, 0, 1], [1, 1, 1, 0]] * 10)
     >>> fitted = CommunityBCC(n_communities=2).fit(crowd)

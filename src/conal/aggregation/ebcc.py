@@ -81,8 +81,8 @@ class EnhancedBCC(EMAggregator[Subtypes]):
     ----------
     Li, Rubinstein and Cohn (2019). Exploiting worker correlation for label aggregation in crowdsourcing. ICML.
 
-    Example
-    -------
+    Examples
+    --------
     >>> from conal import Annotations
     >>> crowd = Annotations.from_matrix([[0, 0, 1], [1, 1, 0], [0, 0, 1], [1, 1, 1]] * 3)
     >>> EnhancedBCC(n_subtypes=2).fit(crowd).labels_[:4].tolist()
@@ -98,8 +98,8 @@ class EnhancedBCC(EMAggregator[Subtypes]):
     class_prior: Literal["votes", "uniform"] = parameter(
         default="votes",
         must_be=one_of("votes", "uniform"),
-        help=r"'votes': :math:`\alpha_\tau` is how many tasks each class has by the vote shares, as in the authors' "
-        "evaluation, which holds the classes' shares near those of the votes. 'uniform': 1 for every class.",
+        help=r"'votes': :math:`\alpha_\tau` is how many tasks each class has by the vote shares, an option of "
+        "the authors' code, which holds the classes' shares near those of the votes. 'uniform': 1 for every class.",
     )
     prior_subtypes: float = parameter(
         default=0.1,

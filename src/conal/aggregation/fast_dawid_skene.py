@@ -64,8 +64,8 @@ class FastDawidSkene(DawidSkene):
     Sinha, Rao and Balasubramanian (2018). Fast Dawid-Skene: a fast vote aggregation scheme for sentiment
     classification. KDD workshop on issues of sentiment discovery and opinion mining.
 
-    Example
-    -------
+    Examples
+    --------
     >>> from conal import Annotations
     >>> crowd = Annotations.from_matrix([[0, 0, 1], [1, 1, 0], [0, 0, 1], [1, 1, 1]])
     >>> FastDawidSkene().fit(crowd).labels_.tolist()

@@ -43,8 +43,8 @@ class GoldMajorityVote(VoteAggregator):
     ----------
     Ustalov, Pavlichenko and Tseitlin (2024). Learning from crowds with Crowd-Kit. Journal of Open Source Software 9.
 
-    Example
-    -------
+    Examples
+    --------
     >>> import numpy as np
     >>> labels = np.array([[0, 0, 1], [1, 0, 1], [1, 0, 0], [0, 1, 1]])
     >>> fitted = GoldMajorityVote().fit(labels, true_labels={0: 0, 1: 1})

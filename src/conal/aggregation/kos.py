@@ -63,8 +63,8 @@ class KOS(VoteAggregator):
     Karger, Oh and Shah (2014). Budget-optimal task allocation for reliable crowdsourcing systems. Operations
     Research 62, 1-24.
 
-    Example
-    -------
+    Examples
+    --------
     >>> import numpy as np
     >>> labels = np.array([[0, 0, 0, 1], [1, 1, 0, 0], [0, 0, 0, 1], [1, 1, 1, 0], [1, 1, 1, 1]])
     >>> KOS().fit(labels).labels_.tolist()

@@ -69,8 +69,8 @@ class MACE(EMAggregator[Habits]):
     ----------
     Hovy, Berg-Kirkpatrick, Vaswani and Hovy (2013). Learning whom to trust with MACE. NAACL-HLT.
 
-    Example
-    -------
+    Examples
+    --------
     >>> from conal import Annotations
     >>> crowd = Annotations.from_matrix([[0, 0, 0, 1], [1, 1, 0, 1], [0, 0, 0, 0], [1, 1, 0, 0]] * 5)
     >>> fitted = MACE().fit(crowd)

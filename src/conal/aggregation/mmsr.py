@@ -63,8 +63,8 @@ class MMSR(Aggregator):
     Ma and Olshevsky (2020). Adversarial crowdsourcing through robust rank-one matrix completion. Advances in Neural
     Information Processing Systems 33.
 
-    Example
-    -------
+    Examples
+    --------
     >>> import numpy as np
     >>> fitted = MMSR().fit(np.array([[0, 0, 0, 1], [1, 1, 1, 0], [0, 0, 1, 0], [1, 1, 1, 1], [0, 1, 0, 1]]))
     >>> fitted.labels_.tolist()

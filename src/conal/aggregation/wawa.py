@@ -39,8 +39,8 @@ class Wawa(VoteAggregator):
     ----------
     Appen. Calculating worker agreement with aggregate (Wawa). Success Center.
 
-    Example
-    -------
+    Examples
+    --------
     >>> import numpy as np
     >>> labels = np.array([[0, 0, 1, 1, -1], [0, 0, 0, 1, 1], [1, 1, 1, 0, 0], [-1, -1, -1, 1, 0]])
     >>> fitted = Wawa().fit(labels)

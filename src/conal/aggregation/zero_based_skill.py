@@ -47,8 +47,8 @@ class ZeroBasedSkill(VoteAggregator):
     ----------
     Ustalov, Pavlichenko and Tseitlin (2024). Learning from crowds with Crowd-Kit. Journal of Open Source Software 9.
 
-    Example
-    -------
+    Examples
+    --------
     >>> import numpy as np
     >>> fitted = ZeroBasedSkill().fit(np.array([[0, 0, 1], [1, 1, 0], [0, 0, 0]]))
     >>> fitted.labels_.tolist(), fitted.converged_

@@ -27,8 +27,8 @@ class Discretion:
     hide_below : int
         Annotators with fewer labels are left out. Counts of the others are rounded to multiples of it.
 
-    Example
-    -------
+    Examples
+    --------
     >>> Discretion(10).told(np.array([3, 10])).tolist(), Discretion(10).count(np.array([17, 143])).tolist()
     ([False, True], [20, 140])
     """

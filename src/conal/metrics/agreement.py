@@ -180,8 +180,8 @@ def gwet_ac1(data: Any, *, n_boot: int = 1000, confidence: float = 0.95, seed: i
     Gwet (2008). Computing inter-rater reliability and its variance in the presence of high agreement. British Journal
     of Mathematical and Statistical Psychology 61, 29-48.
 
-    Example
-    -------
+    Examples
+    --------
     >>> round(gwet_ac1([[0, 0], [1, 1], [0, 1], [1, 1]], n_boot=0).value, 4)
     0.5294
     """

@@ -60,8 +60,8 @@ def pairwise_agreement(data: Any, *, n_boot: int = 1000, confidence: float = 0.9
     confidence, seed
         As for :func:`krippendorff_alpha`.
 
-    Example
-    -------
+    Examples
+    --------
     >>> found = pairwise_agreement([[0, 0, 1], [1, 1, -1], [0, 1, -1], [1, 1, 1]], n_boot=0)
     >>> found.value.round(2).tolist()
     [[1.0, 0.75, 0.5], [0.75, 1.0, 0.5], [0.5, 0.5, 1.0]]

@@ -28,8 +28,8 @@ class StackedNetworks:
     networks : sequence of nn.Module
         Of the same class and shape; their weights are moved into the stack.
 
-    Example
-    -------
+    Examples
+    --------
     >>> one, two = MLP(3, 2, dropout=0), MLP(3, 2, dropout=0)
     >>> x = torch.randn(4, 3)
     >>> expected = torch.stack([one(x), two(x)])

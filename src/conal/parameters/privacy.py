@@ -12,8 +12,8 @@ __all__ = ["PrivacyOptions"]
 class PrivacyOptions(Parameterised):
     """Whether annotators have their own names in the output, and how much it tells about each.
 
-    Example
-    -------
+    Examples
+    --------
     >>> PrivacyOptions(anonymise=True).hide_below
     10
     """
