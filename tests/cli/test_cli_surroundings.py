@@ -69,3 +69,13 @@ def test_a_full_disk(ending: str, labels: Path, tmp_path: Path) -> None:
     assert b"File too large" in done.stderr
     assert done.stderr.count(b"\n") == 1
     assert names_in(tmp_path) == ["labels.csv"]
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full, as Linux has")
+def test_output_to_a_full_disk_is_one_message(labels: Path) -> None:
+    with Path("/dev/full").open("wb") as full:
+        words = [sys.executable, "-m", "conal", "inspect", str(labels)]
+        done = subprocess.run(words, env=one_thread(), stdout=full, stderr=subprocess.PIPE, check=False)
+    assert done.returncode == 1
+    assert b"No space left on device" in done.stderr
+    assert done.stderr.count(b"\n") == 1

@@ -279,3 +279,9 @@ def test_inspect_names_the_remedy_for_words(tmp_path: Path) -> None:
     assert found[f"{path}: dropped 1 rows without a label (1 'NA'); 1 tasks have no label left: 't2'"] == REMEDY
     assert not [entry for entry in inspect_file(path, missing="")["problems"] if "dropped" in entry["problem"]]
     assert import_file(path, missing="").annotations.n_annotations == 4
+
+
+@pytest.mark.parametrize("ids", [{"task_ids": [" "]}, {"annotator_ids": ["\u2028"]}, {"task_ids": ["\udce9"]}])
+def test_ids_of_a_matrix_are_names_that_files_can_contain(ids: dict[str, list[str]]) -> None:
+    with pytest.raises(InputError, match=r"matrix: (1 rows have no|task: a name contains an incomplete character)"):
+        Annotations.from_matrix([["x"]], **ids)

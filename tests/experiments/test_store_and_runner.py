@@ -64,6 +64,19 @@ def test_a_file_that_is_no_store_is_refused(tmp_path: Path) -> None:
         Store(tmp_path / "s.sqlite")
 
 
+def test_a_full_disk_is_a_message_and_finished_runs_stay(tmp_path: Path) -> None:
+    first, second = Run("synthetic", "dl-mv"), Run("synthetic", "conal")
+    with Store(tmp_path / "runs.sqlite") as store:
+        store.add(first, {"seconds": 1.0})
+        with sqlite3.connect(tmp_path / "runs.sqlite") as other:
+            (pages,) = other.execute("PRAGMA page_count").fetchone()
+        store._connection.execute(f"PRAGMA max_page_count = {pages}")  # SQLite then says that the disk is full
+        with pytest.raises(OSError, match=r"runs\.sqlite: database or disk is full; finished runs are kept"):
+            store.add(second, {"seconds": 1.0, "much": "x" * 100_000})
+        assert store.get(first) == {"seconds": 1.0}
+        assert store.missing([first, second]) == [second]
+
+
 def test_what_is_measured() -> None:
     """By hand from a fitted model: accuracies, and recovery where the truth is known."""
     figures = execute(Run("synthetic", "conal", 0, "annotations", data=DATA, parameters=FAST))

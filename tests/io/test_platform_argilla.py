@@ -189,3 +189,9 @@ def test_lists_that_do_not_fit(path: Path) -> None:
 def test_records_may_be_named_by_a_field(path: Path) -> None:
     write(path, nested("a", kind=[("u", "cat")]))
     assert triples(read_annotations(path, task="text")) == [("text of a", "u", "cat")]
+
+
+def test_records_whose_responses_are_no_object_have_none(tmp_path: Path) -> None:
+    good = {"id": "1", "fields": {"text": "x"}, "responses": {"k": [{"value": "a", "user_id": "u"}]}}
+    path = write(tmp_path / "a.json", [good, {"id": "2", "fields": {}, "responses": ["x"]}])
+    assert triples(import_file(path, format="argilla").annotations) == [("1", "u", "a")]

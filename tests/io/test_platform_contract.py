@@ -433,3 +433,17 @@ def test_a_file_that_could_be_two_things_needs_a_choice(tmp_path: Path) -> None:
         read_annotations(path)
     assert read_annotations(path, format="mturk").classes.tolist() == ["a"]
     assert read_annotations(path, format="toloka").classes.tolist() == ["b"]
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("answers.json", '{"\\udce9": {"w": "a"}}'),
+        ("batch.csv", 'HITId,WorkerId,Answer.taskAnswers\nh,w,"[{""k"": {""label"": ""\\udce9""}}]"\n'),
+    ],
+)
+def test_half_characters_in_exports_are_refused(tmp_path: Path, name: str, text: str) -> None:
+    path = tmp_path / name
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(InputError, match="a name contains an incomplete character"):
+        import_file(path, format="peerannot" if name == "answers.json" else "mturk")

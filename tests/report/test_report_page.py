@@ -14,7 +14,7 @@ import vl_convert
 from conal.errors import InputError
 from conal.findings import common_confusion
 from conal.findings.model import selection_story
-from conal.findings.wording import percent, short_names
+from conal.findings.wording import interval, percent, short_names
 from conal.report import render
 from conal.report.headlines import headlines
 from conal.report.script import to_script
@@ -251,3 +251,8 @@ def test_names_do_not_turn_the_text_around_them() -> None:
     page = render(make_report(names="\u202edan\u2066\u200f"))
     assert "dan" in page
     assert not set(page) & set("\u202e\u2066\u200f\u2069")
+
+
+@pytest.mark.parametrize("share", [float("inf"), float("nan"), 10**400, 1e300])
+def test_shares_of_damaged_reports_are_shown_as_none(share: float) -> None:
+    assert percent(share) == interval(0.5, share) == interval(share, 0.5) == "\u2013"

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import io
+import os
 import signal
 import sys
 import threading
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Annotated, Any
 
 import typer
@@ -77,6 +78,7 @@ def main() -> None:
     try:
         with _terminable():
             code = app(standalone_mode=False, prog_name="conal")
+            sys.stdout.flush()
     except Terminated:
         _fail("terminated", 143)
     except InputError as error:
@@ -86,6 +88,7 @@ def main() -> None:
     except UsageProblem as error:
         _fail(_usage_line(error), error.exit_code)
     except OSError as error:
+        _give_up_output()
         _fail(f"error: {_one_line(error)}", 1)
     except ModuleNotFoundError as error:
         _fail(_missing_line(error), 1)
@@ -141,6 +144,15 @@ def _usage_line(error: Any) -> str:
 
 def _one_line(message: object) -> str:
     return with_flags(" ".join(line.strip() for line in str(message).splitlines()))
+
+
+def _give_up_output() -> None:
+    """If standard output cannot be written, to a full disk say, Python must not try it again at its end."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        with suppress(OSError):  # a stream without a file
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _fail(message: str, code: int) -> None:

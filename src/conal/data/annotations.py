@@ -185,6 +185,8 @@ class Annotations(LabelArrays):
         for ids, size, kind in zip((task_ids, annotator_ids), values.shape, ("task", "annotator"), strict=True):
             if ids is not None and len(ids) != size:
                 raise InputError(f"{where}: {len(ids):,} {kind} ids for {size:,} {kind}s; pass one for each")
+            if ids is not None:
+                refuse_missing_ids(_encoded(ids, kind, where).codes, f"{kind} id", where)
         return cls(
             tasks,
             annotators,

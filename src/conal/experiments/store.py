@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import platform
 import sqlite3
-from collections.abc import Iterable
-from contextlib import closing
+from collections.abc import Iterable, Iterator
+from contextlib import closing, contextmanager
 from os import PathLike
 from pathlib import Path
 from typing import Any, Self
@@ -65,6 +65,15 @@ class Store:
         if tables and not {"hash", "config", "figures", "seconds", "versions", "finished"} <= columns:
             raise sqlite3.DatabaseError("it is a database of something else")
 
+    @contextmanager
+    def _at_work(self) -> Iterator[sqlite3.Connection]:
+        """One transaction; a full or damaged disk is an error with a message, and finished runs are kept."""
+        try:
+            with self._connection:
+                yield self._connection
+        except sqlite3.Error as error:
+            raise OSError(f"{self.path}: {error}; finished runs are kept, run the same command again") from error
+
     def __enter__(self) -> Self:
         return self
 
@@ -74,15 +83,15 @@ class Store:
     def add(self, run: Run, figures: dict[str, Any]) -> None:
         """Store the results of a finished run; a stored run is not replaced."""
         row = (run.hash, _json(run.config), _json(figures), float(figures["seconds"]), _json(versions()))
-        with self._connection:
-            self._connection.execute(
+        with self._at_work() as connection:
+            connection.execute(
                 "INSERT OR IGNORE INTO runs (hash, config, figures, seconds, versions) VALUES (?, ?, ?, ?, ?)", row
             )
 
     def get(self, run: Run) -> dict[str, Any] | None:
         """The figures of a run; None if it has not been finished."""
-        with closing(self._connection.execute("SELECT figures FROM runs WHERE hash = ?", (run.hash,))) as found:
-            row = found.fetchone()
+        with self._at_work() as connection:
+            row = connection.execute("SELECT figures FROM runs WHERE hash = ?", (run.hash,)).fetchone()
         return None if row is None else dict(json.loads(row[0]))
 
     def require(self, run: Run) -> dict[str, Any]:
@@ -94,13 +103,13 @@ class Store:
 
     def missing(self, runs: Iterable[Run]) -> list[Run]:
         """The runs that have not been finished, each once, in order."""
-        with closing(self._connection.execute("SELECT hash FROM runs")) as found:
-            done = {row[0] for row in found}
+        with self._at_work() as connection:
+            done = {row[0] for row in connection.execute("SELECT hash FROM runs")}
         return [run for key, run in {run.hash: run for run in runs}.items() if key not in done]
 
     def __len__(self) -> int:
-        with closing(self._connection.execute("SELECT COUNT(*) FROM runs")) as found:
-            return int(found.fetchone()[0])
+        with self._at_work() as connection:
+            return int(connection.execute("SELECT COUNT(*) FROM runs").fetchone()[0])
 
 
 def versions() -> dict[str, str]:

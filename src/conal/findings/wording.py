@@ -11,6 +11,8 @@ __all__ = ["count", "interval", "percent", "short", "short_names"]
 MAX_NAME = 60
 NONE = "\u2013"
 """Shown if there is no number: a dash."""
+LARGEST = 1e9
+"""Larger shares, infinite ones and NaN are shown as none: a damaged report may contain them."""
 _DIRECTIONS = re.compile("[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\x00-\x08\x0e-\x1f\x7f]")
 """Characters that change the direction of text: a name with one could change how the text around it reads."""
 
@@ -47,7 +49,7 @@ def percent(share: float | None, digits: int = 0) -> str:
     >>> percent(0.256), percent(0.9999), percent(1.0), percent(0.0001), percent(None)
     ('26\\xa0%', '>99\\xa0%', '100\\xa0%', '<1\\xa0%', '–')
     """
-    if share is None:
+    if share is None or not abs(share) <= LARGEST:
         return NONE
     text = f"{100 * share:.{digits}f}"
     least = 10.0**-digits
@@ -64,7 +66,7 @@ def interval(low: float | None, high: float | None) -> str:
     >>> interval(0.251, 0.371)
     '25 to 38\\xa0%'
     """
-    if low is None or high is None:
+    if low is None or high is None or not all(abs(end) <= LARGEST for end in (low, high)):
         return NONE
     ends = math.floor(round(100 * low, 6)), math.ceil(round(100 * high, 6))
     return f"{ends[0]} to {ends[1]}\u00a0%"

@@ -14,6 +14,7 @@ from conal.io.plain import plain_reader
 from conal.io.platforms.base import Importer, Reader, importers
 from conal.io.platforms.head import RECORD_BYTES, Head, read_head
 from conal.io.platforms.json_files import load_json
+from conal.io.refusals import refusing
 from conal.parameters import check_parameters
 from conal.parameters.reading import PLAIN_FORMATS, ReadOptions
 
@@ -45,7 +46,9 @@ def import_file(path: str | PathLike[str], options: ReadOptions | None = None, *
     check_parameters(options)
     reader = _reader(path, options.format)
     reader.check_options(options)
-    return reader.read(path, options)
+    # Escapes of JSON can write half of a surrogate pair, which no file can contain.
+    with refusing((UnicodeEncodeError,), f"{path}: a name contains an incomplete character: {{}}; export it again"):
+        return reader.read(path, options)
 
 
 def detect(path: Path) -> tuple[list[Importer], Head]:

@@ -107,7 +107,8 @@ def _nested_questions(record: Record) -> Iterator[str]:
 
 
 def _nested_responses(record: Record, question: str) -> Iterator[Response]:
-    yield from _listed((record.get("responses") or {}).get(question))
+    responses = record.get("responses")
+    yield from _listed(responses.get(question) if isinstance(responses, dict) else None)
 
 
 def _nested_data(record: Record) -> Record:
