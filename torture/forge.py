@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from torture.mutate import break_json
-from torture.odd import odd_value
+from torture.odd import odd_json
 
 __all__ = ["apply", "random_changes", "resign"]
 
@@ -126,9 +126,9 @@ def _parameter(folder: Path, rng: random.Random) -> Change:
         config["parameters"][rng.choice(names)] = rng.choice(SIZES)
     else:
         config[rng.choice(["instance_shape", "n_tasks_trained_on", "classes", "annotator_ids", "feature_names"])] = (
-            rng.choice([*SIZES, [odd_value(rng) for _ in range(3)], list(range(300))])
+            rng.choice([*SIZES, [odd_json(rng) for _ in range(3)], list(range(300))])
         )
-    return {"change": "write", "file": CONFIG, "value": json.loads(json.dumps(config, default=str))}
+    return {"change": "write", "file": CONFIG, "value": config}
 
 
 def _listed(folder: Path, rng: random.Random) -> Change:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import re
 import time
 import warnings
 from collections.abc import Callable
@@ -260,12 +261,16 @@ def _back(crowd: Any, found: set[tuple[str, str, str]], ending: str, folder: Pat
             if list(map(repr, stored.tolist())) != list(map(repr, names.tolist())):
                 return "names differ after JSON"
     except ConalError as error:
-        return f"what conal wrote as {ending} is refused: {str(error)[-60:]}"
+        return f"what conal wrote as {ending} is refused: {_reason(error)}"
     except Exception as error:
         return f"writing {ending}: {signature(error)}"
     if _texts(again) != found:
         return f"rows differ after writing {ending}{_kind(_texts(again) ^ found)}"
     return None
+
+
+def _reason(error: Exception) -> str:
+    return re.sub(r"\d+", "#", str(error))[-60:]
 
 
 def _is_ours(error: BaseException) -> bool:
