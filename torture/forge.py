@@ -54,6 +54,8 @@ def resign(folder: Path) -> None:
     """Compute all digests anew, as anybody can: they protect from accidents, not from people."""
     from conal.io import models
 
+    if not (folder / CONFIG).is_file():  # but a link to a device, say
+        return
     try:
         config = json.loads((folder / CONFIG).read_text(encoding="utf-8"))
         for key, value in config.items():
