@@ -32,6 +32,8 @@ PATHS = [
 ]
 SIZES = [10**9, 200_000_000, 2**31, 2**63, 0, -1, 10**30, 1.5, "3", None, [200_000_000], [10**6, 10**6], True]
 WEIGHTS, CONFIG = "model.safetensors", "config.json"
+DIGESTS = ("digests", "documents_sha256")
+"""Where the configuration has digests of files, in folders of this version and of the first."""
 
 
 def random_changes(folder: Path, rng: random.Random) -> list[Change]:
@@ -59,10 +61,8 @@ def resign(folder: Path) -> None:
     try:
         config = json.loads((folder / CONFIG).read_text(encoding="utf-8"))
         for key, value in config.items():
-            if key.endswith("sha256") and isinstance(value, dict):
+            if key in DIGESTS and isinstance(value, dict):
                 config[key] = {name: _digest(folder / name) or old for name, old in value.items()}
-            elif key == "sha256":
-                config[key] = _digest(folder / WEIGHTS) or value
         config.pop("config_sha256", None)
         config["config_sha256"] = models._digest(models._canonical(config))
         (folder / CONFIG).write_text(json.dumps(config), encoding="utf-8")
@@ -141,7 +141,7 @@ def _listed(folder: Path, rng: random.Random) -> Change:
     if isinstance(files, list) and files:
         files[rng.randrange(len(files))] = path
     for key, value in config.items():
-        if key.endswith("sha256") and isinstance(value, dict) and rng.random() < 0.5:
+        if key in DIGESTS and isinstance(value, dict) and rng.random() < 0.5:
             value[path] = "0" * 64
     return {"change": "write", "file": CONFIG, "value": config}
 
