@@ -228,8 +228,9 @@ def _texts(crowd: Any, rows: Rows) -> set[tuple[str, str, str]]:
     known = {value for row in rows for value in row}
 
     def spelled(value: Any) -> str:
-        short = f"{value:g}" if isinstance(value, float) else str(value)
-        return short if short in known else str(value)
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            return str(value)
+        return next((text for text in (str(value), f"{value:g}", f"{value:.1f}") if text in known), str(value))
 
     columns = crowd.to_table().to_pydict()
     return {(spelled(t), spelled(w), spelled(y)) for t, w, y in zip(*(columns[name] for name in HEADER), strict=True)}
