@@ -249,8 +249,9 @@ def snapshot(folder: Path, outputs: Iterable[str]) -> Snapshot:
             else []
         )
         for file in files:
-            if file.name.endswith("-journal"):  # with which SQLite repairs its file
-                continue
+            inside = file.relative_to(folder / name).parts if path.is_dir() else ()
+            if file.name.endswith("-journal") or any(part.startswith(".") for part in inside):
+                continue  # SQLite repairs its file by a journal; what is hidden is written aside
             found[os.fspath(file.relative_to(folder))] = "there" if file.name in VOLATILE else _digest(file)
     return found
 

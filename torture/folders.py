@@ -111,19 +111,18 @@ def check(case: dict[str, Any], place: Place) -> tuple[str, str]:
     outcome, message = _use(case, folder, place)
     outside = [change for change in changes_in(log) if _is_outside(change.call, Path(change.path), place)]
     if _state(place.secret) != before or any(change.call != "outside-read" for change in outside):
-        where = outside[0].path.replace(str(place.folder), "") if outside else "secret"
-        return "failed", f"{case['changes'][0]['change']}: a file outside of the folder is written: {where}"
+        return "failed", f"{case['changes'][0]['change']}: a file outside of the folder is written"
     if outside and outcome != "refused":
         return "failed", f"{case['changes'][0]['change']}: a file outside of the folder is read and accepted"
     return outcome, message
 
 
 def _is_outside(call: str, path: Path, place: Place) -> bool:
-    if call.startswith("outside"):
+    """Whether a change is neither to the folder, nor to the page, nor to what is written aside for them."""
+    if call.startswith("outside") or not path.is_relative_to(place.folder):
         return True
-    own = (place.folder / "tampered", place.folder / "out.html", place.folder / "outcomes")
-    hidden = path == place.folder or path.name.startswith((".tampered", ".out.html"))
-    return not (hidden or any(path.is_relative_to(each) for each in own) or path.parent.name.startswith(".tampered"))
+    first = (*path.relative_to(place.folder).parts, "")[0]
+    return bool(first) and not first.lstrip(".").startswith(("tampered", "out.html"))
 
 
 def _state(secret: Path) -> list[tuple[str, int, bytes]]:

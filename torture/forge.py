@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from torture.mutate import break_json
-from torture.odd import odd_value
+from torture.odd import odd_json
 
 __all__ = ["apply", "random_changes", "resign"]
 
@@ -32,6 +32,8 @@ PATHS = [
 ]
 SIZES = [10**9, 200_000_000, 2**31, 2**63, 0, -1, 10**30, 1.5, "3", None, [200_000_000], [10**6, 10**6], True]
 WEIGHTS, CONFIG = "model.safetensors", "config.json"
+DIGESTS = ("digests", "documents_sha256")
+"""Where the configuration has digests of files, in folders of this version and of the first."""
 
 
 def random_changes(folder: Path, rng: random.Random) -> list[Change]:
@@ -54,13 +56,13 @@ def resign(folder: Path) -> None:
     """Compute all digests anew, as anybody can: they protect from accidents, not from people."""
     from conal.io import models
 
+    if not (folder / CONFIG).is_file():  # but a link to a device, say
+        return
     try:
         config = json.loads((folder / CONFIG).read_text(encoding="utf-8"))
         for key, value in config.items():
-            if key.endswith("sha256") and isinstance(value, dict):
+            if key in DIGESTS and isinstance(value, dict):
                 config[key] = {name: _digest(folder / name) or old for name, old in value.items()}
-            elif key == "sha256":
-                config[key] = _digest(folder / WEIGHTS) or value
         config.pop("config_sha256", None)
         config["config_sha256"] = models._digest(models._canonical(config))
         (folder / CONFIG).write_text(json.dumps(config), encoding="utf-8")
@@ -126,9 +128,9 @@ def _parameter(folder: Path, rng: random.Random) -> Change:
         config["parameters"][rng.choice(names)] = rng.choice(SIZES)
     else:
         config[rng.choice(["instance_shape", "n_tasks_trained_on", "classes", "annotator_ids", "feature_names"])] = (
-            rng.choice([*SIZES, [odd_value(rng) for _ in range(3)], list(range(300))])
+            rng.choice([*SIZES, [odd_json(rng) for _ in range(3)], list(range(300))])
         )
-    return {"change": "write", "file": CONFIG, "value": json.loads(json.dumps(config, default=str))}
+    return {"change": "write", "file": CONFIG, "value": config}
 
 
 def _listed(folder: Path, rng: random.Random) -> Change:
@@ -139,7 +141,7 @@ def _listed(folder: Path, rng: random.Random) -> Change:
     if isinstance(files, list) and files:
         files[rng.randrange(len(files))] = path
     for key, value in config.items():
-        if key.endswith("sha256") and isinstance(value, dict) and rng.random() < 0.5:
+        if key in DIGESTS and isinstance(value, dict) and rng.random() < 0.5:
             value[path] = "0" * 64
     return {"change": "write", "file": CONFIG, "value": config}
 

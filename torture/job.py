@@ -28,7 +28,7 @@ PARTS: dict[str, Part] = {
     "names": names.torture,
     "folders": folders.torture,
 }
-SHARES = {"faults": 0.36, "signals": 0.05, "writers": 0.04, "fuzz": 0.25, "names": 0.16, "folders": 0.14}
+SHARES = {"faults": 0.27, "signals": 0.035, "writers": 0.025, "fuzz": 0.28, "names": 0.19, "folders": 0.2}
 """How the time is divided."""
 
 

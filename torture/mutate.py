@@ -15,7 +15,7 @@ from dataclasses import replace
 from typing import Any
 
 from torture.documents import Document, csv_bytes, json_of, zip_bytes
-from torture.odd import odd_name, odd_value
+from torture.odd import odd_json, odd_name
 
 __all__ = ["break_json", "broken", "places", "replaced"]
 
@@ -109,7 +109,7 @@ def break_json(value: Any, rng: random.Random) -> Any:
     place = rng.choice(list(places(value)))
     what = rng.randrange(8)
     if what < 4 or not place:
-        return replaced(value, place, rng.choice(JUNK) if rng.random() < 0.8 else odd_value(rng))
+        return replaced(value, place, rng.choice(JUNK) if rng.random() < 0.8 else odd_json(rng))
     inner: Any = value
     for key in place:
         inner = inner[key]

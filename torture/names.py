@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import re
 import time
 import warnings
 from collections.abc import Callable
@@ -198,8 +199,8 @@ def check(case: dict[str, Any], folder: Path) -> tuple[str, str]:
         except Exception as error:
             return "failed", f"{door}: {signature(error)}"
         try:
-            found = _texts(crowd)
-            problem = _difference(rows, found, warned, door) or _back(crowd, found, case["out"], folder)
+            found = _texts(crowd, rows)
+            problem = _difference(rows, found, warned, door) or _back(crowd, rows, case["out"], folder)
         except Exception as error:
             problem = f"{door}: {signature(error)}"
         if problem is not None:
@@ -222,9 +223,17 @@ def _through(door: str, rows: Rows, folder: Path) -> tuple[Any, bool]:
     return crowd, any(issubclass(each.category, DataWarning) for each in told)
 
 
-def _texts(crowd: Any) -> set[tuple[str, str, str]]:
+def _texts(crowd: Any, rows: Rows) -> set[tuple[str, str, str]]:
+    """The rows as text. In a column of decimals, 3 and 3.0 are two spellings of one name."""
+    known = {value for row in rows for value in row}
+
+    def spelled(value: Any) -> str:
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            return str(value)
+        return next((text for text in (str(value), f"{value:g}", f"{value:.1f}") if text in known), str(value))
+
     columns = crowd.to_table().to_pydict()
-    return {(str(t), str(w), str(y)) for t, w, y in zip(*(columns[name] for name in HEADER), strict=True)}
+    return {(spelled(t), spelled(w), spelled(y)) for t, w, y in zip(*(columns[name] for name in HEADER), strict=True)}
 
 
 def _difference(rows: Rows, found: set[tuple[str, str, str]], warned: bool, door: str) -> str | None:
@@ -245,7 +254,7 @@ def _may_be_left_out(row: tuple[Any, Any, Any], in_matrix: bool) -> bool:
     return missing_like(row[2]) or (in_matrix and row[2] == "-1") or not (row[0].strip() and row[1].strip())
 
 
-def _back(crowd: Any, found: set[tuple[str, str, str]], ending: str, folder: Path) -> str | None:
+def _back(crowd: Any, rows: Rows, ending: str, folder: Path) -> str | None:
     """Written as a table and read again, and written as JSON in a model folder and read again."""
     from conal.errors import ConalError
     from conal.io import read_annotations
@@ -260,12 +269,17 @@ def _back(crowd: Any, found: set[tuple[str, str, str]], ending: str, folder: Pat
             if list(map(repr, stored.tolist())) != list(map(repr, names.tolist())):
                 return "names differ after JSON"
     except ConalError as error:
-        return f"what conal wrote as {ending} is refused: {str(error)[-60:]}"
+        return f"what conal wrote as {ending} is refused: {_reason(error)}"
     except Exception as error:
         return f"writing {ending}: {signature(error)}"
-    if _texts(again) != found:
-        return f"rows differ after writing {ending}{_kind(_texts(again) ^ found)}"
+    before, after = _texts(crowd, rows), _texts(again, rows)
+    if before != after:
+        return f"rows differ after writing {ending}{_kind(before ^ after)}"
     return None
+
+
+def _reason(error: Exception) -> str:
+    return re.sub(r"\d+", "#", str(error))[-60:]
 
 
 def _is_ours(error: BaseException) -> bool:

@@ -6,7 +6,7 @@ import datetime as dt
 import random
 from typing import Any
 
-__all__ = ["KINDS", "missing_like", "odd_name", "odd_value"]
+__all__ = ["KINDS", "missing_like", "odd_json", "odd_name", "odd_value"]
 
 MISSING_LIKE = ("NA", "nan", "NaN", "null", "NULL", "None", "N/A", "n/a", "#N/A", "<NA>", "-", "nil", "missing", "?")
 DROPPED = ("nan", "na", "n/a", "#n/a", "<na>", "null")
@@ -100,6 +100,12 @@ def odd_name(rng: random.Random) -> str:
         )
     kind = rng.choice(COMMON) if rng.random() < 0.95 else rng.choice(list(KINDS))
     return rng.choice(KINDS[kind])
+
+
+def odd_json(rng: random.Random) -> Any:
+    """A value that JSON has."""
+    value = odd_value(rng)
+    return value if isinstance(value, str | int | float) else str(value)
 
 
 def odd_value(rng: random.Random) -> Any:
