@@ -193,5 +193,7 @@ def test_records_may_be_named_by_a_field(path: Path) -> None:
 
 def test_records_whose_responses_are_no_object_have_none(tmp_path: Path) -> None:
     good = {"id": "1", "fields": {"text": "x"}, "responses": {"k": [{"value": "a", "user_id": "u"}]}}
-    path = write(tmp_path / "a.json", [good, {"id": "2", "fields": {}, "responses": ["x"]}])
-    assert triples(import_file(path, format="argilla").annotations) == [("1", "u", "a")]
+    path = tmp_path / "a.json"
+    path.write_text(json.dumps([good, {"id": "2", "fields": {}, "responses": ["x"]}]), encoding="utf-8")
+    with pytest.warns(DataWarning, match="does not say which of its 1 responses are drafts"):
+        assert triples(import_file(path, format="argilla").annotations) == [("1", "u", "a")]

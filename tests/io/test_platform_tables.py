@@ -445,3 +445,12 @@ def test_a_wide_tables_cost_is_linear_in_the_annotators(tmp_path: Path) -> None:
         assert read_annotations(path, format="wide").n_annotations == 3 * n_annotators
         seconds.append(process_time() - before)
     assert seconds[1] < 20 * seconds[0]
+
+
+def test_a_class_is_one_class_in_all_columns_of_a_wide_table(tmp_path: Path) -> None:
+    """A column of 3.0 with a gap reads as the number 3, as pandas writes it, unless 3.0 is text in another column."""
+    path = tmp_path / "wide.csv"
+    path.write_text("task,ann,bob\nt1,3.0,\nt2,,3.0\nt3,3.0,1.5\n", encoding="utf-8")
+    assert import_file(path, format="wide").annotations.classes.tolist() == ["1.5", "3.0"]
+    path.write_text("task,ann,bob\nt1,3.0,unsure\nt2,,3\nt3,3.0,3\n", encoding="utf-8")
+    assert import_file(path, format="wide").annotations.classes.tolist() == ["3", "unsure"]

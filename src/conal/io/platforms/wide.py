@@ -105,7 +105,7 @@ def _read_cells(columns: Sequence[pa.ChunkedArray], options: ReadOptions, *, unt
     rule = missing_rule(options.missing, options.classes, in_matrix=True)
     read = partial(read_labels, missing=options.missing, classes=options.classes, in_matrix=True)
     typed = [_numbers(column, rule) if untyped else column for column in columns]
-    labels = read(_one_type(typed))
+    labels = read(_one_type(_agreed(typed) if untyped else typed))
     words = Counter(labels.words)
     for column, numbers in zip(columns, typed, strict=True):
         if numbers is not column:  # text only because of the words among its numbers
@@ -119,6 +119,19 @@ def _numbers(column: pa.ChunkedArray, rule: Rule) -> pa.ChunkedArray:
         return column
     numbers = numbers_or_text(blank_to_null(column, rule))
     return column if pa.types.is_string(numbers.type) else numbers
+
+
+def _agreed(columns: Sequence[pa.ChunkedArray]) -> list[pa.ChunkedArray]:
+    """Columns of 3.0 and gaps as text, if 3.0 is also a cell of a column that is text: it is one class."""
+    texts = {cell for column in columns if pa.types.is_string(column.type) for cell in column.unique().to_pylist()}
+    return [_as_spelled(column, texts) if pa.types.is_floating(column.type) else column for column in columns]
+
+
+def _as_spelled(column: pa.ChunkedArray, texts: set[str | None]) -> pa.ChunkedArray:
+    spelled = {value: repr(value) for value in column.unique().to_pylist() if value is not None}
+    if texts.isdisjoint(spelled.values()):
+        return column
+    return pa.chunked_array([pa.array([spelled.get(value) for value in column.to_pylist()], pa.string())])
 
 
 def _one_type(columns: Sequence[pa.ChunkedArray]) -> pa.ChunkedArray:
