@@ -92,7 +92,7 @@ def test_silent_on_real_crowds(method: str, name: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("jury", ["discourse", "flute", "raop", "semeval_stance"])
+@pytest.mark.parametrize("jury", ["flute", "raop"])
 def test_silent_on_juries_of_language_models(jury: str) -> None:
     try:
         folder = data_folder(("llm-judges",)) / jury

@@ -269,6 +269,7 @@ def crowds(draw: st.DrawFn) -> Rows:
     return [(t, w, draw(st.sampled_from(labels))) for t, w in pairs]
 
 
+@pytest.mark.filterwarnings("ignore:.*differ only in case")
 @pytest.mark.parametrize("name", sorted(EXPORTS))
 @given(rows=crowds())
 @settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
@@ -279,6 +280,7 @@ def test_what_was_exported_comes_back(name: str, rows: Rows, tmp_path: Path) -> 
     assert read_annotations(path, format=name) == Annotations.from_triples(*zip(*rows, strict=True))
 
 
+@pytest.mark.filterwarnings("ignore:.*differ only in case")
 @pytest.mark.parametrize("variant", sorted(VARIANTS))
 @given(rows=crowds())
 @settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)

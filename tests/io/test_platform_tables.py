@@ -454,3 +454,10 @@ def test_a_class_is_one_class_in_all_columns_of_a_wide_table(tmp_path: Path) -> 
     assert import_file(path, format="wide").annotations.classes.tolist() == ["1.5", "3.0"]
     path.write_text("task,ann,bob\nt1,3.0,unsure\nt2,,3\nt3,3.0,3\n", encoding="utf-8")
     assert import_file(path, format="wide").annotations.classes.tolist() == ["3", "unsure"]
+
+
+def test_a_line_end_in_the_name_of_an_annotator_changes_no_label(tmp_path: Path) -> None:
+    path = tmp_path / "wide.csv"
+    path.write_bytes(b'task,"a\r\nb"\r\nt1,1e-400\r\n')
+    found = import_file(path, format="wide").annotations
+    assert (found.annotator_ids.tolist(), found.classes.tolist()) == (["a\r\nb"], ["1e-400"])

@@ -161,12 +161,11 @@ def _first_pair(text: str, decoder: json.JSONDecoder) -> tuple[str, Any] | None:
 def _table_head(text: str) -> Head:
     if "\0" in text:
         return Head("other")
-    text = text.replace("\r\n", "\n").replace("\r", "\n")  # old files have other line ends
-    first = text.split("\n", 1)[0]
+    first = next(iter(text.splitlines()), "")
     delimiter = "\t" if first.count("\t") > first.count(",") else csv_delimiter(first)
     complete = text if len(text) < TABLE_BYTES // 4 else text.rpartition("\n")[0]
     try:
-        rows = [tuple(row) for row in csv.reader(io.StringIO(complete), delimiter=delimiter) if row]
+        rows = [tuple(row) for row in csv.reader(io.StringIO(complete, newline=""), delimiter=delimiter) if row]
     except csv.Error:  # a field of more than 128 KB, say
         return Head("table", header=tuple(next(csv.reader([first], delimiter=delimiter), [])), delimiter=delimiter)
     return Head("table", header=rows[0] if rows else (), rows=tuple(rows[1:]), delimiter=delimiter)
