@@ -282,6 +282,6 @@ def test_inspect_names_the_remedy_for_words(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("ids", [{"task_ids": [" "]}, {"annotator_ids": ["\u2028"]}, {"task_ids": ["\udce9"]}])
-def test_ids_of_a_matrix_are_names_that_files_can_contain(ids: dict[str, list[str]]) -> None:
+def test_ids_of_a_matrix_are_names_that_files_can_contain(ids: dict[str, Any]) -> None:
     with pytest.raises(InputError, match=r"matrix: (1 rows have no|task: a name contains an incomplete character)"):
         Annotations.from_matrix([["x"]], **ids)
