@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 
 import pytest
@@ -11,8 +12,11 @@ from hypothesis import HealthCheck, settings
 from conal.data.annotations import Annotations
 from helpers.crowds import ragged_crowd
 
-# Machines that run tests are shared: how long an example takes says nothing about it.
-settings.register_profile("shared", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+# Machines that run tests are shared: how long an example takes says nothing about it. Continuous integration tries the
+# same examples every time; new ones are for developers, and for the campaign (make torture).
+settings.register_profile(
+    "shared", deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize="CI" in os.environ
+)
 settings.load_profile("shared")
 
 

@@ -65,11 +65,10 @@ def python(code: str, folder: Path, *arguments: object) -> Any:
 
 @pytest.mark.slow
 def test_a_short_campaign_finds_nothing(tmp_path: Path) -> None:
-    found = python(RUN, tmp_path, 4, "fuzz", "names", "folders", "faults")
+    found = python(RUN, tmp_path, 8, "fuzz", "names", "folders", "faults")
     assert [each["signature"] for each in found["failures"]] == []
     assert found["counts"]["fuzzed files"]["refused"] > 0
     assert found["counts"]["tables of odd names"]["unchanged"] > 0
-    assert found["counts"]["tampered folders"]["refused"] > 0
     assert "faults" in found["counts"] or "faults" in found["skipped"]
 
 

@@ -454,6 +454,8 @@ def test_a_class_is_one_class_in_all_columns_of_a_wide_table(tmp_path: Path) -> 
     assert import_file(path, format="wide").annotations.classes.tolist() == ["1.5", "3.0"]
     path.write_text("task,ann,bob\nt1,3.0,unsure\nt2,,3\nt3,3.0,3\n", encoding="utf-8")
     assert import_file(path, format="wide").annotations.classes.tolist() == ["3", "unsure"]
+    path.write_text("task,ann,bob\nt1,1,01\nt2,0.1,0.1\n", encoding="utf-8")
+    assert import_file(path, format="wide").annotations.classes.tolist() == ["0.1", "01", "1"]
 
 
 def test_a_line_end_in_the_name_of_an_annotator_changes_no_label(tmp_path: Path) -> None:

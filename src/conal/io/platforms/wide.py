@@ -129,7 +129,8 @@ def _agreed(columns: Sequence[pa.ChunkedArray]) -> list[pa.ChunkedArray]:
 
 def _as_spelled(column: pa.ChunkedArray, texts: set[str | None]) -> pa.ChunkedArray:
     spelled = {value: repr(value) for value in column.unique().to_pylist() if value is not None}
-    if texts.isdisjoint(spelled.values()):
+    with_gaps = all(value.is_integer() for value in spelled)  # whole numbers are floats only if written as 3.0
+    if not with_gaps or texts.isdisjoint(spelled.values()):
         return column
     return pa.chunked_array([pa.array([spelled.get(value) for value in column.to_pylist()], pa.string())])
 
