@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import copy
 import csv
 import io
 import json
 import warnings
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +14,7 @@ import pytest
 from conal.data.annotations import Annotations
 from conal.errors import InputError
 from conal.io import read_annotations
+from torture.mutate import places, replaced
 
 JUNK: list[Any] = [None, "", "x", 7, True, [], {}, [[]], [{}], {"a": 1}, ["x", "y"], "\ud800", 10**30]
 
@@ -44,24 +43,6 @@ EXPORTS: dict[str, Any] = {
     "prodigy-choice": [{"_input_hash": 1, "accept": ["cat"], "options": [{"id": "cat"}], "answer": "accept"} | LINE],
     "peerannot": {"1": {"u": 0, "v": 1}, "2": {"u": 1}},
 }
-
-
-def places(value: Any, before: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
-    """Paths to every value inside a value, itself included."""
-    yield before
-    for key, inner in value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ():
-        yield from places(inner, (*before, key))
-
-
-def replaced(value: Any, place: tuple[Any, ...], junk: Any) -> Any:
-    if not place:
-        return junk
-    changed = copy.deepcopy(value)
-    inner = changed
-    for key in place[:-1]:
-        inner = inner[key]
-    inner[place[-1]] = junk
-    return changed
 
 
 def read_or_refuse(path: Path, name: str | None) -> None:
