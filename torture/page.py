@@ -32,11 +32,15 @@ def table(summary: dict[str, Any]) -> str:
     rows = [_row(title, summary["counts"].get(part, {})) for part, title in TITLES.items()]
     minutes = round(summary["seconds"] / 60)
     kinds = len(summary["failures"])
-    head = f"{summary['date']}, {minutes:,} minutes, {summary['jobs']} processes, seed {summary['seed']}: "
+    head = f"{summary['date']}, {minutes:,} minutes, {_processes(summary['jobs'])}, seed {summary['seed']}: "
     head += "no failure." if not kinds else f"{kinds} kinds of failure."
     return "\n".join(
         [head, "", "| attack | number | how they ended | failed |", "|---|---:|---|---:|", *filter(None, rows)]
     )
+
+
+def _processes(number: int) -> str:
+    return "1 process" if number == 1 else f"{number} processes"
 
 
 def _row(title: str, outcomes: dict[str, int]) -> str:
