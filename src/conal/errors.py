@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 
 __all__ = [
+    "CollapseWarning",
     "ConalError",
     "ConalWarning",
     "ContradictionWarning",
@@ -89,6 +90,10 @@ class PrivacyWarning(ConalWarning):
 
 class VanishedClassWarning(ConalWarning):
     """A class that the crowd votes for is no longer predicted or inferred."""
+
+
+class CollapseWarning(VanishedClassWarning):
+    """Inferred labels no longer have to do with the votes: a class is lost, exchanged with another, or grown."""
 
 
 def examples(values: Iterable[object], limit: int = 3) -> str:

@@ -4,22 +4,26 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any, ClassVar, Self, TypeVar
+from typing import Any, ClassVar, Literal, Self, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from conal._support.registry import Registry
 from conal.aggregation.arrays import FloatArray
+from conal.aggregation.guard import Collapse, collapse_of
 from conal.aggregation.true_labels import known_codes
 from conal.data.annotations import Annotations
 from conal.data.encoding import Names
-from conal.errors import InputError, examples
-from conal.parameters import Parameterised, check_parameters
+from conal.errors import CollapseWarning, InputError, examples, warn
+from conal.parameters import Parameterised, check_parameters, one_of, parameter
 
 __all__ = ["Aggregator", "aggregators", "make", "register"]
 
 A = TypeVar("A", bound="Aggregator")
+
+FEW_LABELS = 4
+"""Fewer labels per task than this may be the reason why a class is lost."""
 
 aggregators: Registry[type[Aggregator]] = Registry("aggregator", "conal.aggregation")
 
@@ -84,6 +88,14 @@ class Aggregator(Fitted, Parameterised, ABC):
 
     name: ClassVar[str]
 
+    guard: Literal["repair", "warn", "off"] = parameter(
+        default="repair",
+        must_be=one_of("repair", "warn", "off"),
+        help="What to do when the labels collapse: a class is lost, classes are exchanged, or the most frequent class "
+        "has more than twice its share of the votes. 'repair' tries other starts and priors of the same model, if it "
+        "has any, and says what helped; 'warn' only tells; 'off' does not look.",
+    )
+
     @classmethod
     def parameter_names(cls) -> list[str]:
         """The names of the constructor's parameters."""
@@ -118,8 +130,35 @@ class Aggregator(Fitted, Parameterised, ABC):
         check_parameters(self)
         crowd = Annotations.of(data)
         known = known_codes(crowd, true_labels)
-        self.adopt_posterior(crowd, self._aggregate(crowd, known))
+        self.adopt_posterior(crowd, self._guarded(crowd, known, self._aggregate(crowd, known)))
         return self
+
+    def _guarded(self, crowd: Annotations, known: npt.NDArray[np.int64], probas: FloatArray) -> FloatArray:
+        """The probabilities, or those of another start or prior if these have collapsed; with a warning, if so."""
+        problem = None if self.guard == "off" else collapse_of(crowd, probas)
+        if problem is None:
+            return probas
+        repaired = self._repaired(crowd, known, problem) if self.guard == "repair" else None
+        if repaired is not None:
+            probas, cure = repaired
+            warn(f"{self.name}: {problem.sentence}. {cure} helped, and is used instead", CollapseWarning)
+        else:
+            doubt = "This may be wrong" if problem.certain else "This may be right or wrong"
+            warn(f"{self.name}: {problem.sentence}. {doubt}; {self._advice(crowd)}", CollapseWarning)
+        return probas
+
+    def _repaired(
+        self, crowd: Annotations, known: npt.NDArray[np.int64], problem: Collapse
+    ) -> tuple[FloatArray, str] | None:
+        """Probabilities that have not collapsed, and what helped, for models with other starts or priors to try."""
+        return None
+
+    def _advice(self, crowd: Annotations) -> str:
+        """What to use instead."""
+        others = [name for name in ("majority-vote", "dawid-skene", "common-confusion") if name != self.name]
+        per_task = crowd.n_annotations / max(int((crowd.labels_per_task() > 0).sum()), 1)
+        few = f"{per_task:.1f} labels per task may be too few; " if per_task < FEW_LABELS else ""
+        return f"{few}compare with {others[0]!r} or {others[1]!r}, or add true_labels"
 
     def adopt_posterior(self, crowd: Annotations, probas: FloatArray) -> None:
         """Store the probabilities (N, C) of the tasks, and what follows from them."""

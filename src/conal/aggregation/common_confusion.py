@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -11,16 +12,23 @@ from scipy.special import xlogy
 
 from conal.aggregation.arrays import FloatArray
 from conal.aggregation.base import register
-from conal.aggregation.em import EMAggregator
-from conal.aggregation.engines import Expectation
+from conal.aggregation.dawid_skene import posterior_by_dawid_skene
+from conal.aggregation.em import EMAggregator, Start
+from conal.aggregation.engines import Engine, Expectation
+from conal.aggregation.held_out import clearly_worse, held_out_scores, hold_out
 from conal.aggregation.two_sources import mixture, rows, share_of_common, updated_omega
 from conal.aggregation.votes import Votes, class_shares
-from conal.parameters import Constraint, number, one_of, parameter
+from conal.errors import ConalWarning
+from conal.parameters import Constraint, either, number, one_of, parameter
 
 __all__ = ["CommonConfusion"]
 
 START = 0.9
 """Share of every label that is first assigned to the common confusion."""
+PRIORS = (0.1, 0.3, 1.0)
+"""Values of ``prior_individual`` that "auto" chooses from."""
+TRIAL = {"n_iter": 100, "tol": 1e-4}
+"""How far the fits go that are made only to choose the prior."""
 
 
 def _pair() -> Constraint:
@@ -70,9 +78,12 @@ class CommonConfusion(EMAggregator[Mixture]):
     The labels determine the mixture m. As long as omega is constant for an annotator, the likelihood alone does **not
     identify** how m divides into common and individual confusion: any part of :math:`\pi^g` may as well be moved into
     every :math:`\pi^r`. Priors and start decide. The prior of :math:`\pi^r` holds it near uniform, so that the common
-    matrix explains what it can, and EM starts with nine tenths of every label assigned to the common one. (From one
-    half it more often ends at a lower objective, where :math:`\pi^g` contains the right answers and every :math:`\pi^r`
-    the same mistakes.) Read the split as the most economical one, not as a measurement.
+    matrix explains what it can. How strong it must be depends on how many labels an annotator gave, so it is chosen by
+    held-out labels. EM starts from the votes and from the solution of Dawid and Skene, each with nine tenths of every
+    label assigned to the common matrix, and the run with the highest objective is kept. (From one half it more often
+    ends at a lower objective, where :math:`\pi^g` contains the right answers and every :math:`\pi^r` the same mistakes.
+    From the votes alone, crowds whose members err alike, such as juries of language models, end where a shared mistake
+    counts as the right answer.) Read the split as the most economical one, not as a measurement.
 
     Attributes
     ----------
@@ -86,6 +97,8 @@ class CommonConfusion(EMAggregator[Mixture]):
     annotation_omega_ : (P,)
         The same for every label, in the order of ``annotations.labels``.
     class_prior_ : (C,)
+    prior_individual_ : float
+        The prior that was used.
     confusion_ : (R, C, C)
         Both kinds of confusion together, omega pi_g + (1 - omega) pi_r.
     skills_ : (R,)
@@ -120,12 +133,13 @@ class CommonConfusion(EMAggregator[Mixture]):
         must_be=number(at_least=0),
         help=r"Number of pseudo-labels :math:`\alpha_g` in every cell of the common matrix.",
     )
-    prior_individual: float = parameter(
-        default=1.0,
-        must_be=number(at_least=0),
+    prior_individual: float | Literal["auto"] = parameter(
+        default="auto",
+        must_be=either(one_of("auto"), number(at_least=0)),
         help=r"Number of pseudo-labels :math:`\alpha_r` in every cell of an annotator's own matrix; the higher, the "
         "more labels it takes to distinguish the annotator from the crowd. Both matrices are modes under "
-        r"Dirichlet(:math:`1 + \alpha`) priors; 0 is maximum likelihood, and a row without labels is uniform.",
+        r"Dirichlet(:math:`1 + \alpha`) priors; 0 is maximum likelihood, and a row without labels is uniform. 'auto' "
+        f"takes the one of {', '.join(map(str, PRIORS))} under which a held-out fifth of the labels is most probable.",
     )
     prior_omega: tuple[float, float] = parameter(
         default=(1.0, 1.0),
@@ -134,13 +148,48 @@ class CommonConfusion(EMAggregator[Mixture]):
         "Beta(1 + a, 1 + b) prior. Not used by ``omega='annotation'``.",
     )
 
+    # ---------------------------------------------------------------- the prior and the starts
+
+    def learn(self, engine: Engine[Mixture]) -> FloatArray:
+        """Choose the prior, if that is asked for, and run EM."""
+        self.prior_individual_ = (
+            self._chosen_prior(engine) if self.prior_individual == "auto" else self.prior_individual
+        )
+        return super().learn(engine)
+
+    def _chosen_prior(self, engine: Engine[Mixture]) -> float:
+        """The strongest prior under which held-out labels are not clearly less probable than under the best one."""
+        crowd = engine.votes.annotations
+        rest, held_out = hold_out(crowd, np.random.default_rng(self.seed))
+        if not held_out.any():
+            return max(PRIORS)
+        scores = {}
+        for prior in sorted(PRIORS, reverse=True):
+            trial = type(self)(**self.get_params() | TRIAL | {"prior_individual": prior, "verbose": False})
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", ConalWarning)
+                posterior = trial.learn(trial.engine(Votes(rest), engine.known))
+            scores[prior] = held_out_scores(crowd, held_out, posterior, trial.confusion_)
+        return max(prior for prior in scores if not clearly_worse(scores[prior], scores.values()))
+
+    def _starts(self) -> list[Start[Mixture]]:
+        """The solution of Dawid and Skene instead of the votes, and random starts if there are ``n_restarts``."""
+        votes, *random = super()._starts()
+        return [Start("dawid-skene", self._from_dawid_skene) if self.omega == "annotator" else votes, *random]
+
+    def _from_dawid_skene(self, engine: Engine[Mixture]) -> Mixture:
+        posterior = posterior_by_dawid_skene(engine.votes, engine.known)
+        counts = engine.votes.counts(posterior)
+        pi_g, pi_r = rows(counts.sum(0), self.prior_common), rows(counts, self.prior_individual_)
+        return Mixture(class_shares(posterior), pi_g, pi_r, np.full(len(counts), START))
+
     # ---------------------------------------------------------------- the steps
 
     def _m_step(self, votes: Votes, expectation: Expectation, previous: Mixture | None) -> Mixture:
         split = self._split_by_annotator if self.omega == "annotator" else self._split_by_annotation
         common, own, omega = split(votes, expectation, previous)
         pi_g = rows(common.sum(0), self.prior_common)
-        return Mixture(class_shares(expectation.posterior), pi_g, rows(own, self.prior_individual), omega)
+        return Mixture(class_shares(expectation.posterior), pi_g, rows(own, self.prior_individual_), omega)
 
     def _split_by_annotator(self, votes: Votes, expectation: Expectation, previous: Mixture | None) -> Split:
         counts = expectation.counts
@@ -166,7 +215,7 @@ class CommonConfusion(EMAggregator[Mixture]):
 
     def _log_prior(self, parameters: Mixture) -> float:
         _, pi_g, pi_r, omega = parameters
-        matrices = xlogy(self.prior_common, pi_g).sum() + xlogy(self.prior_individual, pi_r).sum()
+        matrices = xlogy(self.prior_common, pi_g).sum() + xlogy(self.prior_individual_, pi_r).sum()
         if self.omega == "annotation":
             return float(matrices)
         a, b = self.prior_omega

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -15,9 +16,10 @@ from conal.aggregation.em import EMAggregator
 from conal.aggregation.engines import CompiledEngine, Engine, Expectation
 from conal.aggregation.squarem import extrapolated
 from conal.aggregation.votes import Votes
-from conal.parameters import flag, number, parameter
+from conal.errors import ConvergenceWarning
+from conal.parameters import flag, number, one_of, parameter
 
-__all__ = ["DawidSkene", "OneCoinDawidSkene"]
+__all__ = ["DawidSkene", "OneCoinDawidSkene", "posterior_by_dawid_skene"]
 
 
 class Confusions(NamedTuple):
@@ -76,12 +78,22 @@ class DawidSkene(EMAggregator[Confusions]):
         "the same result in fewer iterations. With ``tol=0``, exactly ``n_iter`` plain steps are made.",
     )
 
+    class_prior: Literal["estimate", "labels"] = parameter(
+        default="estimate",
+        must_be=one_of("estimate", "labels"),
+        help=r"'estimate' takes :math:`\rho_c = \frac1N \sum_i q_i(c)`. 'labels' takes the shares of the labels, for "
+        "crowds where the estimate puts all tasks into one class.",
+    )
+
     def engine(self, votes: Votes, known: npt.NDArray[np.int64]) -> Engine[Confusions]:
         """A compiled pass if the crowd is large and there is a compiler, sparse products otherwise."""
         return CompiledEngine(votes, known) if CompiledEngine.pays(votes) else super().engine(votes, known)
 
     def _m_step(self, votes: Votes, expectation: Expectation, previous: Confusions | None) -> Confusions:
         counts, shares, n_tasks = expectation.sums
+        if self.class_prior == "labels":
+            given = counts.sum((0, 1))  # summed over true classes, so the labels of all processes
+            return Confusions(given / max(given.sum(), 1), self._confusion(counts))
         return Confusions(shares / max(n_tasks, 1), self._confusion(counts))
 
     def _extrapolation(self) -> Callable[[Confusions, Confusions, Confusions], Confusions] | None:
@@ -118,6 +130,8 @@ class OneCoinDawidSkene(DawidSkene):
     It has far fewer parameters, which makes it the better choice where annotators gave few labels.
     """
 
+    remedies = ({"class_prior": "labels"},)
+
     prior: float = parameter(
         default=0.0,
         must_be=number(at_least=0),
@@ -136,3 +150,11 @@ class OneCoinDawidSkene(DawidSkene):
     def _log_prior(self, parameters: Confusions) -> float:
         skill = parameters.pi_r[:, 0, 0]
         return float((xlogy(self.prior, skill) + xlogy(self.prior, 1 - skill)).sum())
+
+
+def posterior_by_dawid_skene(votes: Votes, known: npt.NDArray[np.int64], prior: float = 0.0) -> FloatArray:
+    """(N, C) posterior of Dawid and Skene's model, as a start for others; whether it has converged does not matter."""
+    model = DawidSkene(prior=prior, verbose=False)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        return model.learn(model.engine(votes, known))

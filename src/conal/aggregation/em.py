@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import ClassVar, Generic, TypeVar
+from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -14,23 +14,36 @@ from conal._support.progress import Progress, make_progress
 from conal.aggregation.arrays import FloatArray
 from conal.aggregation.base import Aggregator
 from conal.aggregation.engines import Engine, Expectation, SparseEngine
-from conal.aggregation.votes import Votes, lost_classes, vote_shares
+from conal.aggregation.guard import Collapse, collapse_of
+from conal.aggregation.votes import Votes, vote_shares
 from conal.data.annotations import Annotations
-from conal.errors import ConvergenceWarning, VanishedClassWarning, examples, warn
+from conal.errors import ConvergenceWarning, warn
 from conal.parameters import flag, number, parameter, whole
 
-__all__ = ["EMAggregator"]
+__all__ = ["EMAggregator", "Start"]
 
 Parameters = TypeVar("Parameters")
 
 BAR_DELAY = 1.0
 """Seconds after which a progress bar appears."""
+SMOOTHING = 0.1
+"""Prior of Dawid-Skene where its posterior is a start for another model."""
+RANDOM_STARTS = 2
+"""Random starts that are tried after a collapse."""
+
+
+class Start(NamedTuple, Generic[Parameters]):
+    """Where a run of EM starts from: a name, and a function that makes the first parameters."""
+
+    name: str
+    parameters: Callable[[Engine[Any]], Parameters]
 
 
 class Run(Generic[Parameters]):
-    """A run of EM from one start: the current and previous parameters, and the course of the objective."""
+    """A run of EM from one start: its name, the current and previous parameters, and the course of the objective."""
 
-    def __init__(self, parameters: Parameters, expectation: Expectation, objective: float) -> None:
+    def __init__(self, start: str, parameters: Parameters, expectation: Expectation, objective: float) -> None:
+        self.start = start
         self.previous = self.parameters = parameters
         self.ahead: Parameters | None = None  # result of the next M-step, if it has been made already
         self.expectation = expectation
@@ -68,10 +81,14 @@ class EMAggregator(Aggregator, Generic[Parameters]):
         Its iterations.
     converged_ : bool
         Whether it stopped by ``tol``.
+    start_ : str
+        The start of the kept run: "votes", "random 1", or another that the model names.
     """
 
     sums_suffice: ClassVar[bool] = False
     """Whether the M-step needs only the expected counts, so that several processes can share the tasks."""
+    remedies: ClassVar[Sequence[Mapping[str, Any]]] = ()
+    """Parameters to try if the labels collapse from every start."""
 
     n_iter: int = parameter(default=100, must_be=whole(1), help="Maximum number of iterations.")
     tol: float = parameter(
@@ -118,6 +135,12 @@ class EMAggregator(Aggregator, Generic[Parameters]):
         """Parameters to start from, for a subclass whose starts differ in more than the posterior."""
         return self._m_step(votes, expectation, None)
 
+    def _starts(self) -> list[Start[Parameters]]:
+        """Where EM starts from: the votes, and random starts if there are ``n_restarts``; a subclass may add others."""
+        streams = np.random.default_rng(self.seed).spawn(self.n_restarts - 1)
+        random = [Start(f"random {k}", partial(self._from_votes, rng=rng)) for k, rng in enumerate(streams, 1)]
+        return [Start("votes", partial(self._from_votes, rng=None)), *random]
+
     def _extrapolation(self) -> Callable[[Parameters, Parameters, Parameters], Parameters] | None:
         """A function from three successive parameters to some further ahead, for a subclass that can accelerate."""
         return None
@@ -129,45 +152,89 @@ class EMAggregator(Aggregator, Generic[Parameters]):
     # ---------------------------------------------------------------- the loop
 
     def _aggregate(self, crowd: Annotations, known: npt.NDArray[np.int64]) -> FloatArray:
-        posterior = self.learn(self.engine(Votes(crowd), known))
-        _warn_of_lost_classes(crowd, posterior)
-        return posterior
+        return self.learn(self.engine(Votes(crowd), known))
 
     def learn(self, engine: Engine[Parameters]) -> FloatArray:
         """Run EM from all starts, keep the parameters of the best run, and return its posterior (N, C)."""
-        streams = [None, *np.random.default_rng(self.seed).spawn(self.n_restarts - 1)]
+        starts = self._starts()
         with make_progress(type(self).__name__, self.verbose, BAR_DELAY) as progress:
-            best = self._run(engine, streams[0], progress, 1)
-            for k, rng in enumerate(streams[1:], start=2):
-                run = self._run(engine, rng, progress, k)
-                best = run if run.history[-1] > best.history[-1] else best
+            runs = (self._run(engine, start, progress, f"{k} of {len(starts)}") for k, start in enumerate(starts, 1))
+            return self._keep(engine, max(runs, key=lambda run: run.history[-1]))  # of equal ones the first
+
+    def _keep(self, engine: Engine[Parameters], best: Run[Parameters]) -> FloatArray:
+        self.start_ = best.start
         self.objective_history_, self.converged_, self.n_iter_ = best.history, best.converged, len(best.history) - 1
         self._adopt(engine.votes, best.parameters)
         if not best.converged:
             self._warn(best.gain / max(engine.n_annotations, 1))
         return best.expectation.posterior
 
+    def _repaired(
+        self, crowd: Annotations, known: npt.NDArray[np.int64], problem: Collapse
+    ) -> tuple[FloatArray, str] | None:
+        """Other starts; then, if a collapse is certain, other parameters of the same model.
+
+        Where it is not, a start must reach the objective of the run that it replaces.
+        """
+        engine = self.engine(Votes(crowd), known)
+        least = -np.inf if problem.certain else self.objective_history_[-1] - self.tol * engine.n_annotations
+        with make_progress(type(self).__name__, self.verbose, BAR_DELAY) as progress:
+            runs = [self._run(engine, start, progress, "instead") for start in self._further_starts(crowd)]
+        good = [run for run in runs if run.history[-1] >= least and not collapse_of(crowd, run.expectation.posterior)]
+        if good:
+            best = max(good, key=lambda run: run.history[-1])
+            return self._keep(engine, best), f"The start {best.start!r}"
+        return self._with_other_parameters(crowd, known) if problem.certain else None
+
+    def _further_starts(self, crowd: Annotations) -> list[Start[Parameters]]:
+        """Starts that are tried only after a collapse: Dawid-Skene, the winners of the votes, and random ones."""
+        from conal.aggregation.dawid_skene import posterior_by_dawid_skene  # it is itself learned by this loop
+
+        def by_dawid_skene(engine: Engine[Parameters]) -> Parameters:
+            return self._from(engine, posterior_by_dawid_skene(engine.votes, engine.known, SMOOTHING))
+
+        def by_winners(engine: Engine[Parameters]) -> Parameters:
+            return self._from(engine, np.eye(crowd.n_classes)[crowd.votes().argmax(1)])
+
+        streams = np.random.default_rng([self.seed, 1]).spawn(RANDOM_STARTS)
+        random = [Start(f"random {k}", partial(self._from_votes, rng=rng)) for k, rng in enumerate(streams, 1)]
+        return [Start("dawid-skene", by_dawid_skene), Start("winners of votes", by_winners), *random]
+
+    def _with_other_parameters(self, crowd: Annotations, known: npt.NDArray[np.int64]) -> tuple[FloatArray, str] | None:
+        """The first of :attr:`remedies` that keeps all classes; its results become those of this aggregator."""
+        for remedy in self.remedies:
+            other = type(self)(**self.get_params() | remedy | {"guard": "off"})
+            posterior = other._aggregate(crowd, known)
+            if collapse_of(crowd, posterior) is None:
+                vars(self).update({name: value for name, value in vars(other).items() if name.endswith("_")})
+                return posterior, " and ".join(f"{name}={value!r}" for name, value in remedy.items())
+        return None
+
     def _run(
-        self, engine: Engine[Parameters], rng: np.random.Generator | None, progress: Progress, k: int
+        self, engine: Engine[Parameters], start: Start[Parameters], progress: Progress, number: str
     ) -> Run[Parameters]:
-        """EM from start ``k``, until it converges or ``n_iter`` is reached."""
-        run = self._start(engine, rng)
-        start = f"start {k} of {self.n_restarts}  " if self.n_restarts > 1 else ""
+        """EM from a start, until it converges or ``n_iter`` is reached."""
+        parameters = start.parameters(engine)
+        run = Run(start.name, parameters, *self._e_step(engine, parameters))
+        shown = "" if number == "1 of 1" else f"start {number}  "
         while len(run.history) <= self.n_iter and not run.converged:
             self._step(engine, run)
             gain = run.gain / max(engine.n_annotations, 1)
-            figures = f"{start}objective {run.history[-1]:.6g}  gain per label {gain:.1e}"
+            figures = f"{shown}objective {run.history[-1]:.6g}  gain per label {gain:.1e}"
             progress.update(len(run.history) - 1, self.n_iter, figures)
             run.converged = abs(gain) < self.tol
             if self.tol > 0 and not run.converged and len(run.history) <= self.n_iter:
                 self._jump(engine, run)
         return run
 
-    def _start(self, engine: Engine[Parameters], rng: np.random.Generator | None) -> Run[Parameters]:
-        """The first parameters, and their E-step."""
-        # The first guess at the posterior is large, and is dropped before the E-step.
-        parameters = self._first_parameters(engine.votes, engine.start(self._initialize(engine.votes, rng)), rng)
-        return Run(parameters, *self._e_step(engine, parameters))
+    def _from_votes(self, engine: Engine[Parameters], rng: np.random.Generator | None) -> Parameters:
+        return self._from(engine, self._initialize(engine.votes, rng), rng)
+
+    def _from(
+        self, engine: Engine[Parameters], posterior: FloatArray, rng: np.random.Generator | None = None
+    ) -> Parameters:
+        """The first parameters, by a guess at the posterior (N, C), which is large, and not kept."""
+        return self._first_parameters(engine.votes, engine.start(posterior), rng)
 
     def _step(self, engine: Engine[Parameters], run: Run[Parameters]) -> None:
         """One iteration: an M-step, unless it has been made already, and an E-step."""
@@ -197,23 +264,4 @@ class EMAggregator(Aggregator, Generic[Parameters]):
             f"{type(self).__name__} has not converged after {self.n_iter} iterations (last gain per annotation "
             f"{gain:.1e}); raise n_iter, or tol",
             ConvergenceWarning,
-        )
-
-
-def _warn_of_lost_classes(crowd: Annotations, posterior: FloatArray) -> None:
-    """Warn where one class explains the labels of another, as happens with few labels per task.
-
-    The probabilities do not show it.
-    """
-    labelled = crowd.labels_per_task() > 0
-    winners = posterior.argmax(1)
-    given = np.bincount(winners if labelled.all() else winners[labelled], minlength=crowd.n_classes)
-    lost = lost_classes(crowd, given)
-    if len(lost):
-        per_task = crowd.n_annotations / max(int(labelled.sum()), 1)
-        warn(
-            f"classes {examples(crowd.classes[lost])} win votes, but hardly any task gets them: other classes "
-            f"explain their labels. {per_task:.1f} labels per task may be too few; "
-            "compare with 'majority-vote' or 'one-coin', or add true_labels",
-            VanishedClassWarning,
         )

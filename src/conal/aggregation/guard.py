@@ -1,0 +1,86 @@
+"""The guard against collapse: posteriors that no longer have to do with the votes are noticed."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from scipy.optimize import linear_sum_assignment
+
+from conal.aggregation.arrays import FloatArray
+from conal.aggregation.votes import lost_classes
+from conal.data.annotations import Annotations
+from conal.errors import examples
+
+__all__ = ["Collapse", "collapse_of"]
+
+SWOLLEN = 2.0
+"""The most frequent class may have up to this many times its share of the labels."""
+SQUEEZED = 1 / 3
+"""All other classes together must keep at least this part of their share of the labels."""
+
+
+class Collapse(NamedTuple):
+    """What is wrong with a posterior: a sentence, and whether it is certain.
+
+    A class that has grown may be right: shared mistakes can hide a frequent class behind others. A class that is lost,
+    or that has another's name, is hardly ever right.
+    """
+
+    sentence: str
+    certain: bool
+
+
+def collapse_of(crowd: Annotations, posterior: FloatArray) -> Collapse | None:
+    """What is wrong with the posterior (N, C) of a crowd; None if nothing is.
+
+    >>> crowd = Annotations.from_matrix([[0, 0, 0], [0, 0, 1], [1, 1, 1], [1, 1, 0]] * 5)
+    >>> collapse_of(crowd, np.eye(2)[[0, 0, 1, 1] * 5]) is None
+    True
+    >>> collapse_of(crowd, np.eye(2)[[1, 1, 0, 0] * 5]).sentence
+    'the labels of classes 0 and 1 look exchanged'
+    >>> collapse_of(crowd, np.eye(2)[[0, 0, 0, 0] * 5]).sentence
+    'class 1 wins votes, but hardly any task gets it'
+    """
+    labelled = crowd.labels_per_task() > 0
+    codes = posterior.argmax(1)
+    given = np.bincount(codes if labelled.all() else codes[labelled], minlength=crowd.n_classes)
+    if not given.any():
+        return None
+    lost = lost_classes(crowd, given)
+    if len(lost):
+        names, one = examples(crowd.classes[lost]), len(lost) == 1
+        wins, it = ("wins", "it") if one else ("win", "them")
+        return Collapse(f"class{'' if one else 'es'} {names} {wins} votes, but hardly any task gets {it}", certain=True)
+    swapped = _exchanged(crowd, codes)
+    if len(swapped):
+        return Collapse(f"the labels of classes {_listed(crowd.classes[swapped])} look exchanged", certain=True)
+    return _grown(crowd, given)
+
+
+def _exchanged(crowd: Annotations, codes: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """Codes of classes whose tasks would fit the labels better under each other's names."""
+    C = crowd.n_classes
+    pairs = codes[crowd.tasks] * C + crowd.labels
+    counts = np.bincount(pairs, minlength=C * C).reshape(C, C)
+    agreement = counts / np.maximum(counts.sum(1, keepdims=True), 1)
+    inferred, names = linear_sum_assignment(agreement, maximize=True)
+    used = counts.sum(1) > 0  # a class without tasks has no name to lose
+    return inferred[(inferred != names) & used & used[names]]
+
+
+def _grown(crowd: Annotations, given: npt.NDArray[np.int64]) -> Collapse | None:
+    """The most frequent class, if it has far more tasks than labels."""
+    top = int(given.argmax())
+    inferred = given[top] / given.sum()
+    labels = np.mean(crowd.labels == top)
+    if inferred <= SWOLLEN * labels and 1 - inferred >= SQUEEZED * (1 - labels):
+        return None
+    name = examples(crowd.classes[[top]])
+    return Collapse(f"class {name} gets {inferred:.0%} of the tasks, with {labels:.0%} of the labels", certain=False)
+
+
+def _listed(names: npt.NDArray[np.generic]) -> str:
+    shown = examples(names)
+    return " and ".join(shown.rsplit(", ", 1)) if len(names) <= 3 else shown

@@ -1,0 +1,66 @@
+"""Held-out annotations: how probable a model makes labels that it has not seen."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+import numpy.typing as npt
+
+from conal.aggregation.arrays import FloatArray
+from conal.data.annotations import Annotations
+
+__all__ = ["clearly_worse", "held_out_scores", "hold_out"]
+
+SHARE = 0.2
+LEAST = 1e-12
+"""A label that a model rules out counts as this probable, so that one such label does not decide alone."""
+
+
+def hold_out(crowd: Annotations, rng: np.random.Generator) -> tuple[Annotations, npt.NDArray[np.bool_]]:
+    """The crowd without a random fifth of its labels, and which these are; every labelled task keeps at least one.
+
+    >>> crowd = Annotations.from_matrix([[0, 1, 0, 1, 1], [1, -1, -1, -1, -1]])
+    >>> rest, held_out = hold_out(crowd, np.random.default_rng(3))
+    >>> rest.n_annotations + int(held_out.sum()), bool((rest.labels_per_task() > 0).all())
+    (6, True)
+    """
+    order = rng.random(crowd.n_annotations)
+    held_out = order < SHARE
+    spared = np.lexsort((-order, crowd.tasks))[crowd.indptr[:-1][np.diff(crowd.indptr) > 0]]
+    held_out[spared] = False
+    kept = ~held_out
+    rest = Annotations(
+        crowd.tasks[kept],
+        crowd.annotators[kept],
+        crowd.labels[kept],
+        task_ids=crowd.task_ids,
+        annotator_ids=crowd.annotator_ids,
+        classes=crowd.classes,
+        by_position=True,
+    )
+    return rest, held_out
+
+
+def held_out_scores(
+    crowd: Annotations, held_out: npt.NDArray[np.bool_], posterior: FloatArray, confusion: FloatArray
+) -> FloatArray:
+    r"""(H,) log-probability of each held-out label, given the posterior (N, C) by the other labels of its task.
+
+    .. math::
+        \log P(y_i^r) = \log \sum_c q_i(c) \, \pi^r_{c, y_i^r}
+    """
+    tasks, annotators, labels = crowd.tasks[held_out], crowd.annotators[held_out], crowd.labels[held_out]
+    given = (posterior[tasks] * confusion[annotators, :, labels]).sum(1)
+    return np.asarray(np.log(np.maximum(given, LEAST)))
+
+
+def clearly_worse(scores: FloatArray, others: Iterable[FloatArray]) -> bool:
+    """Whether the best of the others has a higher mean, by more than one standard error of the paired differences.
+
+    >>> few = np.array([0.0, -1.0, -2.0])
+    >>> clearly_worse(few - 0.5, [few]), clearly_worse(few - [0.0, 0.0, 0.1], [few])
+    (True, False)
+    """
+    gap = max(others, key=np.mean) - scores
+    return bool(gap.mean() > gap.std() / np.sqrt(max(len(gap), 1)))
