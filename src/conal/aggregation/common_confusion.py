@@ -79,11 +79,11 @@ class CommonConfusion(EMAggregator[Mixture]):
     identify** how m divides into common and individual confusion: any part of :math:`\pi^g` may as well be moved into
     every :math:`\pi^r`. Priors and start decide. The prior of :math:`\pi^r` holds it near uniform, so that the common
     matrix explains what it can. How strong it must be depends on how many labels an annotator gave, so it is chosen by
-    held-out labels. EM starts from the votes and from the solution of Dawid and Skene, each with nine tenths of every
-    label assigned to the common matrix, and the run with the highest objective is kept. (From one half it more often
-    ends at a lower objective, where :math:`\pi^g` contains the right answers and every :math:`\pi^r` the same mistakes.
-    From the votes alone, crowds whose members err alike, such as juries of language models, end where a shared mistake
-    counts as the right answer.) Read the split as the most economical one, not as a measurement.
+    held-out labels. EM starts from the solution of Dawid and Skene, with nine tenths of every label assigned to the
+    common matrix. (From one half it more often ends at a lower objective, where :math:`\pi^g` contains the right
+    answers and every :math:`\pi^r` the same mistakes. From the votes, crowds whose members err alike, such as juries of
+    language models, can end where a shared mistake counts as the right answer.) Read the split as the most economical
+    one, not as a measurement; ``prior_individual=1`` makes it more economical than the labels alone demand.
 
     Attributes
     ----------
@@ -172,16 +172,17 @@ class CommonConfusion(EMAggregator[Mixture]):
             scores[prior] = held_out_scores(crowd, held_out, posterior, trial.confusion_)
         return max(prior for prior in scores if not clearly_worse(scores[prior], scores.values()))
 
+    @property
+    def _alpha(self) -> float:
+        return self.prior_individual_ if isinstance(self.prior_individual, str) else self.prior_individual
+
     def _starts(self) -> list[Start[Mixture]]:
         """The solution of Dawid and Skene instead of the votes, and random starts if there are ``n_restarts``."""
         votes, *random = super()._starts()
         return [Start("dawid-skene", self._from_dawid_skene) if self.omega == "annotator" else votes, *random]
 
     def _from_dawid_skene(self, engine: Engine[Mixture]) -> Mixture:
-        posterior = posterior_by_dawid_skene(engine.votes, engine.known)
-        counts = engine.votes.counts(posterior)
-        pi_g, pi_r = rows(counts.sum(0), self.prior_common), rows(counts, self.prior_individual_)
-        return Mixture(class_shares(posterior), pi_g, pi_r, np.full(len(counts), START))
+        return self._from(engine, posterior_by_dawid_skene(engine.votes, engine.known))
 
     # ---------------------------------------------------------------- the steps
 
@@ -189,7 +190,7 @@ class CommonConfusion(EMAggregator[Mixture]):
         split = self._split_by_annotator if self.omega == "annotator" else self._split_by_annotation
         common, own, omega = split(votes, expectation, previous)
         pi_g = rows(common.sum(0), self.prior_common)
-        return Mixture(class_shares(expectation.posterior), pi_g, rows(own, self.prior_individual_), omega)
+        return Mixture(class_shares(expectation.posterior), pi_g, rows(own, self._alpha), omega)
 
     def _split_by_annotator(self, votes: Votes, expectation: Expectation, previous: Mixture | None) -> Split:
         counts = expectation.counts
@@ -215,7 +216,7 @@ class CommonConfusion(EMAggregator[Mixture]):
 
     def _log_prior(self, parameters: Mixture) -> float:
         _, pi_g, pi_r, omega = parameters
-        matrices = xlogy(self.prior_common, pi_g).sum() + xlogy(self.prior_individual_, pi_r).sum()
+        matrices = xlogy(self.prior_common, pi_g).sum() + xlogy(self._alpha, pi_r).sum()
         if self.omega == "annotation":
             return float(matrices)
         a, b = self.prior_omega

@@ -15,6 +15,11 @@ from conal.errors import examples
 
 __all__ = ["Collapse", "collapse_of"]
 
+MIN_TASKS = 20
+"""In a crowd with fewer tasks, shares mean little."""
+CLEAR = 0.05
+"""Exchanged classes must fit the labels better under their new names, by so much of their labels in the mean."""
+
 SWOLLEN = 2.0
 """The most frequent class may have up to this many times its share of the labels."""
 SQUEEZED = 1 / 3
@@ -53,6 +58,8 @@ def collapse_of(crowd: Annotations, posterior: FloatArray) -> Collapse | None:
         names, one = examples(crowd.classes[lost]), len(lost) == 1
         wins, it = ("wins", "it") if one else ("win", "them")
         return Collapse(f"class{'' if one else 'es'} {names} {wins} votes, but hardly any task gets {it}", certain=True)
+    if given.sum() < MIN_TASKS:
+        return None
     swapped = _exchanged(crowd, codes)
     if len(swapped):
         return Collapse(f"the labels of classes {_listed(crowd.classes[swapped])} look exchanged", certain=True)
@@ -66,8 +73,9 @@ def _exchanged(crowd: Annotations, codes: npt.NDArray[np.int64]) -> npt.NDArray[
     counts = np.bincount(pairs, minlength=C * C).reshape(C, C)
     agreement = counts / np.maximum(counts.sum(1, keepdims=True), 1)
     inferred, names = linear_sum_assignment(agreement, maximize=True)
-    used = counts.sum(1) > 0  # a class without tasks has no name to lose
-    return inferred[(inferred != names) & used & used[names]]
+    gain = agreement[inferred, names] - np.diag(agreement)
+    moved = inferred[inferred != names]
+    return moved if len(moved) and gain[moved].mean() > CLEAR else moved[:0]
 
 
 def _grown(crowd: Annotations, given: npt.NDArray[np.int64]) -> Collapse | None:

@@ -41,6 +41,8 @@ class MajorityVote(VoteAggregator):
     [0, 1]
     """
 
+    guard = "off"  # votes cannot contradict themselves
+
     ties: Literal["first", "random"] = parameter(
         default="first",
         must_be=one_of("first", "random"),
