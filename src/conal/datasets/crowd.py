@@ -13,7 +13,7 @@ from conal._support.arrays import draw_from_rows
 from conal.data.annotations import Annotations
 from conal.data.encoding import as_names
 from conal.datasets.confusion_matrices import common_confusion, individual_confusions
-from conal.datasets.gate import Gate, draw_gate
+from conal.datasets.gate import Gate, draw_gate, variance_shares
 from conal.datasets.streams import stream
 from conal.errors import InputError
 from conal.parameters.simulation import CrowdSettings
@@ -58,6 +58,13 @@ class CrowdTruth:
         """(N, R) omega of every pair, observed or not; for crowds of which such a matrix fits into memory."""
         return self.gate.matrix()
 
+    def omega_shares(self) -> FloatArray:
+        """(3,) shares of omega's variance between instances, between annotators, and in their interaction.
+
+        Measured on every pair, observed or not; the size of the matrix is as for :meth:`omega_matrix`.
+        """
+        return variance_shares(self.omega_matrix())
+
 
 def simulate_crowd(
     z: npt.ArrayLike, features: npt.NDArray[Any], classes: Sequence[Any], settings: CrowdSettings | None = None
@@ -70,6 +77,10 @@ def simulate_crowd(
     .. math::
         s_i^r \sim B(\omega_i^r), \quad \omega_i^r = \sigma(\kappa\, u_r \cdot v_i + b), \qquad
         y_i^r \mid z_i = c \sim \pi^g_{c\cdot} \text{ if } s_i^r = 1, \text{ else } \pi^r_{c\cdot}
+
+    With ``settings.gate="effects"``, u and v contain bias vectors, as in the paper's Equation 3: some instances are
+    difficult for all, and some annotators lean on the common confusion everywhere. ``truth.omega_shares()`` measures
+    how much of omega's variance that is.
 
     Parameters
     ----------

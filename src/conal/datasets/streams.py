@@ -12,7 +12,9 @@ import numpy as np
 
 __all__ = ["Purpose", "stream"]
 
-Purpose = Literal["features", "split", "assignment", "annotators", "gate", "common", "individual", "labels"]
+Purpose = Literal[
+    "features", "split", "assignment", "annotators", "gate", "common", "individual", "labels", "gate biases"
+]
 
 
 def stream(seed: int, purpose: Purpose) -> np.random.Generator:

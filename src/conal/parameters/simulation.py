@@ -10,9 +10,10 @@ from conal.parameters.constraints import anything, number, one_of, whole
 from conal.parameters.declaration import Option, parameter
 from conal.parameters.frozen import FrozenParameters
 
-__all__ = ["CommonType", "CrowdSettings", "Pairs", "SyntheticSettings"]
+__all__ = ["CommonType", "CrowdSettings", "GateKind", "Pairs", "SyntheticSettings"]
 
 CommonType = Literal["asymmetric", "symmetric"]
+GateKind = Literal["interaction", "effects"]
 Pairs = Mapping[Any, Any] | Sequence[tuple[Any, Any]]
 
 
@@ -58,10 +59,31 @@ class CrowdSettings(FrozenParameters):
         help="Mean of omega, the probability that a label comes from the common confusion; with 0, none does.",
         option=Option(),
     )
+    gate: GateKind = parameter(
+        default="interaction",
+        must_be=one_of("interaction", "effects"),
+        help="Where omega comes from. effects: the paper's Equation 3, with bias vectors, so that some instances are "
+        "difficult for all and some annotators lean on common confusion everywhere; interaction: embeddings of unit "
+        "length and one bias, so that nearly all of omega is particular to a pair of instance and annotator.",
+        option=Option(),
+    )
     gate_scale: float = parameter(
         default=4.0,
         must_be=number(at_least=0, at_most=1e6),
-        help="How much omega varies between instances and annotators; 0 makes it constant.",
+        help="How much omega varies between instances and annotators; 0 makes it constant. With the gate 'effects' it "
+        "is the standard deviation of omega's log-odds.",
+        option=Option(),
+    )
+    difficulty_share: float = parameter(
+        default=0.35,
+        must_be=number(at_least=0, at_most=1),
+        help="Share of omega's variance that is between instances, with the gate 'effects'.",
+        option=Option(),
+    )
+    expertise_share: float = parameter(
+        default=0.2,
+        must_be=number(at_least=0, at_most=1),
+        help="Share of omega's variance that is between annotators, with the gate 'effects'; the rest is interaction.",
         option=Option(),
     )
     embedding_dim: int = parameter(
@@ -84,6 +106,11 @@ class CrowdSettings(FrozenParameters):
             raise InputError(
                 f"labels_per_instance must be at most n_annotators, {self.n_annotators}, "
                 f"not {self.labels_per_instance!r}"
+            )
+        if self.difficulty_share + self.expertise_share > 1:
+            raise InputError(
+                "difficulty_share and expertise_share must be at most 1 together, not "
+                f"{self.difficulty_share + self.expertise_share:g}"
             )
 
 
