@@ -251,3 +251,47 @@ def test_truth_keeps_what_was_asked_for() -> None:
     _, truth, z = crowd(n=20, seed=5)
     assert truth.settings == CrowdSettings().replace(seed=5)
     np.testing.assert_array_equal(truth.z, z)
+
+
+# -------------------------------------------------------------------- the gate of Equation 3
+
+
+@pytest.mark.parametrize("proportion", [0.3, 0.7])
+@pytest.mark.parametrize("shares", [(0.35, 0.2), (0.1, 0.6), (0.6, 0.1), (1.0, 0.0), (0.0, 1.0)])
+def test_omega_has_the_shares_of_variance_that_were_asked_for(shares: tuple[float, float], proportion: float) -> None:
+    """By a slow analysis of variance, one effect at a time."""
+    difficulty, expertise = shares
+    _, truth, _ = crowd(
+        n=600, gate="effects", difficulty_share=difficulty, expertise_share=expertise, proportion=proportion
+    )
+    omega = truth.omega_matrix()
+    centre = omega.mean()
+    total = sum((w - centre) ** 2 for w in omega.ravel())
+    instances = sum(omega.shape[1] * (row.mean() - centre) ** 2 for row in omega)
+    annotators = sum(omega.shape[0] * (column.mean() - centre) ** 2 for column in omega.T)
+    found = np.array([instances, annotators, total - instances - annotators]) / total
+    np.testing.assert_allclose(found, [difficulty, expertise, 1 - difficulty - expertise], atol=0.01)
+    np.testing.assert_allclose(truth.omega_shares(), found, atol=1e-9)
+    assert truth.omega.mean() == pytest.approx(proportion, abs=1e-6)
+
+
+def test_the_gate_of_effects_is_a_product_of_embeddings_with_bias_vectors() -> None:
+    _, truth, _ = crowd(n=50, gate="effects")
+    u, v, bias = truth.gate.annotator_embedding, truth.gate.instance_embedding, truth.gate.bias
+    by_hand = [
+        [1 / (1 + np.exp(-(sum(a * b for a, b in zip(u[r], v[i], strict=True)) + bias))) for r in range(len(u))]
+        for i in range(50)
+    ]
+    np.testing.assert_allclose(truth.omega_matrix(), by_hand, rtol=1e-10, atol=1e-15)
+
+
+def test_shares_of_variance_above_one_are_refused() -> None:
+    with pytest.raises(InputError, match=r"expertise_share must be at most 1 together, not 1\.2"):
+        CrowdSettings(difficulty_share=0.7, expertise_share=0.5)
+
+
+@pytest.mark.parametrize("proportion", [0.0, 1.0])
+def test_a_constant_omega_has_no_shares(proportion: float) -> None:
+    _, truth, _ = crowd(n=50, gate="effects", proportion=proportion)
+    assert (truth.omega == proportion).all()
+    np.testing.assert_array_equal(truth.omega_shares(), np.zeros(3))

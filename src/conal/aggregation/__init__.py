@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from conal.aggregation.auto import Auto
 from conal.aggregation.backoff import Backoff
 from conal.aggregation.base import aggregators, make
 from conal.aggregation.bayes_dawid_skene import BayesianDawidSkene
@@ -25,6 +26,7 @@ __all__ = [
     "KOS",
     "MACE",
     "MMSR",
+    "Auto",
     "Backoff",
     "BayesianDawidSkene",
     "CommonConfusion",

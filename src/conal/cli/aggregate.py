@@ -173,6 +173,7 @@ def _figures(fitted: Aggregator, crowd: Annotations, labelled: npt.NDArray[np.bo
         "n_classes": crowd.n_classes,
         "converged": getattr(fitted, "converged_", None),  # majority vote does not iterate
         "n_iter": getattr(fitted, "n_iter_", None),
+        "why": getattr(fitted, "why_", None),  # of an aggregator that chooses
         "counts": {str(name): count for name, count in zip(crowd.classes.tolist(), counts, strict=True)},
     }
 
@@ -182,6 +183,7 @@ def _summary(result: dict[str, Any]) -> str:
     lines = [
         f"{result['method']}: {result['n_annotations']:,} labels by {result['n_annotators']:,} annotators on "
         f"{result['n_tasks']:,} tasks, {result['n_classes']} classes",
+        *([f"chosen: {one_line(result['why'])}"] if result["why"] else []),
         f"{_convergence(result)}{result['seconds']:.1f} s{known}",
         ", ".join(f"{one_line(name)} {count:,}" for name, count in result["counts"].items()),
     ]

@@ -1,0 +1,165 @@
+"""Auto: several aggregators at once, averaged without true labels and chosen by true labels where there are some."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from conal.aggregation.arrays import FloatArray
+from conal.aggregation.base import Aggregator, aggregators, make, register
+from conal.aggregation.guard import collapse_of
+from conal.aggregation.two_sources import rows
+from conal.aggregation.votes import Votes, clamped, class_shares
+from conal.data.annotations import Annotations
+from conal.data.encoding import MISSING
+from conal.errors import CollapseWarning, ConvergenceWarning
+from conal.parameters import flag, parameter, whole
+
+__all__ = ["Auto"]
+
+MEMBERS = ("one-coin", "dawid-skene", "worker-clustering", "common-confusion")
+FALLBACK = "dawid-skene"
+FURTHER = ("majority-vote",)
+"""Not averaged, but chosen if the true labels say so."""
+SMOOTHING = 0.1
+
+
+@register("auto")
+class Auto(Aggregator):
+    r"""The mean of several aggregators' posteriors, or the best of them where true labels can tell.
+
+    No aggregator is best for every crowd: models with one number per annotator need few labels and collapse where
+    mistakes have a direction, full confusion matrices are the other way round. Without true labels nobody knows which
+    one is right; their held-out likelihood does not tell either, because full matrices fit better and are not more
+    often right. Averaging is safe: members that lost a class, or exchanged classes, are left out.
+
+    .. math::
+        q_i(c) = \frac1{|M|} \sum_{m \in M} q_i^m(c)
+
+    With ``min_true_labels`` true labels or more, every member is fitted without them and judged by them. The one with
+    the most right labels is fitted again with the true labels; on a tie the mean is kept. Nothing here assumes that
+    classes are equally frequent.
+
+    On thirteen crowds with known truth, the mean is right as often as Dawid-Skene (70.3 against 70.2 %) and at worst
+    3.6 points behind the best single one (Dawid-Skene 5.4). On simulated crowds with few labels, families of annotators
+    or rare classes it regains seven tenths of what Dawid-Skene loses to the best. The members were picked by looking at
+    these crowds.
+
+    Attributes
+    ----------
+    members_ : dict of str to Aggregator
+        The fitted members, by name.
+    left_out_ : dict of str to str
+        Members that are not averaged, and why.
+    chosen_ : str
+        "mean", or the name of the member that the true labels chose.
+    why_ : str
+        What was chosen and why, in a sentence.
+    confusion_ : (R, C, C)
+        By the labels that every annotator gave, weighted by the posterior; of the chosen member, if one was chosen.
+    skills_ : (R,)
+        Expected share of right labels.
+
+    Examples
+    --------
+    >>> crowd = Annotations.from_matrix([[0, 0, 0, 1], [1, 1, 1, 0]] * 10)
+    >>> auto = Auto().fit(crowd)
+    >>> auto.labels_[:2].tolist(), auto.chosen_
+    ([0, 1], 'mean')
+    """
+
+    min_true_labels: int = parameter(
+        default=20,
+        must_be=whole(1),
+        help="Number of true labels of labelled tasks from which on they choose the aggregator.",
+    )
+    seed: int = parameter(default=0, must_be=whole(0), help="Seed of the random starts.")
+    verbose: bool = parameter(
+        default=True, must_be=flag(), help="Show progress of long fits in a terminal or notebook."
+    )
+
+    def _aggregate(self, crowd: Annotations, known: npt.NDArray[np.int64]) -> FloatArray:
+        judges = np.flatnonzero((known != MISSING) & (crowd.labels_per_task() > 0))
+        if len(judges) >= self.min_true_labels:
+            chosen = self._best_on(judges, crowd, known)
+            if chosen is not None:
+                return self._adopt_member(chosen, crowd, known)
+        return self._mean(crowd, known, len(judges))
+
+    def _guarded(self, crowd: Annotations, known: npt.NDArray[np.int64], probas: FloatArray) -> FloatArray:
+        """Members guard themselves."""
+        return probas
+
+    # ---------------------------------------------------------------- without true labels
+
+    def _mean(self, crowd: Annotations, known: npt.NDArray[np.int64], n_judges: int) -> FloatArray:
+        self.members_, self.left_out_ = {}, {}
+        for name in MEMBERS:
+            member, told = self._fitted(name, crowd, known)
+            problem = collapse_of(crowd, member.probas_)
+            if problem is not None and problem.certain and name != FALLBACK:
+                self.left_out_[name] = told or problem.sentence
+            self.members_[name] = member
+        kept = [name for name in self.members_ if name not in self.left_out_]
+        probas = clamped(np.mean([self.members_[name].probas_ for name in kept], axis=0), known)
+        self.chosen_ = "mean"
+        self.why_ = self._why_the_mean(kept, n_judges)
+        self.confusion_ = rows(Votes(crowd).counts(probas), SMOOTHING)
+        self.skills_ = np.einsum("c,rcc->r", class_shares(probas), self.confusion_)
+        return probas
+
+    def _why_the_mean(self, kept: list[str], n_judges: int) -> str:
+        reason = "no true labels to choose by"
+        if n_judges:
+            too_few = n_judges < self.min_true_labels
+            reason = f"{n_judges} true labels " + (
+                "are too few to choose by" if too_few else "do not prefer a single one"
+            )
+        out = "".join(f"; {name} is left out, because {why}" for name, why in self.left_out_.items())
+        return f"mean of {', '.join(kept)}: {reason}{out}"
+
+    def _fitted(self, name: str, crowd: Annotations, known: npt.NDArray[np.int64]) -> tuple[Aggregator, str]:
+        """A member, and what its guard said."""
+        member = make(name, **self._shared(name))
+        with warnings.catch_warnings(record=True) as told:
+            warnings.simplefilter("always")
+            member.adopt_posterior(crowd, member._guarded(crowd, known, member._aggregate(crowd, known)))
+        for each in told:
+            if not issubclass(each.category, CollapseWarning | ConvergenceWarning):
+                warnings.warn_explicit(each.message, each.category, each.filename, each.lineno)
+        collapses = [str(each.message) for each in told if issubclass(each.category, CollapseWarning)]
+        return member, collapses[0].split(": ", 1)[1].split(". ")[0] if collapses else ""
+
+    def _shared(self, name: str) -> dict[str, Any]:
+        """Parameters of this aggregator that the member has too."""
+        known = aggregators.get(name).parameter_names()
+        return {key: getattr(self, key) for key in ("seed", "verbose") if key in known}
+
+    # ---------------------------------------------------------------- by true labels
+
+    def _best_on(self, judges: npt.NDArray[np.int64], crowd: Annotations, known: npt.NDArray[np.int64]) -> str | None:
+        """The member with the most right labels on the tasks whose truth it was not told; None if it is the mean."""
+        unknown = np.full_like(known, MISSING)
+        mean = self._mean(crowd, unknown, 0)
+        right = {name: self._right(member.codes_, judges, known) for name, member in self.members_.items()}
+        for name in FURTHER:
+            right[name] = self._right(self._fitted(name, crowd, unknown)[0].codes_, judges, known)
+        best = max(right, key=lambda name: right[name])
+        by_mean = self._right(mean.argmax(1), judges, known)
+        if right[best] <= by_mean:
+            return None
+        self.why_ = f"{best}: right for {right[best]} of {len(judges)} true labels, the mean of all for {by_mean}"
+        return best
+
+    @staticmethod
+    def _right(codes: npt.NDArray[np.int64], judges: npt.NDArray[np.int64], known: npt.NDArray[np.int64]) -> int:
+        return int((codes[judges] == known[judges]).sum())
+
+    def _adopt_member(self, name: str, crowd: Annotations, known: npt.NDArray[np.int64]) -> FloatArray:
+        member, _ = self._fitted(name, crowd, known)
+        self.members_ = self.members_ | {name: member}
+        self.chosen_, self.confusion_, self.skills_ = name, member.confusion_, member.skills_
+        return member.probas_
