@@ -115,7 +115,7 @@ def _gold(found: AnnotationFile) -> Facts:
 
 def _reading_problems(found: AnnotationFile, notes: list[str]) -> Iterator[tuple[str, str]]:
     for reason, count in found.dropped.items():
-        yield f"left out: {count:,} {reason}", remedy(reason)
+        yield f"left out: {count:,} {reason}", found.remedy(reason)
     for note in notes:
         problem, _, condition = note.partition("; if ")  # many warnings contain their remedy
         yield problem, f"if {condition}" if condition else remedy(note)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -12,9 +13,10 @@ import pyarrow as pa
 from conal.data.annotations import Annotations
 from conal.data.missing import Labels, read_labels
 from conal.errors import DataWarning, InputError, warn
-from conal.io.remedies import UNLABELLED, remedy
+from conal.io.remedies import SEVERAL, UNLABELLED, remedy
 from conal.io.tables import coerce_classes
 from conal.parameters.reading import ReadOptions
+from conal.parameters.text import json_or_text
 
 __all__ = ["AnnotationFile", "Control", "annotations_from"]
 
@@ -30,7 +32,8 @@ class Control:
     key : str
         The key of ``value`` that contains the answer.
     answers : dict
-        Label, as text, to the answer as the project writes it: the path of a taxonomy, say.
+        Label, as text, to the answer as the project writes it: the path of a taxonomy, say. None is no answer, such as
+        "no" to a question about one choice.
     tasks : dict
         Name of a task, as text, to the numbers of the project's tasks that have it.
     """
@@ -47,9 +50,15 @@ class Control:
 
         >>> Control("kind", "text", "choices", "choices").answer(1)
         ['1']
+        >>> Control("kind", "text", "taxonomy", "taxonomy").answer("Food / Fruit")
+        [['Food', 'Fruit']]
         """
         if str(label) in self.answers:
             return self.answers[str(label)]
+        if self.key == "taxonomy":
+            return [str(label).split(" / ")]
+        if self.key in ("rating", "number"):
+            return json_or_text(label) if isinstance(label, str) else label
         return [str(label)] if self.key == "choices" else label  # choices are text
 
     def replace(self, **changes: Any) -> Self:
@@ -77,6 +86,8 @@ class AnnotationFile:
         Data of the tasks, such as their texts: ``task`` and a column per field.
     control : Control or None
         Of a Label Studio project, the control that was read.
+    choice_question : str or None
+        Where answers with several choices were dropped, a question about one of them, such as ``topics=sport``.
     """
 
     path: Path
@@ -88,6 +99,7 @@ class AnnotationFile:
     dropped: Mapping[str, int] = field(default_factory=dict)
     data: pa.Table | None = None
     control: Control | None = None
+    choice_question: str | None = None
 
     def all_tasks(self) -> Annotations:
         """The annotations of all tasks in the file; those that nobody has labelled come last."""
@@ -100,7 +112,14 @@ class AnnotationFile:
         """Warn about dropped annotations, with the reasons; about tasks without a label only where they are dropped."""
         dropped = {reason: n for reason, n in self.dropped.items() if unlabelled or reason != UNLABELLED}
         if dropped:
-            warn(f"{self.path} ({self.title}): left out {_counted(dropped)}", DataWarning)
+            advice = "" if self.choice_question is None else f"; {_one_choice(self.choice_question)}"
+            warn(f"{self.path} ({self.title}): left out {_counted(dropped)}{advice}", DataWarning)
+
+    def remedy(self, reason: str) -> str:
+        """What to do about annotations that were dropped for this reason."""
+        if SEVERAL in reason and self.choice_question is not None:
+            return _one_choice(self.choice_question)
+        return remedy(reason)
 
 
 def annotations_from(
@@ -112,14 +131,16 @@ def annotations_from(
     where: object,
     dropped: Mapping[str, int],
     untyped: bool = False,
+    choice_question: str | None = None,
 ) -> Annotations:
     """The annotations in three equally long columns, once classes are matched and repeated pairs resolved.
 
     Of two labels by one worker for one task the older comes first, where the format has times. If there is no label at
-    all, the error says what was ``dropped``. ``untyped`` labels are from a text file, unless they are encoded already.
+    all, the error says what was ``dropped``, and names a question about one choice where answers had several.
+    ``untyped`` labels are from a text file, unless they are encoded already.
     """
     if not len(tasks):
-        _refuse_empty(where, dropped)
+        _refuse_empty(where, dropped, choice_question)
     try:
         if not isinstance(labels, Labels):
             labels = read_labels(
@@ -134,11 +155,23 @@ def annotations_from(
         raise InputError(f"{where}: a name contains an incomplete character ({half!r}); export it again") from error
 
 
-def _refuse_empty(where: object, dropped: Mapping[str, int]) -> NoReturn:
+def _refuse_empty(where: object, dropped: Mapping[str, int], choice_question: str | None) -> NoReturn:
     reasons = f" ({_counted(dropped)})" if dropped else ""
     most = max(dropped, key=dropped.__getitem__, default="")
     advice = remedy(most, otherwise="finish labelling and export again")
+    if SEVERAL in most and choice_question is not None:
+        advice = _one_choice(choice_question)
     raise InputError(f"{where}: contains no usable annotation{reasons}; {advice}")
+
+
+def _one_choice(question: str) -> str:
+    """The remedy for answers with several choices.
+
+    >>> _one_choice("topics=fine art")
+    "to use answers with several choices, ask about one choice at a time, such as --question 'topics=fine art'"
+    """
+    example = f"such as --question {shlex.quote(question)}"
+    return f"to use answers with several choices, ask about one choice at a time, {example}"
 
 
 def _counted(reasons: Mapping[str, int]) -> str:

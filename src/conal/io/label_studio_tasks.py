@@ -80,33 +80,38 @@ def label_studio_tasks(
             task["annotations"] = [
                 {
                     "completed_by": _user(crowd.annotator_ids[crowd.annotators[k]]),
-                    "result": [_result(control, crowd.classes[crowd.labels[k]])],
+                    "result": _results(control, crowd.classes[crowd.labels[k]]),
                 }
                 for k in at
             ]
             if name in file.gold:
-                task["annotations"].append({"ground_truth": True, "result": [_result(control, file.gold[name])]})
+                task["annotations"].append({"ground_truth": True, "result": _results(control, file.gold[name])})
         if name in predictions:
             task["predictions"] = [_predicted(control, predictions[name])]
         yield task
 
 
 def _control(file: AnnotationFile) -> Control:
-    """The project's own control; for files of other platforms, one that is called like the question."""
-    if file.control is not None and file.control.to_name is not None:
-        return file.control
-    return NEW_CONTROL if file.question is None else NEW_CONTROL.replace(from_name=file.question)
+    """The project's own control; for other files and for one choice of many, one that is called like the question."""
+    own = file.control
+    if own is not None and own.to_name is not None and own.from_name == file.question:
+        return own
+    to_name = own.to_name if own is not None and own.to_name is not None else NEW_CONTROL.to_name
+    return NEW_CONTROL.replace(from_name=file.question or NEW_CONTROL.from_name, to_name=to_name)
 
 
 def _predicted(control: Control, prediction: Prediction) -> dict[str, Any]:
     label, score = prediction
-    return {"model_version": "conal", "score": score, "result": [_result(control, label)]}
+    return {"model_version": "conal", "score": score, "result": _results(control, label)}
 
 
-def _result(control: Control, label: Any) -> dict[str, Any]:
+def _results(control: Control, label: Any) -> list[dict[str, Any]]:
     label = label.item() if isinstance(label, np.generic) else label
+    answer = control.answer(label)
+    if answer is None:
+        return []
     names = {"from_name": control.from_name, "to_name": control.to_name, "type": control.type}
-    return {**names, "value": {control.key: control.answer(label)}}
+    return [{**names, "value": {control.key: answer}}]
 
 
 def _user(worker: Any) -> Any:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-__all__ = ["REMEDIES", "UNLABELLED", "remedy"]
+__all__ = ["REMEDIES", "SEVERAL", "UNLABELLED", "remedy"]
+
+SEVERAL = "several answers"
+"""Why an annotation with several choices is left out."""
 
 UNLABELLED = "tasks without a label"
 """Why a task has no annotation: nobody has labelled it yet. ``conal fit`` does not leave it out, but predicts it."""
 
 REMEDIES = {
-    "several answers": "multi-choice answers cannot be aggregated; allow one choice, or ask a question per class",
+    SEVERAL: "ask about one choice at a time: --question NAME=CHOICE makes a yes-or-no question of it",
     "no single choice": "choose another question with --question",
     "without an answer": "nothing to do, unless it should have one: check --question and --label-column",
     "rejected by the requester": "keep them with --keep-rejected",

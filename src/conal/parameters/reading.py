@@ -91,7 +91,8 @@ class ReadOptions(GeneralOptions):
     question: str | None = parameter(
         default=None,
         must_be=anything(),
-        help="Control, question or answer that contains the labels, if an export has several.",
+        help="Control, question or answer that contains the labels, if an export has several; NAME=CHOICE asks whether "
+        "annotators ticked one choice, yes or no.",
         option=Option(),
     )
     keep_rejected: bool = parameter(
@@ -104,9 +105,9 @@ class ReadOptions(GeneralOptions):
     def refuse_unused(self, takes: Collection[str], title: str) -> None:
         """Reject an option that the format does not use, instead of ignoring it.
 
-        >>> ReadOptions(question="mood").refuse_unused(["task"], "doccano")
+        >>> ReadOptions(question="mood").refuse_unused(["task"], "wide tables")
         Traceback (most recent call last):
-        conal.errors.InputError: question= (--question) does not apply to doccano; it takes task= (--task-column)
+        conal.errors.InputError: question= (--question) does not apply to wide tables; it takes task= (--task-column)
         """
         specific = {name: found for name, found in self.declared.items() if name not in GeneralOptions.declared}
         given = [found for found in specific.values() if getattr(self, found.name) != found.default]

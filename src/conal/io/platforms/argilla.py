@@ -8,10 +8,11 @@ from typing import Any, NamedTuple, NoReturn
 
 from conal.errors import DataWarning, InputError, examples, warn
 from conal.io.annotation_file import AnnotationFile
-from conal.io.platforms.base import Importer, choose_question, register
+from conal.io.platforms.base import Importer, register
 from conal.io.platforms.collector import Collector
 from conal.io.platforms.head import Head
 from conal.io.platforms.json_files import load_records
+from conal.io.platforms.questions import ask
 from conal.io.remedies import UNLABELLED
 from conal.parameters.reading import ReadOptions
 
@@ -55,16 +56,16 @@ class Argilla(Importer):
         if shape is None:
             self._refuse(records, path)
         names = [name for record in records for name in shape.questions(record)]
-        question = choose_question(names, options.question, path, "question")
-        found = Collector(self, path, options)
-        unmarked = sum(self._read_record(record, k, shape, question, found) for k, record in enumerate(records))
+        question = ask(names, options.question, path, "question")
+        found = Collector(self, path, options, question)
+        unmarked = sum(self._read_record(record, k, shape, question.name, found) for k, record in enumerate(records))
         if unmarked:
             warn(
                 f"{path}: does not say which of its {unmarked:,} responses are drafts or discarded, so that all count; "
                 "export flat records, which do: records.to_list(flatten=True), or records.to_datasets()",
                 DataWarning,
             )
-        return found.finish(question)
+        return found.finish()
 
     def _refuse(self, records: list[Record], path: Path) -> NoReturn:
         if (records and self.sniff(Head("json", record=records[0]))) or any("fields" in record for record in records):

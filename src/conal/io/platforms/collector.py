@@ -14,34 +14,46 @@ import pyarrow as pa
 from conal.errors import InputError, people
 from conal.io.annotation_file import AnnotationFile, Control, annotations_from
 from conal.io.platforms.base import Importer
+from conal.io.platforms.questions import SEVERAL_ANSWERS, Question, only_answer, ticked
 from conal.parameters.reading import ReadOptions
 
-__all__ = ["NO_ANNOTATOR", "NO_ANSWER", "SEVERAL_ANSWERS", "Collector", "data_table", "only_answer"]
+__all__ = ["NO_ANNOTATOR", "Collector", "data_table"]
 
-NO_ANSWER = "without an answer"
 NO_ANNOTATOR = "without an annotator"
-SEVERAL_ANSWERS = "with several answers"
-OTHER_ANSWER = "with an answer that is no single choice"
 
 
 class Collector:
-    """Annotations collected so far, and counts of dropped ones by reason."""
+    """Annotations collected so far, and counts of dropped ones by reason.
 
-    def __init__(self, importer: Importer, path: Path, options: ReadOptions) -> None:
+    Answers are those to the ``question``. If it is about one choice and ``blank_is_no``, an empty list of choices is
+    an answer too.
+    """
+
+    def __init__(
+        self,
+        importer: Importer,
+        path: Path,
+        options: ReadOptions,
+        question: Question | None = None,
+        *,
+        blank_is_no: bool = False,
+    ) -> None:
         self.importer, self.options = importer, options
+        self.question, self.blank_is_no = question, blank_is_no
         self.path, self.where = path, str(path)
         self.rows: list[tuple[Any, Any, Any]] = []
         self.times: list[float | None] = []
         self.gold: dict[Any, Any] = {}
         self.disputed: set[Any] = set()
         self.dropped: Counter[str] = Counter()
+        self.choices: Counter[str] = Counter()
         self.data: dict[Any, Mapping[str, Any]] = {}
 
     def add(self, task: Any, worker: Any, value: Any, when: object = None) -> None:
         """Add an annotation, unless the answer is missing, multiple or not a label."""
         self._check_name(task, "task")
         self._check_name(worker, "annotator")
-        label, reason = only_answer(value)
+        label, reason = self._label(value)
         if reason is None and (worker is None or not str(worker).strip()):
             reason = NO_ANNOTATOR
         if reason is not None:
@@ -57,9 +69,14 @@ class Collector:
 
     def add_gold(self, task: Any, value: Any) -> None:
         """Add a true label; two different labels cancel each other."""
-        label, reason = only_answer(value)
+        label, reason = self._label(value)
         if reason is None and self.gold.setdefault(task, label) != label:
             self.disputed.add(task)
+
+    def _label(self, value: Any) -> tuple[Any, str | None]:
+        """The label in an answer, or the reason why there is none."""
+        self.choices.update(ticked(value))
+        return only_answer(value) if self.question is None else self.question.label(value, blank_is_no=self.blank_is_no)
 
     def _settled_gold(self, tasks: list[Any], labels: list[Any]) -> dict[Any, Any]:
         """True labels without contradictions, in the types of tasks and labels."""
@@ -74,7 +91,6 @@ class Collector:
 
     def finish(
         self,
-        question: str | None = None,
         *,
         names: Callable[[list[Any]], Any] | None = None,
         untyped: bool = False,
@@ -84,17 +100,48 @@ class Collector:
 
         ``names`` converts the names of tasks and workers; ``untyped`` labels are from a text file.
         """
+        if self.question is not None:
+            self.question.check(self.choices, self.path)
         if self.disputed:
             self.dropped["true labels that contradict each other"] += len(self.disputed)
         tasks, workers, labels = self._columns()
         gold = self._settled_gold(tasks, labels)
         if names is not None:
             tasks, workers = names(tasks), names(workers)
+        example = self._choice_question()
         crowd = annotations_from(
-            tasks, workers, labels, self.options, where=self.path, dropped=self.dropped, untyped=untyped
+            tasks,
+            workers,
+            labels,
+            self.options,
+            where=self.path,
+            dropped=self.dropped,
+            untyped=untyped,
+            choice_question=example,
         )
-        about = (self.path, self.importer.name, self.importer.title)
-        return AnnotationFile(*about, crowd, question, gold, dict(self.dropped), data_table(self.data), control)
+        return AnnotationFile(
+            self.path,
+            self.importer.name,
+            self.importer.title,
+            crowd,
+            question=self._question_name(),
+            gold=gold,
+            dropped=dict(self.dropped),
+            data=data_table(self.data),
+            control=control,
+            choice_question=example,
+        )
+
+    def _question_name(self) -> str | None:
+        if self.question is None or not (self.question.named or self.question.choice):
+            return None
+        return str(self.question)
+
+    def _choice_question(self) -> str | None:
+        """A question about one choice, where answers with several were dropped: the most frequent choice."""
+        if self.question is None or not self.dropped[SEVERAL_ANSWERS] or not self.choices:
+            return None
+        return str(self.question._replace(choice=self.choices.most_common(1)[0][0]))
 
     def _columns(self) -> list[list[Any]]:
         """Tasks, workers and labels, sorted by time if all have one."""
@@ -104,23 +151,6 @@ class Collector:
             rows = [rows[k] for k in order]
         columns = zip(*rows, strict=True) if rows else ((), (), ())
         return [_of_one_type(list(column)) for column in columns]
-
-
-def only_answer(value: Any) -> tuple[Any, str | None]:
-    """The one answer in a value, or the reason why there is none.
-
-    >>> only_answer(["cat"]), only_answer(["cat", "dog"]), only_answer([])
-    (('cat', None), (None, 'with several answers'), (None, 'without an answer'))
-    """
-    if isinstance(value, list | tuple):
-        if len(value) > 1:
-            return None, SEVERAL_ANSWERS
-        return only_answer(value[0]) if value else (None, NO_ANSWER)
-    if value is None or value != value or (isinstance(value, str) and not value.strip()):
-        return None, NO_ANSWER
-    if isinstance(value, dict):
-        return None, OTHER_ANSWER
-    return value, None
 
 
 def _of_one_type(names: list[Any]) -> list[Any]:

@@ -12,6 +12,7 @@ from conal.io.platforms.base import Importer, register
 from conal.io.platforms.collector import Collector
 from conal.io.platforms.head import Head
 from conal.io.platforms.json_files import archive_members, parse_records
+from conal.io.platforms.questions import Question, ask
 from conal.parameters.reading import ReadOptions
 
 __all__ = ["Doccano"]
@@ -19,6 +20,9 @@ __all__ = ["Doccano"]
 ENDINGS = (".jsonl", ".json", ".csv")
 TOGETHER = "all"
 """Name of the one file that a project with shared annotations is exported to."""
+
+LABEL = Question("label", named=False)
+"""doccano has one question, without a name; its answers are called so."""
 
 LABELS = frozenset({"label", "cats"})
 OWN = ("id", "label", "cats", "entities", "relations", "Comments")
@@ -35,7 +39,7 @@ class Doccano(Importer):
     title = "doccano"
     expects = "a zip or folder with one .jsonl, .json or .csv file per annotator"
     kinds = ("zip", "folder", "json")
-    takes = ("task",)
+    takes = ("question", "task")
 
     def sniff(self, head: Head) -> bool:
         if head.kind == "zip":
@@ -61,7 +65,7 @@ class Doccano(Importer):
                 f"{path}: is the export of a collaborative project, {next(iter(files))!r}, which does not say who gave "
                 "which label; switch off 'share annotations across all users' in the project and export again"
             )
-        found = Collector(self, path, options)
+        found = Collector(self, path, options, _question(path, options.question))
         for name, content in files.items():
             self._read_file(name, content, found)
         return found.finish()
@@ -80,6 +84,10 @@ class Doccano(Importer):
             task = record.get(found.options.task or "id")
             found.show(task, {k: v for k, v in record.items() if k not in OWN})
             found.add(task, worker, _labels(record, is_table))
+
+
+def _question(path: Path, wanted: str | None) -> Question:
+    return LABEL._replace(choice=ask([LABEL.name], wanted, path, "question").choice)
 
 
 def _exports(names: Any) -> list[str]:

@@ -9,10 +9,11 @@ from typing import Any
 
 from conal.errors import InputError, examples
 from conal.io.annotation_file import AnnotationFile, Control
-from conal.io.platforms.base import Importer, choose_question, register
-from conal.io.platforms.collector import Collector, only_answer
+from conal.io.platforms.base import Importer, register
+from conal.io.platforms.collector import Collector
 from conal.io.platforms.head import Head
 from conal.io.platforms.json_files import load_records
+from conal.io.platforms.questions import NO, YES, Question, ask, only_answer
 from conal.io.remedies import UNLABELLED
 from conal.parameters.reading import ReadOptions
 
@@ -42,13 +43,13 @@ class LabelStudio(Importer):
         tasks = load_records(path)
         if not any("annotations" in task or "completions" in task for task in tasks):
             self.unlike(path, f"objects with {examples(tasks[0], 8)}" if tasks else "an empty list")
-        control = self._control(tasks, path, options.question)
-        found = Collector(self, path, options)
+        question = self._question(tasks, path, options.question)
+        found = Collector(self, path, options, question)
         for task in tasks:
-            self._read_task(task, control, found)
-        return found.finish(control, control=_control_of(tasks, control, found))
+            self._read_task(task, question.name, found)
+        return found.finish(control=_control_of(tasks, question, found))
 
-    def _control(self, tasks: list[dict[str, Any]], path: Path, wanted: str | None) -> str:
+    def _question(self, tasks: list[dict[str, Any]], path: Path, wanted: str | None) -> Question:
         results = [result for task in tasks for annotation in _annotations(task) for result in _results(annotation)]
         controls = [
             result["from_name"] for result in results if _field(result) and isinstance(result.get("from_name"), str)
@@ -63,7 +64,7 @@ class LabelStudio(Importer):
             raise InputError(
                 f"{path}: contains {len(tasks):,} tasks and no finished annotation; label some tasks and export again"
             )
-        return choose_question(controls, wanted, path, "control")
+        return ask(controls, wanted, path, "control")
 
     def _read_task(self, task: dict[str, Any], control: str, found: Collector) -> None:
         data = task.get("data")
@@ -105,7 +106,7 @@ def choice_of(value: Any) -> Any:
     return answer
 
 
-def _control_of(tasks: list[dict[str, Any]], name: str, found: Collector) -> Control:
+def _control_of(tasks: list[dict[str, Any]], question: Question, found: Collector) -> Control:
     """What the project calls the control and its object, how it writes each label, and the numbers of the tasks."""
     places: Counter[tuple[str | None, str, str]] = Counter({(None, "choices", "choices"): 0})
     answers: dict[str, Any] = {}
@@ -114,7 +115,7 @@ def _control_of(tasks: list[dict[str, Any]], name: str, found: Collector) -> Con
         numbers.setdefault(str(_task_name(task, task.get("data"), found)), []).append(task.get("id"))
         for result in (result for annotation in _annotations(task) for result in _results(annotation)):
             field, value = _field(result), result.get("value")
-            if result.get("from_name") != name or not isinstance(value, Mapping) or field not in value:
+            if result.get("from_name") != question.name or not isinstance(value, Mapping) or field not in value:
                 continue
             kind = result.get("type") or next(kind for kind in SINGLE if SINGLE[kind] == field)
             place = result.get("to_name")
@@ -123,7 +124,10 @@ def _control_of(tasks: list[dict[str, Any]], name: str, found: Collector) -> Con
             if reason is None:
                 answers[str(label)] = value[field]
     (to_name, kind, field), _ = places.most_common(1)[0]
-    return Control(name, to_name, kind, field, answers, numbers)
+    control = Control(question.name, to_name, kind, field, answers, numbers)
+    if question.choice is None:
+        return control
+    return control.replace(answers={YES: control.answer(question.choice), NO: None})
 
 
 def _annotations(task: dict[str, Any]) -> Iterator[dict[str, Any]]:

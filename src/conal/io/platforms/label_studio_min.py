@@ -7,11 +7,12 @@ from pathlib import Path
 from typing import Any
 
 from conal.io.annotation_file import AnnotationFile, Control
-from conal.io.platforms.base import Importer, choose_question, register
+from conal.io.platforms.base import Importer, register
 from conal.io.platforms.collector import Collector
 from conal.io.platforms.head import Head, read_head
 from conal.io.platforms.json_files import load_records, parse_cell
 from conal.io.platforms.label_studio import choice_of
+from conal.io.platforms.questions import ask
 from conal.io.platforms.sheet import read_sheet
 from conal.parameters.reading import ReadOptions
 
@@ -44,9 +45,10 @@ class LabelStudioMin(Importer):
         if not {"id", "annotator"} <= set(names):
             self.unlike(path, f"rows with {', '.join(map(repr, names[:8])) or 'nothing'}")
         wanted = options.question if options.label is None else options.label
-        candidates = names if wanted in names else _controls(records, names)
-        control = choose_question(candidates, wanted, path, "control")
-        found = Collector(self, path, options)
+        named = wanted is not None and any(wanted == name or wanted.startswith(f"{name}=") for name in names)
+        question = ask(names if named else _controls(records, names), wanted, path, "control")
+        control = question.name
+        found = Collector(self, path, options, question)
         own = {*OWN, control} - {options.task}
         for record in records:
             task = record.get(options.task or "id")
@@ -54,7 +56,7 @@ class LabelStudioMin(Importer):
             when = record.get("updated_at") or record.get("created_at")
             found.add(task, record.get("annotator"), _label(record.get(control)), when)
         unplaced = Control(control, None, "choices", "choices")  # the format does not name the control's object
-        return found.finish(control, untyped=not is_json, control=unplaced)
+        return found.finish(untyped=not is_json, control=unplaced)
 
 
 def _controls(records: list[dict[str, Any]], names: list[str]) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
@@ -14,10 +15,10 @@ import pyarrow.compute as pc
 from conal.data.columns import is_name_column
 from conal.errors import InputError, examples
 from conal.io.annotation_file import AnnotationFile
-from conal.io.platforms.base import Importer, choose_question, register
-from conal.io.platforms.collector import SEVERAL_ANSWERS
+from conal.io.platforms.base import Importer, register
 from conal.io.platforms.head import Head
 from conal.io.platforms.json_files import parse_cell
+from conal.io.platforms.questions import SEVERAL_ANSWERS, Question, ask, ticked
 from conal.io.platforms.sheet import Sheet, read_sheet
 from conal.parameters.reading import ReadOptions
 
@@ -26,8 +27,7 @@ __all__ = ["MTurk"]
 INPUT, ANSWER = "Input.", "Answer."
 JSON_ANSWERS = "Answer.taskAnswers"
 Column = Callable[[], list[Any]]
-SEVERAL = "\0several"
-"""Placeholder label of a row with several choices."""
+"""How to get the answers of a column; several choices are a list."""
 
 
 @register("mturk")
@@ -61,24 +61,29 @@ class MTurk(Importer):
         named = options.question or options.label
         wanted = None if named is None else _stripped(named)
         items = _items(answers, wanted)
-        question = str(wanted) if items else self._question(answers, wanted, path)
+        question = _of_items(str(wanted)) if items else self._question(answers, wanted, path)
         task = _task_column(sheet, options.task, bool(items))
         shown = [name for name in sheet.names if name.startswith(INPUT)]
-        gold = next((name for name in shown if _is_truth(name)), None)
-        sheet = _with_items(sheet, answers, items or {"": question}, task)
+        truth = gold = next((name for name in shown if _is_truth(name)), None)
+        if gold is not None and question.choice is not None:
+            gold = _choice_of_truth(sheet, gold, question)
+        sheet, choices = _with_items(sheet, answers, items or {"": question.name}, task, question)
+        question.check(choices, path)
+        several = sheet.dropped[SEVERAL_ANSWERS] and choices
         return sheet.finish(
             self,
             options,
             task="task*",
             worker=worker,
             label="label*",
-            question=question,
+            question=str(question),
+            choice_question=str(question._replace(choice=choices.most_common(1)[0][0])) if several else None,
             gold=None if items else gold,
-            data=[name for name in shown if name != gold],
+            data=[name for name in shown if name != truth],
             prefix=INPUT,
         )
 
-    def _question(self, answers: Iterable[str], wanted: str | None, path: Path) -> str:
+    def _question(self, answers: Iterable[str], wanted: str | None, path: Path) -> Question:
         names = list(answers)
         stems = {re.sub(r"\d+$", "", name) for name in names}
         if wanted is None and len(names) > 1 and len(stems) == 1 and stems != set(names):
@@ -86,7 +91,7 @@ class MTurk(Importer):
                 f"{path}: has several answers: {examples(names, 10)}; choose one with question= (--question), or, if "
                 f"every HIT shows several items, take them all with --question '{stems.pop()}*'"
             )
-        return choose_question(names, wanted, path, "answer")
+        return ask(names, wanted, path, "answer")
 
 
 def _answers(sheet: Sheet) -> dict[str, Column]:
@@ -119,9 +124,12 @@ def _is_flag(sheet: Sheet, column: str) -> bool:
 
 
 def _chosen(sheet: Sheet, flags: dict[str, str]) -> list[Any]:
-    """The choice whose flag is true, row by row."""
-    columns = [[text.lower() == "true" for text in sheet.texts(column)] for column in flags.values()]
-    return [_only([c for c, yes in zip(flags, row, strict=True) if yes]) for row in zip(*columns, strict=True)]
+    """The choices whose flags are true, row by row; None where no flag is set, not even to false."""
+    columns = [[text.lower() for text in sheet.texts(column)] for column in flags.values()]
+    return [
+        [choice for choice, text in zip(flags, row, strict=True) if text == "true"] if any(row) else None
+        for row in zip(*columns, strict=True)
+    ]
 
 
 def _json_answers(text: str) -> dict[str, Any]:
@@ -140,31 +148,40 @@ def _json_answer(value: Any) -> Any:
     if isinstance(value, dict) and "label" in value:
         return _json_answer(value["label"])
     if isinstance(value, dict):
-        return _only([name for name, yes in value.items() if yes is True])
-    return _only(value) if isinstance(value, list) else value
+        return [name for name, yes in value.items() if yes is True]
+    return value
 
 
-def _only(chosen: list[Any]) -> Any:
-    return SEVERAL if len(chosen) > 1 else (chosen[0] if chosen else None)
+def _of_items(wanted: str) -> Question:
+    """``q*`` or ``q*=CHOICE``."""
+    name, _, choice = wanted.partition("*=")
+    return Question(f"{name}*", choice) if choice else Question(wanted)
 
 
 def _items(answers: Iterable[str], wanted: str | None) -> dict[str, str]:
     """Number of the item to name of its answer, for a question such as ``q*``."""
-    if wanted is None or not wanted.endswith("*"):
+    stem = "" if wanted is None else _of_items(wanted).name
+    if not stem.endswith("*"):
         return {}
-    matches = ((re.fullmatch(re.escape(wanted[:-1]) + r"(\d+)", name), name) for name in answers)
+    matches = ((re.fullmatch(re.escape(stem[:-1]) + r"(\d+)", name), name) for name in answers)
     found = {match[1]: name for match, name in matches if match}
     if not found:
-        raise InputError(f"there are no answers {wanted!r} with a number; there are {examples(answers, 10)}")
+        raise InputError(f"there are no answers {stem!r} with a number; there are {examples(answers, 10)}")
     return found
 
 
-def _with_items(sheet: Sheet, answers: dict[str, Column], items: dict[str, str], task: str) -> Sheet:
-    """The rows once per item, with columns ``task*`` and ``label*``."""
+def _with_items(
+    sheet: Sheet, answers: dict[str, Column], items: dict[str, str], task: str, question: Question
+) -> tuple[Sheet, Counter[str]]:
+    """The rows once per item, with columns ``task*`` and ``label*``, and how often each choice was made."""
     pieces = []
+    choices: Counter[str] = Counter()
     for number, name in items.items():
-        labels = answers[name]()
-        several = pa.array([label == SEVERAL for label in labels], pa.bool_())
+        values = answers[name]()
+        choices.update(choice for value in values for choice in ticked(value))
+        found = [question.label(value, blank_is_no=True) for value in values]
+        labels = [label for label, _ in found]
+        several = pa.array([reason == SEVERAL_ANSWERS for _, reason in found], pa.bool_())
         names = sheet.column(task.replace("*", number)) if "*" in task else sheet.column(task)
         if number and "*" not in task:
             names = pa.chunked_array([pa.array([f"{hit}/{number}" for hit in names.to_pylist()])])
@@ -174,7 +191,14 @@ def _with_items(sheet: Sheet, answers: dict[str, Column], items: dict[str, str],
     whole = Sheet(pa.concat_tables(pieces, promote_options="permissive"), sheet.path)
     whole.dropped = sheet.dropped
     whole.drop(whole.column("several*"), SEVERAL_ANSWERS)
-    return whole
+    return whole, choices
+
+
+def _choice_of_truth(sheet: Sheet, gold: str, question: Question) -> str:
+    """A column with the true answer to a question about one choice; its name."""
+    answers = [question.label(text)[0] for text in sheet.texts(gold)]
+    sheet.table = sheet.table.append_column("truth*", pa.array(answers, pa.string()))
+    return "truth*"
 
 
 def _label_column(labels: list[Any]) -> pa.Array:

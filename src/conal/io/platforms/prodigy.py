@@ -7,13 +7,17 @@ from typing import Any
 
 from conal.errors import examples
 from conal.io.annotation_file import AnnotationFile
-from conal.io.platforms.base import Importer, choose_question, register
+from conal.io.platforms.base import Importer, register
 from conal.io.platforms.collector import Collector
 from conal.io.platforms.head import Head
 from conal.io.platforms.json_files import load_records
+from conal.io.platforms.questions import Question, ask
 from conal.parameters.reading import ReadOptions
 
 __all__ = ["Prodigy"]
+
+CHOSEN = Question("accept", named=False)
+"""What was chosen from options: Prodigy has no name for the question; its answers are called so."""
 
 OWN = ("label", "answer", "options", "accept", "spans", "tokens", "config", "style", "meta", "priority", "score")
 
@@ -24,7 +28,8 @@ class Prodigy(Importer):
 
     With options, the label is what was chosen (``accept``), and a rejected line is left out. Without, the annotator
     accepted or rejected the line's ``label``: the classes are that label and ``not <label>``; if there are several
-    such labels, each is a separate question. Ignored lines are left out.
+    such labels, each is a separate question. Ignored lines are left out. Who accepts a line without a choice says that
+    none applies, which is a "no" to a question about one choice.
     """
 
     title = "Prodigy JSONL"
@@ -39,21 +44,16 @@ class Prodigy(Importer):
         records = load_records(path)
         if not any({"_input_hash", "answer"} <= set(record) for record in records):
             self.unlike(path, f"objects with {examples(records[0], 8)}" if records else "nothing")
-        asked = [str(record["label"]) for record in records if _is_binary(record)]
-        choices = any(_is_choice(record) for record in records)
-        question = None
-        if (asked and not choices) or options.question is not None:
-            question = choose_question(asked, options.question, path, "label")
-        found = Collector(self, path, options)
+        found = Collector(self, path, options, _question(records, options.question, path), blank_is_no=True)
         for record in records:
-            self._read_record(record, question, found)
-        return found.finish(question)
+            self._read_record(record, found)
+        return found.finish()
 
-    def _read_record(self, record: dict[str, Any], question: str | None, found: Collector) -> None:
+    def _read_record(self, record: dict[str, Any], found: Collector) -> None:
         task = record.get(found.options.task or "_input_hash")
         answer = record.get("answer")
         found.show(task, {k: v for k, v in record.items() if not k.startswith("_") and k not in OWN})
-        if question is not None and (not _is_binary(record) or str(record["label"]) != question):
+        if not _is_about(record, found):
             found.dropped["about another label"] += 1
         elif answer not in ("accept", "reject"):
             found.dropped["ignored by the annotator" if answer == "ignore" else "without an answer"] += 1
@@ -64,6 +64,24 @@ class Prodigy(Importer):
         else:
             worker = record.get("_annotator_id") or record.get("_session_id")
             found.add(task, worker, _label(record, answer), record.get("_timestamp"))
+
+
+def _question(records: list[dict[str, Any]], wanted: str | None, path: Path) -> Question | None:
+    """What was chosen, if lines have options, or one of the labels that were accepted and rejected."""
+    choices = any(_is_choice(record) for record in records)
+    asked = [str(record["label"]) for record in records if _is_binary(record)]
+    if wanted is None and (choices or not asked):
+        return CHOSEN if choices else None
+    question = ask([*([CHOSEN.name] if choices else []), *asked], wanted, path, "label")
+    return CHOSEN._replace(choice=question.choice) if choices and question.name == CHOSEN.name else question
+
+
+def _is_about(record: dict[str, Any], found: Collector) -> bool:
+    """Whether a line is about the question; unless one was asked for, all lines with options or a label are."""
+    question = found.question
+    if question is None or (question.name == CHOSEN.name and found.options.question is None):
+        return True
+    return _is_choice(record) if question.name == CHOSEN.name else str(record.get("label")) == question.name
 
 
 def _is_choice(record: dict[str, Any]) -> bool:

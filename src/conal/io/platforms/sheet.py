@@ -18,8 +18,9 @@ from conal.data.numbers import numbers_or_text
 from conal.errors import InputError, examples
 from conal.io.annotation_file import AnnotationFile, annotations_from
 from conal.io.platforms.base import Importer
-from conal.io.platforms.collector import NO_ANNOTATOR, NO_ANSWER
+from conal.io.platforms.collector import NO_ANNOTATOR
 from conal.io.platforms.head import read_head
+from conal.io.platforms.questions import NO_ANSWER
 from conal.io.tables import blank_to_null, check_readable, decoded, read_table
 from conal.parameters.reading import ReadOptions
 
@@ -91,8 +92,12 @@ class Sheet:
         gold: str | None = None,
         data: Sequence[str] = (),
         prefix: str = "",
+        choice_question: str | None = None,
     ) -> AnnotationFile:
-        """Annotations from three columns, true labels from a fourth, and the data of the tasks from others."""
+        """Annotations from three columns, true labels from a fourth, and the data of the tasks from others.
+
+        ``choice_question`` is an example of a question about one choice, for messages about several answers.
+        """
         for name in (task, worker, label):
             self.column(name)
         shown = self._data(task, data, prefix)  # before anything is left out
@@ -106,9 +111,20 @@ class Sheet:
         if disputed:
             self.dropped["true labels that contradict each other"] += disputed
         columns = self.column(task), self.column(worker), labels
-        crowd = annotations_from(*columns, options, where=self.path, dropped=self.dropped)
-        about = (self.path, importer.name, importer.title)
-        return AnnotationFile(*about, crowd, question, truth, dict(self.dropped), shown)
+        crowd = annotations_from(
+            *columns, options, where=self.path, dropped=self.dropped, choice_question=choice_question
+        )
+        return AnnotationFile(
+            self.path,
+            importer.name,
+            importer.title,
+            crowd,
+            question=question,
+            gold=truth,
+            dropped=dict(self.dropped),
+            data=shown,
+            choice_question=choice_question,
+        )
 
     def _gold(self, known: pa.Table | None, classes: Names, options: ReadOptions) -> tuple[dict[Any, Any], int]:
         """Task to its one true label, in the type of the labels, and how many tasks have several."""
