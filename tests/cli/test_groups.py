@@ -11,7 +11,7 @@ import typer
 from typer.testing import CliRunner
 
 from conal.cli.groups import Group, with_groups
-from conal.cli.options import Reading, TaskColumn
+from conal.cli.options import Exports, Reading
 from conal.parameters import Option, Parameterised, anything, flag, number, one_of, optional, parameter, whole
 from conal.parameters.reading import ReadOptions
 from conal.parameters.text import comma_separated
@@ -132,7 +132,7 @@ def test_a_dict_holds_what_the_user_set_and_nothing_else(seen: Given) -> None:
 
 
 def test_several_groups_and_parts_of_groups(seen: Given) -> None:
-    def brew(*, brewing: Annotated[Brewing, Group(Brewing, only=("cups", "water"))], columns: TaskColumn) -> None:
+    def brew(*, brewing: Annotated[Brewing, Group(Brewing, only=("cups", "water"))], columns: Exports) -> None:
         seen.update(brewing=brewing, columns=columns)
 
     app = made(brew)
@@ -181,5 +181,6 @@ def test_options_of_reading(seen: Given) -> None:
         "missing": ["my-missing"],
         "keep_rejected": True,
         "on_duplicate": "first",
+        "unlabelled": False,
     }
     assert set(vars(seen["reading"])) == set(ReadOptions.declared)

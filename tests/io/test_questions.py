@@ -14,6 +14,7 @@ from conal.errors import DataWarning, InputError
 from conal.findings.inspection import inspect_file
 from conal.io import import_file, read_annotations
 from conal.io.label_studio_tasks import label_studio_predictions, label_studio_tasks
+from conal.io.predictions import Prediction
 from helpers.crowds import triples
 from helpers.files import write_json, write_json_lines
 
@@ -204,7 +205,7 @@ def test_true_labels_are_answers_to_the_same_question(tmp_path: Path) -> None:
 
 def test_predictions_tick_the_choice_or_nothing(tmp_path: Path) -> None:
     file = import_file(label_studio(ANSWERS, tmp_path), question="topics=sport")
-    yes, no = label_studio_predictions(file, {1: ("yes", 0.9), 2: ("no", 0.8)})
+    yes, no = label_studio_predictions(file, {1: Prediction("yes", 0.9), 2: Prediction("no", 0.8)})
     assert yes["result"] == [
         {"from_name": "topics", "to_name": "text", "type": "choices", "value": {"choices": ["sport"]}}
     ]

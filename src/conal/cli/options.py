@@ -18,12 +18,12 @@ from conal.parameters.text import json_or_text
 __all__ = [
     "DEFAULT_METHOD",
     "AsJson",
+    "Exports",
     "Labels",
     "Overwrite",
     "Quiet",
     "Reading",
     "Seed",
-    "TaskColumn",
     "TextColumn",
     "emit",
     "parse_settings",
@@ -49,8 +49,8 @@ Labels = Annotated[
 Reading = Annotated[ReadOptions, Group(ReadOptions)]
 """How labels are read: every option that the class declares."""
 
-TaskColumn = Annotated[ReadOptions, Group(ReadOptions, only=("task",))]
-"""The same for commands that read instances with ids, but no labels."""
+Exports = Annotated[ReadOptions, Group(ReadOptions, only=("format", "question", "task"))]
+"""The same for commands that read tasks, whose labels do not matter."""
 
 TextColumn = Annotated[
     str | None, typer.Option(help="Column with the texts.", show_default="text, sentence, content, body, ...")

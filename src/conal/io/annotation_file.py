@@ -23,19 +23,20 @@ __all__ = ["AnnotationFile", "Control", "annotations_from"]
 
 @dataclass(frozen=True)
 class Control:
-    """The control of a Label Studio project with which the labels were given, and the project's tasks.
+    """The control of a Label Studio project, or the question of an Argilla dataset, and the tasks there.
 
     Attributes
     ----------
     from_name, to_name, type : str
-        The control, the object that it refers to (None if the file does not say) and its kind, as in ``result``.
+        The control or question, the object that it refers to (None if the file does not say) and its kind, as in
+        Label Studio's ``result``.
     key : str
-        The key of ``value`` that contains the answer.
+        The key of ``value`` that contains the answer; "choices" if answers are lists.
     answers : dict
         Label, as text, to the answer as the project writes it: the path of a taxonomy, say. None is no answer, such as
         "no" to a question about one choice.
     tasks : dict
-        Name of a task, as text, to the numbers of the project's tasks that have it.
+        Name of a task, as text, to what has it: numbers of Label Studio's tasks, or Argilla's records.
     """
 
     from_name: str
@@ -43,7 +44,7 @@ class Control:
     type: str
     key: str
     answers: Mapping[str, Any] = field(default_factory=dict)
-    tasks: Mapping[str, Sequence[int]] = field(default_factory=dict)
+    tasks: Mapping[str, Sequence[Any]] = field(default_factory=dict)
 
     def answer(self, label: Any) -> Any:
         """The label as this control has it.
@@ -84,8 +85,10 @@ class AnnotationFile:
         Reason to the number of annotations (or tasks) that were left out for it.
     data : Arrow table or None
         Data of the tasks, such as their texts: ``task`` and a column per field.
+    fields : dict
+        The same by task, as the export has them, where fields may be lists and objects.
     control : Control or None
-        Of a Label Studio project, the control that was read.
+        Of Label Studio and Argilla, the control or question that was read.
     choice_question : str or None
         Where answers with several choices were dropped, a question about one of them, such as ``topics=sport``.
     """
@@ -98,6 +101,7 @@ class AnnotationFile:
     gold: Mapping[Any, Any] = field(default_factory=dict)
     dropped: Mapping[str, int] = field(default_factory=dict)
     data: pa.Table | None = None
+    fields: Mapping[Any, Mapping[str, Any]] = field(default_factory=dict)
     control: Control | None = None
     choice_question: str | None = None
 
@@ -107,6 +111,13 @@ class AnnotationFile:
         shown = [] if self.data is None else self.data["task"].to_pylist()
         rest = [name for name in shown if name is not None and name not in set(labelled)]
         return self.annotations.reindex([*labelled, *rest]) if rest else self.annotations
+
+    def task_data(self) -> Mapping[Any, Mapping[str, Any]]:
+        """The data of each task; a field that a task does not have is no field."""
+        if self.fields:
+            return self.fields
+        rows = [] if self.data is None else self.data.to_pylist()
+        return {row.pop("task"): {name: value for name, value in row.items() if value is not None} for row in rows}
 
     def warn_of_dropped(self, *, unlabelled: bool = True) -> None:
         """Warn about dropped annotations, with the reasons; about tasks without a label only where they are dropped."""
@@ -139,6 +150,8 @@ def annotations_from(
     all, the error says what was ``dropped``, and names a question about one choice where answers had several.
     ``untyped`` labels are from a text file, unless they are encoded already.
     """
+    if not len(tasks) and options.unlabelled:
+        return Annotations([], [], [], task_ids=[], annotator_ids=[], classes=[])
     if not len(tasks):
         _refuse_empty(where, dropped, choice_question)
     try:

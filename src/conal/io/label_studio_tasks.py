@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,7 @@ import numpy as np
 from conal.errors import InputError
 from conal.io.annotation_file import AnnotationFile, Control
 from conal.io.atomic import atomic_file
+from conal.io.predictions import Prediction, Predictions
 
 __all__ = [
     "NEW_CONTROL",
@@ -24,7 +25,7 @@ __all__ = [
 NEW_CONTROL = Control(from_name="label", to_name="item", type="choices", key="choices")
 """The control of the labelling interface that results belong to, unless the file names one."""
 
-Prediction = tuple[Any, float | None]
+OWN_FORMATS = ("label-studio", "label-studio-min")
 
 
 def write_label_studio(records: Iterable[dict[str, Any]], path: Path) -> int:
@@ -45,13 +46,18 @@ def fill_label_studio(records: Iterable[dict[str, Any]], temporary: Path) -> int
     return count
 
 
-def label_studio_predictions(file: AnnotationFile, predictions: Mapping[Any, Prediction]) -> Iterator[dict[str, Any]]:
+def label_studio_predictions(file: AnnotationFile, predictions: Predictions) -> Iterator[dict[str, Any]]:
     """Predictions for tasks of the project that the file was exported from, as ``import/predictions`` takes them.
 
     A task is given by its number in the project. An import of whole tasks would add every task a second time.
     """
     control = file.control
-    if control is None or control.to_name is None:
+    if control is None:
+        raise InputError(
+            f"{file.path}: nobody has labelled a task of this project, so that it names no control; label one task and "
+            "export again, or write new tasks with --new-tasks"
+        )
+    if control.to_name is None:
         raise InputError(
             f"{file.path}: {file.title} does not say which object of the labelling interface the labels refer to; "
             "export the project as JSON, or write new tasks with --new-tasks"
@@ -62,19 +68,24 @@ def label_studio_predictions(file: AnnotationFile, predictions: Mapping[Any, Pre
 
 
 def label_studio_tasks(
-    file: AnnotationFile, predictions: Mapping[Any, Prediction], *, with_annotations: bool
+    file: AnnotationFile,
+    predictions: Predictions,
+    *,
+    with_annotations: bool,
+    only: Sequence[Any] | None = None,
 ) -> Iterator[dict[str, Any]]:
     """One task after the other: ``data``, ``annotations`` by annotator, ``predictions`` with their probability.
 
-    The data of a task are those in the file and, unless the file is Label Studio's own, its name as ``task``.
+    The data of a task are those in the file and, unless the file is Label Studio's own, its name as ``task``. With
+    ``only``, these tasks are written, in this order.
     """
-    crowd = file.all_tasks()
+    crowd = file.all_tasks() if only is None else file.all_tasks().reindex(only)
     control = _control(file)
-    shown = _data(file)
+    shown = file.task_data()
     for i, name in enumerate(crowd.task_ids.tolist()):
         numbered = {"id": name} if isinstance(name, int) else {}  # Label Studio's tasks have numbers
-        named = {"task": name} if file.control is None else {}
-        task: dict[str, Any] = numbered | {"data": named | shown.get(name, {})}
+        named = {} if file.format in OWN_FORMATS else {"task": name}
+        task: dict[str, Any] = numbered | {"data": {**named, **shown.get(name, {})}}
         if with_annotations:
             at = range(crowd.indptr[i], crowd.indptr[i + 1])
             task["annotations"] = [
@@ -93,7 +104,7 @@ def label_studio_tasks(
 
 def _control(file: AnnotationFile) -> Control:
     """The project's own control; for other files and for one choice of many, one that is called like the question."""
-    own = file.control
+    own = file.control if file.format in OWN_FORMATS else None
     if own is not None and own.to_name is not None and own.from_name == file.question:
         return own
     to_name = own.to_name if own is not None and own.to_name is not None else NEW_CONTROL.to_name
@@ -101,8 +112,8 @@ def _control(file: AnnotationFile) -> Control:
 
 
 def _predicted(control: Control, prediction: Prediction) -> dict[str, Any]:
-    label, score = prediction
-    return {"model_version": "conal", "score": score, "result": _results(control, label)}
+    names = {"model_version": prediction.source, "score": prediction.score}
+    return {**names, "result": _results(control, prediction.label)}
 
 
 def _results(control: Control, label: Any) -> list[dict[str, Any]]:
@@ -117,14 +128,3 @@ def _results(control: Control, label: Any) -> list[dict[str, Any]]:
 def _user(worker: Any) -> Any:
     """Label Studio knows users by their number or by their e-mail address."""
     return int(worker) if isinstance(worker, int | np.integer) else {"email": str(worker)}
-
-
-def _data(file: AnnotationFile) -> dict[Any, dict[str, Any]]:
-    """The data of each task; a field that a task does not have is no field."""
-    if file.data is None:
-        return {}
-    rows = file.data.to_pylist()
-    found = {row.pop("task"): {name: value for name, value in row.items() if value is not None} for row in rows}
-    if file.control is not None:  # whose own field ``task`` made room for the name of the task
-        found = {name: {"task" if k == "task_" else k: v for k, v in row.items()} for name, row in found.items()}
-    return found

@@ -57,12 +57,18 @@ class GeneralOptions(Parameterised):
         option=Option(help="Which label to keep if an annotator labelled a task twice; error rejects the file."),
     )
 
+    unlabelled: bool = parameter(
+        default=False,
+        must_be=flag(),
+        help="Accept a file in which nobody has labelled a task yet, for its tasks.",
+    )
+
 
 class ReadOptions(GeneralOptions):
     """How a file of crowd labels is read, from the command line to the reader of its format.
 
-    ``format``, ``classes`` and ``on_duplicate`` apply to every format. Each format accepts some of the other options,
-    and rejects the rest.
+    ``format``, ``classes``, ``missing``, ``on_duplicate`` and ``unlabelled`` apply to every format. Each format accepts
+    some of the other options, and rejects the rest.
 
     Examples
     --------

@@ -7,18 +7,23 @@ from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 
 from conal.errors import DataWarning, InputError, examples, warn
-from conal.io.annotation_file import AnnotationFile
+from conal.io.annotation_file import AnnotationFile, Control
 from conal.io.platforms.base import Importer, register
 from conal.io.platforms.collector import Collector
 from conal.io.platforms.head import Head
 from conal.io.platforms.json_files import load_records
-from conal.io.platforms.questions import ask
+from conal.io.platforms.questions import NO, YES, Question, ask, only_answer
 from conal.io.remedies import UNLABELLED
 from conal.parameters.reading import ReadOptions
 
 __all__ = ["Argilla"]
 
 Record = dict[str, Any]
+
+KEPT = ("id", "fields", "metadata", "vectors", "_server_id")
+"""What a nested record is written back with."""
+OWN = ("id", "status", "_server_id", "inserted_at", "updated_at")
+"""What flat records have beside the fields, the first three of them always."""
 
 
 class Response(NamedTuple):
@@ -48,24 +53,27 @@ class Argilla(Importer):
             return True
         record = head.record or {}
         nested = isinstance(record.get("responses"), dict) and "fields" in record
-        return nested or any(_is_column(value) for value in record.values())
+        flat = OWN[:3] == tuple(record)[:3]  # without any response, the client writes no column for them
+        return nested or flat or any(_is_column(value) for value in record.values())
 
     def read(self, path: Path, options: ReadOptions) -> AnnotationFile:
         records = load_records(path)
         shape = next((shape for record in records for shape in SHAPES if any(shape.questions(record))), None)
-        if shape is None:
+        if shape is None and not (options.unlabelled and records):
             self._refuse(records, path)
+        if shape is None:
+            shape = SHAPES[0] if "fields" in records[0] else SHAPES[1]
         names = [name for record in records for name in shape.questions(record)]
-        question = ask(names, options.question, path, "question")
+        question = _asked(names, options, path)
         found = Collector(self, path, options, question)
         unmarked = sum(self._read_record(record, k, shape, question.name, found) for k, record in enumerate(records))
-        if unmarked:
+        if unmarked and not options.unlabelled:
             warn(
                 f"{path}: does not say which of its {unmarked:,} responses are drafts or discarded, so that all count; "
                 "export flat records, which do: records.to_list(flatten=True), or records.to_datasets()",
                 DataWarning,
             )
-        return found.finish()
+        return found.finish(control=_control_of(records, shape, question, found))
 
     def _refuse(self, records: list[Record], path: Path) -> NoReturn:
         if (records and self.sniff(Head("json", record=records[0]))) or any("fields" in record for record in records):
@@ -92,6 +100,33 @@ class Argilla(Importer):
             else:
                 found.add(task, response.user, response.value)
         return sum(response.status is None for response in responses)
+
+
+def _asked(names: list[str], options: ReadOptions, path: Path) -> Question:
+    """The question; if nobody has answered any, that of the user, or one without a name."""
+    if names or not options.unlabelled:
+        return ask(names, options.question, path, "question")
+    return Question(options.question or "", named=options.question is not None)
+
+
+def _control_of(records: list[Record], shape: Shape, question: Question, found: Collector) -> Control:
+    """The question, how the dataset writes each label, and its records without responses, if they are complete."""
+    answers: dict[str, Any] = {}
+    several = False
+    own: dict[str, list[Record]] = {}
+    for k, record in enumerate(records):
+        for response in shape.responses(record, question.name):
+            several |= isinstance(response.value, list)
+            label, reason = only_answer(response.value)
+            answers |= {str(label): response.value} if reason is None else {}
+        if isinstance(record.get("fields"), dict):
+            name = _task_name(record, shape.data(record), k, found.options.task, found.where)
+            kept = {key: value for key, value in record.items() if key in KEPT}
+            own.setdefault(str(name), []).append(kept)
+    control = Control(question.name, None, "suggestion", "choices" if several else "value", answers, own)
+    if question.choice is None:
+        return control
+    return control.replace(answers={YES: control.answer(question.choice), NO: None})
 
 
 class Shape(NamedTuple):
@@ -128,8 +163,7 @@ def _flat_responses(record: Record, question: str) -> Iterator[Response]:
 
 def _flat_data(record: Record) -> Record:
     asked = {name.removesuffix(".responses") for name in record if name.endswith(".responses")}
-    own = ("id", "status", "_server_id", "inserted_at", "updated_at")
-    return {k: v for k, v in record.items() if k not in own and k.split(".")[0] not in asked}
+    return {k: v for k, v in record.items() if k not in OWN and k.split(".")[0] not in asked}
 
 
 def _column_questions(record: Record) -> Iterator[str]:

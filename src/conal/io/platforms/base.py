@@ -51,11 +51,14 @@ class Importer(Reader):
         What a file of this format looks like, for messages.
     kinds : tuple of str
         Kinds of files (:class:`~conal.io.platforms.head.Head`) that it can be.
+    shows_tasks : bool
+        Whether a file contains the tasks' data, such as their texts.
     """
 
     name: ClassVar[str]
     expects: ClassVar[str]
     kinds: ClassVar[tuple[str, ...]]
+    shows_tasks: ClassVar[bool] = True
 
     @abstractmethod
     def sniff(self, head: Head) -> bool:

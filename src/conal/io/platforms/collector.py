@@ -100,7 +100,7 @@ class Collector:
 
         ``names`` converts the names of tasks and workers; ``untyped`` labels are from a text file.
         """
-        if self.question is not None:
+        if self.question is not None and not self.options.unlabelled:
             self.question.check(self.choices, self.path)
         if self.disputed:
             self.dropped["true labels that contradict each other"] += len(self.disputed)
@@ -128,6 +128,7 @@ class Collector:
             gold=gold,
             dropped=dict(self.dropped),
             data=data_table(self.data),
+            fields=self.data,
             control=control,
             choice_question=example,
         )

@@ -51,16 +51,17 @@ class Doccano(Importer):
         return {"id", "text", "label"} <= head.fields and isinstance(label, list)
 
     def read(self, path: Path, options: ReadOptions) -> AnnotationFile:
-        if path.exists() and not path.is_dir() and not _is_zip(path):
+        alone = path.exists() and not path.is_dir() and not _is_zip(path)
+        if alone and not options.unlabelled:
             raise InputError(
                 f"{path}: is one file of a doccano export, whose file names are the annotators; "
                 "pass the zip, or the folder it unpacks to"
             )
-        members = archive_members(path)
+        members = {path.name: path.read_bytes()} if alone else archive_members(path)
         files = {name: members[name] for name in _exports(members)}
         if not files:
             self.unlike(path, f"{examples(members) or 'nothing'}")
-        if [PurePosixPath(name).stem for name in files] == [TOGETHER]:
+        if [PurePosixPath(name).stem for name in files] == [TOGETHER] and not options.unlabelled:
             raise InputError(
                 f"{path}: is the export of a collaborative project, {next(iter(files))!r}, which does not say who gave "
                 "which label; switch off 'share annotations across all users' in the project and export again"

@@ -43,17 +43,19 @@ class LabelStudio(Importer):
         tasks = load_records(path)
         if not any("annotations" in task or "completions" in task for task in tasks):
             self.unlike(path, f"objects with {examples(tasks[0], 8)}" if tasks else "an empty list")
-        question = self._question(tasks, path, options.question)
+        question = self._question(tasks, path, options)
         found = Collector(self, path, options, question)
         for task in tasks:
-            self._read_task(task, question.name, found)
-        return found.finish(control=_control_of(tasks, question, found))
+            self._read_task(task, question, found)
+        return found.finish(control=None if question is None else _control_of(tasks, question, found))
 
-    def _question(self, tasks: list[dict[str, Any]], path: Path, wanted: str | None) -> Question:
+    def _question(self, tasks: list[dict[str, Any]], path: Path, options: ReadOptions) -> Question | None:
         results = [result for task in tasks for annotation in _annotations(task) for result in _results(annotation)]
         controls = [
             result["from_name"] for result in results if _field(result) and isinstance(result.get("from_name"), str)
         ]
+        if not controls and options.unlabelled:
+            return None
         if results and not controls:
             kinds = sorted({str(result.get("type")) for result in results})
             raise InputError(
@@ -64,9 +66,9 @@ class LabelStudio(Importer):
             raise InputError(
                 f"{path}: contains {len(tasks):,} tasks and no finished annotation; label some tasks and export again"
             )
-        return ask(controls, wanted, path, "control")
+        return ask(controls, options.question, path, "control")
 
-    def _read_task(self, task: dict[str, Any], control: str, found: Collector) -> None:
+    def _read_task(self, task: dict[str, Any], question: Question | None, found: Collector) -> None:
         data = task.get("data")
         data = data if isinstance(data, dict) else {}
         name = _task_name(task, data, found)
@@ -81,7 +83,7 @@ class LabelStudio(Importer):
             if annotation.get("was_cancelled") or annotation.get("skipped"):
                 found.dropped["skipped by the annotator"] += 1
                 continue
-            label = _answer(annotation, control)
+            label = None if question is None else _answer(annotation, question.name)
             if annotation.get("ground_truth"):
                 found.add_gold(name, label)
                 continue

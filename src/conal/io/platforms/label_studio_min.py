@@ -14,6 +14,7 @@ from conal.io.platforms.json_files import load_records, parse_cell
 from conal.io.platforms.label_studio import choice_of
 from conal.io.platforms.questions import ask
 from conal.io.platforms.sheet import read_sheet
+from conal.io.remedies import UNLABELLED
 from conal.parameters.reading import ReadOptions
 
 __all__ = ["LabelStudioMin"]
@@ -53,6 +54,9 @@ class LabelStudioMin(Importer):
         for record in records:
             task = record.get(options.task or "id")
             found.show(task, {name: value for name, value in record.items() if name not in own})
+            if record.get("annotation_id", 0) in (None, ""):  # a task without an annotation is a row too
+                found.dropped[UNLABELLED] += 1
+                continue
             when = record.get("updated_at") or record.get("created_at")
             found.add(task, record.get("annotator"), _label(record.get(control)), when)
         unplaced = Control(control, None, "choices", "choices")  # the format does not name the control's object

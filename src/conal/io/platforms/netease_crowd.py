@@ -21,6 +21,7 @@ class NetEaseCrowd(Importer):
     title = "NetEaseCrowd"
     expects = "a table with 'tasksetId', 'taskId', 'workerId' and 'answer'"
     kinds = ("table", "parquet")
+    shows_tasks = False
 
     def sniff(self, head: Head) -> bool:
         return {"tasksetId", "taskId", "workerId", "answer"} <= set(head.header)

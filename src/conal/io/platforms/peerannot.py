@@ -33,6 +33,7 @@ class Peerannot(Importer):
     title = "peerannot answers.json"
     expects = "one object {task: {worker: label}}"
     kinds = ("json", "folder")
+    shows_tasks = False
 
     def sniff(self, head: Head) -> bool:
         if head.kind == "folder":

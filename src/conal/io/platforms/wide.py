@@ -43,6 +43,7 @@ class Wide(Importer):
     title = "a wide table (cleanlab's labels_multiannotator)"
     expects = "a row per task and a column per annotator"
     kinds = ("table", "parquet")
+    shows_tasks = False
     takes = ("task",)
 
     def sniff(self, head: Head) -> bool:

@@ -1,0 +1,79 @@
+"""Predicted or inferred labels of tasks, on their way to an annotation platform."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+
+from conal.data.annotations import Annotations
+from conal.data.encoding import spelling
+from conal.errors import InputError, examples
+from conal.io.annotation_file import AnnotationFile
+from conal.io.gold import gold_from_table
+from conal.io.tables import blank_to_null, read_table
+
+__all__ = ["MODEL", "Prediction", "Predictions", "check_classes", "read_predictions"]
+
+MODEL = "conal"
+"""What platforms call the source of a prediction."""
+
+WORK_LIST = {"task", "worker", "expected_gain", "label"}
+"""Columns of ``suggestions.csv``: which task to show to whom."""
+
+
+class Prediction(NamedTuple):
+    """The label of a task, its probability if it is known, and what the platform calls the source."""
+
+    label: Any
+    score: float | None = None
+    source: str = MODEL
+
+
+Predictions = Mapping[Any, Prediction]
+"""Name of a task to its prediction."""
+
+
+def read_predictions(path: Path, crowd: Annotations) -> tuple[dict[Any, Prediction], bool]:
+    """The labels in a table (``task``, ``label``, ``probability``), and whether the table is a work list.
+
+    A work list (``suggestions.csv``) says whom to ask about a task. Its predictions are in the order of the list, and
+    their source says whom to ask: platforms filter by it.
+    """
+    table = read_table(path)
+    if "label" in table.column_names:  # empty for tasks without any label
+        table = table.filter(blank_to_null(table["label"]).is_valid())
+    is_list = set(table.column_names) >= WORK_LIST
+    gold = gold_from_table(table, label="label", keep=crowd.classes, where=str(path))
+    known = gold.for_tasks(crowd)
+    names = [] if gold.task_ids is None else [spelling(task) for task in gold.task_ids.tolist()]
+    scores, people = _by_task(names, table, "probability"), _by_task(names, table, "worker" if is_list else None)
+    found = {
+        spelling(task): (task, Prediction(label, scores.get(spelling(task)), _source(people.get(spelling(task)))))
+        for task, label in known.items()
+    }
+    order = [name for name in names if name in found] if is_list else list(found)
+    return dict(found[name] for name in order), is_list
+
+
+def _by_task(names: list[Any], table: pa.Table, column: str | None) -> dict[Any, Any]:
+    if column is None or column not in table.column_names or not names:
+        return {}
+    return dict(zip(names, table[column].to_pylist(), strict=True))
+
+
+def _source(person: Any) -> str:
+    return MODEL if person is None else f"{MODEL}: ask {person}"
+
+
+def check_classes(predictions: Predictions, file: AnnotationFile) -> None:
+    """Reject labels none of which the project's own annotators gave: they answer another question."""
+    known = {str(name) for name in file.annotations.classes.tolist()}
+    labels = {str(prediction.label) for prediction in predictions.values()}
+    if known and labels and not known & labels:
+        raise InputError(
+            f"{file.path}: the predicted labels are {examples(sorted(labels))}, and the labels of {file.question!r} "
+            f"{examples(sorted(known))}; choose the question that the model was trained on with --question"
+        )
