@@ -3,9 +3,10 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+LABEL_STUDIO := .venv-label-studio
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test coverage dist test-wheel lint format results bench bench-aggregation bench-training bench-scale bench-processes bench-components bench-texts docs pages vega torture clean
+.PHONY: help install demo test coverage dist test-wheel test-label-studio lint format results bench bench-aggregation bench-training bench-scale bench-processes bench-components bench-texts docs pages vega torture clean
 
 help:  ## show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
@@ -33,6 +34,14 @@ dist: $(STAMP)  ## build the wheel and the source distribution in dist/
 
 test-wheel: dist  ## install the wheel in an empty environment outside of the checkout, and run it there
 	$(BIN)/python tools/check_wheel.py
+
+test-label-studio: $(STAMP) $(LABEL_STUDIO)/.installed  ## follow docs/label-studio.md with a real Label Studio server (a gigabyte to install)
+	LABEL_STUDIO=$(LABEL_STUDIO)/bin/label-studio $(BIN)/python -m pytest tests/label_studio
+
+$(LABEL_STUDIO)/.installed:
+	$(PYTHON) -m venv $(LABEL_STUDIO)
+	$(LABEL_STUDIO)/bin/python -m pip install --quiet --disable-pip-version-check label-studio==1.23.2
+	touch $@
 
 lint: $(STAMP)  ## ruff, mypy --strict, import-linter
 	$(BIN)/ruff check .
@@ -89,6 +98,6 @@ docs: pages  ## the documentation site in site/
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 clean:  ## remove everything that make made
-	rm -rf $(VENV) build dist site src/*.egg-info conal-demo torture-results .coverage .pytest_cache .mypy_cache .ruff_cache \
+	rm -rf $(VENV) $(LABEL_STUDIO) build dist site src/*.egg-info conal-demo torture-results .coverage .pytest_cache .mypy_cache .ruff_cache \
 		.import_linter_cache .hypothesis
 	find . -name __pycache__ -prune -exec rm -rf {} +

@@ -65,6 +65,7 @@ def predict(
     """
     from conal.estimator import load
     from conal.io import write_table
+    from conal.io.predictions import check_classes
 
     _check(to, out, new_tasks=new_tasks)
     places = {"tables": [out]} if to is None else {"files": [out]}
@@ -77,7 +78,9 @@ def predict(
     if to is None:
         write_table(table, out)
     else:
-        note = _write(to, table, file, tasks, out, new_tasks=new_tasks)
+        file = _with_tasks(to, file, tasks)
+        check_classes(estimator.classes_.tolist(), file)
+        note = _write(to, table, file, out, new_tasks=new_tasks)
     labels = table["label"].to_pylist()
     counts = {str(name): labels.count(name) for name in estimator.classes_.tolist()}
     summary = f"{len(labels):,} predictions: {out}{note}\n" + ", ".join(
@@ -103,17 +106,21 @@ def _table(ids: Any, probas: Any, classes: Any) -> pa.Table:
     return label_table(np.arange(len(probas)) if ids is None else ids, probas, classes)
 
 
-def _write(to: str, table: pa.Table, file: AnnotationFile | None, tasks: Path, out: Path, *, new_tasks: bool) -> str:
-    """Write predictions for a platform; what to do with them."""
-    from conal.io.atomic import atomic_file
-    from conal.io.predictions import Prediction
-    from conal.io.prelabels import fill_prelabels, prelabels
-
+def _with_tasks(to: str, file: AnnotationFile | None, tasks: Path) -> AnnotationFile:
     if file is None:
         raise InputError(
             f"{tasks}: contains features alone, and --to {to} needs the tasks; pass the export, and its features with "
             "--features"
         )
+    return file
+
+
+def _write(to: str, table: pa.Table, file: AnnotationFile, out: Path, *, new_tasks: bool) -> str:
+    """Write predictions for a platform; what to do with them."""
+    from conal.io.atomic import atomic_file
+    from conal.io.predictions import Prediction
+    from conal.io.prelabels import fill_prelabels, prelabels
+
     columns = (table[name].to_pylist() for name in ("task", "label", "probability"))
     predictions = {task: Prediction(label, score) for task, label, score in zip(*columns, strict=True)}
     made = prelabels(to, file, predictions, new_tasks=new_tasks, only_predicted=True)

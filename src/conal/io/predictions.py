@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -68,12 +68,12 @@ def _source(person: Any) -> str:
     return MODEL if person is None else f"{MODEL}: ask {person}"
 
 
-def check_classes(predictions: Predictions, file: AnnotationFile) -> None:
-    """Reject labels none of which the project's own annotators gave: they answer another question."""
-    known = {str(name) for name in file.annotations.classes.tolist()}
-    labels = {str(prediction.label) for prediction in predictions.values()}
-    if known and labels and not known & labels:
+def check_classes(classes: Sequence[Any], file: AnnotationFile) -> None:
+    """Reject a model none of whose classes the annotators of the file gave: it answers another question."""
+    known = [str(name) for name in file.annotations.classes.tolist()]
+    if known and not set(known) & {str(name) for name in classes}:
+        question = "the file" if file.question is None else repr(file.question)
         raise InputError(
-            f"{file.path}: the predicted labels are {examples(sorted(labels))}, and the labels of {file.question!r} "
-            f"{examples(sorted(known))}; choose the question that the model was trained on with --question"
+            f"{file.path}: the model predicts {examples(classes)}, and the labels of {question} are {examples(known)}; "
+            "choose the question that the model was trained on with --question"
         )

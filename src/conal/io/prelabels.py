@@ -14,7 +14,7 @@ from conal.io.annotation_file import AnnotationFile
 from conal.io.argilla_records import argilla_new_records, argilla_suggestions
 from conal.io.doccano_documents import doccano_documents
 from conal.io.label_studio_tasks import fill_label_studio, label_studio_predictions, label_studio_tasks
-from conal.io.predictions import Predictions, check_classes
+from conal.io.predictions import Predictions
 
 __all__ = ["ENDINGS", "Prelabels", "fill_prelabels", "prelabels"]
 
@@ -57,8 +57,6 @@ def prelabels(
     if predictions is None and to != "label-studio":
         raise InputError(f"--to {to} writes predictions; pass them with --labels")
     exists = file.format.startswith(to) and not new_tasks and predictions is not None
-    if exists and predictions is not None:
-        check_classes(predictions, file)
     return _WRITERS[to](file, predictions or {}, exists, with_annotations, only_predicted)
 
 
