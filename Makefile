@@ -36,7 +36,7 @@ test-wheel: dist  ## install the wheel in an empty environment outside of the ch
 	$(BIN)/python tools/check_wheel.py
 
 test-label-studio: $(STAMP) $(LABEL_STUDIO)/.installed  ## follow docs/label-studio.md with a real Label Studio server (a gigabyte to install)
-	LABEL_STUDIO=$(LABEL_STUDIO)/bin/label-studio $(BIN)/python -m pytest tests/label_studio
+	LABEL_STUDIO_PROGRAM=$(LABEL_STUDIO)/bin/label-studio $(BIN)/python -m pytest tests/label_studio
 
 $(LABEL_STUDIO)/.installed:
 	$(PYTHON) -m venv $(LABEL_STUDIO)

@@ -324,10 +324,20 @@ def test_a_work_list_for_other_platforms(conal: Run, project: Project, tmp_path:
 
 
 def test_the_work_list_of_a_model(conal: Run, project: Project, tmp_path: Path) -> None:
-    """The table that ``conal fit`` writes is read as it is, even if it is empty."""
+    """The table that ``conal fit`` writes is read as it is."""
     labels, out = project.model / "suggestions.csv", tmp_path / "work.json"
     rows = table(labels)
     options = ("--to", "label-studio", "--labels", labels, "--out", out)
     assert rows
     assert conal("convert", project.export, *options).code == 0
     assert [entry["task"] for entry in json.loads(out.read_text())] == [int(row["task"]) for row in rows]
+
+
+def test_an_empty_work_list(conal: Run, project: Project, tmp_path: Path) -> None:
+    labels, out = tmp_path / "suggestions.csv", tmp_path / "work.json"
+    labels.write_text("task,worker,expected_gain,label,probability\n")
+    convert = ("convert", project.export, "--to", "label-studio", "--labels", labels, "--out", out)
+    done = conal(*convert)
+    assert (done.code, done.err) == (0, "")
+    assert "0 predictions" in done.out
+    assert json.loads(out.read_text()) == []

@@ -190,6 +190,29 @@ def test_what_argilla_itself_writes() -> None:
     assert found.dropped == {"tasks without a label": 1}
 
 
+LABEL_STUDIO = [
+    (21, 1, "yes"),
+    (21, 2, "yes"),
+    (22, 1, "no"),
+    (22, 2, "no"),
+    (23, 1, "no"),
+    (23, 2, "yes"),
+    (24, 1, "no"),
+]
+
+
+@pytest.mark.parametrize(
+    "name", ["label_studio_topics.json", "label_studio_topics_min.json", "label_studio_topics.csv"]
+)
+def test_what_label_studio_itself_writes(name: str) -> None:
+    """Five tasks; of the fourth, the second annotator ticked nothing, and nobody has labelled the fifth (1.23)."""
+    found = import_file(EXPORTS / name, question="topics=sport")
+    assert triples(found.annotations) == LABEL_STUDIO
+    assert found.dropped == {"without an answer": 1, "tasks without a label": 1}
+    with pytest.warns(DataWarning, match=r"left out 2 with several answers, .* --question topics=(sport|art|money)$"):
+        assert read_annotations(EXPORTS / name).n_annotations == 5
+
+
 def test_true_labels_are_answers_to_the_same_question(tmp_path: Path) -> None:
     found = import_file(mturk(ANSWERS, tmp_path), question="topics=sport")
     assert found.gold == {1: "yes", 2: "no"}

@@ -47,7 +47,7 @@ class Trip:
 
 @pytest.fixture(scope="module")
 def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    program = os.environ.get("LABEL_STUDIO")
+    program = os.environ.get("LABEL_STUDIO_PROGRAM")
     if program is None:
         pytest.skip("needs a Label Studio server: make test-label-studio")
     with running(Path(program).absolute(), tmp_path_factory.mktemp("server")) as found:
@@ -55,7 +55,7 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 @pytest.fixture(scope="module")
-def trip(address: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Trip]:
+def trip(address: str, tmp_path_factory: pytest.TempPathFactory) -> Trip:
     """Follow the guide from top to bottom; its simulated project becomes a project of the server."""
     folder = tmp_path_factory.mktemp("trip")
     (first, *blocks) = sorted(
@@ -73,7 +73,7 @@ def trip(address: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tri
         patch.setenv("PROJECT", str(project))
         patch.setenv("PERSONAL_ACCESS_TOKEN", owner.call("POST", "/api/token/", {})["token"])
         follow(blocks, namespace)
-    yield Trip(owner, project, folder, before)
+    return Trip(owner, project, folder, before)
 
 
 def make_project(owner: User, tasks: list[dict[str, Any]]) -> int:
@@ -143,14 +143,21 @@ def test_no_task_is_doubled(trip: Trip) -> None:
     assert all(task["total_predictions"] == (0 if task["total_annotations"] else 1) for task in after)
 
 
-@pytest.mark.parametrize("name", ["labels.json", "work.json"])
-def test_the_server_takes_labels_and_work_lists(trip: Trip, name: str) -> None:
+def test_the_server_takes_labels_and_work_lists(trip: Trip) -> None:
     """Last of those that ask the API for predictions: these are more of them."""
-    records = trip.read(name)
-    answer = trip.owner.call("POST", f"/api/projects/{trip.project}/import/predictions", records)
-    assert answer == {"created": len(records)}
-    version = "conal" if name == "labels.json" else "conal: ask "
-    assert all(record["model_version"].startswith(version) for record in records)
+    first, second, *_ = (task["id"] for task in trip.before)
+    rows = f"{second},4,0.2,good,0.5\n{first},3,0.1,bad,0.6\n"
+    (trip.folder / "list.csv").write_text(f"task,worker,expected_gain,label,probability\n{rows}")
+    export, labels, out = (trip.folder / name for name in ("export.json", "list.csv", "list.json"))
+    run_line(f"conal convert {export} --to label-studio --labels {labels} --out {out}")
+    wanted = [(second, "conal: ask 4"), (first, "conal: ask 3")]
+    assert [(entry["task"], entry["model_version"]) for entry in trip.read("list.json")] == wanted
+    for name, count in (("labels.json", len(trip.before)), ("list.json", 2)):
+        answer = trip.owner.call("POST", f"/api/projects/{trip.project}/import/predictions", trip.read(name))
+        assert answer == {"created": count}
+    found = trip.owner.call("GET", f"/api/predictions?project={trip.project}")
+    asked = {(entry["task"], entry["model_version"]) for entry in found if entry["model_version"] != "conal"}
+    assert asked == set(wanted)
 
 
 @pytest.mark.parametrize("choice", ["good", "bad"])

@@ -13,7 +13,8 @@ from conal.data.encoding import spelling
 from conal.errors import InputError, examples
 from conal.io.annotation_file import AnnotationFile
 from conal.io.gold import gold_from_table
-from conal.io.tables import blank_to_null, read_table
+from conal.io.platforms.head import read_head
+from conal.io.tables import blank_to_null, check_readable, read_table
 
 __all__ = ["MODEL", "Prediction", "Predictions", "check_classes", "read_predictions"]
 
@@ -42,6 +43,8 @@ def read_predictions(path: Path, crowd: Annotations) -> tuple[dict[Any, Predicti
     A work list (``suggestions.csv``) says whom to ask about a task. Its predictions are in the order of the list, and
     their source says whom to ask: platforms filter by it.
     """
+    if _is_empty_list(path):
+        return {}, True
     table = read_table(path)
     if "label" in table.column_names:  # empty for tasks without any label
         table = table.filter(blank_to_null(table["label"]).is_valid())
@@ -56,6 +59,13 @@ def read_predictions(path: Path, crowd: Annotations) -> tuple[dict[Any, Predicti
     }
     order = [name for name in names if name in found] if is_list else list(found)
     return dict(found[name] for name in order), is_list
+
+
+def _is_empty_list(path: Path) -> bool:
+    """Whether this is a work list without a task: no answer is expected to change a label."""
+    check_readable(path)
+    head = read_head(path)
+    return set(head.header) >= WORK_LIST and not head.rows and head.kind == "table"
 
 
 def _by_task(names: list[Any], table: pa.Table, column: str | None) -> dict[Any, Any]:
