@@ -112,12 +112,12 @@ class AnnotationFile:
         rest = [name for name in shown if name is not None and name not in set(labelled)]
         return self.annotations.reindex([*labelled, *rest]) if rest else self.annotations
 
-    def task_data(self) -> Mapping[Any, Mapping[str, Any]]:
-        """The data of each task; a field that a task does not have is no field."""
+    def task_data(self) -> Mapping[str, Mapping[str, Any]]:
+        """The data of each task, by its name as text; a field that a task does not have is no field."""
         if self.fields:
-            return self.fields
+            return {str(name): fields for name, fields in self.fields.items()}
         rows = [] if self.data is None else self.data.to_pylist()
-        return {row.pop("task"): {name: value for name, value in row.items() if value is not None} for row in rows}
+        return {str(row.pop("task")): {name: value for name, value in row.items() if value is not None} for row in rows}
 
     def warn_of_dropped(self, *, unlabelled: bool = True) -> None:
         """Warn about dropped annotations, with the reasons; about tasks without a label only where they are dropped."""

@@ -40,7 +40,7 @@ def argilla_new_records(file: AnnotationFile, predictions: Predictions) -> Itera
     question, shown = file.question or NEW_QUESTION, file.task_data()
     control = Control(question, None, "suggestion", "value")
     for name, prediction in predictions.items():
-        fields = {field: str(value) for field, value in shown.get(name, {}).items()}
+        fields = {field: str(value) for field, value in shown.get(str(name), {}).items()}
         yield {
             "id": str(name),
             "fields": fields or {"task": str(name)},

@@ -85,7 +85,7 @@ def label_studio_tasks(
     for i, name in enumerate(crowd.task_ids.tolist()):
         numbered = {"id": name} if isinstance(name, int) else {}  # Label Studio's tasks have numbers
         named = {} if file.format in OWN_FORMATS else {"task": name}
-        task: dict[str, Any] = numbered | {"data": {**named, **shown.get(name, {})}}
+        task: dict[str, Any] = numbered | {"data": {**named, **shown.get(str(name), {})}}
         if with_annotations:
             at = range(crowd.indptr[i], crowd.indptr[i + 1])
             task["annotations"] = [

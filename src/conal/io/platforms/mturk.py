@@ -68,7 +68,8 @@ class MTurk(Importer):
         if gold is not None and question.choice is not None:
             gold = _choice_of_truth(sheet, gold, question)
         sheet, choices = _with_items(sheet, answers, items or {"": question.name}, task, question)
-        question.check(choices, path)
+        if not options.unlabelled:
+            question.check(choices, path)
         several = sheet.dropped[SEVERAL_ANSWERS] and choices
         return sheet.finish(
             self,
