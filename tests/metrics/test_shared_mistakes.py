@@ -1,0 +1,227 @@
+"""Co-direction and the effective number of annotators, against slow loops over pairs."""
+
+from __future__ import annotations
+
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+import pytest
+
+from conal import aggregation
+from conal.data.annotations import Annotations
+from conal.datasets import synthetic
+from conal.errors import InputError
+from conal.metrics import co_direction, effective_number
+from conal.metrics.co_direction import _Mistakes
+from helpers.real import labelled_crowd
+
+
+def random_case(seed: int) -> tuple[Annotations, Any]:
+    """Forty tasks of three classes by six annotators who are often wrong, and an unsure posterior."""
+    rng = np.random.default_rng(seed)
+    z = rng.integers(3, size=40)
+    towards = (z[:, None] + 1 + np.arange(6) % 2) % 3  # every second annotator errs the other way
+    matrix = np.where(rng.random((40, 6)) < 0.4, z[:, None], towards)
+    matrix = np.where(rng.random((40, 6)) < 0.1, rng.integers(3, size=(40, 6)), matrix)
+    matrix[rng.random(matrix.shape) < 0.3] = -1
+    q = rng.dirichlet(np.ones(3), size=40) * 0.3 + 0.7 * np.eye(3)[z]
+    return Annotations.from_matrix(matrix, classes=range(3)), q
+
+
+# -------------------------------------------------------------------- co-direction
+
+
+def listed_mistakes(crowd: Annotations, q: Any) -> list[tuple[int, int, int, int, float]]:
+    """(annotator, task, class, label, weight) of every possible mistake."""
+    rows = zip(crowd.annotators, crowd.tasks, crowd.labels, strict=True)
+    return [(r, i, c, y, q[i, c]) for r, i, y in rows for c in range(crowd.n_classes) if c != y]
+
+
+def slow_co_direction(crowd: Annotations, q: Any, classes: Any, without: int | None = None) -> tuple[float, float]:
+    """Loops over ordered pairs of mistakes; a pair counts one over the products of both people's mistakes."""
+    same, pairs = np.zeros(2), np.zeros(2)
+    for c in classes:
+        mistakes = [m for m in listed_mistakes(crowd, q) if m[2] == c]
+        total = {r: sum(m[4] for m in mistakes if m[0] == r) for r in range(crowd.n_annotators)}
+        mistakes = [m for m in mistakes if total[m[0]] >= 2 and m[0] != without]
+        for r, i, _, y, weight in mistakes:
+            for s, j, _, label, other in mistakes:
+                if i == j:
+                    continue
+                side, value = int(r != s), weight * other / (total[r] * total[s])
+                pairs[side] += value
+                same[side] += value * (y == label)
+    within, between = same / pairs - 1 / (crowd.n_classes - 1)
+    return between / within, within
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_co_direction_is_a_sum_over_pairs_of_mistakes(seed: int) -> None:
+    crowd, q = random_case(seed)
+    found = _Mistakes(crowd, q[crowd.tasks])
+    for classes in ([0, 1, 2], [1]):
+        for without in (None, 3):
+            np.testing.assert_allclose(
+                found.ratio(np.array(classes), without), slow_co_direction(crowd, q, classes, without), rtol=1e-9
+            )
+
+
+def test_the_interval_is_the_jackknife() -> None:
+    data = synthetic(n_train=250, n_valid=0, n_test=0, n_annotators=8, proportion=0.5, seed=1)
+    crowd, q = data.annotations, np.eye(6)[data.y_true]
+    left = [slow_co_direction(crowd, q, range(6), r)[0] for r in range(3)]
+    mistakes = _Mistakes(crowd, q[crowd.tasks])
+    every = np.array([mistakes.ratio(np.arange(6), r)[0] for r in range(8)])
+    np.testing.assert_allclose(every[:3], left, rtol=1e-9)
+    spread = np.sqrt(7 / 8 * ((every - every.mean()) ** 2).sum())
+    found = co_direction(crowd, q).overall
+    np.testing.assert_allclose(
+        [found.low, found.high], [found.value - 2.3646 * spread, found.value + 2.3646 * spread], rtol=1e-4
+    )
+
+
+@pytest.mark.parametrize(("proportion", "value"), [(0.0, 0.0), (1.0, 1.0)])
+@pytest.mark.parametrize("inferred", [False, True])
+def test_co_direction_finds_the_ends(proportion: float, value: float, inferred: bool) -> None:
+    """Nobody's mistakes are common, or all are; with true labels, and with labels by Dawid-Skene."""
+    data = synthetic(n_train=1500, n_valid=0, n_test=0, proportion=proportion, labels_per_instance=4, seed=2)
+    crowd = data.annotations
+    model = aggregation.make("dawid-skene").fit(crowd)
+    q = model.probas_ if inferred else np.eye(6)[data.y_true]
+    found = co_direction(crowd, q, confusion=model.confusion_ if inferred else None).overall
+    assert found.value == pytest.approx(value, abs=0.03)
+    assert found.low <= value + 0.01
+    assert found.high >= value - 0.01
+    assert found.high - found.low < 0.3
+
+
+def test_a_prolific_annotator_does_not_count_more() -> None:
+    """One of them labels everything; without any common confusion, co-direction stays at 0."""
+    data = synthetic(n_train=1500, n_valid=0, n_test=0, proportion=0.0, seed=3)
+    crowd, z = data.annotations, data.y_true
+    rng = np.random.default_rng(0)
+    matrix = crowd.to_matrix()
+    target = (np.arange(6) + 2) % 6
+    matrix[:, 0] = np.where(rng.random(1500) < 0.7, z, target[z])
+    found = co_direction(Annotations.from_matrix(matrix, classes=range(6)), np.eye(6)[z])
+    assert abs(found.overall.value) < 0.05
+    assert abs(found.by_annotator[0]) < 0.15
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"n_classes": 2}, "with two classes there is only one possible mistake"),
+        ({"common_strength": 0.0, "individual_strength": 0.0}, "too few annotators made mistakes"),
+    ],
+)
+def test_co_direction_says_why_it_has_no_value(change: dict[str, Any], reason: str) -> None:
+    data = synthetic(n_train=200, n_valid=0, n_test=0, **change)
+    found = co_direction(data.annotations, np.eye(data.annotations.n_classes)[data.y_true])
+    assert np.isnan(found.overall.value)
+    assert found.overall.reason == reason
+    assert np.isnan(found.by_annotator).all()
+
+
+def test_guesses_have_no_direction() -> None:
+    rng = np.random.default_rng(0)
+    z = rng.integers(5, size=400)
+    matrix = np.where(rng.random((400, 8)) < 0.5, z[:, None], rng.integers(5, size=(400, 8)))
+    found = co_direction(Annotations.from_matrix(matrix, classes=range(5)), np.eye(5)[z]).overall
+    assert found.reason == "single annotators have no clear direction either"
+
+
+def test_too_few_labels_per_annotator() -> None:
+    data = synthetic(n_train=300, n_valid=0, n_test=0, n_annotators=100)
+    found = co_direction(data.annotations, np.eye(6)[data.y_true], min_labels_per_class=6).overall
+    assert found.reason == "most annotators gave too few labels"
+
+
+# -------------------------------------------------------------------- effective number
+
+
+def slow_correlation(crowd: Annotations, q: Any, r: int, s: int) -> float:
+    """Errors of two annotators on common tasks, each minus its mean by annotator and class."""
+    matrix, C = crowd.to_matrix(), crowd.n_classes
+    rate = np.zeros((crowd.n_annotators, C))
+    for a in range(crowd.n_annotators):
+        for c in range(C):
+            mine = [i for i in range(crowd.n_tasks) if matrix[i, a] >= 0]
+            met = sum(q[i, c] for i in mine)
+            rate[a, c] = sum(q[i, c] * (matrix[i, a] != c) for i in mine) / met if met else 0.0
+    both = one = two = 0.0
+    for i in range(crowd.n_tasks):
+        if matrix[i, r] < 0 or matrix[i, s] < 0:
+            continue
+        for c in range(C):
+            e, f = (matrix[i, r] != c) - rate[r, c], (matrix[i, s] != c) - rate[s, c]
+            both, one, two = both + q[i, c] * e * f, one + q[i, c] * e * e, two + q[i, c] * f * f
+    return both / np.sqrt(one * two)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_effective_number_is_a_mean_over_pairs(seed: int) -> None:
+    crowd, q = random_case(seed)
+    found = effective_number(crowd, q)
+    slow = {(r, s): slow_correlation(crowd, q, r, s) for r, s in combinations(range(6), 2)}
+    for (r, s), value in slow.items():
+        np.testing.assert_allclose(found.correlation[r, s], value, rtol=1e-9)
+        np.testing.assert_allclose(found.correlation[s, r], value, rtol=1e-9)
+    rho, n = np.mean(list(slow.values())), crowd.n_annotations / crowd.n_tasks
+    assert found.rho == pytest.approx(rho)
+    assert found.value == pytest.approx(n / (1 + (n - 1) * max(rho, 0)))
+    assert found.low <= found.value <= found.high
+
+
+JURIES = {"conv_go_awry": 9.0, "discourse": 5.8, "emotion": 3.6, "semeval_stance": 3.4}
+
+
+@pytest.mark.parametrize(("name", "value"), JURIES.items())
+def test_juries_of_language_models(name: str, value: float) -> None:
+    """True labels, fifty of them, and labels by Dawid-Skene, which give an upper bound."""
+    labels, truth = labelled_crowd(name)
+    crowd = Annotations.of(labels)
+    where = {str(c): k for k, c in enumerate(crowd.classes.tolist())}
+    known = np.array([where.get(truth.get(str(task), ""), -1) for task in crowd.task_ids.tolist()])
+    q = np.where(known[:, None] >= 0, np.eye(crowd.n_classes)[np.maximum(known, 0)], 0.0)
+    assert effective_number(crowd, q).value == pytest.approx(value, abs=0.06)
+    inferred = aggregation.make("dawid-skene", guard="off").fit(crowd).probas_
+    assert effective_number(crowd, inferred).value > value
+    few = []
+    for seed in range(5):
+        some = np.zeros_like(q)
+        chosen = np.random.default_rng(seed).choice(np.flatnonzero(known >= 0), 50, replace=False)
+        some[chosen] = q[chosen]
+        few.append(effective_number(crowd, some).value)
+    assert np.mean(few) == pytest.approx(value, rel=0.25)
+
+
+def test_groups_who_err_together() -> None:
+    """Two families copy their own drafts; a lone annotator errs alone."""
+    rng = np.random.default_rng(0)
+    z = rng.integers(3, size=300)
+
+    def draft() -> Any:
+        return np.where(rng.random(300) < 0.7, z, (z + 1 + rng.integers(2, size=300)) % 3)
+
+    families = [draft(), draft()]
+    columns = [np.where(rng.random(300) < 0.85, families[k], draft()) for k in (0, 0, 0, 1, 1)] + [draft()]
+    crowd = Annotations.from_matrix(np.column_stack(columns), annotator_ids=list("abcxyz"), classes=range(3))
+    found = effective_number(crowd, np.eye(3)[z])
+    assert [group.tolist() for group in found.groups] == [["a", "b", "c"], ["x", "y"]]
+    assert 2.0 < found.value < 4.5
+
+
+def test_a_posterior_of_another_size_is_refused() -> None:
+    crowd, q = random_case(0)
+    for statistic in (co_direction, effective_number):
+        with pytest.raises(InputError, match=r"posterior has shape \(39, 3\), expected \(40, 3\)"):
+            statistic(crowd, q[:-1])
+
+
+def test_without_common_tasks_there_is_no_number() -> None:
+    crowd = Annotations.from_matrix(np.where(np.eye(6) > 0, 0, -1), classes=range(3))
+    found = effective_number(crowd, np.eye(3)[np.zeros(6, dtype=int)])
+    assert np.isnan(found.value)
+    assert found.groups == []
