@@ -168,7 +168,7 @@ def test_the_effective_number_is_a_mean_over_pairs(seed: int) -> None:
     for (r, s), value in slow.items():
         np.testing.assert_allclose(found.correlation[r, s], value, rtol=1e-9)
         np.testing.assert_allclose(found.correlation[s, r], value, rtol=1e-9)
-    rho, n = np.mean(list(slow.values())), crowd.n_annotations / crowd.n_tasks
+    rho, n = np.mean(list(slow.values())), crowd.n_annotations / (crowd.labels_per_task() > 0).sum()
     assert found.rho == pytest.approx(rho)
     assert found.value == pytest.approx(n / (1 + (n - 1) * max(rho, 0)))
     assert found.low <= found.value <= found.high

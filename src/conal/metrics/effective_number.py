@@ -9,6 +9,7 @@ import numpy.typing as npt
 from scipy import sparse
 from scipy.cluster.hierarchy import fcluster, linkage
 from scipy.spatial.distance import squareform
+from scipy.stats import t as student
 
 from conal.data.annotations import Annotations
 from conal.data.encoding import Names
@@ -102,14 +103,17 @@ def effective_number(data: Any, posterior: npt.ArrayLike, *, confidence: float =
     if q.shape != (crowd.n_tasks, crowd.n_classes):
         raise InputError(f"posterior has shape {q.shape}, expected {(crowd.n_tasks, crowd.n_classes)}")
     share().check("confidence", confidence)
-    products = [_products(crowd, q, part) for part in _parts(q)]
-    shared = sum(found[2] for found in products)
-    total = [sum(found[k] for found in products) for k in (0, 1)]
-    n = _labels_per_task(crowd, q)
-    correlation = _correlation(*total)
+    tasks = np.flatnonzero(q.sum(1) > 0)
+    crowd, q = crowd[tasks], q[tasks]
+    residuals = _residuals(crowd, q)
+    products = [_products(crowd, q, residuals, k) for k in range(min(PARTS, len(tasks)))]
+    empty = np.zeros((crowd.n_annotators, crowd.n_annotators))
+    both, squares, shared = (sum((found[k] for found in products), start=empty) for k in range(3))
+    n = _labels_per_task(crowd)
+    correlation = _correlation(both, squares)
     rho = _mean_of_pairs(correlation)
     value = _effective(n, rho)
-    left = [_effective(n, _mean_of_pairs(_correlation(total[0] - s, total[1] - v))) for s, v, _ in products]
+    left = [_effective(n, _mean_of_pairs(_correlation(both - s, squares - v))) for s, v, _ in products]
     low, high = _interval(value, np.array(left), n, confidence)
     return EffectiveNumber(value, low, high, n, rho, names, correlation, _groups(names, correlation, shared))
 
@@ -134,14 +138,8 @@ def _comparable(crowd: Annotations) -> tuple[Annotations, Names]:
     return some, some.annotator_ids
 
 
-def _parts(q: FloatArray) -> list[npt.NDArray[np.int64]]:
-    """Tasks with weight, in up to twenty parts: every twentieth of them."""
-    tasks = np.flatnonzero(q.sum(1) > 0)
-    return [tasks[k :: min(PARTS, max(len(tasks), 1))] for k in range(min(PARTS, len(tasks)))]
-
-
-def _labels_per_task(crowd: Annotations, q: FloatArray) -> float:
-    given = crowd.labels_per_task()[q.sum(1) > 0]
+def _labels_per_task(crowd: Annotations) -> float:
+    given = crowd.labels_per_task()
     given = given[given > 0]
     return float(given.mean()) if len(given) else 0.0
 
@@ -158,13 +156,11 @@ def _residuals(crowd: Annotations, q: FloatArray) -> FloatArray:
 
 
 def _products(
-    crowd: Annotations, q: FloatArray, tasks: npt.NDArray[np.int64]
+    crowd: Annotations, q: FloatArray, residuals: FloatArray, part: int
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """(R, R) sums over tasks of e_r e_s, of e_r squared where s labelled too, and of common tasks."""
-    inside = np.zeros(crowd.n_tasks, dtype=bool)
-    inside[tasks] = True
-    kept = np.flatnonzero(inside[crowd.tasks])
-    residuals = _residuals(crowd, q)[kept]
+    """(R, R) sums over every twentieth task of e_r e_s, of e_r squared where s labelled too, and of common tasks."""
+    kept = np.flatnonzero(crowd.tasks % PARTS == part)
+    residuals = residuals[kept]
     R, shape = crowd.n_annotators, (crowd.n_tasks, crowd.n_annotators)
     where = (crowd.tasks[kept], crowd.annotators[kept])
     there = sparse.csr_array((np.ones(len(kept)), where), shape=shape)
@@ -200,18 +196,16 @@ def _interval(value: float, left: FloatArray, n: float, confidence: float) -> tu
     left = np.log(left[np.isfinite(left)])
     if not np.isfinite(value) or len(left) < 2:
         return np.nan, np.nan
-    from scipy.stats import t as student
-
     spread = np.sqrt((len(left) - 1) / len(left) * ((left - left.mean()) ** 2).sum())
     margin = float(np.exp(student.ppf((1 + confidence) / 2, len(left) - 1) * spread))
     return max(value / margin, min(1.0, value)), min(value * margin, max(n, value))
 
 
-def _groups(names: Names, correlation: FloatArray, shared: Any) -> list[Names]:
+def _groups(names: Names, correlation: FloatArray, shared: FloatArray) -> list[Names]:
     """Annotators whose errors correlate by 0.3 or more in the mean of the group, by average linkage."""
     if len(names) < 2:
         return []
-    near = np.where(np.isfinite(correlation) & (np.asarray(shared) >= MIN_SHARED), correlation, 0.0)
+    near = np.where(np.isfinite(correlation) & (shared >= MIN_SHARED), correlation, 0.0)
     distance = np.clip(1 - near, 0.0, 2.0)
     np.fill_diagonal(distance, 0.0)
     found = fcluster(linkage(squareform(distance, checks=False), "average"), 1 - TOGETHER, "distance")
