@@ -113,6 +113,8 @@ def simulate_crowd(
     codes = _check_instances(z, features, len(classes))
     counts = draw_counts(len(codes), settings, stream(settings.seed, "assignment"))
     tasks, annotators = draw_assignment(counts, settings.n_annotators, stream(settings.seed, "annotators"))
+    if settings.prolific_share:
+        tasks, annotators = _with_prolific(tasks, annotators, len(codes), settings)
     gate = draw_gate(features, (tasks, annotators), settings)
     pi_g = common_confusion(as_names(classes), settings, stream(settings.seed, "common"))
     pi_r = individual_confusions(len(classes), settings, stream(settings.seed, "individual"))
@@ -155,6 +157,17 @@ def draw_assignment(counts: IntArray, n_annotators: int, rng: np.random.Generato
     chosen.sort(axis=1)
     tasks, slots = np.nonzero(chosen >= 0)
     return tasks, chosen[tasks, slots]
+
+
+def _with_prolific(
+    tasks: IntArray, annotators: IntArray, n_instances: int, settings: CrowdSettings
+) -> tuple[IntArray, IntArray]:
+    """The assignment, with a share of all instances for the first annotator."""
+    chosen = np.flatnonzero(stream(settings.seed, "prolific").random(n_instances) < settings.prolific_share)
+    new = np.setdiff1d(chosen, tasks[annotators == 0])
+    tasks, annotators = np.append(tasks, new), np.append(annotators, np.zeros(len(new), dtype=np.int64))
+    order = np.lexsort((annotators, tasks))
+    return tasks[order], annotators[order]
 
 
 def _check_instances(z: npt.ArrayLike, features: npt.NDArray[Any], n_classes: int) -> IntArray:

@@ -13,7 +13,16 @@ import numpy as np
 __all__ = ["Purpose", "stream"]
 
 Purpose = Literal[
-    "features", "split", "assignment", "annotators", "gate", "common", "individual", "labels", "gate biases"
+    "features",
+    "split",
+    "assignment",
+    "annotators",
+    "gate",
+    "common",
+    "individual",
+    "labels",
+    "gate biases",
+    "prolific",
 ]
 
 

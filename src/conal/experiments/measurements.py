@@ -8,9 +8,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from conal.aggregation import DawidSkene
 from conal.datasets import CrowdDataset
 from conal.estimator import CrowdClassifier, compute
+from conal.findings.shared_mistakes import MIN_LABELS_PER_CLASS, figure_of
 from conal.methods.ensemble import Ensemble
+from conal.metrics import co_direction
 from conal.training import CrowdBatches, Instances
 
 __all__ = ["MEASUREMENTS", "N_SHOWN", "omega_halves", "true_figures"]
@@ -110,6 +113,22 @@ def _coverage(clf: CrowdClassifier, data: CrowdDataset) -> dict[str, float]:
     }
 
 
+def _commonness(clf: CrowdClassifier, data: CrowdDataset) -> dict[str, Any]:
+    """Co-direction of mistakes by true labels, and by labels that the method and Dawid-Skene inferred."""
+    crowd, one_hot = data.annotations, np.eye(len(data.classes))
+    by_method = clf.results_.report["shared_mistakes"]["co_direction"]  # type: ignore[typeddict-item]
+    model = DawidSkene(verbose=False).fit(crowd)
+    by_model = co_direction(
+        crowd, model.probas_, confusion=model.confusion_, min_labels_per_class=MIN_LABELS_PER_CLASS
+    ).overall
+    true = co_direction(crowd, one_hot[data.y_true]).overall.value
+    return {
+        "true": true if np.isfinite(true) else None,
+        clf.method: by_method | {"label_accuracy": float((clf.labels_ == data.classes[data.y_true]).mean())},
+        "dawid-skene": figure_of(by_model) | {"label_accuracy": float((model.codes_ == data.y_true).mean())},
+    }
+
+
 def _validation(clf: CrowdClassifier, data: CrowdDataset) -> float | None:
     """Accuracy on the validation data, for runs whose epoch is not chosen on them."""
     if data.valid is None:
@@ -124,4 +143,5 @@ MEASUREMENTS: dict[str, Callable[[CrowdClassifier, CrowdDataset], Any]] = {
     "members": _members,
     "validation": _validation,
     "coverage": _coverage,
+    "commonness": _commonness,
 }

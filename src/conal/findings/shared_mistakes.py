@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 
 IntArray = npt.NDArray[np.int64]
 
-__all__ = ["SharedMistakes", "SharedMistakesSection", "co_direction_of"]
+__all__ = ["MIN_LABELS_PER_CLASS", "SharedMistakes", "SharedMistakesSection", "co_direction_of", "figure_of"]
 
-MIN_LABELS_PER_CLASS = 3.0
+MIN_LABELS_PER_CLASS = 6.0
 """Most annotators must have given this many labels per class, or inferred labels cannot judge their mistakes."""
 FEWER = 0.95
 """The effective number is told where its interval ends below this part of the number of labels."""
@@ -81,9 +81,9 @@ class SharedMistakes(Finding[SharedMistakesSection]):
         direction = co_direction_of(evidence)
         names = plain_names(evidence.annotations.classes)
         return {
-            "co_direction": _figure(direction.overall),
+            "co_direction": figure_of(direction.overall),
             "by_class": [
-                {"true": name, **_figure(found)} for name, found in zip(names, direction.by_class, strict=True)
+                {"true": name, **figure_of(found)} for name, found in zip(names, direction.by_class, strict=True)
             ],
             **_errors_together(evidence),
         }
@@ -164,7 +164,8 @@ def _effective(found: EffectiveNumber) -> EffectiveFigure:
     }
 
 
-def _figure(found: Estimate) -> Figure:
+def figure_of(found: Estimate) -> Figure:
+    """An estimate as plain data."""
     value, low, high = (_or_none(number) for number in found[:3])
     return {"value": value, "low": low, "high": high, "reason": found.reason}
 

@@ -21,6 +21,8 @@ MIN_MISTAKES = 2.0
 MIN_ANNOTATORS = 3
 WIDEST = 1.0
 """A wider interval says nothing."""
+RESOLUTION = 0.02
+"""Intervals end at least this far from the value: inferred labels are never better than that."""
 LEAST = 1e-9
 
 
@@ -228,6 +230,8 @@ def _estimate(sides: list[_Mistakes], classes: npt.NDArray[np.int64], confidence
     if not min(within) > 0:
         return Estimate.unknown("single annotators have no clear direction either")
     value, low, high = sides[0].ratio(classes)[0], min(ends), max(ends)
+    if len(sides) > 1:  # by inferred labels
+        low, high = min(low, value - RESOLUTION), max(high, value + RESOLUTION)
     if not high - low <= WIDEST:
         return Estimate.unknown("too few mistakes to tell")
     return Estimate(value, low, high)

@@ -34,6 +34,12 @@ class CrowdSettings(FrozenParameters):
         help="Mean number of labels per training instance, at most the number of annotators.",
         option=Option(),
     )
+    prolific_share: float = parameter(
+        default=0.0,
+        must_be=number(at_least=0, at_most=1),
+        help="Share of the instances that the first annotator labels in addition to those that chance gives.",
+        option=Option(),
+    )
     common_strength: float = parameter(
         default=0.4,
         must_be=number(at_least=0, at_most=1),

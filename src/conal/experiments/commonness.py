@@ -1,0 +1,120 @@
+"""How common mistakes are, on simulated crowds: co-direction by inferred labels against its value by true labels."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from conal.experiments.base import Experiment, register
+from conal.experiments.runs import Run
+from conal.experiments.store import Store
+from conal.experiments.tables import Row, group_by, markdown
+
+__all__ = ["CROWDS", "ENDS", "PROPORTIONS", "Commonness"]
+
+CROWDS: dict[str, dict[str, Any]] = {
+    "8 annotators": {"n_annotators": 8},
+    "30 annotators": {"n_annotators": 30},
+    "200 annotators": {"n_annotators": 200},
+    "30 annotators, one of them prolific": {"n_annotators": 30, "prolific_share": 0.8},
+}
+LABELS_PER_TASK = (3, 10)
+PROPORTIONS = (0.0, 0.25, 0.5, 0.75, 1.0)
+ENDS = (0.0, 1.0)
+"""Proportions of common labels at which the true value is known, and which get five times as many crowds."""
+INFERRED = ("xconal", "dawid-skene")
+NONE = "\u2013"
+GOOD = 0.85
+"""Share of right labels from which on the interval must hold the value."""
+
+
+@register("commonness")
+class Commonness(Experiment):
+    """Does the interval hold the value that true labels give, and how often does the statistic abstain?"""
+
+    title = "How common are mistakes?"
+
+    def __init__(self, *, quick: bool = False, seeds: int | None = None, images: bool = False) -> None:
+        super().__init__(quick=quick, seeds=seeds or (1 if quick else 25), images=images)
+
+    def points(self) -> list[tuple[str, int, float, int]]:
+        """Crowd, labels per task, proportion and seed; every seed draws another crowd."""
+        crowds = list(CROWDS)[1:2] if self.quick else list(CROWDS)
+        return [
+            (crowd, labels, proportion, seed)
+            for crowd in crowds
+            for labels in LABELS_PER_TASK
+            for proportion in PROPORTIONS
+            for seed in (self.seeds if proportion in ENDS else list(self.seeds)[: max(len(self.seeds) // 5, 1)])
+        ]
+
+    def runs(self) -> list[Run]:
+        """A fit of xconal to every crowd; Dawid-Skene is fitted beside it."""
+        return [self._run(*point) for point in self.points()]
+
+    def _run(self, crowd: str, labels: int, proportion: float, seed: int) -> Run:
+        size = CROWDS[crowd] | {"labels_per_instance": min(labels, CROWDS[crowd]["n_annotators"])}
+        data = size | {"n_train": 2000, "n_valid": 0, "n_test": 100, "proportion": proportion, "seed": seed}
+        parameters = {"epochs": 20} if self.quick else {}
+        return Run("synthetic", "xconal", seed, "last", data=data, parameters=parameters, keep=("commonness",))
+
+    def table(self, store: Store) -> pa.Table:
+        """Two rows per crowd: labels inferred by xconal, and by Dawid-Skene."""
+        rows = []
+        for crowd, labels, proportion, seed in self.points():
+            found = store.require(self._run(crowd, labels, proportion, seed))["commonness"]
+            at = {"row": crowd, "labels": labels, "proportion": proportion, "seed": seed, "true": found["true"]}
+            rows += [at | {"inferred_by": name} | found[name] for name in INFERRED]
+        return pa.Table.from_pylist(rows)
+
+    def page(self, table: pa.Table) -> str:
+        """How often the interval holds, how often it abstains, and how often a headline is wrong."""
+        text = (
+            "Co-direction of mistakes by inferred labels, against its value by the true labels of the same crowd: six "
+            "classes, 2,000 tasks. *held*: the 95 % interval contains the value by true labels. *abstains*: no value "
+            "is given. *wrong headline*: the interval excludes 0 and the value by true labels. "
+            f"*Good* crowds have at least {100 * GOOD:.0f} % right inferred labels."
+        )
+        header = ["inferred by", "labels per task", "crowds", "right labels", "held (good crowds)", "held", "abstains"]
+        rows = table.to_pylist()
+        body = [
+            [f"`{name}`", str(labels), *_summary(some)]
+            for (name, labels), some in group_by(rows, "inferred_by", "labels").items()
+        ]
+        body += [[f"`{name}`", "all", *_summary(some)] for (name,), some in group_by(rows, "inferred_by").items()]
+        values = [[f"{at:g}", *_values(some)] for (at,), some in group_by(rows, "proportion").items()]
+        of_values = ["proportion of common labels", "true labels", *(f"`{name}`" for name in INFERRED)]
+        results = markdown([*header, "wrong headline"], body)
+        return self.document(text, results, "Mean values:", markdown(of_values, values))
+
+
+def _summary(rows: list[Row]) -> list[str]:
+    told = [row for row in rows if row["value"] is not None]
+    good = [row for row in told if row["label_accuracy"] >= GOOD]
+    return [
+        str(len(rows)),
+        f"{100 * np.mean([row['label_accuracy'] for row in rows]):.1f}",
+        _percent([_holds(row) for row in good]),
+        _percent([_holds(row) for row in told]),
+        _percent([row["value"] is None for row in rows]),
+        _percent([row["value"] is not None and row["low"] > 0 and not _holds(row) for row in rows]),
+    ]
+
+
+def _holds(row: Row) -> bool:
+    return row["true"] is None or bool(row["low"] <= row["true"] <= row["high"])
+
+
+def _percent(found: list[bool]) -> str:
+    return f"{100 * np.mean(found):.1f}" if found else NONE
+
+
+def _values(rows: list[Row]) -> list[str]:
+    true = [row["true"] for row in rows if row["true"] is not None]
+    cells = [f"{np.mean(true):.2f}" if true else NONE]
+    for name in INFERRED:
+        told = [row["value"] for row in rows if row["inferred_by"] == name and row["value"] is not None]
+        cells.append(f"{np.mean(told):.2f}" if told else NONE)
+    return cells
