@@ -83,8 +83,8 @@ class Commonness(Experiment):
             [f"`{name}`", str(labels), *_summary(some)]
             for (name, labels), some in group_by(rows, "inferred_by", "labels").items()
         ]
-        body += [[f"`{name}`", "all", *_summary(some)] for (name,), some in group_by(rows, "inferred_by").items()]
-        values = [[f"{at:g}", *_values(some)] for (at,), some in group_by(rows, "proportion").items()]
+        body += [[f"`{name}`", "all", *_summary(some)] for name, some in group_by(rows, "inferred_by").items()]
+        values = [[f"{at:g}", *_values(some)] for at, some in group_by(rows, "proportion").items()]
         of_values = ["proportion of common labels", "true labels", *(f"`{name}`" for name in INFERRED)]
         results = markdown([*header, "wrong headline"], body)
         return self.document(text, results, "Mean values:", markdown(of_values, values))
