@@ -55,14 +55,14 @@ class Scenario:
         return self.arguments[0]
 
 
-def _both(name: str, line: str, *outputs: str, other: str = "", again: str = "") -> list[Scenario]:
+def _both(name: str, line: str, *outputs: str, other: str = "", again: str = "", slow: bool = False) -> list[Scenario]:
     """The command where nothing is, and over an older result: of other inputs, or with ``other`` options."""
     words, more = tuple(line.split()), tuple(again.split())
     older = tuple({"labels.csv": "other.csv", "features.npy": "other.npy"}.get(word, word) for word in words)
     before = (*words, *other.split()) if other else older
     return [
-        Scenario(f"{name} new", words, outputs, again=more),
-        Scenario(f"{name} overwrite", (*words, "--overwrite"), outputs, before, more),
+        Scenario(f"{name} new", words, outputs, again=more, slow=slow),
+        Scenario(f"{name} overwrite", (*words, "--overwrite"), outputs, before, more, slow),
     ]
 
 
@@ -76,6 +76,7 @@ def scenarios() -> list[Scenario]:
     fit = "fit labels.csv --features features.npy --epochs 2 --out model --quiet"
     predict = "predict stock-model features.npy --quiet --out"
     convert = "convert labels.csv --quiet --to"
+    export = "export stock-model --quiet --out"
     found = [
         *_both("fit", f"{fit} --no-report", "model", other="--seed 7"),
         *_both("fit report", fit, "model", other="--seed 7", again="--resume"),
@@ -88,6 +89,8 @@ def scenarios() -> list[Scenario]:
         *_both("predict jsonl", f"{predict} p.jsonl", "p.jsonl"),
         *_both("simulate", f"{SIMULATE} --out crowd", "crowd", other="--seed 7"),
         *_both("report elsewhere", "report stock-model --out page.html --quiet", "page.html"),
+        *_both("export onnx", f"{export} m.onnx", "m.onnx", slow=True),
+        *_both("export torch", f"{export} m.pt2", "m.pt2", slow=True),
         _one("report stock-model --quiet", "stock-model"),
         _one("inspect labels.csv"),
         _one("bound stock-model --features features.npy --n 3 --draws 5"),

@@ -19,6 +19,7 @@ from conal.cli.aggregate import aggregate
 from conal.cli.bound import bound
 from conal.cli.convert import convert
 from conal.cli.demo import demo
+from conal.cli.export import export
 from conal.cli.fit import fit
 from conal.cli.groups import with_groups
 from conal.cli.inspect import inspect
@@ -43,7 +44,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (aggregate, bound, convert, demo, fit, inspect, predict, report, reproduce, simulate, verify):
+for command in (aggregate, bound, convert, demo, export, fit, inspect, predict, report, reproduce, simulate, verify):
     app.command()(with_groups(command))
 
 

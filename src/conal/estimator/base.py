@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from os import PathLike
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
+from torch import nn
 
 from conal import methods
 from conal._support.progress import make_progress
@@ -29,6 +30,9 @@ from conal.text import TextFeatures
 from conal.training import CrowdBatches, Instances, Selection, TrainingResult, train
 from conal.training.checkpoint import Checkpoint
 from conal.training.history import Row
+
+if TYPE_CHECKING:
+    from conal.estimator.deployment import Exported
 
 __all__ = ["CrowdClassifier"]
 
@@ -312,6 +316,65 @@ class CrowdClassifier(FittedAttributes, ClassifierParameters, ClassifierMixin, B
 
         check_is_fitted(self, "model_")
         save(self, folder, overwrite=overwrite)
+
+    def to_torch(self, *, features_only: bool = False) -> nn.Module:
+        """The trained networks as one torch module, whose output equals :meth:`predict_proba`.
+
+        Feature scaling, all networks, their mean and a stated class prior are in it; nothing about annotators is. It
+        is a copy on the CPU, in evaluation mode, and takes (n, ...) float32 tensors of raw features.
+
+        Parameters
+        ----------
+        features_only : bool
+            For a model of texts: give the classifier of ``text_features_.transform(texts)``. What makes features of
+            texts is not torch, so without this a model of texts is refused.
+
+        Examples
+        --------
+        >>> import conal, torch
+        >>> data = conal.datasets.synthetic(n_train=60, n_classes=3, seed=1)
+        >>> clf = conal.CrossCoNAL(epochs=2).fit(data.x, data.annotations)
+        >>> probas = clf.to_torch()(torch.from_numpy(data.test.x).float())
+        >>> bool(abs(probas.numpy() - clf.predict_proba(data.test.x)).max() < 1e-6)
+        True
+        """
+        from conal.estimator.deployment import to_torch
+
+        check_is_fitted(self, "model_")
+        return to_torch(self, features_only=features_only)
+
+    def export(
+        self,
+        path: str | PathLike[str],
+        to: Literal["onnx", "torch"] | None = None,
+        *,
+        features_only: bool = False,
+        overwrite: bool = False,
+    ) -> Exported:
+        """Write one file that predicts what :meth:`predict_proba` does, without conal.
+
+        The file is compared with :meth:`predict_proba` on random rows before it is put into place.
+
+        Parameters
+        ----------
+        path : path
+            A file that ends in ``.onnx`` or ``.pt2``.
+        to : "onnx" or "torch", optional
+            ONNX (``pip install 'conal[onnx]'``), or a program of ``torch.export``; by default from the ending.
+        features_only : bool
+            As in :meth:`to_torch`.
+        overwrite : bool
+            Replace an existing file.
+
+        Returns
+        -------
+        Exported
+            Path, format, metadata, and the largest difference from :meth:`predict_proba` on the random rows.
+        """
+        from conal.estimator.deployment import export
+
+        check_is_fitted(self, "model_")
+        return export(self, path, to, features_only=features_only, overwrite=overwrite)
 
     def anonymised(self, key: bytes | None = None, *, hide_below: int = PrivacyOptions.hide_below) -> Self:
         """A copy of the fitted estimator with pseudonyms for the annotators, to be saved and shared.

@@ -50,7 +50,7 @@ def check_file_place(path: Path, *, overwrite: bool) -> None:
     _check_is_file(path)
     transactions.recover(real_place(path))
     if path.exists() and not overwrite:
-        raise InputError(f"{path}: exists already; choose another place, or pass --overwrite")
+        raise InputError(f"{path}: exists already; choose another place, or pass overwrite=True (--overwrite)")
 
 
 def _check_is_file(path: Path) -> None:

@@ -14,6 +14,7 @@ from conal.methods.batch import Batch, Problem, Reading
 from conal.methods.class_prior import prior_shift
 from conal.networks import FeatureScaler
 from conal.networks.annotator_rows import Present
+from conal.networks.deployed import ClassProbabilities
 from conal.parameters import Parameter, check_parameters
 from conal.parameters.declaration import declare, declare_keywords, set_parameters
 from conal.parameters.training import ClassifierParameters
@@ -145,6 +146,13 @@ class CrowdMethod(nn.Module):
         logits: Tensor = self.backbone(x)
         return logits
 
+    def class_network(self) -> nn.Module:
+        """:meth:`class_logits` of a trained method as a module of its own, without what is learned about annotators.
+
+        A method that overrides :meth:`class_logits` should override this too; until then, all of the method is in it.
+        """
+        return self.backbone if type(self).class_logits is CrowdMethod.class_logits else _ClassLogits(self)
+
     def log_prob_given_class(self, batch: Batch) -> Tensor:
         """(P, C) log P(y | z = c, x) of each observed label for every class c, from scaled features.
 
@@ -250,6 +258,11 @@ class CrowdMethod(nn.Module):
         """(N, C) probabilities of the true class, from raw features."""
         return self.log_class_proba(self.class_logits(self.scaler(x))).exp()
 
+    def predictor(self) -> nn.Module:
+        """:meth:`predict_proba` of a trained method as a module of its own; it shares tensors with this one."""
+        shift = torch.zeros_like(self.prior_shift) if self.prior_in_e_step else self.prior_shift
+        return ClassProbabilities(self.scaler, self.class_network(), shift)
+
     @torch.no_grad()
     def score_annotations(self, batch: Batch) -> Tensor:
         """(P,) log P(y | x) of observed labels, from raw features."""
@@ -268,6 +281,17 @@ class CrowdMethod(nn.Module):
 
     def _scaled(self, batch: Batch) -> Batch:
         return batch._replace(x=self.scaler(batch.x))
+
+
+class _ClassLogits(nn.Module):
+    """The class logits of a method."""
+
+    def __init__(self, method: CrowdMethod) -> None:
+        super().__init__()
+        self.method = method
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.method.class_logits(x)
 
 
 def _check_declarations(cls: type[CrowdMethod]) -> None:

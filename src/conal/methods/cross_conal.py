@@ -20,6 +20,7 @@ from conal.networks.averaging import WeightAverage
 from conal.networks.backbones import fresh_copy
 from conal.networks.calibration import fit_temperature
 from conal.networks.cross_fitting import cross_fitted_loss, held_out_log_proba, mean_log_proba, stacked_loss
+from conal.networks.deployed import MeanOfNetworks
 from conal.networks.stacked import StackedNetworks, stack
 from conal.parameters import flag, number, one_of, parameter, share, whole
 
@@ -234,6 +235,10 @@ class CrossCoNALMethod(EMMethod):
     def class_logits(self, x: Tensor) -> Tensor:
         """(N, C) log of the networks' mean probabilities, by their averaged weights once they are trained."""
         return mean_log_proba(self.backbones if self.training else self.averages.networks, x)
+
+    def class_network(self) -> nn.Module:
+        """The mean of the K networks, by their averaged weights."""
+        return MeanOfNetworks(self.averages.networks)
 
     def joint_posterior(self, class_logits: Tensor, rows: Tensor, evidence: Tensor) -> Tensor:
         """(N, C) posterior, with the networks at their temperature and the votes by their weight."""

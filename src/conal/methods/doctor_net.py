@@ -7,7 +7,7 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from conal.methods.base import Batch, CrowdMethod, Problem, register
-from conal.networks.heads import AnnotatorHeads, split_head
+from conal.networks.heads import AnnotatorHeads, WeightedHeads, mean_of_heads, split_head
 
 __all__ = ["DoctorNetMethod"]
 
@@ -65,10 +65,12 @@ class DoctorNetMethod(CrowdMethod):
         """(N, C) log of the weighted mean of the heads' probabilities."""
         features = self.backbone(x)
         size = max(1, MAX_CELLS // (self.problem.n_annotators * self.problem.n_classes))
-        return torch.cat([self._mean_of_heads(piece) for piece in features.split(size)])
+        return torch.cat([mean_of_heads(self.heads(piece), self.log_weights()) for piece in features.split(size)])
 
-    def _mean_of_heads(self, features: Tensor) -> Tensor:
-        return torch.logsumexp(self.heads(features).log_softmax(-1) + self.log_weights()[:, None], dim=1)
+    def class_network(self) -> nn.Module:
+        """The trunk with the heads of annotators who gave labels; the others have no weight."""
+        counting = torch.nonzero(self.log_weights() > -torch.inf).squeeze(1)
+        return WeightedHeads(self.backbone, self.heads.chosen(counting), self.log_weights()[counting].detach())
 
     def _averaging_loss(self, features: Tensor, batch: Batch) -> Tensor:
         if int((self.labels_per_annotator > 0).sum()) < 2:  # there are no others to average

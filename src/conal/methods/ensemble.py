@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from conal.methods.base import Batch, CrowdMethod, Reading
+from conal.networks.deployed import MeanProbabilities
 
 __all__ = ["Ensemble"]
 
@@ -54,6 +55,10 @@ class Ensemble(CrowdMethod):
     def predict_proba(self, x: Tensor) -> Tensor:
         """(N, C) mean of the members' class probabilities."""
         return mean([member.predict_proba(x) for member in self.each])
+
+    def predictor(self) -> nn.Module:
+        """The mean of the members' probabilities."""
+        return MeanProbabilities(member.predictor() for member in self.each)
 
     @torch.no_grad()
     def score_annotations(self, batch: Batch) -> Tensor:

@@ -7,7 +7,7 @@ import math
 import torch
 from torch import Tensor, nn
 
-__all__ = ["AnnotatorHeads", "split_head"]
+__all__ = ["AnnotatorHeads", "WeightedHeads", "mean_of_heads", "split_head"]
 
 
 def split_head(backbone: nn.Module, shape: tuple[int, ...], n_classes: int) -> tuple[nn.Module, int]:
@@ -69,9 +69,50 @@ class AnnotatorHeads(nn.Module):
         """(N, R, C) logits of all heads from (N, width) features."""
         R, width, C = self.weight.shape
         every = self.weight.transpose(0, 1).reshape(width, R * C)
-        return (features @ every).view(len(features), R, C) + self.bias
+        logits: Tensor = (features @ every).unflatten(-1, (R, C))
+        return logits + self.bias
+
+    @torch.no_grad()
+    def chosen(self, annotators: Tensor) -> AnnotatorHeads:
+        """The heads of these annotators, as a module of their own."""
+        _, width, C = self.weight.shape
+        with torch.random.fork_rng(devices=[]):  # initial weights are drawn and thrown away
+            heads = AnnotatorHeads(width, C, len(annotators))
+        heads.weight.copy_(self.weight[annotators])
+        heads.bias.copy_(self.bias[annotators])
+        return heads
 
     def of_pairs(self, features: Tensor, annotators: Tensor) -> Tensor:
         """(P, C) logits of head ``annotators[p]`` for feature row p."""
         logits: Tensor = (features.unsqueeze(1) @ self.weight[annotators]).squeeze(1) + self.bias[annotators]
         return logits
+
+
+class WeightedHeads(nn.Module):
+    """A trunk, and the weighted mean of its heads' probabilities.
+
+    Parameters
+    ----------
+    trunk : nn.Module
+        From scaled features to (N, width) features.
+    heads : AnnotatorHeads
+    log_weights : (R,) tensor
+        Logarithms of the heads' weights.
+    """
+
+    log_weights: Tensor
+
+    def __init__(self, trunk: nn.Module, heads: AnnotatorHeads, log_weights: Tensor) -> None:
+        super().__init__()
+        self.trunk = trunk
+        self.heads = heads
+        self.register_buffer("log_weights", log_weights)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(N, ...) scaled features to (N, C) log-probabilities."""
+        return mean_of_heads(self.heads(self.trunk(x)), self.log_weights)
+
+
+def mean_of_heads(logits: Tensor, log_weights: Tensor) -> Tensor:
+    """(N, C) log of the weighted mean of the probabilities of (N, R, C) logits."""
+    return torch.logsumexp(logits.log_softmax(-1) + log_weights[:, None], dim=1)

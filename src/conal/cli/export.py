@@ -1,0 +1,83 @@
+"""``conal export``: a model folder to one file that predicts without conal."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from conal.cli.options import AsJson, Overwrite, Quiet, emit
+from conal.cli.places import check_results
+from conal.cli.terminal import one_line
+
+if TYPE_CHECKING:
+    from conal.estimator.deployment import Exported
+
+__all__ = ["export"]
+
+MAX_SHOWN = 10
+"""Classes that are listed; all of them are in the file."""
+
+
+def export(
+    *,
+    model: Annotated[Path, typer.Argument(help="Model folder written by conal fit.")],
+    out: Annotated[Path, typer.Option(help="Output file: .onnx or .pt2.")],
+    to: Annotated[
+        str | None,
+        typer.Option(
+            metavar="<onnx|torch>",
+            help="ONNX (needs conal[onnx]), or a program of torch.export.",
+            show_default="from the file's ending",
+        ),
+    ] = None,
+    features_only: Annotated[
+        bool,
+        typer.Option(
+            "--features-only",
+            help="For a text model: export the classifier of text features, without what makes features of texts.",
+        ),
+    ] = False,
+    overwrite: Overwrite = False,
+    quiet: Quiet = False,
+    as_json: AsJson = False,
+) -> None:
+    """Write a trained classifier as one file that predicts without conal.
+
+    The file takes a batch of feature rows of any size and gives class probabilities: feature scaling and all networks
+    are in it, nothing about annotators is. Its metadata name the input, the features and the classes. Before the file
+    is put into place, it is run on random rows, where it must give what conal predict gives. See docs/deployment.md.
+    """
+    from conal.estimator import load
+    from conal.estimator.export_formats import writer_for
+
+    writer_for(out, to)
+    check_results(files=[out], model=model, overwrite=overwrite)
+    estimator = load(model)
+    done = estimator.export(out, to, features_only=features_only, overwrite=overwrite)  # type: ignore[arg-type]
+    figures = {
+        "out": done.path,
+        "format": done.format,
+        "bytes": done.path.stat().st_size,
+        **done.metadata,
+        "rows_compared": done.rows,
+        "largest_difference": done.largest_difference,
+    }
+    emit(figures, _text(done, estimator.classes_.tolist()), as_json=as_json, quiet=quiet)
+
+
+def _text(done: Exported, classes: list[Any]) -> str:
+    facts = done.metadata
+    shape = " x ".join(["batch", *map(str, facts["instance_shape"])])
+    names = ", ".join(map(one_line, classes[:MAX_SHOWN]))
+    names += f" and {len(classes) - MAX_SHOWN:,} more" if len(classes) > MAX_SHOWN else ""
+    lines = [
+        f"{done.format}: {done.path}, {done.path.stat().st_size:,} bytes",
+        f"input: {facts['input']}, float32, {shape}",
+        f"output: {facts['output']}, float32, batch x {len(classes)}: {names}",
+        f"probabilities of {done.rows} random rows differ from conal's by at most {done.largest_difference:.1g}",
+    ]
+    if facts["takes"] == "text features":
+        lines.append("it takes features of texts, not texts: conal.load(folder).text_features_.transform(texts)")
+    return "\n".join(lines)
