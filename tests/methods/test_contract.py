@@ -141,3 +141,28 @@ def test_registered_names_and_docstrings() -> None:
     for name in NAMES:
         assert methods.get(name).name == name
         assert methods.get(name).__doc__
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_predictor_gives_what_predict_proba_gives(name: str) -> None:
+    """Also where a class prior shifts the classes."""
+    method, batches = made_for(name, crowd_for(name))
+    method.eval().prior_shift.copy_(torch.tensor([1.0, -0.5, 0.25]))
+    x = whole(batches).x
+    with torch.no_grad():
+        torch.testing.assert_close(method.predictor().eval()(x), method.predict_proba(x), rtol=0, atol=1e-6)
+
+
+def test_a_method_with_class_logits_of_its_own_has_a_predictor() -> None:
+    class Doubled(CrowdMethod):
+        """Logits that are twice those of the backbone."""
+
+        def class_logits(self, x: torch.Tensor) -> torch.Tensor:
+            logits: torch.Tensor = 2 * self.backbone(x)
+            return logits
+
+    crowd = full_crowd()
+    problem = Problem((D,), C, R, N, torch.tensor(crowd.labels_per_annotator()))
+    method, x = Doubled(problem, MLP(D, C)).eval(), torch.randn(7, D)
+    with torch.no_grad():
+        torch.testing.assert_close(method.predictor()(x), (2 * method.backbone(x)).softmax(-1))

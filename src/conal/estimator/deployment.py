@@ -15,7 +15,6 @@ from torch.export import ExportedProgram
 
 from conal.errors import InputError
 from conal.estimator.export_formats import BATCH, INPUT, OUTPUT, quiet_torch, reason, writer_for
-from conal.estimator.sketch import scaled
 from conal.io import FeatureTable
 from conal.io.atomic import atomic_file, check_file_place
 from conal.io.models import names_to_json
@@ -24,8 +23,6 @@ if TYPE_CHECKING:
     from conal.estimator.base import CrowdClassifier
 
 __all__ = ["Exported", "check_text_choice", "export", "to_torch"]
-
-FloatArray = npt.NDArray[np.float64]
 
 N_ROWS = 16
 """Random rows on which an export is compared with ``predict_proba``: one alone, then the others."""
@@ -116,7 +113,7 @@ def check_text_choice(fitted: CrowdClassifier, features_only: bool) -> None:
 
 def random_rows(fitted: CrowdClassifier) -> npt.NDArray[np.float32]:
     """Instances about as far apart as those that the model was trained on, from its scaling."""
-    scaler = scaled(fitted.model_)[-1][0].scaler
+    scaler = fitted.model_.scaler
     z = np.random.default_rng(0).normal(size=(N_ROWS, *fitted.instance_shape_))
     x = torch.from_numpy(z) / scaler.factor.double() + scaler.shift.double()
     rows: npt.NDArray[np.float32] = (x.clamp(min=0).square() if scaler.root else x).float().cpu().numpy()

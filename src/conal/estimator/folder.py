@@ -124,7 +124,10 @@ def _restore_parameters(folder: ModelFolder, backbone: Any) -> CrowdClassifier:
     parameters = dict(folder.config["parameters"])
     if parameters["backbone"] == CUSTOM:
         if backbone is None:
-            raise InputError(f"{folder.path}: the model has a custom backbone; pass it as load(folder, backbone=...)")
+            raise InputError(
+                f"{folder.path}: the model has a custom backbone, of which only the weights are stored; in Python, "
+                "pass it as conal.load(folder, backbone=...)"
+            )
         parameters["backbone"] = backbone
     parameters["hidden"] = tuple(parameters["hidden"])
     return make(folder.config["method"], **parameters)
