@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Iterator
 
@@ -18,6 +19,9 @@ settings.register_profile(
     "shared", deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize="CI" in os.environ
 )
 settings.load_profile("shared")
+
+# torch.export traces its own steps for whoever listens, and pytest listens to every logger: half of the time goes there.
+logging.getLogger("torch.__trace").setLevel(logging.WARNING)
 
 
 @pytest.fixture(autouse=True)
