@@ -20,7 +20,7 @@ settings.register_profile(
 )
 settings.load_profile("shared")
 
-# torch.export traces its own steps for whoever listens, and pytest listens to every logger: half of the time goes there.
+# torch.export notes its steps for whoever listens, and pytest listens to every logger, which doubles the time.
 logging.getLogger("torch.__trace").setLevel(logging.WARNING)
 
 

@@ -95,6 +95,7 @@ def check_files(names: list[str], ending: str, folder: Path) -> dict[str, Any]:
     return {Path(path).stem: facts for path, facts in said["facts"].items()}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ending", CHOSEN)
 def test_files_give_what_predict_proba_gives_where_conal_cannot_be_imported(ending: str, tmp_path: Path) -> None:
     if ending == ".onnx":
