@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import io
 import json
 import logging
 import warnings
@@ -100,8 +101,10 @@ class TorchWriter(Writer):
 
     def write(self, program: ExportedProgram, metadata: dict[str, Any], path: Path) -> None:
         """Save the program; the metadata are an extra file in it."""
-        with quiet_torch(), path.open("wb") as file:
-            torch.export.save(program, file, extra_files={METADATA_FILE: json.dumps(metadata)})
+        content = io.BytesIO()  # where a disk is full, torch's writer of files ends the process
+        with quiet_torch():
+            torch.export.save(program, content, extra_files={METADATA_FILE: json.dumps(metadata)})
+        path.write_bytes(content.getbuffer())
 
     def run(self, path: Path, batches: Sequence[FloatArray]) -> list[FloatArray]:
         """By torch, from the file."""
