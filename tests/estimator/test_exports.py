@@ -19,7 +19,7 @@ from torch import Tensor, nn
 import conal
 from conal.errors import InputError
 from conal.estimator import CrowdClassifier
-from conal.estimator.export_formats import OnnxWriter
+from conal.estimator.export_formats import OnnxWriter, TorchWriter
 from helpers.exports import predictions_without_conal
 
 pytestmark = pytest.mark.filterwarnings("ignore::conal.errors.ConalWarning")
@@ -155,6 +155,14 @@ def test_a_missing_package_is_named_with_its_extra(
 def test_a_model_that_is_too_large_for_onnx_is_refused() -> None:
     with pytest.raises(InputError, match=r"2,147,549,184 bytes, and an ONNX file can have two gigabytes.*torch"):
         OnnxWriter().check_size(nn.Linear(2**15, 2**14, device="meta"))
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="the system has no device that is always full")
+def test_a_full_disk_is_an_error_that_can_be_handled() -> None:
+    """torch's own writer of files ends the process."""
+    program = torch.export.export(nn.Linear(2, 3), (torch.zeros(2, 2),))
+    with pytest.raises(OSError, match="No space left"):
+        TorchWriter().write(program, {}, Path("/dev/full"))
 
 
 class Noisy(OwnCNN):
