@@ -28,7 +28,7 @@ def export(
         str | None,
         typer.Option(
             metavar="<onnx|torch>",
-            help="ONNX (needs conal[onnx]), or a program of torch.export.",
+            help="ONNX, for which conal is installed with its extra 'onnx', or a program of torch.export.",
             show_default="from the file's ending",
         ),
     ] = None,
