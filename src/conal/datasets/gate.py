@@ -91,7 +91,7 @@ def variance_shares(omega: FloatArray) -> FloatArray:
     if total < 1e-20:
         return np.zeros(3)
     instances, annotators = omega.mean(1).var(), omega.mean(0).var()
-    return np.array([instances, annotators, max(total - instances - annotators, 0.0)]) / total
+    return np.asarray(np.array([instances, annotators, max(total - instances - annotators, 0.0)]) / total)
 
 
 def _draw_embeddings(features: npt.NDArray[Any], settings: CrowdSettings) -> tuple[FloatArray, FloatArray]:
