@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from conal import aggregation
+from conal.aggregation import OneCoinDawidSkene
 from conal.aggregation.guard import collapse_of
 from conal.aggregation.held_out import held_out_scores, hold_out
 from conal.data.annotations import Annotations
@@ -107,7 +108,7 @@ def test_a_repair_is_a_fit_of_the_same_model() -> None:
     """The posterior is the one that the remedy has by itself, and the fitted attributes belong to it."""
     labels, _ = labelled_crowd("bluebird")
     with pytest.warns(CollapseWarning, match="class_prior='labels' helped"):
-        fitted = aggregation.make("one-coin").fit(labels)
+        fitted = OneCoinDawidSkene().fit(labels)
     alone = aggregation.make("one-coin", class_prior="labels", guard="off").fit(labels)
     np.testing.assert_array_equal(fitted.probas_, alone.probas_)
     np.testing.assert_array_equal(fitted.confusion_, alone.confusion_)
@@ -117,7 +118,7 @@ def test_a_repair_is_a_fit_of_the_same_model() -> None:
 def test_another_start_is_named() -> None:
     labels, truth = labelled_crowd("flute")
     with pytest.warns(CollapseWarning, match="The start 'dawid-skene' helped"):
-        fitted = aggregation.make("one-coin").fit(labels)
+        fitted = OneCoinDawidSkene().fit(labels)
     assert fitted.start_ == "dawid-skene"
     right = (truth.reindex(fitted.task_ids_.astype(str)).to_numpy() == fitted.labels_.astype(str)).mean()
     assert right > 0.6  # 0.25 without

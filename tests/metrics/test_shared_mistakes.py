@@ -157,7 +157,7 @@ def slow_correlation(crowd: Annotations, q: Any, r: int, s: int) -> float:
         for c in range(C):
             e, f = (matrix[i, r] != c) - rate[r, c], (matrix[i, s] != c) - rate[s, c]
             both, one, two = both + q[i, c] * e * f, one + q[i, c] * e * e, two + q[i, c] * f * f
-    return both / np.sqrt(one * two)
+    return float(both / np.sqrt(one * two))
 
 
 @pytest.mark.parametrize("seed", range(3))

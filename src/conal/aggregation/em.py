@@ -203,7 +203,7 @@ class EMAggregator(Aggregator, Generic[Parameters]):
     def _with_other_parameters(self, crowd: Annotations, known: npt.NDArray[np.int64]) -> tuple[FloatArray, str] | None:
         """The first of :attr:`remedies` that keeps all classes; its results become those of this aggregator."""
         for remedy in self.remedies:
-            other = type(self)(**self.get_params() | remedy | {"guard": "off"})
+            other = type(self)(**{**self.get_params(), **remedy, "guard": "off"})
             posterior = other._aggregate(crowd, known)
             if collapse_of(crowd, posterior) is None:
                 vars(self).update({name: value for name, value in vars(other).items() if name.endswith("_")})

@@ -75,7 +75,8 @@ def _exchanged(crowd: Annotations, codes: npt.NDArray[np.int64]) -> npt.NDArray[
     inferred, names = linear_sum_assignment(agreement, maximize=True)
     gain = agreement[inferred, names] - np.diag(agreement)
     moved = inferred[inferred != names]
-    return moved if len(moved) and gain[moved].mean() > CLEAR else moved[:0]
+    clear = len(moved) > 0 and gain[moved].mean() > CLEAR
+    return np.asarray(moved if clear else moved[:0], dtype=np.int64)
 
 
 def _grown(crowd: Annotations, given: npt.NDArray[np.int64]) -> Collapse | None:

@@ -80,12 +80,14 @@ class SharedMistakes(Finding[SharedMistakesSection]):
         evidence = findings.evidence
         direction = co_direction_of(evidence)
         names = plain_names(evidence.annotations.classes)
+        number, groups = _errors_together(evidence)
         return {
             "co_direction": figure_of(direction.overall),
             "by_class": [
                 {"true": name, **figure_of(found)} for name, found in zip(names, direction.by_class, strict=True)
             ],
-            **_errors_together(evidence),
+            "effective_number": number,
+            "groups": groups,
         }
 
     def headlines(self, section: SharedMistakesSection, report: Report) -> Iterator[Markup]:
@@ -143,15 +145,14 @@ def _some_tasks(evidence: Evidence) -> IntArray:
     return np.arange(n) if n <= MAX_TASKS else np.sort(np.random.default_rng(0).choice(n, MAX_TASKS, replace=False))
 
 
-def _errors_together(evidence: Evidence) -> Any:
+def _errors_together(evidence: Evidence) -> tuple[EffectiveFigure, list[list[Any]]]:
+    """The effective number, and groups of annotators who may be named."""
     tasks = _some_tasks(evidence)
     found = effective_number(evidence.annotations[tasks], evidence.posterior[tasks])
     told = set(evidence.annotations.annotator_ids[evidence.told].tolist())
     groups = [[name for name in group.tolist() if name in told][:MAX_MEMBERS] for group in found.groups]
-    return {
-        "effective_number": _effective(found),
-        "groups": [[plain(name) for name in group] for group in groups if len(group) > 1][:MAX_GROUPS],
-    }
+    listed = [[plain(name) for name in group] for group in groups if len(group) > 1]
+    return _effective(found), listed[:MAX_GROUPS]
 
 
 def _effective(found: EffectiveNumber) -> EffectiveFigure:

@@ -148,5 +148,5 @@ class AnyAggregatorMethod(TwoStageMethod):
 
     def make_aggregator(self) -> Aggregator:
         """The aggregator of that name."""
-        cls = aggregation.get(self.aggregator)
-        return cls(**({"verbose": False} if "verbose" in cls.parameter_names() else {}))
+        silent = {"verbose": False} if "verbose" in aggregation.get(self.aggregator).parameter_names() else {}
+        return aggregation.make(self.aggregator, **silent)

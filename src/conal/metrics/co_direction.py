@@ -165,7 +165,8 @@ class _Mistakes:
         self.chance = 1.0 / max(crowd.n_classes - 1, 1)
         wrong = weights.copy()
         wrong[np.arange(len(wrong)), crowd.labels] = 0.0
-        self.n = np.bincount(crowd.annotators, weights=wrong.sum(1), minlength=crowd.n_annotators)
+        made = np.bincount(crowd.annotators, weights=wrong.sum(1), minlength=crowd.n_annotators)
+        self.mistakes = np.asarray(made, dtype=np.float64)
         found = [self._of_class(crowd, wrong[:, c]) for c in range(crowd.n_classes)]
         self.same = np.array([same for same, _ in found]).transpose(1, 0, 2)
         self.pairs = np.array([pairs for _, pairs in found]).transpose(1, 0, 2)
