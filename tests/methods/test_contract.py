@@ -14,6 +14,8 @@ from conal.methods import Batch, CrowdMethod, Problem
 from conal.networks import MLP
 from conal.training import CrowdBatches, Instances
 
+pytestmark = pytest.mark.filterwarnings("ignore::conal.errors.CollapseWarning")  # labels at random
+
 NAMES = methods.names()
 N, R, C, D = 40, 5, 3, 6
 

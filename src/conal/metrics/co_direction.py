@@ -132,10 +132,8 @@ def co_direction(
     every = np.arange(crowd.n_classes)
     overall = Estimate.unknown(reason) if reason else _estimate(sides, every, confidence)
     by_class = [Estimate.unknown(reason) if reason else _estimate(sides, every[[c]], confidence) for c in every]
-    known = np.isfinite(overall.value)
-    return CoDirection(
-        overall, by_class, first.by_annotator() if known else np.full(crowd.n_annotators, np.nan), first.n
-    )
+    by_annotator = first.by_annotator() if np.isfinite(overall.value) else np.full(crowd.n_annotators, np.nan)
+    return CoDirection(overall, by_class, by_annotator, first.mistakes)
 
 
 def _reason(crowd: Annotations, min_labels_per_class: float) -> str:
