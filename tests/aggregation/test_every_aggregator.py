@@ -118,8 +118,9 @@ def test_the_order_of_tasks_annotators_and_classes_does_not_matter(name: str) ->
     rows, columns, classes = (rng.permutation(n) for n in (*matrix.shape, 3))
     moved = np.where(matrix >= 0, np.argsort(classes)[matrix], -1)[np.ix_(rows, columns)]
     one, two = settled(name).fit(crowd), settled(name).fit(Annotations.from_matrix(moved, classes=range(3)))
-    np.testing.assert_allclose(two.probas_, one.probas_[np.ix_(rows, classes)], atol=2e-5)
-    np.testing.assert_allclose(two.skills_, one.skills_[columns], atol=2e-5)
+    close = 2e-3 if name == "auto" else 2e-5  # the members of auto stop at their own tolerances
+    np.testing.assert_allclose(two.probas_, one.probas_[np.ix_(rows, classes)], atol=close)
+    np.testing.assert_allclose(two.skills_, one.skills_[columns], atol=close)
 
 
 @pytest.mark.parametrize("name", NAMES)
