@@ -76,6 +76,7 @@ def test_labels_of_one_task_count_as_one_witness() -> None:
 def exact_marginals(found: Evidence) -> npt.NDArray[np.float64]:
     """P(z_i = c) by summing over all true labels, with the matrices integrated out."""
     crowd, C = found.annotations, found.annotations.n_classes
+    assert found.classifier is not None
     total = np.zeros(found.posterior.shape)
     for z in itertools.product(range(C), repeat=crowd.n_tasks):
         chance = float(np.prod(found.classifier[np.arange(len(z)), list(z)]))

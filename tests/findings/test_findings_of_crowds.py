@@ -176,6 +176,7 @@ def test_lists_of_tasks() -> None:
     assert first["entropy"] == pytest.approx(-sum(p * math.log2(p) for p in q))
     assert (first["probability"], first["second_probability"]) == tuple(sorted(q, reverse=True)[:2])
     apart = lists["disagreements"]
+    assert found.classifier is not None
     assert sum(apart["sides"].values()) >= apart["total"]
     for row in apart["rows"]:
         assert row["classifier_label"] == f"c{found.classifier[row['task']].argmax()}"

@@ -112,9 +112,10 @@ class NotebookBar(Progress):
         bar = f'<progress max="{total}" value="{completed}"></progress>' if total else "<progress></progress>"
         content = {"text/plain": line, "text/html": f"{bar} {escape(line)}"}
         if self._output is None:
-            from IPython.display import display  # type: ignore[import-not-found, unused-ignore]
+            import IPython.display as ipython  # type: ignore[import-not-found, unused-ignore]
 
-            self._output = display(content, raw=True, display_id=True)
+            show: Any = ipython.display
+            self._output = show(content, raw=True, display_id=True)
         else:
             self._output.update(content, raw=True)
 

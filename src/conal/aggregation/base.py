@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any, ClassVar, Literal, Self, TypeVar
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -15,8 +16,13 @@ from conal.aggregation.guard import Collapse, collapse_of
 from conal.aggregation.true_labels import known_codes
 from conal.data.annotations import Annotations
 from conal.data.encoding import Names
+from conal.data.frames import kind_of_frame
 from conal.errors import CollapseWarning, InputError, examples, warn
 from conal.parameters import Parameterised, check_parameters, one_of, parameter
+from conal.reported import Reported
+
+if TYPE_CHECKING:
+    from conal.findings import Findings
 
 __all__ = ["Aggregator", "aggregators", "make", "register"]
 
@@ -64,9 +70,11 @@ class Fitted:
     labels_: Names
     confusion_: FloatArray
     skills_: FloatArray
+    annotations_: Annotations
+    known_codes_: npt.NDArray[np.int64]
 
 
-class Aggregator(Fitted, Parameterised, ABC):
+class Aggregator(Fitted, Reported, Parameterised, ABC):
     """From crowd labels alone to one label per task.
 
     A subclass declares its parameters as class attributes (:func:`conal.parameters.parameter`); constructor, checks
@@ -84,6 +92,10 @@ class Aggregator(Fitted, Parameterised, ABC):
         ``confusion_[r, c, l]`` = P(annotator r says l | true c): true before observed.
     skills_ : (n_annotators,)
         Probability that a label of the annotator is right.
+    annotations_ : Annotations
+        The labels that were aggregated.
+    known_codes_ : (n_tasks,)
+        True classes of the tasks, where they were given, and -1 elsewhere.
     """
 
     name: ClassVar[str]
@@ -117,6 +129,11 @@ class Aggregator(Fitted, Parameterised, ABC):
         changed = [(k, v) for k, v in self.get_params().items() if v != self.declared[k].default]
         return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in changed)})"
 
+    def _repr_html_(self) -> str:
+        from conal.findings.summaries import aggregator_summary
+
+        return aggregator_summary(self)
+
     def fit(self, data: Any, *, true_labels: Any = None) -> Self:
         """Aggregate.
 
@@ -129,7 +146,8 @@ class Aggregator(Fitted, Parameterised, ABC):
         """
         check_parameters(self)
         crowd = Annotations.of(data)
-        known = known_codes(crowd, true_labels)
+        self._frame = kind_of_frame(data)
+        self.known_codes_ = known = known_codes(crowd, true_labels)
         self.adopt_posterior(crowd, self._guarded(crowd, known, self._aggregate(crowd, known)))
         return self
 
@@ -162,10 +180,19 @@ class Aggregator(Fitted, Parameterised, ABC):
 
     def adopt_posterior(self, crowd: Annotations, probas: FloatArray) -> None:
         """Store the probabilities (N, C) of the tasks, and what follows from them."""
+        self.__dict__.pop("results_", None)  # those of an earlier fit
+        self.annotations_ = crowd
         self.classes_, self.task_ids_, self.annotator_ids_ = crowd.classes, crowd.task_ids, crowd.annotator_ids
         self.probas_ = probas
         self.codes_ = self._winners(probas)
         self.labels_ = self.classes_[self.codes_]
+
+    @cached_property
+    def results_(self) -> Findings:  # type: ignore[override]
+        """Tables and the content of the report; computed on first use."""
+        from conal.findings.labels_alone import findings_of_labels
+
+        return findings_of_labels(self)
 
     def fit_predict(self, data: Any, *, true_labels: Any = None) -> Any:
         """The labels by task: a Series for a pandas frame, a frame for a polars one, ``labels_`` otherwise."""

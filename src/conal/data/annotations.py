@@ -226,6 +226,11 @@ class Annotations(LabelArrays):
 
         return read_annotations(path, **options)
 
+    def _repr_html_(self) -> str:
+        from conal.findings.summaries import annotations_summary
+
+        return annotations_summary(self)
+
 
 def _encoded(values: object, role: str, where: str) -> Encoded:
     try:

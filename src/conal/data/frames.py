@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -11,7 +11,10 @@ import pyarrow as pa
 from conal.data.encoding import unmasked
 from conal.errors import InputError
 
-__all__ = ["column_names", "frame_column", "is_arrow", "matrix_cells", "open_frame"]
+__all__ = ["column_names", "frame_column", "is_arrow", "kind_of_frame", "matrix_cells", "open_frame", "to_frame"]
+
+FRAMES = ("pandas", "polars", "modin", "cudf")
+"""Libraries of frames, beside Arrow, whose frames are taken and given back."""
 
 
 def is_arrow(data: Any) -> bool:
@@ -66,3 +69,36 @@ def matrix_cells(matrix: Any, where: str) -> npt.NDArray[Any]:
 
 def _has_masked_rows(matrix: Any) -> bool:
     return isinstance(matrix, list | tuple) and any(isinstance(row, np.ma.MaskedArray) for row in matrix)
+
+
+def kind_of_frame(*inputs: Any) -> str | None:
+    """The library of the first frame or series among the inputs, such as "pandas"; None if there is none.
+
+    >>> kind_of_frame([1, 2], pa.table({"x": [1]}))
+    'pyarrow'
+    """
+    import narwhals as nw
+
+    for data in inputs:
+        opened = nw.from_native(data, eager_only=True, allow_series=True, pass_through=True)
+        if isinstance(opened, nw.DataFrame | nw.Series):
+            return str(opened.implementation.value)
+    return None
+
+
+def to_frame(table: pa.Table, kind: str) -> Any:
+    """An Arrow table as a frame of another library.
+
+    >>> to_frame(pa.table({"x": [1, 2]}), "pandas")["x"].tolist()
+    [1, 2]
+    """
+    import narwhals as nw
+
+    if kind in ("arrow", "pyarrow"):
+        return table
+    if kind not in FRAMES:
+        raise InputError(f"frame={kind!r}: there is no such kind of frame; use 'pandas', 'polars' or 'arrow'")
+    try:
+        return nw.from_arrow(table, backend=cast(Any, kind)).to_native()
+    except ModuleNotFoundError as error:
+        raise InputError(f"frame={kind!r}: {error.name} is not installed; install it, or use 'arrow'") from error

@@ -8,7 +8,6 @@ from datetime import timedelta
 from typing import Any, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 import torch
 import torch.distributed as dist
 
@@ -92,8 +91,8 @@ def fit_shared(aggregator: A, data: Any, *, true_labels: Any = None) -> A:
     crowd = Annotations.of(data)
     mine = np.arange(rank, crowd.n_tasks, world)
     part = crowd[mine]
-    known = known_codes(part, _of_tasks(true_labels, crowd, mine))
-    own = aggregator.learn(SharedEngine(aggregator.engine(Votes(part), known)))
+    aggregator.known_codes_ = known_codes(crowd, true_labels)
+    own = aggregator.learn(SharedEngine(aggregator.engine(Votes(part), aggregator.known_codes_[mine])))
     probas = np.empty((crowd.n_tasks, crowd.n_classes))
     for other, rows in enumerate(_gathered(own, crowd.n_tasks, world)):
         probas[other::world] = rows
@@ -132,14 +131,6 @@ def _shared(own: Expectation, log_evidence: float = -math.inf) -> Expectation:
         return Sums(total[: counts.size].reshape(counts.shape), total[counts.size : -1], int(total[-1]))
 
     return Expectation(log_evidence, sums, lambda: own.posterior)
-
-
-def _of_tasks(true_labels: Any, crowd: Annotations, mine: npt.NDArray[np.int64]) -> dict[Any, Any] | None:
-    """The true labels of this process's tasks; all others would be unknown tasks to it."""
-    if true_labels is None:
-        return None
-    own = set(crowd.task_ids[mine].tolist())
-    return {task: label for task, label in dict(true_labels).items() if task in own}
 
 
 def _summed(values: FloatArray) -> FloatArray:

@@ -17,15 +17,17 @@ from conal import methods
 from conal._support.progress import make_progress
 from conal.data.annotations import Annotations
 from conal.data.encoding import Names, as_names, decode_position
+from conal.data.frames import kind_of_frame
 from conal.data.pseudonyms import new_key
 from conal.errors import InputError
 from conal.estimator import adapters, compute, members, preparation, texts
 from conal.estimator.provenance import model_section
-from conal.estimator.results import FittedResults, Results
+from conal.estimator.results import FittedResults
 from conal.methods import CrowdMethod
 from conal.parameters import check_parameters
 from conal.parameters.privacy import PrivacyOptions
 from conal.parameters.training import ClassifierParameters, Settings
+from conal.reported import Reported
 from conal.text import TextFeatures
 from conal.training import CrowdBatches, Instances, Selection, TrainingResult, train
 from conal.training.checkpoint import Checkpoint
@@ -33,6 +35,7 @@ from conal.training.history import Row
 
 if TYPE_CHECKING:
     from conal.estimator.deployment import Exported
+    from conal.report.plots import TrainingPlots
 
 __all__ = ["CrowdClassifier"]
 
@@ -53,14 +56,13 @@ class FittedAttributes:
     history_: list[Row]
     metrics_: dict[str, Any]
     model_: CrowdMethod
-    results_: Results
     text_features_: TextFeatures | None = None
     instance_shape_: tuple[int, ...]
     n_features_in_: int
     _feature_names: tuple[str, ...]
 
 
-class CrowdClassifier(FittedAttributes, ClassifierParameters, ClassifierMixin, BaseEstimator):
+class CrowdClassifier(FittedAttributes, Reported, ClassifierParameters, ClassifierMixin, BaseEstimator):
     """A classifier trained directly from crowd labels, with the conventions of scikit-learn.
 
     Use a subclass: :class:`conal.CoNAL`, or ``conal.make(name)`` for any method.
@@ -137,6 +139,7 @@ class CrowdClassifier(FittedAttributes, ClassifierParameters, ClassifierMixin, B
         adapters.refuse_labels_alone(X, y)
         method = methods.get(self.method)
         crowd = adapters.as_target(y, method.takes)
+        self._frame = kind_of_frame(y, X)
         X, self.text_features_, quoted = texts.learn_texts(
             X, task_ids, TextFeatures(self.text_components, seed=int(self.seed)), verbose=self.verbose
         )
@@ -244,9 +247,11 @@ class CrowdClassifier(FittedAttributes, ClassifierParameters, ClassifierMixin, B
         return compute.log_likelihood(self.model_, self._batches(*self._joined(X, y, None)))
 
     @property
-    def tables_(self) -> Mapping[str, Any]:
-        """File name to table, as in a model folder; computed on first access."""
-        return self.results_.tables
+    def plots(self) -> TrainingPlots:
+        """The charts of the report as Altair charts, such as ``plots.annotators()``; ``dir(plots)`` lists them."""
+        from conal.report.plots import TrainingPlots
+
+        return TrainingPlots(self._fitted_results())
 
     @property
     def feature_names_in_(self) -> Names:

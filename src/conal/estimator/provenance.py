@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import json
-import platform
 import shlex
 from collections.abc import Mapping
-from functools import cache
-from importlib import metadata
 from typing import TYPE_CHECKING, Any, cast
 
 from torch import nn
 
+from conal._support.versions import versions
 from conal.findings.model import Metrics, ModelSection
 from conal.parameters.training import ClassifierParameters
 
@@ -35,7 +33,7 @@ def model_section(fitted: CrowdClassifier) -> ModelSection:
         "metrics": cast(Metrics, fitted.metrics_),
         "history": fitted.history_,
         "parameters": parameters,
-        "versions": _versions(),
+        "versions": versions(*LIBRARIES),
         "command": _command(fitted, parameters),
     }
 
@@ -54,14 +52,6 @@ def plain_parameters(estimator: CrowdClassifier) -> dict[str, Any]:
 
 def _plain(value: Any) -> Any:
     return value.item() if hasattr(value, "item") else value
-
-
-@cache
-def _versions() -> dict[str, str]:
-    from conal import __version__
-
-    found = {"conal": __version__, "python": platform.python_version()}
-    return found | {name: metadata.version(name) for name in LIBRARIES}
 
 
 def _command(fitted: CrowdClassifier, parameters: Mapping[str, Any]) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -16,22 +16,11 @@ from conal.findings import Evidence, Findings, Report
 from conal.findings.discretion import Discretion
 from conal.findings.model import ModelSection
 from conal.methods import CrowdMethod
+from conal.reported import Results
 
 __all__ = ["FittedResults", "Results", "StoredResults"]
 
 FloatArray = npt.NDArray[np.float64]
-
-
-class Results(Protocol):
-    """Tables by file name, and the report; the same for a fitted estimator and for one that was loaded."""
-
-    @property
-    def tables(self) -> Mapping[str, pa.Table]:
-        """File name to table."""
-
-    @property
-    def report(self) -> Report:
-        """The content of ``report.json``."""
 
 
 class StoredResults(NamedTuple):

@@ -82,13 +82,16 @@ def contradiction(evidence: Evidence) -> ContradictionSection | None:
     apart = float((evidence.dawid_skene[labelled] != label).mean())
     if apart < AGAINST_DAWID_SKENE:
         return None
-    return {"text": _text(outvoted, apart), "against_votes": outvoted, "against_dawid_skene": apart}
+    trained = evidence.classifier is not None
+    return {"text": _text(outvoted, apart, trained=trained), "against_votes": outvoted, "against_dawid_skene": apart}
 
 
-def _text(outvoted: float, apart: float) -> str:
+def _text(outvoted: float, apart: float, *, trained: bool) -> str:
+    remedy = "Train for more epochs, label" if trained else "Label"
     return (
         f"the inferred labels contradict the votes on {percent(outvoted)} of the tasks and Dawid-Skene on "
         f"{percent(apart)}. Either the model has not learned, or a group of annotators who exchange classes in the "
-        "same way has turned it upside down: all figures about annotators are then wrong. Train for more epochs, label "
-        "a few dozen tasks yourself and compare them with labels.csv, and with conal aggregate --method dawid-skene."
+        "same way has turned it upside down: all figures about annotators are then wrong. "
+        f"{remedy} a few dozen tasks yourself and compare them with labels.csv, and with conal aggregate --method "
+        "dawid-skene."
     )

@@ -10,8 +10,8 @@ augmentation; Tanner and Wong 1987), starting from the posterior:
     P(z_i = c \mid \pi) \propto f_c(x_i) \prod_r \pi^r_{c, y_i^r}
 
 with the counts :math:`n` of the drawn labels, their shares :math:`\kappa` over all annotators, and the classifier's
-probabilities :math:`f`. On crowds too large for this, where the matrices are nearly certain, labels are drawn from the
-posterior as it is.
+probabilities :math:`f`, or the shares of the classes where labels alone were aggregated. On crowds too large for this,
+where the matrices are nearly certain, labels are drawn from the posterior as it is.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def gibbs_draws(evidence: Evidence, rng: np.random.Generator, number: int) -> It
     """Draws of the labels and of all matrices in turns, after the burn-in."""
     crowd = evidence.annotations
     C = crowd.n_classes
-    log_prior = np.log(np.maximum(evidence.classifier, LEAST))
+    log_prior = _log_prior(evidence)
     rows = crowd.annotators.astype(np.int64) * C + crowd.labels
     labelled = np.flatnonzero(crowd.labels_per_task())
     starts = crowd.indptr[labelled]
@@ -87,6 +87,21 @@ def gibbs_draws(evidence: Evidence, rng: np.random.Generator, number: int) -> It
         z = (joint[:, :-1] <= rng.random((len(joint), 1)) * joint[:, -1:]).sum(1)
         if step >= BURN_IN:
             yield z
+
+
+def _log_prior(evidence: Evidence) -> FloatArray:
+    """(N, C) log-probability of each class before the annotations; a class that is known not to be true has none."""
+    if evidence.classifier is not None:
+        log_prior = np.log(np.maximum(evidence.classifier, LEAST))
+    else:
+        informed = evidence.informed if evidence.informed.any() else slice(None)
+        shares = evidence.posterior[informed].mean(0)
+        log_prior = np.tile(np.log(np.maximum(shares, LEAST)), (len(evidence.posterior), 1))
+    if evidence.known is not None:
+        (given,) = np.nonzero(evidence.known >= 0)
+        log_prior[given] = -np.inf
+        log_prior[given, evidence.known[given]] = 0.0
+    return np.asarray(log_prior)
 
 
 def _draw_log_confusion(evidence: Evidence, z: IntArray, rng: np.random.Generator) -> FloatArray:

@@ -17,6 +17,7 @@ from conal.errors import ConalWarning, InputError
 from conal.findings.discretion import Discretion
 
 if TYPE_CHECKING:
+    from conal.findings.aggregation import AggregationSection
     from conal.findings.model import ModelSection
 
 __all__ = ["Evidence", "entropy", "plain", "plain_names"]
@@ -38,8 +39,8 @@ class Evidence:
         The crowd labels.
     posterior : (N, C)
         ``posterior[i, c]`` = P(true class c | features and annotations) of task i.
-    classifier : (N, C)
-        ``classifier[i, c]`` = P(true class c | features alone).
+    classifier : (N, C) or None
+        ``classifier[i, c]`` = P(true class c | features alone); None where labels alone were aggregated.
     common : (C, C)
         ``common[c, l]`` = P(observed l | true c), shared by all.
     individual : (R, C, C)
@@ -50,6 +51,12 @@ class Evidence:
         The text of each task, by the task's plain name; the report quotes it.
     model : ModelSection, optional
         How the model was trained.
+    aggregation : AggregationSection, optional
+        How labels alone were aggregated.
+    labels : (N,), optional
+        The class that was chosen for each task; the most probable one by default.
+    known : (N,), optional
+        True classes of the tasks, where the user supplied them as such, and -1 elsewhere.
     discretion : Discretion, optional
         How much may be told about single annotators; everything by default. Findings that list annotators obey it.
 
@@ -64,22 +71,26 @@ class Evidence:
 
     annotations: Annotations
     posterior: FloatArray
-    classifier: FloatArray
+    classifier: FloatArray | None
     common: FloatArray
     individual: FloatArray
     omega: FloatArray | None = None
     texts: Mapping[Any, str] | None = None
     model: ModelSection | None = None
     discretion: Discretion | None = None
+    aggregation: AggregationSection | None = None
+    labels: IntArray | None = None
+    known: IntArray | None = None
 
     def __post_init__(self) -> None:
         crowd = self.annotations
         N, R, C = crowd.n_tasks, crowd.n_annotators, crowd.n_classes
         wanted = {"posterior": (N, C), "classifier": (N, C), "common": (C, C), "individual": (R, C, C)}
+        wanted |= {"labels": (N,), "known": (N,)}
         for name, shape in wanted.items():
-            found = getattr(self, name).shape
-            if found != shape:
-                raise InputError(f"{name}: has shape {found}, expected {shape} for these annotations")
+            array = getattr(self, name)
+            if array is not None and array.shape != shape:
+                raise InputError(f"{name}: has shape {array.shape}, expected {shape} for these annotations")
         if self.omega is not None and self.omega.shape != (crowd.n_annotations,):
             raise InputError(f"omega: {self.omega.shape} values for {crowd.n_annotations} annotations; pass one each")
 
@@ -91,8 +102,16 @@ class Evidence:
 
     @cached_property
     def inferred(self) -> IntArray:
-        """(N,) the most probable class of each task."""
-        return np.asarray(self.posterior.argmax(1))
+        """(N,) the class of each task: the most probable one, unless another of equal probability was chosen."""
+        return np.asarray(self.posterior.argmax(1) if self.labels is None else self.labels)
+
+    @cached_property
+    def informed(self) -> npt.NDArray[np.bool_]:
+        """(N,) the tasks about which anything is known; labels alone say nothing about a task without a label."""
+        if self.classifier is not None:
+            return np.full(self.annotations.n_tasks, True)
+        labelled = self.annotations.labels_per_task() > 0
+        return np.asarray(labelled if self.known is None else labelled | (self.known >= 0))
 
     @cached_property
     def votes(self) -> IntArray:
@@ -103,11 +122,12 @@ class Evidence:
     def majority(self) -> IntArray:
         """(N,) the label with the most votes, or -1 where nobody voted.
 
-        A tie is not a mistake of the crowd: the more probable of the tied labels is taken.
+        A tie is not a mistake of the crowd: the inferred label is taken, or else the more probable of the tied labels.
         """
         most = self.votes.max(1, initial=0)
         winner = np.where(self.votes == most[:, None], self.posterior, -1.0).argmax(1)
-        return np.where(most > 0, winner, -1)
+        inferred_won = self.votes[np.arange(len(most)), self.inferred] == most
+        return np.where(most > 0, np.where(inferred_won, self.inferred, winner), -1)
 
     @cached_property
     def dawid_skene(self) -> IntArray:

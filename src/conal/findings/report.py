@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Any, TypedDict, cast
+from typing import Any, NotRequired, TypedDict, cast
 
 from conal._support.shapes import mismatch
 from conal.errors import InputError
+from conal.findings.aggregation import AggregationSection
 from conal.findings.annotators import AnnotatorSection
 from conal.findings.common_confusion import ConfusionSection
 from conal.findings.crowd import CrowdSection
@@ -15,7 +16,7 @@ from conal.findings.model import ModelSection
 from conal.findings.suggestions import SuggestionSection
 from conal.findings.tasks import TaskSection
 
-__all__ = ["REPORT_FORMAT", "REPORT_VERSION", "Report", "checked_report"]
+__all__ = ["REPORT_FORMAT", "REPORT_VERSION", "Report", "checked_report", "origin_of"]
 
 REPORT_FORMAT = "conal-report"
 REPORT_VERSION = 1
@@ -23,7 +24,11 @@ REPORT_VERSION = 1
 
 
 class Report(TypedDict):
-    """The whole of ``report.json``. Findings of other distributions add sections under their names."""
+    """The whole of ``report.json``. Findings of other distributions add sections under their names.
+
+    ``model`` says how a classifier was trained, and ``aggregation`` how labels alone were aggregated; a report has one
+    of them.
+    """
 
     format: str
     format_version: int
@@ -34,7 +39,8 @@ class Report(TypedDict):
     annotators: AnnotatorSection
     tasks: TaskSection
     suggestions: SuggestionSection
-    model: ModelSection
+    model: NotRequired[ModelSection]
+    aggregation: NotRequired[AggregationSection]
 
 
 def checked_report(document: Mapping[str, Any], where: str = "report.json") -> Report:
@@ -52,8 +58,15 @@ def checked_report(document: Mapping[str, Any], where: str = "report.json") -> R
     return report
 
 
+def origin_of(report: Report) -> ModelSection | AggregationSection:
+    """How the labels were inferred: by a trained model, or from labels alone."""
+    return report["model"] if "model" in report else report["aggregation"]
+
+
 def _disagreement(report: Report) -> str | None:
     """What does not fit together: classes that matrices show and do not exist, and matrices of another size."""
+    if len({"model", "aggregation"} & set(report)) != 1:
+        return "model is missing"
     n_classes, confusion = len(report["classes"]), report["common_confusion"]
     if not all(0 <= k < n_classes for k in confusion["classes_shown"]):
         return f"common_confusion.classes_shown has other numbers than those of the {n_classes} classes"
@@ -64,7 +77,7 @@ def _disagreement(report: Report) -> str | None:
             return f"{place} has fewer rows or columns than the {size} classes that are shown"
     if any(("matrix" in row) != ("classes_met" in row) for row in people):
         return "annotators.rows has matrices without classes_met"
-    if report["model"]["separates_noise"] and any("common_noise_rate" not in row for row in people):
+    if origin_of(report)["separates_noise"] and any("common_noise_rate" not in row for row in people):
         return "annotators.rows has no common_noise_rate for some annotators"
     votes = [vote for found in cast(Any, report["tasks"]).values() for row in found["rows"] for vote in row["votes"]]
     if not all(len(vote) == 2 and type(vote[1]) is int for vote in votes):

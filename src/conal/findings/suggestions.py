@@ -39,7 +39,10 @@ FIRST = 50
 
 
 class Suggestion(TypedDict):
-    """Ask ``worker`` about ``task``: how much that gains, and the label and its probability without it."""
+    """Ask ``worker`` about ``task``: how much that gains, and the label and its probability without it.
+
+    The label is None where nothing is known about the task.
+    """
 
     task: Any
     worker: Any
@@ -152,7 +155,7 @@ def suggestions(evidence: Evidence, quality_low: FloatArray) -> list[Suggestion]
             "task": ids[k],
             "worker": people[best[k]],
             "expected_gain": float(value[k]),
-            "label": names[evidence.inferred[tasks[k]]],
+            "label": names[evidence.inferred[tasks[k]]] if evidence.informed[tasks[k]] else None,
             "probability": float(evidence.posterior[tasks[k]].max()),
         }
         for k in order

@@ -39,8 +39,8 @@ class TaskRow(TypedDict):
     majority_vote: Any
     majority_vote_probability: float | None
     votes: list[list[Any]]
-    classifier_label: Any
-    classifier_probability: float
+    classifier_label: NotRequired[Any]
+    classifier_probability: NotRequired[float]
     entropy: float
     text: NotRequired[str]
 
@@ -67,11 +67,11 @@ class Disagreements(TaskList):
 
 
 class TaskSection(TypedDict):
-    """The three lists."""
+    """The lists; the last one only where there is a classifier."""
 
     likely_wrong: TaskList
     ambiguous: TaskList
-    disagreements: Disagreements
+    disagreements: NotRequired[Disagreements]
 
 
 @register("tasks")
@@ -91,7 +91,7 @@ class Tasks(Finding[TaskSection]):
     }
 
     def section(self, findings: Findings) -> TaskSection:
-        """Three lists of tasks."""
+        """The lists of tasks."""
         return task_findings(findings.evidence)
 
     def columns(self, findings: Findings) -> pa.Table:
@@ -100,8 +100,8 @@ class Tasks(Finding[TaskSection]):
 
     def headlines(self, section: TaskSection, report: Report) -> Iterator[Markup]:
         """How often the classifier contradicts the crowd."""
-        found = section["disagreements"]
-        if found["total"]:
+        found = section.get("disagreements")
+        if found is not None and found["total"]:
             yield Markup(
                 "The classifier, which sees only the features, contradicts the majority vote on <b>{}</b>. The cleaned "
                 "label follows the classifier on {} and the majority vote on {}."
@@ -115,15 +115,16 @@ class Tasks(Finding[TaskSection]):
 def labels_table(evidence: Evidence) -> pa.Table:
     """One row per task: label, probability and ``proba_<class>``, then what the crowd and the classifier say.
 
+    Without a classifier, label and probability are empty where nobody labelled the task.
+
     ``consensus_label`` and ``consensus_quality_score`` are the label and its probability under cleanlab's names;
     ``annotator_agreement`` is the share of the annotators who gave it.
     """
     crowd, rows = evidence.annotations, np.arange(evidence.annotations.n_tasks)
-    table = label_table(crowd.task_ids, evidence.posterior, crowd.classes)
+    table = label_table(crowd.task_ids, evidence.posterior, crowd.classes, evidence.inferred, evidence.informed)
     given = crowd.labels_per_task()
     voted = evidence.majority >= 0
     agreed = evidence.votes[rows, evidence.inferred] / np.maximum(given, 1)
-    said = evidence.classifier.argmax(1)
     classes = name_column(crowd.classes)
     columns = {
         "consensus_label": table["label"],
@@ -132,29 +133,36 @@ def labels_table(evidence: Evidence) -> pa.Table:
         "num_annotations": pa.array(given),
         "majority_vote": classes.take(pa.array(evidence.majority, mask=~voted)),
         "majority_vote_probability": pa.array(_at(evidence.posterior, evidence.majority), mask=~voted),
-        "classifier_label": classes.take(pa.array(said)),
-        "classifier_probability": pa.array(_at(evidence.classifier, said)),
-        "entropy": pa.array(entropy(evidence.posterior)),
     }
+    if evidence.classifier is not None:
+        said = evidence.classifier.argmax(1)
+        columns |= {
+            "classifier_label": classes.take(pa.array(said)),
+            "classifier_probability": pa.array(_at(evidence.classifier, said)),
+        }
+    columns["entropy"] = pa.array(entropy(evidence.posterior))
     for name, column in columns.items():
         table = table.append_column(name, column)
     return table
 
 
 def task_findings(evidence: Evidence) -> TaskSection:
-    """The tasks that most deserve a second look, in three lists, each with the total number of such tasks."""
+    """The tasks that most deserve a second look, in lists, each with the total number of such tasks."""
     wrong = np.flatnonzero((evidence.majority >= 0) & (evidence.majority != evidence.inferred))
     doubt = 1 - _at(evidence.posterior, evidence.majority)
     bits = entropy(evidence.posterior)
-    unclear = np.flatnonzero(evidence.posterior.max(1) < 0.9)
-    said = evidence.classifier.argmax(1)
+    unclear = np.flatnonzero(evidence.informed & (evidence.posterior.max(1) < 0.9))
+    found: TaskSection = {"likely_wrong": _list(evidence, wrong, doubt), "ambiguous": _list(evidence, unclear, bits)}
+    if evidence.classifier is not None:
+        found["disagreements"] = _disagreements(evidence, evidence.classifier)
+    return found
+
+
+def _disagreements(evidence: Evidence, classifier: FloatArray) -> Disagreements:
+    """Where the classifier contradicts the majority vote, its surest answers first."""
+    said = classifier.argmax(1)
     apart = np.flatnonzero((evidence.majority >= 0) & (said != evidence.majority))
-    sure = _at(evidence.classifier, said)
-    return {
-        "likely_wrong": _list(evidence, wrong, doubt),
-        "ambiguous": _list(evidence, unclear, bits),
-        "disagreements": {**_list(evidence, apart, sure), "sides": _sides(evidence, apart, said)},
-    }
+    return {**_list(evidence, apart, _at(classifier, said)), "sides": _sides(evidence, apart, said)}
 
 
 def _list(evidence: Evidence, tasks: IntArray, score: FloatArray) -> TaskList:
@@ -173,19 +181,18 @@ def _sides(evidence: Evidence, apart: IntArray, said: IntArray) -> Sides:
 
 def _row(evidence: Evidence, i: int) -> TaskRow:
     """Everything that the lists say about a task."""
-    crowd, q, f = evidence.annotations, evidence.posterior[i], evidence.classifier[i]
+    crowd, q, first = evidence.annotations, evidence.posterior[i], int(evidence.inferred[i])
     names = crowd.classes
-    first, second = np.argsort(-q, kind="stable")[:2] if len(q) > 1 else (0, 0)
+    second = next((int(k) for k in np.argsort(-q, kind="stable") if k != first), first)
     voted = evidence.majority[i] >= 0
     votes = [(int(k), int(evidence.votes[i, k])) for k in np.argsort(-evidence.votes[i], kind="stable")]
-    task, label, runner_up, crowd_label, said = (
+    task, label, runner_up, crowd_label = (
         plain_names(array)[0]
         for array in (
             crowd.task_ids[i : i + 1],
             names[[first]],
             names[[second]],
             names[[max(int(evidence.majority[i]), 0)]],
-            names[[int(f.argmax())]],
         )
     )
     row: TaskRow = {
@@ -197,10 +204,14 @@ def _row(evidence: Evidence, i: int) -> TaskRow:
         "majority_vote": crowd_label if voted else None,
         "majority_vote_probability": float(q[evidence.majority[i]]) if voted else None,
         "votes": [[plain_names(names[[k]])[0], n] for k, n in votes if n],
-        "classifier_label": said,
-        "classifier_probability": float(f.max()),
         "entropy": float(entropy(q[None])[0]),
     }
+    if evidence.classifier is not None:
+        f = evidence.classifier[i]
+        row |= {
+            "classifier_label": plain_names(names[[int(f.argmax())]])[0],
+            "classifier_probability": float(f.max()),
+        }
     if evidence.texts is not None:
         row["text"] = evidence.quote(task)
     return row

@@ -18,6 +18,7 @@ __all__ = [
     "PAGE",
     "PALETTE",
     "PAPER",
+    "SCREEN",
     "Look",
     "course",
     "heat_map",
@@ -51,6 +52,8 @@ class Look:
 
 
 PAPER = Look()
+SCREEN = Look(ramp=None)
+"""As on the page, for places without its style sheet, such as a notebook."""
 PAGE = Look("var(--ink)", "var(--on-fill)", "var(--right)", "var(--wrong)", None)
 
 

@@ -1,8 +1,9 @@
-"""Altair charts of the page, as Vega-Lite specifications."""
+"""The charts of the report, from its content: for the page as Vega-Lite specifications, elsewhere as Altair charts."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -10,11 +11,20 @@ import pyarrow as pa
 from conal.findings import Report
 from conal.findings.annotators import AnnotatorRow
 from conal.findings.common_confusion import ConfusedPair
-from conal.findings.model import ModelSection
 from conal.findings.wording import short_names
-from conal.report.charts import PAGE, course, heat_map, intervals, points
+from conal.report.charts import PAGE, Look, course, heat_map, intervals, points
 
-__all__ = ["figures", "matrix_rows", "shown_names"]
+__all__ = [
+    "annotators",
+    "common_confusion",
+    "common_mistakes",
+    "confused_pairs",
+    "confusion_map",
+    "curve",
+    "figures",
+    "matrix_rows",
+    "shown_names",
+]
 
 MAX_BARS = 40
 """Annotators in the chart of qualities."""
@@ -31,8 +41,13 @@ Spec = dict[str, Any]
 
 
 def figures(report: Report) -> dict[str, Spec]:
-    """Chart name to Vega-Lite specification; only charts that have something to show."""
-    return _confusion(report) | _quality(report) | _curves(report["model"])
+    """Chart name to Vega-Lite specification, in the page's colours; only charts that have something to show."""
+    made = {name: chart(report, PAGE) for name, chart in CHARTS.items()}
+    specs = {name: chart.to_dict() for name, chart in made.items() if chart is not None}
+    if "common" in specs:
+        # The same definition serves every annotator whose name is clicked; the script puts the numbers in.
+        specs["annotator"] = specs["common"]
+    return specs
 
 
 def shown_names(report: Report) -> list[str]:
@@ -50,30 +65,64 @@ def matrix_rows(matrix: list[list[float]], names: list[str]) -> list[dict[str, A
     ]
 
 
-def _confusion(report: Report) -> dict[str, Spec]:
-    section, names = report["common_confusion"], shown_names(report)
-    made: dict[str, Spec] = {}
-    if names:
-        cells = pa.Table.from_pylist(matrix_rows(section["matrix"], names))
-        made["common"] = heat_map(cells, "share", look=PAGE).to_dict()
-        # The same definition serves every annotator whose name is clicked; the script puts the numbers in.
-        made["annotator"] = heat_map(cells, "share", look=PAGE).to_dict()
-    if section["pairs"]:
-        made["pairs"] = intervals(_pair_table(section["pairs"]), x_title="share of the labels", look=PAGE).to_dict()
-    return made
+def common_confusion(report: Report, look: Look) -> Any:
+    """The common confusion matrix, as learned."""
+    return confusion_map(report["common_confusion"]["matrix"], shown_names(report), look)
 
 
-def _quality(report: Report) -> dict[str, Spec]:
-    people = [row for row in report["annotators"]["rows"] if row["annotator_quality"] is not None]
-    made: dict[str, Spec] = {}
-    if people:
-        mark = report["crowd"]["expected_label_accuracy"]
-        made["people"] = intervals(_people_table(people), x_title=QUALITY, mark=mark, look=PAGE).to_dict()
-    told = [row for row in people if row["common_mistake_share"] is not None]
-    if len(told) > 1:
-        titles = {"x_title": QUALITY, "y_title": "share of common mistakes", "size_title": "labels"}
-        made["mistakes"] = points(_mistake_table(told), **titles, look=PAGE).to_dict()
-    return made
+def confusion_map(matrix: list[list[float]], names: list[str], look: Look) -> Any:
+    """A matrix of these classes; None if there are none."""
+    return heat_map(pa.Table.from_pylist(matrix_rows(matrix, names)), "share", look=look) if names else None
+
+
+def confused_pairs(report: Report, look: Look) -> Any:
+    """The most frequent mistakes of the crowd."""
+    pairs = report["common_confusion"]["pairs"]
+    return intervals(_pair_table(pairs), x_title="share of the labels", look=look) if pairs else None
+
+
+def annotators(report: Report, look: Look) -> Any:
+    """The annotators' quality."""
+    people = _people(report)
+    mark = report["crowd"]["expected_label_accuracy"]
+    return intervals(_people_table(people), x_title=QUALITY, mark=mark, look=look) if people else None
+
+
+def common_mistakes(report: Report, look: Look) -> Any:
+    """How common the annotators' mistakes are, against their quality."""
+    told = [row for row in _people(report) if row["common_mistake_share"] is not None]
+    titles = {"x_title": QUALITY, "y_title": "share of common mistakes", "size_title": "labels"}
+    return points(_mistake_table(told), **titles, look=look) if len(told) > 1 else None
+
+
+def curve(report: Report, look: Look, name: str) -> Any:
+    """A figure after every epoch of the training; None where it was not noted."""
+    if "model" not in report:
+        return None
+    metrics = report["model"]["metrics"]
+    kept = None if metrics["selection"] == "last" or "ensemble" in metrics else metrics["best_epoch"]
+    rows = [
+        {"epoch": row["epoch"], "member": row.get("member", 1), name: float(f"{row[name]:.5g}")}
+        for row in report["model"]["history"]
+        if row.get(name) is not None
+    ]
+    if len(rows) < 2:
+        return None
+    return course(pa.Table.from_pylist(rows), value=name, title=CURVES[name], kept=kept, look=look)
+
+
+CHARTS: dict[str, Callable[[Report, Look], Any]] = {
+    "common": common_confusion,
+    "pairs": confused_pairs,
+    "people": annotators,
+    "mistakes": common_mistakes,
+    **{f"curve_{name}": partial(curve, name=name) for name in CURVES},
+}
+"""The charts, by their names on the page."""
+
+
+def _people(report: Report) -> list[AnnotatorRow]:
+    return [row for row in report["annotators"]["rows"] if row["annotator_quality"] is not None]
 
 
 def _pair_table(pairs: list[ConfusedPair]) -> pa.Table:
@@ -107,19 +156,3 @@ def _interval_table(names: list[str], rows: Sequence[tuple[float | None, ...]]) 
 
 def _rounded(share: float | None) -> float | None:
     return None if share is None else round(share, DIGITS)
-
-
-def _curves(model: ModelSection) -> dict[str, Spec]:
-    metrics = model["metrics"]
-    kept = None if metrics["selection"] == "last" or "ensemble" in metrics else metrics["best_epoch"]
-    made = {}
-    for name, title in CURVES.items():
-        rows = [
-            {"epoch": row["epoch"], "member": row.get("member", 1), name: float(f"{row[name]:.5g}")}
-            for row in model["history"]
-            if row.get(name) is not None
-        ]
-        if len(rows) > 1:
-            chart = course(pa.Table.from_pylist(rows), value=name, title=title, kept=kept, look=PAGE)
-            made[f"curve_{name}"] = chart.to_dict()
-    return made

@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from conal.findings import Report
+from conal.findings.aggregation import aggregation_story
 from conal.findings.base import all_findings
 from conal.findings.model import selection_story
-from conal.findings.report import checked_report
+from conal.findings.report import checked_report, origin_of
 from conal.findings.wording import short
 from conal.io.atomic import atomic_file
 from conal.io.models import REPORT, page_place, read_document
@@ -54,13 +55,15 @@ def render(document: Mapping[str, Any]) -> str:
     library, script, charts = _library(), asset("page.js"), figures(report)
     page: str = template("page.html").render(
         report=report,
+        origin=origin_of(report),
         headlines=headlines(report),
         files=_files(report),
         parts=make_parts(
             report,
+            origin=origin_of(report),
             charts=charts,
             suggested=report["suggestions"]["rows"][:MAX_SUGGESTED],
-            story=selection_story(report["model"]),
+            story=_story(report),
             parameters=_parameters(report),
         ),
         data=to_script({"charts": charts, "annotators": _details(report)}),
@@ -70,6 +73,11 @@ def render(document: Mapping[str, Any]) -> str:
         policy=_policy(library, script),
     )
     return page
+
+
+def _story(report: Report) -> list[str]:
+    """How the labels came about."""
+    return selection_story(report["model"]) if "model" in report else aggregation_story(report["aggregation"])
 
 
 def _details(report: Report) -> dict[str, Any]:
@@ -90,7 +98,7 @@ def _files(report: Report) -> list[str]:
 
 
 def _parameters(report: Report) -> list[tuple[str, str]]:
-    return [(name, short(value, MAX_PARAMETER)) for name, value in sorted(report["model"]["parameters"].items())]
+    return [(name, short(value, MAX_PARAMETER)) for name, value in sorted(origin_of(report)["parameters"].items())]
 
 
 @cache

@@ -77,6 +77,7 @@
 
   // An annotator's own matrix: the chart of the common one with other numbers.
   const dialog = document.getElementById("detail");
+  dialog.querySelector(".close").addEventListener("click", () => dialog.close()); // forms are off in a notebook's frame
   function withCells(spec, cells) {
     const classes = data.annotators.classes, values = [];
     classes.forEach((t, c) => classes.forEach((o, k) =>

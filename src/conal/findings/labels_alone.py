@@ -1,0 +1,92 @@
+"""Findings about a crowd from an aggregator: labels alone, without a classifier."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from conal._support.versions import versions
+from conal.aggregation.arrays import FloatArray
+from conal.aggregation.base import Aggregator
+from conal.aggregation.common_confusion import CommonConfusion
+from conal.findings.aggregation import AggregationSection
+from conal.findings.collection import Findings
+from conal.findings.evidence import Evidence
+
+__all__ = ["findings_of_labels"]
+
+LIBRARIES = ("numpy", "scipy")
+"""Libraries that figures depend on, beside conal itself."""
+
+
+def findings_of_labels(fitted: Aggregator) -> Findings:
+    """The findings of a fitted aggregator.
+
+    An aggregator that separates common from individual confusion supplies both. For others, the common confusion is
+    the mean of the annotators' matrices, weighted by their numbers of labels.
+
+    >>> from conal.aggregation import MajorityVote
+    >>> found = findings_of_labels(MajorityVote().fit([[0, 0, 1], [1, 1, 1]]))
+    >>> found.report["crowd"]["n_annotations"], "model" in found.report
+    (6, False)
+    """
+    common, individual, omega = _confusion(fitted)
+    evidence = Evidence(
+        fitted.annotations_,
+        fitted.probas_,
+        None,
+        common,
+        individual,
+        omega,
+        aggregation=_section(fitted, separates_noise=omega is not None),
+        labels=fitted.codes_,
+        known=fitted.known_codes_,
+    )
+    return Findings(evidence, seed=int(fitted.get_params().get("seed", 0)))
+
+
+def _confusion(fitted: Aggregator) -> tuple[FloatArray, FloatArray, FloatArray | None]:
+    """The common (C, C) and the annotators' own (R, C, C) confusion, and omega (P,) where they are separate."""
+    if isinstance(fitted, CommonConfusion):
+        return fitted.common_confusion_, fitted.annotator_confusion_, fitted.annotation_omega_
+    given = fitted.annotations_.labels_per_annotator()
+    pooled = np.einsum("r,rcl->cl", given / max(given.sum(), 1), fitted.confusion_)
+    return np.asarray(pooled), fitted.confusion_, None
+
+
+def _section(fitted: Aggregator, *, separates_noise: bool) -> AggregationSection:
+    parameters = {name: _plain(value) for name, value in fitted.get_params().items()}
+    return {
+        "method": fitted.name,
+        "separates_noise": separates_noise,
+        "converged": getattr(fitted, "converged_", None),
+        "n_iter": getattr(fitted, "n_iter_", None),
+        "n_true_labels": int((fitted.known_codes_ >= 0).sum()),
+        "parameters": parameters,
+        "versions": versions(*LIBRARIES),
+        "command": _command(fitted, parameters),
+    }
+
+
+def _plain(value: Any) -> Any:
+    """A parameter's value as JSON has it."""
+    if isinstance(value, tuple | list):
+        return [_plain(item) for item in value]
+    return value.item() if hasattr(value, "item") else value
+
+
+def _command(fitted: Aggregator, parameters: Mapping[str, Any]) -> str:
+    """The command that infers the same labels; users fill in the names of their files."""
+    words = ["conal", "aggregate", "LABELS", "--out", "CLEANED", "--method", fitted.name]
+    if (fitted.known_codes_ >= 0).any():
+        words += ["--true-labels", "TRUE_LABELS"]
+    for name, value in parameters.items():
+        if name == "seed":
+            words += ["--seed", str(value)]
+        elif name != "verbose" and value != _plain(fitted.declared[name].default):
+            words += ["--set", f"{name}={value if isinstance(value, str) else json.dumps(value)}"]
+    return shlex.join(words)
