@@ -19,6 +19,16 @@
     draw(place, data.charts[place.dataset.chart]);
   }
 
+  // In a notebook's frame, a link to a section would lead to the notebook.
+  if (document.URL === "about:srcdoc") {
+    for (const link of document.querySelectorAll('a[href^="#"]')) {
+      link.addEventListener("click", event => {
+        event.preventDefault();
+        document.getElementById(link.hash.slice(1)).scrollIntoView();
+      });
+    }
+  }
+
   // Tables: the first rows, and all rows on demand or for a search.
   function show(table) {
     const limit = table.dataset.open ? Infinity : Number(table.dataset.limit);
