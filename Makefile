@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 LABEL_STUDIO := .venv-label-studio
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test coverage dist test-wheel test-label-studio lint format results bench bench-aggregation bench-training bench-scale bench-processes bench-components bench-texts docs pages vega torture clean test-exports
+.PHONY: help install demo test coverage dist test-wheel test-label-studio lint format results bench bench-aggregation bench-training bench-scale bench-processes bench-components bench-texts docs pages vega torture clean test-exports notebook
 
 help:  ## show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
@@ -96,6 +96,9 @@ pages: $(STAMP)  ## pages and type stubs that follow from the code
 
 vega: $(STAMP)  ## the scripts of Vega that reports contain, from the installed vl-convert
 	$(BIN)/python tools/vega_bundle.py
+
+notebook: $(STAMP)  ## execute docs/notebook.ipynb, the example notebook, which is also a page of the documentation
+	$(BIN)/python tools/notebook.py
 
 docs: pages  ## the documentation site in site/
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict

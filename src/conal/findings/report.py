@@ -52,7 +52,8 @@ def checked_report(document: Mapping[str, Any], where: str = "report.json") -> R
             f"{where}: is not a report that this version of conal reads; fit the model again, or upgrade conal"
         )
     report = cast(Report, document)
-    problem = _half_character(document) or mismatch(document, Report) or _disagreement(report)
+    problem = _half_character(document) or _origin_missing(document)
+    problem = problem or mismatch(document, Report) or _disagreement(report)
     if problem is not None:
         raise InputError(f"{where}: is damaged, {problem}; fit the model again")
     return report
@@ -63,10 +64,13 @@ def origin_of(report: Report) -> ModelSection | AggregationSection:
     return report["model"] if "model" in report else report["aggregation"]
 
 
+def _origin_missing(document: Mapping[str, Any]) -> str | None:
+    """A report says how its labels came about, in one of two sections."""
+    return "model is missing" if ("model" in document) == ("aggregation" in document) else None
+
+
 def _disagreement(report: Report) -> str | None:
     """What does not fit together: classes that matrices show and do not exist, and matrices of another size."""
-    if len({"model", "aggregation"} & set(report)) != 1:
-        return "model is missing"
     n_classes, confusion = len(report["classes"]), report["common_confusion"]
     if not all(0 <= k < n_classes for k in confusion["classes_shown"]):
         return f"common_confusion.classes_shown has other numbers than those of the {n_classes} classes"
