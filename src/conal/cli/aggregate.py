@@ -45,6 +45,13 @@ def aggregate(
         Path | None,
         typer.Option(help="Output table of the annotators' confusion matrices, P(observed label given true label)."),
     ] = None,
+    report: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR",
+            help="Output folder of the report about these labels: report.html, which works offline, and its tables.",
+        ),
+    ] = None,
     reading: Reading,
     settings: Annotated[
         list[str] | None,
@@ -70,7 +77,13 @@ def aggregate(
     from conal.io.tables import write_tables
 
     began = time.perf_counter()
-    check_results(tables=[out, annotators, confusion], sources=[labels, true_labels], overwrite=overwrite)
+    places = [] if report is None else _report_places(report)
+    check_results(
+        tables=[out, annotators, confusion],
+        files=places,
+        sources=[labels, true_labels],
+        overwrite=overwrite,
+    )
     aggregator = _make(method, parse_settings(settings), seed=seed, verbose=not quiet)
     crowd = read_annotations(labels, reading)
     warn_of_problems(crowd, labels)
@@ -79,11 +92,14 @@ def aggregate(
         return
     labelled = _labelled(crowd, known)
     _warn_of_unlabelled(crowd, labelled, out)
-    write_tables(_tables(aggregator, crowd, labelled, out, annotators, confusion))
+    tables = _tables(aggregator, crowd, labelled, out, annotators, confusion)
+    more, texts = ({}, {}) if report is None else _report(aggregator, report)
+    write_tables(tables | more, texts)
     result = {
         "out": out,
         "annotators": annotators,
         "confusion": confusion,
+        "report": places[0] if places else None,
         "method": method,
         **_figures(aggregator, crowd, labelled),
         "n_true_labels": len(known),
@@ -161,6 +177,26 @@ def _tables(
     return tables
 
 
+def _report_places(folder: Path) -> list[Path]:
+    """Every file that a report may have, the page first."""
+    from conal.findings.base import all_findings
+    from conal.io.models import CONFIG, PAGE, REPORT
+
+    if (folder / CONFIG).exists():
+        raise InputError(f"{folder}: is a model folder, which has its own report; choose another place")
+    tables = {finding.table for finding in all_findings() if finding.table}
+    return [folder / name for name in (PAGE, REPORT, *sorted(tables))]
+
+
+def _report(fitted: Aggregator, folder: Path) -> tuple[dict[Path, pa.Table], dict[Path, str]]:
+    """The tables of the report, and its texts: the page and what it is made from."""
+    from conal.io.models import PAGE, REPORT, compact_json
+
+    page = fitted.report()
+    tables = {folder / name: table for name, table in fitted.tables_.items()}
+    return tables, {folder / PAGE: page.html, folder / REPORT: compact_json(page.document)}
+
+
 def _figures(fitted: Aggregator, crowd: Annotations, labelled: npt.NDArray[np.bool_]) -> dict[str, Any]:
     import numpy as np
 
@@ -187,7 +223,7 @@ def _summary(result: dict[str, Any]) -> str:
         f"{_convergence(result)}{result['seconds']:.1f} s{known}",
         ", ".join(f"{one_line(name)} {count:,}" for name, count in result["counts"].items()),
     ]
-    titles = {"out": "labels", "annotators": "annotators", "confusion": "confusion"}
+    titles = {"out": "labels", "annotators": "annotators", "confusion": "confusion", "report": "report"}
     return "\n".join(lines + [f"{title}: {result[key]}" for key, title in titles.items() if result[key] is not None])
 
 

@@ -39,6 +39,7 @@ __all__ = [
     "TensorShape",
     "Verification",
     "check_target",
+    "compact_json",
     "names_from_json",
     "names_to_json",
     "page_place",
@@ -369,9 +370,14 @@ def _write_json(path: Path, content: Mapping[str, Any]) -> None:
     path.write_text(json.dumps(content, indent=2, ensure_ascii=False, default=_to_json) + "\n", encoding="utf-8")
 
 
-def _write_compact_json(path: Path, content: Mapping[str, Any]) -> None:
+def compact_json(content: Mapping[str, Any]) -> str:
+    """A document of a model folder, such as ``report.json``."""
     text = json.dumps(content, separators=(",", ":"), ensure_ascii=False, allow_nan=False, default=_to_json)
-    path.write_text(text + "\n", encoding="utf-8")
+    return text + "\n"
+
+
+def _write_compact_json(path: Path, content: Mapping[str, Any]) -> None:
+    path.write_text(compact_json(content), encoding="utf-8")
 
 
 def _canonical(content: Mapping[str, Any]) -> bytes:

@@ -163,12 +163,15 @@ def write_table(table: pa.Table, path: str | PathLike[str]) -> None:
     write_tables({Path(path): table})
 
 
-def write_tables(tables: Mapping[Path, pa.Table]) -> None:
-    """Write tables that belong together: all of them appear, or none."""
+def write_tables(tables: Mapping[Path, pa.Table], texts: Mapping[Path, str] | None = None) -> None:
+    """Write tables, and texts such as a page, that belong together: all of them appear, or none."""
     tell_of_formulas(tables)
-    with atomic_files(list(tables)) as temporaries:
-        for (path, table), temporary in zip(tables.items(), temporaries, strict=True):
+    texts = texts or {}
+    with atomic_files([*tables, *texts]) as temporaries:
+        for (path, table), temporary in zip(tables.items(), temporaries, strict=False):
             fill_table(table, temporary, path)
+        for text, temporary in zip(texts.values(), temporaries[len(tables) :], strict=True):
+            temporary.write_text(text, encoding="utf-8")
 
 
 def tell_of_formulas(tables: Mapping[Path, pa.Table]) -> None:
