@@ -14,8 +14,14 @@ nbformat = pytest.importorskip("nbformat", reason="notebooks are run by nbclient
 nbclient = pytest.importorskip("nbclient", reason="notebooks are run by nbclient: pip install conal[dev]")
 pytest.importorskip("ipykernel", reason="notebooks are run in ipykernel: pip install conal[dev]")
 
-PICTURES = ("aggregated.plots.annotators", "clf.plots.common_confusion", "clf.plots.confused_pairs")
-PICTURES += ("clf.plots.common_mistakes", "clf.plots.annotator(", "clf.plots.training_loss")
+PICTURES = (
+    "aggregated.plots.annotators",
+    "clf.plots.common_confusion",
+    "clf.plots.confused_pairs",
+    "clf.plots.common_mistakes",
+    "clf.plots.annotator(",
+    "clf.plots.training_loss",
+)
 TABLES = ('aggregated.table("annotators")', 'clf.table("suggestions"')
 SUMMARIES = ("data.annotations\n", "aggregated\n")
 PLACES = re.compile(r"(?<![<\w.&;/*)])/(tmp|home|root|work|Users|usr|var|opt)/|site-packages|\.py\"?, line")

@@ -93,7 +93,7 @@ def _has_content(output: Any) -> bool:
 def page(notebook: Any) -> tuple[str, dict[str, bytes]]:
     """A notebook as Markdown, and the files that it shows, by their paths beside the page."""
     files: dict[str, bytes] = {}
-    parts = []
+    parts: list[str] = []
     for cell in notebook["cells"]:
         source = "".join(cell["source"])
         if cell["cell_type"] == "markdown":
@@ -148,9 +148,10 @@ def main() -> None:
     """Execute the notebook and write it with its outputs."""
     import nbformat
 
-    notebook = cleaned(execute(nbformat.read(NOTEBOOK, as_version=4)))
+    files: Any = nbformat  # has no types
+    notebook = cleaned(execute(files.read(NOTEBOOK, as_version=4)))
     temporary = NOTEBOOK.with_suffix(".new")
-    nbformat.write(notebook, temporary)
+    files.write(notebook, temporary)
     temporary.replace(NOTEBOOK)
     sys.stdout.write(f"executed {NOTEBOOK.name}\n")
 

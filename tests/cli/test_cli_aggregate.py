@@ -425,6 +425,7 @@ def test_json_is_one_object_on_stdout(conal: Run, shared_crowd: Crowd, place: Pa
         "out": str(place / "l.csv"),
         "annotators": str(place / "a.csv"),
         "confusion": None,
+        "report": None,
         "method": "dawid-skene",
         "n_annotations": 270,
         "n_annotators": 6,
@@ -667,9 +668,9 @@ def test_interrupted_it_leaves_nothing(
     assert names_in(place) == []
 
 
-def test_the_report_of_labels_alone(crowd: Crowd, run: Run, tmp_path: Path) -> None:
+def test_the_report_of_labels_alone(crowd: Crowd, conal: Run, tmp_path: Path) -> None:
     out, folder = tmp_path / "clean.csv", tmp_path / "new" / "report"
-    found = run("aggregate", crowd.labels, "--out", out, "--report", folder, "--json").json()
+    found = conal("aggregate", crowd.labels, "--out", out, "--report", folder, "--json").json()
     assert found["report"] == str(folder / "report.html")
     files = ["annotators.csv", "common_confusion.csv", "labels.csv", "report.html", "report.json", "suggestions.csv"]
     assert names_in(folder) == files
@@ -678,19 +679,19 @@ def test_the_report_of_labels_alone(crowd: Crowd, run: Run, tmp_path: Path) -> N
     assert 'id="disagreement"' not in page
     assert "model" not in json.loads((folder / "report.json").read_text(encoding="utf-8"))
     assert [row["label"] for row in rows_of(folder / "labels.csv")] == [row["label"] for row in rows_of(out)]
-    again = run("aggregate", crowd.labels, "--out", tmp_path / "other.csv", "--report", folder)
+    again = conal("aggregate", crowd.labels, "--out", tmp_path / "other.csv", "--report", folder)
     assert again.code == 2
     assert "exists already" in again.err
     assert not (tmp_path / "other.csv").exists()
-    assert run("aggregate", crowd.labels, "--out", out, "--report", folder, "--overwrite").code == 0
+    assert conal("aggregate", crowd.labels, "--out", out, "--report", folder, "--overwrite").code == 0
     assert names_in(folder) == files
 
 
-def test_a_report_does_not_go_into_a_model_folder(small: Path, run: Run, tmp_path: Path) -> None:
+def test_a_report_does_not_go_into_a_model_folder(small: Path, conal: Run, tmp_path: Path) -> None:
     model = tmp_path / "model"
     model.mkdir()
     (model / "config.json").write_text("{}", encoding="utf-8")
-    failed = run("aggregate", small, "--out", tmp_path / "clean.csv", "--report", model, "--overwrite")
+    failed = conal("aggregate", small, "--out", tmp_path / "clean.csv", "--report", model, "--overwrite")
     assert failed.code == 2
     assert "is a model folder" in failed.err
     assert names_in(model) == ["config.json"]

@@ -65,9 +65,12 @@ def test_the_matrix_of_one_annotator(fitted: Any) -> None:
 
 def test_nothing_before_fit() -> None:
     for made in (conal.CoNAL(), conal.aggregation.DawidSkene()):
-        for use in (lambda m: m.report(), lambda m: m.plots, lambda m: m.table("labels")):
-            with pytest.raises(NotFittedError, match="call fit first"):
-                use(made)
+        with pytest.raises(NotFittedError, match="call fit first"):
+            made.report()
+        with pytest.raises(NotFittedError, match="call fit first"):
+            _ = made.plots
+        with pytest.raises(NotFittedError, match="call fit first"):
+            made.table("labels")
 
 
 def test_tables_are_frames_of_the_kind_that_came_in() -> None:

@@ -81,7 +81,8 @@ def _disagreement(report: Report) -> str | None:
             return f"{place} has fewer rows or columns than the {size} classes that are shown"
     if any(("matrix" in row) != ("classes_met" in row) for row in people):
         return "annotators.rows has matrices without classes_met"
-    if origin_of(report)["separates_noise"] and any("common_noise_rate" not in row for row in people):
+    separates: bool = origin_of(report)["separates_noise"]
+    if separates and any("common_noise_rate" not in row for row in people):
         return "annotators.rows has no common_noise_rate for some annotators"
     votes = [vote for found in cast(Any, report["tasks"]).values() for row in found["rows"] for vote in row["votes"]]
     if not all(len(vote) == 2 and type(vote[1]) is int for vote in votes):
