@@ -80,8 +80,8 @@ def _plain(value: Any) -> Any:
 
 
 def _command(fitted: Aggregator, parameters: Mapping[str, Any]) -> str:
-    """The command that infers the same labels; users fill in the names of their files."""
-    words = ["conal", "aggregate", "LABELS", "--out", "CLEANED", "--method", fitted.name]
+    """The command that gives the same labels and report; users fill in the names of their files."""
+    words = ["conal", "aggregate", "LABELS", "--out", "CLEANED", "--report", "FOLDER", "--method", fitted.name]
     if (fitted.known_codes_ >= 0).any():
         words += ["--true-labels", "TRUE_LABELS"]
     for name, value in parameters.items():
