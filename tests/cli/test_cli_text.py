@@ -185,7 +185,6 @@ def refusal(conal: Run, export: Export, *options: object) -> str:
 def test_what_does_not_go_together(conal: Run, export: Export) -> None:
     text = ("--text", export.text)
     assert "pass either --features or --text" in refusal(conal, export)
-    assert "pass either --features or --text" in refusal(conal, export, *text, "--features", export.text)
     assert "--text-column and --valid-text need --text" in refusal(
         conal, export, "--features", export.text, "--text-column", "x"
     )

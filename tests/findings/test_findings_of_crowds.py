@@ -177,11 +177,30 @@ def test_lists_of_tasks() -> None:
     assert (first["probability"], first["second_probability"]) == tuple(sorted(q, reverse=True)[:2])
     apart = lists["disagreements"]
     assert found.classifier is not None
-    assert sum(apart["sides"].values()) >= apart["total"]
+    said, inferred, majority = found.classifier.argmax(1), found.inferred, found.majority
+    against = np.flatnonzero((majority >= 0) & (said != majority))
+    assert sum(apart["sides"].values()) == len(against)
+    kept = against[inferred[against] == majority[against]]
+    assert apart["total"] == apart["sides"]["crowd"] == len(kept)
+    assert sorted(row["task"] for row in apart["rows"]) == kept.tolist()  # the others are likely wrong
+    certain = [row["classifier_probability"] for row in apart["rows"]]
+    assert certain == sorted(certain, reverse=True)
     for row in apart["rows"]:
         assert row["classifier_label"] == f"c{found.classifier[row['task']].argmax()}"
         assert dict(row["votes"]) == {f"c{k}": n for k, n in enumerate(votes[row["task"]]) if n}
         assert row["classifier_label"] != row["majority_vote"]
+
+
+def test_lists_are_sorted_by_what_rounding_hides() -> None:
+    """One minus 1e-18 is one, but a majority vote with a probability of 1e-20 is the less probable one."""
+    small = np.array([1e-18, 1e-20, 1e-4, 1e-19])
+    q = np.column_stack([small, 1 - small])
+    crowd = Annotations.from_matrix(np.zeros((4, 3), dtype=int), classes=range(2))
+    pi = np.stack([np.eye(2)] * 3)
+    wrong = tasks.task_findings(Evidence(crowd, q, q, np.eye(2), pi))["likely_wrong"]["rows"]
+    assert [row["task"] for row in wrong] == [1, 3, 0, 2]
+    apart = tasks.task_findings(Evidence(crowd, q[:, ::-1], q, np.eye(2), pi))["disagreements"]["rows"]
+    assert [row["task"] for row in apart] == [1, 3, 0, 2]
 
 
 def test_lists_show_the_worst_and_count_all(monkeypatch: pytest.MonkeyPatch) -> None:

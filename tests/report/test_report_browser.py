@@ -2,50 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from conal.report import render
-
+from .conftest import Open, requests
 from .crowds import IMAGE, SCRIPT, make_report
 
-Open = Callable[..., Any]
-
 CELLS = "return Array.from(document.querySelectorAll('#{} tbody tr:not([hidden])'), row => row.cells[{}].{})"
-
-
-@pytest.fixture
-def show(browser: Any, tmp_path: Path) -> Open:
-    """Write a report's page, open it from the file, and wait until its charts are drawn."""
-
-    def run(report: dict[str, Any], width: int = 1280, dark: bool = False) -> Any:
-        from selenium.webdriver.support.ui import WebDriverWait
-
-        page = tmp_path / "report.html"
-        page.write_text(render(report), encoding="utf-8")
-        for kind in ("browser", "performance"):
-            browser.get_log(kind)  # what earlier pages left
-        size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 600}
-        browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
-        scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
-        browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [scheme]})
-        browser.get(page.as_uri())
-        drawn = "return [...document.querySelectorAll('[data-chart]')].every(place => place.querySelector('svg'))"
-        WebDriverWait(browser, 30).until(lambda driver: driver.execute_script(drawn))
-        return browser
-
-    return run
-
-
-def requests(driver: Any) -> list[str]:
-    """What the page asked for; not what the browser's own first page does while it is left."""
-    events = (json.loads(entry["message"])["message"] for entry in driver.get_log("performance"))
-    sent = [event["params"] for event in events if event["method"] == "Network.requestWillBeSent"]
-    return [request["request"]["url"] for request in sent if not request["documentURL"].startswith("chrome:")]
 
 
 def test_it_opens_without_errors_and_asks_nobody(show: Open) -> None:

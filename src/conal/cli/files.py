@@ -6,27 +6,35 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from conal.cli.exhibits import exhibits_of
 from conal.errors import InputError
 from conal.parameters.reading import ReadOptions
+from conal.parameters.showing import ShowOptions
 
 if TYPE_CHECKING:
     from conal.estimator import CrowdClassifier
+    from conal.findings.exhibits import Exhibits
     from conal.io import FeatureTable, TextTable
+    from conal.io.annotation_file import AnnotationFile
 
 __all__ = ["FitData", "FitFiles", "read_for_model"]
 
 
 class FitData(NamedTuple):
-    """The training data of ``fit``: instances, labels, and a validation set if there is one."""
+    """The training data of ``fit``: instances, labels, a validation set if there is one, and what the report shows."""
 
     instances: FeatureTable | TextTable
     target: Any
     validation: tuple[FeatureTable | TextTable, Any] | None
+    exhibits: Exhibits | None = None
 
 
 @dataclass(frozen=True)
 class FitFiles:
-    """The files of one fit: labels with features or texts, and the same of a validation set."""
+    """The files of one fit: labels with features or texts, and the same of a validation set.
+
+    With features and texts, the features are trained on, and the report shows the texts.
+    """
 
     labels: Path
     features: Path | None = None
@@ -40,12 +48,16 @@ class FitFiles:
         """Reject unreadable files and options that exclude each other, before torch is loaded, which takes seconds."""
         from conal.io.tables import check_readable
 
-        if (self.features is None) == (self.text is None):
+        if self.features is None and self.text is None:
             raise InputError("pass either --features or --text; for labels alone, use conal aggregate")
         if self.text is None and (self.text_column is not None or self.valid_text is not None):
             raise InputError("--text-column and --valid-text need --text")
-        if self.text is not None and self.valid_features is not None:
-            raise InputError("--valid-features cannot be combined with --text; pass --valid-text")
+        if self.features is None and self.valid_features is not None:
+            raise InputError("--valid-features needs --features; with --text alone, pass --valid-text")
+        if self.features is not None and self.valid_text is not None:
+            raise InputError(
+                "--valid-text cannot be combined with --features, which are trained on; pass --valid-features"
+            )
         valid = self.valid_features or self.valid_text
         for path in (self.labels, self.features, self.text, valid, self.valid_labels):
             if path is None:
@@ -55,28 +67,56 @@ class FitFiles:
             if path.resolve().is_relative_to(out.resolve()):
                 raise InputError(f"{path}: is an input file inside {out}, which would be replaced; move one of them")
         if (valid is None) != (self.valid_labels is None):
-            name = "--valid-features" if self.text is None else "--valid-text"
+            name = "--valid-text" if self.features is None else "--valid-features"
             raise InputError(f"{name} and --valid-labels go together; pass both or neither")
 
-    def read(self, takes: str, reading: ReadOptions) -> FitData:
+    def read(self, takes: str, reading: ReadOptions, show: ShowOptions) -> FitData:
         """The training data for a method that ``takes`` true labels ("gold") or annotations ("crowd")."""
         from conal.findings.inspection import warn_of_problems
         from conal.io import import_file, read_gold
-        from conal.io.texts import texts_of
+        from conal.io.task_items import items_of
 
         validation = self._read_validation(reading)
         if takes == "gold":
             table = self._read_instances(self.features, self.text, reading.task)
             columns: dict[str, Any] = {"task": reading.task, "label": reading.label}
             gold = read_gold(self.labels, **columns, classes=reading.classes, missing=reading.missing)
-            return FitData(table, gold.for_rows(len(table), table.ids), validation)
+            tasks = range(len(table)) if table.ids is None else table.ids.tolist()
+            shown = exhibits_of(show, tasks, ["gold"], texts=self._shown_texts(None, reading))
+            return FitData(table, gold.for_rows(len(table), table.ids), validation, shown)
         file = import_file(self.labels, reading)
         file.warn_of_dropped(unlabelled=False)
-        warn_of_problems(file.annotations, self.labels)
-        if self.text == self.labels and file.data is not None:  # an export that contains the texts itself
-            shown = texts_of(file.data, text=self.text_column, where=str(self.labels))
-            return FitData(shown, file.annotations, validation)
-        return FitData(self._read_instances(self.features, self.text, reading.task), file.annotations, validation)
+        crowd = file.annotations
+        warn_of_problems(crowd, self.labels)
+        texts = self._shown_texts(file, reading)
+        names = crowd.task_ids.tolist(), crowd.annotator_ids.tolist()
+        items = items_of(file.data, self.text_column)
+        shown = exhibits_of(show, *names, file=file, items=items, texts=texts)
+        if self.features is None and self._is_export(file):
+            return FitData(self._texts_inside(file), crowd, validation, shown)
+        return FitData(self._read_instances(self.features, self.text, reading.task), crowd, validation, shown)
+
+    def _is_export(self, file: AnnotationFile) -> bool:
+        """Whether the file of labels is an export that contains the texts itself."""
+        return self.text == self.labels and file.data is not None
+
+    def _texts_inside(self, file: AnnotationFile) -> TextTable:
+        from conal.io.texts import texts_of
+
+        return texts_of(file.data, text=self.text_column, where=str(self.labels))
+
+    def _shown_texts(self, file: AnnotationFile | None, reading: ReadOptions) -> dict[str, str]:
+        """Texts that are not trained on, by task."""
+        from conal.io import read_texts
+
+        if self.features is None or self.text is None:
+            return {}
+        if file is not None and self._is_export(file):
+            table = self._texts_inside(file)
+        else:
+            table = read_texts(self.text, text=self.text_column, task=reading.task, fallback_to_aliases=True)
+        names = range(len(table)) if table.ids is None else table.ids.tolist()
+        return {str(name): text for name, text in zip(names, table.texts, strict=True)}
 
     def _read_instances(self, features: Path | None, text: Path | None, task: str | None) -> FeatureTable | TextTable:
         from conal.io import read_features, read_texts

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from conal._support.processes import process_rank
 from conal._support.progress import make_progress
 from conal.cli.discretion import read_discreetly
+from conal.cli.exhibits import Show, check_show
 from conal.cli.files import FitData, FitFiles
 from conal.cli.fit_options import (
     AllowMissing,
@@ -42,7 +44,6 @@ from conal.cli.terminal import say
 from conal.errors import DataWarning, DivergenceError, InputError, warn
 from conal.parameters import check_parameters
 from conal.parameters.privacy import PrivacyOptions
-from conal.parameters.reading import ReadOptions
 
 if TYPE_CHECKING:
     from conal.estimator import CrowdClassifier
@@ -69,6 +70,7 @@ def fit(
     training: Training,
     settings: Settings = None,
     privacy: Privacy,
+    show: Show,
     no_report: NoReport = False,
     resume: Resume = False,
     overwrite: Overwrite = False,
@@ -90,17 +92,21 @@ def fit(
     check_target(out, overwrite=overwrite)
     files = FitFiles(labels, features, text, text_column, valid_features, valid_text, valid_labels)
     files.check(out)
+    check_show(show, anonymise=privacy.anonymise)
     first = _is_first()
     chosen = parse_settings(settings)
     _refuse_repeats(training, chosen)
     parameters = training | {"verbose": first and not quiet} | chosen
     with claimed(out) if first else nullcontext():
         key = _key(privacy, out) if first else None
-        estimator, data = _prepare(method, parameters, files, reading, discreet=privacy.anonymise)
+        read = partial(files.read, reading=reading, show=show)
+        estimator, data = _prepare(method, parameters, read, discreet=privacy.anonymise)
         _train(estimator, data, out.with_name(f"{out.name}.checkpoint"), allow_missing=allow_missing, resume=resume)
         if not first:
             return
         _warn_of_few(estimator, data)
+        if data.exhibits is not None:
+            estimator.exhibit(data.exhibits)
         if privacy.anonymise:
             estimator = estimator.anonymised(key, hide_below=privacy.hide_below)
         page = _finish(estimator, out, overwrite=overwrite, with_page=not no_report, verbose=not quiet)
@@ -134,7 +140,7 @@ def _refuse_repeats(options: dict[str, Any], settings: dict[str, Any]) -> None:
 
 
 def _prepare(
-    method: str, parameters: dict[str, Any], files: FitFiles, reading: ReadOptions, *, discreet: bool
+    method: str, parameters: dict[str, Any], read: Callable[[str], FitData], *, discreet: bool
 ) -> tuple[CrowdClassifier, FitData]:
     """The untrained estimator and its training data; wrong parameters are reported before large files are read."""
     from conal import methods
@@ -142,9 +148,8 @@ def _prepare(
 
     estimator = make(method, **parameters)
     check_parameters(estimator)
-    takes = methods.get(method).takes
-    read = partial(files.read, takes, reading)
-    return estimator, read_discreetly(read) if discreet else read()
+    reading = partial(read, methods.get(method).takes)
+    return estimator, read_discreetly(reading) if discreet else reading()
 
 
 def _train(estimator: CrowdClassifier, data: FitData, checkpoint: Path, *, allow_missing: bool, resume: bool) -> None:

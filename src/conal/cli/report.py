@@ -3,21 +3,29 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from conal.cli.exhibits import Show, check_show, exhibits_of
 from conal.cli.options import AsJson, Overwrite, Quiet, emit
 from conal.cli.places import check_results
+from conal.errors import InputError
+from conal.parameters.showing import ShowOptions
+
+if TYPE_CHECKING:
+    from conal.findings.exhibits import Exhibits
 
 __all__ = ["report"]
 
 
 def report(
+    *,
     model: Annotated[Path, typer.Argument(help="Model folder written by conal fit.")],
     out: Annotated[
         Path | None, typer.Option(help="Output HTML file.", show_default="report.html in the model folder")
     ] = None,
+    show: Show,
     overwrite: Overwrite = False,
     quiet: Quiet = False,
     as_json: AsJson = False,
@@ -25,12 +33,29 @@ def report(
     """Write the report of a model folder as a single HTML file that works offline.
 
     It shows common confusions, the annotators' quality, labels that are likely wrong and what to ask next, from the
-    folder's report.json. The report inside the model folder is always replaced; --overwrite is only needed elsewhere.
+    folder's report.json. Pictures, addresses and names that you pass are on the page alone: the folder keeps what it
+    has. The report inside the model folder is always replaced; --overwrite is only needed elsewhere.
     """
     from conal.io.models import PAGE
     from conal.report import write_report
 
     is_own_page = out is not None and out.name == PAGE
     check_results(files=[out], model=None if is_own_page else model, overwrite=overwrite)
-    path = write_report(model, out)
+    check_show(show)
+    path = write_report(model, out, exhibits=_exhibits(model, show))
     emit({"out": path, "bytes": path.stat().st_size}, f"report: {path}", as_json=as_json, quiet=quiet)
+
+
+def _exhibits(model: Path, show: ShowOptions) -> Exhibits | None:
+    """What the user wants to see of the tasks and annotators; None for nothing more than the folder has."""
+    from conal.findings.exhibits import people_rows, task_rows
+    from conal.findings.report import checked_report
+    from conal.io.models import REPORT, read_document
+
+    if all(getattr(show, name) is None for name in show.declared):
+        return None
+    found = checked_report(read_document(model, REPORT), REPORT)
+    if show.names is not None and "hide_below" in found["annotators"]:
+        raise InputError(f"{model}: the names of its annotators are hidden (--anonymise); remove --names")
+    tasks, annotators = [row["task"] for row in task_rows(found)], [row["worker"] for row in people_rows(found)]
+    return exhibits_of(show, tasks, annotators)

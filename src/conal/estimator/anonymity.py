@@ -53,6 +53,7 @@ def anonymised(fitted: Fitted, key: bytes, hide_below: int) -> Fitted:
         omega=None if results.omega is None else results.omega[rows],
         origin={**results.origin, "command": f"{results.origin['command']} --anonymise"},
         discretion=discretion,
+        exhibits=replace(results.exhibits, names={}),
     )
     told = order[discretion.told(results.annotations.labels_per_annotator()[order])]
     if len(told):
@@ -67,10 +68,13 @@ def _warn_of_mentions(fitted: CrowdClassifier, results: FittedResults) -> None:
     """Tell where ids, texts and other names contain an annotator's name, without repeating it."""
     names = fitted.annotator_ids_
     ids = plain_names(fitted.task_ids_)
-    texts = [(results.texts or {}).get(task, "") for task in ids]
+    shown = results.exhibits
+    texts = [(results.texts or {}).get(task) or shown.texts.get(str(task), "") for task in ids]
+    addresses = [f"{shown.address(task) or ''} {shown.picture_links.get(str(task), '')}" for task in ids]
     found = {
         "task ids": _places(mentions(names, ids), "row", "labels.csv"),
         "texts": _places(mentions(names, texts), "tasks in row", "labels.csv"),
+        "addresses": _places(mentions(names, addresses), "tasks in row", "labels.csv"),
         "classes": _places(mentions(names, fitted.classes_.tolist()), "class", "common_confusion.csv"),
         "names of features": _places(
             mentions(names, getattr(fitted, "feature_names_in_", ())), "feature", "config.json"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
@@ -21,8 +22,10 @@ from conal.data.frames import kind_of_frame
 from conal.data.pseudonyms import new_key
 from conal.errors import InputError
 from conal.estimator import adapters, compute, members, preparation, texts
+from conal.estimator.exhibits import drawn
 from conal.estimator.provenance import model_section
 from conal.estimator.results import FittedResults
+from conal.findings.exhibits import Exhibits
 from conal.methods import CrowdMethod
 from conal.parameters import check_parameters
 from conal.parameters.privacy import PrivacyOptions
@@ -209,7 +212,8 @@ class CrowdClassifier(FittedAttributes, Reported, ClassifierParameters, Classifi
         preparation.warn_of_prior(self.model_, self.probas_, crowd)
         self.labels_ = self.classes_[self.probas_.argmax(1)]
         read = (self.probas_, reading.classifier, reading.omega)
-        results = FittedResults(self.model_, crowd, *read, quoted, model_section(self))
+        shown = drawn(instances, crowd.task_ids) if quoted is None else Exhibits()
+        results = FittedResults(self.model_, crowd, *read, quoted, model_section(self), exhibits=shown)
         preparation.warn_of_contradiction(results.findings.evidence)
         self.results_ = results
 
@@ -380,6 +384,21 @@ class CrowdClassifier(FittedAttributes, Reported, ClassifierParameters, Classifi
 
         check_is_fitted(self, "model_")
         return export(self, path, to, features_only=features_only, overwrite=overwrite)
+
+    def exhibit(self, exhibits: Exhibits) -> Self:
+        """Show texts, pictures and addresses of tasks, and names of annotators, in the report of a fitted estimator.
+
+        Pictures come before those that are drawn from the features.
+        """
+        check_is_fitted(self, "model_")
+        results = self.results_
+        if not isinstance(results, FittedResults):
+            raise InputError(
+                "a loaded model has its report already; use conal.report.write_report(folder, exhibits=...)"
+            )
+        pictures = (*exhibits.pictures, *results.exhibits.pictures)
+        self.results_ = results.exhibiting(replace(exhibits, pictures=pictures))
+        return self
 
     def anonymised(self, key: bytes | None = None, *, hide_below: int = PrivacyOptions.hide_below) -> Self:
         """A copy of the fitted estimator with pseudonyms for the annotators, to be saved and shared.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -14,6 +14,7 @@ import pyarrow as pa
 from conal.data.annotations import Annotations
 from conal.findings import Evidence, Findings, Report
 from conal.findings.discretion import Discretion
+from conal.findings.exhibits import Exhibits, exhibited
 from conal.findings.model import ModelSection
 from conal.methods import CrowdMethod
 from conal.reported import Results
@@ -44,6 +45,8 @@ class FittedResults:
         How the model was trained.
     discretion : Discretion, optional
         How much may be told about single annotators.
+    exhibits : Exhibits
+        What the report shows beside its figures, such as pictures of the tasks.
     """
 
     model: CrowdMethod
@@ -54,6 +57,7 @@ class FittedResults:
     texts: Mapping[Any, str] | None
     origin: ModelSection
     discretion: Discretion | None = None
+    exhibits: Exhibits = field(default_factory=Exhibits)
 
     @cached_property
     def findings(self) -> Findings:
@@ -77,7 +81,14 @@ class FittedResults:
         """File name to table; each table is computed on first access."""
         return self.findings.tables
 
-    @property
+    @cached_property
     def report(self) -> Report:
         """The content of ``report.json``."""
-        return self.findings.report
+        return exhibited(self.findings.report, self.exhibits)
+
+    def exhibiting(self, exhibits: Exhibits) -> FittedResults:
+        """The same results with other exhibits; what has been computed stays."""
+        made = replace(self, exhibits=exhibits)
+        if "findings" in vars(self):
+            vars(made)["findings"] = self.findings
+        return made

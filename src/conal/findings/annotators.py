@@ -11,11 +11,12 @@ import pyarrow as pa
 from markupsafe import Markup
 
 from conal.findings.base import Finding, register
-from conal.findings.common_confusion import label_shares, shown_classes
+from conal.findings.common_confusion import label_shares, shown_classes, slips_of
 from conal.findings.discretion import Discretion
 from conal.findings.evidence import Evidence, plain, plain_names
 from conal.findings.intervals import Interval
-from conal.findings.wording import count, interval, percent, short
+from conal.findings.rows import TaskShown
+from conal.findings.wording import called, count, interval, percent, short
 from conal.io.results import ColumnKind, annotator_table, mean_by_annotator, name_column, where_labelled
 
 if TYPE_CHECKING:
@@ -41,12 +42,24 @@ MAX_NAMED = 3
 """Annotators who are named in a sentence."""
 MAX_CELLS = 60_000
 """Cells of all annotators' matrices in the report together."""
+MAX_DOUBTFUL = 6
+"""Labels of one annotator that are listed as doubtful."""
 ENOUGH_MISTAKES = 5.0
 """Minimum number of expected mistakes to estimate the share of common ones."""
 THIN = 3.0
 """Tasks of a class below which the page calls an annotator's row unreliable."""
 CHUNK = 2_000_000
 """Cells of annotators' matrices that are processed at a time."""
+
+
+class DoubtfulLabel(TaskShown):
+    """A label that an annotator gave and that is probably wrong, and the label that is probably right."""
+
+    task: Any
+    given: Any
+    given_probability: float
+    label: Any
+    probability: float
 
 
 class AnnotatorRow(TypedDict):
@@ -64,6 +77,8 @@ class AnnotatorRow(TypedDict):
     expected_mistakes: float | None
     matrix: NotRequired[list[list[float]]]
     classes_met: NotRequired[list[float]]
+    name: NotRequired[str]
+    doubtful: NotRequired[list[DoubtfulLabel]]
 
 
 class AnnotatorSection(TypedDict):
@@ -119,7 +134,7 @@ def _worse_than(overall: float, rows: list[AnnotatorRow]) -> Markup:
     verb = "is" if len(worse) == 1 else "are"
     number = count(len(worse), "annotator", "annotators")
     named = Markup(", ").join(
-        Markup("<b>{}</b> ({} right)").format(short(row["worker"]), percent(row["annotator_quality"]))
+        Markup("<b>{}</b> ({} right)").format(short(called(row)), percent(row["annotator_quality"]))
         for row in worse[:MAX_NAMED]
     )
     rest = f" and {count(len(worse) - MAX_NAMED)} more" if len(worse) > MAX_NAMED else ""
@@ -130,7 +145,7 @@ def _most_mistakes(row: AnnotatorRow, overall: float) -> Markup:
     """Who makes the most mistakes, and whether that is for the number of labels or for their quality."""
     usual = (row["annotator_quality_high"] or 0.0) >= overall
     return Markup(" Annotator <b>{}</b> makes the most mistakes, about {}: {} of {} are right ({}){}.").format(
-        short(row["worker"]),
+        short(called(row)),
         count(round(row["expected_mistakes"] or 0.0)),
         percent(row["annotator_quality"]),
         count(row["num_examples_labeled"], "label", "labels"),
@@ -194,19 +209,12 @@ def direction(shares: FloatArray) -> FloatArray:
 
     .. math:: \delta_{cl} = \max(\kappa_{cl} - \beta_c, 0)
 
-    with the shares :math:`\kappa` of labels, and :math:`\beta_c` the (lower) median of row c off its diagonal: slips
-    spread evenly over the other classes. With two classes there is only one other class, and slips are taken to be
-    equally frequent in both: :math:`\beta` is the smaller of the two shares.
+    with the shares :math:`\kappa` of labels, and :math:`\beta_c` of slips (:func:`slips_of`).
 
     >>> direction(np.array([[0.7, 0.3], [0.1, 0.9]])).round(2).tolist()
     [[0.0, 0.2], [0.0, 0.0]]
     """
-    C = len(shares)
-    if C == 1:  # no other class to confuse it with
-        return np.zeros_like(shares)
-    off = np.sort(shares[~np.eye(C, dtype=bool)].reshape(C, C - 1), axis=1)
-    slips = np.full(C, off.min()) if C == 2 else off[:, (C - 2) // 2]
-    found = np.maximum(shares - slips[:, None], 0.0)
+    found = np.maximum(shares - slips_of(shares)[:, None], 0.0)
     np.fill_diagonal(found, 0.0)
     return found
 
@@ -273,6 +281,9 @@ def annotator_findings(evidence: Evidence, table: pa.Table) -> AnnotatorSection:
     with_matrix = people[: MAX_CELLS // max(len(shown) ** 2, 1)]
     for row, r in zip(rows, with_matrix.tolist(), strict=False):
         row["matrix"], row["classes_met"] = _matrix(evidence, r, shown)
+    if evidence.discretion is None:  # a list of somebody's tasks tells who it is
+        for row, labels in zip(rows, _doubtful(evidence, people), strict=True):
+            row["doubtful"] = labels
     found: AnnotatorSection = {"total": evidence.annotations.n_annotators, "rows": rows}
     if evidence.discretion is not None:
         found |= {"hidden": int((~evidence.told).sum()), "hide_below": evidence.discretion.hide_below}
@@ -285,6 +296,34 @@ def _matrix(evidence: Evidence, r: int, shown: IntArray) -> tuple[list[list[floa
     if evidence.discretion is not None:
         matrix, met = evidence.discretion.share(matrix), np.where(met < THIN, 0.0, THIN)
     return matrix.tolist(), met.tolist()
+
+
+def _doubtful(evidence: Evidence, people: IntArray) -> Iterator[list[DoubtfulLabel]]:
+    """The labels of each annotator that are most probably wrong, if they rather are than not."""
+    crowd, right = evidence.annotations, evidence.expected_right
+    doubted = np.flatnonzero(right < 0.5)
+    order = doubted[np.lexsort((right[doubted], crowd.annotators[doubted]))]
+    starts = np.searchsorted(crowd.annotators[order], people)
+    ends = np.searchsorted(crowd.annotators[order], people, side="right")
+    names = plain_names(crowd.classes)
+    for start, end in zip(starts.tolist(), ends.tolist(), strict=True):
+        some = order[start : min(end, start + MAX_DOUBTFUL)]
+        yield [_doubtful_label(evidence, int(k), names) for k in some]
+
+
+def _doubtful_label(evidence: Evidence, k: int, names: list[Any]) -> DoubtfulLabel:
+    crowd = evidence.annotations
+    i = int(crowd.tasks[k])
+    found: DoubtfulLabel = {
+        "task": plain_names(crowd.task_ids[i : i + 1])[0],
+        "given": names[crowd.labels[k]],
+        "given_probability": float(evidence.expected_right[k]),
+        "label": names[evidence.inferred[i]],
+        "probability": float(evidence.posterior[i].max()),
+    }
+    if evidence.texts is not None:
+        found["text"] = evidence.quote(found["task"])
+    return found
 
 
 def _plain_row(row: dict[str, Any]) -> AnnotatorRow:

@@ -24,7 +24,7 @@ __all__ = ["Finding", "all_findings", "findings_registry", "register"]
 Section = TypeVar("Section")
 F = TypeVar("F", bound="type[Finding[Any]]")
 
-RESERVED = ("format", "format_version", "confidence", "classes")
+RESERVED = ("format", "format_version", "confidence", "classes", "pictures")
 """Keys of ``report.json`` that frame the sections."""
 
 
@@ -39,8 +39,8 @@ class Finding(ABC, Generic[Section]):
     name: ClassVar[str]
     """Key of the section in ``report.json``; set by :func:`register`."""
     rank: ClassVar[float] = 100
-    """Sections and headlines are in the order of their ranks. The built-in ones are contradiction 5, crowd 10,
-    common_confusion 20, annotators 30, tasks 40, suggestions 50, and model or aggregation 1000."""
+    """Sections and headlines are in the order of their ranks. The built-in ones are contradiction 5, next_steps 6,
+    crowd 10, common_confusion 20, annotators 30, tasks 40, suggestions 50, and model or aggregation 1000."""
     title: ClassVar[str] = ""
     """Heading of the panel on the page."""
     table: ClassVar[str | None] = None

@@ -21,7 +21,15 @@ if TYPE_CHECKING:
     from conal.findings.collection import Findings
     from conal.findings.report import Report
 
-__all__ = ["MAX_PAIRS", "CommonConfusion", "ConfusionSection", "confusion_findings", "label_shares", "shown_classes"]
+__all__ = [
+    "MAX_PAIRS",
+    "CommonConfusion",
+    "ConfusionSection",
+    "confusion_findings",
+    "label_shares",
+    "shown_classes",
+    "slips_of",
+]
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
@@ -76,8 +84,10 @@ class CommonConfusion(Finding[ConfusionSection]):
         return {_true_column(classes): "class"}
 
     def headlines(self, section: ConfusionSection, report: Report) -> Iterator[Markup]:
-        """The most frequent mistake."""
+        """The most frequent mistake, unless the next steps name it."""
         first = next(iter(section["pairs"]), None)
+        if first is not None and _is_advised(first, report):
+            return
         if first is None or not first["annotators_who_made_it"]:
             yield Markup("No two classes are confused often.")
             return
@@ -95,6 +105,11 @@ class CommonConfusion(Finding[ConfusionSection]):
         )
 
 
+def _is_advised(pair: ConfusedPair, report: Report) -> bool:
+    advised = report["next_steps"]["rewrite"] if "next_steps" in report else []
+    return any({pair["true"], pair["observed"]} == {one["true"], one["observed"]} for one in advised)
+
+
 def label_shares(evidence: Evidence) -> FloatArray:
     r"""(C, C) share of label l among all labels of tasks of true class c, over all annotators.
 
@@ -107,6 +122,25 @@ def label_shares(evidence: Evidence) -> FloatArray:
     counts = evidence.posterior.T @ evidence.votes
     total = counts.sum(1, keepdims=True)
     return np.where(total > 0, counts / np.maximum(total, 1e-300), evidence.common)
+
+
+def slips_of(shares: FloatArray, one_other: float | None = None) -> FloatArray:
+    r"""(C,) :math:`\beta_c`, the share of slips of class c to each other class, given the shares of labels.
+
+    It is the (lower) median of row c off its diagonal: slips spread evenly over the other classes. With two classes
+    there is only one other class, and slips are taken to be equally frequent in both: the smaller of the two shares,
+    unless ``one_other`` says how frequent they are.
+
+    >>> slips_of(np.array([[0.7, 0.2, 0.1], [0.1, 0.8, 0.1], [0.0, 0.0, 1.0]])).tolist()
+    [0.1, 0.1, 0.0]
+    """
+    C = len(shares)
+    if C == 1:  # no other class to confuse it with
+        return np.ones(1)
+    off = np.sort(shares[~np.eye(C, dtype=bool)].reshape(C, C - 1), axis=1)
+    if C == 2:
+        return np.full(C, off.min() if one_other is None else one_other)
+    return np.asarray(off[:, (C - 2) // 2])
 
 
 def shown_classes(evidence: Evidence) -> IntArray:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from conal.findings.aggregation import AggregationSection
     from conal.findings.model import ModelSection
 
-__all__ = ["Evidence", "entropy", "plain", "plain_names"]
+__all__ = ["Evidence", "entropy", "plain", "plain_names", "quoted"]
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
@@ -160,8 +160,7 @@ class Evidence:
 
     def quote(self, task: Any) -> str:
         """The beginning of a task's text, for the report; empty if the task has none."""
-        text = (self.texts or {}).get(task, "")
-        return text if len(text) <= MAX_TEXT else f"{text[:MAX_TEXT]}…"
+        return quoted((self.texts or {}).get(task, ""))
 
     @cached_property
     def classes_met(self) -> FloatArray:
@@ -172,6 +171,11 @@ class Evidence:
             weights = self.posterior[crowd.tasks, c]
             counts[:, c] = np.bincount(crowd.annotators, weights=weights, minlength=crowd.n_annotators)
         return counts
+
+
+def quoted(text: str) -> str:
+    """The beginning of a text, as long as the report quotes it."""
+    return text if len(text) <= MAX_TEXT else f"{text[:MAX_TEXT]}…"
 
 
 def entropy(probas: FloatArray) -> FloatArray:

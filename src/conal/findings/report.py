@@ -13,10 +13,13 @@ from conal.findings.annotators import AnnotatorSection
 from conal.findings.common_confusion import ConfusionSection
 from conal.findings.crowd import CrowdSection
 from conal.findings.model import ModelSection
+from conal.findings.next_steps import NextStepsSection
+from conal.findings.rows import PictureSection, is_embedded
 from conal.findings.suggestions import SuggestionSection
 from conal.findings.tasks import TaskSection
+from conal.io.pictures import Thumbnail
 
-__all__ = ["REPORT_FORMAT", "REPORT_VERSION", "Report", "checked_report", "origin_of"]
+__all__ = ["REPORT_FORMAT", "REPORT_VERSION", "Report", "checked_report", "origin_of", "thumbnails"]
 
 REPORT_FORMAT = "conal-report"
 REPORT_VERSION = 1
@@ -41,6 +44,13 @@ class Report(TypedDict):
     suggestions: SuggestionSection
     model: NotRequired[ModelSection]
     aggregation: NotRequired[AggregationSection]
+    next_steps: NotRequired[NextStepsSection]
+    pictures: NotRequired[PictureSection]
+
+
+def thumbnails(report: Report) -> list[Thumbnail]:
+    """All pictures of a report."""
+    return report["pictures"]["thumbnails"] if "pictures" in report else []
 
 
 def checked_report(document: Mapping[str, Any], where: str = "report.json") -> Report:
@@ -81,12 +91,25 @@ def _disagreement(report: Report) -> str | None:
             return f"{place} has fewer rows or columns than the {size} classes that are shown"
     if any(("matrix" in row) != ("classes_met" in row) for row in people):
         return "annotators.rows has matrices without classes_met"
-    separates: bool = origin_of(report)["separates_noise"]
-    if separates and any("common_noise_rate" not in row for row in people):
-        return "annotators.rows has no common_noise_rate for some annotators"
     votes = [vote for found in cast(Any, report["tasks"]).values() for row in found["rows"] for vote in row["votes"]]
     if not all(len(vote) == 2 and type(vote[1]) is int for vote in votes):
         return "votes in tasks are not pairs of a class and a number"
+    advised = report["next_steps"]["people"] if "next_steps" in report else []
+    if not all(0 <= person["place"] < len(people) for person in advised):
+        return "next_steps.people has annotators who are not in annotators.rows"
+    return _pictures(report)
+
+
+def _pictures(report: Report) -> str | None:
+    """Pictures that are none, and rows that show one that is not there."""
+    made = thumbnails(report)
+    if not all(is_embedded(picture["uri"]) for picture in made):
+        return "pictures.thumbnails has something else than PNG and JPEG"
+    lists = [*cast(Any, report["tasks"]).values(), report["suggestions"]]
+    rows = [row for found in lists for row in found["rows"]]
+    rows += [row for person in report["annotators"]["rows"] for row in person.get("doubtful", [])]
+    if not all(0 <= row["picture"] < len(made) for row in rows if "picture" in row):
+        return "rows show pictures that are not in pictures.thumbnails"
     return None
 
 

@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, NotRequired, TypedDict
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-from markupsafe import Markup
 
 from conal.findings.base import Finding, register
 from conal.findings.evidence import Evidence, plain_names
+from conal.findings.rows import TaskShown
 from conal.io.results import ColumnKind, name_column
 
 if TYPE_CHECKING:
     from conal.findings.collection import Findings
-    from conal.findings.report import Report
 
-__all__ = ["SuggestionSection", "Suggestions", "expected_gain", "suggestions"]
+__all__ = ["ON_PAGE", "SuggestionSection", "Suggestions", "expected_gain", "suggestions"]
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
@@ -34,11 +33,11 @@ LEAST_GAIN = 0.001
 """A smaller gain is not worth a question."""
 CHUNK = 8_000_000
 """Products that are computed at a time."""
-FIRST = 50
-"""Tasks at the head of the queue that the headline counts."""
+ON_PAGE = 300
+"""Suggestions on the page; the table has more."""
 
 
-class Suggestion(TypedDict):
+class Suggestion(TaskShown):
     """Ask ``worker`` about ``task``: how much that gains, and the label and its probability without it.
 
     The label is None where nothing is known about the task.
@@ -49,7 +48,7 @@ class Suggestion(TypedDict):
     expected_gain: float
     label: Any
     probability: float
-    text: NotRequired[str]
+    name: NotRequired[str]
 
 
 class SuggestionSection(TypedDict):
@@ -83,15 +82,6 @@ class Suggestions(Finding[SuggestionSection]):
     def stored_columns(self, section: SuggestionSection) -> pa.Table:
         """The section contains the whole table, even if it is empty."""
         return suggestions_table(section["rows"])
-
-    def headlines(self, section: SuggestionSection, report: Report) -> Iterator[Markup]:
-        """What the first answers of the queue are worth."""
-        rows = section["rows"][:FIRST]
-        if rows:
-            which = f"each of the first {len(rows)} tasks" if len(rows) > 1 else "the one task"
-            yield Markup(
-                "One more answer on {} of the relabel queue is expected to correct <b>{:.1f}</b> labels."
-            ).format(which, sum(row["expected_gain"] for row in rows))
 
 
 def expected_gain(posterior: FloatArray, confusion: FloatArray) -> FloatArray:

@@ -1,9 +1,9 @@
-"""Tasks to look at again: labels that are likely wrong, ambiguous tasks, and classifier against crowd."""
+"""Tasks to look at again: labels that are likely wrong, ambiguous tasks, and doubts of the classifier."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any, ClassVar, NotRequired, TypedDict
+from typing import TYPE_CHECKING, Any, ClassVar, TypedDict
 
 import numpy as np
 import numpy.typing as npt
@@ -12,6 +12,7 @@ from markupsafe import Markup
 
 from conal.findings.base import Finding, register
 from conal.findings.evidence import Evidence, entropy, plain_names
+from conal.findings.rows import TaskShown
 from conal.findings.wording import count
 from conal.io.results import ColumnKind, label_table, name_column
 
@@ -28,7 +29,7 @@ MAX_SHOWN = 300
 """Tasks in each list."""
 
 
-class TaskRow(TypedDict):
+class TaskRow(TaskShown):
     """Everything that the lists say about a task."""
 
     task: Any
@@ -42,7 +43,6 @@ class TaskRow(TypedDict):
     classifier_label: NotRequired[Any]
     classifier_probability: NotRequired[float]
     entropy: float
-    text: NotRequired[str]
 
 
 class TaskList(TypedDict):
@@ -61,7 +61,10 @@ class Sides(TypedDict):
 
 
 class Disagreements(TaskList):
-    """Tasks on which the classifier contradicts the majority vote."""
+    """Tasks on which the classifier contradicts the majority vote, but the cleaned label follows the vote.
+
+    Those whose label follows the classifier are in the list of likely wrong ones. ``sides`` counts both.
+    """
 
     sides: Sides
 
@@ -100,15 +103,15 @@ class Tasks(Finding[TaskSection]):
 
     def headlines(self, section: TaskSection, report: Report) -> Iterator[Markup]:
         """How often the classifier contradicts the crowd."""
-        found = section.get("disagreements")
-        if found is not None and found["total"]:
+        sides = section["disagreements"]["sides"] if "disagreements" in section else None
+        if sides is not None and any(sides.values()):
             yield Markup(
                 "The classifier, which sees only the features, contradicts the majority vote on <b>{}</b>. The cleaned "
                 "label follows the classifier on {} and the majority vote on {}."
             ).format(
-                count(found["total"], "task", "tasks"),
-                count(found["sides"]["classifier"]),
-                count(found["sides"]["crowd"]),
+                count(sides["classifier"] + sides["crowd"] + sides["neither"], "task", "tasks"),
+                count(sides["classifier"]),
+                count(sides["crowd"]),
             )
 
 
@@ -147,22 +150,28 @@ def labels_table(evidence: Evidence) -> pa.Table:
 
 
 def task_findings(evidence: Evidence) -> TaskSection:
-    """The tasks that most deserve a second look, in lists, each with the total number of such tasks."""
+    """The tasks that most deserve a second look, in lists, each with the total number of such tasks.
+
+    Lists are sorted by small probabilities: one minus such a number is 1 for all of them.
+    """
     wrong = np.flatnonzero((evidence.majority >= 0) & (evidence.majority != evidence.inferred))
-    doubt = 1 - _at(evidence.posterior, evidence.majority)
     bits = entropy(evidence.posterior)
     unclear = np.flatnonzero(evidence.informed & (evidence.posterior.max(1) < 0.9))
-    found: TaskSection = {"likely_wrong": _list(evidence, wrong, doubt), "ambiguous": _list(evidence, unclear, bits)}
+    found: TaskSection = {
+        "likely_wrong": _list(evidence, wrong, -_at(evidence.posterior, evidence.majority)),
+        "ambiguous": _list(evidence, unclear, bits),
+    }
     if evidence.classifier is not None:
         found["disagreements"] = _disagreements(evidence, evidence.classifier)
     return found
 
 
 def _disagreements(evidence: Evidence, classifier: FloatArray) -> Disagreements:
-    """Where the classifier contradicts the majority vote, its surest answers first."""
+    """Where the classifier contradicts the majority vote and the label follows the vote, its surest answers first."""
     said = classifier.argmax(1)
     apart = np.flatnonzero((evidence.majority >= 0) & (said != evidence.majority))
-    return {**_list(evidence, apart, _at(classifier, said)), "sides": _sides(evidence, apart, said)}
+    kept = apart[evidence.inferred[apart] == evidence.majority[apart]]
+    return {**_list(evidence, kept, -_all_but(classifier, said)), "sides": _sides(evidence, apart, said)}
 
 
 def _list(evidence: Evidence, tasks: IntArray, score: FloatArray) -> TaskList:
@@ -220,3 +229,10 @@ def _row(evidence: Evidence, i: int) -> TaskRow:
 def _at(probas: FloatArray, codes: IntArray) -> FloatArray:
     """(N,) the probability of one class each; that of the last one where the code is -1."""
     return np.asarray(probas[np.arange(len(probas)), codes])
+
+
+def _all_but(probas: FloatArray, codes: IntArray) -> FloatArray:
+    """(N,) the probability of all classes but one each, as a sum of small numbers, which is exact."""
+    others = probas.copy()
+    others[np.arange(len(probas)), codes] = 0.0
+    return np.asarray(others.sum(1))

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Mapping
 from typing import Any
 
-__all__ = ["count", "interval", "percent", "short", "short_names"]
+__all__ = ["called", "count", "interval", "percent", "short", "short_names"]
 
 MAX_NAME = 60
 NONE = "\u2013"
@@ -41,6 +42,15 @@ def short_names(names: list[Any], limit: int = MAX_NAME) -> list[str]:
         seen[text] = seen.get(text, 0) + 1
         shown.append(text if seen[text] == 1 else f"{text} ({seen[text]})")
     return shown
+
+
+def called(row: Mapping[str, Any]) -> Any:
+    """What readers call an annotator: the name if it is known, and otherwise the id.
+
+    >>> called({"worker": 7, "name": "Ann"}), called({"worker": 7})
+    ('Ann', 7)
+    """
+    return row.get("name") or row["worker"]
 
 
 def percent(share: float | None, digits: int = 0) -> str:

@@ -91,6 +91,8 @@ class AnnotationFile:
         Of Label Studio and Argilla, the control or question that was read.
     choice_question : str or None
         Where answers with several choices were dropped, a question about one of them, such as ``topics=sport``.
+    people : dict
+        Annotator, as text, to name, where the file has names beside what it calls the annotators.
     """
 
     path: Path
@@ -104,6 +106,7 @@ class AnnotationFile:
     fields: Mapping[Any, Mapping[str, Any]] = field(default_factory=dict)
     control: Control | None = None
     choice_question: str | None = None
+    people: Mapping[str, str] = field(default_factory=dict)
 
     def all_tasks(self) -> Annotations:
         """The annotations of all tasks in the file; those that nobody has labelled come last."""

@@ -1,4 +1,4 @@
-"""Limits on files from elsewhere: what a small file may unpack to, and how deep JSON may nest.
+"""Limits on files from elsewhere: what a small file may unpack to, how deep JSON may nest, and how large pictures are.
 
 A file of two megabytes can unpack to twelve gigabytes, and a line of brackets can end the process inside a parser. Both
 are noticed while the file is read in small blocks, before a parser sees it.
@@ -21,6 +21,8 @@ from conal.errors import InputError
 
 __all__ = [
     "COMPRESSED",
+    "PICTURE_BYTES",
+    "PICTURE_PIXELS",
     "blocks_of",
     "check_depth",
     "check_json_lines",
@@ -37,6 +39,9 @@ TABLE_BYTES = 2**28
 JSON_BYTES = 2**26
 ARRAY_BYTES = 2**30
 """Every file may unpack to this much. Objects of JSON take twenty times the memory of their text, arrays no more."""
+PICTURE_BYTES = 2**26
+PICTURE_PIXELS = 2**26
+"""Of one picture: a camera has half as many pixels, and in memory they take 200 MB."""
 DEEPEST = 100
 """Lists and objects inside each other; Arrow's reader of JSON Lines takes minutes for some thousands, or fails."""
 _BLOCK = 2**20

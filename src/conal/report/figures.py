@@ -11,7 +11,7 @@ import pyarrow as pa
 from conal.findings import Report
 from conal.findings.annotators import AnnotatorRow
 from conal.findings.common_confusion import ConfusedPair
-from conal.findings.wording import short_names
+from conal.findings.wording import called, short_names
 from conal.report.charts import PAGE, Look, course, heat_map, intervals, points
 
 __all__ = [
@@ -133,7 +133,7 @@ def _pair_table(pairs: list[ConfusedPair]) -> pa.Table:
 def _people_table(people: list[AnnotatorRow]) -> pa.Table:
     """Those with the most expected mistakes, best first."""
     some = sorted(people[:MAX_BARS], key=lambda row: -(row["annotator_quality"] or 0.0))
-    names = short_names([row["worker"] for row in some], 28)
+    names = short_names([called(row) for row in some], 28)
     ends = [(row["annotator_quality"], row["annotator_quality_low"], row["annotator_quality_high"]) for row in some]
     return _interval_table(names, ends)
 
@@ -141,7 +141,7 @@ def _people_table(people: list[AnnotatorRow]) -> pa.Table:
 def _mistake_table(people: list[AnnotatorRow]) -> pa.Table:
     return pa.table(
         {
-            "name": short_names([row["worker"] for row in people], 28),
+            "name": short_names([called(row) for row in people], 28),
             "x": [_rounded(row["annotator_quality"]) for row in people],
             "y": [_rounded(row["common_mistake_share"]) for row in people],
             "size": [row["num_examples_labeled"] for row in people],

@@ -12,10 +12,15 @@ from typing import Any
 
 from conal.findings import Report
 from conal.findings.aggregation import aggregation_story
+from conal.findings.annotators import AnnotatorRow
 from conal.findings.base import all_findings
+from conal.findings.exhibits import Exhibits, exhibited
 from conal.findings.model import selection_story
-from conal.findings.report import checked_report, origin_of
-from conal.findings.wording import short
+from conal.findings.report import checked_report, origin_of, thumbnails
+from conal.findings.rows import safe_link
+from conal.findings.suggestions import ON_PAGE
+from conal.findings.tasks import TaskRow
+from conal.findings.wording import percent, short
 from conal.io.atomic import atomic_file
 from conal.io.models import REPORT, page_place, read_document
 from conal.report.figures import figures, matrix_rows, shown_names
@@ -25,13 +30,13 @@ from conal.report.script import to_script
 
 __all__ = ["render", "write_report"]
 
-MAX_SUGGESTED = 300
-"""Suggestions on the page; the table has more."""
 MAX_PARAMETER = 200
 """Characters of a parameter's value."""
 
 
-def write_report(folder: str | PathLike[str], out: str | PathLike[str] | None = None) -> Path:
+def write_report(
+    folder: str | PathLike[str], out: str | PathLike[str] | None = None, *, exhibits: Exhibits | None = None
+) -> Path:
     """Write the report of a model folder, by default into the folder. A temporary file is written first, then renamed.
 
     Parameters
@@ -40,8 +45,11 @@ def write_report(folder: str | PathLike[str], out: str | PathLike[str] | None = 
         A model folder that :meth:`conal.CoNAL.save` or ``conal fit`` wrote.
     out : path, optional
         Where to write; ``report.html`` in the folder by default.
+    exhibits : Exhibits, optional
+        What to show beside what is in the folder, such as pictures of tasks and names of annotators.
     """
-    text = render(read_document(folder, REPORT))
+    report = checked_report(read_document(folder, REPORT), REPORT)
+    text = render(report if exhibits is None else exhibited(report, exhibits))
     inside = page_place(folder)
     path = inside if out is None else Path(out)
     with atomic_file(path) as temporary:
@@ -53,20 +61,25 @@ def render(document: Mapping[str, Any]) -> str:
     """The whole page, from the content of ``report.json``. All names from users are escaped."""
     report = checked_report(document, REPORT)
     library, script, charts = _library(), asset("page.js"), figures(report)
+    pictures = thumbnails(report)
+    first, parts = make_parts(
+        report,
+        origin=origin_of(report),
+        charts=charts,
+        pictures=pictures,
+        suggested=report["suggestions"]["rows"][:ON_PAGE],
+        kept=_kept(report),
+        story=_story(report),
+        parameters=_parameters(report),
+    )
     page: str = template("page.html").render(
         report=report,
         origin=origin_of(report),
         headlines=headlines(report),
         files=_files(report),
-        parts=make_parts(
-            report,
-            origin=origin_of(report),
-            charts=charts,
-            suggested=report["suggestions"]["rows"][:MAX_SUGGESTED],
-            story=_story(report),
-            parameters=_parameters(report),
-        ),
-        data=to_script({"charts": charts, "annotators": _details(report)}),
+        first=first,
+        parts=parts,
+        data=to_script({"charts": charts, "annotators": _details(report), "pictures": pictures}),
         library=library,
         script=script,
         style=asset("page.css"),
@@ -88,7 +101,31 @@ def _details(report: Report) -> dict[str, Any]:
         if "matrix" in row:
             met = [round(value, 1) for value in row["classes_met"]]
             found[str(number)] = {"cells": [cell["share"] for cell in matrix_rows(row["matrix"], names)], "met": met}
-    return {"classes": names, "rows": found}
+    doubts = {str(number): _doubts(row) for number, row in enumerate(report["annotators"]["rows"]) if "doubtful" in row}
+    return {"classes": names, "rows": found, "doubtful": doubts}
+
+
+def _kept(report: Report) -> list[TaskRow]:
+    """Tasks on which the classifier contradicts the votes, and the label follows them; earlier reports list all."""
+    found = report["tasks"]["disagreements"]["rows"] if "disagreements" in report["tasks"] else []
+    return [row for row in found if row["label"] == row["majority_vote"]]
+
+
+def _doubts(person: AnnotatorRow) -> list[dict[str, Any]]:
+    """An annotator's doubtful labels, as the pop-up shows them."""
+    return [
+        {
+            "task": short(row["task"]),
+            "given": short(row["given"]),
+            "label": short(row["label"]),
+            "probability": percent(row["probability"], 1),
+            "text": short(row["text"], 160) if row.get("text") else "",
+            "picture": row.get("picture"),
+            "link": safe_link(row.get("link")),
+            "picture_link": safe_link(row.get("picture_link")),
+        }
+        for row in person["doubtful"]
+    ]
 
 
 def _files(report: Report) -> list[str]:

@@ -13,12 +13,15 @@ from markupsafe import Markup
 from conal.findings import Report
 from conal.findings.base import RESERVED, findings_registry
 from conal.findings.panel import Panel, panel_of
+from conal.findings.rows import safe_link
 from conal.findings.wording import NONE, count, interval, percent, short
 
 __all__ = ["Part", "asset", "make_parts", "template"]
 
 IN_HEADER = ("crowd",)
 """Sections of ``report.json`` that the header of the page shows."""
+FIRST = ("next_steps",)
+"""Sections before the sentences of all findings."""
 PANEL = "panel.html"
 MAX_ROWS = 300
 """Maximum number of rows of a finding without its own template; the file has all."""
@@ -39,11 +42,15 @@ class Column(NamedTuple):
     cells: list[tuple[Any, str]]
 
 
-def make_parts(report: Report, **content: Any) -> list[Part]:
-    """One part per section of the report, in its order; ``content`` is what templates show beside the report."""
+def make_parts(report: Report, **content: Any) -> tuple[list[Part], list[Part]]:
+    """One part per section of the report, in its order, those that come first apart from the others.
+
+    ``content`` is what templates show beside the report.
+    """
     sections = cast(dict[str, Any], report)
     names = [name for name in sections if name not in (*RESERVED, *IN_HEADER)]
-    return [_part(name, sections[name], {"report": report, **content}) for name in names]
+    made = {name: _part(name, sections[name], {"report": report, **content}) for name in names}
+    return [made[name] for name in names if name in FIRST], [made[name] for name in names if name not in FIRST]
 
 
 def _part(name: str, section: Any, content: dict[str, Any]) -> Part:
@@ -98,7 +105,7 @@ def _environment() -> Environment:
         lstrip_blocks=True,
         undefined=StrictUndefined,
     )
-    environment.filters |= {"percent": percent, "short": short, "count": count}
+    environment.filters |= {"percent": percent, "short": short, "count": count, "safe_link": safe_link}
     environment.globals |= {"interval": interval}
     return environment
 

@@ -48,6 +48,7 @@ class Collector:
         self.dropped: Counter[str] = Counter()
         self.choices: Counter[str] = Counter()
         self.data: dict[Any, Mapping[str, Any]] = {}
+        self.people: dict[str, str] = {}
 
     def add(self, task: Any, worker: Any, value: Any, when: object = None) -> None:
         """Add an annotation, unless the answer is missing, multiple or not a label."""
@@ -131,6 +132,7 @@ class Collector:
             fields=self.data,
             control=control,
             choice_question=example,
+            people=self.people,
         )
 
     def _question_name(self) -> str | None:

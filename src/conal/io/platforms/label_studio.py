@@ -88,7 +88,10 @@ class LabelStudio(Importer):
                 found.add_gold(name, label)
                 continue
             when = annotation.get("updated_at") or annotation.get("created_at")
-            found.add(name, _annotator(annotation.get("completed_by")), label, when)
+            annotator = _annotator(annotation.get("completed_by"))
+            found.add(name, annotator, label, when)
+            if called := _full_name(annotation.get("completed_by")):
+                found.people[str(annotator)] = called
 
 
 def choice_of(value: Any) -> Any:
@@ -162,6 +165,11 @@ def _annotator(completed_by: Any) -> Any:
     if isinstance(completed_by, dict):
         return next((completed_by[key] for key in ("email", "username", "id") if completed_by.get(key)), None)
     return completed_by
+
+
+def _full_name(completed_by: Any) -> str:
+    parts = [completed_by.get(key) for key in ("first_name", "last_name")] if isinstance(completed_by, dict) else []
+    return " ".join(part.strip() for part in parts if isinstance(part, str)).strip()
 
 
 def _task_name(task: dict[str, Any], data: Any, found: Collector) -> Any:

@@ -29,6 +29,14 @@
     }
   }
 
+  // Every picture is on the page once, and shown where it is needed.
+  function paint(image) {
+    image.addEventListener("load", () =>
+      image.classList.toggle("pixels", image.naturalWidth * 2 <= image.width && image.naturalWidth <= 48));
+    image.src = data.pictures[image.dataset.picture].uri;
+  }
+  for (const image of document.querySelectorAll("[data-picture]")) paint(image);
+
   // Tables: the first rows, and all rows on demand or for a search.
   function show(table) {
     const limit = table.dataset.open ? Infinity : Number(table.dataset.limit);
@@ -104,11 +112,52 @@
     return Array.from(row.cells).slice(1).map((cell, k) =>
       heads[k + 1].textContent.trim() + " " + cell.textContent.trim()).join(" · ");
   }
+  function element(kind, text, name) {
+    const made = document.createElement(kind);
+    if (text) made.textContent = text;
+    if (name) made.className = name;
+    return made;
+  }
+  function link(address, text) {
+    const made = element("a", text);
+    made.href = address;
+    made.target = "_blank";
+    made.rel = "noopener noreferrer";
+    return made;
+  }
+  // Labels of an annotator that are probably wrong; every text is set as text.
+  function doubtful(rows) {
+    const list = element("ul", "", "doubtful");
+    for (const row of rows) {
+      const item = element("li", "", "item"), picture = (data.pictures || [])[row.picture];
+      if (picture) {
+        const image = element("img", "", "picture");
+        image.dataset.picture = row.picture;
+        image.width = picture.width;
+        image.height = picture.height;
+        image.alt = "Picture of task " + row.task;
+        paint(image);
+        item.append(image);
+      }
+      const about = element("span", "", "about");
+      about.append(row.link ? link(row.link, row.task) : row.task, ": labelled ", element("b", row.given),
+        ", probably ", element("b", row.label), " (" + row.probability + ")");
+      if (row.text) about.append(element("span", row.text, "said"));
+      if (!picture && row.picture_link) about.append(" ", link(row.picture_link, "open the picture"));
+      item.append(about);
+      list.append(item);
+    }
+    return list;
+  }
   for (const button of document.querySelectorAll("[data-annotator]")) {
     button.addEventListener("click", () => {
       const found = data.annotators.rows[button.dataset.annotator];
+      const row = document.querySelector("#t-people [data-annotator='" + button.dataset.annotator + "']").closest("tr");
       document.getElementById("detail-name").textContent = "Annotator " + button.textContent;
-      document.getElementById("detail-facts").textContent = facts(button.closest("tr"));
+      document.getElementById("detail-facts").textContent = facts(row);
+      const doubts = data.annotators.doubtful[button.dataset.annotator] || [];
+      document.getElementById("detail-doubtful").replaceChildren(
+        ...(doubts.length ? [element("h3", "Labels that are probably wrong"), doubtful(doubts)] : []));
       const chart = document.getElementById("detail-chart"), note = document.getElementById("detail-note");
       chart.replaceChildren();
       if (found) {

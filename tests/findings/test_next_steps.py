@@ -1,0 +1,196 @@
+"""What to do next: advice that follows from the crowd, and differs between crowds."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from conal.data.annotations import Annotations
+from conal.findings import Evidence, Findings
+from conal.findings.discretion import Discretion
+from conal.findings.next_steps import _makers, information
+from conal.report import render
+from helpers.models import model_section
+
+FloatArray = npt.NDArray[np.float64]
+NAMES = ["cat", "dog", "elk", "fox"]
+
+
+def matrix(right: float, C: int = 4, **mistakes: float) -> FloatArray:
+    """Slips spread evenly; ``cat_dog=0.3`` makes cats dogs in addition."""
+    pi = np.full((C, C), (1 - right) / (C - 1))
+    np.fill_diagonal(pi, right)
+    for pair, share in mistakes.items():
+        true, observed = map(NAMES.index, pair.split("_"))
+        pi[true] *= 1 - share
+        pi[true, observed] += share
+    return pi
+
+
+def crowd_of(*people: FloatArray, n: int = 400, per_task: int = 5, seed: int = 0, hide: bool = False) -> Evidence:
+    """A crowd of annotators with these matrices, and a posterior that is nearly certain of the truth."""
+    rng = np.random.default_rng(seed)
+    C = len(people[0])
+    z = rng.integers(C, size=n)
+    t = np.repeat(np.arange(n), per_task)
+    a = np.concatenate([rng.choice(len(people), per_task, replace=False) for _ in range(n)])
+    given = np.stack(people)[a, z[t]]
+    labels = (given.cumsum(1) > rng.random((len(t), 1))).argmax(1)
+    workers = [f"w{k}" for k in range(len(people))]
+    crowd = Annotations(t, a, labels, task_ids=np.arange(n), annotator_ids=workers, classes=NAMES[:C])
+    q = 0.97 * np.eye(C)[z] + 0.03 / C
+    model = model_section() | {"separates_noise": False}
+    return Evidence(
+        crowd,
+        q,
+        q,
+        np.stack(people).mean(0),
+        np.stack(people),
+        model=model,
+        discretion=Discretion(10) if hide else None,
+    )
+
+
+def steps_of(evidence: Evidence) -> tuple[Any, str]:
+    """The section, and what the page says, without its markup."""
+    report = Findings(evidence).report
+    box = render(report).split('<section id="next">')[1].split("</section>")[0]
+    return report["next_steps"], re.sub(r"\s+", " ", re.sub(r"<[^>]+>", "", box)).replace("\xa0", " ")
+
+
+def test_a_confusion_of_all_is_a_matter_of_instructions() -> None:
+    evidence = crowd_of(*[matrix(0.9, cat_dog=0.35) for _ in range(8)])
+    steps, text = steps_of(evidence)
+    (pair,) = steps["rewrite"]
+    assert (pair["true"], pair["observed"], pair["back_share"]) == ("cat", "dog", None)
+    assert (pair["annotators_who_make_it"], pair["annotators_who_met_it"]) == (8, 8)
+    assert steps["people"] == []
+    assert f"Rewrite how cat and dog differ: {100 * pair['share']:.0f} % of the labels of cat say dog." in text
+    assert "8 of the 8 annotators who labelled such tasks confuse them" in text
+    assert (
+        "Nobody needs a talk. No annotator is reliably worse than the crowd, apart from the confusions above." in text
+    )
+
+
+def test_a_confusion_of_one_is_a_matter_for_a_talk() -> None:
+    evidence = crowd_of(*[matrix(0.95) for _ in range(7)], matrix(0.9, elk_fox=0.9, dog_cat=0.3))
+    steps, text = steps_of(evidence)
+    assert steps["rewrite"] == []
+    (person,) = steps["people"]
+    assert (person["worker"], person["guesses"], person["true"], person["observed"]) == ("w7", False, "elk", "fox")
+    assert "No instruction stands out." in text
+    assert re.search(r"Talk to w7: \d+ % of \d+ labels are right \(\d+ to \d+ %; crowd \d+ %\)", text)
+    assert "the most frequent mistake of their own is elk labelled fox. Click the name for doubtful labels." in text
+    assert "Rewrite" not in text
+
+
+def test_who_guesses_is_left_out() -> None:
+    steps, text = steps_of(crowd_of(*[matrix(0.95) for _ in range(7)], np.tile([0.7, 0.1, 0.1, 0.1], (4, 1))))
+    (person,) = steps["people"]
+    assert (person["worker"], person["guesses"]) == ("w7", True)
+    assert "Leave out the labels of w7 and fit again: the answers hardly depend on the task" in text
+
+
+def test_slips_are_nobodys_instruction() -> None:
+    steps, _ = steps_of(crowd_of(*[matrix(0.7) for _ in range(8)], n=300))
+    assert steps["rewrite"] == []
+
+
+def test_both_directions_are_one_instruction() -> None:
+    steps, text = steps_of(crowd_of(*[matrix(0.9, cat_dog=0.3, dog_cat=0.2) for _ in range(8)]))
+    (pair,) = steps["rewrite"]
+    assert {pair["true"], pair["observed"]} == {"cat", "dog"}
+    assert pair["back_share"] is not None
+    assert "the other way round" in text
+
+
+def test_two_classes_have_one_instruction_too() -> None:
+    alike = [matrix(0.75, 2) for _ in range(8)]
+    steps, _ = steps_of(crowd_of(*alike, n=300))
+    (pair,) = steps["rewrite"]
+    assert {pair["true"], pair["observed"]} == {"cat", "dog"}
+
+
+def test_a_crowd_without_problems_is_left_in_peace() -> None:
+    evidence = crowd_of(*[matrix(1.0) for _ in range(6)], n=100)
+    certain = np.eye(4)[evidence.inferred]
+    calm = Evidence(evidence.annotations, certain, certain, evidence.common, evidence.individual, model=evidence.model)
+    steps, text = steps_of(calm)
+    assert (steps["rewrite"], steps["people"], steps["relabel"]) == ([], [], None)
+    assert steps["more_labels"] == {"tasks": 100, "wrong": 0.0, "wrong_after": 0.0}
+    for sentence in ("No instruction stands out.", "Nobody needs a talk.", "None. No further answer", "Not needed"):
+        assert sentence in text
+
+
+def test_what_more_labels_bring_follows_the_queue() -> None:
+    evidence = crowd_of(*[matrix(0.8) for _ in range(6)], n=60, per_task=2)
+    rng = np.random.default_rng(1)
+    q = rng.dirichlet(np.ones(4), size=60)
+    unsure = Evidence(evidence.annotations, q, q, evidence.common, evidence.individual, model=evidence.model)
+    found = Findings(unsure)
+    gains = [row["expected_gain"] for row in found.report["suggestions"]["rows"]]
+    steps, text = steps_of(unsure)
+    wrong = (1 - q.max(1)).sum()
+    assert steps["more_labels"]["wrong"] == pytest.approx(wrong)
+    assert steps["more_labels"]["wrong_after"] == pytest.approx(wrong - sum(gains))
+    first = steps["relabel"]["tasks"]
+    assert sum(gains[: first - 1]) < 0.8 * sum(gains) <= sum(gains[:first]) + 1e-9
+    assert steps["relabel"]["corrects"] == pytest.approx(sum(gains[:first]))
+    assert f"Have the first {first} tasks of the relabel queue labelled once more" in text
+    assert f"About {wrong:.0f} of the 60 cleaned labels are wrong" in text
+
+
+def test_makers_are_counted_label_by_label() -> None:
+    evidence = crowd_of(*[matrix(0.9, cat_dog=0.1 * k) for k in range(8)])
+    crowd, q, share, slips = evidence.annotations, evidence.posterior, 0.3, 0.03
+    who = met = 0
+    for r in range(8):
+        n = made = 0.0
+        for task, annotator, label in zip(crowd.tasks, crowd.annotators, crowd.labels, strict=True):
+            if annotator == r:
+                n += q[task, 0]
+                made += q[task, 0] * (label == 1)
+        who += made >= max(0.5, n * (share + slips) / 2)
+        met += n >= 0.5
+    found = _makers(evidence, 0, 1, share, slips)
+    assert found[:2] == (who, met)
+    assert 0 < who < 8
+    assert 6 < found[2] <= 8  # if all were alike, nearly all would be seen to be
+
+
+def test_information_is_that_of_guesses_and_of_knowledge() -> None:
+    habit = np.tile([0.5, 0.2, 0.2, 0.1], (4, 1))
+    evidence = crowd_of(habit, np.eye(4), 0.5 * habit + 0.5 * np.eye(4), *[matrix(0.9)] * 3)
+    assert [information(evidence, r) for r in range(3)] == pytest.approx([0, 1, 0.5], abs=1e-9)
+
+
+def test_doubtful_labels_are_the_least_probable_ones() -> None:
+    evidence = crowd_of(*[matrix(0.95) for _ in range(7)], matrix(0.4))
+    rng = np.random.default_rng(3)
+    q = rng.dirichlet(np.full(4, 0.3), size=400)
+    found = Findings(Evidence(evidence.annotations, q, q, evidence.common, evidence.individual))
+    crowd = evidence.annotations
+    for row in found.report["annotators"]["rows"]:
+        r = int(row["worker"][1:])
+        mine = np.flatnonzero(crowd.annotators == r)
+        p = q[crowd.tasks[mine], crowd.labels[mine]]
+        expected = sorted(p[p < 0.5])[:6]
+        assert [label["given_probability"] for label in row["doubtful"]] == pytest.approx(expected)
+        for label in row["doubtful"]:
+            assert label["label"] == NAMES[q[label["task"]].argmax()]
+            assert label["given_probability"] == q[label["task"], NAMES.index(label["given"])]
+
+
+def test_hidden_annotators_are_not_given_away() -> None:
+    people = [*[matrix(0.95) for _ in range(7)], matrix(0.9, elk_fox=0.9, dog_cat=0.3)]
+    report: Any = Findings(crowd_of(*people, hide=True)).report
+    assert all("doubtful" not in row for row in report["annotators"]["rows"])
+    (person,) = report["next_steps"]["people"]
+    assert "true" not in person
+    assert person["num_examples_labeled"] % 10 == 0
+    assert person["annotator_quality"] == round(person["annotator_quality"], 2)
+    render(report)
