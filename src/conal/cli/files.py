@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -11,24 +12,25 @@ from conal.parameters.reading import ReadOptions
 
 if TYPE_CHECKING:
     from conal.estimator import CrowdClassifier
-    from conal.io import FeatureTable, TextTable
+    from conal.io import AnnotationFile, FeatureTable, TextTable
 
 __all__ = ["FitData", "FitFiles", "read_for_model"]
 
 
 class FitData(NamedTuple):
-    """The training data of ``fit``: instances, labels, and a validation set if there is one."""
+    """The training data of ``fit``: instances, labels, a validation set if there is one, and what each file has."""
 
     instances: FeatureTable | TextTable
     target: Any
     validation: tuple[FeatureTable | TextTable, Any] | None
+    files: Sequence[dict[str, Any]] = ()
 
 
 @dataclass(frozen=True)
 class FitFiles:
     """The files of one fit: labels with features or texts, and the same of a validation set."""
 
-    labels: Path
+    labels: Sequence[Path]
     features: Path | None = None
     text: Path | None = None
     text_column: str | None = None
@@ -47,10 +49,10 @@ class FitFiles:
         if self.text is not None and self.valid_features is not None:
             raise InputError("--valid-features cannot be combined with --text; pass --valid-text")
         valid = self.valid_features or self.valid_text
-        for path in (self.labels, self.features, self.text, valid, self.valid_labels):
+        for path in (*self.labels, self.features, self.text, valid, self.valid_labels):
             if path is None:
                 continue
-            if not (path == self.labels and path.is_dir()):  # doccano's exports are folders
+            if not (path in self.labels and path.is_dir()):  # doccano's exports are folders
                 check_readable(path)
             if path.resolve().is_relative_to(out.resolve()):
                 raise InputError(f"{path}: is an input file inside {out}, which would be replaced; move one of them")
@@ -60,23 +62,43 @@ class FitFiles:
 
     def read(self, takes: str, reading: ReadOptions) -> FitData:
         """The training data for a method that ``takes`` true labels ("gold") or annotations ("crowd")."""
-        from conal.findings.inspection import warn_of_problems
-        from conal.io import import_file, read_gold
-        from conal.io.texts import texts_of
+        from conal.findings.inspection import contributions, warn_of_problems
+        from conal.io import import_file
 
         validation = self._read_validation(reading)
         if takes == "gold":
             table = self._read_instances(self.features, self.text, reading.task)
-            columns: dict[str, Any] = {"task": reading.task, "label": reading.label}
-            gold = read_gold(self.labels, **columns, classes=reading.classes, missing=reading.missing)
-            return FitData(table, gold.for_rows(len(table), table.ids), validation)
+            return FitData(table, self._read_gold(table, reading), validation)
         file = import_file(self.labels, reading)
         file.warn_of_dropped(unlabelled=False)
-        warn_of_problems(file.annotations, self.labels)
-        if self.text == self.labels and file.data is not None:  # an export that contains the texts itself
-            shown = texts_of(file.data, text=self.text_column, where=str(self.labels))
-            return FitData(shown, file.annotations, validation)
-        return FitData(self._read_instances(self.features, self.text, reading.task), file.annotations, validation)
+        warn_of_problems(file.annotations, file.where)
+        texts = self._read_texts_of(file, reading.task) if self.text in self.labels else None
+        instances = texts or self._read_instances(self.features, self.text, reading.task)
+        return FitData(instances, file.annotations, validation, contributions(file))
+
+    def _read_gold(self, table: FeatureTable | TextTable, reading: ReadOptions) -> Any:
+        from conal.io import read_gold
+
+        if len(self.labels) > 1:
+            raise InputError("the method gold takes one file of true labels; put them into one")
+        columns: dict[str, Any] = {"task": reading.task, "label": reading.label}
+        gold = read_gold(self.labels[0], **columns, classes=reading.classes, missing=reading.missing)
+        return gold.for_rows(len(table), table.ids)
+
+    def _read_texts_of(self, file: AnnotationFile, task: str | None) -> TextTable | None:
+        """Texts in the files of labels; None for one table, which is read again as a table of texts."""
+        from conal.io import read_texts
+        from conal.io.texts import join_texts, texts_of
+
+        if not file.parts:
+            return None if file.data is None else texts_of(file.data, text=self.text_column, where=file.where)
+        tables = [
+            read_texts(part.path, text=self.text_column, task=task, fallback_to_aliases=True)
+            if part.data is None
+            else texts_of(part.data, text=self.text_column, where=part.where)
+            for part in file.parts
+        ]
+        return join_texts(tables, where=file.where)
 
     def _read_instances(self, features: Path | None, text: Path | None, task: str | None) -> FeatureTable | TextTable:
         from conal.io import read_features, read_texts

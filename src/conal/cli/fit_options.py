@@ -33,7 +33,7 @@ Text = Annotated[
     Path | None,
     typer.Option(
         help="Texts instead of features: CSV, TSV, Parquet or JSON Lines with a text column and a task column; "
-        "can be the file of labels."
+        "can be the file of labels; of several such files, name one to take the texts of all."
     ),
 ]
 ModelPlace = Annotated[Path, typer.Option(help="Output model folder.")]

@@ -91,6 +91,8 @@ class AnnotationFile:
         Of Label Studio and Argilla, the control or question that was read.
     choice_question : str or None
         Where answers with several choices were dropped, a question about one of them, such as ``topics=sport``.
+    parts : tuple of AnnotationFile
+        The files, each by itself, if several were read as one; ``path`` is then the first of them.
     """
 
     path: Path
@@ -104,6 +106,12 @@ class AnnotationFile:
     fields: Mapping[Any, Mapping[str, Any]] = field(default_factory=dict)
     control: Control | None = None
     choice_question: str | None = None
+    parts: tuple[AnnotationFile, ...] = ()
+
+    @property
+    def where(self) -> str:
+        """How messages name the file, or all files."""
+        return ", ".join(str(part.path) for part in self.parts) or str(self.path)
 
     def all_tasks(self) -> Annotations:
         """The annotations of all tasks in the file; those that nobody has labelled come last."""
@@ -121,8 +129,10 @@ class AnnotationFile:
 
     def warn_of_dropped(self, *, unlabelled: bool = True) -> None:
         """Warn about dropped annotations, with the reasons; about tasks without a label only where they are dropped."""
+        for part in self.parts:
+            part.warn_of_dropped(unlabelled=unlabelled)
         dropped = {reason: n for reason, n in self.dropped.items() if unlabelled or reason != UNLABELLED}
-        if dropped:
+        if dropped and not self.parts:
             advice = "" if self.choice_question is None else f"; {_one_choice(self.choice_question)}"
             warn(f"{self.path} ({self.title}): left out {_counted(dropped)}{advice}", DataWarning)
 

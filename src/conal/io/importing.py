@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
 from os import PathLike
 from pathlib import Path
 from typing import Any, NoReturn
@@ -10,6 +12,7 @@ from conal.data.annotations import Annotations
 from conal.errors import InputError
 from conal.io import tables
 from conal.io.annotation_file import AnnotationFile
+from conal.io.joining import join_files
 from conal.io.plain import plain_reader
 from conal.io.platforms.base import Importer, Reader, importers
 from conal.io.platforms.head import RECORD_BYTES, Head, read_head
@@ -18,16 +21,21 @@ from conal.io.refusals import refusing
 from conal.parameters import check_parameters
 from conal.parameters.reading import PLAIN_FORMATS, ReadOptions
 
-__all__ = ["detect", "import_file", "read_annotations"]
+__all__ = ["Paths", "detect", "import_file", "read_annotations"]
 
 
-def read_annotations(path: str | PathLike[str], options: ReadOptions | None = None, **keywords: Any) -> Annotations:
+Paths = str | PathLike[str] | Sequence[str | PathLike[str]]
+"""One file, or several that are read as one."""
+
+
+def read_annotations(path: Paths, options: ReadOptions | None = None, **keywords: Any) -> Annotations:
     """Read annotations from a table with one annotation per row, a matrix, or an export of an annotation platform.
 
     Parameters
     ----------
-    path : path
-        The file; for doccano and peerannot also a folder.
+    path : path, or sequence of paths
+        The file; for doccano and peerannot also a folder. Several files, also of different formats, are joined: the
+        same id means the same task, and the same name the same annotator.
     options : ReadOptions, optional
         How to read it.
     **keywords
@@ -38,17 +46,36 @@ def read_annotations(path: str | PathLike[str], options: ReadOptions | None = No
     return file.annotations
 
 
-def import_file(path: str | PathLike[str], options: ReadOptions | None = None, **keywords: Any) -> AnnotationFile:
+def import_file(path: Paths, options: ReadOptions | None = None, **keywords: Any) -> AnnotationFile:
     """Annotations, true labels, data of the tasks, and dropped annotations; see :func:`read_annotations`."""
-    path = Path(path)
     if options is None or keywords:
         options = (options or ReadOptions()).replace(**keywords)
     check_parameters(options)
-    reader = _reader(path, options.format)
-    reader.check_options(options)
+    paths = [Path(path)] if isinstance(path, str | PathLike) else [Path(each) for each in path]
+    _refuse_repeats(paths)
+    readers = [_reader(each, options.format) for each in paths]
+    if len(paths) == 1:
+        readers[0].check_options(options)
+        return _read(readers[0], paths[0], options)
+    takes = list(dict.fromkeys(name for reader in readers for name in reader.takes))
+    options.refuse_unused(takes, "any of these files")
+    parts = [_read(reader, each, options.only(reader.takes)) for reader, each in zip(readers, paths, strict=True)]
+    return join_files(parts, options)
+
+
+def _read(reader: Reader, path: Path, options: ReadOptions) -> AnnotationFile:
     # Escapes of JSON can write half of a surrogate pair, which no file can contain.
     with refusing((UnicodeEncodeError,), f"{path}: a name contains an incomplete character: {{}}; export it again"):
         return reader.read(path, options)
+
+
+def _refuse_repeats(paths: Sequence[Path]) -> None:
+    if not paths:
+        raise InputError("no file of labels: pass at least one")
+    times = Counter(path.resolve() for path in paths)
+    twice = next((path for path in paths if times[path.resolve()] > 1), None)
+    if twice is not None:
+        raise InputError(f"{twice}: is given twice; name every file once")
 
 
 def detect(path: Path) -> tuple[list[Importer], Head]:
