@@ -26,6 +26,7 @@ __all__ = [
     "crowd",
     "csv_bytes",
     "document",
+    "ipc_bytes",
     "json_of",
     "npy_bytes",
     "npz_bytes",
@@ -88,6 +89,16 @@ def zip_bytes(members: dict[str, bytes], method: int = zipfile.ZIP_DEFLATED) -> 
 def arrow_bytes(table: pa.Table, rng: random.Random) -> bytes:
     buffer = io.BytesIO()
     pq.write_table(table, buffer, compression=rng.choice(["snappy", "gzip", "none", "zstd"]))
+    return buffer.getvalue()
+
+
+def ipc_bytes(table: pa.Table, rng: random.Random) -> bytes:
+    """Arrow's own format: a stream, or a file with an index."""
+    buffer = io.BytesIO()
+    options = pa.ipc.IpcWriteOptions(compression=rng.choice([None, "lz4", "zstd"]))
+    make = rng.choice([pa.ipc.new_stream, pa.ipc.new_file])
+    with make(buffer, table.schema, options=options) as writer:
+        writer.write_table(table, max_chunksize=rng.choice([1, 3, 100]))
     return buffer.getvalue()
 
 
@@ -240,6 +251,24 @@ def _wide(rows: Rows, rng: random.Random) -> tuple[str, bytes]:
     return "wide.csv", csv_bytes([rng.choice(["", "task"]), *workers], values)
 
 
+def _lists(rows: Rows, rng: random.Random) -> tuple[str, bytes]:
+    groups = _by_task(rows).items()
+    columns: dict[str, list[Any]] = {
+        "id": [t for t, _ in groups],
+        "annotators": [[w for _, w, _ in group] for _, group in groups],
+        "labels": [[y for *_, y in group] for _, group in groups],
+    }
+    try:
+        table = pa.table(columns)
+    except (pa.ArrowException, UnicodeError, OverflowError):  # names of several types
+        return "lists.jsonl", json_of(
+            [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)], lines=True
+        )
+    if rng.random() < 0.3:
+        return "lists.parquet", arrow_bytes(table, rng)
+    return f"lists.{rng.choice(['arrow', 'feather'])}", ipc_bytes(table, rng)
+
+
 def _plain(rows: Rows, rng: random.Random) -> tuple[str, bytes]:
     header = [
         rng.choice(["task", "item", "question"]),
@@ -264,6 +293,8 @@ def _plain(rows: Rows, rng: random.Random) -> tuple[str, bytes]:
         return "labels.npy", npy_bytes(
             matrix.astype(rng.choice(["i1", "i8", "f4", "f8", "U3", "?", "S2", ">i4", "u8", "c16", "M8[D]"]))
         )
+    if rng.random() < 0.5:
+        return "labels.arrow", ipc_bytes(odd_table(rng, header), rng)
     return "labels.parquet", arrow_bytes(odd_table(rng, header), rng)
 
 
@@ -279,6 +310,7 @@ LAYOUTS: dict[str, Callable[[Rows, random.Random], tuple[str, bytes]]] = {
     "figure-eight": _figure_eight,
     "netease-crowd": _netease,
     "wide": _wide,
+    "lists": _lists,
     "plain": _plain,
 }
 

@@ -153,12 +153,28 @@ def wide(rows: Rows, folder: Path) -> Path:
     )
 
 
+def lists(rows: Rows, folder: Path) -> Path:
+    return write_lines(
+        folder / "lists.jsonl",
+        (
+            {
+                "id": task,
+                "text": f"text of {task}",
+                "annotators": [w for _, w, _ in group],
+                "labels": [y for *_, y in group],
+            }
+            for task, group in by_task(rows).items()
+        ),
+    )
+
+
 EXPORTS: dict[str, Callable[[Rows, Path], Path]] = {
     "argilla": argilla,
     "doccano": doccano,
     "figure-eight": figure_eight,
     "label-studio": label_studio,
     "label-studio-min": label_studio_min,
+    "lists": lists,
     "mturk": mturk,
     "netease-crowd": netease_crowd,
     "peerannot": peerannot,

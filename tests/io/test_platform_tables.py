@@ -292,24 +292,6 @@ def test_the_folder_of_peerannot(tmp_path: Path) -> None:
     assert (found.format, triples(found.annotations)) == ("peerannot", [(0, 7, 1), (0, 10, 0), (2, 10, 0)])
 
 
-@pytest.mark.parametrize(
-    ("members", "call"),
-    [
-        (("data-00000-of-00001.arrow", "dataset_info.json", "state.json"), ".to_parquet('labels.parquet')"),
-        (("dataset_dict.json",), "[SPLIT].to_parquet('labels.parquet')"),
-    ],
-)
-def test_a_folder_of_hugging_face_datasets(tmp_path: Path, members: tuple[str, ...], call: str) -> None:
-    for name in members:
-        (tmp_path / name).write_text('{"citation": "", "description": ""}')
-    with pytest.raises(InputError) as refused:
-        read_annotations(tmp_path)
-    assert str(refused.value) == (
-        f"{tmp_path}: is a dataset that Hugging Face datasets saved with save_to_disk; write it as Parquet: "
-        f"datasets.load_from_disk({str(tmp_path)!r}){call}"
-    )
-
-
 def test_peerannot_keeps_names(tmp_path: Path) -> None:
     path = tmp_path / "answers.json"
     path.write_text(json.dumps({"007": {"w": "x"}, "7": {"w": "y"}}))

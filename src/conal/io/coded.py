@@ -13,6 +13,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from conal.data.numbers import numbers_or_text
+from conal.io.arrow_files import arrow_batches, arrow_schema
 from conal.io.delimited import is_padded, open_delimited, read_json_lines, with_long_rows
 from conal.io.parquet_files import open_parquet, parquet_batches
 
@@ -30,11 +31,15 @@ def read_coded(path: Path, kind: str, choose: Choose) -> pa.Table:
 
     Parameters
     ----------
-    kind : {"csv", "tsv", "parquet", "jsonl"}
+    kind : {"csv", "tsv", "parquet", "arrow", "xlsx", "jsonl"}
         In CSV and TSV names are text unless all of them are numbers.
     """
     if kind == "parquet":
         return _read_parquet(path, choose)
+    if kind == "arrow":
+        columns = list(choose(arrow_schema(path).names))
+        coded = [_coded(batch) for batch in arrow_batches(path, columns)]
+        return pa.Table.from_batches(coded) if coded else pa.table({name: pa.array([]) for name in columns})
     if kind == "jsonl":
         return _read_jsonl(path, choose)
     return _read_delimited(path, "\t" if kind == "tsv" else ",", choose)

@@ -12,6 +12,7 @@ from conal.data.annotations import Annotations
 from conal.errors import InputError
 from conal.io import tables
 from conal.io.annotation_file import AnnotationFile
+from conal.io.arrow_files import splits_of
 from conal.io.joining import join_files
 from conal.io.plain import plain_reader
 from conal.io.platforms.base import Importer, Reader, importers
@@ -120,19 +121,17 @@ def _may_be_plain(path: Path, head: Head) -> bool:
     ending = tables.without_compression(path).suffix.lower()
     if ending in (*tables.ENDINGS, ".npy"):
         return True
+    if head.kind in ("arrow", "damaged arrow"):
+        return True
     return head.kind in ("table", "parquet", "npy") and bool(path.suffix)
 
 
-SAVED_DATASETS = ({"state.json", "dataset_info.json"}, {"dataset_dict.json"})
-"""Files that Hugging Face's ``datasets`` writes to a folder, for one dataset and for several."""
-
-
 def _refuse_unknown(path: Path, head: Head) -> NoReturn:
-    if head.kind == "folder" and any(files <= set(head.members) for files in SAVED_DATASETS):
-        part = "" if "state.json" in head.members else "[SPLIT]"
+    splits = splits_of(path)
+    if splits:
         raise InputError(
-            f"{path}: is a dataset that Hugging Face datasets saved with save_to_disk; write it as Parquet: "
-            f"datasets.load_from_disk({str(path)!r}){part}.to_parquet('labels.parquet')"
+            f"{path}: is a saved dataset with several splits; pass the folder of one, or of several: "
+            f"{', '.join(str(path / name) for name in splits)}"
         )
     if head.kind == "json" and head.record is None and path.stat().st_size <= RECORD_BYTES:
         load_json(path)  # raises an error if the file is cut off

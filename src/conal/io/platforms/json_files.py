@@ -10,6 +10,7 @@ from typing import Any
 from conal.errors import InputError, people
 from conal.io.delimited import encoding_of
 from conal.io.limits import JSON_BYTES, blocks_of, check_depth, refuse_bomb, unpacked_limit
+from conal.io.platforms.head import read_head
 from conal.io.refusals import ARROW_ERRORS, VALUE_ERRORS, ZIP_ERRORS, refusing
 from conal.io.tables import BATCH, check_readable, read_table
 
@@ -17,12 +18,11 @@ __all__ = ["archive_members", "load_json", "load_records", "parse_cell", "parse_
 
 
 def load_records(path: Path) -> list[dict[str, Any]]:
-    """A list of JSON objects, JSON Lines, or the rows of a Parquet file."""
+    """A list of JSON objects, JSON Lines, or the rows of a Parquet or Arrow file."""
     check_readable(path)
-    with path.open("rb") as file:
-        magic = file.read(4)
-    if magic == b"PAR1":
-        table = read_table(path, "parquet")
+    kind = read_head(path).kind
+    if kind in ("parquet", "damaged parquet", "arrow", "damaged arrow"):
+        table = read_table(path, kind.removeprefix("damaged "))
         with refusing(VALUE_ERRORS, f"{path}: contains values that cannot be read: {{}}"):
             return [row for batch in table.to_batches(max_chunksize=BATCH) for row in batch.to_pylist()]
     return parse_records(_unpacked(path), path)

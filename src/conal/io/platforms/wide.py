@@ -42,7 +42,7 @@ class Wide(Importer):
 
     title = "a wide table (cleanlab's labels_multiannotator)"
     expects = "a row per task and a column per annotator"
-    kinds = ("table", "parquet")
+    kinds = ("table", "parquet", "arrow")
     shows_tasks = False
     takes = ("task",)
 
