@@ -269,6 +269,26 @@ def _lists(rows: Rows, rng: random.Random) -> tuple[str, bytes]:
     return f"lists.{rng.choice(['arrow', 'feather'])}", ipc_bytes(table, rng)
 
 
+def _excel(rows: Rows, rng: random.Random) -> tuple[str, bytes]:
+    from openpyxl import Workbook
+    from openpyxl.utils.exceptions import IllegalCharacterError
+
+    book = Workbook(write_only=True)
+    sheet = book.create_sheet("labels")
+    sheet.append([rng.choice(["task", "item"]), "worker", "label"])
+    for row in rows:
+        try:
+            sheet.append([cell if isinstance(cell, int | float | bool | str) else str(cell) for cell in row])
+        except (IllegalCharacterError, ValueError):
+            sheet.append([str(k) for k in range(3)])
+    buffer = io.BytesIO()
+    try:
+        book.save(buffer)
+    except UnicodeError:  # half of a surrogate pair
+        return "labels.csv", csv_bytes(["task", "worker", "label"], rows)
+    return "labels.xlsx", buffer.getvalue()
+
+
 def _plain(rows: Rows, rng: random.Random) -> tuple[str, bytes]:
     header = [
         rng.choice(["task", "item", "question"]),
@@ -311,6 +331,7 @@ LAYOUTS: dict[str, Callable[[Rows, random.Random], tuple[str, bytes]]] = {
     "netease-crowd": _netease,
     "wide": _wide,
     "lists": _lists,
+    "xlsx": _excel,
     "plain": _plain,
 }
 

@@ -83,7 +83,7 @@ def detect(path: Path) -> tuple[list[Importer], Head]:
     """The importers that recognise a file, usually at most one, and the beginning of the file."""
     head = read_head(path)
     known = map(importers.get, importers.names())
-    return [importer for importer in known if head.kind in importer.kinds and importer.sniff(head)], head
+    return [importer for importer in known if importer.takes_kind(head.kind) and importer.sniff(head)], head
 
 
 def _reader(path: Path, format: str | None) -> Reader:  # noqa: A002
@@ -111,7 +111,7 @@ def _named_importer(path: Path, wanted: Importer, found: list[Importer], head: H
     """The importer that the user named, unless the file is clearly something else."""
     if found and wanted not in found:
         wanted.unlike(path, f"{found[0].title} ({head.describe()})")
-    if head.kind not in wanted.kinds:
+    if not wanted.takes_kind(head.kind):
         wanted.unlike(path, head.describe())
     return wanted
 
@@ -121,7 +121,7 @@ def _may_be_plain(path: Path, head: Head) -> bool:
     ending = tables.without_compression(path).suffix.lower()
     if ending in (*tables.ENDINGS, ".npy"):
         return True
-    if head.kind in ("arrow", "damaged arrow"):
+    if head.kind in ("arrow", "damaged arrow", "xlsx"):
         return True
     return head.kind in ("table", "parquet", "npy") and bool(path.suffix)
 

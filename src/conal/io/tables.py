@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from conal.data.annotations import Annotations
-from conal.data.columns import NAME_ROLES, find_columns
+from conal.data.columns import NAME_ROLES, find_columns, is_name_column
 from conal.data.encoding import Names
 from conal.data.missing import Rule, missing_rule, words_among
 from conal.errors import DataWarning, InputError, examples, warn
@@ -24,6 +24,7 @@ from conal.io.atomic import atomic_files
 from conal.io.class_labels import class_names, with_class_names
 from conal.io.coded import map_names, read_coded
 from conal.io.delimited import read_delimited, read_json_lines, write_delimited
+from conal.io.excel_files import read_excel
 from conal.io.formulas import warn_of_formulas
 from conal.io.limits import COMPRESSED
 from conal.io.name_types import as_names_or_refuse
@@ -58,6 +59,7 @@ ENDINGS = {
     ".pq": "parquet",
     ".arrow": "arrow",
     ".feather": "arrow",
+    ".xlsx": "xlsx",
     ".jsonl": "jsonl",
     ".ndjson": "jsonl",
 }
@@ -109,6 +111,12 @@ def read_table(
         return table
 
     return _read(Path(path), format, read)
+
+
+def _may_be(header: Sequence[str], names: Sequence[str], roles: Sequence[str]) -> bool:
+    """Whether a sheet is the wanted one: it has all columns that the user named, and one that is called like a role."""
+    named = set(names) <= set(header)
+    return named and (bool(names) or any(is_name_column(name, roles) for name in header))
 
 
 def read_first_row(path: Path) -> pa.Table:
@@ -334,6 +342,7 @@ _READERS: dict[str, Callable[[Path, Sequence[str], Sequence[str]], pa.Table]] = 
     "tsv": lambda path, names, roles: read_delimited(path, "\t", names, roles),
     "parquet": lambda path, *_: read_parquet(path),
     "arrow": lambda path, *_: read_arrow(path),
+    "xlsx": lambda path, names, roles: read_excel(path, partial(_may_be, names=names, roles=roles)),
     "jsonl": lambda path, *_: read_json_lines(path),
 }
 _WRITERS: dict[str, Callable[[pa.Table, Path], None]] = {

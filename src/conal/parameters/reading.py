@@ -13,7 +13,7 @@ from conal.parameters.text import comma_separated, maybe_none
 
 __all__ = ["PLAIN_FORMATS", "ReadOptions"]
 
-PLAIN_FORMATS = ("csv", "tsv", "parquet", "arrow", "jsonl", "npy")
+PLAIN_FORMATS = ("csv", "tsv", "parquet", "arrow", "xlsx", "jsonl", "npy")
 """Formats of no particular platform: one row per annotation, or a matrix."""
 
 

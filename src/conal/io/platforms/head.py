@@ -12,9 +12,10 @@ from typing import Any
 
 import pyarrow as pa
 
-from conal.errors import examples
+from conal.errors import InputError, examples
 from conal.io.arrow_files import FILE_START, STREAM_START, arrow_batches, arrow_schema, is_saved_dataset
 from conal.io.delimited import csv_delimiter, encoding_of
+from conal.io.excel_files import WORKBOOK, sheet_heads
 from conal.io.refusals import ARROW_ERRORS, VALUE_ERRORS, ZIP_ERRORS, refusing
 
 __all__ = ["Head", "json_head", "read_head"]
@@ -34,7 +35,7 @@ class Head:
     Attributes
     ----------
     kind : str
-        "folder", "zip", "parquet", "arrow", "npy", "json", "table", "other", "damaged zip", "damaged arrow" or
+        "folder", "zip", "parquet", "arrow", "xlsx", "npy", "json", "table", "other", "damaged zip", "damaged arrow" or
         "damaged parquet".
     members : tuple of str
         Files in a folder or zip.
@@ -115,9 +116,19 @@ def _beginning(path: Path, size: int) -> str:
 def _zip_head(path: Path) -> Head:
     try:
         with zipfile.ZipFile(path) as archive:
-            return Head("zip", members=tuple(info.filename for info in archive.infolist() if not info.is_dir()))
+            members = tuple(info.filename for info in archive.infolist() if not info.is_dir())
     except ZIP_ERRORS:
         return Head("damaged zip")
+    return _excel_head(path) if WORKBOOK in members else Head("zip", members=members)
+
+
+def _excel_head(path: Path) -> Head:
+    """The only sheet that is not empty; of several, whoever reads the file says which there are."""
+    try:
+        sheets = sheet_heads(path)
+    except InputError:
+        return Head("xlsx")
+    return Head("xlsx", header=sheets[0].header, rows=sheets[0].rows) if len(sheets) == 1 else Head("xlsx")
 
 
 def _parquet_head(path: Path) -> Head:

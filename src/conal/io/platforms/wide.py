@@ -49,7 +49,7 @@ class Wide(Importer):
     def sniff(self, head: Head) -> bool:
         """Strict, because features are tables too: an index of tasks, and cells that look like labels."""
         header = head.header
-        if head.kind != "table" or len(header) < 3 or not _is_index(header[0]):
+        if head.kind not in ("table", "xlsx") or len(header) < 3 or not _is_index(header[0]):
             return False
         if any(is_name_column(name, ("worker", "label", "truth")) for name in header):
             return False
