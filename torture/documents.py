@@ -269,6 +269,19 @@ def _lists(rows: Rows, rng: random.Random) -> tuple[str, bytes]:
     return f"lists.{rng.choice(['arrow', 'feather'])}", ipc_bytes(table, rng)
 
 
+def _zooniverse(rows: Rows, rng: random.Random) -> tuple[str, bytes]:
+    header = ["classification_id", "user_name", "user_id", "workflow_id", "created_at", "gold_standard"]
+    header += ["annotations", "subject_data", "subject_ids"]
+    values = [
+        [
+            *(k, w, "", 10, "2024-02-23 16:17:42 UTC", rng.choice(["", "", "true"])),
+            *(json.dumps([{"task": "T0", "value": y}], default=str), json.dumps({str(t): {"name": str(t)}}), t),
+        ]
+        for k, (t, w, y) in enumerate(rows)
+    ]
+    return "classifications.csv", csv_bytes(header, values)
+
+
 def _excel(rows: Rows, rng: random.Random) -> tuple[str, bytes]:
     from openpyxl import Workbook
     from openpyxl.utils.exceptions import IllegalCharacterError
@@ -276,15 +289,12 @@ def _excel(rows: Rows, rng: random.Random) -> tuple[str, bytes]:
     book = Workbook(write_only=True)
     sheet = book.create_sheet("labels")
     sheet.append([rng.choice(["task", "item"]), "worker", "label"])
-    for row in rows:
-        try:
-            sheet.append([cell if isinstance(cell, int | float | bool | str) else str(cell) for cell in row])
-        except (IllegalCharacterError, ValueError):
-            sheet.append([str(k) for k in range(3)])
     buffer = io.BytesIO()
     try:
+        for row in rows:
+            sheet.append([cell if isinstance(cell, int | float | bool | str) else str(cell) for cell in row])
         book.save(buffer)
-    except UnicodeError:  # half of a surrogate pair
+    except (IllegalCharacterError, ValueError):  # control characters, or half of a surrogate pair
         return "labels.csv", csv_bytes(["task", "worker", "label"], rows)
     return "labels.xlsx", buffer.getvalue()
 
@@ -332,6 +342,7 @@ LAYOUTS: dict[str, Callable[[Rows, random.Random], tuple[str, bytes]]] = {
     "wide": _wide,
     "lists": _lists,
     "xlsx": _excel,
+    "zooniverse": _zooniverse,
     "plain": _plain,
 }
 

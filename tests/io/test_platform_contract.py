@@ -168,6 +168,18 @@ def lists(rows: Rows, folder: Path) -> Path:
     )
 
 
+def zooniverse(rows: Rows, folder: Path) -> Path:
+    header = ["classification_id", "user_name", "user_id", "workflow_id", "created_at"]
+    values = (
+        [
+            *(k, w, "", 10, f"2026-01-01 10:{k // 60:02}:{k % 60:02} UTC"),
+            *(json.dumps([{"task": "T0", "value": y}]), json.dumps({t: {"retired": None, "text": f"text of {t}"}}), t),
+        ]
+        for k, (t, w, y) in enumerate(rows)
+    )
+    return write_table(folder / "classes.csv", [*header, "annotations", "subject_data", "subject_ids"], values)
+
+
 EXPORTS: dict[str, Callable[[Rows, Path], Path]] = {
     "argilla": argilla,
     "doccano": doccano,
@@ -181,6 +193,7 @@ EXPORTS: dict[str, Callable[[Rows, Path], Path]] = {
     "prodigy": prodigy,
     "toloka": toloka,
     "wide": wide,
+    "zooniverse": zooniverse,
 }
 
 
