@@ -282,6 +282,33 @@ def _zooniverse(rows: Rows, rng: random.Random) -> tuple[str, bytes]:
     return "classifications.csv", csv_bytes(header, values)
 
 
+def _inspect_ai(rows: Rows, rng: random.Random) -> tuple[str, bytes]:
+    samples = [
+        {
+            "id": t,
+            "epoch": rng.choice([1, 1, 2]),
+            "input": rng.choice(["x", [{"role": "user", "content": "x"}]]),
+            "target": rng.choice(["a", ["a", "b"]]),
+            "scores": {str(w): {"value": y, "answer": rng.choice([None, str(y)])} for _, w, y in group},
+        }
+        for t, group in _by_task(rows).items()
+    ]
+    header = {"version": 2, "status": "success", "eval": {"model": "m"}}
+    if rng.random() < 0.5:
+        return "log.json", json_of(header | {"samples": samples})
+    members = {f"samples/{k}_epoch_1.json": json_of(sample) for k, sample in enumerate(samples)}
+    return "log.eval", zip_bytes(members | {"header.json": json_of(header)})
+
+
+def _mlflow(rows: Rows, rng: random.Random) -> tuple[str, bytes]:
+    def assessment(worker: Any, label: Any) -> dict[str, Any]:
+        said = {rng.choice(["feedback", "feedback", "expectation"]): {"value": label}}
+        return {"assessment_name": "kind", "source": {"source_id": worker}, "valid": rng.random() < 0.9} | said
+
+    infos = [{"trace_id": t, "assessments": [assessment(w, y) for _, w, y in g]} for t, g in _by_task(rows).items()]
+    return "traces.json", json_of([rng.choice([info, {"info": info, "data": {}}]) for info in infos])
+
+
 def _excel(rows: Rows, rng: random.Random) -> tuple[str, bytes]:
     from openpyxl import Workbook
     from openpyxl.utils.exceptions import IllegalCharacterError
@@ -343,6 +370,8 @@ LAYOUTS: dict[str, Callable[[Rows, random.Random], tuple[str, bytes]]] = {
     "lists": _lists,
     "xlsx": _excel,
     "zooniverse": _zooniverse,
+    "inspect-ai": _inspect_ai,
+    "mlflow": _mlflow,
     "plain": _plain,
 }
 

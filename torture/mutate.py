@@ -84,6 +84,7 @@ def _structured(name: str, rng: random.Random) -> Callable[[bytes, random.Random
         "zip": _zip,
         "npz": _zip,
         "xlsx": _zip,
+        "eval": _zip,
         "npy": _npy,
     }.get(ending, rng.choice(BYTES))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 from pathlib import Path
 from time import process_time
@@ -445,3 +446,22 @@ def test_a_line_end_in_the_name_of_an_annotator_changes_no_label(tmp_path: Path)
     path.write_bytes(b'task,"a\r\nb"\r\nt1,1e-400\r\n')
     found = import_file(path, format="wide").annotations
     assert (found.annotator_ids.tolist(), found.classes.tolist()) == (["a\r\nb"], ["1e-400"])
+
+
+@pytest.mark.parametrize("ending", ["parquet", "feather"])
+def test_toloka_frames(ending: str, tmp_path: Path) -> None:
+    """toloka-kit makes a frame of the platform's table by ``pandas.read_csv``; users store it as Parquet or Feather."""
+    header = (
+        "INPUT:text\tOUTPUT:kind\tGOLDEN:kind\tHINT:text\tASSIGNMENT:task_id\tASSIGNMENT:worker_id\tASSIGNMENT:status"
+    )
+    lines = [
+        "meow\tcat\tcat\t\tt1\tw1\tAPPROVED",
+        "meow\tdog\tcat\t\tt1\tw2\tREJECTED",
+        "woof\tdog\t\t\tt2\tw1\tAPPROVED",
+    ]
+    frame = pd.read_csv(io.StringIO("\n".join([header, *lines])), sep="\t")
+    path = tmp_path / f"assignments.{ending}"
+    getattr(frame, f"to_{ending}")(path)
+    found = import_file(path)
+    assert (found.format, triples(found.annotations)) == ("toloka", [("t1", "w1", "cat"), ("t2", "w1", "dog")])
+    assert (found.gold, found.dropped) == ({"t1": "cat"}, {"rejected by the requester": 1})
