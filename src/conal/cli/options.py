@@ -45,7 +45,8 @@ Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace an existin
 Labels = Annotated[
     list[Path],
     typer.Argument(
-        help="Crowd labels: CSV, TSV, Parquet, JSON Lines, a .npy matrix, or an export of an annotation platform. "
+        help="Crowd labels: CSV, TSV, Parquet, Arrow, Excel, JSON Lines, a .npy matrix, or an export of an annotation "
+        "platform. "
         "Several files are joined: the same id means the same task."
     ),
 ]

@@ -178,7 +178,7 @@ def _text_bytes(values: Any, positions: Any = None) -> int:
 def _check_promised(path: Path, limit: int) -> None:
     """Refuse batches that unpack to too much before they are unpacked: Arrow would unpack all of one at once."""
     total = 0
-    with refusing((*ARROW_ERRORS, struct.error, IndexError), _message(path)), pa.OSFile(str(path)) as stream:
+    with refusing((*ARROW_ERRORS, struct.error, IndexError), _message(path)), pa.memory_map(str(path)) as stream:
         _skip_start(stream, path)
         for message in pa.ipc.MessageReader.open_stream(stream):
             rows, size = _promised(memoryview(message.metadata), memoryview(message.body or b""))

@@ -1,4 +1,4 @@
-"""Texts from CSV, TSV, Parquet, JSON Lines and frames, one per task."""
+"""Texts from CSV, TSV, Parquet, Arrow, Excel, JSON Lines and frames, one per task."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def read_texts(
     Parameters
     ----------
     path : path
-        CSV, TSV, Parquet or JSON Lines.
+        CSV, TSV, Parquet, Arrow (also a folder of ``save_to_disk``), Excel or JSON Lines.
     text, task : str, optional
         Column names, where they are not the usual ones (:data:`conal.data.columns.ALIASES`). Without a task column, row
         numbers are the ids.

@@ -73,7 +73,7 @@ class Lists(Importer):
         if not isinstance(who, list) or not isinstance(given, list) or len(who) != len(given):
             raise InputError(
                 f"{found.where}: row {row + 1} has {_count(who)} in {worker!r} and {_count(given)} in {label!r}; each "
-                "annotator needs one label"
+                "annotator of the list needs one label in the other"
             )
         if not given:
             found.dropped[UNLABELLED] += 1
@@ -112,4 +112,5 @@ def _choose(lists: Iterable[str], role: str, named: str | None, where: object) -
 
 
 def _count(values: Any) -> str:
-    return f"{len(values)} entries" if isinstance(values, list) else f"{values!r:.40}"
+    """How many; what is no list may be the name of an annotator, which messages must not quote."""
+    return f"{len(values)} entries" if isinstance(values, list) else "no list"
