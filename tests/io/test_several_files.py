@@ -142,8 +142,13 @@ def test_what_each_file_contributes_is_told(tmp_path: Path) -> None:
 def test_what_cannot_be_joined_is_refused(tmp_path: Path) -> None:
     one = table(tmp_path / "a.csv", "1,ann,cat")
     np.save(tmp_path / "m.npy", np.array([[0, 1]]))
-    with pytest.raises(InputError, match=r"m.npy: a matrix has no names for tasks and annotators"):
-        read_annotations([one, tmp_path / "m.npy"])
+    lines = ['{"annotators": ["bob"], "labels": ["cat"]}'] * 2
+    (tmp_path / "l.jsonl").write_text("\n".join(lines) + "\n")
+    (tmp_path / "w.csv").write_text("ann,bob\n0,1\n1,1\n")
+    for name, options in {"m.npy": {}, "l.jsonl": {}, "w.csv": {"format": "wide"}}.items():
+        files = [tmp_path / name, one] if not options else [tmp_path / name, table(tmp_path / "v.csv", "1,0,1")]
+        with pytest.raises(InputError, match=rf"{name}: has no names for its tasks, so that it cannot be joined"):
+            read_annotations(files, **options)  # type: ignore[arg-type]
     with pytest.raises(InputError, match=r"a.csv: is given twice"):
         read_annotations([one, one])
     with pytest.raises(InputError, match="pass at least one"):

@@ -91,6 +91,8 @@ class AnnotationFile:
         Of Label Studio and Argilla, the control or question that was read.
     choice_question : str or None
         Where answers with several choices were dropped, a question about one of them, such as ``topics=sport``.
+    numbered : bool
+        Whether the file has no names for its tasks, so that they are row numbers.
     parts : tuple of AnnotationFile
         The files, each by itself, if several were read as one; ``path`` is then the first of them.
     """
@@ -106,6 +108,7 @@ class AnnotationFile:
     fields: Mapping[Any, Mapping[str, Any]] = field(default_factory=dict)
     control: Control | None = None
     choice_question: str | None = None
+    numbered: bool = False
     parts: tuple[AnnotationFile, ...] = ()
 
     @property

@@ -56,17 +56,17 @@ def join_files(parts: Sequence[AnnotationFile], options: ReadOptions) -> Annotat
         dict(dropped),
         data_table(_join_data(parts, rename)),
         _join_controls([part.control for part in parts]),
-        tuple(parts),
+        parts=tuple(parts),
     )
 
 
 def _refuse_nameless(parts: Sequence[AnnotationFile]) -> None:
-    """A matrix numbers its tasks and annotators: those of another file are different ones, or the same; who knows?"""
+    """Row 7 of one file is another task than row 7 of the next one, or the same; who knows?"""
     for part in parts:
-        if part.annotations.by_position:
+        if part.numbered or part.annotations.by_position:
             raise InputError(
-                f"{part.path}: {part.title} has no names for tasks and annotators, so that it cannot be joined with "
-                "other files; convert it to a table with a task, worker and label column first"
+                f"{part.path}: has no names for its tasks, so that it cannot be joined with other files; add a column "
+                "of task ids, or convert it to a table with one"
             )
 
 

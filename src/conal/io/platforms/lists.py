@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -57,7 +58,7 @@ class Lists(Importer):
                 raise InputError(f"{path}: row {row + 1} has no {task!r}; fill it in, or choose another --task-column")
             found.show(name, {field: record.get(field) for field in plain if field != task})
             self._add(found, name, row, record, worker, label, names.get(label))
-        return found.finish()
+        return replace(found.finish(), numbered=task is None)
 
     def _add(
         self,

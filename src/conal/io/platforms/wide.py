@@ -77,7 +77,7 @@ class Wide(Importer):
         dropped = {UNLABELLED: empty} if empty else {}
         columns = tasks.take(pa.array(row)), workers.take(pa.array(who)), labels._replace(codes=labels.codes[present])
         crowd = annotations_from(*columns, options, where=path, dropped=dropped)
-        return AnnotationFile(path, self.name, self.title, crowd, dropped=dropped)
+        return AnnotationFile(path, self.name, self.title, crowd, dropped=dropped, numbered=task is None)
 
 
 def _task_column(sheet: Sheet, index: Sequence[str]) -> str | None:
