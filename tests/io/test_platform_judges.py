@@ -111,12 +111,14 @@ def test_assessments(name: str) -> None:
 
 
 def test_names_of_assessments_are_questions() -> None:
-    """'tags' has lists, which are no labels."""
-    with pytest.raises(InputError, match=r"has several assessments: 'correct', 'polite'; choose one with question="):
+    """'tags' has lists: each tag is a question of its own."""
+    with pytest.raises(InputError, match=r"has several assessments: 'correct', 'polite', 'tags'; choose one with"):
         import_file(MLFLOW / "traces.json")
     found = import_file(MLFLOW / "traces.json", question="polite")
     assert [row[1:] for row in rows_of(found)] == [("ann@example.org", "yes")]
     assert found.dropped == {"tasks without a label": 3}
+    tagged = import_file(MLFLOW / "traces.json", question="tags=b")
+    assert [row[1:] for row in rows_of(tagged)] == [("judge-a", "yes")]
 
 
 def test_assessments_that_were_replaced_are_left_out(tmp_path: Path) -> None:

@@ -71,8 +71,14 @@ def test_several_tasks_are_questions(path: Path) -> None:
 
 def test_tasks_that_are_combined_in_one(path: Path) -> None:
     write(path, row(7, "ann", {"T5": [{"task": "T0", "value": "Yes"}, {"task": "T1", "value": ["a", "b"]}]}))
-    found = import_file(path)
+    found = import_file(path, question="T0")
     assert (found.question, rows_of(found)) == ("T0", [(7, "ann", "Yes")])
+
+
+def test_one_of_several_choices(path: Path) -> None:
+    write(path, row(7, "ann", {"T0": ["a", "b"]}), row(7, "bob", {"T0": []}), row(7, "eve", {"T0": ["b"]}))
+    found = import_file(path, question="T0=a")
+    assert rows_of(found) == [(7, "ann", "yes"), (7, "bob", "no"), (7, "eve", "no")]
 
 
 def test_several_workflows(path: Path) -> None:

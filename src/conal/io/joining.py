@@ -51,11 +51,13 @@ def join_files(parts: Sequence[AnnotationFile], options: ReadOptions) -> Annotat
         ", ".join(formats),
         ", ".join(titles),
         labels,
-        ", ".join(questions) or None,
-        gold,
-        dict(dropped),
-        data_table(_join_data(parts, rename)),
-        _join_controls([part.control for part in parts]),
+        question=", ".join(questions) or None,
+        gold=gold,
+        dropped=dict(dropped),
+        data=data_table(_join_data(parts, rename)),
+        fields=_join_fields(parts),
+        control=_join_controls([part.control for part in parts]),
+        choice_question=next((part.choice_question for part in parts if part.choice_question is not None), None),
         parts=tuple(parts),
     )
 
@@ -101,6 +103,15 @@ def _join_data(parts: Sequence[AnnotationFile], rename: Rename) -> Rows:
     return joined
 
 
+def _join_fields(parts: Sequence[AnnotationFile]) -> dict[str, dict[str, Any]]:
+    """The data of each task as the exports have them, by its name as text; empty if no file has them so."""
+    joined: dict[str, dict[str, Any]] = {}
+    for part in parts if any(part.fields for part in parts) else ():
+        for name, fields in part.task_data().items():
+            joined[name] = {**fields, **joined.get(name, {})}
+    return joined
+
+
 def _rows(part: AnnotationFile, rename: Rename) -> Iterator[tuple[Any, dict[str, Any]]]:
     """The fields of each task; one that a task does not have is no field."""
     for row in [] if part.data is None else part.data.to_pylist():
@@ -143,9 +154,10 @@ def _join_controls(controls: Sequence[Control | None]) -> Control | None:
     about = {(control.from_name, control.to_name, control.type, control.key) for control in known}
     if len(known) < len(controls) or len(about) > 1:
         return None
-    tasks: dict[str, list[int]] = {}
+    tasks: dict[str, list[Any]] = {}
     for control in known:
-        for name, numbers in control.tasks.items():
-            tasks[name] = list(dict.fromkeys([*tasks.get(name, ()), *numbers]))
+        for name, own in control.tasks.items():
+            there = tasks.setdefault(name, [])
+            there.extend(each for each in own if each not in there)
     answers = {label: answer for control in known for label, answer in control.answers.items()}
     return known[0].replace(tasks=tasks, answers=answers)

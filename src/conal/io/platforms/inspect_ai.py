@@ -13,6 +13,7 @@ from conal.io.platforms.base import Importer, register
 from conal.io.platforms.collector import Collector
 from conal.io.platforms.head import Head
 from conal.io.platforms.json_files import archive_members, load_json, parse_record
+from conal.io.platforms.questions import Question
 from conal.parameters.reading import ReadOptions
 
 __all__ = ["InspectAi"]
@@ -67,7 +68,7 @@ class InspectAi(Importer):
                 f"{path}: there is no question {question!r}; {ANSWER!r} reads the answers of the model, {GRADE!r} the "
                 "grades of the scorers"
             )
-        found = Collector(self, path, options)
+        found = Collector(self, path, options, Question(question))
         judges = _judges(log)
         for sample in log.samples:
             if not _scores(sample):
@@ -76,7 +77,7 @@ class InspectAi(Importer):
                 _add_answer(found, log.model, sample)
             else:
                 _add_grades(found, log.model, sample, judges)
-        return found.finish(question)
+        return found.finish()
 
     def _log(self, path: Path) -> Log:
         if path.suffix.lower() != ".json" and _is_zip(path):

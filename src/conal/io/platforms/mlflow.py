@@ -8,10 +8,11 @@ from typing import Any
 
 from conal.errors import InputError, examples
 from conal.io.annotation_file import AnnotationFile
-from conal.io.platforms.base import Importer, choose_question, register
-from conal.io.platforms.collector import Collector, only_answer
+from conal.io.platforms.base import Importer, register
+from conal.io.platforms.collector import Collector
 from conal.io.platforms.head import Head
 from conal.io.platforms.json_files import load_records
+from conal.io.platforms.questions import ask, ticked
 from conal.io.remedies import UNLABELLED
 from conal.parameters.reading import ReadOptions
 
@@ -43,18 +44,18 @@ class Mlflow(Importer):
         unlike = next((record for record, info in traces if not {"trace_id", "assessments"} <= info.keys()), None)
         if unlike is not None:
             self.unlike(path, f"a record with {examples(unlike, 8)}")
-        named = [_name(each) for _, info in traces for each in _assessments(info) if _is_single(each)]
-        question = choose_question(named, options.question, path, "assessment")
-        found = Collector(self, path, options)
+        named = [_name(each) for _, info in traces for each in _assessments(info) if ticked(_value(each))]
+        question = ask(sorted(named), options.question, path, "assessment")
+        found = Collector(self, path, options, question)
         for row, (record, info) in enumerate(traces):
             task = _task(info, options.task, path, row)
             found.show(task, _shown(record, info))
-            given = [each for each in _assessments(info) if _name(each) == question]
+            given = [each for each in _assessments(info) if _name(each) == question.name]
             if not any("feedback" in each for each in given):
                 found.dropped[UNLABELLED] += 1
             for each in given:
                 _add(found, task, each)
-        return found.finish(question)
+        return found.finish()
 
 
 def _add(found: Collector, task: Any, given: Assessment) -> None:
@@ -89,10 +90,6 @@ def _name(given: Assessment) -> str:
 def _value(given: Assessment) -> Any:
     feedback = given.get("feedback")
     return feedback.get("value") if isinstance(feedback, dict) else None
-
-
-def _is_single(given: Assessment) -> bool:
-    return only_answer(_value(given))[0] is not None
 
 
 def _task(info: Mapping[str, Any], name: str | None, path: Path, row: int) -> Any:

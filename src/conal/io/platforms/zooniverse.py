@@ -8,10 +8,11 @@ from typing import Any
 
 from conal.errors import InputError
 from conal.io.annotation_file import AnnotationFile
-from conal.io.platforms.base import Importer, choose_question, register
-from conal.io.platforms.collector import NO_ANSWER, Collector, only_answer
+from conal.io.platforms.base import Importer, register
+from conal.io.platforms.collector import Collector
 from conal.io.platforms.head import Head
 from conal.io.platforms.json_files import parse_cell
+from conal.io.platforms.questions import NO_ANSWER, ask, ticked
 from conal.io.platforms.sheet import Sheet, read_sheet
 from conal.parameters.reading import ReadOptions
 
@@ -43,9 +44,9 @@ class Zooniverse(Importer):
         if not set(COLUMNS) <= set(sheet.names):
             self.unlike(path, Head("table", header=tuple(sheet.names)).describe())
         answers = [dict(given) for given in _answers(sheet)]
-        single = (name for given in answers for name, value in given.items() if only_answer(value)[0] is not None)
-        question = choose_question(sorted(dict.fromkeys(single)), options.question, path, "task")
-        found = Collector(self, path, options)
+        names = sorted({name for given in answers for name, value in given.items() if ticked(value)})
+        question = ask(names, options.question, path, "task")
+        found = Collector(self, path, options, question, blank_is_no=True)
         people, subjects = (sheet.column(name).to_pylist() for name in ("user_name", "subject_ids"))
         times, gold = _times(sheet), _gold(sheet)
         for row, (given, fields) in enumerate(zip(answers, _subjects(sheet), strict=True)):
@@ -54,13 +55,13 @@ class Zooniverse(Importer):
                 continue
             task = subjects[row] if options.task is None else _named(fields, options.task, path, row)
             found.show(task, fields)
-            if question not in given:
+            if question.name not in given:
                 found.dropped[NO_ANSWER] += 1
             elif gold[row]:
-                found.add_gold(task, given[question])
+                found.add_gold(task, given[question.name])
             else:
-                found.add(task, people[row], given[question], times[row])
-        return found.finish(question)
+                found.add(task, people[row], given[question.name], times[row])
+        return found.finish()
 
 
 def _answers(sheet: Sheet) -> Iterator[Iterator[tuple[str, Any]]]:
