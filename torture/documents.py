@@ -26,6 +26,7 @@ __all__ = [
     "crowd",
     "csv_bytes",
     "document",
+    "ipc_bytes",
     "json_of",
     "npy_bytes",
     "npz_bytes",
@@ -88,6 +89,16 @@ def zip_bytes(members: dict[str, bytes], method: int = zipfile.ZIP_DEFLATED) -> 
 def arrow_bytes(table: pa.Table, rng: random.Random) -> bytes:
     buffer = io.BytesIO()
     pq.write_table(table, buffer, compression=rng.choice(["snappy", "gzip", "none", "zstd"]))
+    return buffer.getvalue()
+
+
+def ipc_bytes(table: pa.Table, rng: random.Random) -> bytes:
+    """Arrow's own format: a stream, or a file with an index."""
+    buffer = io.BytesIO()
+    options = pa.ipc.IpcWriteOptions(compression=rng.choice([None, "lz4", "zstd"]))
+    make = rng.choice([pa.ipc.new_stream, pa.ipc.new_file])
+    with make(buffer, table.schema, options=options) as writer:
+        writer.write_table(table, max_chunksize=rng.choice([1, 3, 100]))
     return buffer.getvalue()
 
 
@@ -240,6 +251,81 @@ def _wide(rows: Rows, rng: random.Random) -> tuple[str, bytes]:
     return "wide.csv", csv_bytes([rng.choice(["", "task"]), *workers], values)
 
 
+def _lists(rows: Rows, rng: random.Random) -> tuple[str, bytes]:
+    groups = _by_task(rows).items()
+    columns: dict[str, list[Any]] = {
+        "id": [t for t, _ in groups],
+        "annotators": [[w for _, w, _ in group] for _, group in groups],
+        "labels": [[y for *_, y in group] for _, group in groups],
+    }
+    try:
+        table = pa.table(columns)
+    except (pa.ArrowException, UnicodeError, OverflowError):  # names of several types
+        return "lists.jsonl", json_of(
+            [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)], lines=True
+        )
+    if rng.random() < 0.3:
+        return "lists.parquet", arrow_bytes(table, rng)
+    return f"lists.{rng.choice(['arrow', 'feather'])}", ipc_bytes(table, rng)
+
+
+def _zooniverse(rows: Rows, rng: random.Random) -> tuple[str, bytes]:
+    header = ["classification_id", "user_name", "user_id", "workflow_id", "created_at", "gold_standard"]
+    header += ["annotations", "subject_data", "subject_ids"]
+    values = [
+        [
+            *(k, w, "", 10, "2024-02-23 16:17:42 UTC", rng.choice(["", "", "true"])),
+            *(json.dumps([{"task": "T0", "value": y}], default=str), json.dumps({str(t): {"name": str(t)}}), t),
+        ]
+        for k, (t, w, y) in enumerate(rows)
+    ]
+    return "classifications.csv", csv_bytes(header, values)
+
+
+def _inspect_ai(rows: Rows, rng: random.Random) -> tuple[str, bytes]:
+    samples = [
+        {
+            "id": t,
+            "epoch": rng.choice([1, 1, 2]),
+            "input": rng.choice(["x", [{"role": "user", "content": "x"}]]),
+            "target": rng.choice(["a", ["a", "b"]]),
+            "scores": {str(w): {"value": y, "answer": rng.choice([None, str(y)])} for _, w, y in group},
+        }
+        for t, group in _by_task(rows).items()
+    ]
+    header = {"version": 2, "status": "success", "eval": {"model": "m"}}
+    if rng.random() < 0.5:
+        return "log.json", json_of(header | {"samples": samples})
+    members = {f"samples/{k}_epoch_1.json": json_of(sample) for k, sample in enumerate(samples)}
+    return "log.eval", zip_bytes(members | {"header.json": json_of(header)})
+
+
+def _mlflow(rows: Rows, rng: random.Random) -> tuple[str, bytes]:
+    def assessment(worker: Any, label: Any) -> dict[str, Any]:
+        said = {rng.choice(["feedback", "feedback", "expectation"]): {"value": label}}
+        return {"assessment_name": "kind", "source": {"source_id": worker}, "valid": rng.random() < 0.9} | said
+
+    infos = [{"trace_id": t, "assessments": [assessment(w, y) for _, w, y in g]} for t, g in _by_task(rows).items()]
+    return "traces.json", json_of([rng.choice([info, {"info": info, "data": {}}]) for info in infos])
+
+
+def _excel(rows: Rows, rng: random.Random) -> tuple[str, bytes]:
+    from openpyxl import Workbook
+    from openpyxl.utils.exceptions import IllegalCharacterError
+
+    book = Workbook(write_only=True)
+    sheet = book.create_sheet("labels")
+    sheet.append([rng.choice(["task", "item"]), "worker", "label"])
+    buffer = io.BytesIO()
+    try:
+        for row in rows:
+            sheet.append([cell if isinstance(cell, int | float | bool | str) else str(cell) for cell in row])
+        book.save(buffer)
+    except (IllegalCharacterError, ValueError):  # control characters, or half of a surrogate pair
+        return "labels.csv", csv_bytes(["task", "worker", "label"], rows)
+    return "labels.xlsx", buffer.getvalue()
+
+
 def _plain(rows: Rows, rng: random.Random) -> tuple[str, bytes]:
     header = [
         rng.choice(["task", "item", "question"]),
@@ -264,6 +350,8 @@ def _plain(rows: Rows, rng: random.Random) -> tuple[str, bytes]:
         return "labels.npy", npy_bytes(
             matrix.astype(rng.choice(["i1", "i8", "f4", "f8", "U3", "?", "S2", ">i4", "u8", "c16", "M8[D]"]))
         )
+    if rng.random() < 0.5:
+        return "labels.arrow", ipc_bytes(odd_table(rng, header), rng)
     return "labels.parquet", arrow_bytes(odd_table(rng, header), rng)
 
 
@@ -279,6 +367,11 @@ LAYOUTS: dict[str, Callable[[Rows, random.Random], tuple[str, bytes]]] = {
     "figure-eight": _figure_eight,
     "netease-crowd": _netease,
     "wide": _wide,
+    "lists": _lists,
+    "xlsx": _excel,
+    "zooniverse": _zooniverse,
+    "inspect-ai": _inspect_ai,
+    "mlflow": _mlflow,
     "plain": _plain,
 }
 

@@ -76,9 +76,17 @@ def broken(found: Document, rng: random.Random, other: Document) -> Document:
 
 def _structured(name: str, rng: random.Random) -> Callable[[bytes, random.Random, bytes], bytes]:
     ending = name.rpartition(".")[2]
-    return {"json": _json, "jsonl": _json_line, "csv": _cell, "tsv": _cell, "zip": _zip, "npz": _zip, "npy": _npy}.get(
-        ending, rng.choice(BYTES)
-    )
+    return {
+        "json": _json,
+        "jsonl": _json_line,
+        "csv": _cell,
+        "tsv": _cell,
+        "zip": _zip,
+        "npz": _zip,
+        "xlsx": _zip,
+        "eval": _zip,
+        "npy": _npy,
+    }.get(ending, rng.choice(BYTES))
 
 
 # ---------------------------------------------------------------- values

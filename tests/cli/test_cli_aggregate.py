@@ -427,6 +427,7 @@ def test_json_is_one_object_on_stdout(conal: Run, shared_crowd: Crowd, place: Pa
         "confusion": None,
         "report": None,
         "method": "dawid-skene",
+        "files": [],
         "why": None,
         "n_annotations": 270,
         "n_annotators": 6,

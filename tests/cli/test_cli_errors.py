@@ -153,12 +153,12 @@ def test_pickled_features_are_not_opened(refuse_fit: Refuse, tmp_path: Path) -> 
 
 
 def test_unknown_endings(refuse_fit: Refuse, tmp_path: Path) -> None:
-    (tmp_path / "l.xlsx").write_bytes(b"PK")
-    message = refuse_fit(labels=tmp_path / "l.xlsx")
-    assert "unknown kind of table '.xlsx'" in message
+    (tmp_path / "l.ods").write_bytes(b"PK")
+    message = refuse_fit(labels=tmp_path / "l.ods")
+    assert "unknown kind of table '.ods'" in message
     assert ".csv" in message
-    message = refuse_fit(features=tmp_path / "l.xlsx")
-    assert "unknown kind of features '.xlsx'" in message
+    message = refuse_fit(features=tmp_path / "l.ods")
+    assert "unknown kind of features '.ods'" in message
     assert ".npy" in message
     assert "'excel'" in refuse_fit("--format", "excel")
 

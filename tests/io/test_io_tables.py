@@ -589,8 +589,10 @@ def test_compressed_text(tmp_path: Path, ending: str) -> None:
 
 
 def test_unknown_format(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"a\.xlsx: unknown kind of table '\.xlsx'; use \.csv, \.jsonl"):
-        read_table(tmp_path / "a.xlsx")
+    with pytest.raises(
+        InputError, match=r"a\.ods: unknown kind of table '\.ods'; use \.arrow, \.csv, \.feather, \.jsonl"
+    ):
+        read_table(tmp_path / "a.ods")
     with pytest.raises(InputError, match="unknown kind of table 'excel'"):
         file_kind(tmp_path / "a.csv", "excel")
 

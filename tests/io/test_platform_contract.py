@@ -153,18 +153,71 @@ def wide(rows: Rows, folder: Path) -> Path:
     )
 
 
+def lists(rows: Rows, folder: Path) -> Path:
+    return write_lines(
+        folder / "lists.jsonl",
+        (
+            {
+                "id": task,
+                "text": f"text of {task}",
+                "annotators": [w for _, w, _ in group],
+                "labels": [y for *_, y in group],
+            }
+            for task, group in by_task(rows).items()
+        ),
+    )
+
+
+def inspect_ai(rows: Rows, folder: Path) -> Path:
+    samples = [
+        {"id": t, "epoch": 1, "input": f"text of {t}", "scores": {w: {"value": y} for _, w, y in group}}
+        for t, group in by_task(rows).items()
+    ]
+    return write_json(
+        folder / "log.json", {"version": 2, "status": "success", "eval": {"model": "m"}, "samples": samples}
+    )
+
+
+def mlflow(rows: Rows, folder: Path) -> Path:
+    def assessment(worker: str, label: str) -> dict[str, Any]:
+        source = {"source_type": "HUMAN", "source_id": worker}
+        return {"assessment_name": "kind", "source": source, "feedback": {"value": label}, "valid": True}
+
+    traces = [
+        {"trace_id": t, "assessments": [assessment(w, y) for _, w, y in group], "request": "x"}
+        for t, group in by_task(rows).items()
+    ]
+    return write_json(folder / "traces.json", traces)
+
+
+def zooniverse(rows: Rows, folder: Path) -> Path:
+    header = ["classification_id", "user_name", "user_id", "workflow_id", "created_at"]
+    values = (
+        [
+            *(k, w, "", 10, f"2026-01-01 10:{k // 60:02}:{k % 60:02} UTC"),
+            *(json.dumps([{"task": "T0", "value": y}]), json.dumps({t: {"retired": None, "text": f"text of {t}"}}), t),
+        ]
+        for k, (t, w, y) in enumerate(rows)
+    )
+    return write_table(folder / "classes.csv", [*header, "annotations", "subject_data", "subject_ids"], values)
+
+
 EXPORTS: dict[str, Callable[[Rows, Path], Path]] = {
     "argilla": argilla,
     "doccano": doccano,
     "figure-eight": figure_eight,
+    "inspect-ai": inspect_ai,
     "label-studio": label_studio,
     "label-studio-min": label_studio_min,
+    "lists": lists,
+    "mlflow": mlflow,
     "mturk": mturk,
     "netease-crowd": netease_crowd,
     "peerannot": peerannot,
     "prodigy": prodigy,
     "toloka": toloka,
     "wide": wide,
+    "zooniverse": zooniverse,
 }
 
 
@@ -241,6 +294,16 @@ ROWS: Rows = [
 ]
 
 
+PREFIXES = {"inspect-ai": "m/"}
+"""What is before the names of tasks: the model whose answer was judged."""
+
+
+def wanted(name: str, rows: Rows) -> Annotations:
+    """What comes back."""
+    tasks, workers, labels = zip(*rows, strict=True)
+    return Annotations.from_triples([PREFIXES.get(name, "") + task for task in tasks], workers, labels)
+
+
 def test_every_importer_is_tested_here() -> None:
     assert sorted(EXPORTS) == platforms.names()
 
@@ -277,7 +340,7 @@ def test_what_was_exported_comes_back(name: str, rows: Rows, tmp_path: Path) -> 
     path = EXPORTS[name](rows, tmp_path)
     if name == "doccano" and {w for _, w, _ in rows} == {"all"}:
         return
-    assert read_annotations(path, format=name) == Annotations.from_triples(*zip(*rows, strict=True))
+    assert read_annotations(path, format=name) == wanted(name, rows)
 
 
 @pytest.mark.filterwarnings("ignore:.*differ only in case")
@@ -297,17 +360,17 @@ def test_so_do_other_layouts(variant: str, rows: Rows, tmp_path: Path) -> None:
 def test_each_knows_its_own_files(name: str, tmp_path: Path) -> None:
     path = EXPORTS[name](ROWS, tmp_path)
     assert detect(path)[0] == [platforms.get(name)]
-    assert read_annotations(path) == Annotations.from_triples(*zip(*ROWS, strict=True))
+    assert read_annotations(path) == wanted(name, ROWS)
     assert import_file(path).format == name
 
 
-@pytest.mark.parametrize("name", sorted(set(EXPORTS) - {"peerannot", "wide", "netease-crowd"}))
+@pytest.mark.parametrize("name", sorted(set(EXPORTS) - {"peerannot", "wide", "netease-crowd", "mlflow"}))
 def test_what_the_tasks_show_is_kept(name: str, tmp_path: Path) -> None:
     data = import_file(EXPORTS[name](ROWS, tmp_path)).data
     assert data is not None
     assert data.column_names[0] == "task"
     texts = dict(zip(data["task"].to_pylist(), data["text"].to_pylist(), strict=True))
-    assert texts == {"t1": "text of t1", "t2": "text of t2", "t3": "text of t3"}
+    assert texts == {f"{PREFIXES.get(name, '')}t{k}": f"text of t{k}" for k in (1, 2, 3)}
 
 
 @pytest.mark.parametrize("name", sorted(EXPORTS))
@@ -321,7 +384,7 @@ def test_a_byte_order_mark_changes_nothing(name: str, tmp_path: Path) -> None:
                 archive.writestr(entry, b"\xef\xbb\xbf" + content)
     else:
         path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes())
-    assert read_annotations(path) == Annotations.from_triples(*zip(*ROWS, strict=True))
+    assert read_annotations(path) == wanted(name, ROWS)
 
 
 @pytest.mark.parametrize("name", sorted(set(EXPORTS) - {"doccano"}))
@@ -329,7 +392,7 @@ def test_utf_16_changes_nothing(name: str, tmp_path: Path) -> None:
     path = EXPORTS[name](ROWS, tmp_path)
     path.write_bytes(path.read_bytes().decode().encode("utf-16"))
     assert detect(path)[0] == [platforms.get(name)]
-    assert read_annotations(path) == Annotations.from_triples(*zip(*ROWS, strict=True))
+    assert read_annotations(path) == wanted(name, ROWS)
 
 
 # ---------------------------------------------------------------- what is refused

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 from pathlib import Path
 from time import process_time
@@ -292,24 +293,6 @@ def test_the_folder_of_peerannot(tmp_path: Path) -> None:
     assert (found.format, triples(found.annotations)) == ("peerannot", [(0, 7, 1), (0, 10, 0), (2, 10, 0)])
 
 
-@pytest.mark.parametrize(
-    ("members", "call"),
-    [
-        (("data-00000-of-00001.arrow", "dataset_info.json", "state.json"), ".to_parquet('labels.parquet')"),
-        (("dataset_dict.json",), "[SPLIT].to_parquet('labels.parquet')"),
-    ],
-)
-def test_a_folder_of_hugging_face_datasets(tmp_path: Path, members: tuple[str, ...], call: str) -> None:
-    for name in members:
-        (tmp_path / name).write_text('{"citation": "", "description": ""}')
-    with pytest.raises(InputError) as refused:
-        read_annotations(tmp_path)
-    assert str(refused.value) == (
-        f"{tmp_path}: is a dataset that Hugging Face datasets saved with save_to_disk; write it as Parquet: "
-        f"datasets.load_from_disk({str(tmp_path)!r}){call}"
-    )
-
-
 def test_peerannot_keeps_names(tmp_path: Path) -> None:
     path = tmp_path / "answers.json"
     path.write_text(json.dumps({"007": {"w": "x"}, "7": {"w": "y"}}))
@@ -463,3 +446,22 @@ def test_a_line_end_in_the_name_of_an_annotator_changes_no_label(tmp_path: Path)
     path.write_bytes(b'task,"a\r\nb"\r\nt1,1e-400\r\n')
     found = import_file(path, format="wide").annotations
     assert (found.annotator_ids.tolist(), found.classes.tolist()) == (["a\r\nb"], ["1e-400"])
+
+
+@pytest.mark.parametrize("ending", ["parquet", "feather"])
+def test_toloka_frames(ending: str, tmp_path: Path) -> None:
+    """toloka-kit makes a frame of the platform's table by ``pandas.read_csv``; users store it as Parquet or Feather."""
+    header = (
+        "INPUT:text\tOUTPUT:kind\tGOLDEN:kind\tHINT:text\tASSIGNMENT:task_id\tASSIGNMENT:worker_id\tASSIGNMENT:status"
+    )
+    lines = [
+        "meow\tcat\tcat\t\tt1\tw1\tAPPROVED",
+        "meow\tdog\tcat\t\tt1\tw2\tREJECTED",
+        "woof\tdog\t\t\tt2\tw1\tAPPROVED",
+    ]
+    frame = pd.read_csv(io.StringIO("\n".join([header, *lines])), sep="\t")
+    path = tmp_path / f"assignments.{ending}"
+    getattr(frame, f"to_{ending}")(path)
+    found = import_file(path)
+    assert (found.format, triples(found.annotations)) == ("toloka", [("t1", "w1", "cat"), ("t2", "w1", "dog")])
+    assert (found.gold, found.dropped) == ({"t1": "cat"}, {"rejected by the requester": 1})

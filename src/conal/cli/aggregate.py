@@ -10,7 +10,7 @@ import typer
 
 from conal._support.processes import process_number, process_rank
 from conal._support.registry import names_in_source
-from conal.cli.options import AsJson, Labels, Overwrite, Quiet, Reading, Seed, emit, parse_settings
+from conal.cli.options import AsJson, Labels, Overwrite, Quiet, Reading, Seed, emit, parse_settings, told
 from conal.cli.places import check_results
 from conal.cli.terminal import one_line
 from conal.errors import DataWarning, InputError, examples, warn
@@ -72,8 +72,8 @@ def aggregate(
     The table has one row per task: task, label, probability of the label, and one column proba_CLASS per class. The
     label of a task without any label is empty; its proba_CLASS are those of an unseen task.
     """
-    from conal.findings.inspection import warn_of_problems
-    from conal.io import read_annotations
+    from conal.findings.inspection import contributions, warn_of_problems
+    from conal.io import import_file
     from conal.io.tables import write_tables
 
     began = time.perf_counter()
@@ -81,12 +81,14 @@ def aggregate(
     check_results(
         tables=[out, annotators, confusion],
         files=places,
-        sources=[labels, true_labels],
+        sources=[*labels, true_labels],
         overwrite=overwrite,
     )
     aggregator = _make(method, parse_settings(settings), seed=seed, verbose=not quiet)
-    crowd = read_annotations(labels, reading)
-    warn_of_problems(crowd, labels)
+    file = import_file(labels, reading)
+    file.warn_of_dropped()
+    crowd = file.annotations
+    warn_of_problems(crowd, file.where)
     known = {} if true_labels is None else _known(true_labels, reading, crowd)
     if not _fit(aggregator, crowd, known):
         return
@@ -101,6 +103,7 @@ def aggregate(
         "confusion": confusion,
         "report": places[0] if places else None,
         "method": method,
+        "files": contributions(file),
         **_figures(aggregator, crowd, labelled),
         "n_true_labels": len(known),
         "seconds": time.perf_counter() - began,
@@ -219,6 +222,7 @@ def _summary(result: dict[str, Any]) -> str:
     lines = [
         f"{result['method']}: {result['n_annotations']:,} labels by {result['n_annotators']:,} annotators on "
         f"{result['n_tasks']:,} tasks, {result['n_classes']} classes",
+        *told(result["files"]),
         *([f"chosen: {one_line(result['why'])}"] if result["why"] else []),
         f"{_convergence(result)}{result['seconds']:.1f} s{known}",
         ", ".join(f"{one_line(name)} {count:,}" for name, count in result["counts"].items()),

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from conal.cli.options import AsJson, Labels, Overwrite, Quiet, Reading, emit
+from conal.cli.options import AsJson, Labels, Overwrite, Quiet, Reading, emit, told
 from conal.cli.places import check_results
 from conal.errors import InputError
 
@@ -60,7 +60,7 @@ def convert(
     quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
-    """Convert any annotation file that conal reads to a table, or to tasks or predictions for an annotation platform.
+    """Convert any annotation files that conal reads to a table, or to tasks or predictions for an annotation platform.
 
     With --labels, an export of Label Studio becomes predictions for the tasks of its project (import/predictions of
     Label Studio's API), and an export of Argilla suggestions for its records; any other file becomes new tasks. A work
@@ -69,14 +69,15 @@ def convert(
     Label Studio assigns annotations to users by e-mail address or number and rejects unknown users. Use
     --no-annotations if the annotators are not Label Studio users.
     """
+    from conal.findings.inspection import contributions
     from conal.io import import_file
 
     _check(to, out, with_tasks=inferred is not None or no_annotations or new_tasks)
-    check_results(files=[out], tables=[gold_out], sources=[labels, inferred], overwrite=overwrite)
+    check_results(files=[out], tables=[gold_out], sources=[*labels, inferred], overwrite=overwrite)
     file = import_file(labels, reading)
     file.warn_of_dropped(unlabelled=to in ENDINGS)
     if gold_out is not None and not file.gold:
-        raise InputError(f"{labels}: contains no true labels ({file.title}); remove --gold-out")
+        raise InputError(f"{file.where}: contains no true labels ({file.title}); remove --gold-out")
     tables = {} if gold_out is None else {gold_out: _gold_table(dict(file.gold))}
     records = None
     if to not in ENDINGS:
@@ -84,11 +85,14 @@ def convert(
     count = _write(file, out, tables, to, records)
     note = "" if records is None else f" ({count:,} {records.note})"
     crowd = file.annotations
-    text = (
-        f"{file.title}: {crowd.n_annotations:,} labels by {crowd.n_annotators:,} annotators on {crowd.n_tasks:,} tasks"
-        f"\n{to}: {out}{note}"
-    )
-    emit({"out": out, "gold": gold_out, "to": to, **_figures(file)}, text, as_json=as_json, quiet=quiet)
+    files = contributions(file)
+    lines = [
+        f"{file.title}: {crowd.n_annotations:,} labels by {crowd.n_annotators:,} annotators on {crowd.n_tasks:,} tasks",
+        *told(files),
+        f"{to}: {out}{note}",
+    ]
+    result = {"out": out, "gold": gold_out, "to": to, "files": files, **_figures(file)}
+    emit(result, "\n".join(lines), as_json=as_json, quiet=quiet)
 
 
 def _check(to: str, out: Path, *, with_tasks: bool) -> None:

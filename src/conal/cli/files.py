@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -14,19 +15,19 @@ from conal.parameters.showing import ShowOptions
 if TYPE_CHECKING:
     from conal.estimator import CrowdClassifier
     from conal.findings.exhibits import Exhibits
-    from conal.io import FeatureTable, TextTable
-    from conal.io.annotation_file import AnnotationFile
+    from conal.io import AnnotationFile, FeatureTable, TextTable
 
 __all__ = ["FitData", "FitFiles", "read_for_model"]
 
 
 class FitData(NamedTuple):
-    """The training data of ``fit``: instances, labels, a validation set if there is one, and what the report shows."""
+    """The training data of ``fit``: instances, labels, a validation set, what the report shows, what each file has."""
 
     instances: FeatureTable | TextTable
     target: Any
     validation: tuple[FeatureTable | TextTable, Any] | None
     exhibits: Exhibits | None = None
+    files: Sequence[dict[str, Any]] = ()
 
 
 @dataclass(frozen=True)
@@ -36,7 +37,7 @@ class FitFiles:
     With features and texts, the features are trained on, and the report shows the texts.
     """
 
-    labels: Path
+    labels: Sequence[Path]
     features: Path | None = None
     text: Path | None = None
     text_column: str | None = None
@@ -59,10 +60,10 @@ class FitFiles:
                 "--valid-text cannot be combined with --features, which are trained on; pass --valid-features"
             )
         valid = self.valid_features or self.valid_text
-        for path in (self.labels, self.features, self.text, valid, self.valid_labels):
+        for path in (*self.labels, self.features, self.text, valid, self.valid_labels):
             if path is None:
                 continue
-            if not (path == self.labels and path.is_dir()):  # doccano's exports are folders
+            if not (path in self.labels and path.is_dir()):  # doccano's exports are folders
                 check_readable(path)
             if path.resolve().is_relative_to(out.resolve()):
                 raise InputError(f"{path}: is an input file inside {out}, which would be replaced; move one of them")
@@ -72,38 +73,52 @@ class FitFiles:
 
     def read(self, takes: str, reading: ReadOptions, show: ShowOptions) -> FitData:
         """The training data for a method that ``takes`` true labels ("gold") or annotations ("crowd")."""
-        from conal.findings.inspection import warn_of_problems
-        from conal.io import import_file, read_gold
+        from conal.findings.inspection import contributions, warn_of_problems
+        from conal.io import import_file
         from conal.io.task_items import items_of
 
         validation = self._read_validation(reading)
         if takes == "gold":
             table = self._read_instances(self.features, self.text, reading.task)
-            columns: dict[str, Any] = {"task": reading.task, "label": reading.label}
-            gold = read_gold(self.labels, **columns, classes=reading.classes, missing=reading.missing)
             tasks = range(len(table)) if table.ids is None else table.ids.tolist()
             shown = exhibits_of(show, tasks, ["gold"], texts=self._shown_texts(None, reading))
-            return FitData(table, gold.for_rows(len(table), table.ids), validation, shown)
+            return FitData(table, self._read_gold(table, reading), validation, shown)
         file = import_file(self.labels, reading)
         file.warn_of_dropped(unlabelled=False)
         crowd = file.annotations
-        warn_of_problems(crowd, self.labels)
-        texts = self._shown_texts(file, reading)
+        warn_of_problems(crowd, file.where)
         names = crowd.task_ids.tolist(), crowd.annotator_ids.tolist()
         items = items_of(file.data, self.text_column)
-        shown = exhibits_of(show, *names, file=file, items=items, texts=texts)
-        if self.features is None and self._is_export(file):
-            return FitData(self._texts_inside(file), crowd, validation, shown)
-        return FitData(self._read_instances(self.features, self.text, reading.task), crowd, validation, shown)
+        shown = exhibits_of(show, *names, file=file, items=items, texts=self._shown_texts(file, reading))
+        texts = self._read_texts_of(file, reading.task) if self.features is None else None
+        instances = texts or self._read_instances(self.features, self.text, reading.task)
+        return FitData(instances, crowd, validation, shown, contributions(file))
 
-    def _is_export(self, file: AnnotationFile) -> bool:
-        """Whether the file of labels is an export that contains the texts itself."""
-        return self.text == self.labels and file.data is not None
+    def _read_gold(self, table: FeatureTable | TextTable, reading: ReadOptions) -> Any:
+        from conal.io import read_gold
 
-    def _texts_inside(self, file: AnnotationFile) -> TextTable:
-        from conal.io.texts import texts_of
+        if len(self.labels) > 1:
+            raise InputError("the method gold takes one file of true labels; put them into one")
+        columns: dict[str, Any] = {"task": reading.task, "label": reading.label}
+        gold = read_gold(self.labels[0], **columns, classes=reading.classes, missing=reading.missing)
+        return gold.for_rows(len(table), table.ids)
 
-        return texts_of(file.data, text=self.text_column, where=str(self.labels))
+    def _read_texts_of(self, file: AnnotationFile, task: str | None) -> TextTable | None:
+        """Texts in the files of labels; None for other files, and for one table, which is read as a table of texts."""
+        from conal.io import read_texts
+        from conal.io.texts import join_texts, texts_of
+
+        if self.text not in self.labels:
+            return None
+        if not file.parts:
+            return None if file.data is None else texts_of(file.data, text=self.text_column, where=file.where)
+        tables = [
+            read_texts(part.path, text=self.text_column, task=task, fallback_to_aliases=True)
+            if part.data is None
+            else texts_of(part.data, text=self.text_column, where=part.where)
+            for part in file.parts
+        ]
+        return join_texts(tables, where=file.where)
 
     def _shown_texts(self, file: AnnotationFile | None, reading: ReadOptions) -> dict[str, str]:
         """Texts that are not trained on, by task."""
@@ -111,10 +126,8 @@ class FitFiles:
 
         if self.features is None or self.text is None:
             return {}
-        if file is not None and self._is_export(file):
-            table = self._texts_inside(file)
-        else:
-            table = read_texts(self.text, text=self.text_column, task=reading.task, fallback_to_aliases=True)
+        table = None if file is None else self._read_texts_of(file, reading.task)
+        table = table or read_texts(self.text, text=self.text_column, task=reading.task, fallback_to_aliases=True)
         names = range(len(table)) if table.ids is None else table.ids.tolist()
         return {str(name): text for name, text in zip(names, table.texts, strict=True)}
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
@@ -39,6 +39,7 @@ from conal.cli.options import (
     TextColumn,
     emit,
     parse_settings,
+    told,
 )
 from conal.cli.terminal import say
 from conal.errors import DataWarning, DivergenceError, InputError, warn
@@ -111,8 +112,8 @@ def fit(
             estimator = estimator.anonymised(key, hide_below=privacy.hide_below)
         page = _finish(estimator, out, overwrite=overwrite, with_page=not no_report, verbose=not quiet)
     seconds = time.perf_counter() - began
-    result = {"out": out, **estimator.metrics_, "total_seconds": seconds}
-    emit(result, _summary(estimator, out, page, seconds), as_json=as_json, quiet=quiet)
+    result = {"out": out, "files": list(data.files), **estimator.metrics_, "total_seconds": seconds}
+    emit(result, _summary(estimator, out, page, seconds, told(data.files)), as_json=as_json, quiet=quiet)
 
 
 def _key(privacy: PrivacyOptions, out: Path) -> bytes | None:
@@ -215,7 +216,9 @@ def _finish(estimator: CrowdClassifier, out: Path, *, overwrite: bool, with_page
             raise
 
 
-def _summary(estimator: CrowdClassifier, out: Path, page: Path | None, seconds: float) -> str:
+def _summary(
+    estimator: CrowdClassifier, out: Path, page: Path | None, seconds: float, files: Sequence[str] = ()
+) -> str:
     from conal.findings.wording import count
 
     metrics = estimator.metrics_
@@ -229,9 +232,10 @@ def _summary(estimator: CrowdClassifier, out: Path, page: Path | None, seconds: 
     score = "" if metrics["best_score"] is None else f" ({metrics['best_score']:.4f})"
     unlabelled = metrics["n_tasks"] - metrics["n_tasks_labelled"]
     predicted = f"\n{unlabelled:,} of the tasks have no label; labels.csv has the classifier's" if unlabelled else ""
+    contributed = "".join(f"{line}\n" for line in files)
     return (
         f"{estimator.method}: {metrics['n_annotations']:,} labels by {metrics['n_annotators']:,} annotators on "
-        f"{metrics['n_tasks']:,} tasks, {len(estimator.classes_)} classes{predicted}\n"
+        f"{metrics['n_tasks']:,} tasks, {len(estimator.classes_)} classes{predicted}\n{contributed}"
         f"epoch {metrics['best_epoch']} of {metrics['epochs']} kept, {rules[metrics['selection']]}{score}{note}; "
         f"{seconds:.1f} s, of which {metrics['seconds']:.1f} s for epochs\n"
         f"model folder: {out}" + ("" if page is None else f"\nreport: {page}")

@@ -32,8 +32,9 @@ Features = Annotated[Path | None, typer.Option(help="Features: .npy, .npz, .parq
 Text = Annotated[
     Path | None,
     typer.Option(
-        help="Texts instead of features: CSV, TSV, Parquet or JSON Lines with a text column and a task column; "
-        "can be the file of labels. With --features, the report shows the texts, and the features are trained on."
+        help="Texts instead of features: CSV, TSV, Parquet, Arrow, Excel or JSON Lines with a text column and a task "
+        "column; can be the file of labels; of several such files, name one to take the texts of all. With --features, "
+        "the report shows the texts, and the features are trained on."
     ),
 ]
 ModelPlace = Annotated[Path, typer.Option(help="Output model folder.")]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from conal.cli.options import AsJson, Labels, Reading, emit
+from conal.cli.options import AsJson, Labels, Reading, emit, told
 from conal.cli.terminal import one_line
 
 __all__ = ["inspect"]
@@ -20,7 +20,7 @@ COEFFICIENTS = {
 
 
 def inspect(*, labels: Labels, reading: Reading, as_json: AsJson = False) -> None:
-    """Show what an annotation file contains: format, tasks, annotators, classes, agreement, and problems.
+    """Show what annotation files contain: format, tasks, annotators, classes, agreement, and problems.
 
     Agreement has 95 % bootstrap intervals over tasks. Every problem is followed by a remedy.
     """
@@ -33,6 +33,7 @@ def inspect(*, labels: Labels, reading: Reading, as_json: AsJson = False) -> Non
 def _lines(facts: dict[str, Any]) -> Iterator[str]:
     asked = f", question {_short(facts['question'])}" if facts["question"] else ""
     yield f"{facts['file']}: {facts['title']} ({facts['format']}){asked}"
+    yield from told(facts["files"])
     yield (
         f"{facts['n_annotations']:,} labels by {facts['n_annotators']:,} annotators on {facts['n_tasks']:,} tasks, "
         f"{facts['n_classes']:,} classes"

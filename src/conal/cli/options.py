@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from conal.cli.groups import Group
-from conal.cli.terminal import say
+from conal.cli.terminal import one_line, say
 from conal.errors import InputError
 from conal.parameters.reading import ReadOptions
 from conal.parameters.text import json_or_text
@@ -27,6 +28,7 @@ __all__ = [
     "TextColumn",
     "emit",
     "parse_settings",
+    "told",
 ]
 
 DEFAULT_METHOD = "xconal"
@@ -41,9 +43,11 @@ AsJson = Annotated[
 ]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace an existing result.")]
 Labels = Annotated[
-    Path,
+    list[Path],
     typer.Argument(
-        help="Crowd labels: CSV, TSV, Parquet, JSON Lines, a .npy matrix, or an export of an annotation platform."
+        help="Crowd labels: CSV, TSV, Parquet, Arrow, Excel, JSON Lines, a .npy matrix, or an export of an annotation "
+        "platform. "
+        "Several files are joined: the same id means the same task."
     ),
 ]
 Reading = Annotated[ReadOptions, Group(ReadOptions)]
@@ -73,6 +77,15 @@ def _to_json(result: dict[str, Any]) -> str:
     except UnicodeEncodeError:
         return json.dumps(result, default=_plain)
     return text
+
+
+def told(files: Sequence[dict[str, Any]]) -> list[str]:
+    """A line for each of several files: what it contributes."""
+    return [
+        f"  {one_line(file['file'])} ({file['title']}): {file['n_annotations']:,} labels by {file['n_annotators']:,} "
+        f"annotators on {file['n_tasks']:,} tasks"
+        for file in files
+    ]
 
 
 def parse_settings(pairs: list[str] | None) -> dict[str, Any]:

@@ -217,10 +217,11 @@ class Annotations(LabelArrays):
         return cls.from_matrix(data, where=where)
 
     @classmethod
-    def read(cls, path: str | PathLike[str], **options: Any) -> Annotations:
+    def read(cls, path: str | PathLike[str] | Sequence[str | PathLike[str]], **options: Any) -> Annotations:
         """From a file: a table with one annotation per row, a matrix, or an export of an annotation platform.
 
-        Options are those of :func:`conal.io.read_annotations`; ``format=`` overrides what is recognised.
+        Several files are joined. Options are those of :func:`conal.io.read_annotations`; ``format=`` overrides what is
+        recognised.
         """
         from conal.io import read_annotations
 

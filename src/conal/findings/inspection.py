@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator
-from os import PathLike
 from typing import Any
 
 import numpy as np
@@ -14,10 +13,11 @@ from conal.data.annotations import Annotations
 from conal.errors import DataWarning, examples, warn
 from conal.io import AnnotationFile, ReadOptions, import_file
 from conal.io.formulas import FORMULA_REMEDY, formulas_among
+from conal.io.importing import Paths
 from conal.io.remedies import remedy
 from conal.metrics import Agreement, cohen_kappa, fleiss_kappa, krippendorff_alpha
 
-__all__ = ["inspect_file", "inspect_import", "warn_of_problems"]
+__all__ = ["contributions", "inspect_file", "inspect_import", "warn_of_problems"]
 
 DRAWS = 10**8
 """Tasks times bootstrap replicates for an interval: a second or two."""
@@ -31,21 +31,22 @@ SAME_LABELS = 10
 Facts = dict[str, Any]
 
 
-def inspect_file(path: str | PathLike[str], options: ReadOptions | None = None, **keywords: Any) -> Facts:
+def inspect_file(path: Paths, options: ReadOptions | None = None, **keywords: Any) -> Facts:
     """Read a file and say what was understood; it is read as by :func:`conal.io.import_file`.
 
     Returns
     -------
     dict
-        ``file``, ``format``, ``title``, ``question``, counts (``n_tasks`` ...), ``classes`` (name to number of
-        labels), ``labels_per_task``, ``labels_per_annotator``, ``agreement`` (name to value, low and high), ``gold``,
-        ``data`` (fields of the tasks), ``dropped`` and ``problems`` (what is wrong, and the remedy).
+        ``file``, ``files`` (what each contributes, if there are several), ``format``, ``title``, ``question``, counts
+        (``n_tasks`` ...), ``classes`` (name to number of labels), ``labels_per_task``, ``labels_per_annotator``,
+        ``agreement`` (name to value, low and high), ``gold``, ``data`` (fields of the tasks), ``dropped`` and
+        ``problems`` (what is wrong, and the remedy).
     """
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         found = import_file(path, options, **keywords)
     notes = [str(entry.message) for entry in caught if issubclass(entry.category, DataWarning)]
-    return {"file": str(path), **inspect_import(found, notes)}
+    return {"file": found.where, **inspect_import(found, notes)}
 
 
 def inspect_import(found: AnnotationFile, notes: list[str] | None = None) -> Facts:
@@ -55,6 +56,7 @@ def inspect_import(found: AnnotationFile, notes: list[str] | None = None) -> Fac
     agreement = _agreement(crowd)
     problems = [*_reading_problems(found, notes or []), *_crowd_problems(crowd, counts, agreement)]
     return {
+        "files": contributions(found),
         "format": found.format,
         "title": found.title,
         "question": found.question,
@@ -71,6 +73,21 @@ def inspect_import(found: AnnotationFile, notes: list[str] | None = None) -> Fac
         "dropped": dict(found.dropped),
         "problems": [{"problem": problem, "remedy": remedy} for problem, remedy in problems],
     }
+
+
+def contributions(found: AnnotationFile) -> list[Facts]:
+    """What each of several files contributes, before labels that two of them repeat are left out."""
+    return [
+        {
+            "file": str(part.path),
+            "format": part.format,
+            "title": part.title,
+            "n_annotations": part.annotations.n_annotations,
+            "n_tasks": part.annotations.n_tasks,
+            "n_annotators": part.annotations.n_annotators,
+        }
+        for part in found.parts
+    ]
 
 
 def warn_of_problems(crowd: Annotations, where: object) -> None:

@@ -93,6 +93,10 @@ class AnnotationFile:
         Where answers with several choices were dropped, a question about one of them, such as ``topics=sport``.
     people : dict
         Annotator, as text, to name, where the file has names beside what it calls the annotators.
+    numbered : bool
+        Whether the file has no names for its tasks, so that they are row numbers.
+    parts : tuple of AnnotationFile
+        The files, each by itself, if several were read as one; ``path`` is then the first of them.
     """
 
     path: Path
@@ -107,6 +111,13 @@ class AnnotationFile:
     control: Control | None = None
     choice_question: str | None = None
     people: Mapping[str, str] = field(default_factory=dict)
+    numbered: bool = False
+    parts: tuple[AnnotationFile, ...] = ()
+
+    @property
+    def where(self) -> str:
+        """How messages name the file, or all files."""
+        return ", ".join(str(part.path) for part in self.parts) or str(self.path)
 
     def all_tasks(self) -> Annotations:
         """The annotations of all tasks in the file; those that nobody has labelled come last."""
@@ -124,8 +135,10 @@ class AnnotationFile:
 
     def warn_of_dropped(self, *, unlabelled: bool = True) -> None:
         """Warn about dropped annotations, with the reasons; about tasks without a label only where they are dropped."""
+        for part in self.parts:
+            part.warn_of_dropped(unlabelled=unlabelled)
         dropped = {reason: n for reason, n in self.dropped.items() if unlabelled or reason != UNLABELLED}
-        if dropped:
+        if dropped and not self.parts:
             advice = "" if self.choice_question is None else f"; {_one_choice(self.choice_question)}"
             warn(f"{self.path} ({self.title}): left out {_counted(dropped)}{advice}", DataWarning)
 

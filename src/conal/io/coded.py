@@ -13,7 +13,10 @@ from pathlib import Path
 import pyarrow as pa
 
 from conal.data.numbers import numbers_or_text
+from conal.errors import InputError
+from conal.io.arrow_files import arrow_batches, arrow_schema
 from conal.io.delimited import is_padded, open_delimited, read_json_lines, with_long_rows
+from conal.io.excel_files import read_excel
 from conal.io.parquet_files import open_parquet, parquet_batches
 
 __all__ = ["map_names", "read_coded"]
@@ -30,13 +33,19 @@ def read_coded(path: Path, kind: str, choose: Choose) -> pa.Table:
 
     Parameters
     ----------
-    kind : {"csv", "tsv", "parquet", "jsonl"}
+    kind : {"csv", "tsv", "parquet", "arrow", "xlsx", "jsonl"}
         In CSV and TSV names are text unless all of them are numbers.
     """
     if kind == "parquet":
         return _read_parquet(path, choose)
+    if kind == "arrow":
+        columns = list(choose(arrow_schema(path).names))
+        coded = [_coded(batch) for batch in arrow_batches(path, columns)]
+        return pa.Table.from_batches(coded) if coded else pa.table({name: pa.array([]) for name in columns})
     if kind == "jsonl":
         return _read_jsonl(path, choose)
+    if kind == "xlsx":
+        return _read_excel(path, choose)
     return _read_delimited(path, "\t" if kind == "tsv" else ",", choose)
 
 
@@ -79,6 +88,21 @@ def _read_parquet(path: Path, choose: Choose) -> pa.Table:
 
 def _read_jsonl(path: Path, choose: Choose) -> pa.Table:
     table = read_json_lines(path)
+    if not table.num_rows:
+        return table
+    columns = list(choose(table.column_names))
+    return pa.Table.from_batches([_coded(batch) for batch in table.select(columns).to_batches()])
+
+
+def _read_excel(path: Path, choose: Choose) -> pa.Table:
+    def fits(header: Sequence[str]) -> bool:
+        try:
+            choose(header)
+        except InputError:
+            return False
+        return True
+
+    table = read_excel(path, fits)
     if not table.num_rows:
         return table
     columns = list(choose(table.column_names))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
 from os import PathLike
 from pathlib import Path
 from typing import Any, NoReturn
@@ -10,6 +12,8 @@ from conal.data.annotations import Annotations
 from conal.errors import InputError
 from conal.io import tables
 from conal.io.annotation_file import AnnotationFile
+from conal.io.arrow_files import splits_of
+from conal.io.joining import join_files
 from conal.io.plain import plain_reader
 from conal.io.platforms.base import Importer, Reader, importers
 from conal.io.platforms.head import RECORD_BYTES, Head, read_head
@@ -18,16 +22,21 @@ from conal.io.refusals import refusing
 from conal.parameters import check_parameters
 from conal.parameters.reading import PLAIN_FORMATS, ReadOptions
 
-__all__ = ["detect", "import_file", "read_annotations"]
+__all__ = ["Paths", "detect", "import_file", "read_annotations"]
 
 
-def read_annotations(path: str | PathLike[str], options: ReadOptions | None = None, **keywords: Any) -> Annotations:
+Paths = str | PathLike[str] | Sequence[str | PathLike[str]]
+"""One file, or several that are read as one."""
+
+
+def read_annotations(path: Paths, options: ReadOptions | None = None, **keywords: Any) -> Annotations:
     """Read annotations from a table with one annotation per row, a matrix, or an export of an annotation platform.
 
     Parameters
     ----------
-    path : path
-        The file; for doccano and peerannot also a folder.
+    path : path, or sequence of paths
+        The file; for doccano and peerannot also a folder. Several files, also of different formats, are joined: the
+        same id means the same task, and the same name the same annotator.
     options : ReadOptions, optional
         How to read it.
     **keywords
@@ -38,24 +47,43 @@ def read_annotations(path: str | PathLike[str], options: ReadOptions | None = No
     return file.annotations
 
 
-def import_file(path: str | PathLike[str], options: ReadOptions | None = None, **keywords: Any) -> AnnotationFile:
+def import_file(path: Paths, options: ReadOptions | None = None, **keywords: Any) -> AnnotationFile:
     """Annotations, true labels, data of the tasks, and dropped annotations; see :func:`read_annotations`."""
-    path = Path(path)
     if options is None or keywords:
         options = (options or ReadOptions()).replace(**keywords)
     check_parameters(options)
-    reader = _reader(path, options.format)
-    reader.check_options(options)
+    paths = [Path(path)] if isinstance(path, str | PathLike) else [Path(each) for each in path]
+    _refuse_repeats(paths)
+    readers = [_reader(each, options.format) for each in paths]
+    if len(paths) == 1:
+        readers[0].check_options(options)
+        return _read(readers[0], paths[0], options)
+    takes = list(dict.fromkeys(name for reader in readers for name in reader.takes))
+    options.refuse_unused(takes, "any of these files")
+    parts = [_read(reader, each, options.only(reader.takes)) for reader, each in zip(readers, paths, strict=True)]
+    return join_files(parts, options)
+
+
+def _read(reader: Reader, path: Path, options: ReadOptions) -> AnnotationFile:
     # Escapes of JSON can write half of a surrogate pair, which no file can contain.
     with refusing((UnicodeEncodeError,), f"{path}: a name contains an incomplete character: {{}}; export it again"):
         return reader.read(path, options)
+
+
+def _refuse_repeats(paths: Sequence[Path]) -> None:
+    if not paths:
+        raise InputError("no file of labels: pass at least one")
+    times = Counter(path.resolve() for path in paths)
+    twice = next((path for path in paths if times[path.resolve()] > 1), None)
+    if twice is not None:
+        raise InputError(f"{twice}: is given twice; name every file once")
 
 
 def detect(path: Path) -> tuple[list[Importer], Head]:
     """The importers that recognise a file, usually at most one, and the beginning of the file."""
     head = read_head(path)
     known = map(importers.get, importers.names())
-    return [importer for importer in known if head.kind in importer.kinds and importer.sniff(head)], head
+    return [importer for importer in known if importer.takes_kind(head.kind) and importer.sniff(head)], head
 
 
 def _reader(path: Path, format: str | None) -> Reader:  # noqa: A002
@@ -83,7 +111,7 @@ def _named_importer(path: Path, wanted: Importer, found: list[Importer], head: H
     """The importer that the user named, unless the file is clearly something else."""
     if found and wanted not in found:
         wanted.unlike(path, f"{found[0].title} ({head.describe()})")
-    if head.kind not in wanted.kinds:
+    if not wanted.takes_kind(head.kind):
         wanted.unlike(path, head.describe())
     return wanted
 
@@ -93,19 +121,17 @@ def _may_be_plain(path: Path, head: Head) -> bool:
     ending = tables.without_compression(path).suffix.lower()
     if ending in (*tables.ENDINGS, ".npy"):
         return True
+    if head.kind in ("arrow", "damaged arrow", "xlsx"):
+        return True
     return head.kind in ("table", "parquet", "npy") and bool(path.suffix)
 
 
-SAVED_DATASETS = ({"state.json", "dataset_info.json"}, {"dataset_dict.json"})
-"""Files that Hugging Face's ``datasets`` writes to a folder, for one dataset and for several."""
-
-
 def _refuse_unknown(path: Path, head: Head) -> NoReturn:
-    if head.kind == "folder" and any(files <= set(head.members) for files in SAVED_DATASETS):
-        part = "" if "state.json" in head.members else "[SPLIT]"
+    splits = splits_of(path)
+    if splits:
         raise InputError(
-            f"{path}: is a dataset that Hugging Face datasets saved with save_to_disk; write it as Parquet: "
-            f"datasets.load_from_disk({str(path)!r}){part}.to_parquet('labels.parquet')"
+            f"{path}: is a saved dataset with several splits; pass the folder of one, or of several: "
+            f"{', '.join(str(path / name) for name in splits)}"
         )
     if head.kind == "json" and head.record is None and path.stat().st_size <= RECORD_BYTES:
         load_json(path)  # raises an error if the file is cut off

@@ -59,7 +59,7 @@ def label_studio_predictions(file: AnnotationFile, predictions: Predictions) -> 
         )
     if control.to_name is None:
         raise InputError(
-            f"{file.path}: {file.title} does not say which object of the labelling interface the labels refer to; "
+            f"{file.where}: {file.title} does not say which object of the labelling interface the labels refer to; "
             "export the project as JSON, or write new tasks with --new-tasks"
         )
     for name, prediction in predictions.items():

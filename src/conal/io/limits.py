@@ -23,6 +23,7 @@ __all__ = [
     "COMPRESSED",
     "PICTURE_BYTES",
     "PICTURE_PIXELS",
+    "blocks_in",
     "blocks_of",
     "check_depth",
     "check_json_lines",
@@ -70,11 +71,16 @@ def blocks_of(path: Path, free: int) -> Iterator[bytes]:
     limit = unpacked_limit(path.stat().st_size, free) if packed else None
     total = 0
     with pa.input_stream(str(path)) as stream:
-        for block in iter(partial(stream.read, _BLOCK), b""):
+        for block in blocks_in(stream):
             total += len(block)
             if limit is not None and total > limit:
                 refuse_bomb(path, limit)
             yield block
+
+
+def blocks_in(file: Any) -> Iterator[bytes]:
+    """What is in an open file, in blocks."""
+    return iter(partial(file.read, _BLOCK), b"")
 
 
 def check_unpacked(path: Path) -> None:

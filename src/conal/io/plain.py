@@ -19,7 +19,7 @@ NPY = "npy"
 
 
 class PlainTable(Reader):
-    """One annotation per row, as CSV, TSV, Parquet or JSON Lines.
+    """One annotation per row, as CSV, TSV, Parquet, Arrow, Excel or JSON Lines.
 
     Columns are found by their usual names (:data:`conal.data.columns.ALIASES`), unless others are named.
     """

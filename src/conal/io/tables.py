@@ -1,4 +1,4 @@
-"""CSV, TSV, Parquet and JSON Lines through Arrow, and annotations from them and back."""
+"""CSV, TSV, Parquet, Arrow, Excel and JSON Lines through Arrow, and annotations from them and back."""
 
 from __future__ import annotations
 
@@ -15,13 +15,16 @@ import numpy as np
 import pyarrow as pa
 
 from conal.data.annotations import Annotations
-from conal.data.columns import NAME_ROLES, find_columns
+from conal.data.columns import NAME_ROLES, find_columns, is_name_column
 from conal.data.encoding import Names
 from conal.data.missing import Rule, missing_rule, words_among
 from conal.errors import DataWarning, InputError, examples, warn
+from conal.io.arrow_files import arrow_schema, is_saved_dataset, read_arrow
 from conal.io.atomic import atomic_files
+from conal.io.class_labels import class_names, with_class_names
 from conal.io.coded import map_names, read_coded
 from conal.io.delimited import read_delimited, read_json_lines, write_delimited
+from conal.io.excel_files import read_excel
 from conal.io.formulas import warn_of_formulas
 from conal.io.limits import COMPRESSED
 from conal.io.name_types import as_names_or_refuse
@@ -39,6 +42,7 @@ __all__ = [
     "read_roles",
     "read_table",
     "table_kind",
+    "table_schema",
     "tell_of_formulas",
     "warn_of_words",
     "without_compression",
@@ -53,6 +57,9 @@ ENDINGS = {
     ".tab": "tsv",
     ".parquet": "parquet",
     ".pq": "parquet",
+    ".arrow": "arrow",
+    ".feather": "arrow",
+    ".xlsx": "xlsx",
     ".jsonl": "jsonl",
     ".ndjson": "jsonl",
 }
@@ -96,9 +103,20 @@ def read_table(
     def read(path: Path, kind: str) -> pa.Table:
         table = _READERS[kind](path, given, roles)
         _check_header(path, kind, table.column_names)
+        for name, classes in class_names(table.schema).items():
+            place = table.schema.get_field_index(name)
+            if place >= 0:
+                named = with_class_names(table[name], classes, f"{path}: column {name!r}")
+                table = table.set_column(place, name, named)
         return table
 
     return _read(Path(path), format, read)
+
+
+def _may_be(header: Sequence[str], names: Sequence[str], roles: Sequence[str]) -> bool:
+    """Whether a sheet is the wanted one: it has all columns that the user named, and one that is called like a role."""
+    named = set(names) <= set(header)
+    return named and (bool(names) or any(is_name_column(name, roles) for name in header))
 
 
 def read_first_row(path: Path) -> pa.Table:
@@ -126,9 +144,23 @@ def read_roles(path: Path, format: str | None, wanted: Mapping[str, str | None])
 
     table = _read(path, format, read)
     pa.default_memory_pool().release_unused()  # what parsing took, before the codes are sorted
-    return {
-        role: map_names(table[name], partial(decoded, where=f"{path}: column {name!r}")) for role, name in found.items()
-    }
+    classes = class_names(table_schema(path, table_kind(path, format)))
+
+    def named(column: pa.ChunkedArray, name: str) -> pa.ChunkedArray:
+        where = f"{path}: column {name!r}"
+        return with_class_names(column, classes[name], where) if name in classes else decoded(column, where)
+
+    return {role: map_names(table[name], partial(named, name=name)) for role, name in found.items()}
+
+
+def table_schema(path: Path, kind: str) -> pa.Schema:
+    """The schema of a Parquet or Arrow file, with its metadata; an empty one for other files."""
+    if kind == "arrow":
+        return arrow_schema(path)
+    if kind != "parquet":
+        return pa.schema([])
+    with open_parquet(path) as file:
+        return file.schema_arrow
 
 
 def _read(path: Path, format: str | None, reader: Callable[[Path, str], pa.Table]) -> pa.Table:  # noqa: A002
@@ -208,7 +240,9 @@ def read_matrix(path: Path) -> np.ndarray[Any, np.dtype[Any]]:
 
 def table_kind(path: Path, format: str | None) -> str:  # noqa: A002
     """The format of a table to read, which may be compressed: "csv" of ``a.csv.gz``."""
-    return file_kind(without_compression(path), format)
+    if format is None and is_saved_dataset(path):
+        return "arrow"
+    return _kind(without_compression(path), format, _READERS)
 
 
 def without_compression(path: Path) -> Path:
@@ -217,11 +251,15 @@ def without_compression(path: Path) -> Path:
 
 
 def file_kind(path: Path, format: str | None) -> str:  # noqa: A002
-    """The format by name or ending; an unknown one is an error that lists the known ones."""
+    """The format to write, by name or ending; an unknown one is an error that lists the known ones."""
+    return _kind(path, format, _WRITERS)
+
+
+def _kind(path: Path, format: str | None, known_kinds: Mapping[str, Any]) -> str:  # noqa: A002
     kind = format or ENDINGS.get(path.suffix.lower())
-    if kind is not None and kind in _READERS:
+    if kind is not None and kind in known_kinds:
         return kind
-    known = ", ".join(sorted(ENDINGS))
+    known = ", ".join(sorted(ending for ending, kind in ENDINGS.items() if kind in known_kinds))
     raise InputError(f"{path}: unknown kind of table {(format or path.suffix)!r}; use {known}")
 
 
@@ -229,6 +267,8 @@ def check_readable(path: Path) -> None:
     """A missing, empty or unreadable file is an error."""
     if not path.exists():
         raise InputError(f"{path}: no such file")
+    if is_saved_dataset(path):
+        return
     if path.is_dir():
         raise InputError(f"{path}: is a folder, expected a file")
     if not path.stat().st_size:
@@ -301,6 +341,8 @@ _READERS: dict[str, Callable[[Path, Sequence[str], Sequence[str]], pa.Table]] = 
     "csv": lambda path, names, roles: read_delimited(path, ",", names, roles),
     "tsv": lambda path, names, roles: read_delimited(path, "\t", names, roles),
     "parquet": lambda path, *_: read_parquet(path),
+    "arrow": lambda path, *_: read_arrow(path),
+    "xlsx": lambda path, names, roles: read_excel(path, partial(_may_be, names=names, roles=roles)),
     "jsonl": lambda path, *_: read_json_lines(path),
 }
 _WRITERS: dict[str, Callable[[pa.Table, Path], None]] = {

@@ -1,7 +1,8 @@
-"""Texts from CSV, TSV, Parquet, JSON Lines and frames, one per task."""
+"""Texts from CSV, TSV, Parquet, Arrow, Excel, JSON Lines and frames, one per task."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from os import PathLike
 from pathlib import Path
@@ -11,14 +12,15 @@ import numpy as np
 import pyarrow as pa
 
 from conal.data.columns import find_column, find_columns, is_name_column
-from conal.data.encoding import Names, as_names
+from conal.data.encoding import Names, as_names, spelling
 from conal.data.frames import column_names, open_frame
+from conal.data.joining import differ_in_type
 from conal.errors import InputError, examples
 from conal.io.features import FeatureTable, frame_to_arrow, ids_from
 from conal.io.refusals import ARROW_ERRORS, refusing
 from conal.io.tables import decoded, read_table
 
-__all__ = ["TextTable", "is_text", "read_texts", "texts_from", "texts_of"]
+__all__ = ["TextTable", "is_text", "join_texts", "read_texts", "texts_from", "texts_of"]
 
 
 @dataclass(frozen=True)
@@ -56,7 +58,7 @@ def read_texts(
     Parameters
     ----------
     path : path
-        CSV, TSV, Parquet or JSON Lines.
+        CSV, TSV, Parquet, Arrow (also a folder of ``save_to_disk``), Excel or JSON Lines.
     text, task : str, optional
         Column names, where they are not the usual ones (:data:`conal.data.columns.ALIASES`). Without a task column, row
         numbers are the ids.
@@ -76,6 +78,24 @@ def read_texts(
 def texts_of(table: pa.Table, *, text: str | None, where: str) -> TextTable:
     """Texts in a table of tasks, as an export of a platform contains them (:func:`conal.io.import_file`)."""
     return _from_arrow(table, text, "task", where)
+
+
+def join_texts(tables: Sequence[TextTable], *, where: str) -> TextTable:
+    """The texts of several files of labels; where two have different texts for one task, the first counts.
+
+    Whoever joins the files has warned of it, or refused them (:mod:`conal.io.joining`).
+    """
+    nameless = next((table for table in tables if table.ids is None), None)
+    if nameless is not None:
+        raise InputError(f"{nameless.where}: has no column of task ids to join it with the other files; add one")
+    ids = [table.ids for table in tables if table.ids is not None]
+    spelled = spelling if differ_in_type(ids) else lambda name: name
+    found: dict[Any, str] = {}
+    for names, table in zip(ids, tables, strict=True):
+        for name, text in zip(map(spelled, names.tolist()), table.texts, strict=True):
+            if text.strip() or name not in found:
+                found[name] = found.get(name, "") if found.get(name, "").strip() else text
+    return TextTable(tuple(found.values()), as_names(found), where)
 
 
 def is_text(values: Any) -> bool:

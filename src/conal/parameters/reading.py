@@ -13,7 +13,7 @@ from conal.parameters.text import comma_separated, maybe_none
 
 __all__ = ["PLAIN_FORMATS", "ReadOptions"]
 
-PLAIN_FORMATS = ("csv", "tsv", "parquet", "jsonl", "npy")
+PLAIN_FORMATS = ("csv", "tsv", "parquet", "arrow", "xlsx", "jsonl", "npy")
 """Formats of no particular platform: one row per annotation, or a matrix."""
 
 
@@ -115,12 +115,24 @@ class ReadOptions(GeneralOptions):
         Traceback (most recent call last):
         conal.errors.InputError: question= (--question) does not apply to wide tables; it takes task= (--task-column)
         """
-        specific = {name: found for name, found in self.declared.items() if name not in GeneralOptions.declared}
+        specific = self._specific()
         given = [found for found in specific.values() if getattr(self, found.name) != found.default]
         unused = next((found for found in given if found.name not in takes), None)
         if unused is not None:
             known = ", ".join(_spelled(specific[name]) for name in takes) or "none of these"
             raise InputError(f"{_spelled(unused)} does not apply to {title}; it takes {known}")
+
+    def only(self, takes: Collection[str]) -> ReadOptions:
+        """The options that a format takes; the others, which are for files of other formats, as by default.
+
+        >>> ReadOptions(question="mood", missing="?").only(["task"]).question is None
+        True
+        """
+        return self.replace(**{name: found.default for name, found in self._specific().items() if name not in takes})
+
+    def _specific(self) -> dict[str, Parameter]:
+        """Options that only some formats take."""
+        return {name: found for name, found in self.declared.items() if name not in GeneralOptions.declared}
 
 
 def _spelled(found: Parameter) -> str:

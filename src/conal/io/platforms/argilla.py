@@ -45,7 +45,7 @@ class Argilla(Importer):
 
     title = "Argilla"
     expects = "records with 'responses', '<question>.responses' or columns of 'user_id' and 'value'"
-    kinds = ("json", "parquet")
+    kinds = ("json", "parquet", "arrow")
     takes = ("question", "task")
 
     def sniff(self, head: Head) -> bool:

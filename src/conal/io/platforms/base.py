@@ -60,6 +60,10 @@ class Importer(Reader):
     kinds: ClassVar[tuple[str, ...]]
     shows_tasks: ClassVar[bool] = True
 
+    def takes_kind(self, kind: str) -> bool:
+        """Whether it reads files of this kind; what is a table may be a sheet of Excel."""
+        return kind in self.kinds or (kind == "xlsx" and "table" in self.kinds)
+
     @abstractmethod
     def sniff(self, head: Head) -> bool:
         """Whether the beginning of a file looks like this format."""

@@ -43,7 +43,7 @@ class Doccano(Importer):
 
     def sniff(self, head: Head) -> bool:
         if head.kind == "zip":
-            return bool(_exports(head.members))
+            return bool(_exports(head.members)) and not any(name.startswith("samples/") for name in head.members)
         if head.kind == "folder":
             empty = not head.fields and head.pair is None
             return bool(_exports(head.members)) and (empty or ("id" in head.fields and bool(LABELS & head.fields)))

@@ -12,8 +12,10 @@ from typing import Any
 
 import pyarrow as pa
 
-from conal.errors import examples
+from conal.errors import InputError, examples
+from conal.io.arrow_files import FILE_START, STREAM_START, arrow_batches, arrow_schema, is_saved_dataset
 from conal.io.delimited import csv_delimiter, encoding_of
+from conal.io.excel_files import WORKBOOK, sheet_heads
 from conal.io.refusals import ARROW_ERRORS, VALUE_ERRORS, ZIP_ERRORS, refusing
 
 __all__ = ["Head", "json_head", "read_head"]
@@ -33,7 +35,8 @@ class Head:
     Attributes
     ----------
     kind : str
-        "folder", "zip", "parquet", "npy", "json", "table", "other", "damaged zip" or "damaged parquet".
+        "folder", "zip", "parquet", "arrow", "xlsx", "npy", "json", "table", "other", "damaged zip", "damaged arrow" or
+        "damaged parquet".
     members : tuple of str
         Files in a folder or zip.
     header : tuple of str
@@ -74,6 +77,8 @@ class Head:
 
 def read_head(path: Path) -> Head:
     """Look at the beginning of a file, or at the names in a folder or zip."""
+    if is_saved_dataset(path):
+        return _arrow_head(path)
     if path.is_dir():
         return _folder_head(path)
     with path.open("rb") as file:
@@ -82,6 +87,8 @@ def read_head(path: Path) -> Head:
         return _zip_head(path)
     if magic.startswith(b"PAR1"):
         return _parquet_head(path)
+    if magic == FILE_START or magic.startswith(STREAM_START):
+        return _arrow_head(path)
     if magic == b"\x93NUMPY":
         return Head("npy")
     start = _beginning(path, TABLE_BYTES).lstrip()
@@ -109,9 +116,19 @@ def _beginning(path: Path, size: int) -> str:
 def _zip_head(path: Path) -> Head:
     try:
         with zipfile.ZipFile(path) as archive:
-            return Head("zip", members=tuple(info.filename for info in archive.infolist() if not info.is_dir()))
+            members = tuple(info.filename for info in archive.infolist() if not info.is_dir())
     except ZIP_ERRORS:
         return Head("damaged zip")
+    return _excel_head(path) if WORKBOOK in members else Head("zip", members=members)
+
+
+def _excel_head(path: Path) -> Head:
+    """The only sheet that is not empty; of several, whoever reads the file says which there are."""
+    try:
+        sheets = sheet_heads(path)
+    except InputError:
+        return Head("xlsx")
+    return Head("xlsx", header=sheets[0].header, rows=sheets[0].rows) if len(sheets) == 1 else Head("xlsx")
 
 
 def _parquet_head(path: Path) -> Head:
@@ -125,6 +142,17 @@ def _parquet_head(path: Path) -> Head:
     except VALUE_ERRORS:
         return Head("damaged parquet")
     return Head("parquet", header=tuple(schema.names), record=rows[0] if rows else None)
+
+
+def _arrow_head(path: Path) -> Head:
+    try:
+        schema = arrow_schema(path)
+        nested = any(pa.types.is_nested(kind) for kind in schema.types)
+        first = next(arrow_batches(path), None) if nested else None
+        rows = [] if first is None else first.slice(0, 1).to_pylist()
+    except VALUE_ERRORS:  # an InputError too; whoever reads the file says what is wrong with it
+        return Head("damaged arrow")
+    return Head("arrow", header=tuple(schema.names), record=rows[0] if rows else None)
 
 
 def json_head(text: str) -> Head:

@@ -3,26 +3,44 @@
 from __future__ import annotations
 
 import json
+import struct
 import zipfile
+import zlib
 from pathlib import Path, PurePosixPath
 from typing import Any
+
+import pyarrow as pa
 
 from conal.errors import InputError, people
 from conal.io.delimited import encoding_of
 from conal.io.limits import JSON_BYTES, blocks_of, check_depth, refuse_bomb, unpacked_limit
+from conal.io.platforms.head import read_head
 from conal.io.refusals import ARROW_ERRORS, VALUE_ERRORS, ZIP_ERRORS, refusing
 from conal.io.tables import BATCH, check_readable, read_table
 
-__all__ = ["archive_members", "load_json", "load_records", "parse_cell", "parse_json", "parse_records", "text_of"]
+__all__ = [
+    "archive_members",
+    "load_json",
+    "load_records",
+    "parse_cell",
+    "parse_json",
+    "parse_record",
+    "parse_records",
+    "text_of",
+]
+
+ZSTANDARD = 93
+"""The number of a method of packing in zip files."""
+LOCAL_HEADER = struct.Struct("<4s22xHH")
+"""What is before a member of a zip file: a mark, other fields, and the lengths of two fields that follow."""
 
 
 def load_records(path: Path) -> list[dict[str, Any]]:
-    """A list of JSON objects, JSON Lines, or the rows of a Parquet file."""
+    """A list of JSON objects, JSON Lines, or the rows of a Parquet or Arrow file."""
     check_readable(path)
-    with path.open("rb") as file:
-        magic = file.read(4)
-    if magic == b"PAR1":
-        table = read_table(path, "parquet")
+    kind = read_head(path).kind
+    if kind in ("parquet", "damaged parquet", "arrow", "damaged arrow"):
+        table = read_table(path, kind.removeprefix("damaged "))
         with refusing(VALUE_ERRORS, f"{path}: contains values that cannot be read: {{}}"):
             return [row for batch in table.to_batches(max_chunksize=BATCH) for row in batch.to_pylist()]
     return parse_records(_unpacked(path), path)
@@ -77,20 +95,29 @@ def text_of(content: bytes, where: object) -> str:
         ) from error
 
 
-def archive_members(path: Path) -> dict[str, bytes]:
+def parse_record(content: bytes, where: object) -> dict[str, Any]:
+    """One JSON object."""
+    check_depth(content, where)
+    value = parse_json(text_of(content, where), where)
+    if not isinstance(value, dict):
+        raise InputError(f"{where}: is no JSON object")
+    return value
+
+
+def archive_members(path: Path, *, folders: bool = False) -> dict[str, bytes]:
     """File name to content of a zip or folder; nothing is written to disk, and sizes are bounded.
 
-    Folders inside are left out of the names, files of the operating system altogether.
+    Folders inside are left out of the names, unless ``folders`` are wanted, files of the operating system altogether.
     """
     if path.is_dir():
         files = sorted(entry for entry in path.iterdir() if entry.is_file() and not entry.name.startswith("."))
         return {entry.name: entry.read_bytes() for entry in files}
     broken = refusing(ZIP_ERRORS, f"{path}: is not a readable zip file ({{}}); download it again")
     with broken, zipfile.ZipFile(path) as archive:
-        return _read_members(archive, path)
+        return _read_members(archive, path, folders=folders)
 
 
-def _read_members(archive: zipfile.ZipFile, path: Path) -> dict[str, bytes]:
+def _read_members(archive: zipfile.ZipFile, path: Path, *, folders: bool) -> dict[str, bytes]:
     found: dict[str, bytes] = {}
     left = limit = unpacked_limit(path.stat().st_size, JSON_BYTES)
     for info in archive.infolist():
@@ -99,17 +126,37 @@ def _read_members(archive: zipfile.ZipFile, path: Path) -> dict[str, bytes]:
             continue
         if place.is_absolute() or ".." in place.parts or ":" in info.filename:
             raise InputError(f"{path}: contains a file with the unsafe name {info.filename!r}; no platform writes this")
-        if place.name in found:
+        name = str(place) if folders else place.name
+        if name in found:
             raise InputError(
                 f"{path}: contains two files called {people([place.name])}, expected one file per annotator"
             )
-        with archive.open(info) as file:  # the size in the header may be wrong
-            content = file.read(left + 1)
+        content = _read_member(archive, info, path, left + 1)  # the size in the header may be wrong
         left -= len(content)
         if left < 0:
             refuse_bomb(path, limit)
-        found[place.name] = content
+        found[name] = content
     return found
+
+
+def _read_member(archive: zipfile.ZipFile, info: zipfile.ZipInfo, path: Path, size: int) -> bytes:
+    """At most this many bytes of a member; those packed by Zstandard, too, which Python's own reader cannot unpack."""
+    if info.compress_type != ZSTANDARD:
+        with archive.open(info) as file:
+            return file.read(size)
+    with path.open("rb") as file:
+        file.seek(info.header_offset)
+        start = file.read(LOCAL_HEADER.size)
+        mark, name_size, extra_size = LOCAL_HEADER.unpack(start)
+        if mark != b"PK\x03\x04":
+            raise zipfile.BadZipFile(f"no member begins where {info.filename!r} should")
+        file.seek(name_size + extra_size, 1)
+        packed = file.read(info.compress_size)
+    with pa.CompressedInputStream(pa.BufferReader(packed), "zstd") as stream:
+        content = bytes(stream.read(size))
+    if len(content) < size and zlib.crc32(content) != info.CRC:
+        raise zipfile.BadZipFile(f"{info.filename!r} was damaged")
+    return content
 
 
 def load_json(path: Path) -> Any:

@@ -158,8 +158,8 @@ def read_sheet(path: Path) -> Sheet:
     """A CSV, TSV or Parquet export, all of whose columns may contain names."""
     check_readable(path)
     head = read_head(path)
-    if head.kind == "parquet":
-        return Sheet(read_table(path, "parquet"), path, untyped=False)
+    if head.kind in ("parquet", "arrow", "xlsx"):
+        return Sheet(read_table(path, head.kind), path, untyped=False)
     if head.kind != "table" or not head.header:
         raise InputError(f"{path}: expected a CSV or TSV table, found {head.describe()}")
     kind = "tsv" if head.delimiter == "\t" else "csv"

@@ -1,4 +1,4 @@
-"""Toloka's assignments: a table with INPUT:, OUTPUT:, GOLDEN: and ASSIGNMENT: columns."""
+"""Toloka's assignments: a table, or a frame of toloka-kit, with INPUT:, OUTPUT:, GOLDEN: and ASSIGNMENT: columns."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Toloka(Importer):
 
     title = "Toloka TSV"
     expects = "a table with 'OUTPUT:...' and 'ASSIGNMENT:worker_id' columns"
-    kinds = ("table",)
+    kinds = ("table", "parquet", "arrow")
     takes = ("question", "task", "worker", "label", "keep_rejected")
 
     def sniff(self, head: Head) -> bool:

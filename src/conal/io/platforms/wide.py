@@ -42,14 +42,14 @@ class Wide(Importer):
 
     title = "a wide table (cleanlab's labels_multiannotator)"
     expects = "a row per task and a column per annotator"
-    kinds = ("table", "parquet")
+    kinds = ("table", "parquet", "arrow")
     shows_tasks = False
     takes = ("task",)
 
     def sniff(self, head: Head) -> bool:
         """Strict, because features are tables too: an index of tasks, and cells that look like labels."""
         header = head.header
-        if head.kind != "table" or len(header) < 3 or not _is_index(header[0]):
+        if head.kind not in ("table", "xlsx") or len(header) < 3 or not _is_index(header[0]):
             return False
         if any(is_name_column(name, ("worker", "label", "truth")) for name in header):
             return False
@@ -77,7 +77,7 @@ class Wide(Importer):
         dropped = {UNLABELLED: empty} if empty else {}
         columns = tasks.take(pa.array(row)), workers.take(pa.array(who)), labels._replace(codes=labels.codes[present])
         crowd = annotations_from(*columns, options, where=path, dropped=dropped)
-        return AnnotationFile(path, self.name, self.title, crowd, dropped=dropped)
+        return AnnotationFile(path, self.name, self.title, crowd, dropped=dropped, numbered=task is None)
 
 
 def _task_column(sheet: Sheet, index: Sequence[str]) -> str | None:

@@ -1,0 +1,66 @@
+"""Several sets of annotations as one: names that are spelled alike mean the same task, annotator or class."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from conal.data.annotations import Annotations
+from conal.data.cleaning import OnDuplicate, match_classes, resolve_duplicates, warn_of_lookalikes
+from conal.data.container import frozen
+from conal.data.encoding import Encoded, Names, as_text, encode
+
+__all__ = ["differ_in_type", "join_annotations"]
+
+
+def join_annotations(
+    parts: Sequence[Annotations],
+    *,
+    classes: Sequence[Any] | Names | None = None,
+    on_duplicate: OnDuplicate = "last",
+    where: str = "annotations",
+) -> Annotations:
+    """The annotations of all parts.
+
+    Where one part has numbers and another text, as a CSV file and an export often do, names are compared as a text file
+    spells them: the task 7 of one part is the task "7" of the other.
+
+    Parameters
+    ----------
+    classes : sequence, optional
+        The classes in order; all labels of all parts, sorted, by default.
+    on_duplicate : {"last", "first", "error"}
+        Which label counts if an annotator labelled a task in several parts: that of the last part, or of the first.
+
+    Examples
+    --------
+    >>> one = Annotations.from_triples([7], ["ann"], ["cat"])
+    >>> two = Annotations.from_triples(["7", "x"], ["bob", "bob"], ["cat", "dog"])
+    >>> join_annotations([one, two]).to_table().to_pydict()
+    {'task': ['7', '7', 'x'], 'worker': ['ann', 'bob', 'bob'], 'label': ['cat', 'cat', 'dog']}
+    """
+    tasks, task_ids = _united([(part.task_ids, part.tasks) for part in parts])
+    annotators, annotator_ids = _united([(part.annotator_ids, part.annotators) for part in parts])
+    labels, found = _united([(part.classes, part.labels) for part in parts])
+    warn_of_lookalikes(annotator_ids, "annotators", where)
+    names, labels = match_classes(found, labels, classes, where)
+    kept = resolve_duplicates(tasks, annotators, on_duplicate, where, (task_ids, annotator_ids))
+    codes = [frozen(column[kept]) for column in (tasks, annotators, labels)]
+    return Annotations(*codes, task_ids=task_ids, annotator_ids=annotator_ids, classes=names)
+
+
+def differ_in_type(parts: Iterable[Names]) -> bool:
+    """Whether some of these names are numbers and others text, or truth values."""
+    return len({"f" if names.dtype.kind in "iuf" else names.dtype.kind for names in parts if len(names)}) > 1
+
+
+def _united(parts: Sequence[tuple[Names, npt.NDArray[np.int32]]]) -> Encoded:
+    """The codes of all parts, one after the other, as positions among the distinct names of all."""
+    names = [part[0] for part in parts]
+    every = encode(np.concatenate([as_text(own) for own in names] if differ_in_type(names) else names))
+    ends = np.cumsum([len(own) for own in names])[:-1]
+    pieces = zip(np.split(every.codes, ends), parts, strict=True)
+    return Encoded(np.concatenate([positions[codes] for positions, (_, codes) in pieces]), every.names)

@@ -1,0 +1,194 @@
+"""Arrow's own files and saved datasets: what Hugging Face datasets, pandas and Arrow write, and what is refused."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from conal import Annotations
+from conal.errors import DataWarning, InputError
+from conal.io import import_file, read_annotations, read_gold, read_texts
+from conal.io.arrow_files import read_arrow
+
+DATASETS = Path(__file__).parent / "exports" / "datasets"
+LISTS = [
+    *(("t1", "ann", "cat"), ("t1", "bob", "dog")),
+    *(("t2", "ann", "cat"), ("t2", "bob", "dog"), ("t2", "eve", "dog")),
+]
+TABLE = pa.table({"task": [1, 1, 2], "worker": ["a", "b", "a"], "label": ["x", "y", "y"]})
+
+
+def rows_of(crowd: Annotations) -> list[tuple[Any, Any, Any]]:
+    return list(zip(*crowd.to_table().to_pydict().values(), strict=True))
+
+
+def write_ipc(path: Path, table: pa.Table, *, stream: bool = True, compression: str | None = None) -> Path:
+    make = pa.ipc.new_stream if stream else pa.ipc.new_file
+    with make(str(path), table.schema, options=pa.ipc.IpcWriteOptions(compression=compression)) as writer:
+        writer.write_table(table)
+    return path
+
+
+# ---------------------------------------------------------------- what datasets wrote
+
+
+@pytest.mark.parametrize("name", ["lists.parquet", "lists", "splits/train", "lists/data-00000-of-00001.arrow"])
+def test_lists_with_the_names_of_classes(name: str) -> None:
+    found = import_file(DATASETS / name)
+    assert (found.format, rows_of(found.annotations)) == ("lists", LISTS)
+    assert found.dropped == {"without an answer": 1, "tasks without a label": 1}
+    assert found.data is not None
+    assert found.data.to_pydict() == {"task": ["t1", "t2", "t3", "t4"], "text": ["meow", "woof", "tweet", "hm"]}
+
+
+def test_json_lines_have_numbers() -> None:
+    crowd = import_file(DATASETS / "lists.jsonl").annotations
+    assert rows_of(crowd)[:2] == [("t1", "ann", 0), ("t1", "bob", 1)]
+
+
+def test_one_annotation_per_row_in_several_files() -> None:
+    with pytest.warns(DataWarning, match="dropped 1 rows without a label"):
+        found = import_file(DATASETS / "long")
+    assert (found.format, rows_of(found.annotations)) == ("arrow", [(1, "ann", "bird"), (1, "bob", "dog")])
+
+
+def test_true_labels_get_their_names_too(tmp_path: Path) -> None:
+    table = read_arrow(DATASETS / "long")
+    assert table["label"].to_pylist() == [2, 1, -1]
+    path = write_ipc(tmp_path / "gold.arrow", table.select(["task", "label"]).slice(1, 1))
+    assert read_gold(path).labels.tolist() == ["dog"]
+
+
+def test_splits_are_listed() -> None:
+    folder = DATASETS / "splits"
+    with pytest.raises(InputError) as refused:
+        read_annotations(folder)
+    assert str(refused.value) == (
+        f"{folder}: is a saved dataset with several splits; pass the folder of one, or of several: "
+        f"{folder / 'train'}, {folder / 'test'}"
+    )
+
+
+def test_a_single_split_is_read(tmp_path: Path) -> None:
+    shutil.copytree(DATASETS / "splits", tmp_path / "d")
+    (tmp_path / "d" / "dataset_dict.json").write_text('{"splits": ["train"]}')
+    assert rows_of(import_file(tmp_path / "d").annotations) == LISTS
+
+
+def test_texts_of_a_saved_dataset() -> None:
+    assert read_texts(DATASETS / "lists").texts == ("meow", "woof", "tweet", "hm")
+
+
+@pytest.mark.parametrize(
+    ("state", "message"),
+    [
+        ({"_data_files": [{"filename": "../lists/data-00000-of-00001.arrow"}]}, "lists '../lists/data"),
+        ({"_data_files": []}, "lists no file"),
+        ({"_data_files": [{"filename": "gone.arrow"}]}, "'gone.arrow' is missing"),
+        ({"_data_files": [{"filename": "x"}], "_indices_data_files": [{"filename": "i"}]}, "flatten_indices"),
+    ],
+)
+def test_states_that_are_refused(state: dict[str, Any], message: str, tmp_path: Path) -> None:
+    shutil.copytree(DATASETS / "long", tmp_path / "d")
+    (tmp_path / "d" / "state.json").write_text(json.dumps(state))
+    with pytest.raises(InputError, match=message):
+        read_annotations(tmp_path / "d", format="arrow")
+
+
+def test_numbers_beyond_the_declared_classes_are_refused(tmp_path: Path) -> None:
+    schema = pq.read_schema(DATASETS / "lists.parquet")
+    rows = {"id": ["t"], "text": ["x"], "annotators": [["ann"]], "labels": [[3]]}
+    pq.write_table(pa.table(rows, schema=schema), tmp_path / "a.parquet")
+    with pytest.raises(InputError, match=r"row 1, column 'labels': 3 is none of the 3 classes"):
+        read_annotations(tmp_path / "a.parquet")
+
+
+# ---------------------------------------------------------------- lists
+
+
+def test_lists_of_different_length_are_refused(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"annotators": [["a", "b"]], "labels": [["x"]]}), tmp_path / "a.parquet")
+    with pytest.raises(InputError, match=r"row 1 has 2 entries in 'annotators' and 1 entries in 'labels'"):
+        read_annotations(tmp_path / "a.parquet")
+
+
+def test_columns_of_lists_are_chosen_by_name(tmp_path: Path) -> None:
+    table = pa.table({"raters": [["a"], ["b"]], "label": [["x"], ["y"]], "votes": [["p"], ["q"]]})
+    pq.write_table(table, tmp_path / "a.parquet")
+    assert rows_of(read_annotations(tmp_path / "a.parquet")) == [(0, "a", "x"), (1, "b", "y")]
+    assert rows_of(read_annotations(tmp_path / "a.parquet", label="votes")) == [(0, "a", "p"), (1, "b", "q")]
+    with pytest.raises(
+        InputError, match="column 'who' contains no lists; those that do are 'raters', 'label', 'votes'"
+    ):
+        read_annotations(tmp_path / "a.parquet", worker="who")
+
+
+# ---------------------------------------------------------------- other writers
+
+
+def test_feather_of_pandas(tmp_path: Path) -> None:
+    TABLE.to_pandas().to_feather(tmp_path / "a.feather")  # compressed
+    assert read_annotations(tmp_path / "a.feather") == Annotations.of(TABLE.to_pandas())
+    pd.DataFrame({"task": [1, 2], "label": ["x", "y"]}).to_feather(tmp_path / "gold.feather")
+    assert read_gold(tmp_path / "gold.feather").labels.tolist() == ["x", "y"]
+
+
+@pytest.mark.parametrize("stream", [True, False])
+@pytest.mark.parametrize("compression", [None, "lz4", "zstd"])
+def test_streams_and_files_compressed_or_not(stream: bool, compression: str | None, tmp_path: Path) -> None:
+    path = write_ipc(tmp_path / "labels", TABLE, stream=stream, compression=compression)  # known by its content
+    assert read_annotations(path, format="arrow") == Annotations.of(TABLE)
+    assert read_annotations(path.rename(tmp_path / "labels.arrow")) == Annotations.of(TABLE)
+
+
+def test_codes_with_a_dictionary(tmp_path: Path) -> None:
+    coded = TABLE.set_column(1, "worker", TABLE["worker"].dictionary_encode())
+    assert read_annotations(write_ipc(tmp_path / "a.arrow", coded)) == Annotations.of(TABLE)
+
+
+# ---------------------------------------------------------------- limits and damage
+
+
+def test_a_compressed_buffer_that_promises_too_much_is_refused(tmp_path: Path) -> None:
+    """Before it is unpacked."""
+    path = write_ipc(tmp_path / "a.arrow", pa.table({"task": np.zeros(2**16, np.int64)}), compression="zstd")
+    content = path.read_bytes()
+    promised = (8 * 2**16).to_bytes(8, "little")
+    assert content.count(promised) == 1
+    path.write_bytes(content.replace(promised, (2**40).to_bytes(8, "little")))
+    with pytest.raises(InputError, match="unpacks to more than"):
+        read_arrow(path)
+
+
+def test_rows_that_take_no_room_are_refused(tmp_path: Path) -> None:
+    path = write_ipc(tmp_path / "a.arrow", pa.table({"task": pa.nulls(2**30)}))
+    assert path.stat().st_size < 1000
+    with pytest.raises(InputError, match="unpacks to more than"):
+        read_arrow(path)
+
+
+def test_one_long_name_for_many_rows_is_refused(tmp_path: Path) -> None:
+    names = pa.DictionaryArray.from_arrays(pa.array(np.zeros(2**20, np.int8)), pa.array(["x" * 2**20]))
+    path = write_ipc(tmp_path / "a.arrow", pa.table({"task": names}))
+    with pytest.raises(InputError, match="unpacks to more than"):
+        read_arrow(path)
+
+
+def test_damaged_files_are_refused(tmp_path: Path) -> None:
+    path = write_ipc(tmp_path / "a.arrow", TABLE, compression="zstd")
+    content = path.read_bytes()
+    for cut in (12, 100, len(content) // 2, len(content) - 30):
+        path.write_bytes(content[:cut])
+        with pytest.raises(InputError, match=r"a.arrow"):
+            read_annotations(path)
+    path.write_bytes(b"FEA1" + content)
+    with pytest.raises(InputError, match="Feather of version 1"):
+        read_annotations(path)
