@@ -18,7 +18,7 @@ PICTURES = (
     "aggregated.plots.annotators",
     "clf.plots.common_confusion",
     "clf.plots.confused_pairs",
-    "clf.plots.common_mistakes",
+    "clf.plots.shared_mistakes",
     "clf.plots.annotator(",
     "clf.plots.training_loss",
 )

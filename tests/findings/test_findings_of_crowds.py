@@ -14,7 +14,7 @@ import pytest
 from conal.data.annotations import Annotations
 from conal.errors import InputError
 from conal.findings import Evidence, Findings, annotators, common_confusion, suggestions, tasks
-from conal.findings.annotators import annotators_table, common_mistake_share, direction
+from conal.findings.annotators import annotators_table
 from conal.findings.common_confusion import confusion_findings, label_shares, shown_classes
 from conal.findings.intervals import intervals_of
 from conal.findings.suggestions import CAUTION, LEAST_GAIN, expected_gain
@@ -49,60 +49,24 @@ def test_label_shares(seed: int) -> None:
     np.testing.assert_allclose(label_shares(found), counts / counts.sum(1, keepdims=True), rtol=1e-12)
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_common_mistake_share(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(annotators, "CHUNK", 20)  # two annotators at a time
-    found = random_evidence(seed)
-    crowd, shares = found.annotations, label_shares(found)
-    for r, share in enumerate(common_mistake_share(found)):
-        mine = np.flatnonzero(crowd.annotators == r)
-        omega = found.omega[mine].mean() if len(mine) else 0.0  # type: ignore[index]
-        explained = mistakes = 0.0
-        for k, c, label in itertools.product(mine, range(3), range(3)):
-            if c != label:
-                mu = omega * found.common[c, label] + (1 - omega) * found.individual[r, c, label]
-                met = found.posterior[crowd.tasks[k], c]
-                mistakes += met * mu
-                slips = sorted(shares[c, other] for other in range(3) if other != c)[0]
-                explained += met * min(mu, shares[c, label] - slips)
-        if mistakes < annotators.ENOUGH_MISTAKES:
-            assert math.isnan(share)
-        else:
-            assert share == pytest.approx(explained / mistakes, rel=1e-12)
-    assert np.isfinite(common_mistake_share(found)).any()
-
-
-def test_an_annotator_who_errs_as_all_do_has_common_mistakes_and_a_strange_one_has_not() -> None:
+def test_an_annotator_who_errs_as_all_do_shares_mistakes_and_a_strange_one_does_not() -> None:
     rng = np.random.default_rng(0)
     z = rng.integers(3, size=900)
     usual = np.array([[0.7, 0.3, 0.0], [0.0, 0.7, 0.3], [0.3, 0.0, 0.7]])
     strange = np.array([[0.7, 0.0, 0.3], [0.3, 0.7, 0.0], [0.0, 0.3, 0.7]])
-    pi = np.stack([usual] * 9 + [strange])
-    labels = (pi[:, z].cumsum(-1) > rng.random((10, 900, 1))).argmax(-1).T
+    pi = np.stack([usual] * 19 + [strange])
+    labels = (pi[:, z].cumsum(-1) > rng.random((20, 900, 1))).argmax(-1).T
     q = np.eye(3)[z]
-    share = common_mistake_share(Evidence(Annotations.from_matrix(labels), q, q, usual, pi))
-    np.testing.assert_allclose(share[:9], 0.8, atol=0.03)  # 0.27 of 0.30 less the 0.03 that the other class gets too
-    assert share[9] < 0.2
+    found = Findings(Evidence(Annotations.from_matrix(labels), q, q, usual, pi))
+    shared = np.array(found.columns("annotators")["co_direction"].to_pylist())
+    np.testing.assert_allclose(shared[:19], 17 / 19, atol=0.01)  # 18 of 19 others err the same way, one the other way
+    assert shared[19] == pytest.approx(-1, abs=0.01)
 
 
-@pytest.mark.parametrize("C", [2, 3, 5, 10])
-def test_slips_that_everybody_makes_are_not_common_confusion(C: int) -> None:
-    rng = np.random.default_rng(C)
-    z = rng.integers(C, size=2000)
-    pi = np.full((C, C), 0.3 / (C - 1))
-    np.fill_diagonal(pi, 0.7)
-    labels = (pi[z].cumsum(-1)[None] > rng.random((8, 2000, 1))).argmax(-1).T
-    q = np.eye(C)[z]
-    share = common_mistake_share(Evidence(Annotations.from_matrix(labels), q, q, pi, np.stack([pi] * 8)))
-    assert (share < 0.15).all()
-
-
-def test_the_direction_of_mistakes() -> None:
-    shares = np.array([[0.5, 0.3, 0.1, 0.1], [0.1, 0.7, 0.1, 0.1], [0.0, 0.0, 1.0, 0.0], [0.2, 0.2, 0.0, 0.6]])
-    expected = np.zeros((4, 4))
-    expected[0, 1] = 0.2
-    np.testing.assert_allclose(direction(shares), expected, atol=1e-12)
-    assert direction(np.ones((1, 1))).tolist() == [[0.0]]
+def test_an_annotator_with_few_mistakes_has_no_co_direction() -> None:
+    found = random_evidence(1)
+    column = Findings(found).columns("annotators")["co_direction"].to_pylist()
+    assert column[-1] is None  # without labels
 
 
 def gain_by_enumeration(q: FloatArray, matrix: FloatArray) -> float:

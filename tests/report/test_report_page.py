@@ -159,12 +159,6 @@ def test_sentences_are_made_from_the_numbers() -> None:
     assert f"<b>{pair['true']}</b> is labelled <b>{pair['observed']}</b> in {percent(pair['share'])}" in text
     assert f"by {pair['annotators_who_made_it']} of the {pair['annotators_who_met_it']} annotators" in text
     assert f"Annotator <b>{worst['worker']}</b> makes the most mistakes, about {worst['expected_mistakes']:.0f}" in text
-    rows = [row for row in report["annotators"]["rows"] if row["common_mistake_share"] is not None]
-    if len(rows) > 1:
-        share = np.average(
-            [row["common_mistake_share"] for row in rows], weights=[row["expected_mistakes"] for row in rows]
-        )
-        assert f"<b>{percent(share)}</b> of the mistakes follow the crowd's common confusions" in text
 
 
 def headline_about(*people: tuple[str, int, float, float, float]) -> str:
@@ -195,11 +189,11 @@ def test_the_headline_names_those_who_are_worse_than_the_crowd() -> None:
 
 
 def test_the_table_of_annotators_has_one_measure_of_what_is_common() -> None:
-    """Mean omega stays in annotators.csv: beside the share of common mistakes it confuses."""
+    """Mean omega stays in annotators.csv: beside the co-direction of mistakes it confuses."""
     report = make_report()
     assert all("common_noise_rate" in row for row in report["annotators"]["rows"])
     page = render(report).split("<script>")[0]
-    assert ">common</button>" in page
+    assert ">shared</button>" in page
     assert "ω" not in page
 
 

@@ -1,4 +1,4 @@
-"""The annotators' quality with intervals, and how common or individual their mistakes are."""
+"""The annotators' quality with intervals, and whether their mistakes are those of others."""
 
 from __future__ import annotations
 
@@ -11,11 +11,12 @@ import pyarrow as pa
 from markupsafe import Markup
 
 from conal.findings.base import Finding, register
-from conal.findings.common_confusion import label_shares, shown_classes, slips_of
+from conal.findings.common_confusion import shown_classes
 from conal.findings.discretion import Discretion
 from conal.findings.evidence import Evidence, plain, plain_names
 from conal.findings.intervals import Interval
 from conal.findings.rows import TaskShown
+from conal.findings.shared_mistakes import co_direction_of
 from conal.findings.wording import called, count, interval, percent, short
 from conal.io.results import ColumnKind, annotator_table, mean_by_annotator, name_column, where_labelled
 
@@ -28,8 +29,6 @@ __all__ = [
     "Annotators",
     "annotator_findings",
     "annotators_table",
-    "common_mistake_share",
-    "direction",
     "expected_accuracy",
 ]
 
@@ -45,11 +44,9 @@ MAX_CELLS = 60_000
 MAX_DOUBTFUL = 6
 """Labels of one annotator that are listed as doubtful."""
 ENOUGH_MISTAKES = 5.0
-"""Minimum number of expected mistakes to estimate the share of common ones."""
+"""Minimum number of expected mistakes to compare them with those of others."""
 THIN = 3.0
 """Tasks of a class below which the page calls an annotator's row unreliable."""
-CHUNK = 2_000_000
-"""Cells of annotators' matrices that are processed at a time."""
 
 
 class DoubtfulLabel(TaskShown):
@@ -73,7 +70,7 @@ class AnnotatorRow(TypedDict):
     annotator_quality_low: float | None
     annotator_quality_high: float | None
     worst_class: Any
-    common_mistake_share: float | None
+    co_direction: NotRequired[float | None]
     expected_mistakes: float | None
     matrix: NotRequired[list[list[float]]]
     classes_met: NotRequired[list[float]]
@@ -115,14 +112,11 @@ class Annotators(Finding[AnnotatorSection]):
         return annotators_table(findings.evidence, findings.intervals.quality)
 
     def headlines(self, section: AnnotatorSection, report: Report) -> Iterator[Markup]:
-        """Who is worse than the crowd, who makes the most mistakes, and how common the mistakes are."""
+        """Who is worse than the crowd, and who makes the most mistakes."""
         rows, overall = section["rows"], report["crowd"]["expected_label_accuracy"]
         known = [row for row in rows if row["annotator_quality"] is not None]
         if len(known) >= 2 and overall is not None:
             yield _worse_than(overall, known) + _most_mistakes(known[0], overall)
-        told = [row for row in rows if row["common_mistake_share"] is not None]
-        if len(told) >= 2:
-            yield _common_share(told)
 
 
 def _worse_than(overall: float, rows: list[AnnotatorRow]) -> Markup:
@@ -154,16 +148,6 @@ def _most_mistakes(row: AnnotatorRow, overall: float) -> Markup:
     )
 
 
-def _common_share(rows: list[AnnotatorRow]) -> Markup:
-    mistakes = [row["expected_mistakes"] or 0.0 for row in rows]
-    common = [row["common_mistake_share"] or 0.0 for row in rows]
-    share = sum(n * part for n, part in zip(mistakes, common, strict=True)) / sum(mistakes)
-    return Markup(
-        "<b>{}</b> of the mistakes follow the crowd's common confusions; clearer instructions reduce these. The rest "
-        "are slips and individual confusions; more labels or other annotators reduce those."
-    ).format(percent(share))
-
-
 def expected_accuracy(evidence: Evidence) -> FloatArray:
     r"""(n_annotations,) P(the label is right) by the learned confusion.
 
@@ -177,48 +161,6 @@ def expected_accuracy(evidence: Evidence) -> FloatArray:
     return np.asarray((evidence.posterior[crowd.tasks] * right).sum(1))
 
 
-def common_mistake_share(evidence: Evidence) -> FloatArray:
-    r"""(R,) share of an annotator's mistakes that the crowd's confusion explains; NaN if there are too few mistakes.
-
-    .. math::
-        \frac{\sum_c n_{rc} \sum_{l \ne c} \min(\mu^r_{cl}, \delta_{cl})}{\sum_c n_{rc} \sum_{l \ne c} \mu^r_{cl}}
-
-    with the annotator's confusion :math:`\mu^r`, the direction :math:`\delta` of the crowd's mistakes
-    (:func:`direction`), and :math:`n_{rc}` the expected number of tasks of class c that r labelled. Near one: the
-    annotator makes the same mistakes as the crowd. Near zero: the mistakes are individual, or slips without a
-    direction. The data identify this share. Omega, the model's version of it, is hardly identified if it does not vary.
-    """
-    shares = direction(label_shares(evidence))
-    R, C = evidence.classes_met.shape
-    found = np.full(R, np.nan)
-    off = ~np.eye(C, dtype=bool)
-    step = max(1, CHUNK // (C * C))
-    for start in range(0, R, step):
-        some = np.arange(start, min(start + step, R))
-        own = evidence.confusion_of(some) * off
-        met = evidence.classes_met[some]
-        mistakes = (met * own.sum(2)).sum(1)
-        explained = (met * np.minimum(own, shares).sum(2)).sum(1)
-        enough = mistakes >= ENOUGH_MISTAKES
-        found[some[enough]] = explained[enough] / mistakes[enough]
-    return found
-
-
-def direction(shares: FloatArray) -> FloatArray:
-    r"""(C, C) how much more often class c is labelled l than careless slips alone would explain.
-
-    .. math:: \delta_{cl} = \max(\kappa_{cl} - \beta_c, 0)
-
-    with the shares :math:`\kappa` of labels, and :math:`\beta_c` of slips (:func:`slips_of`).
-
-    >>> direction(np.array([[0.7, 0.3], [0.1, 0.9]])).round(2).tolist()
-    [[0.0, 0.2], [0.0, 0.0]]
-    """
-    found = np.maximum(shares - slips_of(shares)[:, None], 0.0)
-    np.fill_diagonal(found, 0.0)
-    return found
-
-
 def worst_classes(evidence: Evidence) -> IntArray:
     """(R,) the class that an annotator gets right least often, of those met at least once; -1 if there is none."""
     diagonal = np.diagonal(evidence.individual, axis1=1, axis2=2)
@@ -226,6 +168,12 @@ def worst_classes(evidence: Evidence) -> IntArray:
     right = share * np.diagonal(evidence.common) + (1 - share) * diagonal
     met = evidence.classes_met >= 1
     return np.where(met.any(1), np.where(met, right, np.inf).argmin(1), -1)
+
+
+def _directions(evidence: Evidence) -> FloatArray:
+    """(R,) co-direction of an annotator's mistakes with those of the others; NaN if there are too few mistakes."""
+    found = co_direction_of(evidence)
+    return np.where(found.mistakes >= ENOUGH_MISTAKES, found.by_annotator, np.nan)
 
 
 def _quality_table(evidence: Evidence) -> pa.Table:
@@ -245,12 +193,12 @@ def annotators_table(evidence: Evidence, ends: Interval) -> pa.Table:
     """One row per annotator, with cleanlab's column names; empty cells where nothing is known."""
     crowd, table = evidence.annotations, _quality_table(evidence)
     values = table["annotator_quality"].to_numpy()
-    worst, common = worst_classes(evidence), common_mistake_share(evidence)
+    worst, direction = worst_classes(evidence), _directions(evidence)
     columns = {
         "annotator_quality_low": where_labelled(crowd, np.fmin(ends.low, values)),
         "annotator_quality_high": where_labelled(crowd, np.fmax(ends.high, values)),
         "worst_class": name_column(crowd.classes).take(pa.array(worst, mask=worst < 0)),
-        "common_mistake_share": pa.array(common, mask=np.isnan(common)),
+        "co_direction": pa.array(direction, mask=np.isnan(direction)),
         "expected_mistakes": where_labelled(crowd, crowd.labels_per_annotator() * (1 - values)),
     }
     for name, column in columns.items():

@@ -17,12 +17,12 @@ from conal.report.charts import PAGE, Look, course, heat_map, intervals, points
 __all__ = [
     "annotators",
     "common_confusion",
-    "common_mistakes",
     "confused_pairs",
     "confusion_map",
     "curve",
     "figures",
     "matrix_rows",
+    "shared_mistakes",
     "shown_names",
 ]
 
@@ -88,10 +88,10 @@ def annotators(report: Report, look: Look) -> Any:
     return intervals(_people_table(people), x_title=QUALITY, mark=mark, look=look) if people else None
 
 
-def common_mistakes(report: Report, look: Look) -> Any:
-    """How common the annotators' mistakes are, against their quality."""
-    told = [row for row in _people(report) if row["common_mistake_share"] is not None]
-    titles = {"x_title": QUALITY, "y_title": "share of common mistakes", "size_title": "labels"}
+def shared_mistakes(report: Report, look: Look) -> Any:
+    """Whether the annotators' mistakes are those of the others, against their quality."""
+    told = [row for row in _people(report) if row.get("co_direction") is not None]
+    titles = {"x_title": QUALITY, "y_title": "co-direction with the others", "size_title": "labels"}
     return points(_mistake_table(told), **titles, look=look) if len(told) > 1 else None
 
 
@@ -115,7 +115,7 @@ CHARTS: dict[str, Callable[[Report, Look], Any]] = {
     "common": common_confusion,
     "pairs": confused_pairs,
     "people": annotators,
-    "mistakes": common_mistakes,
+    "mistakes": shared_mistakes,
     **{f"curve_{name}": partial(curve, name=name) for name in CURVES},
 }
 """The charts, by their names on the page."""
@@ -143,7 +143,7 @@ def _mistake_table(people: list[AnnotatorRow]) -> pa.Table:
         {
             "name": short_names([called(row) for row in people], 28),
             "x": [_rounded(row["annotator_quality"]) for row in people],
-            "y": [_rounded(row["common_mistake_share"]) for row in people],
+            "y": [_rounded(row.get("co_direction")) for row in people],
             "size": [row["num_examples_labeled"] for row in people],
         }
     )

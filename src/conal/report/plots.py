@@ -26,7 +26,7 @@ class Plots:
     >>> from conal.aggregation import MajorityVote
     >>> charts = MajorityVote().fit([[0, 0, 1], [1, 1, 1]]).plots
     >>> charts
-    Plots(annotator, annotators, common_confusion, common_mistakes, confused_pairs)
+    Plots(annotator, annotators, common_confusion, confused_pairs, shared_mistakes)
     >>> type(charts.annotators()).__name__
     'LayerChart'
     """
@@ -50,9 +50,9 @@ class Plots:
         """The quality of the annotators with the most expected mistakes, with intervals, and that of all labels."""
         return _made(figures.annotators(self._report, SCREEN), "no annotator may be listed")
 
-    def common_mistakes(self) -> Any:
-        """The share of an annotator's mistakes that follow the crowd's confusions, against the annotator's quality."""
-        return _made(figures.common_mistakes(self._report, SCREEN), "fewer than two annotators have enough mistakes")
+    def shared_mistakes(self) -> Any:
+        """The co-direction of every annotator's mistakes with those of the others, against the annotator's quality."""
+        return _made(figures.shared_mistakes(self._report, SCREEN), "fewer than two annotators have enough mistakes")
 
     def annotator(self, name: Any) -> Any:
         """The confusion matrix of one annotator.

@@ -1,0 +1,96 @@
+"""The section of shared mistakes: figures as the metrics give them, sentences only where there is something to say."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from conal.aggregation import DawidSkene
+from conal.data.annotations import Annotations
+from conal.datasets import synthetic
+from conal.findings import Evidence, Findings
+from conal.findings.discretion import Discretion
+from conal.findings.shared_mistakes import MIN_LABELS_PER_CLASS, SharedMistakes
+from conal.metrics import co_direction, effective_number
+
+
+def evidence_of(proportion: float, **more: Any) -> Evidence:
+    data = synthetic(n_train=800, n_valid=0, n_test=0, labels_per_instance=4, proportion=proportion, seed=1, **more)
+    model = DawidSkene().fit(data.annotations)
+    return Evidence(data.annotations, model.probas_, model.probas_, model.confusion_.mean(0), model.confusion_)
+
+
+def headlines(found: Findings) -> list[str]:
+    section = SharedMistakes().section(found)
+    return [str(line) for line in SharedMistakes().headlines(section, found.report)]
+
+
+def test_figures_are_those_of_the_metrics() -> None:
+    evidence = evidence_of(0.5)
+    section = SharedMistakes().section(Findings(evidence))
+    direction = co_direction(
+        evidence.annotations,
+        evidence.posterior,
+        confusion=evidence.individual,
+        min_labels_per_class=MIN_LABELS_PER_CLASS,
+    )
+    number = effective_number(evidence.annotations, evidence.posterior)
+    assert list(section["co_direction"].values()) == [*direction.overall]
+    assert [each["value"] for each in section["by_class"]] == [
+        found.value if np.isfinite(found.value) else None for found in direction.by_class
+    ]
+    assert section["effective_number"]["at_most"] == number.value
+    assert section["effective_number"]["labels_per_task"] == number.n
+
+
+def test_a_sentence_about_direction_needs_an_interval_above_zero() -> None:
+    assert any("Different annotators make the same mistakes" in line for line in headlines(Findings(evidence_of(1.0))))
+    assert not any("make the same mistakes" in line for line in headlines(Findings(evidence_of(0.0))))
+
+
+def test_two_classes_have_a_reason_instead_of_a_value() -> None:
+    section = SharedMistakes().section(Findings(evidence_of(0.5, n_classes=2)))
+    assert section["co_direction"]["value"] is None
+    panel = SharedMistakes().panel(section)
+    assert (
+        "co-direction of all mistakes",
+        "\u2013",
+        "with two classes there is only one possible mistake",
+    ) in panel.rows
+
+
+def copying_crowd() -> tuple[Annotations, Any]:
+    """Three annotators copy a draft; four others err by themselves."""
+    rng = np.random.default_rng(0)
+    z = rng.integers(3, size=200)
+    draft = np.where(rng.random(200) < 0.7, z, (z + 1) % 3)
+    columns = [draft] * 3 + [np.where(rng.random(200) < 0.8, z, (z + 1) % 3) for _ in range(4)]
+    names = ["<b>a", "b", "c", "w", "x", "y", "z"]
+    return Annotations.from_matrix(np.column_stack(columns), annotator_ids=names, classes=range(3)), np.eye(3)[z]
+
+
+def test_groups_are_named_and_counted() -> None:
+    crowd, q = copying_crowd()
+    found = Findings(Evidence(crowd, q, q, np.eye(3), np.stack([np.eye(3)] * 7)))
+    section = SharedMistakes().section(found)
+    assert section["groups"] == [["<b>a", "b", "c"]]
+    assert any("worth at most" in line for line in headlines(found))
+
+
+def test_hidden_annotators_are_in_no_group() -> None:
+    crowd, q = copying_crowd()
+    hidden = Discretion(hide_below=1000)
+    found = Findings(Evidence(crowd, q, q, np.eye(3), np.stack([np.eye(3)] * 7), discretion=hidden))
+    assert SharedMistakes().section(found)["groups"] == []
+
+
+@pytest.mark.parametrize("n_tasks", [30, 25_000])
+def test_large_crowds_are_sampled(n_tasks: int) -> None:
+    rng = np.random.default_rng(0)
+    z = rng.integers(3, size=n_tasks)
+    labels = np.where(rng.random((n_tasks, 4)) < 0.6, z[:, None], (z[:, None] + 1) % 3)
+    crowd, q = Annotations.from_matrix(labels, classes=range(3)), np.eye(3)[z]
+    section = SharedMistakes().section(Findings(Evidence(crowd, q, q, np.eye(3), np.stack([np.eye(3)] * 4))))
+    assert section["co_direction"]["value"] == pytest.approx(1.0)
