@@ -49,7 +49,7 @@ class CoNAL(CrowdClassifier):
         mixing: Mixing = "probability",
         layer: Layer = "softmax",
         likelihood: Literal["annotation", "joint"] = "annotation",
-        omega_scale: float | Literal["learn"] = 1.0,
+        omega_scale: float | Literal["learn"] = "learn",
         backbone: Backbone = "mlp",
         hidden: Sequence[int] = (128,),
         dropout: float = 0.5,

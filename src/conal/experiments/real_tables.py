@@ -23,6 +23,8 @@ LEARNING_RATES = (0.02, 0.01, 0.005)
 CONAL_GRID: Grid = {"lr": LEARNING_RATES, "embedding_dim": (20, 40, 60, 80), "lam": (1e-4, 1e-5, 1e-6)}
 PRESETS: dict[str, dict[str, Any]] = {"labelme": {}, "music": {"batch_norm": True, "epochs": 200}}
 """Batch normalisation and 200 epochs on Music, as in the paper and in its published code."""
+PAPERS: dict[str, dict[str, Any]] = {"conal": {"omega_scale": 1.0}}
+"""Where the paper's settings differ from the defaults."""
 SELECTION = {
     "labelme": "1,000 training images, 59 annotators. Epoch and settings are chosen by accuracy on 500 validation "
     "images with gold labels, as in the paper. 1,188 test images: an accuracy of 87 % has a sampling error of 1.0.",
@@ -126,7 +128,7 @@ class RealCrowds(Experiment):
         method, grid = self.rows()[row]
         if self.quick:
             grid = {name: values[:1] if name != "lr" else values[1:2] for name, values in grid.items()}
-        preset = PRESETS[dataset] | ({"epochs": 30} if self.quick else {})
+        preset = PRESETS[dataset] | ({"epochs": 30} if self.quick else {}) | PAPERS.get(method, {})
         points = [dict(zip(grid, values, strict=True)) for values in itertools.product(*grid.values())]
         return [
             (Run(dataset, method, seed, protocol, parameters=preset | point), json.dumps(point), protocol)

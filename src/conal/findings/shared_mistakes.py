@@ -108,13 +108,15 @@ class SharedMistakes(Finding[SharedMistakesSection]):
 
     def panel(self, section: SharedMistakesSection) -> Panel:
         """Both figures, the classes, and the groups."""
-        rows = [("co-direction of all mistakes", *_cells(section["co_direction"]))]
-        rows += [(f"co-direction, true class {short(each['true'])}", *_cells(each)) for each in section["by_class"]]
         number = section["effective_number"]
         ends = f"{_number(number['low'])} to {_number(number['high'])}" if number["low"] is not None else ""
-        rows.append((f"independent labels among {number['labels_per_task']:.1f}", _at_most(number), ends))
         groups = [", ".join(short(name) for name in group) for group in section["groups"]]
-        rows += [("group that errs on the same tasks", names, "") for names in groups]
+        rows = [
+            ("co-direction of all mistakes", *_cells(section["co_direction"])),
+            (f"independent labels among {number['labels_per_task']:.1f}", _at_most(number), ends),
+            *(("group that errs on the same tasks", names, "") for names in groups),
+            *((f"co-direction, true class {short(each['true'])}", *_cells(each)) for each in section["by_class"]),
+        ]
         text = (
             "Co-direction compares two mistakes on the same class: are they the same if two people made them, as often "
             "as if one person made both? It is not the share of common mistakes. The number of independent labels is "

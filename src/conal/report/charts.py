@@ -150,18 +150,23 @@ def intervals(table: pa.Table, *, x_title: str, mark: float | None = None, look:
 
 
 def points(table: pa.Table, *, x_title: str, y_title: str, size_title: str, look: Look = PAPER) -> Any:
-    """A circle for every row: columns name, x and y (shares) and size (a count)."""
-    share: dict[str, Any] = {
-        "axis": alt.Axis(format="%", tickCount=8, labelFlush=False),
-        "scale": alt.Scale(zero=False, padding=14),
-    }
-    tips = ["name:N", *(alt.Tooltip(f"{c}:Q", format=".0%", title=t) for c, t in (("x", x_title), ("y", y_title)))]
+    """A circle for every row: columns name, x (a share), y (a number) and size (a count)."""
+
+    def axis(form: str) -> dict[str, Any]:
+        look_of_axis = alt.Axis(format=form, tickCount=8, labelFlush=False)
+        return {"axis": look_of_axis, "scale": alt.Scale(zero=False, padding=14)}
+
+    tips = [
+        "name:N",
+        alt.Tooltip("x:Q", format=".0%", title=x_title),
+        alt.Tooltip("y:Q", format=".2f", title=y_title),
+    ]
     return (
         alt.Chart(_values(table), width=360, height=320)
         .mark_circle(color=look.right, opacity=0.6)
         .encode(
-            x=alt.X("x:Q", title=x_title, **share),
-            y=alt.Y("y:Q", title=y_title, **share),
+            x=alt.X("x:Q", title=x_title, **axis("%")),
+            y=alt.Y("y:Q", title=y_title, **axis(".1f")),
             size=alt.Size("size:Q", scale=alt.Scale(range=[20, 260], zero=True), legend=None),
             tooltip=[*tips, alt.Tooltip("size:Q", title=size_title)],
         )
