@@ -297,7 +297,7 @@ def test_every_option_of_conal_changes_something(data: CrowdDataset, fitted: Cro
         {"embedding_dim": 5},
         {"lam": 0.1},
         {"omega_scale": 5.0},
-        {"omega_scale": "learn"},
+        {"omega_scale": 1.0},
         {"hidden": (16,)},
         {"dropout": 0.1},
         {"batch_norm": True},

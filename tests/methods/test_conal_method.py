@@ -39,7 +39,7 @@ def everything(batches: CrowdBatches) -> Batch:
 
 def test_the_whole_loss_is_the_papers(crowd: Annotations) -> None:
     """Every (instance, annotator) pair by a loop over plain numbers, and the sum of norms over labelled annotators."""
-    method, batches = made_for(crowd, lam=0.01)
+    method, batches = made_for(crowd, lam=0.01, omega_scale=1.0)
     batch = everything(batches)
     f = method.backbone(batch.x).softmax(-1)
     v = torch.nn.functional.normalize(method.auxiliary.instance(batch.x), dim=-1)

@@ -17,6 +17,8 @@ from conal.methods.ensemble import Ensemble
 from conal.networks import MLP
 from conal.training import CrowdBatches, Instances
 
+pytestmark = pytest.mark.filterwarnings("ignore::conal.errors.CollapseWarning")  # labels at random
+
 N, R, C, D = 40, 5, 3, 6
 
 
