@@ -87,7 +87,7 @@ def test_every_command_meets_faults() -> None:
 
 
 def test_every_file_format_is_fuzzed() -> None:
-    assert sorted(LAYOUTS) == sorted(["plain", *platforms.names()])
+    assert sorted(LAYOUTS) == sorted(["plain", "xlsx", *platforms.names()])
 
 
 def test_the_library_counts_every_change_and_lets_the_chosen_one_fail(tmp_path: Path) -> None:

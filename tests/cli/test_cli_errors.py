@@ -393,7 +393,7 @@ def test_missing_arguments(refuse: Refuse, crowd: Crowd) -> None:
     assert "Missing argument 'labels'" in refuse("fit")
     assert "Missing option '--out'" in refuse("fit", crowd.labels)
     assert "Missing option '--out'" in refuse("fit", crowd.labels, "--features", crowd.features)
-    assert "Missing argument 'features'" in refuse("predict", crowd.folder)
+    assert "Missing argument 'tasks'" in refuse("predict", crowd.folder)
     assert "Missing option '--out'" in refuse("simulate")
     assert "No such command 'train'; see conal --help" in refuse("train")
 

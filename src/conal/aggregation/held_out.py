@@ -58,8 +58,8 @@ def held_out_scores(
 def clearly_worse(scores: FloatArray, others: Iterable[FloatArray]) -> bool:
     """Whether the best of the others has a higher mean, by more than one standard error of the paired differences.
 
-    >>> few = np.array([0.0, -1.0, -2.0])
-    >>> clearly_worse(few - 0.5, [few]), clearly_worse(few - [0.0, 0.0, 0.1], [few])
+    >>> some = np.array([0.0, -1.0, -2.0, -1.0])
+    >>> clearly_worse(some - 0.5, [some]), clearly_worse(some - [0.1, -0.05, 0.0, 0.0], [some])
     (True, False)
     """
     gap = max(others, key=np.mean) - scores
