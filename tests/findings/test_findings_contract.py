@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import Any, get_type_hints
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
 from conal.data.annotations import Annotations
+from conal.errors import InputError
 from conal.findings import Evidence, Findings
 from conal.findings.base import Finding, all_findings
+from conal.findings.report import checked_report
 from conal.report import render
 from helpers.models import model_section
 
@@ -57,3 +59,11 @@ def test_the_page_has_every_section(crowd: str) -> None:
     (footer,) = [line for line in page.splitlines() if line.startswith("<footer>")]
     for file in ("report.json", "labels.csv", "annotators.csv", "common_confusion.csv", "suggestions.csv"):
         assert f"<code>{file}</code>" in footer
+
+
+@pytest.mark.parametrize("finding", all_findings(), ids=lambda finding: finding.name)
+def test_a_section_of_other_types_is_refused(finding: Finding[Any]) -> None:
+    report = json.loads(json.dumps(findings_of(CROWDS["tasks without labels"]).report))
+    report[finding.name] = dict.fromkeys(get_type_hints(finding.section_type()), True)
+    with pytest.raises(InputError, match=rf"is damaged, ({finding.name}|model is missing)"):
+        checked_report(report)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, get_args, get_origin
 
 import pyarrow as pa
 from markupsafe import Markup
@@ -48,6 +48,12 @@ class Finding(ABC, Generic[Section]):
     holds: ClassVar[Mapping[str, ColumnKind]] = {}
     """Columns of the table that contain names ("task", "annotator", "class") or counts ("count"); a loaded model reads
     all other numbers as floats."""
+
+    @classmethod
+    def section_type(cls) -> Any:
+        """The declared type of the section: ``Section`` of ``Finding[Section]``."""
+        bases = getattr(cls, "__orig_bases__", ())
+        return next((get_args(base)[0] for base in bases if get_origin(base) is Finding), Any)
 
     def applies(self, evidence: Evidence) -> bool:
         """Whether there is anything to say."""

@@ -10,6 +10,7 @@ from conal._support.shapes import mismatch
 from conal.errors import InputError
 from conal.findings.aggregation import AggregationSection
 from conal.findings.annotators import AnnotatorSection
+from conal.findings.base import all_findings
 from conal.findings.common_confusion import ConfusionSection
 from conal.findings.crowd import CrowdSection
 from conal.findings.model import ModelSection
@@ -63,10 +64,17 @@ def checked_report(document: Mapping[str, Any], where: str = "report.json") -> R
         )
     report = cast(Report, document)
     problem = _half_character(document) or _origin_missing(document)
-    problem = problem or mismatch(document, Report) or _disagreement(report)
+    problem = problem or mismatch(document, Report) or _of_findings(document) or _disagreement(report)
     if problem is not None:
         raise InputError(f"{where}: is damaged, {problem}; fit the model again")
     return report
+
+
+def _of_findings(document: Mapping[str, Any]) -> str | None:
+    """What differs from the declared type of a finding's section; findings of other distributions check themselves."""
+    own = [finding for finding in all_findings() if type(finding).__module__.startswith(f"{__package__}.")]
+    found = (mismatch(document[each.name], each.section_type(), each.name) for each in own if each.name in document)
+    return next((problem for problem in found if problem is not None), None)
 
 
 def origin_of(report: Report) -> ModelSection | AggregationSection:
