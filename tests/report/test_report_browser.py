@@ -143,7 +143,7 @@ ODD = ["a.b", "a[0]", "a\\.b", 'a["b"]', "datum.share", "null", "undefined", "Na
 def test_names_that_javascript_knows_are_drawn(show: Open, names: list[str]) -> None:
     report = make_report(classes=names, n_annotators=len(names), n_tasks=400)
     for row, name in zip(report["annotators"]["rows"], names, strict=True):
-        row["worker"] = name
+        row |= {"worker": name, "co_direction": 0.5}
     driver = show(report)
     shown = "return [...document.querySelectorAll('[data-chart={}] .role-axis-label text')].map(x => x.textContent)"
     assert set(names) <= set(driver.execute_script(shown.format("common")))

@@ -67,7 +67,7 @@ def _draw(crowd: SmallCrowd, rng: np.random.Generator) -> tuple[npt.NDArray[np.i
 def _fit(name: str, annotations: Annotations) -> npt.NDArray[np.int64]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConalWarning)  # such crowds are too small for anything to converge on
-        return aggregation.make(name).fit(annotations).codes_
+        return aggregation.make(name, guard="off").fit(annotations).codes_
 
 
 @register("bound")

@@ -59,8 +59,8 @@ def percent(share: float | None, digits: int = 0) -> str:
     >>> percent(0.256), percent(0.9999), percent(1.0), percent(0.0001), percent(None)
     ('26\\xa0%', '>99\\xa0%', '100\\xa0%', '<1\\xa0%', '–')
     """
-    if share is None or not abs(share) <= LARGEST:
-        return NONE
+    if not isinstance(share, int | float) or not abs(share) <= LARGEST:
+        return NONE  # also for what a damaged report, or a finding of somebody else, calls a share
     text = f"{100 * share:.{digits}f}"
     least = 10.0**-digits
     if share < 1 and float(text) >= 100:

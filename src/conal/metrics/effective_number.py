@@ -23,7 +23,7 @@ FloatArray = npt.NDArray[np.float64]
 PARTS = 20
 """Parts of the tasks, each of which the jackknife leaves out once."""
 LEAST = 1e-12
-MAX_ANNOTATORS = 2_000
+MAX_ANNOTATORS = 300
 """Matrices of pairs have this size at most; of a larger crowd, those with the most labels are compared."""
 TOGETHER = 0.3
 """Mean correlation from which on annotators form a group."""
