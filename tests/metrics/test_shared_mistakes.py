@@ -61,10 +61,10 @@ def test_co_direction_is_a_sum_over_pairs_of_mistakes(seed: int) -> None:
     crowd, q = random_case(seed)
     found = _Mistakes(crowd, q[crowd.tasks])
     for classes in ([0, 1, 2], [1]):
-        for without in (None, 3):
-            np.testing.assert_allclose(
-                found.ratio(np.array(classes), without), slow_co_direction(crowd, q, classes, without), rtol=1e-9
-            )
+        every = np.array(classes)
+        np.testing.assert_allclose(found.ratio(every), slow_co_direction(crowd, q, classes), rtol=1e-9)
+        without = [slow_co_direction(crowd, q, classes, r) for r in (3, 5)]
+        np.testing.assert_allclose(found.ratios_without(every, np.array([3, 5])), without, rtol=1e-9)
 
 
 def test_the_interval_is_the_jackknife() -> None:
@@ -72,7 +72,7 @@ def test_the_interval_is_the_jackknife() -> None:
     crowd, q = data.annotations, np.eye(6)[data.y_true]
     left = [slow_co_direction(crowd, q, range(6), r)[0] for r in range(3)]
     mistakes = _Mistakes(crowd, q[crowd.tasks])
-    every = np.array([mistakes.ratio(np.arange(6), r)[0] for r in range(8)])
+    every = mistakes.ratios_without(np.arange(6), np.arange(8))[:, 0]
     np.testing.assert_allclose(every[:3], left, rtol=1e-9)
     spread = np.sqrt(7 / 8 * ((every - every.mean()) ** 2).sum())
     found = co_direction(crowd, q).overall
@@ -225,3 +225,15 @@ def test_without_common_tasks_there_is_no_number() -> None:
     found = effective_number(crowd, np.eye(3)[np.zeros(6, dtype=int)])
     assert np.isnan(found.value)
     assert found.groups == []
+
+
+def test_of_a_large_crowd_those_with_most_labels_are_compared(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("conal.metrics.effective_number.MAX_ANNOTATORS", 4)
+    crowd, q = random_case(0)
+    most = np.sort(np.argsort(-crowd.labels_per_annotator(), kind="stable")[:4])
+    found = effective_number(crowd, q)
+    assert found.annotators.tolist() == crowd.annotator_ids[most].tolist()
+    assert found.n == pytest.approx(crowd.n_annotations / (crowd.labels_per_task() > 0).sum())  # of everybody
+    pairs = combinations(range(4), 2)
+    slow = [slow_correlation(crowd, q, int(most[r]), int(most[s])) for r, s in pairs]
+    assert found.rho == pytest.approx(np.mean(slow))

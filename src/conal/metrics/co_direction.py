@@ -191,15 +191,27 @@ class _Mistakes:
         between_all = counts * (counts.sum() - 1.0) - all_task
         return np.array([within_same, between_same]), np.array([within_all, between_all])
 
-    def ratio(self, classes: npt.NDArray[np.int64], without: int | None = None) -> tuple[float, float]:
-        """Co-direction and w - chance, over some classes, with one annotator left out if asked."""
-        same, pairs = (table[:, classes].sum(1) for table in (self.same, self.pairs))
-        sums = np.array([same.sum(1), pairs.sum(1)])
-        if without is not None:
-            times = np.array([1, 2])  # a pair of two is in the sums of both
-            sums = sums - times * np.array([same[:, without], pairs[:, without]])
-        within, between = sums[0] / np.maximum(sums[1], LEAST) - self.chance
-        return (float(between / within) if within > 0 else np.nan), float(within)
+    def ratio(self, classes: npt.NDArray[np.int64]) -> tuple[float, float]:
+        """Co-direction and w - chance, over some classes."""
+        found = self._ratios(classes, np.zeros((2, 2, 1)))
+        return float(found[0, 0]), float(found[0, 1])
+
+    def ratios_without(self, classes: npt.NDArray[np.int64], who: npt.NDArray[np.int64]) -> FloatArray:
+        """(n, 2) the same with each of these annotators left out; a pair of two is in the sums of both."""
+        times = np.array([1, 2])[:, None]
+        return self._ratios(classes, np.array([times * table[:, classes].sum(1)[:, who] for table in self._tables]))
+
+    def _ratios(self, classes: npt.NDArray[np.int64], left_out: FloatArray) -> FloatArray:
+        """(n, 2) from the sums over all annotators, less ``left_out[same or pairs, within or between, n]``."""
+        totals = np.array([table[:, classes].sum((1, 2)) for table in self._tables])[:, :, None]
+        same, pairs = totals - left_out
+        within, between = same / np.maximum(pairs, LEAST) - self.chance
+        ratio = np.where(within > 0, between / np.where(within > 0, within, 1.0), np.nan)
+        return np.column_stack([ratio, within])
+
+    @property
+    def _tables(self) -> tuple[FloatArray, FloatArray]:
+        return self.same, self.pairs
 
     def who(self, classes: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         """Annotators who count."""
@@ -220,7 +232,7 @@ def _estimate(sides: list[_Mistakes], classes: npt.NDArray[np.int64], confidence
     ends, within = [], []
     for side in sides:
         who = side.who(classes)
-        left = np.array([side.ratio(classes, r) for r in who])
+        left = side.ratios_without(classes, who)
         value, room = side.ratio(classes)
         spread = np.sqrt((len(who) - 1) / len(who) * ((left - left.mean(0)) ** 2).sum(0))
         margin = student.ppf((1 + confidence) / 2, max(len(who) - 1, 1)) * spread

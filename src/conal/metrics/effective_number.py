@@ -98,18 +98,19 @@ def effective_number(data: Any, posterior: npt.ArrayLike, *, confidence: float =
     >>> found.value, found.rho, [group.tolist() for group in found.groups]
     (1.0, 1.0, [[0, 1, 2]])
     """
-    crowd, names = _comparable(Annotations.of(data))
+    everybody = Annotations.of(data)
+    crowd, names = _comparable(everybody)
     q = np.asarray(posterior, dtype=np.float64)
     if q.shape != (crowd.n_tasks, crowd.n_classes):
         raise InputError(f"posterior has shape {q.shape}, expected {(crowd.n_tasks, crowd.n_classes)}")
     share().check("confidence", confidence)
     tasks = np.flatnonzero(q.sum(1) > 0)
+    n = _labels_per_task(everybody[tasks])
     crowd, q = crowd[tasks], q[tasks]
     residuals = _residuals(crowd, q)
     products = [_products(crowd, q, residuals, k) for k in range(min(PARTS, len(tasks)))]
     empty = np.zeros((crowd.n_annotators, crowd.n_annotators))
     both, squares, shared = (sum((found[k] for found in products), start=empty) for k in range(3))
-    n = _labels_per_task(crowd)
     correlation = _correlation(both, squares)
     rho = _mean_of_pairs(correlation)
     value = _effective(n, rho)
