@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from itertools import combinations
 from typing import Any
 
@@ -228,7 +229,8 @@ def test_without_common_tasks_there_is_no_number() -> None:
 
 
 def test_of_a_large_crowd_those_with_most_labels_are_compared(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("conal.metrics.effective_number.MAX_ANNOTATORS", 4)
+    module = sys.modules["conal.metrics.effective_number"]  # the function has the same name
+    monkeypatch.setattr(module, "MAX_ANNOTATORS", 4)
     crowd, q = random_case(0)
     most = np.sort(np.argsort(-crowd.labels_per_annotator(), kind="stable")[:4])
     found = effective_number(crowd, q)
