@@ -268,3 +268,10 @@ def test_names_do_not_turn_the_text_around_them() -> None:
 @pytest.mark.parametrize("share", [float("inf"), float("nan"), 10**400, 1e300])
 def test_shares_of_damaged_reports_are_shown_as_none(share: float) -> None:
     assert percent(share) == interval(0.5, share) == interval(share, 0.5) == "\u2013"
+
+
+def test_a_report_that_lacks_what_belongs_together_is_refused() -> None:
+    report = make_report()
+    report["model"]["versions"] = {}
+    with pytest.raises(InputError, match=r"report\.json: is damaged, .* is missing"):
+        render(report)

@@ -10,6 +10,9 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
+from jinja2 import UndefinedError
+
+from conal.errors import InputError
 from conal.findings import Report
 from conal.findings.aggregation import aggregation_story
 from conal.findings.annotators import AnnotatorRow
@@ -60,6 +63,13 @@ def write_report(
 def render(document: Mapping[str, Any]) -> str:
     """The whole page, from the content of ``report.json``. All names from users are escaped."""
     report = checked_report(document, REPORT)
+    try:
+        return _rendered(report)
+    except (UndefinedError, KeyError, TypeError) as error:  # of declared types, but without what belongs together
+        raise InputError(f"{REPORT}: is damaged, {error} is missing or of another kind; fit the model again") from error
+
+
+def _rendered(report: Report) -> str:
     library, script, charts = _library(), asset("page.js"), figures(report)
     pictures = thumbnails(report)
     first, parts = make_parts(
