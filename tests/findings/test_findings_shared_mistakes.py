@@ -12,7 +12,8 @@ from conal.data.annotations import Annotations
 from conal.datasets import synthetic
 from conal.findings import Evidence, Findings
 from conal.findings.discretion import Discretion
-from conal.findings.shared_mistakes import MIN_LABELS_PER_CLASS, SharedMistakes
+from conal.findings.evidence import MIN_LABELS_PER_CLASS
+from conal.findings.shared_mistakes import SharedMistakes
 from conal.metrics import co_direction, effective_number
 
 

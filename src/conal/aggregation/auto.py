@@ -98,11 +98,10 @@ class Auto(Aggregator):
     def _mean(self, crowd: Annotations, known: npt.NDArray[np.int64], n_judges: int) -> FloatArray:
         self.members_, self.left_out_ = {}, {}
         for name in MEMBERS:
-            member, told = self._fitted(name, crowd, known)
+            member = self.members_[name] = self._fitted(name, crowd, known)
             problem = collapse_of(crowd, member.probas_)
             if problem is not None and problem.certain and name != FALLBACK:
-                self.left_out_[name] = told or problem.sentence
-            self.members_[name] = member
+                self.left_out_[name] = problem.sentence
         kept = [name for name in self.members_ if name not in self.left_out_]
         probas = clamped(np.mean([self.members_[name].probas_ for name in kept], axis=0), known)
         self.chosen_ = "mean"
@@ -121,17 +120,14 @@ class Auto(Aggregator):
         out = "".join(f"; {name} is left out, because {why}" for name, why in self.left_out_.items())
         return f"mean of {', '.join(kept)}: {reason}{out}"
 
-    def _fitted(self, name: str, crowd: Annotations, known: npt.NDArray[np.int64]) -> tuple[Aggregator, str]:
-        """A member, and what its guard said."""
+    def _fitted(self, name: str, crowd: Annotations, known: npt.NDArray[np.int64]) -> Aggregator:
+        """A member; that it collapsed or has not converged is no news for the user."""
         member = make(name, **self._shared(name))
-        with warnings.catch_warnings(record=True) as told:
-            warnings.simplefilter("always")
+        with warnings.catch_warnings():
+            for category in (CollapseWarning, ConvergenceWarning):
+                warnings.simplefilter("ignore", category)
             member.adopt_posterior(crowd, member._guarded(crowd, known, member._aggregate(crowd, known)))
-        for each in told:
-            if not issubclass(each.category, CollapseWarning | ConvergenceWarning):
-                warnings.warn_explicit(each.message, each.category, each.filename, each.lineno)
-        collapses = [str(each.message) for each in told if issubclass(each.category, CollapseWarning)]
-        return member, collapses[0].split(": ", 1)[1].split(". ")[0] if collapses else ""
+        return member
 
     def _shared(self, name: str) -> dict[str, Any]:
         """Parameters of this aggregator that the member has too."""
@@ -146,7 +142,7 @@ class Auto(Aggregator):
         mean = self._mean(crowd, unknown, 0)
         right = {name: self._right(member.codes_, judges, known) for name, member in self.members_.items()}
         for name in FURTHER:
-            right[name] = self._right(self._fitted(name, crowd, unknown)[0].codes_, judges, known)
+            right[name] = self._right(self._fitted(name, crowd, unknown).codes_, judges, known)
         best = max(right, key=lambda name: right[name])
         by_mean = self._right(mean.argmax(1), judges, known)
         if right[best] <= by_mean:
@@ -159,7 +155,7 @@ class Auto(Aggregator):
         return int((codes[judges] == known[judges]).sum())
 
     def _adopt_member(self, name: str, crowd: Annotations, known: npt.NDArray[np.int64]) -> FloatArray:
-        member, _ = self._fitted(name, crowd, known)
+        member = self._fitted(name, crowd, known)
         self.members_ = self.members_ | {name: member}
         self.chosen_, self.confusion_, self.skills_ = name, member.confusion_, member.skills_
         return member.probas_

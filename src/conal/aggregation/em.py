@@ -137,9 +137,12 @@ class EMAggregator(Aggregator, Generic[Parameters]):
 
     def _starts(self) -> list[Start[Parameters]]:
         """Where EM starts from: the votes, and random starts if there are ``n_restarts``; a subclass may add others."""
-        streams = np.random.default_rng(self.seed).spawn(self.n_restarts - 1)
-        random = [Start(f"random {k}", partial(self._from_votes, rng=rng)) for k, rng in enumerate(streams, 1)]
+        random = self._random_starts(np.random.default_rng(self.seed), self.n_restarts - 1)
         return [Start("votes", partial(self._from_votes, rng=None)), *random]
+
+    def _random_starts(self, rng: np.random.Generator, n: int) -> list[Start[Parameters]]:
+        """Votes with random weight added."""
+        return [Start(f"random {k}", partial(self._from_votes, rng=each)) for k, each in enumerate(rng.spawn(n), 1)]
 
     def _extrapolation(self) -> Callable[[Parameters, Parameters, Parameters], Parameters] | None:
         """A function from three successive parameters to some further ahead, for a subclass that can accelerate."""
@@ -196,8 +199,7 @@ class EMAggregator(Aggregator, Generic[Parameters]):
         def by_winners(engine: Engine[Parameters]) -> Parameters:
             return self._from(engine, np.eye(crowd.n_classes)[crowd.votes().argmax(1)])
 
-        streams = np.random.default_rng([self.seed, 1]).spawn(RANDOM_STARTS)
-        random = [Start(f"random {k}", partial(self._from_votes, rng=rng)) for k, rng in enumerate(streams, 1)]
+        random = self._random_starts(np.random.default_rng([self.seed, 1]), RANDOM_STARTS)
         return [Start("dawid-skene", by_dawid_skene), Start("winners of votes", by_winners), *random]
 
     def _with_other_parameters(self, crowd: Annotations, known: npt.NDArray[np.int64]) -> tuple[FloatArray, str] | None:

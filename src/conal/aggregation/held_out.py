@@ -29,17 +29,7 @@ def hold_out(crowd: Annotations, rng: np.random.Generator) -> tuple[Annotations,
     held_out = order < SHARE
     spared = np.lexsort((-order, crowd.tasks))[crowd.indptr[:-1][np.diff(crowd.indptr) > 0]]
     held_out[spared] = False
-    kept = ~held_out
-    rest = Annotations(
-        crowd.tasks[kept],
-        crowd.annotators[kept],
-        crowd.labels[kept],
-        task_ids=crowd.task_ids,
-        annotator_ids=crowd.annotator_ids,
-        classes=crowd.classes,
-        by_position=True,
-    )
-    return rest, held_out
+    return crowd.select(~held_out), held_out
 
 
 def held_out_scores(

@@ -11,7 +11,8 @@ import numpy.typing as npt
 from conal.aggregation import DawidSkene
 from conal.datasets import CrowdDataset
 from conal.estimator import CrowdClassifier, compute
-from conal.findings.shared_mistakes import MIN_LABELS_PER_CLASS, figure_of
+from conal.findings.evidence import MIN_LABELS_PER_CLASS
+from conal.findings.shared_mistakes import figure_of
 from conal.methods.ensemble import Ensemble
 from conal.metrics import co_direction
 from conal.training import CrowdBatches, Instances

@@ -16,7 +16,6 @@ from conal.findings.discretion import Discretion
 from conal.findings.evidence import Evidence, plain, plain_names
 from conal.findings.intervals import Interval
 from conal.findings.rows import TaskShown
-from conal.findings.shared_mistakes import co_direction_of
 from conal.findings.wording import called, count, interval, percent, short
 from conal.io.results import ColumnKind, annotator_table, mean_by_annotator, name_column, where_labelled
 
@@ -172,7 +171,7 @@ def worst_classes(evidence: Evidence) -> IntArray:
 
 def _directions(evidence: Evidence) -> FloatArray:
     """(R,) co-direction of an annotator's mistakes with those of the others; NaN if there are too few mistakes."""
-    found = co_direction_of(evidence)
+    found = evidence.co_direction
     return np.where(found.mistakes >= ENOUGH_MISTAKES, found.by_annotator, np.nan)
 
 

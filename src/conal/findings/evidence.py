@@ -15,16 +15,21 @@ from conal.data.annotations import Annotations
 from conal.data.encoding import Names
 from conal.errors import ConalWarning, InputError
 from conal.findings.discretion import Discretion
+from conal.metrics.co_direction import CoDirection, co_direction
 
 if TYPE_CHECKING:
     from conal.findings.aggregation import AggregationSection
     from conal.findings.model import ModelSection
 
-__all__ = ["Evidence", "entropy", "plain", "plain_names", "quoted"]
+__all__ = ["MIN_LABELS_PER_CLASS", "Evidence", "entropy", "plain", "plain_names", "quoted"]
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
 
+MAX_TASKS = 20_000
+"""Of larger crowds, this many random tasks settle figures about the whole crowd."""
+MIN_LABELS_PER_CLASS = 6.0
+"""Most annotators must have given this many labels per class, or inferred labels cannot judge their mistakes."""
 MAX_TEXT = 300
 """Characters of a text that the report quotes."""
 
@@ -137,6 +142,22 @@ class Evidence:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConalWarning)  # nobody asked for it, or for all of its digits
             return np.asarray(DawidSkene(verbose=False).fit(self.annotations).codes_)
+
+    @cached_property
+    def some_tasks(self) -> IntArray:
+        """All tasks, or as many at random as settle figures about the whole crowd."""
+        n = self.annotations.n_tasks
+        return np.arange(n) if n <= MAX_TASKS else np.sort(np.random.default_rng(0).choice(n, MAX_TASKS, replace=False))
+
+    @cached_property
+    def co_direction(self) -> CoDirection:
+        """Whether different annotators make the same mistakes, by the posterior."""
+        return co_direction(
+            self.annotations[self.some_tasks],
+            self.posterior[self.some_tasks],
+            confusion=self.confusion_of(np.arange(self.annotations.n_annotators)),
+            min_labels_per_class=MIN_LABELS_PER_CLASS,
+        )
 
     @cached_property
     def expected_right(self) -> FloatArray:

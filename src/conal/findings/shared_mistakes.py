@@ -6,30 +6,23 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, TypedDict
 
 import numpy as np
-import numpy.typing as npt
 from markupsafe import Markup
 
 from conal.findings.base import Finding, register
 from conal.findings.evidence import Evidence, plain, plain_names
 from conal.findings.panel import Panel
 from conal.findings.wording import short
-from conal.metrics.co_direction import CoDirection, Estimate, co_direction
+from conal.metrics.co_direction import Estimate
 from conal.metrics.effective_number import EffectiveNumber, effective_number
 
 if TYPE_CHECKING:
     from conal.findings.collection import Findings
     from conal.findings.report import Report
 
-IntArray = npt.NDArray[np.int64]
+__all__ = ["SharedMistakes", "SharedMistakesSection", "figure_of"]
 
-__all__ = ["MIN_LABELS_PER_CLASS", "SharedMistakes", "SharedMistakesSection", "co_direction_of", "figure_of"]
-
-MIN_LABELS_PER_CLASS = 6.0
-"""Most annotators must have given this many labels per class, or inferred labels cannot judge their mistakes."""
 FEWER = 0.95
 """The effective number is told where its interval ends below this part of the number of labels."""
-MAX_TASKS = 20_000
-"""Of larger crowds, this many random tasks are compared."""
 MAX_GROUPS = 10
 MAX_MEMBERS = 20
 
@@ -78,7 +71,7 @@ class SharedMistakes(Finding[SharedMistakesSection]):
     def section(self, findings: Findings) -> SharedMistakesSection:
         """Both statistics, from the posterior."""
         evidence = findings.evidence
-        direction = co_direction_of(evidence)
+        direction = evidence.co_direction
         names = plain_names(evidence.annotations.classes)
         number, groups = _errors_together(evidence)
         return {
@@ -125,31 +118,9 @@ class SharedMistakes(Finding[SharedMistakesSection]):
         return Panel(self.title, text, ("figure", "value", "interval"), rows, None)
 
 
-def co_direction_of(evidence: Evidence) -> CoDirection:
-    """Co-direction by the model's posterior; computed once for each evidence."""
-    cached = vars(evidence).get("_co_direction")
-    if cached is None:
-        tasks, everybody = _some_tasks(evidence), np.arange(evidence.annotations.n_annotators)
-        cached = co_direction(
-            evidence.annotations[tasks],
-            evidence.posterior[tasks],
-            confusion=evidence.confusion_of(everybody),
-            min_labels_per_class=MIN_LABELS_PER_CLASS,
-        )
-        object.__setattr__(evidence, "_co_direction", cached)  # the evidence is frozen, what follows from it is not
-    found: CoDirection = cached
-    return found
-
-
-def _some_tasks(evidence: Evidence) -> IntArray:
-    """All tasks, or as many at random as settle the figures."""
-    n = evidence.annotations.n_tasks
-    return np.arange(n) if n <= MAX_TASKS else np.sort(np.random.default_rng(0).choice(n, MAX_TASKS, replace=False))
-
-
 def _errors_together(evidence: Evidence) -> tuple[EffectiveFigure, list[list[Any]]]:
     """The effective number, and groups of annotators who may be named."""
-    tasks = _some_tasks(evidence)
+    tasks = evidence.some_tasks
     found = effective_number(evidence.annotations[tasks], evidence.posterior[tasks])
     told = set(evidence.annotations.annotator_ids[evidence.told].tolist())
     groups = [[name for name in group.tolist() if name in told][:MAX_MEMBERS] for group in found.groups]
