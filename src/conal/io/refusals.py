@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import decimal
 import lzma
 import struct
 import tokenize
@@ -18,8 +19,11 @@ __all__ = ["ARROW_ERRORS", "NUMPY_ERRORS", "VALUE_ERRORS", "ZIP_ERRORS", "first_
 
 Errors = tuple[type[Exception], ...]
 
-ARROW_ERRORS: Errors = (pa.ArrowException, UnicodeError, OSError, OverflowError, MemoryError)
-"""What Arrow raises about a table, and Python about names in it that are not UTF-8 and dates that do not exist."""
+ARROW_ERRORS: Errors = (
+    *(pa.ArrowException, UnicodeError, OSError, OverflowError, MemoryError),
+    decimal.DecimalException,
+)
+"""What Arrow raises about a table, and Python about names that are no UTF-8, dates and decimals that do not exist."""
 VALUE_ERRORS: Errors = (*ARROW_ERRORS, ValueError)
 """What Arrow and Python raise about values that become Python objects."""
 NUMPY_ERRORS: Errors = (

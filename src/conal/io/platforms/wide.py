@@ -123,17 +123,32 @@ def _numbers(column: pa.ChunkedArray, rule: Rule) -> pa.ChunkedArray:
 
 
 def _agreed(columns: Sequence[pa.ChunkedArray]) -> list[pa.ChunkedArray]:
-    """Columns of 3.0 and gaps as text, if 3.0 is also a cell of a column that is text: it is one class."""
-    texts = {cell for column in columns if pa.types.is_string(column.type) for cell in column.unique().to_pylist()}
-    return [_as_spelled(column, texts) if pa.types.is_floating(column.type) else column for column in columns]
+    """Beside columns of text, whole numbers with gaps (3.0) keep their spelling, unless other columns spell them 3."""
+    kept = [column for column in columns if not pa.types.is_floating(column.type)]
+    if not any(pa.types.is_string(column.type) for column in kept):
+        return list(columns)
+    texts = {str(cell) for column in kept for cell in column.unique().to_pylist() if cell is not None}
+    gapped = [column for column in columns if _is_whole(column)]
+    values = {value for column in gapped for value in column.unique().to_pylist() if value is not None}
+    if texts.isdisjoint(map(repr, values)) and not texts.isdisjoint(map(_spelled_whole, values)):
+        return list(columns)
+    return [_as_spelled(column) if _is_whole(column) else column for column in columns]
 
 
-def _as_spelled(column: pa.ChunkedArray, texts: set[str | None]) -> pa.ChunkedArray:
-    spelled = {value: repr(value) for value in column.unique().to_pylist() if value is not None}
-    with_gaps = all(value.is_integer() for value in spelled)  # whole numbers are floats only if written as 3.0
-    if not with_gaps or texts.isdisjoint(spelled.values()):
-        return column
-    return pa.chunked_array([pa.array([spelled.get(value) for value in column.to_pylist()], pa.string())])
+def _is_whole(column: pa.ChunkedArray) -> bool:
+    """Whether these are decimals only because of gaps: 3.0 and no 3.5."""
+    return pa.types.is_floating(column.type) and all(
+        value is None or value.is_integer() for value in column.unique().to_pylist()
+    )
+
+
+def _spelled_whole(value: float) -> str:
+    return str(int(value))
+
+
+def _as_spelled(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    cells = (None if value is None else repr(value) for value in column.to_pylist())
+    return pa.chunked_array([pa.array(cells, pa.string())])
 
 
 def _one_type(columns: Sequence[pa.ChunkedArray]) -> pa.ChunkedArray:
