@@ -55,13 +55,9 @@ def fit_in_terminal(crowd: Path, *options: str) -> str:
     return re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", seen.decode())
 
 
-def test_a_terminal_sees_loss_accuracy_and_remaining_time(crowd: Path) -> None:
+def test_a_terminal_sees_loss_accuracy_remaining_time_and_that_the_results_are_made(crowd: Path) -> None:
     seen = fit_in_terminal(crowd)
     assert re.search(r"conal .*\d+/30 +loss \d\.\d{4}  validation accuracy \d+\.\d % +ETA", seen)
-
-
-def test_a_terminal_sees_that_the_results_are_made(crowd: Path) -> None:
-    seen = fit_in_terminal(crowd)
     assert re.search(r"results .*0/2 +what was found about tasks and annotators", seen)
     assert re.search(r"results .*1/2 +report", seen)
     assert "0/?" not in seen

@@ -15,6 +15,7 @@ from conal.cli.app import app
 from conal.cli.reproduce import _check_places
 from conal.errors import InputError
 from conal.experiments import Store
+from conal.experiments.bounds import Bound
 from conal.experiments.learned_noise import Recovery
 from conal.experiments.outputs import write_outputs
 from conal.experiments.real_tables import Table2
@@ -92,7 +93,8 @@ def test_no_page_of_reduced_experiments(
     assert not list(tmp_path.iterdir())
 
 
-def test_the_command_writes_the_page(tmp_path: Path, table_2: Table2) -> None:
+def test_the_command_writes_the_page(tmp_path: Path, table_2: Table2, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Bound, "full_size", (2, 20))
     page = tmp_path / "page.md"
     words = ["reproduce", "bound", "--out", str(tmp_path), "--page", str(page), "--quiet"]
     result = CliRunner().invoke(app, words)

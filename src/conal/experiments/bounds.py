@@ -75,10 +75,13 @@ class Bound(Experiment):
     """Random small crowds: the lower bound, the Bayes-optimal error, and the error of label-only methods."""
 
     title = "Theorem 1: the bound and the achievable error"
+    full_size = (20, 300)
+    """Number of crowds, and of draws from each."""
+    quick_size = (5, 60)
 
     def table(self, store: Store) -> pa.Table:
         """One row per crowd: sizes, bound and tight bound, Bayes error and methods' errors with standard errors."""
-        n_crowds, n_draws = (5, 60) if self.quick else (20, 300)
+        n_crowds, n_draws = self.quick_size if self.quick else self.full_size
         return pa.Table.from_pylist([self._row(number, n_draws) for number in range(n_crowds)])
 
     def _row(self, number: int, n_draws: int) -> Row:
