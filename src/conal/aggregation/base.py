@@ -13,10 +13,10 @@ import numpy.typing as npt
 from conal._support.registry import Registry
 from conal.aggregation.arrays import FloatArray
 from conal.aggregation.guard import Collapse, collapse_of
-from conal.aggregation.true_labels import known_codes
 from conal.data.annotations import Annotations
 from conal.data.encoding import Names
 from conal.data.frames import kind_of_frame
+from conal.data.true_labels import known_codes
 from conal.errors import CollapseWarning, InputError, examples, warn
 from conal.parameters import Parameterised, check_parameters, one_of, parameter
 from conal.reported import Reported

@@ -16,9 +16,9 @@ from conal.aggregation.arrays import FloatArray
 from conal.aggregation.base import Aggregator, aggregators
 from conal.aggregation.em import EMAggregator
 from conal.aggregation.engines import Engine, Expectation, Sums
-from conal.aggregation.true_labels import known_codes
 from conal.aggregation.votes import Votes
 from conal.data.annotations import Annotations
+from conal.data.true_labels import known_codes
 from conal.errors import InputError
 from conal.parameters import check_parameters
 

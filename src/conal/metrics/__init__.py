@@ -4,6 +4,8 @@ from conal.metrics.agreement import Agreement, cohen_kappa, fleiss_kappa, gwet_a
 from conal.metrics.calibration import brier_score, calibration_error
 from conal.metrics.classification import ConfusionCounts, accuracy, confusion_counts, macro_f1
 from conal.metrics.co_direction import CoDirection, Estimate, co_direction
+from conal.metrics.crowd_rates import GoldRates, gold_rates
+from conal.metrics.difference_estimator import Rate, gold_rate
 from conal.metrics.effective_number import EffectiveNumber, effective_number
 from conal.metrics.likelihood import annotation_nll
 from conal.metrics.pairwise import PairwiseAgreement, pairwise_agreement
@@ -15,7 +17,9 @@ __all__ = [
     "ConfusionCounts",
     "EffectiveNumber",
     "Estimate",
+    "GoldRates",
     "PairwiseAgreement",
+    "Rate",
     "accuracy",
     "annotation_nll",
     "annotator_recovery_errors",
@@ -27,6 +31,8 @@ __all__ = [
     "confusion_recovery_error",
     "effective_number",
     "fleiss_kappa",
+    "gold_rate",
+    "gold_rates",
     "gwet_ac1",
     "krippendorff_alpha",
     "macro_f1",
