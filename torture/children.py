@@ -22,6 +22,7 @@ SECONDS = 20
 """Seconds that one input may take."""
 BLOCKED = (signal.SIGINT, signal.SIGTERM)
 """Signals that a command handles: they wait until it runs."""
+INTERRUPTED = 130
 BUG = 70
 """Exit code of a child whose own code failed."""
 FLUSH_FAILED = 120
@@ -154,6 +155,9 @@ def _main(command: Command) -> int:
 def _code_of(main: Callable[[], None]) -> int:
     try:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, BLOCKED)
+    except KeyboardInterrupt:  # sent before there was a command to interrupt
+        return INTERRUPTED
+    try:
         main()
     except SystemExit as ended:
         return ended.code if isinstance(ended.code, int) else 1

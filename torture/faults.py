@@ -108,7 +108,7 @@ def judge(stage: Stage, fate: str, code: int, has_traceback: bool) -> tuple[str 
     if problem is None and code == 0 and outcome != "whole new":
         problem = f"exit code 0, but the result is {outcome}"
     if problem is None:
-        problem = repair(stage, outcome)
+        problem = repair(stage)
     return problem, "failed" if problem else outcome
 
 
@@ -125,10 +125,11 @@ def state_of(stage: Stage) -> tuple[str | None, str]:
     return None, outcome
 
 
-def repair(stage: Stage, outcome: str) -> str | None:
+def repair(stage: Stage) -> str | None:
     """The next run must succeed, and leave what an undisturbed run leaves; else what is wrong."""
     ended = stage.again(*stage.scenario.again)
-    if ended.code == 2 and outcome == "whole new" and "exists already" in ended.err:
+    # What was whole, or what the next run made whole, is not replaced unasked.
+    if ended.code == 2 and stage.found() == stage.new and "exists already" in ended.err:
         ended = stage.again("--overwrite")
     if ended.code:
         return f"the next run ends with {ended.code}: {ended.err.strip().splitlines()[-1:]}"

@@ -227,15 +227,16 @@ def _through(door: str, rows: Rows, folder: Path) -> tuple[Any, bool]:
 
 def _texts(crowd: Any, rows: Rows) -> set[tuple[str, str, str]]:
     """The rows as text. In a column of decimals, 3 and 3.0 are two spellings of one name."""
-    known = {value for row in rows for value in row}
-
-    def spelled(value: Any) -> str:
-        if isinstance(value, bool) or not isinstance(value, int | float):
-            return str(value)
-        return next((text for text in (str(value), f"{value:g}", f"{value:.1f}") if text in known), str(value))
-
     columns = crowd.to_table().to_pydict()
-    return {(spelled(t), spelled(w), spelled(y)) for t, w, y in zip(*(columns[name] for name in HEADER), strict=True)}
+    texts = [[_spelled(value, {row[k] for row in rows}) for value in columns[name]] for k, name in enumerate(HEADER)]
+    return set(zip(*texts, strict=True))
+
+
+def _spelled(value: Any, known: set[str]) -> str:
+    """A number as its column spells it."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return str(value)
+    return next((text for text in (str(value), f"{value:g}", f"{value:.1f}") if text in known), str(value))
 
 
 def _difference(rows: Rows, found: set[tuple[str, str, str]], warned: bool, door: str) -> str | None:

@@ -64,7 +64,8 @@ def disturb(stage: Stage, shots: list[tuple[str, float]], tally: Tally) -> str |
             break
         tally.count("signals", name)
         if ended.has_traceback or ended.code not in FINE_CODES[name]:
-            return f"exit code {ended.code}" + (", with a traceback" if ended.has_traceback else "")
+            said = ended.err.strip().splitlines()[-1:]
+            return f"{name} ends with {ended.code}{', with a traceback' if ended.has_traceback else ''}: {said}"
         problem, _ = state_of(stage)
         if problem is not None:
             return problem

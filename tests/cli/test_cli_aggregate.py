@@ -654,6 +654,21 @@ def test_torch_is_not_imported(small: Path, place: Path, write: Write) -> None:
     assert loaded.isdisjoint({"torch", "lightning_fabric", "sklearn", "polars"})
 
 
+@pytest.mark.parametrize(("raised", "code"), [(KeyboardInterrupt, 130), (Terminated, 143)])
+def test_an_interruption_that_python_wraps_is_one(
+    conal: Run, small: Path, place: Path, monkeypatch: pytest.MonkeyPatch, raised: type[BaseException], code: int
+) -> None:
+    """As when Ctrl-C comes while an import makes a class: "RuntimeError: Error calling __set_name__"."""
+
+    def interrupt(*_: object, **__: object) -> None:
+        raise RuntimeError("Error calling __set_name__") from raised()
+
+    monkeypatch.setattr(aggregation.DawidSkene, "fit", interrupt)
+    run = conal("aggregate", small, "--out", place / "l.csv")
+    assert run.code == code
+    assert "Traceback" not in run.err
+
+
 @pytest.mark.parametrize("moment", ["fit", "write"])
 def test_interrupted_it_leaves_nothing(
     conal: Run, small: Path, place: Path, moment: str, monkeypatch: pytest.MonkeyPatch

@@ -172,6 +172,12 @@ def test_infinity_is_no_name(values: Any) -> None:
         encode(values)
 
 
+def test_a_date_that_python_does_not_have_is_no_name() -> None:
+    dates = pa.chunked_array([pa.array([0, 2**60]).cast(pa.timestamp("s"))])
+    with pytest.raises(InputError, match=r"a value of type timestamp\[s\] is out of range .*; write it as text"):
+        encode(dates)
+
+
 @pytest.mark.parametrize(
     "values", [["a", "b\ud800"], np.array(["\udfff"], dtype=object), [1, "\ud800"], [("x",), "\ud83d"]]
 )

@@ -95,7 +95,18 @@ def main() -> None:
         _fail(_missing_line(error), 1)
     except (KeyboardInterrupt, typer.Abort):
         _fail("interrupted", 130)
+    except Exception as error:
+        cause = _root(error)  # Python wraps what is raised while a class is made, in an import say
+        if not isinstance(cause, KeyboardInterrupt):
+            raise
+        _fail("terminated", 143) if isinstance(cause, Terminated) else _fail("interrupted", 130)
     sys.exit(code if isinstance(code, int) else 0)
+
+
+def _root(error: BaseException) -> BaseException:
+    while error.__cause__ is not None:
+        error = error.__cause__
+    return error
 
 
 @contextmanager

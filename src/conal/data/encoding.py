@@ -199,7 +199,10 @@ def _encode_arrow(column: pa.ChunkedArray) -> tuple[npt.NDArray[np.integer], lis
             _refuse_infinite()
         _refuse_rounded(column)
     codes, found = _dictionary(column)
-    return codes, found.to_pylist()
+    try:
+        return codes, found.to_pylist()
+    except (ArithmeticError, ValueError) as error:  # a date after the year 9999, say
+        raise InputError(f"a value of type {column.type} is out of range ({error}); write it as text") from error
 
 
 def _dictionary(column: pa.Array | pa.ChunkedArray) -> tuple[npt.NDArray[np.integer], pa.Array]:
