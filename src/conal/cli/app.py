@@ -23,6 +23,7 @@ from conal.cli.export import export
 from conal.cli.fit import fit
 from conal.cli.groups import with_groups
 from conal.cli.inspect import inspect
+from conal.cli.plan import plan
 from conal.cli.predict import predict
 from conal.cli.report import report
 from conal.cli.reproduce import reproduce
@@ -44,7 +45,21 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (aggregate, bound, convert, demo, export, fit, inspect, predict, report, reproduce, simulate, verify):
+for command in (
+    aggregate,
+    bound,
+    convert,
+    demo,
+    export,
+    fit,
+    inspect,
+    plan,
+    predict,
+    report,
+    reproduce,
+    simulate,
+    verify,
+):
     app.command()(with_groups(command))
 
 

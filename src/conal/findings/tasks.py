@@ -121,7 +121,8 @@ def labels_table(evidence: Evidence) -> pa.Table:
     Without a classifier, label and probability are empty where nobody labelled the task.
 
     ``consensus_label`` and ``consensus_quality_score`` are the label and its probability under cleanlab's names;
-    ``annotator_agreement`` is the share of the annotators who gave it.
+    ``annotator_agreement`` is the share of the annotators who gave it, and ``contradiction`` the probability that the
+    classifier contradicts a random one of them.
     """
     crowd, rows = evidence.annotations, np.arange(evidence.annotations.n_tasks)
     table = label_table(crowd.task_ids, evidence.posterior, crowd.classes, evidence.inferred, evidence.informed)
@@ -142,11 +143,18 @@ def labels_table(evidence: Evidence) -> pa.Table:
         columns |= {
             "classifier_label": classes.take(pa.array(said)),
             "classifier_probability": pa.array(_at(evidence.classifier, said)),
+            "contradiction": pa.array(_contradiction(evidence, evidence.classifier), mask=~voted),
         }
     columns["entropy"] = pa.array(entropy(evidence.posterior))
     for name, column in columns.items():
         table = table.append_column(name, column)
     return table
+
+
+def _contradiction(evidence: Evidence, classifier: FloatArray) -> FloatArray:
+    """(N,) probability that the class of the classifier is another one than a random label of the task."""
+    given = np.maximum(evidence.annotations.labels_per_task(), 1)
+    return np.asarray(1 - np.einsum("nc,nc->n", evidence.votes, classifier) / given)
 
 
 def task_findings(evidence: Evidence) -> TaskSection:

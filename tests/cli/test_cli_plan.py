@@ -1,0 +1,33 @@
+"""``conal plan``: a table of tasks for an expert."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow.csv as pv
+
+if TYPE_CHECKING:
+    from cli.conftest import Run
+
+
+def test_the_plan_is_a_table_for_the_expert(conal: Run, model: Path, tmp_path: Path) -> None:
+    out = tmp_path / "plan.csv"
+    run = conal("plan", model, "--experts", 7, "--out", out)
+    assert "7 tasks for an expert" in run.out
+    assert f"plan: {out}" in run.out
+    rows = pv.read_csv(out).to_pylist()
+    tasks = pv.read_csv(model / "labels.csv")
+    assert len(rows) == 7
+    assert {row["task"] for row in rows} <= set(tasks["task"].to_pylist())
+    assert {row["ask"] for row in rows} == {"expert"}
+    assert "exists already" in conal("plan", model, "--experts", 7, "--out", out).refusal()
+    found = conal("plan", model, "--experts", 5, "--out", out, "--overwrite", "--json").json()
+    assert found["n_tasks"] == 5
+    assert sum(found["reasons"].values()) == 5
+
+
+def test_more_than_there_are_is_refused(conal: Run, model: Path, tmp_path: Path) -> None:
+    refusal = conal("plan", model, "--experts", 100_000, "--out", tmp_path / "plan.csv").refusal()
+    assert "100,000 tasks are asked for" in refusal
+    assert not (tmp_path / "plan.csv").exists()
