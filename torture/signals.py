@@ -56,6 +56,7 @@ def disturb(stage: Stage, shots: list[tuple[str, float]], tally: Tally) -> str |
     """Send signals to a fit and to those that go on with it; then let one end, and compare."""
     stage.reset()
     for number, (name, delay) in enumerate(shots):
+        before = _hidden(stage)
         ended = stage.attempt(signals=[(delay, SIGNALS[name])], more=("--resume",) if number else ())
         if ended.code == 0:
             tally.count("signals", "after the end")
@@ -69,15 +70,15 @@ def disturb(stage: Stage, shots: list[tuple[str, float]], tally: Tally) -> str |
         problem, _ = state_of(stage)
         if problem is not None:
             return problem
-        if name != "KILL" and (hidden := _hidden(stage)):
-            return f"leaves {hidden}"
+        if name != "KILL" and _hidden(stage) - before:  # what a killed one left may still be there
+            return "leaves a hidden file"
     return _ends_alike(stage, tally)
 
 
-def _hidden(stage: Stage) -> str | None:
-    """A hidden file that a fit with time to clean up left behind."""
+def _hidden(stage: Stage) -> set[tuple[str, int]]:
+    """Hidden files that are no results; made again, the same name is another file."""
     extra = set(listing(stage.work)) - set(stage.listed) - set(listing(stage.start))
-    return next(("a hidden file" for name in sorted(extra) if name.startswith(".")), None)
+    return {(name, (stage.work / name).lstat().st_ino) for name in extra if name.startswith(".")}
 
 
 def _ends_alike(stage: Stage, tally: Tally) -> str | None:

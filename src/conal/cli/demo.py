@@ -36,9 +36,10 @@ def demo(
     """
 
     from conal.datasets import digits
+    from conal.estimator.folder import save
     from conal.io.atomic import claimed
     from conal.io.models import check_target
-    from conal.report import write_report
+    from conal.report import render
 
     check_target(out, overwrite=overwrite)
     data = digits()
@@ -47,8 +48,7 @@ def demo(
             say(_story(data))
         runs = _run_all(data, range(seed, seed + seeds), epochs, show=not quiet)
         model = next(run["model"] for run in runs if run["method"] == DEFAULT_METHOD and run["rule"] == "own")
-        model.save(out, overwrite=overwrite)
-        write_report(out)
+        save(model, out, page=render(model.results_.report), overwrite=overwrite)
     rows = [{key: run[key] for key in ("method", "rule", "seed", "test_accuracy")} for run in runs]
     emit({"out": out, "runs": rows, "table": _table(rows)}, _report(rows, model, out), as_json=as_json, quiet=quiet)
 

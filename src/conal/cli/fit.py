@@ -198,22 +198,31 @@ def _announce(checkpoint: Path, resume: bool) -> None:
 
 
 def _finish(estimator: CrowdClassifier, out: Path, *, overwrite: bool, with_page: bool, verbose: bool) -> Path | None:
-    """Save the model before its checkpoint is removed; the report can be written again at any time."""
-    from conal.report import write_report
+    """Save the model and its report in one step, before the checkpoint is removed.
+
+    A report that fails costs nobody the model: it is saved without, and the report can be written at any time.
+    """
+    from conal.estimator.folder import save
+    from conal.io.models import page_place
+    from conal.report import render
     from conal.training.checkpoint import remove_checkpoints
 
+    page, failure = None, None
     with make_progress("results", verbose, total=1 + with_page) as progress:
         progress.update(0, 1 + with_page, "what was found about tasks and annotators")
-        estimator.save(out, overwrite=overwrite)
+        found = estimator.results_.report
+        if with_page:
+            progress.update(1, 2, "report")
+            try:
+                page = render(found)
+            except BaseException as error:  # Ctrl-C too
+                failure = error
+        save(estimator, out, page=page, overwrite=overwrite)
         remove_checkpoints(out.with_name(f"{out.name}.checkpoint"))
-        if not with_page:
-            return None
-        progress.update(1, 2, "report")
-        try:
-            return write_report(out)
-        except BaseException:  # Ctrl-C too
-            say(f"the model is complete: {out}; the report failed, run: conal report {out}", err=True)
-            raise
+    if failure is not None:
+        say(f"the model is complete: {out}; the report failed, run: conal report {out}", err=True)
+        raise failure
+    return None if page is None else page_place(out)
 
 
 def _summary(

@@ -43,8 +43,10 @@ UNFIT = (LookupError, TypeError, ValueError, RuntimeError, AttributeError, Arith
 """What happens where values of a folder have unexpected types or sizes."""
 
 
-def save(fitted: CrowdClassifier, folder: str | PathLike[str], *, overwrite: bool = False) -> None:
-    """Write a fitted estimator as a model folder."""
+def save(
+    fitted: CrowdClassifier, folder: str | PathLike[str], *, page: str | None = None, overwrite: bool = False
+) -> None:
+    """Write a fitted estimator as a model folder, with its report as HTML if ``page`` is given."""
     from conal import __version__
 
     problem = fitted.model_.problem
@@ -63,7 +65,7 @@ def save(fitted: CrowdClassifier, folder: str | PathLike[str], *, overwrite: boo
     if fitted.text_features_ is not None:
         numbers, documents[TEXT] = to_state(fitted.text_features_)
         tensors |= {TEXT_TENSOR + name: array for name, array in numbers.items()}
-    write_model(folder, tensors, config, fitted.metrics_, fitted.tables_, documents, overwrite=overwrite)
+    write_model(folder, tensors, config, fitted.metrics_, fitted.tables_, documents, page=page, overwrite=overwrite)
 
 
 def _task_document(fitted: CrowdClassifier) -> dict[str, dict[str, Any]]:

@@ -72,6 +72,7 @@ def write_model(
     tables: Mapping[str, pa.Table],
     documents: Mapping[str, Mapping[str, Any]] | None = None,
     *,
+    page: str | None = None,
     overwrite: bool = False,
 ) -> None:
     """Write a model folder under a temporary name, then rename it.
@@ -86,6 +87,8 @@ def write_model(
         File name to table, such as ``labels.csv``.
     documents : mapping, optional
         File name to JSON object that is too long for ``config.json``, such as a vocabulary or ``report.json``.
+    page : str, optional
+        The report as HTML.
     """
     path = Path(folder)
     _check_names([*tables, *(documents or {})], path)
@@ -97,6 +100,8 @@ def write_model(
             fill_table(table, temporary / name)
         for name, document in (documents or {}).items():
             _write_compact_json(temporary / name, document)
+        if page is not None:
+            (temporary / PAGE).write_text(page, encoding="utf-8")
         files = sorted([WEIGHTS, METRICS, *tables, *(documents or {})])
         content = {
             "format": FORMAT,
