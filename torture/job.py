@@ -28,7 +28,7 @@ PARTS: dict[str, Part] = {
     "names": names.torture,
     "folders": folders.torture,
 }
-SHARES = {"faults": 0.25, "signals": 0.03, "writers": 0.02, "fuzz": 0.28, "names": 0.22, "folders": 0.2}
+SHARES = {"faults": 0.32, "signals": 0.02, "writers": 0.02, "fuzz": 0.26, "names": 0.19, "folders": 0.19}
 """How the time is divided."""
 
 
