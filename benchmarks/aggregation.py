@@ -24,18 +24,6 @@ import pandas as pd
 
 from harness import THREADS, Row, clock, main, markdown, measure, store, take_turns
 
-PEOPLE = ("bluebird", "dog", "face", "product", "sentiment")
-JUDGES = (
-    "conv_go_awry",
-    "discourse",
-    "emotion",
-    "flute",
-    "persuasion",
-    "raop",
-    "semeval_stance",
-    "wiki_politeness",
-)
-SETS = (*PEOPLE, *JUDGES)
 Labels = npt.NDArray[Any]
 
 
@@ -57,16 +45,6 @@ def simulated(
     wrong = (truth + np.where(fond, favourite[worker, truth], rng.integers(1, n_classes, len(truth)))) % n_classes
     task = np.repeat(np.arange(n_tasks), per_task)
     return pd.DataFrame({"task": task, "worker": worker, "label": np.where(right, truth, wrong)})
-
-
-def real(name: str) -> tuple[pd.DataFrame, pd.Series]:
-    """A public crowd of people, or a jury of language models, with its true labels."""
-    data = Path(os.environ.get("CONAL_DATA", Path(__file__).parents[2] / "shared" / "data"))
-    root = data / ("aggregation" if name in PEOPLE else "llm-judges") / name
-    texts: dict[str, Any] = {"dtype": str, "keep_default_na": False, "header": 0}  # "None" is a class of one of them
-    frame = pd.read_csv(root / "label.csv", names=["task", "worker", "label"], **texts)
-    truth = pd.read_csv(root / "truth.csv", names=["task", "truth"], **texts)
-    return frame, truth.set_index("task")["truth"]
 
 
 # ---------------------------------------------------------------- what is measured
@@ -258,13 +236,17 @@ PEERS = {
 
 def accuracies() -> None:
     """A table of all aggregators on the thirteen sets, ours and crowd-kit's, with the CPU time for all sets."""
+    from conal.datasets.label_sets import LABEL_SETS, label_set
+    from conal.errors import InputError
+
     try:
-        sets = {name: real(name) for name in SETS}
-    except FileNotFoundError as error:
-        print(f"\naccuracy: skipped, the data are not there ({error.filename}); CONAL_DATA says where they are")
+        found = {name: label_set(name) for name in LABEL_SETS}
+    except InputError as error:
+        print(f"\naccuracy: skipped, the data are not there ({error})")
         return
+    sets = {name: (labels.to_pandas(), pd.Series(truth)) for name, (labels, truth) in found.items()}
     warnings.simplefilter("ignore")
-    print("\naccuracy on real crowds, %\n" + " " * 42 + "".join(f"{name[:9]:>10}" for name in SETS) + f"{'CPU s':>10}")
+    print("\naccuracy on real crowds, %\n" + " " * 42 + "".join(f"{name[:9]:>10}" for name in sets) + f"{'CPU s':>10}")
     best: dict[str, list[float]] = {}
     taken: dict[str, list[float]] = {}
     for side, models in (("conal", conal_models()), ("crowd-kit", crowdkit_models())):

@@ -15,11 +15,11 @@ from crowdkit.aggregation import DawidSkene as TheirDawidSkene
 
 from conal import aggregation
 from conal.aggregation import DawidSkene
+from conal.datasets.label_sets import PEOPLE
 from conal.errors import ConvergenceWarning
 
 pytestmark = pytest.mark.filterwarnings("ignore::conal.errors.VanishedClassWarning")
 
-SETS = ("bluebird", "dog", "face", "product", "sentiment")
 THEIR_BEST = {"bluebird": 97 / 108, "dog": 680 / 807, "face": 374 / 584, "product": 7810 / 8315, "sentiment": 0.96}
 """Accuracy of crowd-kit's Dawid-Skene after 400 iterations."""
 CONVERGED: dict[str, Any] = {"n_iter": 5000, "tol": 1e-9}
@@ -77,7 +77,7 @@ def converged(name: str) -> aggregation.base.Aggregator:
 )
 def test_accuracy_at_convergence(aggregator: str, expected: tuple[float, ...]) -> None:
     """To one decimal, up to one task where sums of floats may tip a label."""
-    for name, figure in zip(SETS, expected, strict=True):
+    for name, figure in zip(PEOPLE, expected, strict=True):
         frame, truth = real_crowd(name)
         found = accuracy(converged(aggregator).fit_predict(frame), truth)
         assert abs(found - figure) <= 0.05 + 100 / len(truth), (name, found)
@@ -99,7 +99,7 @@ def theirs(iterations: int) -> TheirDawidSkene:
 
 @pytest.mark.filterwarnings("ignore::Warning:crowdkit")
 @pytest.mark.filterwarnings("ignore::conal.errors.ConvergenceWarning")
-@pytest.mark.parametrize(("name", "iterations"), [*((name, 20) for name in SETS), ("face", 300)])
+@pytest.mark.parametrize(("name", "iterations"), [*((name, 20) for name in PEOPLE), ("face", 300)])
 def test_labels_are_those_of_crowdkit(name: str, iterations: int) -> None:
     frame, _ = real_crowd(name)
     ours = DawidSkene(n_iter=iterations, tol=0).fit_predict(frame)

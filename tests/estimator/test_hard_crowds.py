@@ -10,6 +10,7 @@ import pytest
 import conal
 from conal import methods
 from conal.data.annotations import Annotations
+from conal.errors import CollapseWarning
 from helpers.hard import CROWDS, TRUTH
 
 NAMES = [name for name in methods.names() if methods.get(name).takes == "crowd"]
@@ -49,3 +50,33 @@ def test_same_seed_same_model(name: str) -> None:
     np.testing.assert_array_equal(one.predict_proba(X), same.predict_proba(X))
     np.testing.assert_array_equal(one.annotator_confusion_, same.annotator_confusion_)
     assert not np.array_equal(one.predict_proba(X), other.predict_proba(X))
+
+
+def crowd_of_one_answer(seed: int) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any], Annotations]:
+    """Six of eight annotators nearly always give the first of two classes; features say nothing."""
+    rng = np.random.default_rng(seed)
+    z = rng.integers(2, size=300)
+    columns = [np.where(rng.random(300) < 0.93, 0, 1) for _ in range(6)]
+    columns += [np.where(rng.random(300) < 0.7, z, 1 - z) for _ in range(2)]
+    x = np.random.default_rng(seed).normal(size=(300, 3)).astype(np.float32)
+    return x, z, Annotations.from_matrix(np.column_stack(columns), classes=range(2))
+
+
+@pytest.mark.parametrize(
+    ("name", "seed", "sentence"),
+    [
+        ("conal-em", 0, "the labels of classes 0 and 1 look exchanged. This may be wrong"),
+        ("xconal", 1, "class 1 gets 64% of the tasks, with 19% of the labels. This may be right or wrong"),
+    ],
+)
+def test_a_collapse_of_em_is_told_with_a_remedy(name: str, seed: int, sentence: str) -> None:
+    x, _, crowd = crowd_of_one_answer(seed)
+    with pytest.warns(CollapseWarning, match=f"{name}: {sentence}: compare the labels .* use the method 'dl-ds'"):
+        conal.make(name, epochs=5, selection="last", verbose=False).fit(x, crowd)
+
+
+@pytest.mark.filterwarnings("ignore::conal.errors.PriorWarning")
+@pytest.mark.parametrize(("name", "options"), [("aggnet", {}), ("xconal", {"class_prior": "balanced"}), ("dl-ds", {})])
+def test_there_is_no_alarm_without_collapse_with_a_stated_prior_or_without_em(name: str, options: Any) -> None:
+    x, _, crowd = crowd_of_one_answer(1)
+    conal.make(name, epochs=5, selection="last", verbose=False, **options).fit(x, crowd)  # a warning would be an error

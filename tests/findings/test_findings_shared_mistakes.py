@@ -13,7 +13,7 @@ from conal.datasets import synthetic
 from conal.findings import Evidence, Findings
 from conal.findings.discretion import Discretion
 from conal.findings.evidence import MIN_LABELS_PER_CLASS
-from conal.findings.shared_mistakes import SharedMistakes
+from conal.findings.shared_mistakes import SharedMistakes, figure_of
 from conal.metrics import co_direction, effective_number
 
 
@@ -38,11 +38,12 @@ def test_figures_are_those_of_the_metrics() -> None:
         min_labels_per_class=MIN_LABELS_PER_CLASS,
     )
     number = effective_number(evidence.annotations, evidence.posterior)
-    assert list(section["co_direction"].values()) == [*direction.overall]
+    assert list(section["co_direction"].values()) == [*direction.overall, 0]
     assert [each["value"] for each in section["by_class"]] == [
         found.value if np.isfinite(found.value) else None for found in direction.by_class
     ]
     assert section["effective_number"]["at_most"] == number.value
+    assert section["effective_number"]["value"] is None
     assert section["effective_number"]["labels_per_task"] == number.n
 
 
@@ -78,6 +79,37 @@ def test_groups_are_named_and_counted() -> None:
     section = SharedMistakes().section(found)
     assert section["groups"] == [["<b>a", "b", "c"]]
     assert any("worth at most" in line for line in headlines(found))
+
+
+@pytest.mark.parametrize("n_true", [29, 60])
+def test_true_labels_make_estimates_of_bounds(n_true: int) -> None:
+    """Most of the crowd copies a draft. From thirty true labels on, these judge; before, inferred labels do."""
+    rng = np.random.default_rng(0)
+    z = rng.integers(3, size=400)
+    draft = np.where(rng.random(400) < 0.5, z, (z + 1) % 3)
+    columns = [np.where(rng.random(400) < 0.9, draft, z) for _ in range(6)]
+    columns += [np.where(rng.random(400) < 0.6, z, (z + 2) % 3) for _ in range(4)]
+    crowd = Annotations.from_matrix(np.column_stack(columns), classes=range(3))
+    model = DawidSkene().fit(crowd, true_labels={i: int(z[i]) for i in range(n_true)})
+    section = SharedMistakes().section(model.results_)
+    number, direction = section["effective_number"], section["co_direction"]
+    nothing: Any = None  # of the rest of the report, which takes its time
+    lines = [str(line) for line in SharedMistakes().headlines(section, nothing)]
+    if n_true < 30:
+        assert number["value"] is None
+        assert (number["true_labels"], direction["true_labels"]) == (0, 0)
+        assert "is an upper bound" in SharedMistakes().panel(section).text
+    else:
+        first = crowd[np.arange(60)]
+        by_truth = effective_number(first, np.eye(3)[z[:60]])
+        assert [number[key] for key in ("value", "low", "high")] == [by_truth.value, by_truth.low, by_truth.high]
+        assert number["at_most"] == effective_number(crowd, model.probas_).value
+        assert number["at_most"] > by_truth.value
+        assert by_truth.value == pytest.approx(effective_number(crowd, np.eye(3)[z]).value, rel=0.25)
+        assert direction == {**figure_of(co_direction(first, np.eye(3)[z[:60]]).overall), "true_labels": 60}
+        ends = f"({by_truth.low:.1f} to {by_truth.high:.1f}; by the true labels of 60 tasks)"
+        assert any(f"worth <b>{by_truth.value:.1f}</b> independent ones {ends}." in line for line in lines)
+        assert SharedMistakes().panel(section).text.endswith("Mistakes are judged by the true labels of 60 tasks.")
 
 
 def test_hidden_annotators_are_in_no_group() -> None:

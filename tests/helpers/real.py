@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 from functools import cache
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -13,39 +11,24 @@ import pytest
 import conal
 from conal.datasets import CrowdDataset
 from conal.datasets.base import data_folder
+from conal.datasets.label_sets import LABEL_SETS, label_set
 from conal.errors import InputError
 
 __all__ = ["CROWDS", "annotator_accuracy", "labelled_crowd", "load_or_skip", "majority_accuracy"]
 
 FOLDERS = {"labelme": ("labelme", "LabelMe"), "music": ("music_genre_classification",)}
 
-PEOPLE = ("bluebird", "dog", "face", "product", "sentiment")
-JUDGES = (
-    "conv_go_awry",
-    "discourse",
-    "emotion",
-    "flute",
-    "persuasion",
-    "raop",
-    "semeval_stance",
-    "wiki_politeness",
-)
-CROWDS = (*PEOPLE, *JUDGES)
-"""Five crowds of people and eight juries of language models, labels and truth only."""
+CROWDS = LABEL_SETS
 
 
 @cache
 def labelled_crowd(name: str) -> tuple[pd.DataFrame, pd.Series]:
     """(task, worker, label), all of them text, and the true labels by task; without the files the test is skipped."""
-    root = Path(os.environ.get("CONAL_DATA", Path(__file__).parents[3] / "shared" / "data"))
-    folder = root / ("aggregation" if name in PEOPLE else "llm-judges") / name
-    if not folder.is_dir():
-        pytest.skip(f"the {name} crowd is not here (CONAL_DATA or ../shared/data)")
-    texts = {"dtype": str, "keep_default_na": False}  # "None" is a class of one of them
-    labels = pd.read_csv(folder / "label.csv", names=["task", "worker", "label"], header=0, **texts)
-    truth = pd.read_csv(folder / "truth.csv", names=["task", "truth"], header=0, **texts)
-    known = truth[truth["task"].isin(labels["task"])]
-    return labels, known.set_index("task")["truth"]
+    try:
+        labels, truth = label_set(name)
+    except InputError as absent:
+        pytest.skip(str(absent))
+    return labels.to_pandas(), pd.Series(truth)
 
 
 def load_or_skip(name: str) -> CrowdDataset:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 import torch
 
 from conal import methods
+from conal.aggregation import CommonConfusion
 from conal.data.annotations import Annotations
 from conal.errors import InputError
 from conal.methods import Batch, Problem
@@ -54,8 +56,30 @@ def test_it_starts_from_the_vote_shares(made: Made, ragged: Annotations) -> None
 def test_half_of_every_label_is_first_common(made: Made) -> None:
     """After the first closed forms from the vote shares: omega one half, for the silent annotator too."""
     for omega in ("annotator", "annotation"):
-        method, _ = made("conal-em", omega=omega)
+        method, _ = made("conal-em", omega=omega, first_labels="votes")
         np.testing.assert_allclose(method.noise.omega, np.full(4, 0.5), atol=1e-7)
+
+
+@pytest.mark.parametrize("prior", ["auto", 0.4])
+def test_conal_em_starts_where_common_confusion_ends(prior: Any, made: Made, ragged: Annotations) -> None:
+    method, _ = made("conal-em", prior_individual=prior)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        found = CommonConfusion(prior_individual=prior).fit(ragged)
+    assert found.start_ == "dawid-skene"
+    assert method.noise.pseudo.individual == found.prior_individual_
+    np.testing.assert_allclose(method.posterior, found.probas_, atol=1e-6)
+    np.testing.assert_allclose(method.noise.pi_g, found.common_confusion_, atol=1e-6)
+    np.testing.assert_allclose(method.noise.pi_r, found.annotator_confusion_, atol=1e-6)
+    np.testing.assert_allclose(method.noise.omega, found.omega_, atol=1e-6)
+
+
+def test_an_omega_per_annotation_starts_at_the_votes(made: Made, ragged: Annotations) -> None:
+    votes = ragged.votes()
+    for options in ({"omega": "annotation"}, {"first_labels": "votes"}):
+        method, _ = made("conal-em", **options)
+        np.testing.assert_allclose(method.posterior, votes / votes.sum(1, keepdims=True), atol=1e-6)
+        assert method.noise.pseudo.individual == method.smoothing
 
 
 @pytest.mark.parametrize("name", ["aggnet", "conal-em"])
@@ -90,7 +114,7 @@ def test_an_aggnet_round(made: Made, whole: Whole) -> None:
 
 def test_a_conal_em_round(made: Made, whole: Whole) -> None:
     """Sums over the true label and the source of every single label."""
-    method, data = made("conal-em", smoothing=0.2)
+    method, data = made("conal-em", smoothing=0.2, prior_individual=0.3)
     batch = whole(data)
     f = method.predict_proba(batch.x).numpy()
     g, pi, omega = (getattr(method.noise, name).numpy().copy() for name in ("pi_g", "pi_r", "omega"))
@@ -98,7 +122,7 @@ def test_a_conal_em_round(made: Made, whole: Whole) -> None:
         method.end_epoch(in_pieces(data))
         mu = omega[:, None, None] * g + (1 - omega[:, None, None]) * pi
         q = joint_posterior(f, triples(batch), mu)
-        common, own, from_common = np.full((3, 3), 0.2), np.full((4, 3, 3), 0.2), np.ones(4)
+        common, own, from_common = np.full((3, 3), 0.2), np.full((4, 3, 3), 0.3), np.ones(4)
         for i, r, y in triples(batch):
             for c in range(3):
                 t = omega[r] * g[c, y] / mu[r, c, y]
@@ -145,17 +169,21 @@ def test_the_literal_appendix(made: Made, whole: Whole) -> None:
     np.testing.assert_allclose(method.noise.omega, [*means, 0.0], atol=1e-12)
 
 
-@pytest.mark.parametrize("name", ["aggnet", "conal-em"])
-def test_with_the_network_fixed_the_objective_never_falls(name: str, made: Made, whole: Whole) -> None:
+@pytest.mark.parametrize(
+    ("name", "options"), [("aggnet", {}), ("conal-em", {}), ("conal-em", {"first_labels": "votes"})]
+)
+def test_with_the_network_fixed_the_objective_never_falls(
+    name: str, options: dict[str, Any], made: Made, whole: Whole
+) -> None:
     """The rounds are then exact EM on the annotators' parameters: log-likelihood and log-prior rise."""
-    method, data = made(name)
+    method, data = made(name, **options)
     batch = whole(data)
 
     def objective() -> float:
         log_joint = method.predict_proba(batch.x).log()
         log_joint = log_joint.index_add(0, batch.rows, method.log_prob_given_class(batch))
         own = (method if name == "aggnet" else method.noise).pi_r
-        prior = method.smoothing * own[:3].log().sum()
+        prior = (method.smoothing if name == "aggnet" else method.noise.pseudo.individual) * own[:3].log().sum()
         if name == "conal-em":
             omega = method.noise.omega[:3]
             prior = prior + method.smoothing * method.noise.pi_g.log().sum() + (omega.log() + (1 - omega).log()).sum()

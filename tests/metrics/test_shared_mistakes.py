@@ -11,7 +11,7 @@ import pytest
 
 from conal import aggregation
 from conal.data.annotations import Annotations
-from conal.datasets import synthetic
+from conal.datasets import CrowdDataset, synthetic
 from conal.errors import InputError
 from conal.metrics import co_direction, effective_number
 from conal.metrics.co_direction import _Mistakes
@@ -143,7 +143,7 @@ def test_too_few_labels_per_annotator() -> None:
 
 
 def slow_correlation(crowd: Annotations, q: Any, r: int, s: int) -> float:
-    """Errors of two annotators on common tasks, each minus its mean by annotator and class."""
+    """Errors of two annotators on common tasks, each minus its mean by annotator and class, by their variances."""
     matrix, C = crowd.to_matrix(), crowd.n_classes
     rate = np.zeros((crowd.n_annotators, C))
     for a in range(crowd.n_annotators):
@@ -157,7 +157,8 @@ def slow_correlation(crowd: Annotations, q: Any, r: int, s: int) -> float:
             continue
         for c in range(C):
             e, f = (matrix[i, r] != c) - rate[r, c], (matrix[i, s] != c) - rate[s, c]
-            both, one, two = both + q[i, c] * e * f, one + q[i, c] * e * e, two + q[i, c] * f * f
+            both += q[i, c] * e * f
+            one, two = (v + q[i, c] * rate[a, c] * (1 - rate[a, c]) for v, a in ((one, r), (two, s)))
     return float(both / np.sqrt(one * two))
 
 
@@ -173,6 +174,52 @@ def test_the_effective_number_is_a_mean_over_pairs(seed: int) -> None:
     assert found.rho == pytest.approx(rho)
     assert found.value == pytest.approx(n / (1 + (n - 1) * max(rho, 0)))
     assert found.low <= found.value <= found.high
+
+
+def test_few_common_tasks_do_not_bias_the_effective_number() -> None:
+    """200 independent annotators, of whom two share five tasks: a mean of plain correlations gives 6.1."""
+    data = synthetic(
+        n_train=2000, n_valid=0, n_test=0, n_annotators=200, labels_per_instance=10, common_strength=0.8, proportion=1.0
+    )
+    found = effective_number(data.annotations, np.eye(6)[data.y_true])
+    assert found.value > 0.9 * found.n
+
+
+def generated_number(data: CrowdDataset) -> float:
+    """The effective number by the generator: how the probabilities of an error vary together over instances."""
+    assert data.truth is not None
+    z, omega = data.y_true, data.truth.omega_matrix()
+    common, own = np.diag(data.truth.pi_g)[z][:, None], np.diagonal(data.truth.pi_r, axis1=1, axis2=2)[:, z].T
+    wrong = 1 - omega * common - (1 - omega) * own
+    both, variance = 0.0, 0.0
+    for c in np.unique(z):
+        p = wrong[z == c]
+        both = both + (p - p.mean(0)).T @ (p - p.mean(0))
+        variance = variance + len(p) * p.mean(0) * (1 - p.mean(0))
+    rho = (both / np.sqrt(np.outer(variance, variance)))[np.triu_indices(wrong.shape[1], 1)].mean()
+    n = data.annotations.n_annotations / data.annotations.n_tasks
+    return float(n / (1 + (n - 1) * rho))
+
+
+@pytest.mark.parametrize("inferred", [False, True])
+def test_tasks_that_are_difficult_for_all_lower_the_effective_number(inferred: bool) -> None:
+    """Ten labels per task are worth 7.5, if omega differs between instances as in the paper's Equation 3."""
+    data = synthetic(
+        n_train=2000,
+        n_valid=0,
+        n_test=0,
+        n_annotators=12,
+        labels_per_instance=10,
+        common_strength=0.8,
+        gate="effects",
+        seed=1,
+    )
+    crowd = data.annotations
+    q = aggregation.make("dawid-skene").fit(crowd).probas_ if inferred else np.eye(6)[data.y_true]
+    found, expected = effective_number(crowd, q), generated_number(data)
+    assert expected < 8
+    assert found.value == pytest.approx(expected, rel=0.15)
+    assert found.low < expected < found.high
 
 
 JURIES = {"conv_go_awry": 9.0, "discourse": 5.8, "emotion": 3.6, "semeval_stance": 3.4}

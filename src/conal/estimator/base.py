@@ -214,7 +214,8 @@ class CrowdClassifier(FittedAttributes, Reported, ClassifierParameters, Classifi
         read = (self.probas_, reading.classifier, reading.omega)
         shown = drawn(instances, crowd.task_ids) if quoted is None else Exhibits()
         results = FittedResults(self.model_, crowd, *read, quoted, model_section(self), exhibits=shown)
-        preparation.warn_of_contradiction(results.findings.evidence)
+        if not (preparation.warn_of_contradiction(results.findings.evidence) or result.lost_classes):
+            preparation.warn_of_collapse(self.method, self.model_, crowd, self.probas_)
         self.results_ = results
 
     # ---------------------------------------------------------------- use

@@ -10,14 +10,16 @@ import numpy.typing as npt
 import torch
 
 from conal import methods
+from conal.aggregation.guard import collapse_of
 from conal.aggregation.votes import vote_shares
 from conal.data.annotations import Annotations
-from conal.errors import ContradictionWarning, DataWarning, InputError, PriorWarning, warn
+from conal.errors import CollapseWarning, ContradictionWarning, DataWarning, InputError, PriorWarning, warn
 from conal.estimator import adapters
 from conal.findings.contradiction import contradiction
 from conal.findings.evidence import Evidence
 from conal.methods import CrowdMethod, Problem
 from conal.methods.class_prior import read_class_prior
+from conal.methods.em import EMMethod
 from conal.methods.ensemble import Ensemble
 from conal.networks import build_backbone
 from conal.training import (
@@ -41,6 +43,7 @@ __all__ = [
     "fingerprint_of",
     "make_builder",
     "make_monitors",
+    "warn_of_collapse",
     "warn_of_contradiction",
     "warn_of_prior",
 ]
@@ -155,11 +158,32 @@ def warn_of_prior(model: CrowdMethod, probas: npt.NDArray[np.float64], crowd: An
         )
 
 
-def warn_of_contradiction(evidence: Evidence) -> None:
-    """Warn if the inferred labels contradict both the votes and Dawid-Skene widely."""
+def warn_of_contradiction(evidence: Evidence) -> bool:
+    """Warn if the inferred labels contradict both the votes and Dawid-Skene widely; whether they do."""
     found = contradiction(evidence)
     if found is not None:
         warn(found["text"], ContradictionWarning)
+    return found is not None
+
+
+def warn_of_collapse(name: str, model: CrowdMethod, crowd: Annotations, probas: npt.NDArray[np.float64]) -> None:
+    """Warn if EM has lost, exchanged or overgrown a class, as the aggregators' guard does.
+
+    EM alone is led astray in this way: what it infers is what it learns from next. A class prior that the user states
+    may well change the shares.
+    """
+    member = model.each[0] if isinstance(model, Ensemble) else model
+    if not isinstance(member, EMMethod) or model.problem.class_prior is not None:
+        return
+    found = collapse_of(crowd, probas)
+    if found is not None:
+        doubt = "This may be wrong" if found.certain else "This may be right or wrong"
+        warn(
+            f"{name}: {found.sentence}. {doubt}: compare the labels with those of conal aggregate --method "
+            "dawid-skene, and with some that you give yourself; then try another seed, state the class shares "
+            "(class_prior), or use the method 'dl-ds'",
+            CollapseWarning,
+        )
 
 
 def fingerprint_of(

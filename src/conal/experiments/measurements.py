@@ -11,10 +11,11 @@ import numpy.typing as npt
 from conal.aggregation import DawidSkene
 from conal.datasets import CrowdDataset
 from conal.estimator import CrowdClassifier, compute
+from conal.estimator.results import FittedResults
 from conal.findings.evidence import MIN_LABELS_PER_CLASS
-from conal.findings.shared_mistakes import figure_of
+from conal.findings.shared_mistakes import SharedMistakesSection, figure_of
 from conal.methods.ensemble import Ensemble
-from conal.metrics import co_direction
+from conal.metrics import co_direction, effective_number
 from conal.training import CrowdBatches, Instances
 
 __all__ = ["MEASUREMENTS", "N_SHOWN", "omega_halves", "true_figures"]
@@ -115,19 +116,32 @@ def _coverage(clf: CrowdClassifier, data: CrowdDataset) -> dict[str, float]:
 
 
 def _commonness(clf: CrowdClassifier, data: CrowdDataset) -> dict[str, Any]:
-    """Co-direction of mistakes by true labels, and by labels that the method and Dawid-Skene inferred."""
-    crowd, one_hot = data.annotations, np.eye(len(data.classes))
-    by_method = clf.results_.report["shared_mistakes"]["co_direction"]  # type: ignore[typeddict-item]
+    """Co-direction and the effective number, by true labels, and by those that the method and Dawid-Skene inferred."""
+    crowd, certain = data.annotations, np.eye(len(data.classes))[data.y_true]
+    assert isinstance(clf.results_, FittedResults)  # noqa: S101 - it comes from a fit
+    section: SharedMistakesSection = clf.results_.findings.section("shared_mistakes")  # not the slow intervals
     model = DawidSkene(verbose=False).fit(crowd)
     by_model = co_direction(
         crowd, model.probas_, confusion=model.confusion_, min_labels_per_class=MIN_LABELS_PER_CLASS
     ).overall
-    true = co_direction(crowd, one_hot[data.y_true]).overall.value
-    return {
-        "true": true if np.isfinite(true) else None,
-        clf.method: by_method | {"label_accuracy": float((clf.labels_ == data.classes[data.y_true]).mean())},
-        "dawid-skene": figure_of(by_model) | {"label_accuracy": float((model.codes_ == data.y_true).mean())},
+    of_method = {
+        "label_accuracy": float((clf.labels_ == data.classes[data.y_true]).mean()),
+        "effective": section["effective_number"]["at_most"],
     }
+    of_model = {
+        "label_accuracy": float((model.codes_ == data.y_true).mean()),
+        "effective": _finite(effective_number(crowd, model.probas_).value),
+    }
+    return {
+        "true": _finite(co_direction(crowd, certain).overall.value),
+        "effective_true": _finite(effective_number(crowd, certain).value),
+        clf.method: {**section["co_direction"], **of_method},
+        "dawid-skene": {**figure_of(by_model), **of_model},
+    }
+
+
+def _finite(value: float) -> float | None:
+    return float(value) if np.isfinite(value) else None
 
 
 def _validation(clf: CrowdClassifier, data: CrowdDataset) -> float | None:

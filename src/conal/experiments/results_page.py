@@ -16,7 +16,7 @@ __all__ = ["NOTE", "is_results_page", "read_outputs", "results_page"]
 
 ORDER = ("table-1", "table-2", "table-3", "figure-1", "synthetic", "cifar10")
 """The order of the paper; other experiments follow by name."""
-TEXT = ("dataset", "protocol", "row", "method", "parameters", "who", "true", "observed", "class")
+TEXT = ("dataset", "protocol", "row", "method", "parameters", "who", "true", "observed", "class", "warning")
 """Columns that are text, whatever their values look like."""
 
 INTRODUCTION = """# Results

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from conal.findings.aggregation import AggregationSection
     from conal.findings.model import ModelSection
 
-__all__ = ["MIN_LABELS_PER_CLASS", "Evidence", "entropy", "plain", "plain_names", "quoted"]
+__all__ = ["MIN_LABELS_PER_CLASS", "MIN_TRUE_LABELS", "Evidence", "entropy", "plain", "plain_names", "quoted"]
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
@@ -30,6 +30,8 @@ MAX_TASKS = 20_000
 """Of larger crowds, this many random tasks settle figures about the whole crowd."""
 MIN_LABELS_PER_CLASS = 6.0
 """Most annotators must have given this many labels per class, or inferred labels cannot judge their mistakes."""
+MIN_TRUE_LABELS = 30
+"""From so many labelled tasks with a known true label on, shared mistakes are judged by true labels alone."""
 MAX_TEXT = 300
 """Characters of a text that the report quotes."""
 
@@ -150,9 +152,27 @@ class Evidence:
         return np.arange(n) if n <= MAX_TASKS else np.sort(np.random.default_rng(0).choice(n, MAX_TASKS, replace=False))
 
     @cached_property
+    def true_tasks(self) -> IntArray:
+        """Labelled tasks whose true label is known, if they are enough to judge mistakes by; otherwise none."""
+        if self.known is None:
+            return np.empty(0, dtype=np.int64)
+        judged = (self.known >= 0) & (self.annotations.labels_per_task() > 0)
+        tasks = self.some_tasks[judged[self.some_tasks]]
+        return tasks if len(tasks) >= MIN_TRUE_LABELS else tasks[:0]
+
+    @cached_property
+    def co_direction_by_truth(self) -> CoDirection | None:
+        """Whether different annotators make the same mistakes, by true labels; None where these do not tell."""
+        if self.known is None or not len(self.true_tasks):
+            return None
+        certain = np.eye(self.annotations.n_classes)[self.known[self.true_tasks]]
+        found = co_direction(self.annotations[self.true_tasks], certain)
+        return found if np.isfinite(found.overall.value) else None
+
+    @cached_property
     def co_direction(self) -> CoDirection:
-        """Whether different annotators make the same mistakes, by the posterior."""
-        return co_direction(
+        """Whether different annotators make the same mistakes: by true labels where they tell, or by the posterior."""
+        return self.co_direction_by_truth or co_direction(
             self.annotations[self.some_tasks],
             self.posterior[self.some_tasks],
             confusion=self.confusion_of(np.arange(self.annotations.n_annotators)),

@@ -9,7 +9,7 @@ import numpy as np
 from markupsafe import Markup
 
 from conal.findings.base import Finding, register
-from conal.findings.evidence import Evidence, plain, plain_names
+from conal.findings.evidence import MIN_TRUE_LABELS, Evidence, plain, plain_names
 from conal.findings.panel import Panel
 from conal.findings.wording import short
 from conal.metrics.co_direction import Estimate
@@ -23,6 +23,7 @@ __all__ = ["SharedMistakes", "SharedMistakesSection", "figure_of"]
 
 FEWER = 0.95
 """The effective number is told where its interval ends below this part of the number of labels."""
+NONE = "\u2013"
 MAX_GROUPS = 10
 MAX_MEMBERS = 20
 
@@ -42,20 +43,35 @@ class ClassFigure(Figure):
     true: Any
 
 
-class EffectiveFigure(TypedDict):
-    """How many independent labels the labels of a task are worth: an upper bound, as the labels are inferred."""
+class DirectionFigure(Figure):
+    """Co-direction of all mistakes; ``true_labels`` is how many tasks with a true label it is judged by.
 
+    0 if mistakes are judged by inferred labels.
+    """
+
+    true_labels: int
+
+
+class EffectiveFigure(TypedDict):
+    """How many independent labels the labels of a task are worth.
+
+    By inferred labels it is an upper bound, ``at_most``. ``value`` is an estimate by the true labels of ``true_labels``
+    tasks, or None. The interval and the correlation are those of ``value`` if there is one, else of ``at_most``.
+    """
+
+    value: float | None
     at_most: float | None
     low: float | None
     high: float | None
     labels_per_task: float
     error_correlation: float | None
+    true_labels: int
 
 
 class SharedMistakesSection(TypedDict):
     """Co-direction over all and by class, the effective number, and groups of annotators who err together."""
 
-    co_direction: Figure
+    co_direction: DirectionFigure
     by_class: list[ClassFigure]
     effective_number: EffectiveFigure
     groups: list[list[Any]]
@@ -69,13 +85,14 @@ class SharedMistakes(Finding[SharedMistakesSection]):
     title = "Shared mistakes"
 
     def section(self, findings: Findings) -> SharedMistakesSection:
-        """Both statistics, from the posterior."""
+        """Both statistics, by true labels where there are enough of them, and else by the posterior."""
         evidence = findings.evidence
         direction = evidence.co_direction
         names = plain_names(evidence.annotations.classes)
         number, groups = _errors_together(evidence)
+        by_truth = 0 if evidence.co_direction_by_truth is None else len(evidence.true_tasks)
         return {
-            "co_direction": figure_of(direction.overall),
+            "co_direction": {**figure_of(direction.overall), "true_labels": by_truth},
             "by_class": [
                 {"true": name, **figure_of(found)} for name, found in zip(names, direction.by_class, strict=True)
             ],
@@ -95,9 +112,8 @@ class SharedMistakes(Finding[SharedMistakesSection]):
         high, n = number["high"], number["labels_per_task"]
         if high is not None and high < FEWER * n:
             yield Markup(
-                "Annotators err on the same tasks: the {} labels of a task are worth at most <b>{}</b> "
-                "independent ones."
-            ).format(f"{n:.1f}", f"{number['at_most'] or 0.0:.1f}")
+                "Annotators err on the same tasks: the {} labels of a task are worth {} independent ones{}."
+            ).format(f"{n:.1f}", _worth(number), _by_truth(number))
 
     def panel(self, section: SharedMistakesSection) -> Panel:
         """Both figures, the classes, and the groups."""
@@ -106,14 +122,13 @@ class SharedMistakes(Finding[SharedMistakesSection]):
         groups = [", ".join(short(name) for name in group) for group in section["groups"]]
         rows = [
             ("co-direction of all mistakes", *_cells(section["co_direction"])),
-            (f"independent labels among {number['labels_per_task']:.1f}", _at_most(number), ends),
+            (f"independent labels among {number['labels_per_task']:.1f}", _independent(number), ends),
             *(("group that errs on the same tasks", names, "") for names in groups),
             *((f"co-direction, true class {short(each['true'])}", *_cells(each)) for each in section["by_class"]),
         ]
         text = (
             "Co-direction compares two mistakes on the same class: are they the same if two people made them, as often "
-            "as if one person made both? It is not the share of common mistakes. The number of independent labels is "
-            "an upper bound: a mistake that most people share moves the inferred label, and is no mistake then."
+            f"as if one person made both? It is not the share of common mistakes. {_judged(section)}"
         )
         return Panel(self.title, text, ("figure", "value", "interval"), rows, None)
 
@@ -121,21 +136,47 @@ class SharedMistakes(Finding[SharedMistakesSection]):
 def _errors_together(evidence: Evidence) -> tuple[EffectiveFigure, list[list[Any]]]:
     """The effective number, and groups of annotators who may be named."""
     tasks = evidence.some_tasks
-    found = effective_number(evidence.annotations[tasks], evidence.posterior[tasks])
-    told = set(evidence.annotations.annotator_ids[evidence.told].tolist())
-    groups = [[name for name in group.tolist() if name in told][:MAX_MEMBERS] for group in found.groups]
-    listed = [[plain(name) for name in group] for group in groups if len(group) > 1]
-    return _effective(found), listed[:MAX_GROUPS]
-
-
-def _effective(found: EffectiveNumber) -> EffectiveFigure:
-    return {
-        "at_most": _or_none(found.value),
+    bound = effective_number(evidence.annotations[tasks], evidence.posterior[tasks])
+    found = _by_true_labels(evidence) or bound
+    number: EffectiveFigure = {
+        "value": None if found is bound else float(found.value),
+        "at_most": _or_none(bound.value),
         "low": _or_none(found.low),
         "high": _or_none(found.high),
         "labels_per_task": found.n,
         "error_correlation": _or_none(found.rho),
+        "true_labels": 0 if found is bound else len(evidence.true_tasks),
     }
+    told = set(evidence.annotations.annotator_ids[evidence.told].tolist())
+    groups = [[name for name in group.tolist() if name in told][:MAX_MEMBERS] for group in found.groups]
+    listed = [[plain(name) for name in group] for group in groups if len(group) > 1]
+    return number, listed[:MAX_GROUPS]
+
+
+def _by_true_labels(evidence: Evidence) -> EffectiveNumber | None:
+    """The effective number by true labels; None where there are too few, or no two annotators share such tasks."""
+    tasks = evidence.true_tasks
+    if evidence.known is None or not len(tasks):
+        return None
+    certain = np.eye(evidence.annotations.n_classes)[evidence.known[tasks]]
+    found = effective_number(evidence.annotations[tasks], certain)
+    return found if np.isfinite([found.value, found.low]).all() else None
+
+
+BOUND = (
+    "By inferred labels, the number of independent labels is an upper bound: a mistake that most people share moves "
+    "the inferred label, and is no mistake then."
+)
+
+
+def _judged(section: SharedMistakesSection) -> str:
+    """What mistakes are judged by, and what follows for the number of independent labels."""
+    direction, number = section["co_direction"]["true_labels"], section["effective_number"]["true_labels"]
+    if number:
+        what = "Mistakes are" if direction else "For the number of independent labels, mistakes are"
+        return f"{what} judged by the true labels of {number:,} tasks."
+    by_truth = f"Co-direction is judged by the true labels of {direction:,} tasks. " if direction else ""
+    return f"{by_truth}{BOUND} With true labels of at least {MIN_TRUE_LABELS} random tasks it is an estimate."
 
 
 def figure_of(found: Estimate) -> Figure:
@@ -150,13 +191,29 @@ def _or_none(number: float) -> float | None:
 
 def _cells(figure: Figure) -> tuple[str, str]:
     if figure["value"] is None:
-        return "\u2013", figure["reason"]
+        return NONE, figure["reason"]
     return _number(figure["value"]), f"{_number(figure['low'])} to {_number(figure['high'])}"
 
 
-def _at_most(number: EffectiveFigure) -> str:
-    return "\u2013" if number["at_most"] is None else f"at most {_number(number['at_most'])}"
+def _worth(number: EffectiveFigure) -> Markup:
+    """The number of independent labels: an estimate with its interval, or an upper bound."""
+    if number["value"] is None:
+        return Markup("at most <b>{}</b>").format(f"{number['at_most'] or 0.0:.1f}")
+    return Markup("<b>{}</b>").format(f"{number['value']:.1f}")
+
+
+def _by_truth(number: EffectiveFigure) -> str:
+    if number["value"] is None:
+        return ""
+    ends = " to ".join(f"{number[end] or 0.0:.1f}" for end in ("low", "high"))
+    return f" ({ends}; by the true labels of {number['true_labels']:,} tasks)"
+
+
+def _independent(number: EffectiveFigure) -> str:
+    if number["value"] is not None:
+        return _number(number["value"])
+    return NONE if number["at_most"] is None else f"at most {_number(number['at_most'])}"
 
 
 def _number(value: float | None) -> str:
-    return "\u2013" if value is None else f"{value:.2f}"
+    return NONE if value is None else f"{value:.2f}"

@@ -2,24 +2,30 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable
 from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
 
+from conal.aggregation.common_confusion import CommonConfusion
 from conal.aggregation.two_sources import mixture, share_of_common
+from conal.data.annotations import Annotations
+from conal.errors import ConalWarning
 from conal.methods.base import Batch, Problem, register
 from conal.methods.em import SingleNetworkEM
 from conal.methods.two_source_noise import PseudoLabels, TwoSourceNoise
-from conal.parameters import one_of, parameter
+from conal.parameters import either, number, one_of, parameter
 
 __all__ = ["CoNALEMMethod"]
 
 OMEGA_PRIOR = (2.0, -1.0)
 """A Beta(2, 2) prior on omega, whose mode takes 1 off: one pseudo-label from either source."""
 OMEGA_START = 0.5
-"""Before the first round, half of every label is common."""
+"""Before the first round from the votes, half of every label is common."""
+START_ROUNDS = 100
+"""Iterations of the aggregator, at most; training goes on from there."""
 FORMER_NAMES = {"pi_g": "noise.pi_g", "pi_r": "noise.pi_r", "omega_r": "noise.omega"}
 """Tensors of models that were saved when the method held them itself, and where they are now."""
 
@@ -36,10 +42,14 @@ class CoNALEMMethod(SingleNetworkEM):
             \mu^r_{cl} = \omega_r \pi^g_{cl} + (1 - \omega_r) \pi^r_{cl}, \qquad
             t^r_{cl} = q(s = 1 \mid z = c, y = l) = \omega_r \pi^g_{cl} / \mu^r_{cl} \\
         \pi^g_{cl} &\propto \sum_r n^r_{cl} t^r_{cl} + \alpha, \quad
-            \pi^r_{cl} \propto n^r_{cl} (1 - t^r_{cl}) + \alpha, \quad
+            \pi^r_{cl} \propto n^r_{cl} (1 - t^r_{cl}) + \alpha_r, \quad
             \omega_r = \frac{\sum_{cl} n^r_{cl} t^r_{cl} + 1}{n_r + 2}
 
-    with :math:`n^r_{cl}` the expected counts. The network is trained on q by cross-entropy. Taken literally, with an
+    with :math:`n^r_{cl}` the expected counts. The network is trained on q by cross-entropy. The first q, matrices and
+    :math:`\omega` are those of the aggregator ``common-confusion``, which has the same noise model and the class shares
+    in place of the network. It starts from the solution of Dawid and Skene, and chooses the prior :math:`\alpha_r` by
+    held-out labels: from the votes, a mistake that most annotators share can count as the right answer. Taken
+    literally, with an
     :math:`\omega` of its own for every annotation and a factorised posterior, the appendix degenerates: every
     :math:`\omega` runs to 0 or 1. That form is an option.
 
@@ -64,14 +74,46 @@ class CoNALEMMethod(SingleNetworkEM):
         "latter case, infer and common_noise_rate use the annotator's mean.",
     )
 
+    first_labels: Literal["common-confusion", "votes"] = parameter(
+        default="common-confusion",
+        must_be=one_of("common-confusion", "votes"),
+        help="Where EM starts: at the solution of the aggregator 'common-confusion', or at the vote shares. An omega "
+        "per annotation starts at the vote shares.",
+    )
+    prior_individual: float | Literal["auto"] = parameter(
+        default="auto",
+        must_be=either(one_of("auto"), number(above=0)),
+        help="Number of pseudo-labels in every cell of an annotator's own matrix. 'auto' takes the one that "
+        "'common-confusion' chooses by held-out labels, or ``smoothing`` if EM starts at the vote shares.",
+    )
+
     def __init__(self, problem: Problem, backbone: nn.Module, **given: Any) -> None:
         super().__init__(problem, backbone, **given)
-        pseudo = PseudoLabels(common=self.smoothing, individual=self.smoothing, omega=OMEGA_PRIOR)
+        own = self.smoothing if self.prior_individual == "auto" else self.prior_individual
+        pseudo = PseudoLabels(common=self.smoothing, individual=own, omega=OMEGA_PRIOR)
         self.noise = TwoSourceNoise(
             problem.n_annotators, problem.n_classes, pseudo, omega_start=OMEGA_START, uniform_start=True
         )
         n_labels = int(problem.labels_per_annotator.sum()) if self.omega == "annotation" else 0
         self.register_buffer("omega_of_labels", torch.full((n_labels,), OMEGA_START), persistent=False)
+
+    @torch.no_grad()
+    def prepare(self, annotations: Annotations) -> None:
+        """Start from the same noise model on the annotations alone."""
+        super().prepare(annotations)
+        if self.first_labels == "votes" or self.omega == "annotation":
+            return
+        start = CommonConfusion(
+            prior_common=self.smoothing, prior_individual=self.prior_individual, verbose=False, n_iter=START_ROUNDS
+        )
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConalWarning)  # EM goes on from here
+            start.fit(annotations)
+        self.noise.pseudo = self.noise.pseudo._replace(individual=start.prior_individual_)
+        found = (start.common_confusion_, start.annotator_confusion_, start.omega_)
+        for tensor, values in zip((self.noise.pi_g, self.noise.pi_r, self.noise.omega), found, strict=True):
+            tensor.copy_(torch.from_numpy(values))
+        self.posterior.copy_(torch.from_numpy(start.probas_))
 
     def update_confusion(self, counts: Tensor) -> None:
         """Split the counts between the two sources by q(s | z), then fit both, and omega."""

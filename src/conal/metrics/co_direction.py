@@ -6,10 +6,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from scipy.stats import t as student
 
 from conal.data.annotations import Annotations
-from conal.errors import InputError
+from conal.metrics.jackknife import jackknife_margin
+from conal.metrics.validation import task_posterior
 from conal.parameters import share
 
 __all__ = ["CoDirection", "Estimate", "co_direction"]
@@ -120,9 +120,7 @@ def co_direction(
     -0.2
     """
     crowd = Annotations.of(data)
-    q = np.asarray(posterior, dtype=np.float64)
-    if q.shape != (crowd.n_tasks, crowd.n_classes):
-        raise InputError(f"posterior has shape {q.shape}, expected {(crowd.n_tasks, crowd.n_classes)}")
+    q = task_posterior(posterior, crowd)
     share().check("confidence", confidence)
     first = _Mistakes(crowd, q[crowd.tasks])
     sides = [first]
@@ -234,8 +232,7 @@ def _estimate(sides: list[_Mistakes], classes: npt.NDArray[np.int64], confidence
         who = side.who(classes)
         left = side.ratios_without(classes, who)
         value, room = side.ratio(classes)
-        spread = np.sqrt((len(who) - 1) / len(who) * ((left - left.mean(0)) ** 2).sum(0))
-        margin = student.ppf((1 + confidence) / 2, max(len(who) - 1, 1)) * spread
+        margin = jackknife_margin(left, confidence)
         ends += [value - margin[0], value + margin[0]]
         within.append(room - margin[1])
     if not min(within) > 0:

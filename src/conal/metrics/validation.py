@@ -8,10 +8,20 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from conal.data.annotations import Annotations
 from conal.data.encoding import MISSING, Encoded, Names, as_names, decode_position, encode
 from conal.errors import InputError, examples
 
-__all__ = ["Classes", "LabelPairs", "confusion_matrices", "label_codes", "label_pairs", "numbers", "probabilities"]
+__all__ = [
+    "Classes",
+    "LabelPairs",
+    "confusion_matrices",
+    "label_codes",
+    "label_pairs",
+    "numbers",
+    "probabilities",
+    "task_posterior",
+]
 
 FloatArray = npt.NDArray[np.float64]
 Codes = npt.NDArray[np.int64]
@@ -139,6 +149,17 @@ def probabilities(values: object, name: str) -> FloatArray:
             "for the probability p of one of two classes, pass np.column_stack([1 - p, p])"
         )
     _check_rows(array, name)
+    return array
+
+
+def task_posterior(posterior: npt.ArrayLike, crowd: Annotations) -> FloatArray:
+    """(N, C) probability of every class for every task of a crowd; rows of zeros leave tasks out."""
+    array = np.asarray(posterior, dtype=np.float64)
+    if array.shape != (crowd.n_tasks, crowd.n_classes):
+        raise InputError(
+            f"posterior has shape {array.shape}, expected {(crowd.n_tasks, crowd.n_classes)}; pass a row per task and "
+            "a column per class"
+        )
     return array
 
 
