@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
+import numpy.typing as npt
 
 from conal.aggregation.arrays import FloatArray
 
@@ -41,6 +42,6 @@ def climb(objective: Callable[[FloatArray], FloatArray], start: FloatArray, step
     return np.where(_beside(objective(start + step) < least, step), start, start + step)
 
 
-def _beside(part: FloatArray, whole: FloatArray) -> FloatArray:
+def _beside(part: npt.NDArray[np.bool_], whole: FloatArray) -> npt.NDArray[np.bool_]:
     """(B,) with further axes, beside what is (B, ...)."""
     return part.reshape(part.shape + (1,) * (whole.ndim - 1))

@@ -38,9 +38,7 @@ def hold_out(crowd: Annotations, rng: np.random.Generator) -> tuple[Annotations,
     return crowd.select(~held_out), held_out
 
 
-def held_out_scores(
-    crowd: Annotations, held_out: Mask, posterior: FloatArray, confusion: FloatArray
-) -> FloatArray:
+def held_out_scores(crowd: Annotations, held_out: Mask, posterior: FloatArray, confusion: FloatArray) -> FloatArray:
     r"""(H,) log-probability of each held-out label, given the posterior (N, C) by the other labels of its task.
 
     .. math::

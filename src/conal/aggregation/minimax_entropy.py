@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
-from scipy.special import log_softmax
+from scipy.special import softmax
 
 from conal.aggregation.arrays import FloatArray
 from conal.aggregation.base import register
-from conal.aggregation.climbing import climb
 from conal.aggregation.em import EMAggregator
 from conal.aggregation.engines import Engine, Expectation
 from conal.aggregation.held_out import TRIAL, Mask, strongest
+from conal.aggregation.scores import Kind, log_prob
 from conal.aggregation.two_sources import rows
 from conal.aggregation.votes import Votes, class_shares
 from conal.data.annotations import Annotations
@@ -100,8 +99,8 @@ class MinimaxEntropy(EMAggregator[Scores]):
     gamma: float | Literal["auto"] = parameter(
         default="auto",
         must_be=either(one_of("auto"), number(above=0)),
-        help=r":math:`\gamma`, how firmly all scores are held near zero. 'auto' takes the greatest of 1/8, 1/4, 1/2 and 1 "
-        "under which held-out labels are not clearly less probable than under the best. The authors' code has 0.5.",
+        help=r":math:`\gamma`, how firmly all scores are held near zero. 'auto' takes the greatest of 1/8, 1/4, 1/2 "
+        "and 1 under which held-out labels are not clearly less probable than under the best (authors: 0.5).",
     )
 
     # ---------------------------------------------------------------- how firmly scores are held
@@ -126,7 +125,7 @@ class MinimaxEntropy(EMAggregator[Scores]):
         tasks, annotators, labels = crowd.tasks[held_out], crowd.annotators[held_out], crowd.labels[held_out]
         given = np.zeros(len(labels))
         for c in range(crowd.n_classes):
-            given += posterior[tasks, c] * np.exp(_log_prob(self.sigma_[annotators, c] + self.tau_[tasks, c], labels))
+            given += posterior[tasks, c] * np.exp(log_prob(self.sigma_[annotators, c] + self.tau_[tasks, c], labels))
         return np.log(given)
 
     def _penalties(self, votes: Votes) -> tuple[float, float]:
@@ -141,21 +140,20 @@ class MinimaxEntropy(EMAggregator[Scores]):
         crowd, (N, R, C) = votes.annotations, votes.shape
         sigma, tau, alpha, beta = previous or Scores(np.zeros((R, C, C)), np.zeros((N, C, C)), *self._penalties(votes))
         sigma, tau = sigma.copy(), tau.copy()
-        annotators = Part(votes.of_annotators, crowd.annotators, alpha)
-        tasks = Part(votes.of_tasks, crowd.tasks, beta)
+        annotators = Kind(votes.of_annotators, crowd.annotators, crowd.tasks, crowd.labels)
+        tasks = Kind(votes.of_tasks, crowd.tasks, crowd.annotators, crowd.labels)
         for c in range(C):
             weights = expectation.posterior[crowd.tasks, c]
-            sigma[:, c] = annotators.better(sigma[:, c], tau[crowd.tasks, c], crowd.labels, weights)
-            tau[:, c] = tasks.better(tau[:, c], sigma[crowd.annotators, c], crowd.labels, weights)
+            sigma[:, c] = annotators.better(sigma[:, c], tau[:, c], weights, alpha)
+            tau[:, c] = tasks.better(tau[:, c], sigma[:, c], weights, beta)
         return Scores(sigma, tau, alpha, beta)
 
     def _log_joint(self, votes: Votes, parameters: Scores) -> FloatArray:
-        crowd, (N, _, C) = votes.annotations, votes.shape
-        joint = np.empty((N, C))
-        for c in range(C):
-            scores = parameters.sigma[crowd.annotators, c] + parameters.tau[crowd.tasks, c]
-            joint[:, c] = votes.of_tasks @ _log_prob(scores, crowd.labels)
-        return joint - np.log(C)
+        crowd, C = votes.annotations, votes.shape[2]
+        sigma, tau, ones = parameters.sigma, parameters.tau, np.ones(crowd.n_annotations)
+        tasks = Kind(votes.of_tasks, crowd.tasks, crowd.annotators, crowd.labels)
+        by_class = [tasks.log_evidence(tau[:, c], sigma[:, c], ones) for c in range(C)]
+        return np.asarray(np.stack(by_class, axis=1) - np.log(C))
 
     def _log_prior(self, parameters: Scores) -> float:
         sigma, tau, alpha, beta = parameters
@@ -163,43 +161,7 @@ class MinimaxEntropy(EMAggregator[Scores]):
 
     def _adopt(self, votes: Votes, parameters: Scores) -> None:
         self.sigma_, self.tau_ = parameters.sigma, parameters.tau
-        posterior = np.exp(log_softmax(self._log_joint(votes, parameters), axis=1))
+        posterior = np.asarray(softmax(self._log_joint(votes, parameters), axis=1))
         self.class_prior_ = class_shares(posterior)
         self.confusion_ = rows(votes.counts(posterior), PSEUDO_LABELS)
         self.skills_ = np.einsum("c,rcc->r", self.class_prior_, self.confusion_)
-
-
-class Part(NamedTuple):
-    """One kind of scores, of annotators or of tasks: whose each label is, (B, A) sparse and as codes (A,)."""
-
-    labels_of: Any
-    whose: npt.NDArray[np.integer]
-    penalty: float
-
-    def better(
-        self, own: FloatArray, other: FloatArray, labels: npt.NDArray[np.integer], weights: FloatArray
-    ) -> FloatArray:
-        """A Newton step on the scores (B, C) for one class, given the scores ``other`` (A, C) of the other kind."""
-
-        def objective(own: FloatArray) -> FloatArray:
-            fit = self.labels_of @ (weights * _log_prob(own[self.whose] + other, labels))
-            return np.asarray(fit - 0.5 * self.penalty * (own**2).sum(1))
-
-        p = np.exp(log_softmax(own[self.whose] + other, axis=1))
-        expected = weights[:, None] * p
-        missing = -expected
-        missing[np.arange(len(labels)), labels] += weights
-        gradient = self.labels_of @ missing - self.penalty * own
-        return climb(objective, own, np.linalg.solve(self._curvature(p, expected), gradient[:, :, None])[:, :, 0])
-
-    def _curvature(self, p: FloatArray, expected: FloatArray) -> FloatArray:
-        """(B, C, C) sum over labels of weight (diag p - p p^T), plus the penalty on the diagonal."""
-        C = p.shape[1]
-        columns = [self.labels_of @ (expected * p[:, [k]]) for k in range(C)]
-        diagonal = self.labels_of @ expected + self.penalty
-        return np.asarray(diagonal[:, :, None] * np.eye(C) - np.stack(columns, axis=2))
-
-
-def _log_prob(scores: FloatArray, labels: npt.NDArray[np.integer]) -> FloatArray:
-    """(A,) log-probability of the labels by scores (A, C)."""
-    return np.asarray(log_softmax(scores, axis=1)[np.arange(len(labels)), labels])
