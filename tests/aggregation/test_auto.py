@@ -9,7 +9,8 @@ import pytest
 
 from conal import aggregation
 from conal.aggregation import Auto
-from conal.aggregation.auto import MEMBERS
+from conal.aggregation import auto as auto_module
+from conal.aggregation.auto import MEMBERS, NEVER
 from conal.errors import CollapseWarning
 from helpers.crowds import graded_crowd
 from helpers.real import CROWDS, labelled_crowd
@@ -48,12 +49,48 @@ def test_true_labels_choose() -> None:
     judges = [i for i in [*odd.tolist(), *agreed.tolist()] if crowd.labels_per_task()[i]][:60]
     gold = {int(i): int(members["one-coin"][i]) for i in judges}
     fitted = Auto().fit(crowd, true_labels=gold)
-    assert len(odd) > 0
+    assert len(odd) >= 3
     assert fitted.chosen_ == "one-coin"
     assert fitted.why_.startswith(f"one-coin: right for {len(judges)} of {len(judges)} true labels")
     alone = aggregation.make("one-coin").fit(crowd, true_labels=gold)
     np.testing.assert_array_equal(fitted.probas_, alone.probas_)
     np.testing.assert_array_equal(fitted.confusion_, alone.confusion_)
+
+
+def test_all_aggregators_can_be_chosen() -> None:
+    crowd = graded_crowd(2, n_tasks=60)
+    truth = aggregation.make("dawid-skene").fit(crowd).codes_
+    fitted = Auto().fit(crowd, true_labels={i: int(truth[i]) for i in range(2, 50)})
+    assert {*fitted.candidates_} | {*NEVER} == {*aggregation.names()}
+    assert fitted.not_candidates_ == NEVER
+    judged = [i for i in range(2, 50) if crowd.labels_per_task()[i]]
+    for name in ("mace", "minimax-entropy", "kos", "ebcc"):
+        right = int((aggregation.make(name).fit(crowd).codes_[judged] == truth[judged]).sum())
+        assert fitted.candidates_[name] == right
+    assert fitted.candidates_["dawid-skene"] == len(judged)
+
+
+def test_a_single_one_must_be_clearly_better_than_the_mean() -> None:
+    """Two true labels more among forty are luck where eighteen compete."""
+    crowd = graded_crowd(2, n_tasks=400, worst=0.2, share=0.3)
+    members = {name: aggregation.make(name).fit(crowd).codes_ for name in MEMBERS}
+    mean = Auto().fit(crowd).codes_
+    odd = [i for i in np.flatnonzero(members["one-coin"] != mean).tolist() if crowd.labels_per_task()[i]][:2]
+    agreed = np.flatnonzero(np.all([codes == mean for codes in members.values()], axis=0)).tolist()
+    gold = {i: int(members["one-coin"][i]) for i in [*odd, *[i for i in agreed if crowd.labels_per_task()[i]][:38]]}
+    fitted = Auto().fit(crowd, true_labels=gold)
+    assert fitted.candidates_["one-coin"] == 40
+    assert fitted.chosen_ == "mean"
+    assert "40 true labels do not clearly prefer a single one" in fitted.why_
+
+
+def test_in_a_large_crowd_only_the_members_can_be_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(auto_module, "MOST_LABELS", 50)
+    crowd = graded_crowd(2, n_tasks=60)
+    fitted = Auto().fit(crowd, true_labels=dict.fromkeys(range(40), 0))
+    assert {*fitted.candidates_} == {*MEMBERS}
+    assert "larger than 50 labels" in fitted.not_candidates_["mmsr"]
+    assert fitted.not_candidates_["gold-majority-vote"] == NEVER["gold-majority-vote"]
 
 
 def test_few_true_labels_do_not_choose() -> None:

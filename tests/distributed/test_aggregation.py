@@ -11,6 +11,9 @@ import numpy as np
 import pyarrow.csv as pv
 import pytest
 
+from conal.aggregation import DawidSkene
+from conal.distributed.aggregation import fit_shared
+from conal.errors import InputError
 from helpers.processes import one_thread
 
 pytestmark = pytest.mark.slow
@@ -85,3 +88,8 @@ def test_the_command_under_the_launcher(tmp_path: Path) -> None:
     )
     assert refused.returncode != 0
     assert "glad runs in one process only" in refused.stderr
+
+
+def test_a_start_that_needs_all_tasks_is_refused() -> None:
+    with pytest.raises(InputError, match="the start 'spectral' needs all tasks in one process; use 'votes'"):
+        fit_shared(DawidSkene(start="spectral"), [[0, 1, 0], [1, 1, 0]])

@@ -16,6 +16,7 @@ from conal.aggregation.gold_majority_vote import GoldMajorityVote
 from conal.aggregation.kos import KOS
 from conal.aggregation.mace import MACE
 from conal.aggregation.majority_vote import MajorityVote
+from conal.aggregation.minimax_entropy import MinimaxEntropy
 from conal.aggregation.mmsr import MMSR
 from conal.aggregation.wawa import Wawa
 from conal.aggregation.worker_clustering import WorkerClustering
@@ -36,6 +37,7 @@ __all__ = [
     "FastDawidSkene",
     "GoldMajorityVote",
     "MajorityVote",
+    "MinimaxEntropy",
     "OneCoinDawidSkene",
     "Wawa",
     "WorkerClustering",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -15,10 +14,10 @@ from conal.aggregation.base import register
 from conal.aggregation.dawid_skene import posterior_by_dawid_skene
 from conal.aggregation.em import EMAggregator, Start
 from conal.aggregation.engines import Engine, Expectation
-from conal.aggregation.held_out import clearly_worse, held_out_scores, hold_out
+from conal.aggregation.held_out import TRIAL, Mask, held_out_scores, strongest
 from conal.aggregation.two_sources import mixture, rows, share_of_common, updated_omega
 from conal.aggregation.votes import Votes, class_shares
-from conal.errors import ConalWarning
+from conal.data.annotations import Annotations
 from conal.parameters import Constraint, either, number, one_of, parameter
 
 __all__ = ["CommonConfusion"]
@@ -27,8 +26,6 @@ START = 0.9
 """Share of every label that is first assigned to the common confusion."""
 PRIORS = (0.1, 0.3, 1.0)
 """Values of ``prior_individual`` that "auto" chooses from."""
-TRIAL = {"n_iter": 100, "tol": 1e-4}
-"""How far the fits go that are made only to choose the prior."""
 
 
 def _pair() -> Constraint:
@@ -158,19 +155,14 @@ class CommonConfusion(EMAggregator[Mixture]):
         return super().learn(engine)
 
     def _chosen_prior(self, engine: Engine[Mixture]) -> float:
-        """The strongest prior under which held-out labels are not clearly less probable than under the best one."""
         crowd = engine.votes.annotations
-        rest, held_out = hold_out(crowd, np.random.default_rng(self.seed))
-        if not held_out.any():
-            return max(PRIORS)
-        scores = {}
-        for prior in sorted(PRIORS, reverse=True):
-            trial = type(self)(**self.get_params() | TRIAL | {"prior_individual": prior, "verbose": False})
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", ConalWarning)
-                posterior = trial.learn(trial.engine(Votes(rest), engine.known))
-            scores[prior] = held_out_scores(crowd, held_out, posterior, trial.confusion_)
-        return max(prior for prior in scores if not clearly_worse(scores[prior], scores.values()))
+
+        def scores(prior: float, rest: Annotations, held_out: Mask) -> FloatArray:
+            trial = type(self)(**self.get_params() | TRIAL | {"prior_individual": prior})
+            posterior = trial.learn(trial.engine(Votes(rest), engine.known))
+            return held_out_scores(crowd, held_out, posterior, trial.confusion_)
+
+        return strongest(crowd, PRIORS, scores, self.seed)
 
     @property
     def _alpha(self) -> float:

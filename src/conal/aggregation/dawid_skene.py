@@ -8,15 +8,16 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import xlogy
+from scipy.special import softmax, xlogy
 
 from conal.aggregation.arrays import FloatArray, normalised
 from conal.aggregation.base import register
-from conal.aggregation.em import EMAggregator
+from conal.aggregation.em import EMAggregator, Start
 from conal.aggregation.engines import CompiledEngine, Engine, Expectation
+from conal.aggregation.spectral import NoMoments, spectral_confusion
 from conal.aggregation.squarem import extrapolated
 from conal.aggregation.votes import Votes
-from conal.errors import ConvergenceWarning
+from conal.errors import ConvergenceWarning, DataWarning, warn
 from conal.parameters import flag, number, one_of, parameter
 
 __all__ = ["DawidSkene", "OneCoinDawidSkene", "posterior_by_dawid_skene"]
@@ -55,6 +56,9 @@ class DawidSkene(EMAggregator[Confusions]):
     Dawid and Skene (1979). Maximum likelihood estimation of observer error-rates using the EM algorithm. Applied
     Statistics 28, 20-28.
 
+    Zhang, Chen, Zhou and Jordan (2016). Spectral methods meet EM: a provably optimal algorithm for crowdsourcing.
+    Journal of Machine Learning Research 17 (``start="spectral"``).
+
     Examples
     --------
     >>> from conal import Annotations
@@ -84,6 +88,29 @@ class DawidSkene(EMAggregator[Confusions]):
         help=r"'estimate' takes :math:`\rho_c = \frac1N \sum_i q_i(c)`. 'labels' takes the shares of the labels, for "
         "crowds where the estimate puts all tasks into one class.",
     )
+
+    start: Literal["votes", "spectral"] = parameter(
+        default="votes",
+        must_be=one_of("votes", "spectral"),
+        help="Where the first run starts. 'votes': the vote shares. 'spectral': matrices from how labels of three "
+        "groups of annotators occur together, which do not rely on the majority being right. It needs many tasks with "
+        "labels of several annotators, and ``seed`` deals the groups. Where there is no such start, a warning says so, "
+        "and the votes are used.",
+    )
+
+    def _starts(self) -> list[Start[Confusions]]:
+        votes, *random = super()._starts()
+        return [Start("spectral", self._from_spectrum) if self.start == "spectral" else votes, *random]
+
+    def _from_spectrum(self, engine: Engine[Confusions]) -> Confusions:
+        """The M-step after the posterior under the spectral matrices."""
+        try:
+            found = spectral_confusion(engine.votes, np.random.default_rng(self.seed))
+        except NoMoments as why:
+            warn(f"{self.name}: no spectral start, because {why}; it starts from the votes", DataWarning)
+            return self._from_votes(engine, None)
+        log_joint = self._log_joint(engine.votes, Confusions(*found))
+        return self._from(engine, np.asarray(softmax(log_joint, axis=1)))
 
     def engine(self, votes: Votes, known: npt.NDArray[np.int64]) -> Engine[Confusions]:
         """A compiled pass if the crowd is large and there is a compiler, sparse products otherwise."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -11,6 +10,7 @@ from scipy.special import expit, log_expit
 
 from conal.aggregation.arrays import FloatArray, normalised
 from conal.aggregation.base import register
+from conal.aggregation.climbing import climb
 from conal.aggregation.em import EMAggregator
 from conal.aggregation.engines import Expectation
 from conal.aggregation.votes import Votes, class_shares
@@ -26,12 +26,6 @@ HIGHEST = 50.0
 
 LONGEST_STEP = 1.0
 """Longest step of a coordinate in one iteration: where the objective is nearly straight, Newton steps overshoot."""
-
-HALVINGS = 20
-"""How often a step that goes down is halved before the coordinate stays where it is."""
-
-ROUNDING = 1e-14
-"""Relative loss that counts as rounding."""
 
 
 class Abilities(NamedTuple):
@@ -176,7 +170,7 @@ def _better_alpha(votes: Votes, right: FloatArray, alpha: FloatArray, b: FloatAr
     sigma = expit(alpha[who] * easiness)
     gradient = _sums(who, (right - sigma) * easiness, R) - (alpha - PRIOR_MEAN)
     curvature = _sums(who, sigma * (1 - sigma) * easiness**2, R) + 1
-    return _climb(objective, alpha, gradient / curvature)
+    return climb(objective, alpha, _at_most(gradient / curvature))
 
 
 def _better_b(votes: Votes, right: FloatArray, alpha: FloatArray, b: FloatArray) -> FloatArray:
@@ -192,20 +186,11 @@ def _better_b(votes: Votes, right: FloatArray, alpha: FloatArray, b: FloatArray)
     gradient = _sums(task, (right - sigma) * s, N) - (b - PRIOR_MEAN)
     # The objective is not concave in b. The expected curvature is always positive, so that every step goes up.
     curvature = _sums(task, sigma * (1 - sigma) * s**2, N) + 1
-    return _climb(objective, b, gradient / curvature)
+    return climb(objective, b, _at_most(gradient / curvature))
 
 
-def _climb(objective: Callable[[FloatArray], FloatArray], start: FloatArray, step: FloatArray) -> FloatArray:
-    """A step in all coordinates, in each halved until its own objective does not fall."""
-    step = np.clip(step, -LONGEST_STEP, LONGEST_STEP)
-    before = objective(start)
-    least = before - ROUNDING * np.abs(before)
-    for _ in range(HALVINGS):
-        falls = objective(start + step) < least
-        if not falls.any():
-            return start + step
-        step = np.where(falls, step / 2, step)
-    return np.where(objective(start + step) < least, start, start + step)
+def _at_most(step: FloatArray) -> FloatArray:
+    return np.clip(step, -LONGEST_STEP, LONGEST_STEP)
 
 
 def _mean_skill(votes: Votes, parameters: Abilities) -> FloatArray:

@@ -58,6 +58,21 @@ class Votes:
         """The tasks of each label of each annotator."""
         return self.by_task.T.tocsr()
 
+    @cached_property
+    def of_tasks(self) -> Any:
+        """(N, A) sparse: 1 where a label is the task's. A product with it sums values of labels by task."""
+        A = len(self.cells)
+        indptr = self.annotations.indptr.astype(self.cells.dtype)
+        return csr_array((np.ones(A), np.arange(A, dtype=self.cells.dtype), indptr), shape=(self.shape[0], A))
+
+    @cached_property
+    def of_annotators(self) -> Any:
+        """(R, A) sparse: 1 where a label is the annotator's."""
+        A, who = len(self.cells), self.annotations.annotators
+        order = np.argsort(who, kind="stable").astype(self.cells.dtype)
+        indptr = np.concatenate([[0], np.cumsum(self.annotations.labels_per_annotator())]).astype(self.cells.dtype)
+        return csr_array((np.ones(A), order, indptr), shape=(self.shape[1], A))
+
     def counts(self, posterior: FloatArray, weights: FloatArray | None = None) -> FloatArray:
         """(R, C, C) expected ``[r, c, l]``: how many labels l annotator r gave to tasks of class c.
 
