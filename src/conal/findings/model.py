@@ -26,6 +26,7 @@ class Metrics(TypedDict):
     best_epoch: int
     best_score: float | None
     epochs: int
+    epochs_planned: NotRequired[int]
     seconds: float
     restarts: int
     lost_classes: list[Any]
