@@ -96,8 +96,8 @@ class ClassifierParameters(Settings):
     backbone: Backbone = parameter(
         default="mlp",
         must_be=anything(),
-        help="Network from features to class logits: 'mlp', 'vgg16', a torch module, which is copied, or a callable "
-        "that takes (feature shape, number of classes) and returns a module.",
+        help="Network from features to class logits: 'mlp', 'linear' (no hidden layer), 'vgg16', a torch module, which "
+        "is copied, or a callable that takes (feature shape, number of classes) and returns a module.",
     )
     hidden: Sequence[int] = parameter(default=(128,), must_be=widths(), help="Hidden units of the MLP, layer by layer.")
     dropout: float = parameter(
