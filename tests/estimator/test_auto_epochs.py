@@ -12,6 +12,7 @@ from sklearn.base import clone
 import conal
 from conal.errors import InputError
 from conal.findings.model import selection_story
+from conal.methods.cross_conal import CrossCoNALMethod
 from conal.parameters.plan import plan, planned_epochs
 from conal.parameters.training import Settings
 
@@ -63,20 +64,26 @@ def test_the_model_knows_how_long_it_was_trained(method: str, tmp_path: Path) ->
     assert clf.metrics_["epochs"] == clf.metrics_["epochs_planned"] == len(clf.history_) == EPOCHS
     assert clf.epochs == clone(clf).epochs == "auto"
     section = clf.results_.report["model"]
-    assert f"of {EPOCHS} was kept" in selection_story(section)[0]
+    first, second, *_ = selection_story(section)
+    assert f"of {EPOCHS} was kept" in first
+    assert second.startswith(f"{EPOCHS} epochs were planned. The number follows")
+    assert "labelled tasks, 8,000" in second
     assert "--epochs" not in section["command"]
     clf.save(tmp_path / "m")
     loaded = conal.load(tmp_path / "m")
     assert (loaded.epochs, loaded.metrics_["epochs_planned"]) == ("auto", EPOCHS)
     np.testing.assert_array_equal(loaded.predict_proba(X[:50]), clf.predict_proba(X[:50]))
     stated = conal.make(method, epochs=EPOCHS, warmup_epochs=0, **FAST).fit(X, CROWD)
-    assert f"--epochs {EPOCHS}" in stated.results_.report["model"]["command"]
+    section = stated.results_.report["model"]
+    assert f"--epochs {EPOCHS}" in section["command"]
+    assert not any("planned" in line for line in selection_story(section)[1:])
 
 
 def test_e_steps_are_spread_over_the_planned_epochs() -> None:
-    clf = conal.make("xconal", **FAST).fit(X, CROWD)
-    assert max(clf.model_.due) == EPOCHS
-    assert min(clf.model_.due) == round(0.2 * EPOCHS)
+    method = conal.make("xconal", **FAST).fit(X, CROWD).model_
+    assert isinstance(method, CrossCoNALMethod)
+    assert max(method.due) == EPOCHS
+    assert min(method.due) == round(0.2 * EPOCHS)
 
 
 def test_auto_and_the_number_that_it_stands_for_continue_each_other(tmp_path: Path) -> None:
