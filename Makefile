@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 LABEL_STUDIO := .venv-label-studio
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test coverage dist test-wheel test-label-studio lint format results bench bench-aggregation bench-training bench-scale bench-processes bench-components bench-texts docs pages vega torture clean test-exports notebook
+.PHONY: help install demo test coverage dist test-wheel test-label-studio lint format results bench bench-aggregation bench-training bench-scale bench-processes bench-components bench-texts bench-fit docs pages vega torture clean test-exports notebook
 
 help:  ## show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
@@ -59,7 +59,7 @@ format: $(STAMP)  ## let ruff format the code
 results: $(STAMP)  ## run what is missing of the paper's evaluation (hours; needs the data), then make docs/results.md
 	$(BIN)/conal reproduce all --out docs/results --page docs/results.md --jobs 2 --overwrite
 
-bench: bench-aggregation bench-training bench-components bench-scale bench-processes bench-texts  ## all benchmarks, and docs/performance.md from their results
+bench: bench-aggregation bench-training bench-components bench-scale bench-processes bench-texts bench-fit  ## all benchmarks, and docs/performance.md from their results
 
 bench-aggregation: $(STAMP)  ## aggregators against crowd-kit: time, memory, accuracy on real crowds
 	$(BIN)/python benchmarks/aggregation.py
@@ -83,6 +83,10 @@ bench-components: $(STAMP)  ## parts of a training step against PyTorch's own
 
 bench-texts: $(STAMP)  ## `conal fit --text`, from files to the report
 	$(BIN)/python benchmarks/texts.py
+	$(BIN)/python benchmarks/page.py
+
+bench-fit: $(STAMP)  ## whole fits from files to a model folder as data grow; SIZES=20000,200000,1000000 for large ones
+	$(BIN)/python benchmarks/fit.py $(if $(SIZES),--sizes $(SIZES))
 	$(BIN)/python benchmarks/page.py
 
 torture: $(STAMP)  ## attack conal for five minutes, or HOURS=1; SEED=, JOBS=2, PARTS=fuzz,names; PAGE=1 writes SECURITY.md

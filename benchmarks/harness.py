@@ -98,12 +98,19 @@ def markdown(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return "\n".join(lines + ["| " + " | ".join(row) + " |" for row in rows])
 
 
-def main(jobs: Jobs, run: Callable[[argparse.Namespace], None], description: str | None) -> None:
+def main(
+    jobs: Jobs,
+    run: Callable[[argparse.Namespace], None],
+    description: str | None,
+    further_options: Callable[[argparse.ArgumentParser], None] | None = None,
+) -> None:
     """``--job`` runs one in this process; otherwise all, as the benchmark says."""
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--repeats", type=int, default=3, help="times that every job takes its turn")
     parser.add_argument("--quick", action="store_true", help="small sizes, nothing is stored: does it run?")
     parser.add_argument("--job", help=argparse.SUPPRESS)
+    if further_options is not None:
+        further_options(parser)
     arguments = parser.parse_args()
     if arguments.job:
         print(json.dumps(jobs[arguments.job]()))

@@ -11,6 +11,7 @@ import pyarrow as pa
 
 import aggregation
 import components
+import fit
 import processes
 import training
 from harness import FOLDER, markdown
@@ -22,6 +23,7 @@ def main() -> None:
     """Write the page; benchmarks without results are left out."""
     parts = ["# Performance", _introduction()]
     for name, section in (
+        ("fit", _fit),
         ("training", _training),
         ("aggregation", _aggregation),
         ("scale", _scale),
@@ -58,6 +60,16 @@ def _texts(found: dict[str, Any]) -> list[str]:
     rows = [[f"{row['n']:,}", f"{row['cpu']:.1f} s", f"{row['wall']:.1f} s"] for row in found["rows"]]
     text = "All of `conal fit --text`, from files to model folder and report; texts of 60 words, 5 labels each."
     return ["## Texts", text, markdown(["texts", "CPU time", "wall time"], rows)]
+
+
+def _fit(found: dict[str, Any]) -> list[str]:
+    text = (
+        "From files to a model folder: 384 features, 5 classes, 3 labels per task by 100 annotators, who all take a "
+        "class for the next one in four cases of ten. Every fit is a new process on one thread that begins with the "
+        "same files; conal trains as long as `epochs='auto'` says, and crowd-kit's layer as long as the classifier on "
+        "true labels. `make bench-fit SIZES=20000,200000,1000000` chooses the sizes."
+    )
+    return ["## Whole fits", text, fit.table(found["sizes"]), fit.growth(found["sizes"])]
 
 
 def _training(found: dict[str, Any]) -> list[str]:

@@ -44,6 +44,16 @@ def test_the_mlp_takes_images_too() -> None:
     assert build_backbone("mlp", (3, 4, 4), 5)(torch.randn(2, 3, 4, 4)).shape == (2, 5)
 
 
+def test_a_linear_backbone_has_one_layer_whatever_the_hidden_units() -> None:
+    made = build_backbone("linear", (2, 3), 4, hidden=(7,), input_dropout=0.2).eval()
+    assert {name: tuple(weight.shape) for name, weight in made.named_parameters()} == {
+        "1.weight": (4, 6),
+        "1.bias": (4,),
+    }
+    x, weight, bias = torch.randn(5, 2, 3), *made.parameters()
+    torch.testing.assert_close(made(x), x.flatten(1) @ weight.T + bias)
+
+
 def test_vgg16_has_sixteen_weight_layers_less_the_two_hidden_dense_ones() -> None:
     made = VGG16(3, 10)
     convolutions = [m for m in made.modules() if isinstance(m, nn.Conv2d)]

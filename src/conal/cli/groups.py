@@ -96,9 +96,8 @@ def _field(found: Parameter) -> inspect.Parameter:
     kind = _TYPES.get(found.annotation.removesuffix(" | None"), str)
     text, shown = found.option.help or found.help, found.option.shown_default
     choices = "|".join(found.must_be.choices)  # checked by the declaration, as from Python
-    mark = typer.Option(
-        found.flag, help=text, show_default=shown or kind is not bool, metavar=f"<{choices}>" if choices else None
-    )
+    metavar = found.option.metavar or (f"<{choices}>" if choices else None)
+    mark = typer.Option(found.flag, help=text, show_default=shown or kind is not bool, metavar=metavar)
     return inspect.Parameter(
         found.name,
         inspect.Parameter.KEYWORD_ONLY,

@@ -28,6 +28,7 @@ from conal.estimator.results import FittedResults
 from conal.findings.exhibits import Exhibits
 from conal.methods import CrowdMethod
 from conal.parameters import check_parameters
+from conal.parameters.plan import plan, planned_epochs
 from conal.parameters.privacy import PrivacyOptions
 from conal.parameters.training import ClassifierParameters, Settings
 from conal.reported import Reported
@@ -152,15 +153,16 @@ class CrowdClassifier(FittedAttributes, Reported, ClassifierParameters, Classifi
         training = CrowdBatches(joined.instances, kept, self.batch_size)
         build = preparation.make_builder(self, method, training, annotator_features)
         settings = Settings(**{name: getattr(self, name) for name in Settings.declared})
+        planned = plan(settings, len(training.labelled))
         saver = None
         if checkpoint is not None:
-            marks = preparation.fingerprint_of(self, joined, selection, annotator_features)
+            marks = preparation.fingerprint_of(self, joined, selection, planned, annotator_features)
             saver = Checkpoint(Path(checkpoint), marks, resume=resume)
         monitors = preparation.make_monitors(joined, monitor)
         results = []
         for number in range(self.ensemble):
             title = self.method if self.ensemble == 1 else f"{self.method} {number + 1}/{self.ensemble}"
-            with make_progress(title, self.verbose, total=self.epochs) as progress:
+            with make_progress(title, self.verbose, total=planned.epochs) as progress:
                 results.append(
                     train(
                         build,
@@ -196,6 +198,7 @@ class CrowdClassifier(FittedAttributes, Reported, ClassifierParameters, Classifi
             "best_epoch": result.best_epoch,
             "best_score": result.best_score,
             "epochs": max((int(row["epoch"]) for row in result.history), default=0),
+            "epochs_planned": planned_epochs(self.epochs, self.model_.problem.n_tasks),
             "seconds": sum(row["seconds"] for row in result.history),
             "restarts": result.restarts,
             "lost_classes": self.classes_[result.lost_classes].tolist(),

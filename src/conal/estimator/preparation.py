@@ -22,6 +22,7 @@ from conal.methods.class_prior import read_class_prior
 from conal.methods.em import EMMethod
 from conal.methods.ensemble import Ensemble
 from conal.networks import build_backbone
+from conal.parameters.plan import Plan
 from conal.training import (
     AnnotationLikelihood,
     CrowdBatches,
@@ -190,15 +191,16 @@ def fingerprint_of(
     estimator: CrowdClassifier,
     joined: adapters.Joined,
     selection: Selection,
+    planned: Plan,
     annotator_features: npt.ArrayLike | None = None,
 ) -> dict[str, str]:
-    """What must be the same for a checkpoint to be continued."""
+    """What must be the same for a checkpoint to be continued; "auto" is the number that it stands for."""
     instances, crowd, _ = joined
-    planned = "epochs" in methods.get(estimator.method).uses or estimator.schedule != "constant"
-    free = {name for name, found in estimator.declared.items() if found.free_on_resume} - (
-        {"epochs"} if planned else set()
-    )
+    free = {name for name, found in estimator.declared.items() if found.free_on_resume}
     params = {name: _mark(getattr(estimator, name)) for name in sorted(estimator.declared) if name not in free}
+    if "epochs" in methods.get(estimator.method).uses or estimator.schedule != "constant":
+        params["epochs"] = _mark(planned.epochs)  # training goes another way if it is to be longer
+    params["warmup_epochs"] = _mark(planned.warmup_epochs)
     marks = {**params, "method": estimator.method, "selection": selection.name}
     if isinstance(selection, GoldAccuracy):
         marks["validation"] = adapters.digest(selection.codes) + adapters.digest_features(selection.instances)

@@ -71,7 +71,7 @@ def _option(name: str, value: Any) -> list[str]:
     """The parameter's own option if it accepts the value, ``--set`` otherwise."""
     declared = ClassifierParameters.declared.get(name)
     option = None if declared is None else declared.option
-    if option is not None and option.parse is None:
+    if option is not None and (option.parse is None or isinstance(value, int | str)):
         return [option.flag or f"--{name.replace('_', '-')}", str(value)]
     shown = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
     return ["--set", f"{name}={shown}"]

@@ -112,7 +112,7 @@ def _largest(made: CrowdClassifier, problem: Problem) -> int:
     sizes: list[int] = sorted(
         [*numbers, prod(problem.shape), problem.n_classes, problem.n_classes, problem.n_annotators]
     )
-    if isinstance(made.backbone, str) and made.backbone != "mlp":
+    if isinstance(made.backbone, str) and made.backbone not in ("mlp", "linear"):
         return prod(sizes[-3:]) + SMALL // 2  # its own sizes, whatever the configuration says
     return prod(sizes[-3:])
 

@@ -19,7 +19,7 @@ from conal.estimator import CrowdClassifier, make
 from conal.experiments.bayes_labels import bayes_label_accuracy
 from conal.experiments.measurements import MEASUREMENTS
 
-__all__ = ["PROTOCOLS", "Protocol", "Run", "execute", "load_data"]
+__all__ = ["PROTOCOLS", "Protocol", "Run", "execute", "load_data", "settings_of"]
 
 Protocol = Literal["gold", "own", "annotations", "last", "test"]
 
@@ -31,6 +31,9 @@ PROTOCOLS: dict[str, str] = {
     "test": "epoch chosen on the test set, as published code does: no fair figure",
 }
 """How the epoch is chosen, in words for the tables."""
+
+EPOCHS = 100
+"""Passes over the data, unless a run says otherwise. Published figures are of a stated number."""
 
 FORMAT = 1
 """Increased when the meaning of a run changes, so that stored results are not mistaken for it."""
@@ -80,8 +83,7 @@ def execute(run: Run) -> dict[str, Any]:
     data = load_data(run)
     if data.test is None:
         raise InputError(f"{run.dataset}: has no test data to measure on")
-    settings = {"selection": _selection(run.protocol), **run.parameters}
-    clf = make(run.method, seed=run.seed, verbose=False, **settings)
+    clf = make(run.method, **settings_of(run))
     target = data.classes[data.y_true] if methods.get(run.method).takes == "gold" else data.annotations
     began = time.process_time()  # CPU time: other programs may be running
     clf.fit(data.x, target, validation=_validation(data, run.protocol), monitor=_monitor(data, run))
@@ -100,6 +102,16 @@ def execute(run: Run) -> dict[str, Any]:
         "seconds": seconds,
     }
     return figures | _recovery(clf, data) | {name: MEASUREMENTS[name](clf, data) for name in run.keep}
+
+
+def settings_of(run: Run) -> dict[str, Any]:
+    """The estimator's parameters.
+
+    >>> settings_of(Run("labelme", "conal", parameters={"lr": 0.02}))
+    {'selection': 'gold', 'epochs': 100, 'lr': 0.02, 'seed': 0, 'verbose': False}
+    """
+    stated = {"selection": _selection(run.protocol), "epochs": EPOCHS, **run.parameters}
+    return {**stated, "seed": run.seed, "verbose": False}
 
 
 def load_data(run: Run) -> CrowdDataset:

@@ -26,6 +26,7 @@ class Metrics(TypedDict):
     best_epoch: int
     best_score: float | None
     epochs: int
+    epochs_planned: NotRequired[int]
     seconds: float
     restarts: int
     lost_classes: list[Any]
@@ -83,9 +84,13 @@ def selection_story(model: ModelSection) -> list[str]:
     missing = (
         f"The model never predicts {', '.join(short(name) for name in lost)}: ignore the figures of these classes."
     )
-    return [_selection(metrics), GOLD if model["method"] == "gold" else MEASURED, *([missing] if lost else [])]
+    story = [_selection(metrics), GOLD if model["method"] == "gold" else MEASURED, *([missing] if lost else [])]
+    if model["parameters"].get("epochs") == "auto":
+        story.insert(1, AUTO.format(metrics.get("epochs_planned", metrics["epochs"]), metrics["n_tasks_trained_on"]))
+    return story
 
 
+AUTO = "{:,} epochs were planned. The number follows from the number of labelled tasks, {:,} (setting 'auto')."
 GOLD = (
     "The method 'gold' treats the labels as true. The qualities on this page only say how well the classifier agrees "
     "with them."

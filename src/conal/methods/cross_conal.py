@@ -23,6 +23,7 @@ from conal.networks.cross_fitting import cross_fitted_loss, held_out_log_proba, 
 from conal.networks.deployed import MeanOfNetworks
 from conal.networks.stacked import StackedNetworks, stack
 from conal.parameters import flag, number, one_of, parameter, share, whole
+from conal.parameters.plan import planned_epochs
 
 __all__ = ["CrossCoNALMethod"]
 
@@ -82,7 +83,7 @@ class CrossCoNALMethod(EMMethod):
     estimator_name = "CrossCoNAL"
     defaults: ClassVar[dict[str, Any]] = {"lr": 0.005, "scaling": "robust", "input_dropout": 0.3}
 
-    epochs: int
+    epochs: int | Literal["auto"]
     fold_of: Tensor
     labelled: Tensor
     temperature: Tensor
@@ -126,7 +127,7 @@ class CrossCoNALMethod(EMMethod):
 
     def __init__(self, problem: Problem, backbone: nn.Module, **given: Any) -> None:
         super().__init__(problem, backbone, **given)
-        self.due = due_epochs(self.epochs, self.start, self.rounds)
+        self.due = due_epochs(planned_epochs(self.epochs, problem.n_tasks), self.start, self.rounds)
         self.others = nn.ModuleList(fresh_copy(backbone) for _ in range(self.folds - 1))
         self.averages = WeightAverage(self.backbones, self.averaging)
         self.noise = self._make_noise(learn_omega=self.noise_model != "pooled")

@@ -1,4 +1,4 @@
-"""Classifiers from features to class logits: an MLP, VGG-16, or any module that the user supplies."""
+"""Classifiers from features to class logits: an MLP, a linear layer, VGG-16, or any module that the user supplies."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from conal.networks.dropout import Dropout
 __all__ = ["MLP", "VGG16", "Backbone", "build_backbone", "fresh_copy"]
 
 Backbone = str | nn.Module | Callable[[tuple[int, ...], int], nn.Module]
-"""A name ("mlp", "vgg16"), a module, or a function of (feature shape, number of classes) that makes one."""
+"""A name ("mlp", "linear", "vgg16"), a module, or a function of (feature shape, number of classes) that makes one."""
 
 
 class MLP(nn.Sequential):
@@ -121,9 +121,10 @@ def build_backbone(
         )
     if callable(backbone):
         return _called(backbone, shape, n_classes)
-    if backbone == "mlp":
+    if backbone in ("mlp", "linear"):
+        layers = hidden if backbone == "mlp" else ()
         width = math.prod(shape)
-        return MLP(width, n_classes, hidden=hidden, dropout=dropout, input_dropout=input_dropout, batch_norm=batch_norm)
+        return MLP(width, n_classes, hidden=layers, dropout=dropout, input_dropout=input_dropout, batch_norm=batch_norm)
     if backbone == "vgg16":
         if len(shape) != 3 or min(shape[1:]) < 32:
             raise InputError(
@@ -131,7 +132,9 @@ def build_backbone(
                 f"these instances have shape {shape}; use backbone='mlp' for feature vectors"
             )
         return VGG16(shape[0], n_classes, dropout=dropout)
-    raise InputError(f"there is no backbone {backbone!r}; use 'mlp', 'vgg16', a torch.nn.Module or a function")
+    raise InputError(
+        f"there is no backbone {backbone!r}; use 'mlp', 'linear', 'vgg16', a torch.nn.Module or a function"
+    )
 
 
 def fresh_copy(backbone: nn.Module) -> nn.Module:

@@ -38,12 +38,15 @@ class Option:
         Function from the user's text to the value.
     shown_default : str
         Text shown as the default in the help.
+    metavar : str
+        What the help shows in place of a value, if it is not the type.
     """
 
     flag: str = ""
     help: str = ""
     parse: Callable[[str], Any] | None = None
     shown_default: str = ""
+    metavar: str = ""
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
-from conal.parameters.constraints import anything, flag, number, one_of, optional, share, whole, widths
+from conal.parameters.constraints import anything, either, flag, number, one_of, optional, share, whole, widths
 from conal.parameters.declaration import Option, Parameterised, parameter
 from conal.parameters.text import json_or_text
 
@@ -31,12 +31,24 @@ class Settings(Parameterised):
         help="Learning rate of Adam.",
         option=Option(shown_default=BY_METHOD),
     )
-    epochs: int = parameter(
-        default=100, must_be=whole(1), help="Number of passes over the data.", option=Option(), free_on_resume=True
+    epochs: int | Literal["auto"] = parameter(
+        default="auto",
+        must_be=either(whole(1), one_of("auto")),
+        help="Number of passes over the data, or 'auto': 100 for 1,000 labelled tasks, and fewer for more (see "
+        "conal.parameters.plan).",
+        option=Option(
+            help="Number of passes over the data; auto: the more tasks, the fewer.",
+            parse=json_or_text,
+            metavar="<int|auto>",
+        ),
+        free_on_resume=True,
     )
     batch_size: int = parameter(default=256, must_be=whole(1), help="Number of instances in a batch.", option=Option())
-    warmup_epochs: int = parameter(
-        default=5, must_be=whole(0), help="Epochs over which the learning rate rises from zero."
+    warmup_epochs: int | Literal["auto"] = parameter(
+        default="auto",
+        must_be=either(whole(0), one_of("auto")),
+        help="Epochs over which the learning rate rises from zero. 'auto' is 5 for a stated number of epochs, and a "
+        "twentieth of them for epochs='auto'.",
     )
     schedule: Literal["constant", "cosine"] = parameter(
         default="constant",
@@ -84,8 +96,8 @@ class ClassifierParameters(Settings):
     backbone: Backbone = parameter(
         default="mlp",
         must_be=anything(),
-        help="Network from features to class logits: 'mlp', 'vgg16', a torch module, which is copied, or a callable "
-        "that takes (feature shape, number of classes) and returns a module.",
+        help="Network from features to class logits: 'mlp', 'linear' (no hidden layer), 'vgg16', a torch module, which "
+        "is copied, or a callable that takes (feature shape, number of classes) and returns a module.",
     )
     hidden: Sequence[int] = parameter(default=(128,), must_be=widths(), help="Hidden units of the MLP, layer by layer.")
     dropout: float = parameter(

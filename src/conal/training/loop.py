@@ -6,6 +6,7 @@ import operator
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from math import ceil
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from conal.aggregation import votes
 from conal.distributed.training import OneCpu, gathered, guarded, make_fabric, setup
 from conal.errors import DivergenceError, EarlyEpochWarning, InputError, VanishedClassWarning, examples, warn
 from conal.methods.base import Batch, CrowdMethod
+from conal.parameters.plan import plan
 from conal.parameters.training import Settings
 from conal.training.batches import CrowdBatches
 from conal.training.checkpoint import (
@@ -128,6 +130,7 @@ class _Trainer:
         self.data = data
         self.selection = selection
         self.settings = settings
+        self.plan = plan(settings, len(data.labelled))
         self.monitors = monitors
         self.progress = progress
         self.checkpoint = checkpoint
@@ -143,7 +146,7 @@ class _Trainer:
         if not self._resume():
             self._start(restarts=0)
         with threads_for(self.method.backbone, self.data.batch_size):
-            while self.epoch < self.settings.epochs and not self._out_of_patience():
+            while self.epoch < self.plan.epochs and not self._out_of_patience():
                 self.run_epoch()
                 if self._must_restart():
                     self._start(self.restarts + 1)
@@ -154,7 +157,7 @@ class _Trainer:
     def _writes_checkpoint(self) -> bool:
         if self.checkpoint is None or self.fabric.global_rank > 0:
             return False
-        return self.checkpoint.due() or self.epoch == self.settings.epochs
+        return self.checkpoint.due() or self.epoch == self.plan.epochs
 
     def run_epoch(self) -> None:
         began = time.perf_counter()
@@ -179,7 +182,7 @@ class _Trainer:
         row |= {name: monitor.score(self.method) for name, monitor in self.monitors.items()}
         row["seconds"] = time.perf_counter() - began
         self.history.append(row)
-        self.progress.update(self.epoch, self.settings.epochs, figures(row))
+        self.progress.update(self.epoch, self.plan.epochs, figures(row))
 
     def _over_all(self, total: Tensor) -> Tensor:
         """The sum over all processes."""
@@ -210,7 +213,7 @@ class _Trainer:
         return patience is not None and self.epoch - self.best_epoch >= patience
 
     def _must_restart(self) -> bool:
-        if self.epoch != self.settings.warmup_epochs + RESTART_CHECK or self.restarts >= self.settings.max_restarts:
+        if self.epoch != ceil(self.plan.warmup_epochs) + RESTART_CHECK or self.restarts >= self.settings.max_restarts:
             return False
         lost = lost_classes(self.method, self.data)
         if lost:
@@ -224,9 +227,10 @@ class _Trainer:
         """On few gold labels an epoch of the warm-up can score best by chance, while confusion is hardly learned."""
         learns_confusion = self.method.models_annotators and self.method.takes == "crowd"
         by_gold = self.selection.name == GoldAccuracy.name
-        if learns_confusion and by_gold and self.best_epoch <= self.settings.warmup_epochs < self.epoch:
+        warmup = ceil(self.plan.warmup_epochs)
+        if learns_confusion and by_gold and self.best_epoch <= warmup < self.epoch:
             warn(
-                f"epoch {self.best_epoch} was selected, within the warm-up of {self.settings.warmup_epochs}: confusion "
+                f"epoch {self.best_epoch} was selected, within the warm-up of {warmup}: confusion "
                 "matrices and cleaned labels are hardly learned by then. Is the validation set too small? "
                 "Without it, held-out annotations select the epoch",
                 EarlyEpochWarning,
@@ -256,7 +260,7 @@ class _Trainer:
         if isinstance(self.fabric, OneCpu):
             self.method.merge_networks(self.method.scaler(self.data.cut(self.data.labelled[:2]).x))
         optimizer = LazyAdam(self.method.learned_parameters(), lr=self.settings.lr, fused=True)
-        self.scheduler = make_scheduler(optimizer, self.settings, self.data.n_batches, self.epoch)
+        self.scheduler = make_scheduler(optimizer, self.settings, self.plan, self.data.n_batches, self.epoch)
         optimizer.gather = gathered if self._is_several else None
         self.module, self.optimizer = setup(self.fabric, self.method, optimizer)
 

@@ -7,6 +7,7 @@ import math
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LambdaLR
 
+from conal.parameters.plan import Plan
 from conal.parameters.training import Settings
 
 __all__ = ["make_scheduler"]
@@ -15,7 +16,9 @@ LAST = 0.02
 """What the cosine leaves of the learning rate at the end."""
 
 
-def make_scheduler(optimizer: Optimizer, settings: Settings, n_batches: int, epochs_done: int = 0) -> LambdaLR:
+def make_scheduler(
+    optimizer: Optimizer, settings: Settings, plan: Plan, n_batches: int, epochs_done: int = 0
+) -> LambdaLR:
     r"""A scheduler that is stepped after every batch.
 
     .. math:: \eta_t = \eta \min(1, t / T_w) \, [\tfrac12 (1 + \cos(\pi e / E)) + 0.02]
@@ -27,17 +30,19 @@ def make_scheduler(optimizer: Optimizer, settings: Settings, n_batches: int, epo
 
     Parameters
     ----------
+    plan : Plan
+        The number of epochs, and of those of the warm-up.
     n_batches : int
         Batches in an epoch.
     epochs_done : int
         Epochs before an interruption.
     """
-    warmup = settings.warmup_epochs * n_batches
+    warmup = plan.warmup_epochs * n_batches
 
     def factor(step: int) -> float:
         decay = 1.0
         if settings.schedule == "cosine":
-            decay = 0.5 * (1 + math.cos(math.pi * (step // n_batches) / settings.epochs)) + LAST
+            decay = 0.5 * (1 + math.cos(math.pi * (step // n_batches) / plan.epochs)) + LAST
         return decay * (min(1.0, (step + 1) / warmup) if warmup else 1.0)
 
     for group in optimizer.param_groups:

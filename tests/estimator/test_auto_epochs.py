@@ -1,0 +1,108 @@
+"""The length of training follows the number of tasks, unless the user states it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+
+import conal
+from conal.errors import InputError
+from conal.findings.model import selection_story
+from conal.methods.cross_conal import CrossCoNALMethod
+from conal.parameters.plan import plan, planned_epochs
+from conal.parameters.training import Settings
+
+N, C = 8_000, 2
+RNG = np.random.default_rng(0)
+TRUTH = RNG.integers(0, C, N)
+X = (2 * np.eye(C)[TRUTH] + RNG.normal(size=(N, C))).astype(np.float32)
+CROWD = conal.Annotations.from_matrix(np.where(RNG.random((N, 3)) < 0.8, TRUTH[:, None], 1 - TRUTH[:, None]))
+FAST: dict[str, Any] = {"batch_size": 4_000, "hidden": (2,), "verbose": False, "selection": "last"}
+EPOCHS = planned_epochs("auto", N)
+
+
+def test_a_thousand_tasks_take_a_hundred_epochs_and_more_tasks_fewer() -> None:
+    assert planned_epochs("auto", 1_000) == 100
+    sizes = [1, 50, 300, 1_000, 2_000, 4_000, 20_000, 200_000, 1_000_000]
+    epochs = [planned_epochs("auto", size) for size in sizes]
+    assert epochs == sorted(epochs, reverse=True)
+    assert epochs[5] < 50
+    assert epochs[-1] == epochs[-2] >= 5  # from some size on, cost grows as the data do
+
+
+def test_steps_never_become_fewer_with_more_tasks() -> None:
+    sizes = np.unique(np.geomspace(1_000, 1_000_000, 200).astype(int)).tolist()
+    rounding = 0.06
+    steps = np.array([planned_epochs("auto", size) * size for size in sizes])
+    assert (steps[1:] > (1 - rounding) * steps[:-1]).all()
+
+
+def test_a_stated_number_is_taken_as_it_is() -> None:
+    assert plan(Settings(epochs=50), 20_000) == (50, 5)
+    assert plan(Settings(epochs=50, warmup_epochs=0), 20_000) == (50, 0)
+    assert plan(Settings(warmup_epochs=3), 1_000) == (100, 3)
+
+
+def test_the_warm_up_is_a_share_of_the_planned_epochs() -> None:
+    assert plan(Settings(), 1_000) == (100, 5)
+    epochs, warmup = plan(Settings(), N)
+    assert warmup == pytest.approx(epochs / 20)
+    assert epochs == EPOCHS < 40
+    clf = conal.make("dl-mv", **FAST).fit(X, CROWD)
+    rates = [row["lr"] for row in clf.history_]
+    steps = [2 * (k + 1) for k in range(EPOCHS)]  # two batches in an epoch
+    assert rates == pytest.approx([clf.lr * min(1.0, step / (2 * warmup)) for step in steps])
+
+
+@pytest.mark.parametrize("method", ["dl-mv", "xconal"])
+def test_the_model_knows_how_long_it_was_trained(method: str, tmp_path: Path) -> None:
+    clf = conal.make(method, **FAST).fit(X, CROWD)
+    assert clf.metrics_["epochs"] == clf.metrics_["epochs_planned"] == len(clf.history_) == EPOCHS
+    assert clf.epochs == clone(clf).epochs == "auto"
+    section = clf.results_.report["model"]
+    first, second, *_ = selection_story(section)
+    assert f"of {EPOCHS} was kept" in first
+    assert second.startswith(f"{EPOCHS} epochs were planned. The number follows")
+    assert "labelled tasks, 8,000" in second
+    assert "--epochs" not in section["command"]
+    clf.save(tmp_path / "m")
+    loaded = conal.load(tmp_path / "m")
+    assert (loaded.epochs, loaded.metrics_["epochs_planned"]) == ("auto", EPOCHS)
+    np.testing.assert_array_equal(loaded.predict_proba(X[:50]), clf.predict_proba(X[:50]))
+    stated = conal.make(method, epochs=EPOCHS, warmup_epochs=0, **FAST).fit(X, CROWD)
+    section = stated.results_.report["model"]
+    assert f"--epochs {EPOCHS}" in section["command"]
+    assert not any("planned" in line for line in selection_story(section)[1:])
+
+
+def test_e_steps_are_spread_over_the_planned_epochs() -> None:
+    method = conal.make("xconal", **FAST).fit(X, CROWD).model_
+    assert isinstance(method, CrossCoNALMethod)
+    assert max(method.due) == EPOCHS
+    assert min(method.due) == round(0.2 * EPOCHS)
+
+
+def test_auto_and_the_number_that_it_stands_for_continue_each_other(tmp_path: Path) -> None:
+    place, settings = tmp_path / "c", FAST | {"warmup_epochs": 1}
+    whole = conal.make("xconal", **settings).fit(X, CROWD, checkpoint=place)
+    again = conal.make("xconal", **settings, epochs=EPOCHS).fit(X, CROWD, checkpoint=place, resume=True)
+    np.testing.assert_array_equal(again.probas_, whole.probas_)
+    with pytest.raises(InputError, match="different epochs"):
+        conal.make("xconal", **settings, epochs=EPOCHS + 1).fit(X, CROWD, checkpoint=place, resume=True)
+
+
+def test_methods_without_a_plan_of_rounds_can_be_trained_for_longer(tmp_path: Path) -> None:
+    place, settings = tmp_path / "c", FAST | {"warmup_epochs": 1}
+    conal.make("dl-mv", **settings).fit(X, CROWD, checkpoint=place)
+    longer = conal.make("dl-mv", **settings, epochs=EPOCHS + 2).fit(X, CROWD, checkpoint=place, resume=True)
+    assert longer.metrics_["epochs"] == longer.metrics_["epochs_planned"] == EPOCHS + 2
+
+
+@pytest.mark.parametrize("value", [0, 1.5, "all", None, True])
+def test_what_is_no_number_of_epochs_is_refused(value: Any) -> None:
+    with pytest.raises(InputError, match="epochs must be a whole number of at least 1 or 'auto'"):
+        conal.make("dl-mv", epochs=value).fit(X, CROWD)
