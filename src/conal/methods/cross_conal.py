@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, ClassVar, Literal
 
+import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import one_hot
 
 from conal.data.annotations import Annotations
 from conal.errors import DivergenceError
 from conal.methods.base import Batch, Problem, register
 from conal.methods.class_matching import aligned_with_votes
 from conal.methods.em import EMMethod
+from conal.methods.expected_counts import ExpectedCounts
 from conal.methods.labels_only import infer_from_labels
+from conal.methods.posterior_correction import PosteriorCorrection
 from conal.methods.round_schedule import due_epochs
 from conal.methods.two_source_noise import PseudoLabels, TwoSourceNoise
 from conal.networks.averaging import WeightAverage
@@ -21,7 +25,9 @@ from conal.networks.backbones import fresh_copy
 from conal.networks.calibration import fit_temperature
 from conal.networks.cross_fitting import cross_fitted_loss, held_out_log_proba, mean_log_proba, stacked_loss
 from conal.networks.deployed import MeanOfNetworks
+from conal.networks.gaussian_classifier import CrossFittedGaussian
 from conal.networks.stacked import StackedNetworks, stack
+from conal.networks.witness import GaussianWitness, MixtureOfWitnesses, mixture_weights
 from conal.parameters import flag, number, one_of, parameter, share, whole
 
 __all__ = ["CrossCoNALMethod"]
@@ -84,6 +90,8 @@ class CrossCoNALMethod(EMMethod):
 
     epochs: int
     fold_of: Tensor
+    judged: Tensor
+    judged_votes: Tensor
     labelled: Tensor
     temperature: Tensor
 
@@ -116,6 +124,13 @@ class CrossCoNALMethod(EMMethod):
         "labels, and the pooled matrices from then on.",
         alias="confusion",
     )
+    witness: Literal["gaussian", "none"] = parameter(
+        default="none",
+        must_be=one_of("gaussian", "none"),
+        help="Second witness beside the networks, in the E-step and in predictions: 'gaussian', a Gaussian classifier "
+        "of the features (linear discriminant analysis on principal components), or 'none'. Images have none.",
+        before="none",
+    )
     n_jobs: int = parameter(
         default=1,
         must_be=whole(1),
@@ -132,6 +147,10 @@ class CrossCoNALMethod(EMMethod):
         self.noise = self._make_noise(learn_omega=self.noise_model != "pooled")
         self.pooled_noise = self._make_noise(learn_omega=False) if self.noise_model == "both" else None
         self.register_buffer("temperature", torch.ones(()))
+        sizes = problem.shape[0] if len(problem.shape) == 1 else 0, problem.n_classes
+        self.gaussian = GaussianWitness(*sizes) if self.witness == "gaussian" and sizes[0] else None
+        self.cross_gaussian = CrossFittedGaussian(self.folds)
+        self.correction = PosteriorCorrection(problem.n_classes) if problem.n_true_labels else None
         self.stacked: StackedNetworks | None = None
 
     def _make_noise(self, *, learn_omega: bool) -> TwoSourceNoise:
@@ -161,10 +180,21 @@ class CrossCoNALMethod(EMMethod):
     def prepare(self, annotations: Annotations) -> None:
         """Draw the folds, and infer the first labels from the annotations alone."""
         self.register_buffer("fold_of", torch.randperm(annotations.n_tasks) % self.folds, persistent=False)
-        self.register_buffer("labelled", torch.from_numpy(annotations.labels_per_task() > 0), persistent=False)
-        posterior, counts = infer_from_labels(self.noise, annotations, START_ROUNDS)
+        voted = torch.from_numpy(annotations.labels_per_task() > 0)
+        labelled = voted if self.known is None else voted | (self.known >= 0)
+        self.register_buffer("labelled", labelled, persistent=False)
+        self._remember_truth(annotations, voted)
+        posterior, counts = infer_from_labels(self.noise, annotations, START_ROUNDS, self.with_truth)
         self.register_buffer("posterior", posterior, persistent=False)
         self.update_confusion(counts)
+
+    def _remember_truth(self, annotations: Annotations, voted: Tensor) -> None:
+        """The tasks with votes whose truth is known, and their votes: tasks, annotators and labels."""
+        known = torch.full_like(voted, -1, dtype=torch.int64) if self.known is None else self.known
+        self.register_buffer("judged", voted & (known >= 0), persistent=False)
+        columns = (annotations.tasks, annotations.annotators, annotations.labels)
+        triples = torch.from_numpy(np.stack([column.astype(np.int64) for column in columns]))
+        self.register_buffer("judged_votes", triples[:, self.judged[triples[0]]], persistent=False)
 
     def loss(self, batch: Batch) -> Tensor:
         """Mean over the networks of the cross-entropy to the inferred labels, each without its held-out fold."""
@@ -184,6 +214,10 @@ class CrossCoNALMethod(EMMethod):
 
     def predictions(self, batches: Iterable[Batch]) -> list[tuple[Tensor, Batch]]:
         """Held-out predictions of every batch, and its labels without features; then the temperature of all."""
+        if self.gaussian is not None:
+            batches = list(batches) if iter(batches) is batches else batches
+            if self._fit_gaussian(batches):
+                return self._predictions_of_both(self.gaussian, batches)
         networks = self.averages.networks
         collected = [
             (
@@ -197,6 +231,63 @@ class CrossCoNALMethod(EMMethod):
             self.temperature.copy_(fit_temperature(log_class_proba, self.posterior[self.labelled]))
         return collected
 
+    def _fit_gaussian(self, batches: Iterable[Batch]) -> bool:
+        """Fit the second witness to the inferred labels that the networks were trained on; False if tasks are few."""
+
+        def blocks() -> Iterator[tuple[Tensor, Tensor, Tensor]]:
+            for batch in batches:
+                yield self.scaler(batch.x), self.fold_of[batch.instances], self.posterior[batch.instances]
+
+        return self.cross_gaussian.fit(blocks, int(self.labelled.sum()))
+
+    def _predictions_of_both(self, gaussian: GaussianWitness, batches: Iterable[Batch]) -> list[tuple[Tensor, Batch]]:
+        """Held-out predictions by the mixture of both witnesses, once it is fitted to the annotations."""
+        each: list[tuple[Tensor, Tensor]] = []
+        light: list[Batch] = []
+        for batch in batches:
+            x, fold = self.scaler(batch.x), self.fold_of[batch.instances]
+            by_networks = held_out_log_proba(self.averages.networks, x, fold)
+            each.append((by_networks, self.cross_gaussian.held_out_log_proba(x, fold)))
+            light.append(batch._replace(x=batch.x[:0]))
+        networks, gaussians = (torch.cat(found) for found in zip(*each, strict=True))
+        inferred = self.posterior[self.labelled]
+        gaussian.weight.copy_(self.cross_gaussian.whole.weight)
+        gaussian.bias.copy_(self.cross_gaussian.whole.bias)
+        if self.calibrate:
+            fitted = [fit_temperature(found, inferred) for found in (networks, gaussians)]
+            gaussian.temperatures.copy_(torch.stack(fitted))
+        gaussian.shares.copy_(mixture_weights(self._label_likelihood(gaussian.calibrated(networks, gaussians), light)))
+        mixed = gaussian.mixed(networks, gaussians)
+        if self.calibrate:
+            self.temperature.copy_(fit_temperature(mixed, inferred))
+        return list(zip(mixed.split([len(batch.instances) for batch in light]), light, strict=True))
+
+    def _label_likelihood(self, log_proba: Tensor, batches: Sequence[Batch]) -> Tensor:
+        """(N, M) log-likelihood of every task's labels by each of the (M, N, C) witnesses alone."""
+        pieces = log_proba.split([len(batch.instances) for batch in batches], dim=1)
+        found = []
+        for piece, batch in zip(pieces, batches, strict=True):
+            evidence = self.vote_weight * self.log_prob_given_class(batch).to(piece)
+            found.append(piece.index_add(1, batch.rows, evidence.expand(len(piece), -1, -1)).logsumexp(-1))
+        return torch.cat(found, dim=1).T
+
+    def learn_from_truth(self, predictions: Iterable[tuple[Tensor, Batch]]) -> Iterable[tuple[Tensor, Batch]]:
+        """Fit the correction of the posterior to tasks whose truth is known, by held-out predictions."""
+        if self.correction is None or self.known is None:
+            return predictions
+        collected, joint, truth = list(predictions), [], []
+        for logits, batch in collected:
+            at = torch.nonzero(self.judged[batch.instances]).squeeze(1)
+            evidence = self.log_prob_given_class(batch)
+            joint.append(self._log_joint(logits, batch.rows, evidence)[at])
+            truth.append(self.known[batch.instances[at]])
+        self.correction.fit(torch.cat(joint), torch.cat(truth))
+        return collected
+
+    def settled(self, posterior: Tensor, batch: Batch) -> Tensor:
+        """As it was inferred: classes are named first, and then :meth:`update_confusion` sets true labels."""
+        return posterior
+
     def inferred_shares(self) -> Tensor:
         """(C,) shares of the classes among the inferred labels of tasks that have training labels."""
         return self.posterior[self.labelled].mean(0)
@@ -207,14 +298,31 @@ class CrossCoNALMethod(EMMethod):
             raise DivergenceError(
                 "the inferred labels became nan; lower lr, or scale the features (scaling='standard')"
             )
-        order = aligned_with_votes(counts.sum(0))
+        order = aligned_with_votes(counts.sum(0), self._truth_by_inferred())
         self.posterior.copy_(self.posterior[:, order])
         self.noise.reorder(order)
         # The copy keeps the memory layout of the counts, which decides the last bit of their sums.
         renamed = torch.empty_like(counts).copy_(counts[:, order])
+        if self.known is not None:
+            renamed = (renamed + self._truth_beyond_inferred()).clamp(min=0)
+            self.posterior.copy_(self.with_truth(self.posterior))
         self.noise.fit(renamed)
         if self.pooled_noise is not None:
             self.pooled_noise.fit(renamed)
+
+    def _truth_by_inferred(self) -> Tensor | None:
+        """(C, C) expected numbers of known true labels, ``[inferred class, true label]``; None without any."""
+        if self.known is None:
+            return None
+        truth = one_hot(self.known[self.judged], self.problem.n_classes).to(self.posterior.dtype)
+        return self.posterior[self.judged].T @ truth
+
+    def _truth_beyond_inferred(self) -> Tensor:
+        """(R, C, C) how expected counts change when true labels are certain instead of inferred."""
+        tasks, annotators, labels = self.judged_votes
+        change = self.with_truth(self.posterior) - self.posterior
+        sizes = self.problem.n_annotators, self.problem.n_classes
+        return ExpectedCounts(*sizes, like=self.posterior).add(change[tasks], annotators, labels).matrices()
 
     def working_state(self) -> dict[str, Tensor]:
         """As for every EM, and the folds."""
@@ -233,16 +341,30 @@ class CrossCoNALMethod(EMMethod):
         return self.noise if self.pooled_noise is None else self.pooled_noise
 
     def class_logits(self, x: Tensor) -> Tensor:
-        """(N, C) log of the networks' mean probabilities, by their averaged weights once they are trained."""
-        return mean_log_proba(self.backbones if self.training else self.averages.networks, x)
+        """(N, C) log of the networks' mean probabilities, by their averaged weights once they are trained.
+
+        A second witness takes part once it is fitted.
+        """
+        networks = mean_log_proba(self.backbones if self.training else self.averages.networks, x)
+        if self.gaussian is None or self.training:
+            return networks
+        return self.gaussian.mixed(networks, self.gaussian.log_proba(x))
 
     def class_network(self) -> nn.Module:
-        """The mean of the K networks, by their averaged weights."""
-        return MeanOfNetworks(self.averages.networks)
+        """The mean of the K networks, by their averaged weights, and the second witness."""
+        networks = self.averages.networks
+        return MeanOfNetworks(networks) if self.gaussian is None else MixtureOfWitnesses(networks, self.gaussian)
 
     def joint_posterior(self, class_logits: Tensor, rows: Tensor, evidence: Tensor) -> Tensor:
-        """(N, C) posterior, with the networks at their temperature and the votes by their weight."""
-        return super().joint_posterior(class_logits * self.temperature, rows, self.vote_weight * evidence)
+        """(N, C) posterior, with the classifier at its temperature and the votes by their weight, and corrected."""
+        if self.correction is None:
+            return super().joint_posterior(class_logits * self.temperature, rows, self.vote_weight * evidence)
+        return self.correction(self._log_joint(class_logits, rows, evidence)).softmax(-1)
+
+    def _log_joint(self, class_logits: Tensor, rows: Tensor, evidence: Tensor) -> Tensor:
+        """(N, C) log of the posterior before it is corrected, not normalised."""
+        log_prior = (class_logits * self.temperature + self.prior_shift).log_softmax(-1)
+        return log_prior.index_add(0, rows, self.vote_weight * evidence)
 
     def log_prob_given_class(self, batch: Batch) -> Tensor:
         """(P, C) log of the annotators' confusion at the observed labels."""
