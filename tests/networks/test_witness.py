@@ -112,7 +112,7 @@ def test_too_few_tasks_have_no_witness() -> None:
 
 def test_the_mixture_is_a_weighted_mean_of_calibrated_probabilities() -> None:
     torch.manual_seed(0)
-    witness, networks = GaussianWitness(D, C), [nn.Linear(D, C), nn.Linear(D, C)]
+    witness, networks = GaussianWitness(D, C, K), [nn.Linear(D, C), nn.Linear(D, C)]
     x = torch.randn(5, D)
     module = MixtureOfWitnesses(networks, witness)
     by_networks = torch.stack([network(x).softmax(-1) for network in networks]).mean(0)

@@ -25,7 +25,6 @@ from conal.networks.backbones import fresh_copy
 from conal.networks.calibration import fit_temperature
 from conal.networks.cross_fitting import cross_fitted_loss, held_out_log_proba, mean_log_proba, stacked_loss
 from conal.networks.deployed import MeanOfNetworks
-from conal.networks.gaussian_classifier import CrossFittedGaussian
 from conal.networks.stacked import StackedNetworks, stack
 from conal.networks.witness import GaussianWitness, MixtureOfWitnesses, mixture_weights
 from conal.parameters import flag, number, one_of, parameter, share, whole
@@ -148,8 +147,7 @@ class CrossCoNALMethod(EMMethod):
         self.pooled_noise = self._make_noise(learn_omega=False) if self.noise_model == "both" else None
         self.register_buffer("temperature", torch.ones(()))
         sizes = problem.shape[0] if len(problem.shape) == 1 else 0, problem.n_classes
-        self.gaussian = GaussianWitness(*sizes) if self.witness == "gaussian" and sizes[0] else None
-        self.cross_gaussian = CrossFittedGaussian(self.folds)
+        self.gaussian = GaussianWitness(*sizes, self.folds) if self.witness == "gaussian" and sizes[0] else None
         self.correction = PosteriorCorrection(problem.n_classes) if problem.n_true_labels else None
         self.stacked: StackedNetworks | None = None
 
@@ -214,62 +212,49 @@ class CrossCoNALMethod(EMMethod):
 
     def predictions(self, batches: Iterable[Batch]) -> list[tuple[Tensor, Batch]]:
         """Held-out predictions of every batch, and its labels without features; then the temperature of all."""
-        if self.gaussian is not None:
-            batches = list(batches) if iter(batches) is batches else batches
-            if self._fit_gaussian(batches):
-                return self._predictions_of_both(self.gaussian, batches)
-        networks = self.averages.networks
-        collected = [
-            (
-                held_out_log_proba(networks, self.scaler(batch.x), self.fold_of[batch.instances]),
-                batch._replace(x=batch.x[:0]),
-            )
-            for batch in batches
-        ]
+        networks, witness = self.averages.networks, self._fitted_witness(batches)
+        collected: list[tuple[Tensor, Batch]] = []
+        others: list[Tensor] = []
+        for batch in batches:
+            x, fold = self.scaler(batch.x), self.fold_of[batch.instances]
+            collected.append((held_out_log_proba(networks, x, fold), batch._replace(x=batch.x[:0])))
+            if witness is not None:
+                others.append(witness.held_out_log_proba(x, fold))
+        if witness is not None:
+            collected = self._mixed(witness, collected, others)
         if self.calibrate:
             log_class_proba = torch.cat([each for each, _ in collected])
             self.temperature.copy_(fit_temperature(log_class_proba, self.posterior[self.labelled]))
         return collected
 
-    def _fit_gaussian(self, batches: Iterable[Batch]) -> bool:
-        """Fit the second witness to the inferred labels that the networks were trained on; False if tasks are few."""
+    def _fitted_witness(self, batches: Iterable[Batch]) -> GaussianWitness | None:
+        """The second witness, fitted to the labels that the networks were trained on; None without one."""
 
         def blocks() -> Iterator[tuple[Tensor, Tensor, Tensor]]:
             for batch in batches:
                 yield self.scaler(batch.x), self.fold_of[batch.instances], self.posterior[batch.instances]
 
-        return self.cross_gaussian.fit(blocks, int(self.labelled.sum()))
+        is_fitted = self.gaussian is not None and self.gaussian.fit(blocks, int(self.labelled.sum()))
+        return self.gaussian if is_fitted else None
 
-    def _predictions_of_both(self, gaussian: GaussianWitness, batches: Iterable[Batch]) -> list[tuple[Tensor, Batch]]:
-        """Held-out predictions by the mixture of both witnesses, once it is fitted to the annotations."""
-        each: list[tuple[Tensor, Tensor]] = []
-        light: list[Batch] = []
-        for batch in batches:
-            x, fold = self.scaler(batch.x), self.fold_of[batch.instances]
-            by_networks = held_out_log_proba(self.averages.networks, x, fold)
-            each.append((by_networks, self.cross_gaussian.held_out_log_proba(x, fold)))
-            light.append(batch._replace(x=batch.x[:0]))
-        networks, gaussians = (torch.cat(found) for found in zip(*each, strict=True))
-        inferred = self.posterior[self.labelled]
-        gaussian.weight.copy_(self.cross_gaussian.whole.weight)
-        gaussian.bias.copy_(self.cross_gaussian.whole.bias)
+    def _mixed(
+        self, witness: GaussianWitness, collected: Sequence[tuple[Tensor, Batch]], others: Sequence[Tensor]
+    ) -> list[tuple[Tensor, Batch]]:
+        """Predictions of both witnesses together: each calibrated, and weighted by the annotations' likelihood."""
+        networks, gaussians = torch.cat([each for each, _ in collected]), torch.cat(list(others))
         if self.calibrate:
-            fitted = [fit_temperature(found, inferred) for found in (networks, gaussians)]
-            gaussian.temperatures.copy_(torch.stack(fitted))
-        gaussian.shares.copy_(mixture_weights(self._label_likelihood(gaussian.calibrated(networks, gaussians), light)))
-        mixed = gaussian.mixed(networks, gaussians)
-        if self.calibrate:
-            self.temperature.copy_(fit_temperature(mixed, inferred))
-        return list(zip(mixed.split([len(batch.instances) for batch in light]), light, strict=True))
+            witness.calibrate(networks, gaussians, self.posterior[self.labelled])
+        sizes = [len(batch.instances) for _, batch in collected]
+        pieces = witness.calibrated(networks, gaussians).split(sizes, dim=1)
+        likelihood = [self._label_likelihood(piece, batch) for piece, (_, batch) in zip(pieces, collected, strict=True)]
+        witness.shares.copy_(mixture_weights(torch.cat(likelihood)))
+        mixed = witness.mixed(networks, gaussians).split(sizes)
+        return [(each, batch) for each, (_, batch) in zip(mixed, collected, strict=True)]
 
-    def _label_likelihood(self, log_proba: Tensor, batches: Sequence[Batch]) -> Tensor:
-        """(N, M) log-likelihood of every task's labels by each of the (M, N, C) witnesses alone."""
-        pieces = log_proba.split([len(batch.instances) for batch in batches], dim=1)
-        found = []
-        for piece, batch in zip(pieces, batches, strict=True):
-            evidence = self.vote_weight * self.log_prob_given_class(batch).to(piece)
-            found.append(piece.index_add(1, batch.rows, evidence.expand(len(piece), -1, -1)).logsumexp(-1))
-        return torch.cat(found, dim=1).T
+    def _label_likelihood(self, log_proba: Tensor, batch: Batch) -> Tensor:
+        """(N, M) log-likelihood of every task's labels by each of the (M, N, C) predictions alone."""
+        evidence = (self.vote_weight * self.log_prob_given_class(batch)).to(log_proba)
+        return log_proba.index_add(1, batch.rows, evidence.expand(len(log_proba), -1, -1)).logsumexp(-1).T
 
     def learn_from_truth(self, predictions: Iterable[tuple[Tensor, Batch]]) -> Iterable[tuple[Tensor, Batch]]:
         """Fit the correction of the posterior to tasks whose truth is known, by held-out predictions."""

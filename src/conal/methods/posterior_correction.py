@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import numpy as np
+import numpy.typing as npt
 import torch
+from scipy.optimize import minimize
+from scipy.special import log_softmax
 from torch import Tensor, nn
-from torch.nn.functional import cross_entropy
 
 __all__ = ["PosteriorCorrection"]
 
-PENALTIES = (1.0, 5.0)
-"""Of matrix and shift, and of the scale: as if this many labels had confirmed the posterior as it is."""
+FloatArray = npt.NDArray[np.float64]
+
+PENALTY, SCALE_PENALTY = 1.0, 5.0
+"""Of matrix and shift, and of the scale."""
 ENOUGH = 50
 """Fewer true labels than this are held back more, in inverse proportion to their number."""
-STEPS = 50
+STEPS = 200
 
 
 class PosteriorCorrection(nn.Module):
@@ -52,33 +57,41 @@ class PosteriorCorrection(nn.Module):
 
     def forward(self, log_posterior: Tensor) -> Tensor:
         """(N, C) corrected log-posteriors, not normalised."""
-        return _corrected(log_posterior, self.log_scale, self.weight, self.shift)
+        log_posterior = log_posterior.log_softmax(-1)
+        return self.log_scale.exp() * log_posterior + log_posterior.exp() @ self.weight + self.shift
 
     def fit(self, log_posterior: Tensor, truth: Tensor) -> None:
         """Fit to (n, C) log-posteriors of tasks whose (n,) true classes are known."""
         if not len(truth):
             return
-        given = log_posterior.detach().double().log_softmax(-1)
-        learned = [each.detach().double().clone().requires_grad_() for each in self.buffers()]
-        strength = max(1.0, ENOUGH / len(truth))
-        optimizer = torch.optim.LBFGS(learned, max_iter=STEPS, line_search_fn="strong_wolfe")
-
-        def objective() -> Tensor:
-            optimizer.zero_grad()
-            loss = cross_entropy(_corrected(given, *learned), truth, reduction="sum") + strength * _penalty(*learned)
-            loss.backward()  # type: ignore[no-untyped-call]
-            return loss
-
-        with torch.enable_grad():
-            optimizer.step(objective)  # type: ignore[arg-type]
-        for buffer, found in zip(self.buffers(), learned, strict=True):
-            buffer.copy_(found.detach())
+        given = log_posterior.detach().double().log_softmax(-1).cpu().numpy()
+        objective = _Objective(given, truth.cpu().numpy(), max(1.0, ENOUGH / len(truth)))
+        start = np.concatenate([each.double().cpu().numpy().ravel() for each in self.buffers()])
+        found = minimize(objective, start, jac=True, method="L-BFGS-B", options={"maxiter": STEPS}).x
+        for buffer, values in zip(self.buffers(), objective.parts(found), strict=True):
+            buffer.copy_(torch.as_tensor(values))
 
 
-def _corrected(log_posterior: Tensor, log_scale: Tensor, weight: Tensor, shift: Tensor) -> Tensor:
-    return log_scale.exp() * log_posterior + log_posterior.softmax(-1) @ weight + shift
+class _Objective:
+    """The penalised loss and its gradient, by all parameters in a row: s, W and b."""
 
+    def __init__(self, log_posterior: FloatArray, truth: npt.NDArray[np.int64], strength: float) -> None:
+        self.log_posterior = log_posterior
+        self.posterior = np.exp(log_posterior)
+        self.certain = np.eye(log_posterior.shape[1])[truth]
+        self.strength = strength
 
-def _penalty(log_scale: Tensor, weight: Tensor, shift: Tensor) -> Tensor:
-    matrix, scale = PENALTIES
-    return matrix / 2 * (weight.square().sum() + shift.square().sum()) + scale / 2 * log_scale.square()
+    def parts(self, values: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+        C = self.certain.shape[1]
+        return values[0], values[1 : 1 + C * C].reshape(C, C), values[1 + C * C :]
+
+    def __call__(self, values: FloatArray) -> tuple[float, FloatArray]:
+        scale, weight, shift = self.parts(values)
+        corrected = np.exp(scale) * self.log_posterior + self.posterior @ weight + shift
+        log_proba = log_softmax(corrected, axis=1)
+        surplus = np.exp(log_proba) - self.certain
+        penalties = self.strength * np.concatenate([[SCALE_PENALTY], np.full(len(values) - 1, PENALTY)])
+        by_scale = np.exp(scale) * (surplus * self.log_posterior).sum()
+        gradient = np.concatenate([[by_scale], (self.posterior.T @ surplus).ravel(), surplus.sum(0)])
+        loss = -(self.certain * log_proba).sum() + (penalties * values**2).sum() / 2
+        return float(loss), gradient + penalties * values

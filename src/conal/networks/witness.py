@@ -8,7 +8,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import linear
 
+from conal.networks.calibration import fit_temperature
 from conal.networks.cross_fitting import mean_log_proba
+from conal.networks.gaussian_classifier import Blocks, CrossFittedGaussian
 
 __all__ = ["GaussianWitness", "MixtureOfWitnesses", "mixture_weights"]
 
@@ -55,8 +57,8 @@ class GaussianWitness(nn.Module):
 
     Parameters
     ----------
-    n_features, n_classes : int
-        d and C.
+    n_features, n_classes, n_folds : int
+        d, C and K.
     """
 
     weight: Tensor
@@ -64,12 +66,29 @@ class GaussianWitness(nn.Module):
     temperatures: Tensor
     shares: Tensor
 
-    def __init__(self, n_features: int, n_classes: int) -> None:
+    def __init__(self, n_features: int, n_classes: int, n_folds: int) -> None:
         super().__init__()
+        self.cross_fitted = CrossFittedGaussian(n_folds)
         self.register_buffer("weight", torch.zeros(n_classes, n_features))
         self.register_buffer("bias", torch.zeros(n_classes))
         self.register_buffer("temperatures", torch.ones(2))
         self.register_buffer("shares", torch.tensor([1.0, 0.0]))
+
+    def fit(self, blocks: Blocks, n_tasks: int) -> bool:
+        """Fit the Gaussian classifiers to soft labels; False if there are too few tasks."""
+        is_fitted = self.cross_fitted.fit(blocks, n_tasks)
+        if is_fitted:
+            self.weight.copy_(self.cross_fitted.whole.weight)
+            self.bias.copy_(self.cross_fitted.whole.bias)
+        return is_fitted
+
+    def held_out_log_proba(self, x: Tensor, fold: Tensor) -> Tensor:
+        """(N, C) log-probabilities of training instances by the Gaussian classifier that has not seen their fold."""
+        return self.cross_fitted.held_out_log_proba(x, fold)
+
+    def calibrate(self, networks: Tensor, gaussian: Tensor, target: Tensor) -> None:
+        """Fit both temperatures to (N, C) target distributions, from both witnesses' log-probabilities."""
+        self.temperatures.copy_(torch.stack([fit_temperature(each, target) for each in (networks, gaussian)]))
 
     def log_proba(self, x: Tensor) -> Tensor:
         """(N, C) log-probabilities by the Gaussian classifier alone, before its temperature."""
