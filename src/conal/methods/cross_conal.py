@@ -344,7 +344,8 @@ class CrossCoNALMethod(EMMethod):
         """(N, C) posterior, with the classifier at its temperature and the votes by their weight, and corrected."""
         if self.correction is None:
             return super().joint_posterior(class_logits * self.temperature, rows, self.vote_weight * evidence)
-        return self.correction(self._log_joint(class_logits, rows, evidence)).softmax(-1)
+        corrected: Tensor = self.correction(self._log_joint(class_logits, rows, evidence))
+        return corrected.softmax(-1)
 
     def _log_joint(self, class_logits: Tensor, rows: Tensor, evidence: Tensor) -> Tensor:
         """(N, C) log of the posterior before it is corrected, not normalised."""

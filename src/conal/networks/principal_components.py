@@ -76,4 +76,5 @@ def _iterated(blocks: Blocks, mean: Tensor, count: int) -> Tensor:
             applied += centred.T @ (centred @ basis)
         basis = torch.linalg.qr(applied).Q
     within = torch.linalg.eigh(_scatter(blocks, mean, basis)).eigenvectors[:, -count:].flip(1)
-    return basis @ within.float()
+    found: Tensor = basis @ within.float()
+    return found
