@@ -23,8 +23,9 @@ def test_a_table_for_people_and_a_model_folder(conal: Run, tmp_path: Path) -> No
     run = conal("demo", "--out", out, *TINY)
     assert run.code == 0, run.err
     assert "1,000 images of digits" in run.out
-    for words in ("true labels (ceiling)", "majority vote", "CoNAL, cross-fitted", "no gold label used", str(out)):
+    for words in ("true labels (ceiling)", "majority vote", "CoNAL, cross-fitted", "without gold labels", str(out)):
         assert words in run.out
+    assert "CoNAL, cross-fitted, with 50 gold labels" in run.out
     loaded = package.load(out)
     assert loaded.method == "xconal"
     assert loaded.classes_.tolist() == list(range(10))
@@ -39,7 +40,9 @@ def test_json_is_one_object_on_stdout(conal: Run, tmp_path: Path) -> None:
     run = conal("demo", "--out", tmp_path / "demo", "--json", "--seeds", 2, "--epochs", 1, "--seed", 5)
     result = run.json()
     runs = {(row["method"], row["rule"], row["seed"]): row["test_accuracy"] for row in result["runs"]}
-    assert set(runs) == {(method, rule, seed) for method in METHODS for rule in RULES for seed in (5, 6)}
+    taught = {("xconal-with-gold", "own", seed) for seed in (5, 6)}
+    assert set(runs) == taught | {(method, rule, seed) for method in METHODS for rule in RULES for seed in (5, 6)}
+    assert set(result["table"]["xconal-with-gold"]) == {"own"}
     assert all(0 <= accuracy <= 1 for accuracy in runs.values())
     for method in METHODS:
         for rule in RULES:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ import conal
 from conal import methods
 from conal.data.annotations import Annotations
 from conal.errors import ConalWarning, InputError, PriorWarning
-from conal.methods import Problem
+from conal.methods import Batch, Problem
 from conal.methods.class_matching import aligned_with_votes
 from conal.methods.cross_conal import CrossCoNALMethod
 from conal.networks import MLP
@@ -98,6 +99,73 @@ def test_an_e_step_against_loops(prior: list[float] | None, confusion: str) -> N
         np.testing.assert_allclose(found.numpy(), value, atol=5e-6)
 
 
+class Again:
+    """The training batches in order, as often as wanted."""
+
+    def __init__(self, batches: CrowdBatches) -> None:
+        self.batches = batches
+
+    def __iter__(self) -> Iterator[Batch]:
+        return self.batches.labelled_in_order()
+
+
+def test_an_e_step_with_a_second_witness_against_loops() -> None:
+    """The mixture of held-out networks and held-out Gaussian classifiers, weighted by the likelihood of the labels."""
+    method, batches = made(folds=3, vote_weight=0.6, calibrate=False, witness="gaussian")
+    assert method.gaussian is not None
+    assert method.pooled_noise is not None
+    ann, fold = batches.annotations, method.fold_of.numpy()
+    before, used = method.posterior.double().numpy().copy(), method.pooled_noise.pi_r.double().numpy().copy()
+    x = batches.instances.take(np.arange(N))
+    components = np.linalg.svd(x.double().numpy() - x.double().numpy().mean(0))[2][: N // 8].T
+    z = x.double().numpy() @ components
+    networks, gaussians = np.zeros((N, C)), np.zeros((N, C))
+    with torch.no_grad():
+        each = [network(x).softmax(-1).double().numpy() for network in method.averages.networks]
+    for i in range(N):
+        networks[i] = each[fold[i]][i]
+        gaussians[i] = slow_gaussian(z[fold != fold[i]], before[fold != fold[i]], z[i])
+    votes = np.ones((N, C))
+    for i, r, k in zip(ann.tasks, ann.annotators, ann.labels, strict=True):
+        votes[i] *= used[r, :, k] ** 0.6
+    likelihood = np.stack([(networks * votes).sum(1), (gaussians * votes).sum(1)], 1)
+    share = max(np.linspace(0, 1, 10001), key=lambda w: float(np.log(likelihood @ [w, 1 - w]).sum()))
+    with torch.no_grad():
+        method.em_round(Again(batches))
+    np.testing.assert_allclose(method.gaussian.shares.numpy(), [share, 1 - share], atol=0.02)
+    shares = method.gaussian.shares.double().numpy()
+    expected = (shares[0] * networks + shares[1] * gaussians) * votes
+    expected /= expected.sum(1, keepdims=True)
+    expected = expected[:, aligned_with_votes(torch.from_numpy(expected.T @ ann.votes())).numpy()]
+    np.testing.assert_allclose(method.posterior.numpy(), expected, atol=5e-6)
+
+
+def slow_gaussian(z: npt.NDArray[Any], q: npt.NDArray[Any], new: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """(C,) probabilities of one instance by the shrunken shared-covariance Gaussian classifier of others."""
+    means = (q.T @ z) / q.sum(0)[:, None]
+    covariance = sum(q[i, c] * np.outer(z[i] - means[c], z[i] - means[c]) for i in range(len(z)) for c in range(C))
+    covariance = covariance / len(z)
+    shrunk = 0.9 * covariance + 0.1 * np.trace(covariance) / z.shape[1] * np.eye(z.shape[1])
+    away = new - means
+    score = np.log(q.mean(0)) - 0.5 * np.einsum("cp,pq,cq->c", away, np.linalg.inv(shrunk), away)
+    return np.asarray(np.exp(score) / np.exp(score).sum())
+
+
+def test_the_second_witness_takes_part_in_predictions_and_pictures_have_none() -> None:
+    method, batches = made(witness="gaussian")
+    assert method.gaussian is not None
+    x = batches.instances.take(np.arange(N))
+    alone = method.predict_proba(x)
+    with torch.no_grad():
+        method.em_round(Again(batches))
+        torch.testing.assert_close(
+            method.predict_proba(x), method.gaussian.mixed(alone.log(), method.gaussian.log_proba(x)).exp()
+        )
+    assert (method.predict_proba(x) - alone).abs().max() > 0.01
+    pictures = Problem((1, 4, 4), C, R, N, method.problem.labels_per_annotator)
+    assert methods.get("xconal")(pictures, MLP(16, C), witness="gaussian").gaussian is None
+
+
 def test_no_network_learns_from_its_own_fold() -> None:
     method, batches = made(folds=3)
     method.train()
@@ -142,6 +210,7 @@ def test_the_mean_of_the_networks_predicts() -> None:
         ({"rounds": 0}, "rounds must be a whole number of at least 1, not 0"),
         ({"averaging": 1.0}, "averaging must be a number from 0 to below 1, not 1.0"),
         ({"n_jobs": 0}, "n_jobs must be a whole number of at least 1, not 0"),
+        ({"witness": "other"}, "witness must be 'gaussian' or 'none', not 'other'"),
         ({"calibrate": 1}, "calibrate must be true or false, not 1"),
         ({"confusion": "own"}, "confusion must be 'both', 'mixture' or 'pooled', not 'own'"),
     ],

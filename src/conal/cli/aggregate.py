@@ -13,9 +13,9 @@ from conal._support.registry import names_in_source
 from conal.cli.options import AsJson, Labels, Overwrite, Quiet, Reading, Seed, emit, parse_settings, told
 from conal.cli.places import check_results
 from conal.cli.terminal import one_line
+from conal.cli.true_labels import TrueLabels, offer_truth, read_truth, truth_files
 from conal.errors import DataWarning, InputError, examples, warn
 from conal.parameters import check_parameters
-from conal.parameters.reading import ReadOptions
 
 if TYPE_CHECKING:
     import numpy as np
@@ -35,9 +35,7 @@ def aggregate(
     method: Annotated[
         str, typer.Option(help=f"Aggregation method: {', '.join(names_in_source('conal.aggregation'))}.")
     ] = "dawid-skene",
-    true_labels: Annotated[
-        Path | None, typer.Option(help="Table of known true labels (task, label); they are treated as certain.")
-    ] = None,
+    true_labels: TrueLabels = None,
     annotators: Annotated[
         Path | None, typer.Option(help="Output table of annotators: number of labels, quality, agreement.")
     ] = None,
@@ -81,7 +79,7 @@ def aggregate(
     check_results(
         tables=[out, annotators, confusion],
         files=places,
-        sources=[*labels, true_labels],
+        sources=[*labels, *truth_files(true_labels)],
         overwrite=overwrite,
     )
     aggregator = _make(method, parse_settings(settings), seed=seed, verbose=not quiet)
@@ -89,7 +87,8 @@ def aggregate(
     file.warn_of_dropped()
     crowd = file.annotations
     warn_of_problems(crowd, file.where)
-    known = {} if true_labels is None else _known(true_labels, reading, crowd)
+    known = read_truth(true_labels, reading, file, crowd)
+    offer_truth(true_labels, len(file.gold), quiet=quiet)
     if not _fit(aggregator, crowd, known):
         return
     labelled = _labelled(crowd, known)
@@ -121,15 +120,6 @@ def _make(method: str, settings: dict[str, Any], *, seed: int, verbose: bool) ->
     aggregator = aggregation.make(method, **(own | settings))
     check_parameters(aggregator)  # before the work starts
     return aggregator
-
-
-def _known(path: Path, reading: ReadOptions, crowd: Annotations) -> dict[Any, Any]:
-    """Task to true label. The columns may be named as in the file of labels, or by their usual names."""
-    from conal.io import read_gold
-
-    columns = {"task": reading.task, "label": reading.label}
-    gold = read_gold(path, **columns, keep=crowd.classes, missing=reading.missing, fallback_to_aliases=True)
-    return gold.for_tasks(crowd)
 
 
 def _fit(aggregator: Aggregator, crowd: Annotations, known: dict[Any, Any]) -> bool:

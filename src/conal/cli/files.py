@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from conal.cli.exhibits import exhibits_of
+from conal.cli.true_labels import read_truth, truth_files
 from conal.errors import InputError
 from conal.parameters.reading import ReadOptions
 from conal.parameters.showing import ShowOptions
 
 if TYPE_CHECKING:
+    from conal.data.annotations import Annotations
     from conal.estimator import CrowdClassifier
     from conal.findings.exhibits import Exhibits
     from conal.io import AnnotationFile, FeatureTable, TextTable
@@ -21,13 +23,18 @@ __all__ = ["FitData", "FitFiles", "read_for_model"]
 
 
 class FitData(NamedTuple):
-    """The training data of ``fit``: instances, labels, a validation set, what the report shows, what each file has."""
+    """The training data of ``fit``: instances, labels, a validation set, what the report shows, what each file has.
+
+    ``true_labels`` are those of training tasks, and ``n_true_found`` is the number in the files of labels.
+    """
 
     instances: FeatureTable | TextTable
     target: Any
     validation: tuple[FeatureTable | TextTable, Any] | None
     exhibits: Exhibits | None = None
     files: Sequence[dict[str, Any]] = ()
+    true_labels: Mapping[Any, Any] | None = None
+    n_true_found: int = 0
 
 
 @dataclass(frozen=True)
@@ -44,6 +51,7 @@ class FitFiles:
     valid_features: Path | None = None
     valid_text: Path | None = None
     valid_labels: Path | None = None
+    true_labels: Path | None = None
 
     def check(self, out: Path) -> None:
         """Reject unreadable files and options that exclude each other, before torch is loaded, which takes seconds."""
@@ -60,7 +68,7 @@ class FitFiles:
                 "--valid-text cannot be combined with --features, which are trained on; pass --valid-features"
             )
         valid = self.valid_features or self.valid_text
-        for path in (*self.labels, self.features, self.text, valid, self.valid_labels):
+        for path in (*self.labels, self.features, self.text, valid, self.valid_labels, *truth_files(self.true_labels)):
             if path is None:
                 continue
             if not (path in self.labels and path.is_dir()):  # doccano's exports are folders
@@ -79,6 +87,8 @@ class FitFiles:
 
         validation = self._read_validation(reading)
         if takes == "gold":
+            if self.true_labels is not None:
+                raise InputError("--true-labels: the method gold takes the labels themselves as true; leave it out")
             table = self._read_instances(self.features, self.text, reading.task)
             tasks = range(len(table)) if table.ids is None else table.ids.tolist()
             shown = exhibits_of(show, tasks, ["gold"], texts=self._shown_texts(None, reading))
@@ -92,7 +102,8 @@ class FitFiles:
         shown = exhibits_of(show, *names, file=file, items=items, texts=self._shown_texts(file, reading))
         texts = self._read_texts_of(file, reading.task) if self.features is None else None
         instances = texts or self._read_instances(self.features, self.text, reading.task)
-        return FitData(instances, crowd, validation, shown, contributions(file))
+        known = read_truth(self.true_labels, reading, file, _with_unlabelled(crowd, instances)) or None
+        return FitData(instances, crowd, validation, shown, contributions(file), known, len(file.gold))
 
     def _read_gold(self, table: FeatureTable | TextTable, reading: ReadOptions) -> Any:
         from conal.io import read_gold
@@ -148,6 +159,15 @@ class FitFiles:
         table = self._read_instances(self.valid_features, self.valid_text, reading.task)
         gold = read_gold(self.valid_labels, keep=reading.classes, missing=reading.missing)
         return table, gold.for_rows(len(table), table.ids)
+
+
+def _with_unlabelled(crowd: Annotations, instances: FeatureTable | TextTable) -> Annotations:
+    """The annotations with all tasks that have features: a true label needs no others."""
+    if instances.ids is None or instances.ids.dtype.kind != crowd.task_ids.dtype.kind:
+        return crowd
+    labelled = set(crowd.task_ids.tolist())
+    others = [name for name in instances.ids.tolist() if name not in labelled]
+    return crowd.reindex([*crowd.task_ids.tolist(), *others]) if others else crowd
 
 
 def read_for_model(

@@ -42,6 +42,7 @@ from conal.cli.options import (
     told,
 )
 from conal.cli.terminal import say
+from conal.cli.true_labels import TrueLabels, offer_truth
 from conal.errors import DataWarning, DivergenceError, InputError, warn
 from conal.parameters import check_parameters
 from conal.parameters.privacy import PrivacyOptions
@@ -65,6 +66,7 @@ def fit(
     valid_features: ValidFeatures = None,
     valid_text: ValidText = None,
     valid_labels: ValidLabels = None,
+    true_labels: TrueLabels = None,
     method: Method = DEFAULT_METHOD,
     reading: Reading,
     allow_missing: AllowMissing = False,
@@ -91,7 +93,7 @@ def fit(
 
     began = time.perf_counter()
     check_target(out, overwrite=overwrite)
-    files = FitFiles(labels, features, text, text_column, valid_features, valid_text, valid_labels)
+    files = FitFiles(labels, features, text, text_column, valid_features, valid_text, valid_labels, true_labels)
     files.check(out)
     check_show(show, anonymise=privacy.anonymise)
     first = _is_first()
@@ -102,6 +104,7 @@ def fit(
         key = _key(privacy, out) if first else None
         read = partial(files.read, reading=reading, show=show)
         estimator, data = _prepare(method, parameters, read, discreet=privacy.anonymise)
+        offer_truth(true_labels, data.n_true_found, quiet=quiet or not first)
         _train(estimator, data, out.with_name(f"{out.name}.checkpoint"), allow_missing=allow_missing, resume=resume)
         if not first:
             return
@@ -163,6 +166,7 @@ def _train(estimator: CrowdClassifier, data: FitData, checkpoint: Path, *, allow
             data.instances,
             data.target,
             validation=data.validation,
+            true_labels=data.true_labels,
             allow_missing=allow_missing,
             checkpoint=checkpoint,
             resume=resume,
@@ -241,10 +245,12 @@ def _summary(
     score = "" if metrics["best_score"] is None else f" ({metrics['best_score']:.4f})"
     unlabelled = metrics["n_tasks"] - metrics["n_tasks_labelled"]
     predicted = f"\n{unlabelled:,} of the tasks have no label; labels.csv has the classifier's" if unlabelled else ""
+    known = metrics.get("n_true_labels", 0)
+    certain = f"\n{count(known, 'true label', 'true labels')} taken as certain" if known else ""
     contributed = "".join(f"{line}\n" for line in files)
     return (
         f"{estimator.method}: {metrics['n_annotations']:,} labels by {metrics['n_annotators']:,} annotators on "
-        f"{metrics['n_tasks']:,} tasks, {len(estimator.classes_)} classes{predicted}\n{contributed}"
+        f"{metrics['n_tasks']:,} tasks, {len(estimator.classes_)} classes{predicted}{certain}\n{contributed}"
         f"epoch {metrics['best_epoch']} of {metrics['epochs']} kept, {rules[metrics['selection']]}{score}{note}; "
         f"{seconds:.1f} s, of which {metrics['seconds']:.1f} s for epochs\n"
         f"model folder: {out}" + ("" if page is None else f"\nreport: {page}")

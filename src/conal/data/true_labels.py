@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
@@ -51,9 +52,19 @@ def _pairs(true_labels: Any) -> tuple[Names, Names]:
         raise InputError("true_labels must map task ids to labels: a dict, a pandas Series indexed by task, or a frame")
     given = np.flatnonzero(read_labels(labels, missing="", where="true_labels").codes != MISSING)
     kept = as_names([tasks[k] for k in given])
-    if len(set(kept.tolist())) < len(kept):
-        raise InputError("true_labels: a task occurs more than once; pass one label per task")
-    return kept, as_names([labels[k] for k in given])
+    named = as_names([labels[k] for k in given])
+    _refuse_repeated(kept, named)
+    return kept, named
+
+
+def _refuse_repeated(tasks: Names, labels: Names) -> None:
+    repeated = [task for task, count in Counter(tasks.tolist()).items() if count > 1]
+    if repeated:
+        given = [label for task, label in zip(tasks.tolist(), labels.tolist(), strict=True) if task == repeated[0]]
+        raise InputError(
+            f"true_labels: a task occurs more than once: {examples(repeated)}; the labels of {repeated[0]!r} are "
+            f"{examples(given)}. Pass one label per task"
+        )
 
 
 def _report_others(crowd: Annotations, others: list[Any], total: int) -> None:

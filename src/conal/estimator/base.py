@@ -16,6 +16,7 @@ from torch import nn
 
 from conal import methods
 from conal._support.progress import make_progress
+from conal.aggregation.votes import clamped
 from conal.data.annotations import Annotations
 from conal.data.encoding import Names, as_names, decode_position
 from conal.data.frames import kind_of_frame
@@ -25,6 +26,7 @@ from conal.estimator import adapters, compute, members, preparation, texts
 from conal.estimator.exhibits import drawn
 from conal.estimator.provenance import model_section
 from conal.estimator.results import FittedResults
+from conal.estimator.true_labels import truth_for_training, truth_metrics
 from conal.findings.exhibits import Exhibits
 from conal.methods import CrowdMethod
 from conal.parameters import check_parameters
@@ -109,6 +111,7 @@ class CrowdClassifier(FittedAttributes, Reported, ClassifierParameters, Classifi
         monitor: Mapping[str, tuple[Any, Any]] | None = None,
         task_ids: Any = None,
         annotator_features: npt.ArrayLike | None = None,
+        true_labels: Any = None,
         allow_missing: bool = False,
         checkpoint: str | PathLike[str] | None = None,
         resume: bool = False,
@@ -132,6 +135,10 @@ class CrowdClassifier(FittedAttributes, Reported, ClassifierParameters, Classifi
             Ids of the rows of X.
         annotator_features : (n_annotators, F), optional
             Raw features of the annotators, in the order of ``annotations.annotator_ids``.
+        true_labels : mapping, pandas Series, frame, or (n,) sequence, optional
+            True labels of some training tasks, such as those of an expert: by task id, in columns task and label, or
+            one for every row of X, None where it is unknown. They are taken as certain and trained on. A task with a
+            true label needs no annotations.
         allow_missing : bool
             Drop tasks without features, with a warning, instead of refusing them.
         checkpoint : path, optional
@@ -149,14 +156,15 @@ class CrowdClassifier(FittedAttributes, Reported, ClassifierParameters, Classifi
         )
         validation, monitor = texts.further_as_numbers(self.text_features_, validation, monitor or {})
         joined = adapters.aligned(X, crowd, task_ids, allow_missing=allow_missing)
-        kept, selection = preparation.choose_selection(self, joined, validation)
-        training = CrowdBatches(joined.instances, kept, self.batch_size)
-        build = preparation.make_builder(self, method, training, annotator_features)
+        known = truth_for_training(joined, true_labels, method.takes)
+        kept, selection = preparation.choose_selection(self, joined, validation, known)
+        training = CrowdBatches(joined.instances, kept, self.batch_size, known=known)
+        build = preparation.make_builder(self, method, training, annotator_features, known)
         settings = Settings(**{name: getattr(self, name) for name in Settings.declared})
         planned = plan(settings, len(training.labelled))
         saver = None
         if checkpoint is not None:
-            marks = preparation.fingerprint_of(self, joined, selection, planned, annotator_features)
+            marks = preparation.fingerprint_of(self, joined, selection, planned, annotator_features, known)
             saver = Checkpoint(Path(checkpoint), marks, resume=resume)
         monitors = preparation.make_monitors(joined, monitor)
         results = []
@@ -174,7 +182,7 @@ class CrowdClassifier(FittedAttributes, Reported, ClassifierParameters, Classifi
                         checkpoint=None if saver is None else saver.of_member(number),
                     )
                 )
-        self._adopt(members.merged(results), selection, joined, quoted)
+        self._adopt(members.merged(results), selection, joined, quoted, known)
         return self
 
     def _adopt(
@@ -183,6 +191,7 @@ class CrowdClassifier(FittedAttributes, Reported, ClassifierParameters, Classifi
         selection: Selection,
         joined: adapters.Joined,
         quoted: Mapping[Any, str] | None,
+        known: npt.NDArray[np.int64] | None,
     ) -> None:
         instances, crowd, self._feature_names = joined
         self.model_ = result.method
@@ -205,18 +214,19 @@ class CrowdClassifier(FittedAttributes, Reported, ClassifierParameters, Classifi
             "n_tasks": crowd.n_tasks,
             "n_annotators": crowd.n_annotators,
             "n_annotations": crowd.n_annotations,
-            "n_tasks_labelled": int(np.count_nonzero(crowd.labels_per_task())),
+            "n_tasks_labelled": len(CrowdBatches(instances, crowd, self.batch_size, known=known).labelled),
             "n_tasks_trained_on": self.model_.problem.n_tasks,
             "seed": int(self.seed),
             **result.members,
+            **({} if known is None else truth_metrics(crowd, known)),
         }
         reading = compute.read_training_tasks(self.model_, self._batches(instances, crowd), result.class_logits)
-        self.probas_ = reading.posterior
+        self.probas_ = reading.posterior if known is None else clamped(reading.posterior, known)
         preparation.warn_of_prior(self.model_, self.probas_, crowd)
         self.labels_ = self.classes_[self.probas_.argmax(1)]
         read = (self.probas_, reading.classifier, reading.omega)
         shown = drawn(instances, crowd.task_ids) if quoted is None else Exhibits()
-        results = FittedResults(self.model_, crowd, *read, quoted, model_section(self), exhibits=shown)
+        results = FittedResults(self.model_, crowd, *read, quoted, model_section(self), exhibits=shown, known=known)
         if not (preparation.warn_of_contradiction(results.findings.evidence) or result.lost_classes):
             preparation.warn_of_collapse(self.method, self.model_, crowd, self.probas_)
         self.results_ = results

@@ -60,6 +60,8 @@ def save(
         "feature_names": list(getattr(fitted, "feature_names_in_", ())),
         "n_tasks_trained_on": problem.n_tasks,
     }
+    if problem.n_true_labels:
+        config["n_true_labels"] = problem.n_true_labels
     tensors = {name: tensor.detach().numpy() for name, tensor in fitted.model_.state_dict().items()}
     documents: dict[str, Mapping[str, Any]] = {REPORT: fitted.results_.report, **_task_document(fitted)}
     if fitted.text_features_ is not None:
@@ -132,6 +134,8 @@ def _restore_parameters(folder: ModelFolder, backbone: Any) -> CrowdClassifier:
             )
         parameters["backbone"] = backbone
     parameters["hidden"] = tuple(parameters["hidden"])
+    declared = methods.get(folder.config["method"]).declared.items()
+    parameters = {name: found.before for name, found in declared if found.before is not None} | parameters
     return make(folder.config["method"], **parameters)
 
 
@@ -182,6 +186,9 @@ def _problem(made: CrowdClassifier, config: Mapping[str, Any], tensors: Mapping[
     n_tasks = config["n_tasks_trained_on"]
     if not is_whole(n_tasks) or not 0 <= n_tasks < 2**53:
         raise TypeError(f"n_tasks_trained_on must be a number of tasks, not {examples([n_tasks])}")
+    n_true_labels = config.get("n_true_labels", 0)
+    if not is_whole(n_true_labels) or not 0 <= n_true_labels < 2**53:
+        raise TypeError(f"n_true_labels must be a number of tasks, not {examples([n_true_labels])}")
     return Problem(
         shape=made.instance_shape_,
         n_classes=len(made.classes_),
@@ -189,6 +196,7 @@ def _problem(made: CrowdClassifier, config: Mapping[str, Any], tensors: Mapping[
         n_tasks=n_tasks,
         labels_per_annotator=tensors[LABELS_OF_ANNOTATORS],
         annotator_features=next((tensors[name] for name in FEATURES_OF_ANNOTATORS if name in tensors), None),
+        n_true_labels=n_true_labels,
     )
 
 

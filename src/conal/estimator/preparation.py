@@ -15,6 +15,7 @@ from conal.aggregation.votes import vote_shares
 from conal.data.annotations import Annotations
 from conal.errors import CollapseWarning, ContradictionWarning, DataWarning, InputError, PriorWarning, warn
 from conal.estimator import adapters
+from conal.estimator.true_labels import digest_of_truth
 from conal.findings.contradiction import contradiction
 from conal.findings.evidence import Evidence
 from conal.methods import CrowdMethod, Problem
@@ -55,9 +56,12 @@ TINY = 1e-3
 
 
 def choose_selection(
-    estimator: CrowdClassifier, joined: adapters.Joined, validation: tuple[Any, Any] | None
+    estimator: CrowdClassifier,
+    joined: adapters.Joined,
+    validation: tuple[Any, Any] | None,
+    known: npt.NDArray[np.int64] | None = None,
 ) -> tuple[Annotations, Selection]:
-    """The annotations to train on, and the rule that selects the epoch."""
+    """The annotations to train on, and the rule that selects the epoch; tasks of known truth are not held out."""
     instances, crowd, _ = joined
     if not crowd.n_annotations:
         raise InputError("no task with features has a label; at least one label is needed")
@@ -67,11 +71,15 @@ def choose_selection(
         rule = own if validation is None else "gold"
     if rule == "gold":
         return crowd, _gold_accuracy(joined, validation)
-    few = np.count_nonzero(crowd.labels_per_task()) < 2
+    candidates = crowd.labels_per_task() > 0
+    if known is not None:
+        candidates &= known < 0
+    few = np.count_nonzero(candidates) < 2
     if rule == "annotations" and few:
-        warn("only one task has labels, so none is held out; the last epoch is kept", DataWarning)
+        which = "task has" if known is None else "task without a true label has"
+        warn(f"only one {which} labels, so none is held out; the last epoch is kept", DataWarning)
     if rule == "annotations" and not few:
-        kept = hold_out(crowd, estimator.holdout, estimator.seed)
+        kept = hold_out(crowd, estimator.holdout, estimator.seed, candidates)
         held_out = CrowdBatches(instances, crowd.select(~kept), estimator.batch_size)
         fitted = crowd.select(kept)
         return fitted, AnnotationLikelihood(held_out, CrowdBatches(instances, fitted, estimator.batch_size))
@@ -89,6 +97,7 @@ def make_builder(
     method: type[CrowdMethod],
     training: CrowdBatches,
     annotator_features: npt.ArrayLike | None,
+    known: npt.NDArray[np.int64] | None = None,
 ) -> Callable[[], CrowdMethod]:
     """A function that makes the untrained method, scaler included, once for every (re)start."""
     crowd = training.annotations
@@ -100,12 +109,14 @@ def make_builder(
         labels_per_annotator=torch.from_numpy(crowd.labels_per_annotator()),
         annotator_features=_annotator_features(annotator_features, crowd.n_annotators),
         class_prior=_class_prior(estimator, method, crowd),
+        n_true_labels=0 if known is None else int((known >= 0).sum()),
     )
     scaler = fit_scaler(training.instances, estimator.scaling)
 
     def build() -> CrowdMethod:
         made = build_method(estimator, method, problem)
         made.scaler = scaler
+        made.known = None if known is None else torch.from_numpy(known)
         if not isinstance(estimator.backbone, str):
             _try_out(made, training.instances)
         return made
@@ -193,6 +204,7 @@ def fingerprint_of(
     selection: Selection,
     planned: Plan,
     annotator_features: npt.ArrayLike | None = None,
+    known: npt.NDArray[np.int64] | None = None,
 ) -> dict[str, str]:
     """What must be the same for a checkpoint to be continued; "auto" is the number that it stands for."""
     instances, crowd, _ = joined
@@ -206,6 +218,8 @@ def fingerprint_of(
         marks["validation"] = adapters.digest(selection.codes) + adapters.digest_features(selection.instances)
     if annotator_features is not None:
         marks["annotator features"] = adapters.digest(np.asarray(annotator_features, dtype=np.float32))
+    if known is not None:
+        marks["true labels"] = digest_of_truth(crowd, known)
     names = repr([crowd.classes.tolist(), crowd.annotator_ids.tolist()]).encode()
     return {
         **marks,

@@ -60,6 +60,8 @@ def _command(fitted: CrowdClassifier, parameters: Mapping[str, Any]) -> str:
     words = ["conal", "fit", "LABELS", f"--{kind}", kind.upper(), "--out", "FOLDER", "--method", fitted.method]
     if fitted.metrics_["selection"] == "validation_accuracy":
         words += [f"--valid-{kind}", f"VALID_{kind.upper()}", "--valid-labels", "VALID_LABELS"]
+    if "n_true_labels" in fitted.metrics_:
+        words += ["--true-labels", "TRUE_LABELS"]
     usual = {name: declared.default for name, declared in fitted.declared.items()}
     for name, value in parameters.items():
         if name != "verbose" and (name == "seed" or not _is_same(value, usual.get(name))):

@@ -47,6 +47,8 @@ class FittedResults:
         How much may be told about single annotators.
     exhibits : Exhibits
         What the report shows beside its figures, such as pictures of the tasks.
+    known : (N,), optional
+        True classes of the tasks, where they were supplied for training, and -1 elsewhere.
     """
 
     model: CrowdMethod
@@ -58,6 +60,7 @@ class FittedResults:
     origin: ModelSection
     discretion: Discretion | None = None
     exhibits: Exhibits = field(default_factory=Exhibits)
+    known: npt.NDArray[np.int64] | None = None
 
     @cached_property
     def findings(self) -> Findings:
@@ -73,6 +76,7 @@ class FittedResults:
             self.texts,
             self.origin,
             self.discretion,
+            known=self.known,
         )
         return Findings(evidence, seed=self.origin["metrics"]["seed"])
 

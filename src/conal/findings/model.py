@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from conal.findings.base import Finding, register
 from conal.findings.evidence import Evidence
-from conal.findings.wording import percent, short
+from conal.findings.wording import count, percent, short
 from conal.io.results import ColumnKind
 
 if TYPE_CHECKING:
@@ -38,6 +38,8 @@ class Metrics(TypedDict):
     seed: int
     ensemble: NotRequired[int]
     best_epochs: NotRequired[list[int]]
+    n_true_labels: NotRequired[int]
+    true_labels_sha256: NotRequired[str]
 
 
 class ModelSection(TypedDict):
@@ -84,7 +86,8 @@ def selection_story(model: ModelSection) -> list[str]:
     missing = (
         f"The model never predicts {', '.join(short(name) for name in lost)}: ignore the figures of these classes."
     )
-    story = [_selection(metrics), GOLD if model["method"] == "gold" else MEASURED, *([missing] if lost else [])]
+    measured = GOLD if model["method"] == "gold" else _measured(metrics.get("n_true_labels", 0))
+    story = [_selection(metrics), measured, *([missing] if lost else [])]
     if model["parameters"].get("epochs") == "auto":
         story.insert(1, AUTO.format(metrics.get("epochs_planned", metrics["epochs"]), metrics["n_tasks_trained_on"]))
     return story
@@ -95,11 +98,23 @@ GOLD = (
     "The method 'gold' treats the labels as true. The qualities on this page only say how well the classifier agrees "
     "with them."
 )
-MEASURED = (
-    "No figure on this page was measured against true labels of these tasks. Qualities, probabilities and gains are "
-    "the model's estimates. The model cannot see a mistake that nearly everybody makes and that the features do not "
-    "show. Label a few dozen tasks yourself to check."
-)
+
+
+def _measured(n_true_labels: int) -> str:
+    estimates = (
+        "figure on this page was measured against true labels of these tasks. Qualities, probabilities and gains are "
+        "the model's estimates."
+    )
+    if not n_true_labels:
+        return (
+            f"No {estimates} The model cannot see a mistake that nearly everybody makes and that the features do not "
+            "show. Label a few dozen tasks yourself to check."
+        )
+    given = count(n_true_labels, "true label was", "true labels were")
+    return (
+        f"{given} supplied, trained on and taken as certain. No other {estimates} True labels that the model was not "
+        "trained on are needed to measure how often it is right."
+    )
 
 
 def _selection(metrics: Metrics) -> str:
@@ -113,7 +128,11 @@ def _selection(metrics: Metrics) -> str:
     if metrics["selection"] == "holdout_log_likelihood":
         held_out = metrics["n_tasks_labelled"] - metrics["n_tasks_trained_on"]
         return (
-            f"{kept}: it has the best likelihood of the held-out annotations of {held_out:,} tasks. No true label was "
-            "used. The model was not trained on these tasks, so their cleaned labels depend more on the crowd."
+            f"{kept}: it has the best likelihood of the held-out annotations of {held_out:,} tasks. {_unused(metrics)} "
+            "The model was not trained on these tasks, so their cleaned labels depend more on the crowd."
         )
-    return f"{kept}, the last, as planned before training. Nothing was selected by results, and no true label was used."
+    return f"{kept}, the last, as planned before training. Nothing was selected by results. {_unused(metrics)}"
+
+
+def _unused(metrics: Metrics) -> str:
+    return "No true label selected it." if metrics.get("n_true_labels") else "No true label was used."

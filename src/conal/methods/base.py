@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import cross_entropy, one_hot
 
 from conal._support.registry import Registry
 from conal.data.annotations import Annotations
@@ -73,9 +74,15 @@ class CrowdMethod(nn.Module):
     uses: ClassVar[tuple[str, ...]] = ()
     """Parameters of every classifier (:class:`conal.parameters.training.ClassifierParameters`) that the method reads
     itself, such as "epochs"; they become attributes, like those that it declares."""
+    truth_in_targets: ClassVar[bool] = False
+    """Whether the method trains on inferred labels, of which :meth:`with_truth` makes known ones certain; if not, true
+    labels are added to the loss as labels without noise."""
     defaults: ClassVar[Mapping[str, Any]] = {}
     """Defaults of the estimator's parameters, where they differ from all others'."""
 
+    known: Tensor | None
+    """(N,) true classes of the training tasks, where the user supplied them for training, and -1 elsewhere; None
+    without any. Set before :meth:`prepare`, and no part of the saved model."""
     labels_per_annotator: Tensor
     prior_shift: Tensor
     estimated_pi_g: Tensor
@@ -96,6 +103,7 @@ class CrowdMethod(nn.Module):
         self.problem = problem
         self.backbone = backbone
         self.scaler = FeatureScaler()
+        self.register_buffer("known", None, persistent=False)
         self.register_buffer("labels_per_annotator", problem.labels_per_annotator)
         self.register_buffer("prior_shift", torch.zeros(problem.n_classes))
         if not self.models_annotators:
@@ -206,6 +214,25 @@ class CrowdMethod(nn.Module):
             # The shares found depend on the last shift. Half a step at a time keeps them from oscillating.
             self.prior_shift.lerp_(shift, 0.5 if self.prior_in_e_step else 1.0)
 
+    def with_truth(self, posterior: Tensor, instances: Tensor | None = None) -> Tensor:
+        """(N, C) probabilities of training tasks, by default of all, in which known true labels are certain."""
+        if self.known is None:
+            return posterior
+        known = self.known if instances is None else self.known[instances]
+        certain = one_hot(known.clamp(min=0), self.problem.n_classes).to(posterior)
+        return torch.where((known >= 0)[:, None], certain, posterior)
+
+    def truth_loss(self, batch: Batch) -> Tensor:
+        """Cross-entropy of the classifier to the batch's true labels: each counts as one more label, without noise."""
+        known = (
+            batch.instances.new_full(batch.instances.shape, -1) if self.known is None else self.known[batch.instances]
+        )
+        at = torch.nonzero(known >= 0).squeeze(1)
+        if not len(at):
+            return self.prior_shift.new_zeros(())
+        logits = self.class_logits(batch.x)[at]  # of the whole batch, over which a network may normalise
+        return cross_entropy(logits, known[at], reduction="sum") * batch.label_weight
+
     def known_or_common(self, pi_g: Tensor, pi_r: Tensor) -> Tensor:
         """(R, C, C) the annotators' matrices, with the common one for those who gave no training labels."""
         return torch.where((self.labels_per_annotator > 0)[:, None, None], pi_r, pi_g)
@@ -236,8 +263,10 @@ class CrowdMethod(nn.Module):
     # ---------------------------------------------------------------- public interface, on raw features
 
     def forward(self, batch: Batch) -> Tensor:
-        """The loss of a batch of raw features."""
-        return self.loss(self._scaled(batch))
+        """The loss of a batch of raw features, true labels included."""
+        scaled = self._scaled(batch)
+        loss = self.loss(scaled)
+        return loss if self.known is None or self.truth_in_targets else loss + self.truth_loss(scaled)
 
     @torch.no_grad()
     def read(self, batch: Batch, class_logits: Tensor | None = None) -> Reading:

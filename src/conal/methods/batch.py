@@ -57,6 +57,8 @@ class Problem(NamedTuple):
     annotator_features : (R, F) tensor or None
     class_prior : (C,) tensor or None
         Shares of the classes, where the user states them.
+    n_true_labels : int
+        How many tasks have a true label that the user supplied for training.
     """
 
     shape: tuple[int, ...]
@@ -66,6 +68,7 @@ class Problem(NamedTuple):
     labels_per_annotator: Tensor
     annotator_features: Tensor | None = None
     class_prior: Tensor | None = None
+    n_true_labels: int = 0
 
     def with_annotators(self, labels: Tensor, features: Tensor | None) -> Problem:
         """The same problem with other annotators, by their numbers of labels and their features."""

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, ClassVar, Literal
 
+import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import one_hot
 
 from conal.data.annotations import Annotations
 from conal.errors import DivergenceError
 from conal.methods.base import Batch, Problem, register
 from conal.methods.class_matching import aligned_with_votes
 from conal.methods.em import EMMethod
+from conal.methods.expected_counts import ExpectedCounts
 from conal.methods.labels_only import infer_from_labels
+from conal.methods.posterior_correction import PosteriorCorrection
 from conal.methods.round_schedule import due_epochs
 from conal.methods.two_source_noise import PseudoLabels, TwoSourceNoise
 from conal.networks.averaging import WeightAverage
@@ -22,6 +26,7 @@ from conal.networks.calibration import fit_temperature
 from conal.networks.cross_fitting import cross_fitted_loss, held_out_log_proba, mean_log_proba, stacked_loss
 from conal.networks.deployed import MeanOfNetworks
 from conal.networks.stacked import StackedNetworks, stack
+from conal.networks.witness import GaussianWitness, MixtureOfWitnesses, mixture_weights
 from conal.parameters import flag, number, one_of, parameter, share, whole
 from conal.parameters.plan import planned_epochs
 
@@ -85,6 +90,8 @@ class CrossCoNALMethod(EMMethod):
 
     epochs: int | Literal["auto"]
     fold_of: Tensor
+    judged: Tensor
+    judged_votes: Tensor
     labelled: Tensor
     temperature: Tensor
 
@@ -117,6 +124,13 @@ class CrossCoNALMethod(EMMethod):
         "labels, and the pooled matrices from then on.",
         alias="confusion",
     )
+    witness: Literal["gaussian", "none"] = parameter(
+        default="none",
+        must_be=one_of("gaussian", "none"),
+        help="Second witness beside the networks, in the E-step and in predictions: 'gaussian', a Gaussian classifier "
+        "of the features (linear discriminant analysis on principal components), or 'none'. Images have none.",
+        before="none",
+    )
     n_jobs: int = parameter(
         default=1,
         must_be=whole(1),
@@ -133,6 +147,9 @@ class CrossCoNALMethod(EMMethod):
         self.noise = self._make_noise(learn_omega=self.noise_model != "pooled")
         self.pooled_noise = self._make_noise(learn_omega=False) if self.noise_model == "both" else None
         self.register_buffer("temperature", torch.ones(()))
+        sizes = problem.shape[0] if len(problem.shape) == 1 else 0, problem.n_classes
+        self.gaussian = GaussianWitness(*sizes, self.folds) if self.witness == "gaussian" and sizes[0] else None
+        self.correction = PosteriorCorrection(problem.n_classes) if problem.n_true_labels else None
         self.stacked: StackedNetworks | None = None
 
     def _make_noise(self, *, learn_omega: bool) -> TwoSourceNoise:
@@ -162,10 +179,21 @@ class CrossCoNALMethod(EMMethod):
     def prepare(self, annotations: Annotations) -> None:
         """Draw the folds, and infer the first labels from the annotations alone."""
         self.register_buffer("fold_of", torch.randperm(annotations.n_tasks) % self.folds, persistent=False)
-        self.register_buffer("labelled", torch.from_numpy(annotations.labels_per_task() > 0), persistent=False)
-        posterior, counts = infer_from_labels(self.noise, annotations, START_ROUNDS)
+        voted = torch.from_numpy(annotations.labels_per_task() > 0)
+        labelled = voted if self.known is None else voted | (self.known >= 0)
+        self.register_buffer("labelled", labelled, persistent=False)
+        self._remember_truth(annotations, voted)
+        posterior, counts = infer_from_labels(self.noise, annotations, START_ROUNDS, self.with_truth)
         self.register_buffer("posterior", posterior, persistent=False)
         self.update_confusion(counts)
+
+    def _remember_truth(self, annotations: Annotations, voted: Tensor) -> None:
+        """The tasks with votes whose truth is known, and their votes: tasks, annotators and labels."""
+        known = torch.full_like(voted, -1, dtype=torch.int64) if self.known is None else self.known
+        self.register_buffer("judged", voted & (known >= 0), persistent=False)
+        columns = (annotations.tasks, annotations.annotators, annotations.labels)
+        triples = torch.from_numpy(np.stack([column.astype(np.int64) for column in columns]))
+        self.register_buffer("judged_votes", triples[:, self.judged[triples[0]]], persistent=False)
 
     def loss(self, batch: Batch) -> Tensor:
         """Mean over the networks of the cross-entropy to the inferred labels, each without its held-out fold."""
@@ -185,18 +213,66 @@ class CrossCoNALMethod(EMMethod):
 
     def predictions(self, batches: Iterable[Batch]) -> list[tuple[Tensor, Batch]]:
         """Held-out predictions of every batch, and its labels without features; then the temperature of all."""
-        networks = self.averages.networks
-        collected = [
-            (
-                held_out_log_proba(networks, self.scaler(batch.x), self.fold_of[batch.instances]),
-                batch._replace(x=batch.x[:0]),
-            )
-            for batch in batches
-        ]
+        networks, witness = self.averages.networks, self._fitted_witness(batches)
+        collected: list[tuple[Tensor, Batch]] = []
+        others: list[Tensor] = []
+        for batch in batches:
+            x, fold = self.scaler(batch.x), self.fold_of[batch.instances]
+            collected.append((held_out_log_proba(networks, x, fold), batch._replace(x=batch.x[:0])))
+            if witness is not None:
+                others.append(witness.held_out_log_proba(x, fold))
+        if witness is not None:
+            collected = self._mixed(witness, collected, others)
         if self.calibrate:
             log_class_proba = torch.cat([each for each, _ in collected])
             self.temperature.copy_(fit_temperature(log_class_proba, self.posterior[self.labelled]))
         return collected
+
+    def _fitted_witness(self, batches: Iterable[Batch]) -> GaussianWitness | None:
+        """The second witness, fitted to the labels that the networks were trained on; None without one."""
+
+        def blocks() -> Iterator[tuple[Tensor, Tensor, Tensor]]:
+            for batch in batches:
+                yield self.scaler(batch.x), self.fold_of[batch.instances], self.posterior[batch.instances]
+
+        is_fitted = self.gaussian is not None and self.gaussian.fit(blocks, int(self.labelled.sum()))
+        return self.gaussian if is_fitted else None
+
+    def _mixed(
+        self, witness: GaussianWitness, collected: Sequence[tuple[Tensor, Batch]], others: Sequence[Tensor]
+    ) -> list[tuple[Tensor, Batch]]:
+        """Predictions of both witnesses together: each calibrated, and weighted by the annotations' likelihood."""
+        networks, gaussians = torch.cat([each for each, _ in collected]), torch.cat(list(others))
+        if self.calibrate:
+            witness.calibrate(networks, gaussians, self.posterior[self.labelled])
+        sizes = [len(batch.instances) for _, batch in collected]
+        pieces = witness.calibrated(networks, gaussians).split(sizes, dim=1)
+        likelihood = [self._label_likelihood(piece, batch) for piece, (_, batch) in zip(pieces, collected, strict=True)]
+        witness.shares.copy_(mixture_weights(torch.cat(likelihood)))
+        mixed = witness.mixed(networks, gaussians).split(sizes)
+        return [(each, batch) for each, (_, batch) in zip(mixed, collected, strict=True)]
+
+    def _label_likelihood(self, log_proba: Tensor, batch: Batch) -> Tensor:
+        """(N, M) log-likelihood of every task's labels by each of the (M, N, C) predictions alone."""
+        evidence = (self.vote_weight * self.log_prob_given_class(batch)).to(log_proba)
+        return log_proba.index_add(1, batch.rows, evidence.expand(len(log_proba), -1, -1)).logsumexp(-1).T
+
+    def learn_from_truth(self, predictions: Iterable[tuple[Tensor, Batch]]) -> Iterable[tuple[Tensor, Batch]]:
+        """Fit the correction of the posterior to tasks whose truth is known, by held-out predictions."""
+        if self.correction is None or self.known is None:
+            return predictions
+        collected, joint, truth = list(predictions), [], []
+        for logits, batch in collected:
+            at = torch.nonzero(self.judged[batch.instances]).squeeze(1)
+            evidence = self.log_prob_given_class(batch)
+            joint.append(self._log_joint(logits, batch.rows, evidence)[at])
+            truth.append(self.known[batch.instances[at]])
+        self.correction.fit(torch.cat(joint), torch.cat(truth))
+        return collected
+
+    def settled(self, posterior: Tensor, batch: Batch) -> Tensor:
+        """As it was inferred: classes are named first, and then :meth:`update_confusion` sets true labels."""
+        return posterior
 
     def inferred_shares(self) -> Tensor:
         """(C,) shares of the classes among the inferred labels of tasks that have training labels."""
@@ -208,14 +284,31 @@ class CrossCoNALMethod(EMMethod):
             raise DivergenceError(
                 "the inferred labels became nan; lower lr, or scale the features (scaling='standard')"
             )
-        order = aligned_with_votes(counts.sum(0))
+        order = aligned_with_votes(counts.sum(0), self._truth_by_inferred())
         self.posterior.copy_(self.posterior[:, order])
         self.noise.reorder(order)
         # The copy keeps the memory layout of the counts, which decides the last bit of their sums.
         renamed = torch.empty_like(counts).copy_(counts[:, order])
+        if self.known is not None:
+            renamed = (renamed + self._truth_beyond_inferred()).clamp(min=0)
+            self.posterior.copy_(self.with_truth(self.posterior))
         self.noise.fit(renamed)
         if self.pooled_noise is not None:
             self.pooled_noise.fit(renamed)
+
+    def _truth_by_inferred(self) -> Tensor | None:
+        """(C, C) expected numbers of known true labels, ``[inferred class, true label]``; None without any."""
+        if self.known is None:
+            return None
+        truth = one_hot(self.known[self.judged], self.problem.n_classes).to(self.posterior.dtype)
+        return self.posterior[self.judged].T @ truth
+
+    def _truth_beyond_inferred(self) -> Tensor:
+        """(R, C, C) how expected counts change when true labels are certain instead of inferred."""
+        tasks, annotators, labels = self.judged_votes
+        change = self.with_truth(self.posterior) - self.posterior
+        sizes = self.problem.n_annotators, self.problem.n_classes
+        return ExpectedCounts(*sizes, like=self.posterior).add(change[tasks], annotators, labels).matrices()
 
     def working_state(self) -> dict[str, Tensor]:
         """As for every EM, and the folds."""
@@ -234,16 +327,31 @@ class CrossCoNALMethod(EMMethod):
         return self.noise if self.pooled_noise is None else self.pooled_noise
 
     def class_logits(self, x: Tensor) -> Tensor:
-        """(N, C) log of the networks' mean probabilities, by their averaged weights once they are trained."""
-        return mean_log_proba(self.backbones if self.training else self.averages.networks, x)
+        """(N, C) log of the networks' mean probabilities, by their averaged weights once they are trained.
+
+        A second witness takes part once it is fitted.
+        """
+        networks = mean_log_proba(self.backbones if self.training else self.averages.networks, x)
+        if self.gaussian is None or self.training:
+            return networks
+        return self.gaussian.mixed(networks, self.gaussian.log_proba(x))
 
     def class_network(self) -> nn.Module:
-        """The mean of the K networks, by their averaged weights."""
-        return MeanOfNetworks(self.averages.networks)
+        """The mean of the K networks, by their averaged weights, and the second witness."""
+        networks = self.averages.networks
+        return MeanOfNetworks(networks) if self.gaussian is None else MixtureOfWitnesses(networks, self.gaussian)
 
     def joint_posterior(self, class_logits: Tensor, rows: Tensor, evidence: Tensor) -> Tensor:
-        """(N, C) posterior, with the networks at their temperature and the votes by their weight."""
-        return super().joint_posterior(class_logits * self.temperature, rows, self.vote_weight * evidence)
+        """(N, C) posterior, with the classifier at its temperature and the votes by their weight, and corrected."""
+        if self.correction is None:
+            return super().joint_posterior(class_logits * self.temperature, rows, self.vote_weight * evidence)
+        corrected: Tensor = self.correction(self._log_joint(class_logits, rows, evidence))
+        return corrected.softmax(-1)
+
+    def _log_joint(self, class_logits: Tensor, rows: Tensor, evidence: Tensor) -> Tensor:
+        """(N, C) log of the posterior before it is corrected, not normalised."""
+        log_prior = (class_logits * self.temperature + self.prior_shift).log_softmax(-1)
+        return log_prior.index_add(0, rows, self.vote_weight * evidence)
 
     def log_prob_given_class(self, batch: Batch) -> Tensor:
         """(P, C) log of the annotators' confusion at the observed labels."""

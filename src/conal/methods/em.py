@@ -35,6 +35,7 @@ class EMMethod(CrowdMethod):
 
     models_annotators = True
     prior_in_e_step = True
+    truth_in_targets = True
     posterior: Tensor
     epochs_done: Tensor
 
@@ -62,6 +63,14 @@ class EMMethod(CrowdMethod):
         """(P, C) log P(y | z = c) of a training batch, whose labels begin with the ``first``-th of all."""
         return self.log_prob_given_class(batch)
 
+    def learn_from_truth(self, predictions: Iterable[tuple[Tensor, Batch]]) -> Iterable[tuple[Tensor, Batch]]:
+        """Called before an E-step with all :meth:`predictions`; what true labels say about other tasks."""
+        return predictions
+
+    def settled(self, posterior: Tensor, batch: Batch) -> Tensor:
+        """(N, C) posterior of a training batch, with certain true labels."""
+        return self.with_truth(posterior, batch.instances)
+
     def inferred_shares(self) -> Tensor:
         """(C,) shares of the classes among the inferred labels, to be compared with a stated class prior."""
         return self.posterior.mean(0)
@@ -88,9 +97,10 @@ class EMMethod(CrowdMethod):
         predictions = self.predictions(batches)
         self.meet_prior(self.inferred_shares())
         first = 0
-        for logits, batch in predictions:
+        for logits, batch in self.learn_from_truth(predictions):
             evidence = self.label_evidence(batch, first)
-            posterior = self.joint_posterior(logits, batch.rows, evidence).to(self.posterior.dtype)
+            inferred = self.joint_posterior(logits, batch.rows, evidence).to(self.posterior.dtype)
+            posterior = self.settled(inferred, batch)
             self.posterior[batch.instances] = posterior
             yield batch, posterior
             first += len(batch.labels)
@@ -119,9 +129,9 @@ class SingleNetworkEM(EMMethod):
     @torch.no_grad()
     def prepare(self, annotations: Annotations) -> None:
         """Start from the vote shares."""
-        shares = vote_shares(annotations)
-        self.register_buffer("posterior", torch.from_numpy(shares).to(torch.float32), persistent=False)
-        self.update_confusion(counts_from_votes(Votes(annotations), shares))
+        shares = self.with_truth(torch.from_numpy(vote_shares(annotations)))
+        self.register_buffer("posterior", shares.to(torch.float32), persistent=False)
+        self.update_confusion(counts_from_votes(Votes(annotations), shares.numpy()))
 
     def loss(self, batch: Batch) -> Tensor:
         """Cross-entropy between the inferred labels and the classifier's probabilities."""

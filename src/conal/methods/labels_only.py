@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import numpy.typing as npt
 import torch
@@ -19,10 +21,13 @@ def counts_from_votes(votes: Votes, posterior: npt.NDArray[np.float64]) -> Tenso
     return torch.from_numpy(votes.counts(posterior).copy()).float()
 
 
-def infer_from_labels(noise: TwoSourceNoise, annotations: Annotations, rounds: int) -> tuple[Tensor, Tensor]:
+def infer_from_labels(
+    noise: TwoSourceNoise, annotations: Annotations, rounds: int, with_truth: Callable[[Tensor], Tensor]
+) -> tuple[Tensor, Tensor]:
     """EM of the two kinds of confusion on the annotations alone, from the vote shares.
 
-    Returns the (N, C) posterior and its (R, C, C) expected counts; ``noise`` is fitted on the way.
+    Returns the (N, C) posterior and its (R, C, C) expected counts; ``noise`` is fitted on the way. In every round,
+    ``with_truth`` makes known true labels certain; the posterior that is returned says what was inferred for them.
     """
     votes = Votes(annotations)
     tasks, annotators, labels = (
@@ -33,6 +38,7 @@ def infer_from_labels(noise: TwoSourceNoise, annotations: Annotations, rounds: i
     posterior = torch.from_numpy(vote_shares(annotations)).float()
     N, C = posterior.shape
     for _ in range(rounds):
+        posterior = with_truth(posterior)
         noise.fit(counts_from_votes(votes, posterior.double().numpy()))
         log_shares = ((posterior.sum(0) + 1) / (N + C)).log()
         evidence = noise.log_prob(annotators, labels, known)

@@ -85,6 +85,10 @@ class MaxMIGMethod(CrowdMethod):
         n_pairs = max(len(h) * (len(h) - 1), 1)
         return mismatched / n_pairs - (1 + matched).mean()
 
+    def truth_loss(self, batch: Batch) -> Tensor:
+        """As for every method, but counting as a task: this loss is a mean over tasks."""
+        return super().truth_loss(batch) * (batch.instance_weight / batch.label_weight)
+
     def posterior_given(self, class_logits: Tensor, batch: Batch) -> Tensor:
         """(N, C) P(z | x, labels) proportional to h g / p, the two views that share only the truth."""
         evidence = torch.where(

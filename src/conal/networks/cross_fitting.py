@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 
 import torch
@@ -51,7 +51,7 @@ def stacked_loss(networks: StackedNetworks, x: Tensor, target: Tensor, fold: Ten
     return -torch.einsum("kn,nc,knc->", mask, target, log_proba) * (weight / len(mask))
 
 
-def held_out_log_proba(networks: Iterable[nn.Module], x: Tensor, fold: Tensor) -> Tensor:
+def held_out_log_proba(networks: Iterable[Callable[[Tensor], Tensor]], x: Tensor, fold: Tensor) -> Tensor:
     """(N, C) log-probabilities of every instance by the network that was trained without its fold.
 
     >>> x = torch.tensor([[-999.0, 0.0], [-999.0, 0.0]])

@@ -61,6 +61,8 @@ class Parameter:
         Whether it may change when an interrupted training is resumed.
     for_losses : bool
         Whether only classifiers have it whose method says that it uses it (``CrowdMethod.uses``).
+    before : Any
+        Its value in models that were saved before it was declared, if that is not the default.
     """
 
     default: Any
@@ -72,6 +74,7 @@ class Parameter:
     name: str = ""
     attribute: str = ""
     annotation: str = ""
+    before: Any = None
 
     @property
     def flag(self) -> str:
@@ -92,9 +95,10 @@ def parameter(
     free_on_resume: bool = False,
     for_losses: bool = False,
     alias: str = "",
+    before: Any = None,
 ) -> Any:
     """Declare a parameter in the body of a class; ``alias`` is its name for users, if it differs from the attribute."""
-    return Parameter(default, must_be, help, option, free_on_resume, for_losses, name=alias)
+    return Parameter(default, must_be, help, option, free_on_resume, for_losses, name=alias, before=before)
 
 
 @dataclass_transform(kw_only_default=True, field_specifiers=(parameter,))

@@ -32,6 +32,14 @@ class CrowdBatches:
         normalisation cannot take.
     annotator_codes : (R,) integers, optional
         The model's code of each annotator, if it differs; -1 for unknown annotators.
+    known : (N,) integers, optional
+        True classes of the tasks that are supplied for training, and -1 elsewhere. Such a task is trained on also if
+        it has no annotations.
+
+    Attributes
+    ----------
+    labelled : (n,) integers
+        The tasks that are trained on.
     """
 
     def __init__(
@@ -40,11 +48,13 @@ class CrowdBatches:
         annotations: Annotations,
         batch_size: int,
         annotator_codes: npt.NDArray[np.int64] | None = None,
+        known: npt.NDArray[np.int64] | None = None,
     ) -> None:
         self.instances = instances
         self.annotations = annotations
         self.batch_size = batch_size
-        self.labelled = np.flatnonzero(annotations.labels_per_task())
+        has_labels = annotations.labels_per_task() > 0
+        self.labelled = np.flatnonzero(has_labels if known is None else has_labels | (known >= 0))
         self._codes = annotator_codes
 
     @property

@@ -44,7 +44,8 @@ def estimate_confusion(method: CrowdMethod, training: CrowdBatches, class_proba:
     for batch in training.labelled_in_order():
         moved = to_device(batch, device)
         probas = method.predict_proba(moved.x) if class_proba is None else class_proba[batch.instances].to(device)
-        counts.add(probas.float()[moved.rows], moved.annotators, moved.labels)
+        certain = method.with_truth(probas.float(), moved.instances)
+        counts.add(certain[moved.rows], moved.annotators, moved.labels)
     by_annotator = counts.matrices()
     common = rows(by_annotator.sum(0), 1 / C)
     method.estimated_pi_g.copy_(common)

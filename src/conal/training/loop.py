@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from math import ceil
 from typing import TYPE_CHECKING, Any
@@ -113,6 +113,17 @@ def _seed(seed: int, *numbers: int) -> int:
     return int(np.random.SeedSequence(seed, spawn_key=numbers).generate_state(1)[0])
 
 
+@dataclass
+class _Placed:
+    """The training data in order, on the device; can be gone through several times."""
+
+    fabric: OneCpu | Fabric
+    data: CrowdBatches
+
+    def __iter__(self) -> Iterator[Batch]:
+        return (self.fabric.to_device(batch) for batch in self.data.labelled_in_order())
+
+
 class _Trainer:
     def __init__(
         self,
@@ -176,7 +187,7 @@ class _Trainer:
                 f"the loss became {loss} in epoch {self.epoch}; lower lr, scale the features (scaling='standard'), "
                 "or compute in a higher precision"
             )
-        self.method.end_epoch(self.fabric.to_device(batch) for batch in self.data.labelled_in_order())
+        self.method.end_epoch(_Placed(self.fabric, self.data))
         row: Row = {"epoch": self.epoch, "loss": loss, "lr": lr}
         self._select(row)
         row |= {name: monitor.score(self.method) for name, monitor in self.monitors.items()}

@@ -98,13 +98,16 @@ class AnnotationLikelihood:
         return float(scores.double().mean())
 
 
-def hold_out(annotations: Annotations, fraction: float, seed: int) -> npt.NDArray[np.bool_]:
+def hold_out(
+    annotations: Annotations, fraction: float, seed: int, candidates: npt.NDArray[np.bool_] | None = None
+) -> npt.NDArray[np.bool_]:
     """(n_annotations,) which annotations to keep for training, after holding out a fraction of the tasks.
 
     At least one task is held out and at least one stays. Tasks whose annotators have few other labels are as likely
     as others to be held out: an annotator left without training labels falls back to the common confusion.
+    ``candidates`` (n_tasks,) are the tasks that may be held out; by default all that have labels.
     """
-    labelled = np.flatnonzero(annotations.labels_per_task())
+    labelled = np.flatnonzero(annotations.labels_per_task() if candidates is None else candidates)
     count = min(max(1, round(fraction * len(labelled))), len(labelled) - 1)
     chosen = np.zeros(annotations.n_tasks, dtype=bool)
     chosen[np.random.default_rng(seed).permutation(labelled)[:count]] = True

@@ -1,0 +1,62 @@
+"""True labels of some tasks, for ``fit`` and ``aggregate``: from a file, or from the export that contains them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from conal.cli.terminal import say
+from conal.errors import InputError
+from conal.parameters.reading import ReadOptions
+
+if TYPE_CHECKING:
+    from conal.data.annotations import Annotations
+    from conal.io import AnnotationFile
+
+__all__ = ["TrueLabels", "offer_truth", "read_truth", "truth_files"]
+
+EXPORT = Path("export")
+"""In place of a file: the true labels that the files of labels contain."""
+
+TrueLabels = Annotated[
+    Path | None,
+    typer.Option(
+        help="Table of known true labels (task, label), which are treated as certain; or the word export, for those "
+        "that the files of labels contain."
+    ),
+]
+
+
+def truth_files(path: Path | None) -> list[Path]:
+    """The file to read, if there is one."""
+    return [] if path is None or path == EXPORT else [path]
+
+
+def read_truth(path: Path | None, reading: ReadOptions, file: AnnotationFile, tasks: Annotations) -> dict[Any, Any]:
+    """Task to true label, for the tasks of these annotations.
+
+    The columns may be named as in the file of labels, or by their usual names.
+    """
+    from conal.io import read_gold
+
+    if path is None:
+        return {}
+    if path == EXPORT:
+        found = {task: label for task, label in file.gold.items() if label is not None}
+        if not found:
+            raise InputError(
+                f"{file.where}: contains no true labels; pass a table of them, as --true-labels gold.csv (for a file "
+                "that is called export: ./export)"
+            )
+        return found
+    columns = {"task": reading.task, "label": reading.label}
+    gold = read_gold(path, **columns, keep=tasks.classes, missing=reading.missing, fallback_to_aliases=True)
+    return gold.for_tasks(tasks)
+
+
+def offer_truth(path: Path | None, n_found: int, *, quiet: bool) -> None:
+    """Say that the files of labels contain true labels, which are not used unasked."""
+    if path is None and n_found and not quiet:
+        say(f"{n_found:,} true labels found: use them with --true-labels export", err=True)
