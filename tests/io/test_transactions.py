@@ -424,3 +424,26 @@ def test_all_is_on_the_disk_before_it_is_put_into_place(tmp_path: Path, synced: 
     assert synced[6:10] == [".a.csv.conal", ".b.csv.conal", ".c.csv.conal", ".a.csv.conal"]  # the last has the commit
     assert synced[10:13] == ["> a.csv", "> b.csv", "> c.csv"]
     assert sorted(synced[13:]) == sorted([tmp_path.name, "deep"])
+
+
+# ---------------------------------------------------------------- signals at the worst moment
+
+
+@pytest.mark.parametrize("moment", ["_Staging.is_empty", "_settle", "_Staging.unlock"])
+def test_control_c_while_a_staging_folder_is_made_or_removed_leaves_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, moment: str
+) -> None:
+    owner, name = (transactions._Staging, moment.split(".")[1]) if "." in moment else (transactions, moment)
+    step = getattr(owner, name)
+
+    def interrupted(*arguments: Any) -> Any:
+        signal.raise_signal(signal.SIGINT)
+        return step(*arguments)
+
+    monkeypatch.setattr(owner, name, interrupted)
+    with (
+        pytest.raises(KeyboardInterrupt),
+        transactions.transaction([tmp_path / "a.txt"], lambda path: path.touch()) as (new,),
+    ):
+        new.write_text("x")
+    assert names_in(tmp_path) in ([], ["a.txt"])

@@ -31,6 +31,7 @@ from pathlib import Path
 from typing import Any
 
 from conal.errors import InputError
+from conal.io.interruptions import uninterrupted
 
 if sys.platform != "win32":
     import fcntl
@@ -64,14 +65,15 @@ def transaction(targets: Sequence[Path], prepare: Callable[[Path], None]) -> Ite
     stagings: list[_Staging] = []
     try:
         for target in sorted(targets):  # everywhere in this order, so that two processes never wait for each other
-            stagings.append(_open(target, PATIENCE))  # noqa: PERF401 - those that are open must be closed
+            _open(target, PATIENCE, stagings)
         for staging in stagings:
             prepare(staging.new)
         found = {staging.target: staging.new for staging in stagings}
         yield [found[target] for target in targets]
         _commit(stagings)
     finally:
-        _end(stagings)
+        with uninterrupted():
+            _end(stagings)
 
 
 @contextmanager
@@ -79,21 +81,20 @@ def claimed(target: Path) -> Iterator[None]:
     """Keep other processes from writing here; an error at once if one does so already."""
     made = [parent for parent in target.parents if not parent.exists()]
     target.parent.mkdir(parents=True, exist_ok=True)
-    staging = None
+    opened: list[_Staging] = []
+    key = _as_mine(target)
     try:
-        staging = _open(target, 0.0)
-        key = _as_mine(target)
-        _claims[key] = staging
-        try:
-            yield
-        finally:
-            del _claims[key]
+        _open(target, 0.0, opened)
+        _claims[key] = opened[0]
+        yield
     finally:
-        if staging is not None:
-            staging.remove()
-        with suppress(OSError):  # a folder that is in use stays
-            for parent in made:
-                parent.rmdir()
+        with uninterrupted():
+            _claims.pop(key, None)
+            for staging in opened:
+                staging.remove()
+            with suppress(OSError):  # a folder that is in use stays
+                for parent in made:
+                    parent.rmdir()
 
 
 def recover(target: Path) -> None:
@@ -147,19 +148,22 @@ def _as_mine(target: Path) -> tuple[int, int, Path]:
     return os.getpid(), threading.get_ident(), target  # a process that was forked has the claims, but not their locks
 
 
-def _open(target: Path, patience: float) -> _Staging:
-    """The target's staging folder, locked by this process and empty."""
+def _open(target: Path, patience: float, opened: list[_Staging]) -> None:
+    """Add the target's staging folder, locked by this process and empty, to those that are open."""
     own = _claims.get(_as_mine(target))
     if own is not None:
-        return own
+        opened.append(own)
+        return
     target.parent.mkdir(parents=True, exist_ok=True)
     staging, end = _Staging(target), time.monotonic() + patience
     while True:
         recover(target)
-        if staging.try_lock():
-            if staging.is_empty():
-                return staging
-            staging.unlock()  # what is in it could not be removed, or its writer has been killed just now
+        with uninterrupted():  # a folder that is made is one that is removed
+            if staging.try_lock():
+                if staging.is_empty():
+                    opened.append(staging)
+                    return
+                staging.unlock()  # what is in it could not be removed, or its writer has been killed just now
         if time.monotonic() >= end:
             raise InputError(
                 f"{target}: is being written by another process; wait until it ends, or choose another place "
