@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from conal.cli.exhibits import exhibits_of
-from conal.cli.true_labels import read_truth, truth_files
+from conal.cli.true_labels import read_sample, truth_files
 from conal.errors import InputError
 from conal.parameters.reading import ReadOptions
 from conal.parameters.showing import ShowOptions
@@ -33,7 +33,7 @@ class FitData(NamedTuple):
     validation: tuple[FeatureTable | TextTable, Any] | None
     exhibits: Exhibits | None = None
     files: Sequence[dict[str, Any]] = ()
-    true_labels: Mapping[Any, Any] | None = None
+    true_labels: Any = None
     n_true_found: int = 0
 
 
@@ -102,7 +102,7 @@ class FitFiles:
         shown = exhibits_of(show, *names, file=file, items=items, texts=self._shown_texts(file, reading))
         texts = self._read_texts_of(file, reading.task) if self.features is None else None
         instances = texts or self._read_instances(self.features, self.text, reading.task)
-        known = read_truth(self.true_labels, reading, file, _with_unlabelled(crowd, instances)) or None
+        known = read_sample(self.true_labels, reading, file, _with_unlabelled(crowd, instances))
         return FitData(instances, crowd, validation, shown, contributions(file), known, len(file.gold))
 
     def _read_gold(self, table: FeatureTable | TextTable, reading: ReadOptions) -> Any:

@@ -14,8 +14,9 @@ from conal.parameters.reading import ReadOptions
 if TYPE_CHECKING:
     from conal.data.annotations import Annotations
     from conal.io import AnnotationFile
+    from conal.io.gold import GoldLabels
 
-__all__ = ["TrueLabels", "offer_truth", "read_truth", "truth_files"]
+__all__ = ["TrueLabels", "offer_truth", "read_sample", "read_truth", "truth_files"]
 
 EXPORT = Path("export")
 """In place of a file: the true labels that the files of labels contain."""
@@ -35,25 +36,35 @@ def truth_files(path: Path | None) -> list[Path]:
 
 
 def read_truth(path: Path | None, reading: ReadOptions, file: AnnotationFile, tasks: Annotations) -> dict[Any, Any]:
-    """Task to true label, for the tasks of these annotations.
+    """Task to true label, for the tasks of these annotations."""
+    if path is None or path == EXPORT:
+        return {} if path is None else _exported(file)
+    return _read(path, reading, tasks).for_tasks(tasks)
 
-    The columns may be named as in the file of labels, or by their usual names.
-    """
+
+def read_sample(path: Path | None, reading: ReadOptions, file: AnnotationFile, tasks: Annotations) -> Any:
+    """As :func:`read_truth`, or as a table that also has the probabilities by which the tasks were drawn."""
+    if path is None or path == EXPORT:
+        return None if path is None else _exported(file)
+    return _read(path, reading, tasks).sample_of(tasks)
+
+
+def _exported(file: AnnotationFile) -> dict[Any, Any]:
+    found = {task: label for task, label in file.gold.items() if label is not None}
+    if not found:
+        raise InputError(
+            f"{file.where}: contains no true labels; pass a table of them, as --true-labels gold.csv (for a file that "
+            "is called export: ./export)"
+        )
+    return found
+
+
+def _read(path: Path, reading: ReadOptions, tasks: Annotations) -> GoldLabels:
+    """The columns may be named as in the file of labels, or by their usual names."""
     from conal.io import read_gold
 
-    if path is None:
-        return {}
-    if path == EXPORT:
-        found = {task: label for task, label in file.gold.items() if label is not None}
-        if not found:
-            raise InputError(
-                f"{file.where}: contains no true labels; pass a table of them, as --true-labels gold.csv (for a file "
-                "that is called export: ./export)"
-            )
-        return found
     columns = {"task": reading.task, "label": reading.label}
-    gold = read_gold(path, **columns, keep=tasks.classes, missing=reading.missing, fallback_to_aliases=True)
-    return gold.for_tasks(tasks)
+    return read_gold(path, **columns, keep=tasks.classes, missing=reading.missing, fallback_to_aliases=True)
 
 
 def offer_truth(path: Path | None, n_found: int, *, quiet: bool) -> None:

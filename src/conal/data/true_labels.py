@@ -16,7 +16,10 @@ from conal.data.frames import column_names, open_frame
 from conal.data.missing import read_labels
 from conal.errors import DataWarning, InputError, examples, warn
 
-__all__ = ["known_codes"]
+__all__ = ["INCLUSION", "inclusion_of", "known_codes"]
+
+INCLUSION = "inclusion_probability"
+"""Column of a table of true labels that says how likely each task was to be drawn."""
 
 
 def known_codes(crowd: Annotations, true_labels: Any) -> npt.NDArray[np.int64]:
@@ -36,6 +39,22 @@ def known_codes(crowd: Annotations, true_labels: Any) -> npt.NDArray[np.int64]:
     _report_others(crowd, tasks[~here].tolist(), len(tasks))
     codes[at[here]] = classes[here]
     return codes
+
+
+def inclusion_of(crowd: Annotations, true_labels: Any) -> npt.NDArray[np.float64] | None:
+    """(N,) probabilities with which tasks were drawn for a true label, NaN for others; None for a random sample."""
+    names = column_names(true_labels)
+    if names is None or INCLUSION not in names:
+        return None
+    frame = open_frame(true_labels, "true_labels")
+    found = find_columns(names, {"task": None}, "true_labels")
+    at = decode_position(crowd.task_ids, as_names(frame[found["task"]].to_list()))
+    drawn = np.full(crowd.n_tasks, np.nan)
+    values = np.array(frame[INCLUSION].to_list(), dtype=np.float64)
+    if not np.all((values > 0) & (values <= 1)):
+        raise InputError(f"true_labels: {INCLUSION} must be above 0 and at most 1; remove the column for random tasks")
+    drawn[at[at != MISSING]] = values[at != MISSING]
+    return drawn
 
 
 def _pairs(true_labels: Any) -> tuple[Names, Names]:

@@ -26,7 +26,7 @@ from conal.estimator import adapters, compute, members, preparation, texts
 from conal.estimator.exhibits import drawn
 from conal.estimator.provenance import model_section
 from conal.estimator.results import FittedResults
-from conal.estimator.true_labels import truth_for_training, truth_metrics
+from conal.estimator.true_labels import Truth, truth_for_training, truth_metrics
 from conal.findings.exhibits import Exhibits
 from conal.methods import CrowdMethod
 from conal.parameters import check_parameters
@@ -182,7 +182,8 @@ class CrowdClassifier(FittedAttributes, Reported, ClassifierParameters, Classifi
                         checkpoint=None if saver is None else saver.of_member(number),
                     )
                 )
-        self._adopt(members.merged(results), selection, joined, quoted, known)
+        truth = None if known is None else Truth.of(joined.annotations, known, true_labels)
+        self._adopt(members.merged(results), selection, joined, quoted, truth)
         return self
 
     def _adopt(
@@ -191,9 +192,10 @@ class CrowdClassifier(FittedAttributes, Reported, ClassifierParameters, Classifi
         selection: Selection,
         joined: adapters.Joined,
         quoted: Mapping[Any, str] | None,
-        known: npt.NDArray[np.int64] | None,
+        truth: Truth | None,
     ) -> None:
         instances, crowd, self._feature_names = joined
+        known = None if truth is None else truth.known
         self.model_ = result.method
         self.classes_ = crowd.classes
         self.annotator_ids_ = crowd.annotator_ids
@@ -226,7 +228,9 @@ class CrowdClassifier(FittedAttributes, Reported, ClassifierParameters, Classifi
         self.labels_ = self.classes_[self.probas_.argmax(1)]
         read = (self.probas_, reading.classifier, reading.omega)
         shown = drawn(instances, crowd.task_ids) if quoted is None else Exhibits()
-        results = FittedResults(self.model_, crowd, *read, quoted, model_section(self), exhibits=shown, known=known)
+        results = FittedResults(self.model_, crowd, *read, quoted, model_section(self), exhibits=shown)
+        if truth is not None:
+            results = replace(results, **truth.evidence(self.model_, reading.posterior))
         if not (preparation.warn_of_contradiction(results.findings.evidence) or result.lost_classes):
             preparation.warn_of_collapse(self.method, self.model_, crowd, self.probas_)
         self.results_ = results

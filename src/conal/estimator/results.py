@@ -49,6 +49,8 @@ class FittedResults:
         What the report shows beside its figures, such as pictures of the tasks.
     known : (N,), optional
         True classes of the tasks, where they were supplied for training, and -1 elsewhere.
+    inclusion, unseen
+        What :class:`conal.findings.Evidence` takes.
     """
 
     model: CrowdMethod
@@ -61,6 +63,8 @@ class FittedResults:
     discretion: Discretion | None = None
     exhibits: Exhibits = field(default_factory=Exhibits)
     known: npt.NDArray[np.int64] | None = None
+    inclusion: FloatArray | None = None
+    unseen: FloatArray | None = None
 
     @cached_property
     def findings(self) -> Findings:
@@ -77,6 +81,8 @@ class FittedResults:
             self.origin,
             self.discretion,
             known=self.known,
+            inclusion=self.inclusion,
+            unseen=self.unseen,
         )
         return Findings(evidence, seed=self.origin["metrics"]["seed"])
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -12,13 +12,44 @@ from conal.data.annotations import Annotations
 from conal.data.encoding import MISSING, as_names
 from conal.data.frames import column_names
 from conal.data.missing import read_labels
-from conal.data.true_labels import known_codes
+from conal.data.true_labels import inclusion_of, known_codes
 from conal.errors import DataWarning, InputError, examples, warn
 from conal.estimator import adapters
+from conal.methods import CrowdMethod
 
-__all__ = ["digest_of_truth", "truth_for_training", "truth_metrics"]
+__all__ = ["Truth", "digest_of_truth", "truth_for_training", "truth_metrics"]
 
 IntArray = npt.NDArray[np.int64]
+FloatArray = npt.NDArray[np.float64]
+
+
+class Truth(NamedTuple):
+    """The true labels that were trained on.
+
+    Attributes
+    ----------
+    known : (N,)
+        True classes of the tasks, and -1 elsewhere.
+    inclusion : (N,) or None
+        Probabilities with which these tasks were drawn; None for a random sample.
+    """
+
+    known: IntArray
+    inclusion: FloatArray | None
+
+    @classmethod
+    def of(cls, crowd: Annotations, known: IntArray, true_labels: Any) -> Truth:
+        """With the probabilities, if the true labels have a column of them."""
+        return cls(known, inclusion_of(crowd, true_labels))
+
+    def evidence(self, model: CrowdMethod, posterior: FloatArray) -> dict[str, Any]:
+        """What findings take of it: also what the model says about these tasks without their own true labels."""
+        found = model.unseen_posterior()
+        unseen = None
+        if found is not None:
+            unseen = posterior.copy()
+            unseen[found[0].numpy()] = found[1].double().numpy()
+        return {"known": self.known, "inclusion": self.inclusion, "unseen": unseen}
 
 
 def truth_for_training(joined: adapters.Joined, true_labels: Any, takes: str) -> IntArray | None:
@@ -88,7 +119,7 @@ def _tell_contradicted(crowd: Annotations, known: IntArray) -> None:
     if not len(against):
         return
     shown = [
-        f"{task!r} ({crowd.classes[known[i]]!r}, votes for {examples(crowd.classes[np.flatnonzero(votes[i])])})"
+        f"{task!r} ({examples(crowd.classes[[known[i]]])}, votes for {examples(crowd.classes[np.flatnonzero(votes[i])])})"
         for i, task in zip(against[:3], crowd.task_ids[against[:3]].tolist(), strict=True)
     ]
     rest = "" if len(against) <= 3 else f" and {len(against) - 3:,} more"

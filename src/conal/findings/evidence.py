@@ -64,6 +64,10 @@ class Evidence:
         The class that was chosen for each task; the most probable one by default.
     known : (N,), optional
         True classes of the tasks, where the user supplied them as such, and -1 elsewhere.
+    inclusion : (N,), optional
+        Probability with which each of these tasks was drawn for a true label; a random sample by default.
+    unseen : (N, C), optional
+        As ``posterior``, but for tasks whose true label is known by a model that has not seen that label.
     discretion : Discretion, optional
         How much may be told about single annotators; everything by default. Findings that list annotators obey it.
 
@@ -88,12 +92,14 @@ class Evidence:
     aggregation: AggregationSection | None = None
     labels: IntArray | None = None
     known: IntArray | None = None
+    inclusion: FloatArray | None = None
+    unseen: FloatArray | None = None
 
     def __post_init__(self) -> None:
         crowd = self.annotations
         N, R, C = crowd.n_tasks, crowd.n_annotators, crowd.n_classes
         wanted = {"posterior": (N, C), "classifier": (N, C), "common": (C, C), "individual": (R, C, C)}
-        wanted |= {"labels": (N,), "known": (N,)}
+        wanted |= {"labels": (N,), "known": (N,), "inclusion": (N,), "unseen": (N, C)}
         for name, shape in wanted.items():
             array = getattr(self, name)
             if array is not None and array.shape != shape:
@@ -153,8 +159,8 @@ class Evidence:
 
     @cached_property
     def true_tasks(self) -> IntArray:
-        """Labelled tasks whose true label is known, if they are enough to judge mistakes by; otherwise none."""
-        if self.known is None:
+        """Random labelled tasks whose true label is known, if enough to judge mistakes by; otherwise none."""
+        if self.known is None or self.inclusion is not None:
             return np.empty(0, dtype=np.int64)
         judged = (self.known >= 0) & (self.annotations.labels_per_task() > 0)
         tasks = self.some_tasks[judged[self.some_tasks]]

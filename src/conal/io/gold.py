@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -18,8 +18,10 @@ from conal.data.cleaning import match_classes
 from conal.data.columns import find_column, find_columns
 from conal.data.encoding import MISSING, Names, as_names, as_text, decode_position
 from conal.data.missing import Labels, read_labels, remedy_for
+from conal.data.true_labels import INCLUSION
 from conal.errors import DataWarning, InputError, examples, warn
 from conal.io.features import ids_from
+from conal.io.results import name_column
 from conal.io.tables import UNTYPED, coerce_classes, decoded, read_matrix, read_table, table_kind
 
 __all__ = ["GoldLabels", "gold_from_table", "read_gold"]
@@ -35,11 +37,14 @@ class GoldLabels:
         True labels.
     task_ids : (n,) array or None
         Task of each label; None where the file has no task column and rows go with feature rows.
+    drawn : (n,) array or None
+        How likely each task was to be drawn for a true label; None for a random sample.
     """
 
     labels: Names
     task_ids: Names | None
     where: str
+    drawn: npt.NDArray[np.float64] | None = None
 
     def for_rows(self, n_rows: int, feature_ids: Sequence[Any] | Names | None) -> Names:
         """The label of each feature row, joined by id where both sides have ids, else by row."""
@@ -76,6 +81,15 @@ class GoldLabels:
                 "correct them, or list all classes with classes= (--classes)"
             )
         return dict(zip(crowd.task_ids[at[here]].tolist(), crowd.classes[codes].tolist(), strict=True))
+
+    def sample_of(self, crowd: Annotations) -> dict[Any, Any] | pa.Table:
+        """As :meth:`for_tasks`, or as a table with the probabilities by which the tasks were drawn, if there are."""
+        known = self.for_tasks(crowd)
+        if self.drawn is None:
+            return known
+        at = _position(self._ids_for(crowd), as_names(list(known)))
+        columns = {"task": name_column(as_names(list(known))), "label": name_column(as_names(list(known.values())))}
+        return pa.table(columns | {INCLUSION: pa.array(self.drawn[at])})
 
     def _ids_for(self, crowd: Annotations) -> Names:
         if self.task_ids is not None:
@@ -147,7 +161,22 @@ def gold_from_table(
     known = classes if keep is None else keep
     labels = read_labels(values, missing=missing, classes=known, untyped=untyped, where=where)
     ids = None if task_column is None else ids_from(table[task_column], where)
-    return _checked(labels, ids, classes, where)
+    found = _checked(labels, ids, classes, where)
+    return replace(found, drawn=_probabilities(table[INCLUSION], where)) if INCLUSION in table.column_names else found
+
+
+def _probabilities(column: pa.ChunkedArray, where: str) -> npt.NDArray[np.float64]:
+    try:
+        values = np.array(column.to_pylist(), dtype=np.float64)
+    except (TypeError, ValueError):
+        values = np.full(len(column), np.nan)
+    wrong = np.flatnonzero(~((values > 0) & (values <= 1)))
+    if len(wrong):
+        raise InputError(
+            f"{where}: {INCLUSION} must be a number above 0 and at most 1, not {column[int(wrong[0])].as_py()!r} as in "
+            f"row {wrong[0] + 1}; if the tasks are a random sample, remove the column"
+        )
+    return values
 
 
 def _checked(labels: Labels, ids: Names | None, classes: Sequence[Any] | Names | None, where: str) -> GoldLabels:

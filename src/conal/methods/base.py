@@ -142,6 +142,13 @@ class CrowdMethod(nn.Module):
         for name, tensor in self.working_state().items():
             tensor.copy_(state[name])
 
+    def unseen_posterior(self) -> tuple[Tensor, Tensor] | None:
+        """Training tasks whose true label was supplied, and (n, C) what the fit says of them without that label.
+
+        None for methods whose predictions of these tasks have seen their true labels.
+        """
+        return None
+
     def training_posterior(self) -> Tensor | None:
         """(N, C) posterior of the training tasks, for a method that keeps a better one than :meth:`infer` gives.
 

@@ -92,6 +92,7 @@ class CrossCoNALMethod(EMMethod):
     fold_of: Tensor
     judged: Tensor
     judged_votes: Tensor
+    judged_log_joint: Tensor
     labelled: Tensor
     temperature: Tensor
 
@@ -194,6 +195,8 @@ class CrossCoNALMethod(EMMethod):
         columns = (annotations.tasks, annotations.annotators, annotations.labels)
         triples = torch.from_numpy(np.stack([column.astype(np.int64) for column in columns]))
         self.register_buffer("judged_votes", triples[:, self.judged[triples[0]]], persistent=False)
+        seen = torch.zeros(int(self.judged.sum()), self.problem.n_classes)
+        self.register_buffer("judged_log_joint", seen, persistent=False)
 
     def loss(self, batch: Batch) -> Tensor:
         """Mean over the networks of the cross-entropy to the inferred labels, each without its held-out fold."""
@@ -261,14 +264,31 @@ class CrossCoNALMethod(EMMethod):
         """Fit the correction of the posterior to tasks whose truth is known, by held-out predictions."""
         if self.correction is None or self.known is None:
             return predictions
-        collected, joint, truth = list(predictions), [], []
+        collected = list(predictions)
+        place = self.judged.cumsum(0) - 1
         for logits, batch in collected:
             at = torch.nonzero(self.judged[batch.instances]).squeeze(1)
             evidence = self.log_prob_given_class(batch)
-            joint.append(self._log_joint(logits, batch.rows, evidence)[at])
-            truth.append(self.known[batch.instances[at]])
-        self.correction.fit(torch.cat(joint), torch.cat(truth))
+            joint = self._log_joint(logits, batch.rows, evidence)[at]
+            self.judged_log_joint[place[batch.instances[at]]] = joint.to(self.judged_log_joint)
+        self.correction.fit(self.judged_log_joint, self.known[self.judged])
         return collected
+
+    def unseen_posterior(self) -> tuple[Tensor, Tensor] | None:
+        """Posteriors of the tasks with a true label by the network and the correction that have not seen it.
+
+        The correction is cross-fitted as the networks are: for a fifth of these tasks, it is fitted to the others.
+        """
+        if self.correction is None or self.known is None or not self.judged.any():
+            return None
+        truth, log_joint = self.known[self.judged], self.judged_log_joint
+        part = torch.arange(len(truth)) % self.folds
+        posterior = torch.empty_like(log_joint)
+        for k in range(self.folds):
+            correction = PosteriorCorrection(self.problem.n_classes)
+            correction.fit(log_joint[part != k], truth[part != k])
+            posterior[part == k] = correction(log_joint[part == k]).softmax(-1)
+        return torch.nonzero(self.judged).squeeze(1), posterior
 
     def settled(self, posterior: Tensor, batch: Batch) -> Tensor:
         """As it was inferred: classes are named first, and then :meth:`update_confusion` sets true labels."""
@@ -312,7 +332,8 @@ class CrossCoNALMethod(EMMethod):
 
     def working_state(self) -> dict[str, Tensor]:
         """As for every EM, and the folds."""
-        return {**super().working_state(), "fold_of": self.fold_of}
+        found = {**super().working_state(), "fold_of": self.fold_of}
+        return found if self.correction is None else found | {"judged_log_joint": self.judged_log_joint}
 
     # ---------------------------------------------------------------- what was learned
 

@@ -86,6 +86,11 @@ class Ensemble(CrowdMethod):
         found = [posterior for member in self.each if (posterior := member.training_posterior()) is not None]
         return mean(found) if found else None
 
+    def unseen_posterior(self) -> tuple[Tensor, Tensor] | None:
+        """Means of the members' posteriors of tasks whose true label was supplied, where they have them."""
+        found = [each for member in self.each if (each := member.unseen_posterior()) is not None]
+        return (found[0][0], mean([posterior for _, posterior in found])) if found else None
+
 
 def mean(tensors: Sequence[Tensor]) -> Tensor:
     """Mean of tensors of one shape."""
