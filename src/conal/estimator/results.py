@@ -77,6 +77,7 @@ class FittedResults:
             self.origin,
             self.discretion,
             known=self.known,
+            common_meaning=self.model.common_meaning,
         )
         return Findings(evidence, seed=self.origin["metrics"]["seed"])
 

@@ -66,6 +66,8 @@ class Evidence:
         True classes of the tasks, where the user supplied them as such, and -1 elsewhere.
     discretion : Discretion, optional
         How much may be told about single annotators; everything by default. Findings that list annotators obey it.
+    common_meaning : str
+        A sentence that says what ``common`` is, for readers of the report.
 
     Examples
     --------
@@ -88,6 +90,7 @@ class Evidence:
     aggregation: AggregationSection | None = None
     labels: IntArray | None = None
     known: IntArray | None = None
+    common_meaning: str = ""
 
     def __post_init__(self) -> None:
         crowd = self.annotations
