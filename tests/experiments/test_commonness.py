@@ -53,8 +53,8 @@ def test_table_and_page() -> None:
     assert len(table) == 2 * n == 2 * len(CROWDS) * 2 * 7
     page = experiment.page(table)
     held = f"{100 * (n - 1) / n:.1f}"
-    assert f"| `xconal` | all | {n} | 90.0 | {held} | {held} | 0.0 | {100 / n:.1f} |" in page
-    assert f"| `dawid-skene` | all | {n} | 90.0 | \u2013 | \u2013 | 100.0 | 0.0 |" in page
+    assert f"| `xconal` | all | {n} | 90.0 | {held} | {held} | 0.0 | {100 / n:.1f} | 0.08 | 0.20 |" in page
+    assert f"| `dawid-skene` | all | {n} | 90.0 | \u2013 | \u2013 | 100.0 | 0.0 | \u2013 | \u2013 |" in page
     assert "| 30 annotators | `dawid-skene` | 8.00 | 10.00 | 0.0 | 1.25 |" in page
     assert "| 30 annotators | `xconal` | 8.00 | 8.00 | 100.0 | 1.00 |" in page
 

@@ -68,7 +68,9 @@ def test_an_aggregator_that_separates_noise_tells_so() -> None:
     np.testing.assert_allclose(report["common_confusion"]["matrix"], made.common_confusion_)
     rates = {row["worker"]: row["common_noise_rate"] for row in report["annotators"]["rows"]}
     assert rates[3] == pytest.approx(made.omega_[3])
-    assert ">ω<" not in render(report)  # in the tables only
+    page = render(report)
+    assert ">ω<" not in page  # in the tables only
+    assert "It is the most economical split" in page
 
 
 def test_intervals_contain_the_truth_about_as_often_as_they_say() -> None:

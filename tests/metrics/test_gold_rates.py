@@ -50,7 +50,7 @@ def test_it_follows_the_formulas() -> None:
 
     def variance(values: np.ndarray) -> float:
         mean = sum(a * b for a, b in zip(w, values, strict=True)) / sum(w)
-        return sum(a**2 * (b - mean) ** 2 for a, b in zip(w, values, strict=True)) / sum(a**2 for a in w)
+        return float(sum(a**2 * (b - mean) ** 2 for a, b in zip(w, values, strict=True)) / sum(a**2 for a in w))
 
     alone, left = variance(y), variance(e) * len(y) / (len(y) - 2)
     kish = sum(w) ** 2 / sum(a**2 for a in w)

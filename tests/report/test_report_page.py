@@ -10,7 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 import vl_convert
+from markupsafe import escape
 
+import conal
 from conal.errors import InputError
 from conal.findings import common_confusion
 from conal.findings.model import selection_story
@@ -43,6 +45,19 @@ def test_hostile_names_are_text_everywhere() -> None:
     assert "&#34; onload=&#34;" in page
     names = {cell["true"] for cell in cells_of(island(page)["charts"]["common"])}
     assert names == set(short_names([IMAGE, SCRIPT, "a&b \u2028"], 24))
+
+
+@pytest.mark.parametrize("name", ["xconal", "conal", "dl-ds"])
+def test_the_page_says_what_the_common_matrix_is(name: str) -> None:
+    """Of xconal: the pooled matrix, and an omega near 0; earlier reports do not say."""
+    x, crowd = np.eye(3, dtype=np.float32)[np.arange(30) % 3], np.tile(np.arange(30)[:, None] % 3, 3)
+    clf = conal.make(name, epochs=2, hidden=(4,), selection="last", verbose=False).fit(x, crowd)
+    sentence = clf.model_.common_meaning
+    assert ("Omega is fitted beside it and stays near 0" in sentence) == (name == "xconal")
+    page = render(clf.results_.report)
+    assert str(escape(sentence)) in page
+    del clf.results_.report["common_confusion"]["meaning"]
+    assert str(escape(sentence)) not in render(clf.results_.report)
 
 
 def cells_of(chart: dict[str, Any]) -> list[dict[str, Any]]:

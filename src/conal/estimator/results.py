@@ -83,6 +83,7 @@ class FittedResults:
             known=self.known,
             inclusion=self.inclusion,
             unseen=self.unseen,
+            common_meaning=self.model.common_meaning,
         )
         return Findings(evidence, seed=self.origin["metrics"]["seed"])
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import TYPE_CHECKING, Any, NotRequired, TypedDict
 
 import numpy as np
 import numpy.typing as npt
@@ -59,6 +59,7 @@ class ConfusionSection(TypedDict):
     classes_shown: list[int]
     matrix: list[list[float]]
     pairs: list[ConfusedPair]
+    meaning: NotRequired[str]
 
 
 @register("common_confusion")
@@ -160,6 +161,7 @@ def confusion_findings(evidence: Evidence, ends: Interval) -> ConfusionSection:
         "classes_shown": shown.tolist(),
         "matrix": evidence.common[np.ix_(shown, shown)].tolist(),
         "pairs": _pairs(evidence, ends),
+        "meaning": evidence.common_meaning,
     }
 
 

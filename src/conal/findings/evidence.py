@@ -70,6 +70,8 @@ class Evidence:
         As ``posterior``, but for tasks whose true label is known by a model that has not seen that label.
     discretion : Discretion, optional
         How much may be told about single annotators; everything by default. Findings that list annotators obey it.
+    common_meaning : str
+        A sentence that says what ``common`` is, for readers of the report.
 
     Examples
     --------
@@ -94,6 +96,7 @@ class Evidence:
     known: IntArray | None = None
     inclusion: FloatArray | None = None
     unseen: FloatArray | None = None
+    common_meaning: str = ""
 
     def __post_init__(self) -> None:
         crowd = self.annotations

@@ -19,6 +19,11 @@ from conal.findings.evidence import Evidence
 
 __all__ = ["findings_of_labels"]
 
+POOLED = "It is the confusion of all annotators' labels together."
+ECONOMICAL = (
+    "It is the most economical split: what a matrix for everybody can explain. The labels alone do not tell how "
+    "mistakes divide between this matrix and the annotators' own."
+)
 LIBRARIES = ("numpy", "scipy")
 """Libraries that figures depend on, beside conal itself."""
 
@@ -45,6 +50,7 @@ def findings_of_labels(fitted: Aggregator) -> Findings:
         aggregation=_section(fitted, separates_noise=omega is not None),
         labels=fitted.codes_,
         known=fitted.known_codes_,
+        common_meaning=POOLED if omega is None else ECONOMICAL,
     )
     return Findings(evidence, seed=int(fitted.get_params().get("seed", 0)))
 

@@ -63,6 +63,8 @@ class CrowdMethod(nn.Module):
     """Whether the method learns confusion matrices."""
     separates_noise: bool = False
     """Whether the method tells common from individual confusion (:meth:`common_noise_rate`)."""
+    common_meaning: str = "It is the confusion of all annotators' labels together."
+    """What the common matrix of :meth:`confusion` is, in a sentence of the report."""
     prior_in_e_step: ClassVar[bool] = False
     """Whether a stated class prior enters while labels are inferred; if not, it corrects the trained classifier."""
     own_selection: ClassVar[str | None] = None

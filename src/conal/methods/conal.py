@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from conal.errors import InputError
 from conal.methods.base import Batch, CrowdMethod, Problem, register
+from conal.methods.two_source_noise import ATTRIBUTED
 from conal.networks import AuxiliaryNetwork, NoiseAdaptation
 from conal.networks.annotator_rows import Present, log_softmax, spread
 from conal.networks.noise_adaptation import Layer, Mixing
@@ -49,6 +50,7 @@ class CoNALMethod(CrowdMethod):
 
     models_annotators = True
     separates_noise = True
+    common_meaning = ATTRIBUTED
     estimator_name = "CoNAL"
 
     embedding_dim: int = parameter(

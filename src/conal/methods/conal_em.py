@@ -15,7 +15,7 @@ from conal.data.annotations import Annotations
 from conal.errors import ConalWarning
 from conal.methods.base import Batch, Problem, register
 from conal.methods.em import SingleNetworkEM
-from conal.methods.two_source_noise import PseudoLabels, TwoSourceNoise
+from conal.methods.two_source_noise import ATTRIBUTED, PseudoLabels, TwoSourceNoise
 from conal.parameters import either, number, one_of, parameter
 
 __all__ = ["CoNALEMMethod"]
@@ -65,6 +65,7 @@ class CoNALEMMethod(SingleNetworkEM):
     """
 
     separates_noise = True
+    common_meaning = ATTRIBUTED
     omega_of_labels: Tensor
 
     omega: Literal["annotator", "annotation"] = parameter(

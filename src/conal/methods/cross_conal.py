@@ -83,6 +83,10 @@ class CrossCoNALMethod(EMMethod):
     """
 
     separates_noise = True
+    common_meaning = (
+        "It is the confusion of all annotators' labels together. Omega is fitted beside it and stays near 0: neither "
+        "says how many mistakes are common; see Shared mistakes."
+    )
     own_selection = "last"
     uses = ("epochs",)
     estimator_name = "CrossCoNAL"

@@ -33,7 +33,7 @@ class Ensemble(CrowdMethod):
         self.members = nn.ModuleList(members)
         self.takes = first.takes
         self.models_annotators = first.models_annotators
-        self.separates_noise = first.separates_noise
+        self.separates_noise, self.common_meaning = first.separates_noise, first.common_meaning
 
     @property
     def each(self) -> list[CrowdMethod]:

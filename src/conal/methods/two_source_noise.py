@@ -9,7 +9,13 @@ from torch import Tensor, nn
 
 from conal.aggregation.two_sources import from_common, mixture, rows
 
-__all__ = ["PseudoLabels", "TwoSourceNoise"]
+__all__ = ["ATTRIBUTED", "PseudoLabels", "TwoSourceNoise"]
+
+ATTRIBUTED = (
+    "It is what the model attributes to everybody. Where omega hardly varies, the labels do not tell how mistakes "
+    "divide between this matrix and the annotators' own."
+)
+"""What the common matrix of a model of two sources is, for readers of the report."""
 
 
 class PseudoLabels(NamedTuple):
