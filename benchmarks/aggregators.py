@@ -41,15 +41,13 @@ GOLD = 5
 SHORT = 0.5
 """CPU seconds below which a fit is timed three times, and the shortest time taken."""
 
-Frame = pd.DataFrame
-Truth = pd.Series
-Fit = Callable[[Frame, Truth], pd.Series]
+Fit = Callable[[pd.DataFrame, pd.Series], pd.Series]
 
 
 # ---------------------------------------------------------------- crowds
 
 
-def real(name: str) -> tuple[Frame, Truth]:
+def real(name: str) -> tuple[pd.DataFrame, pd.Series]:
     """A public crowd of people, or a jury of language models, with its true labels."""
     data = Path(os.environ.get("CONAL_DATA", Path(__file__).parents[2] / "shared" / "data"))
     root = data / ("aggregation" if name in PEOPLE else "llm-judges") / name
@@ -59,7 +57,7 @@ def real(name: str) -> tuple[Frame, Truth]:
     return frame, truth[truth.index.isin(frame["task"])]
 
 
-def shared(name: str) -> tuple[Frame, Truth]:
+def shared(name: str) -> tuple[pd.DataFrame, pd.Series]:
     """A crowd of the paper's generator: 1,000 tasks of six classes, 60 annotators, three labels per task."""
     from conal.datasets.crowd import simulate_crowd
     from conal.parameters.simulation import CrowdSettings
@@ -79,7 +77,7 @@ def shared(name: str) -> tuple[Frame, Truth]:
     return frame, pd.Series(z)
 
 
-def facts(frame: Frame, truth: Truth) -> dict[str, float]:
+def facts(frame: pd.DataFrame, truth: pd.Series) -> dict[str, float]:
     """What a crowd looks like."""
     tasks, workers = frame["task"].nunique(), frame["worker"].nunique()
     return {
@@ -98,7 +96,7 @@ def facts(frame: Frame, truth: Truth) -> dict[str, float]:
 def ours(name: str, given: int = 0, **settings: Any) -> Fit:
     """One of conal's; ``given``: every so many tasks, it gets the true label."""
 
-    def fit(frame: Frame, truth: Truth) -> pd.Series:
+    def fit(frame: pd.DataFrame, truth: pd.Series) -> pd.Series:
         from conal import aggregation
 
         known = truth.iloc[::given] if given else None
@@ -120,7 +118,7 @@ def models() -> dict[str, Fit]:
     }
 
 
-def timed(fit: Fit, frame: Frame, truth: Truth) -> tuple[pd.Series | None, float]:
+def timed(fit: Fit, frame: pd.DataFrame, truth: pd.Series) -> tuple[pd.Series | None, float]:
     """Labels, or None where the aggregator cannot take the crowd, and CPU seconds."""
     best = np.inf
     for _ in range(3):
@@ -135,7 +133,7 @@ def timed(fit: Fit, frame: Frame, truth: Truth) -> tuple[pd.Series | None, float
     return labels, best
 
 
-def accuracy(labels: pd.Series | None, truth: Truth, given: bool) -> float | None:
+def accuracy(labels: pd.Series | None, truth: pd.Series, given: bool) -> float | None:
     """Percent of right labels; of tasks whose truth was not given."""
     if labels is None:
         return None
@@ -143,7 +141,7 @@ def accuracy(labels: pd.Series | None, truth: Truth, given: bool) -> float | Non
     return float(100 * (labels.reindex(judges.index) == judges).mean())
 
 
-def accuracies(crowds: dict[str, tuple[Frame, Truth]]) -> dict[str, dict[str, Row]]:
+def accuracies(crowds: dict[str, tuple[pd.DataFrame, pd.Series]]) -> dict[str, dict[str, Row]]:
     """Accuracy and CPU seconds of every aggregator on every crowd."""
     found: dict[str, dict[str, Row]] = {}
     for name, fit in models().items():
@@ -171,7 +169,7 @@ class Peer(NamedTuple):
 def crowdkit(name: str, **settings: Any) -> Fit:
     """One of crowd-kit's; where its ``predict`` fails with a current scikit-learn, its weights and weighted vote."""
 
-    def fit(frame: Frame, truth: Truth) -> pd.Series:
+    def fit(frame: pd.DataFrame, truth: pd.Series) -> pd.Series:
         import crowdkit.aggregation as theirs
 
         model = getattr(theirs, name)(**settings)
@@ -183,9 +181,9 @@ def crowdkit(name: str, **settings: Any) -> Fit:
     return fit
 
 
-TWENTY = {"n_iter": 20, "tol": 0, "guard": "off", "verbose": False}
+TWENTY: dict[str, Any] = {"n_iter": 20, "tol": 0, "guard": "off", "verbose": False}
 # Its first iteration is the E-step of the start, which ours does not count; -inf: it never stops early.
-THEIR_TWENTY = {"n_iter": 21, "tol": -np.inf}
+THEIR_TWENTY: dict[str, Any] = {"n_iter": 21, "tol": -np.inf}
 UNUSED = "it leaves labels that a worker never used out of the worker's matrix, and holds counts of zero at 1e-10"
 PEERS = {
     "majority-vote": Peer(
@@ -226,7 +224,7 @@ PEERS = {
 }
 
 
-def beside_peers(crowds: dict[str, tuple[Frame, Truth]]) -> dict[str, dict[str, Row]]:
+def beside_peers(crowds: dict[str, tuple[pd.DataFrame, pd.Series]]) -> dict[str, dict[str, Row]]:
     """CPU seconds of both sides, the share of equal labels, and crowd-kit's accuracy, by aggregator and crowd."""
     found: dict[str, dict[str, Row]] = {}
     for name, peer in PEERS.items():
@@ -313,7 +311,7 @@ def behind_best(found: dict[str, Any], name: str) -> float:
     for crowd in REAL:
         best = max(found["models"][each][crowd]["accuracy"] for each in alone)
         gaps.append(best - found["models"][name][crowd]["accuracy"])
-    return max(gaps)
+    return float(max(gaps))
 
 
 def summary(found: dict[str, Any]) -> str:
