@@ -1,4 +1,4 @@
-"""Aggregators against crowd-kit, in one run: `make bench-aggregation`.
+"""Speed of Dawid-Skene and GLAD against crowd-kit, in one run: `make bench-aggregation`.
 
 Every measurement is a fresh process on one thread; the two sides take turns, and ratios are within this run. Times are
 of ``fit`` on the same pandas frame (task, worker, label), reading it included; making it is not.
@@ -19,13 +19,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
 from harness import THREADS, Row, clock, main, markdown, measure, store, take_turns
-
-Labels = npt.NDArray[Any]
-
 
 # ---------------------------------------------------------------- crowds
 
@@ -179,93 +175,6 @@ def command_line() -> float:
     return seconds
 
 
-# ---------------------------------------------------------------- accuracy on real crowds
-
-
-def crowdkit_models() -> dict[str, Callable[[], Any]]:
-    """crowd-kit's label-only aggregators, as shipped; three cannot run with a current scikit-learn and are left out."""
-    from crowdkit.aggregation import GLAD, KOS, MACE, MMSR, DawidSkene, MajorityVote, OneCoinDawidSkene
-
-    return {
-        "MajorityVote": MajorityVote,
-        "DawidSkene": lambda: DawidSkene(n_iter=100),
-        "DawidSkene, 1000 iterations": lambda: DawidSkene(n_iter=1000, tol=-np.inf),
-        "OneCoinDawidSkene": lambda: OneCoinDawidSkene(n_iter=100),
-        "GLAD": lambda: GLAD(silent=True),
-        "MMSR": lambda: MMSR(n_iter=500, random_state=0),
-        "MACE": lambda: MACE(random_state=0),
-        "KOS": lambda: KOS(random_state=0),
-    }
-
-
-def conal_models() -> dict[str, Callable[[], Any]]:
-    """All aggregators that need no true labels, as shipped, and Dawid-Skene at crowd-kit's number of iterations."""
-    from conal import aggregation
-
-    hundred = {"n_iter": 100, "tol": 0, "verbose": False}
-    models: dict[str, Callable[[], Any]] = {
-        name: partial(aggregation.make, name) for name in aggregation.names() if name != "gold-majority-vote"
-    }
-    return models | {"dawid-skene, 100 iterations": lambda: aggregation.make("dawid-skene", **hundred)}
-
-
-def score(make: Callable[[], Any], frame: pd.DataFrame, truth: pd.Series) -> tuple[float | None, float]:
-    """Accuracy in percent, or None where the aggregator cannot take this set, and CPU seconds."""
-    with clock() as row:
-        try:
-            labels = make().fit_predict(frame)
-        except (ValueError, KeyError, MemoryError):
-            labels = None
-    if labels is None:
-        return None, row["cpu"]
-    common = labels.index.intersection(truth.index)
-    return float(100 * (labels[common] == truth[common]).mean()), row["cpu"]
-
-
-PEERS = {
-    "majority-vote": "MajorityVote",
-    "dawid-skene, 100 iterations": "DawidSkene",
-    "one-coin": "OneCoinDawidSkene",
-    "glad": "GLAD",
-    "mmsr": "MMSR",
-    "mace": "MACE",
-    "kos": "KOS",
-}
-"""Our aggregators and crowd-kit's of the same name, whose CPU times are compared."""
-
-
-def accuracies() -> None:
-    """A table of all aggregators on the thirteen sets, ours and crowd-kit's, with the CPU time for all sets."""
-    from conal.datasets.label_sets import LABEL_SETS, label_set
-    from conal.errors import InputError
-
-    try:
-        found = {name: label_set(name) for name in LABEL_SETS}
-    except InputError as error:
-        print(f"\naccuracy: skipped, the data are not there ({error})")
-        return
-    sets = {name: (labels.to_pandas(), pd.Series(truth)) for name, (labels, truth) in found.items()}
-    warnings.simplefilter("ignore")
-    print("\naccuracy on real crowds, %\n" + " " * 42 + "".join(f"{name[:9]:>10}" for name in sets) + f"{'CPU s':>10}")
-    best: dict[str, list[float]] = {}
-    taken: dict[str, list[float]] = {}
-    for side, models in (("conal", conal_models()), ("crowd-kit", crowdkit_models())):
-        table = []
-        for name, make in models.items():
-            scores = [score(make, *data) for data in sets.values()]
-            cells = "".join(f"{'-' if value is None else format(value, '.2f'):>10}" for value, _ in scores)
-            taken[name] = [np.nan if value is None else cpu for value, cpu in scores]
-            print(f"{side:10} {name:30} {cells}{np.nansum(taken[name]):10.2f}", flush=True)
-            table.append([-1.0 if value is None else value for value, _ in scores])
-        best[side] = np.max(table, axis=0).tolist()
-    for side, values in best.items():
-        print(f"{side:10} {'best':30} " + "".join(f"{value:10.2f}" for value in values))
-    for ours, theirs in PEERS.items():
-        both = np.isfinite(taken[ours]) & np.isfinite(taken[theirs])
-        ratio = np.sum(taken[theirs], where=both) / np.sum(taken[ours], where=both)
-        print(f"{ours}: 1/{ratio:.0f} of crowd-kit's CPU time on {both.sum()} sets")
-
-
 def run(arguments: argparse.Namespace) -> None:
     """Both sides on one machine, then conal alone on ten million labels and from file to file."""
     if arguments.quick:
@@ -277,7 +186,6 @@ def run(arguments: argparse.Namespace) -> None:
     large = measure(__file__, "conal ten million") or {}
     print(f"20 iterations on ten million labels: {large['wall']:.0f} s, {large['peak_mb']:,.0f} MB", flush=True)
     store("aggregation", {"rows": rows, "command_line_seconds": seconds, "ten_million": large})
-    accuracies()
 
 
 if __name__ == "__main__":

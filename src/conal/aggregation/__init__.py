@@ -18,6 +18,7 @@ from conal.aggregation.mace import MACE
 from conal.aggregation.majority_vote import MajorityVote
 from conal.aggregation.minimax_entropy import MinimaxEntropy
 from conal.aggregation.mmsr import MMSR
+from conal.aggregation.multidimensional import Multidimensional
 from conal.aggregation.wawa import Wawa
 from conal.aggregation.worker_clustering import WorkerClustering
 from conal.aggregation.zero_based_skill import ZeroBasedSkill
@@ -38,6 +39,7 @@ __all__ = [
     "GoldMajorityVote",
     "MajorityVote",
     "MinimaxEntropy",
+    "Multidimensional",
     "OneCoinDawidSkene",
     "Wawa",
     "WorkerClustering",
