@@ -31,31 +31,63 @@ def test_a_thousand_tasks_take_a_hundred_epochs_and_more_tasks_fewer() -> None:
     epochs = [planned_epochs("auto", size) for size in sizes]
     assert epochs == sorted(epochs, reverse=True)
     assert epochs[5] < 50
-    assert epochs[-1] == epochs[-2] >= 5  # from some size on, cost grows as the data do
+    assert epochs[-1] == epochs[-2] == 5  # from some size on, cost grows as the data do
 
 
 def test_steps_never_become_fewer_with_more_tasks() -> None:
-    sizes = np.unique(np.geomspace(1_000, 1_000_000, 200).astype(int)).tolist()
-    rounding = 0.06
-    steps = np.array([planned_epochs("auto", size) * size for size in sizes])
-    assert (steps[1:] > (1 - rounding) * steps[:-1]).all()
+    sizes = np.unique(np.geomspace(1_000, 1_000_000, 200).astype(int))
+    epochs = np.array([planned_epochs("auto", size) for size in sizes.tolist()])
+    rounding = 0.5
+    assert (((epochs + rounding) * sizes)[1:] > ((epochs - rounding) * sizes)[:-1]).all()
 
 
 def test_a_stated_number_is_taken_as_it_is() -> None:
-    assert plan(Settings(epochs=50), 20_000) == (50, 5)
-    assert plan(Settings(epochs=50, warmup_epochs=0), 20_000) == (50, 0)
-    assert plan(Settings(warmup_epochs=3), 1_000) == (100, 3)
+    assert plan(Settings(epochs=50), 20_000) == (50, 5, "constant")
+    assert plan(Settings(epochs=50, warmup_epochs=0, schedule="cosine"), 20_000) == (50, 0, "cosine")
+    assert plan(Settings(warmup_epochs=3), 1_000) == (100, 3, "constant")
+    assert plan(Settings(schedule="constant"), 20_000).schedule == "constant"
 
 
 def test_the_warm_up_is_a_share_of_the_planned_epochs() -> None:
-    assert plan(Settings(), 1_000) == (100, 5)
-    epochs, warmup = plan(Settings(), N)
+    assert plan(Settings(), 1_000) == (100, 5, "constant")
+    epochs, warmup, schedule = plan(Settings(), N)
     assert warmup == pytest.approx(epochs / 20)
-    assert epochs == EPOCHS < 40
-    clf = conal.make("dl-mv", **FAST).fit(X, CROWD)
-    rates = [row["lr"] for row in clf.history_]
-    steps = [2 * (k + 1) for k in range(EPOCHS)]  # two batches in an epoch
-    assert rates == pytest.approx([clf.lr * min(1.0, step / (2 * warmup)) for step in steps])
+    assert (epochs, schedule) == (EPOCHS, "cosine")
+    assert EPOCHS < 40
+
+
+def test_on_large_data_the_learning_rate_decays_along_the_planned_epochs() -> None:
+    warmup = 3
+    clf = conal.make("dl-mv", warmup_epochs=warmup, **FAST).fit(X, CROWD)
+    done = np.arange(EPOCHS)
+    rises = np.minimum(1.0, (done + 1) / warmup)  # the last batch of an epoch
+    expected = clf.lr * rises * (0.5 * (1 + np.cos(np.pi * done / EPOCHS)) + 0.02)
+    assert [row["lr"] for row in clf.history_] == pytest.approx(expected.tolist())
+
+
+@pytest.mark.parametrize(
+    ("method", "settings", "rule"),
+    [
+        ("conal", {}, "last"),
+        ("conal", {"selection": "annotations"}, "holdout_log_likelihood"),
+        ("conal", {"patience": 3}, "holdout_log_likelihood"),
+        ("conal", {"epochs": 2}, "holdout_log_likelihood"),
+        ("dl-mv", {}, "holdout_log_likelihood"),
+        ("xconal", {"epochs": 2}, "last"),
+    ],
+)
+def test_on_large_data_methods_that_model_annotators_keep_the_last_epoch(
+    method: str, settings: dict[str, Any], rule: str
+) -> None:
+    clf = conal.make(method, **(FAST | {"selection": "auto"} | settings)).fit(X, CROWD)
+    assert clf.metrics_["selection"] == rule
+    assert clf.metrics_["n_tasks_trained_on"] == (N if rule == "last" else round(0.9 * N))
+
+
+def test_on_small_data_held_out_annotations_select_as_before() -> None:
+    clf = conal.make("conal", **(FAST | {"selection": "auto", "patience": None})).fit(X[:90], CROWD[:90])
+    assert clf.metrics_["selection"] == "holdout_log_likelihood"
+    assert clf.history_[-1]["lr"] == clf.lr
 
 
 @pytest.mark.parametrize("method", ["dl-mv", "xconal"])
@@ -73,9 +105,9 @@ def test_the_model_knows_how_long_it_was_trained(method: str, tmp_path: Path) ->
     loaded = conal.load(tmp_path / "m")
     assert (loaded.epochs, loaded.metrics_["epochs_planned"]) == ("auto", EPOCHS)
     np.testing.assert_array_equal(loaded.predict_proba(X[:50]), clf.predict_proba(X[:50]))
-    stated = conal.make(method, epochs=EPOCHS, warmup_epochs=0, **FAST).fit(X, CROWD)
+    stated = conal.make(method, epochs=2, **FAST).fit(X, CROWD)
     section = stated.results_.report["model"]
-    assert f"--epochs {EPOCHS}" in section["command"]
+    assert "--epochs 2 " in section["command"] + " "
     assert not any("planned" in line for line in selection_story(section)[1:])
 
 
@@ -87,7 +119,7 @@ def test_e_steps_are_spread_over_the_planned_epochs() -> None:
 
 
 def test_auto_and_the_number_that_it_stands_for_continue_each_other(tmp_path: Path) -> None:
-    place, settings = tmp_path / "c", FAST | {"warmup_epochs": 1}
+    place, settings = tmp_path / "c", FAST | {"warmup_epochs": 1, "schedule": "cosine"}
     whole = conal.make("xconal", **settings).fit(X, CROWD, checkpoint=place)
     again = conal.make("xconal", **settings, epochs=EPOCHS).fit(X, CROWD, checkpoint=place, resume=True)
     np.testing.assert_array_equal(again.probas_, whole.probas_)
@@ -96,7 +128,7 @@ def test_auto_and_the_number_that_it_stands_for_continue_each_other(tmp_path: Pa
 
 
 def test_methods_without_a_plan_of_rounds_can_be_trained_for_longer(tmp_path: Path) -> None:
-    place, settings = tmp_path / "c", FAST | {"warmup_epochs": 1}
+    place, settings = tmp_path / "c", FAST | {"warmup_epochs": 1, "schedule": "constant"}
     conal.make("dl-mv", **settings).fit(X, CROWD, checkpoint=place)
     longer = conal.make("dl-mv", **settings, epochs=EPOCHS + 2).fit(X, CROWD, checkpoint=place, resume=True)
     assert longer.metrics_["epochs"] == longer.metrics_["epochs_planned"] == EPOCHS + 2

@@ -23,7 +23,7 @@ from conal.methods.class_prior import read_class_prior
 from conal.methods.em import EMMethod
 from conal.methods.ensemble import Ensemble
 from conal.networks import build_backbone
-from conal.parameters.plan import Plan
+from conal.parameters.plan import Plan, is_large
 from conal.training import (
     AnnotationLikelihood,
     CrowdBatches,
@@ -67,8 +67,7 @@ def choose_selection(
         raise InputError("no task with features has a label; at least one label is needed")
     rule = estimator.selection
     if rule == "auto":
-        own = methods.get(estimator.method).own_selection or "annotations"
-        rule = own if validation is None else "gold"
+        rule = _own_rule(estimator, crowd) if validation is None else "gold"
     if rule == "gold":
         return crowd, _gold_accuracy(joined, validation)
     candidates = crowd.labels_per_task() > 0
@@ -90,6 +89,19 @@ def choose_selection(
             "--valid-labels)"
         )
     return crowd, LastEpoch()
+
+
+def _own_rule(estimator: CrowdClassifier, crowd: Annotations) -> str:
+    """How the epoch is chosen where the user gives neither a rule nor true labels.
+
+    On large data the likelihood of held-out annotations prefers early epochs to later ones that are more accurate.
+    Methods without a model of the annotators learn their mistakes in the end, and have to be stopped.
+    """
+    method = methods.get(estimator.method)
+    large = is_large(estimator.epochs, np.count_nonzero(crowd.labels_per_task()))
+    if large and method.models_annotators and estimator.patience is None:
+        return "last"
+    return method.own_selection or "annotations"
 
 
 def make_builder(
@@ -210,9 +222,9 @@ def fingerprint_of(
     instances, crowd, _ = joined
     free = {name for name, found in estimator.declared.items() if found.free_on_resume}
     params = {name: _mark(getattr(estimator, name)) for name in sorted(estimator.declared) if name not in free}
-    if "epochs" in methods.get(estimator.method).uses or estimator.schedule != "constant":
+    if "epochs" in methods.get(estimator.method).uses or planned.schedule != "constant":
         params["epochs"] = _mark(planned.epochs)  # training goes another way if it is to be longer
-    params["warmup_epochs"] = _mark(planned.warmup_epochs)
+    params |= {"warmup_epochs": _mark(planned.warmup_epochs), "schedule": _mark(planned.schedule)}
     marks = {**params, "method": estimator.method, "selection": selection.name}
     if isinstance(selection, GoldAccuracy):
         marks["validation"] = adapters.digest(selection.codes) + adapters.digest_features(selection.instances)

@@ -50,10 +50,11 @@ class Settings(Parameterised):
         help="Epochs over which the learning rate rises from zero. 'auto' is 5 for a stated number of epochs, and a "
         "twentieth of them for epochs='auto'.",
     )
-    schedule: Literal["constant", "cosine"] = parameter(
-        default="constant",
-        must_be=one_of("constant", "cosine"),
-        help="Learning rate after the warm-up: constant, or a cosine decay to almost zero.",
+    schedule: Literal["auto", "constant", "cosine"] = parameter(
+        default="auto",
+        must_be=one_of("auto", "constant", "cosine"),
+        help="Learning rate after the warm-up: constant, or a cosine decay to almost zero. 'auto' is 'cosine' for "
+        "epochs='auto' and 4,000 labelled tasks or more, and otherwise 'constant'.",
     )
     patience: int | None = parameter(
         default=None,
@@ -121,8 +122,9 @@ class ClassifierParameters(Settings):
         default="auto",
         must_be=one_of("auto", "gold", "annotations", "last"),
         help="Which epoch is kept: best accuracy on `validation` ('gold'), best likelihood of held-out annotations "
-        "('annotations'), or the last. 'auto' is 'gold' if validation data are given, and otherwise depends on the "
-        "method: 'last' for xconal, 'annotations' for all others.",
+        "('annotations'), or the last. 'auto' is 'gold' if validation data are given; otherwise 'last' for xconal and, "
+        "with epochs='auto' and 4,000 labelled tasks or more, for all methods that model annotators, and "
+        "'annotations' for the others.",
     )
     holdout: float = parameter(
         default=0.1,

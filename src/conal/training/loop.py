@@ -271,7 +271,7 @@ class _Trainer:
         if isinstance(self.fabric, OneCpu):
             self.method.merge_networks(self.method.scaler(self.data.cut(self.data.labelled[:2]).x))
         optimizer = LazyAdam(self.method.learned_parameters(), lr=self.settings.lr, fused=True)
-        self.scheduler = make_scheduler(optimizer, self.settings, self.plan, self.data.n_batches, self.epoch)
+        self.scheduler = make_scheduler(optimizer, self.settings.lr, self.plan, self.data.n_batches, self.epoch)
         optimizer.gather = gathered if self._is_several else None
         self.module, self.optimizer = setup(self.fabric, self.method, optimizer)
 

@@ -8,7 +8,6 @@ from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LambdaLR
 
 from conal.parameters.plan import Plan
-from conal.parameters.training import Settings
 
 __all__ = ["make_scheduler"]
 
@@ -16,22 +15,20 @@ LAST = 0.02
 """What the cosine leaves of the learning rate at the end."""
 
 
-def make_scheduler(
-    optimizer: Optimizer, settings: Settings, plan: Plan, n_batches: int, epochs_done: int = 0
-) -> LambdaLR:
+def make_scheduler(optimizer: Optimizer, lr: float, plan: Plan, n_batches: int, epochs_done: int = 0) -> LambdaLR:
     r"""A scheduler that is stepped after every batch.
 
     .. math:: \eta_t = \eta \min(1, t / T_w) \, [\tfrac12 (1 + \cos(\pi e / E)) + 0.02]
 
-    in step t of epoch e; the cosine only where the user asks for it. Adam's first step has the size of the learning
-    rate in every weight, however small the gradient is. With non-negative features these steps add up over hundreds of
-    inputs, and a class's logit can fall so far that its gradient vanishes and the class is never predicted again. Small
-    first steps prevent that.
+    in step t of epoch e; the cosine only where the user asks for it, and on large data. Adam's first step has the size
+    of the learning rate in every weight, however small the gradient is. With non-negative features these steps add up
+    over hundreds of inputs, and a class's logit can fall so far that its gradient vanishes and the class is never
+    predicted again. Small first steps prevent that.
 
     Parameters
     ----------
     plan : Plan
-        The number of epochs, and of those of the warm-up.
+        The number of epochs, of those of the warm-up, and what follows it.
     n_batches : int
         Batches in an epoch.
     epochs_done : int
@@ -41,10 +38,10 @@ def make_scheduler(
 
     def factor(step: int) -> float:
         decay = 1.0
-        if settings.schedule == "cosine":
+        if plan.schedule == "cosine":
             decay = 0.5 * (1 + math.cos(math.pi * (step // n_batches) / plan.epochs)) + LAST
         return decay * (min(1.0, (step + 1) / warmup) if warmup else 1.0)
 
     for group in optimizer.param_groups:
-        group["initial_lr"] = settings.lr
+        group["initial_lr"] = lr
     return LambdaLR(optimizer, factor, last_epoch=epochs_done * n_batches - 1)
