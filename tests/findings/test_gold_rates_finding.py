@@ -56,7 +56,8 @@ def test_planned_true_labels_bring_their_probabilities(data: CrowdDataset) -> No
     section = found.results_.report["gold_rates"]
     assert section["design"] == "planned"
     assert "the probabilities by which their tasks were drawn" in render(found.results_.report)
-    assert found.results_.report["shared_mistakes"]["effective_number"]["true_labels"] == 0  # a planned sample is not random
+    shared = found.results_.report["shared_mistakes"]["effective_number"]
+    assert shared["true_labels"] == 0  # a planned sample is not random
     with pytest.raises(InputError, match="inclusion_probability must be above 0"):
         fitted(data, table.set_column(2, "inclusion_probability", pa.array(np.zeros(50))))
 

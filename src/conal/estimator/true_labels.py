@@ -119,7 +119,7 @@ def _tell_contradicted(crowd: Annotations, known: IntArray) -> None:
     if not len(against):
         return
     shown = [
-        f"{task!r} ({examples(crowd.classes[[known[i]]])}, votes for {examples(crowd.classes[np.flatnonzero(votes[i])])})"
+        f"{task!r} ({examples(crowd.classes[known[[i]]])}, votes for {examples(crowd.classes[votes[i] > 0])})"
         for i, task in zip(against[:3], crowd.task_ids[against[:3]].tolist(), strict=True)
     ]
     rest = "" if len(against) <= 3 else f" and {len(against) - 3:,} more"
