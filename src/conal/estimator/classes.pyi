@@ -30,10 +30,10 @@ class CoNAL(CrowdClassifier):
     text_components: int
     verbose: bool
     lr: float
-    epochs: int
+    epochs: int | Literal["auto"]
     batch_size: int
-    warmup_epochs: int
-    schedule: Literal["constant", "cosine"]
+    warmup_epochs: int | Literal["auto"]
+    schedule: Literal["auto", "constant", "cosine"]
     patience: int | None
     max_restarts: int
     seed: int
@@ -63,10 +63,10 @@ class CoNAL(CrowdClassifier):
         text_components: int = 200,
         verbose: bool = True,
         lr: float = 0.01,
-        epochs: int = 100,
+        epochs: int | Literal["auto"] = "auto",
         batch_size: int = 256,
-        warmup_epochs: int = 5,
-        schedule: Literal["constant", "cosine"] = "constant",
+        warmup_epochs: int | Literal["auto"] = "auto",
+        schedule: Literal["auto", "constant", "cosine"] = "auto",
         patience: int | None = None,
         max_restarts: int = 2,
         seed: int = 0,
@@ -85,6 +85,7 @@ class CrossCoNAL(CrowdClassifier):
     averaging: float
     calibrate: bool
     confusion: Literal["both", "mixture", "pooled"]
+    witness: Literal["gaussian", "none"]
     n_jobs: int
     backbone: Backbone
     hidden: Sequence[int]
@@ -99,10 +100,10 @@ class CrossCoNAL(CrowdClassifier):
     text_components: int
     verbose: bool
     lr: float
-    epochs: int
+    epochs: int | Literal["auto"]
     batch_size: int
-    warmup_epochs: int
-    schedule: Literal["constant", "cosine"]
+    warmup_epochs: int | Literal["auto"]
+    schedule: Literal["auto", "constant", "cosine"]
     patience: int | None
     max_restarts: int
     seed: int
@@ -121,6 +122,7 @@ class CrossCoNAL(CrowdClassifier):
         averaging: float = 0.98,
         calibrate: bool = True,
         confusion: Literal["both", "mixture", "pooled"] = "both",
+        witness: Literal["gaussian", "none"] = "none",
         n_jobs: int = 1,
         backbone: Backbone = "mlp",
         hidden: Sequence[int] = (128,),
@@ -135,10 +137,10 @@ class CrossCoNAL(CrowdClassifier):
         text_components: int = 200,
         verbose: bool = True,
         lr: float = 0.005,
-        epochs: int = 100,
+        epochs: int | Literal["auto"] = "auto",
         batch_size: int = 256,
-        warmup_epochs: int = 5,
-        schedule: Literal["constant", "cosine"] = "constant",
+        warmup_epochs: int | Literal["auto"] = "auto",
+        schedule: Literal["auto", "constant", "cosine"] = "auto",
         patience: int | None = None,
         max_restarts: int = 2,
         seed: int = 0,
