@@ -10,6 +10,7 @@ from conal.metrics.effective_number import EffectiveNumber, effective_number
 from conal.metrics.likelihood import annotation_nll
 from conal.metrics.pairwise import PairwiseAgreement, pairwise_agreement
 from conal.metrics.recovery import annotator_recovery_errors, confusion_recovery_error
+from conal.metrics.replacement import Replacement, replacement_test
 
 __all__ = [
     "Agreement",
@@ -20,6 +21,7 @@ __all__ = [
     "GoldRates",
     "PairwiseAgreement",
     "Rate",
+    "Replacement",
     "accuracy",
     "annotation_nll",
     "annotator_recovery_errors",
@@ -37,4 +39,5 @@ __all__ = [
     "krippendorff_alpha",
     "macro_f1",
     "pairwise_agreement",
+    "replacement_test",
 ]

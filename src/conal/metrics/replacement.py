@@ -1,0 +1,200 @@
+"""May a model replace people? The alternative annotator test."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from scipy.stats import false_discovery_control, ttest_1samp
+
+from conal.data.annotations import Annotations
+from conal.data.encoding import MISSING, Names, as_names, decode_position
+from conal.errors import InputError, examples
+from conal.parameters import number, share, whole
+
+__all__ = ["Replacement", "replacement_test"]
+
+FloatArray = npt.NDArray[np.float64]
+ENOUGH = 0.5
+"""Share of the people whom a model must be able to stand in for."""
+
+
+class Replacement(NamedTuple):
+    """The verdict about one model.
+
+    Attributes
+    ----------
+    model : name
+    winning_rate : float
+        Share of the people whom the model can stand in for.
+    advantage_probability : float
+        How often the model agrees with the other people at least as well as a person does, in the mean over people.
+    replaces : bool
+        Whether the winning rate is at least a half.
+    people, p_values : arrays
+        The people whom the model was compared with, and the p-value of each comparison, not yet corrected.
+    """
+
+    model: Any
+    winning_rate: float
+    advantage_probability: float
+    replaces: bool
+    people: Names
+    p_values: FloatArray
+
+
+def replacement_test(
+    data: Any,
+    models: Sequence[Any] | Names,
+    *,
+    people: Sequence[Any] | Names | None = None,
+    epsilon: float = 0.2,
+    level: float = 0.05,
+    min_items: int = 30,
+    scale: bool = False,
+) -> list[Replacement]:
+    r"""For each model, whether it may replace the people who labelled the same items: no true labels are needed.
+
+    A model is put in the place of each person in turn. On every item of person j that others labelled too, the model's
+    and the person's agreement with these others are compared, and whoever is at least as good gets a point:
+
+    .. math::
+        W^m_{ij} = [S(m, i, -j) \ge S(j, i, -j)], \qquad W^h_{ij} = [S(j, i, -j) \ge S(m, i, -j)]
+
+    The model can stand in for j if the mean of :math:`W^h_{ij} - W^m_{ij}` is below :math:`\varepsilon` by a one-sided
+    t-test; p-values of all people are corrected by Benjamini and Yekutieli's procedure. :math:`\varepsilon` is what a
+    person's labels cost more than the model's: 0.2 for experts, 0.15 for trained people, 0.1 for a crowd.
+
+    Use it before you let models label what people labelled so far. It says that a model agrees with people as well as
+    they agree with each other; mistakes that the model shares with most people are invisible to it.
+
+    Parameters
+    ----------
+    data : Annotations, long DataFrame or (n_tasks, n_annotators) matrix
+        Labels of people and models on the same items.
+    models : sequence
+        The annotators that are models.
+    people : sequence, optional
+        The people; by default everybody who is not among the models.
+    epsilon : float
+    level : float
+        Of the tests, after the correction.
+    min_items : int
+        People with fewer items that others labelled too are left out.
+    scale : bool
+        Labels are numbers on a scale: agreement is minus the root mean squared difference, instead of the share of
+        equal labels.
+
+    References
+    ----------
+    Calderon, Reichart and Dror (2025). The alternative annotator test for LLM-as-a-judge: how to statistically justify
+    replacing human annotators with LLMs. ACL.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> truth = rng.integers(3, size=200)
+    >>> def labels(right):
+    ...     return np.where(rng.random(200) < right, truth, rng.integers(3, size=200))
+    >>> crowd = np.stack([labels(0.8), labels(0.8), labels(0.8), labels(0.9), labels(0.2)], axis=1)
+    >>> [(found.model, found.replaces) for found in replacement_test(crowd, models=[3, 4])]
+    [(3, True), (4, False)]
+    """
+    number(at_least=0, below=1).check("epsilon", epsilon)
+    share().check("level", level)
+    whole(2).check("min_items", min_items)
+    crowd = Annotations.of(data)
+    machines = _positions(crowd, models, "models")
+    humans = _humans(crowd, people, machines)
+    table = _values(crowd, scale)
+    compared = [j for j in humans if len(_shared(table, humans, j)) >= min_items]
+    if not compared:
+        raise InputError(f"no person labelled {min_items} items that other people labelled too; lower min_items")
+    return [_verdict(crowd, table, humans, compared, m, epsilon, level, scale) for m in machines]
+
+
+def _positions(crowd: Annotations, names: Sequence[Any] | Names, what: str) -> list[int]:
+    wanted = as_names(names)
+    at = decode_position(crowd.annotator_ids, wanted)
+    if (at == MISSING).any() or not len(at):
+        unknown = examples(wanted[at == MISSING]) if len(at) else "nobody"
+        raise InputError(f"{what}: {unknown} among the annotators {examples(crowd.annotator_ids)}; correct the names")
+    return [int(k) for k in at]
+
+
+def _humans(crowd: Annotations, people: Sequence[Any] | Names | None, machines: list[int]) -> list[int]:
+    if people is None:
+        return [k for k in range(crowd.n_annotators) if k not in machines]
+    found = _positions(crowd, people, "people")
+    both = sorted(set(found) & set(machines))
+    if both:
+        raise InputError(f"{examples(crowd.annotator_ids[both])} are among models and people; name each once")
+    return found
+
+
+def _values(crowd: Annotations, scale: bool) -> FloatArray:
+    """(N, R) labels as numbers, NaN where there is none: positions on the scale, or codes of classes."""
+    numbers = np.arange(crowd.n_classes, dtype=np.float64)
+    if scale:
+        try:
+            numbers = np.array([float(name) for name in crowd.classes.tolist()])
+        except (TypeError, ValueError) as error:
+            raise InputError(
+                f"scale: the labels {examples(crowd.classes)} are not all numbers; leave it out"
+            ) from error
+    table = np.full((crowd.n_tasks, crowd.n_annotators), np.nan)
+    table[crowd.tasks, crowd.annotators] = numbers[crowd.labels]
+    return table
+
+
+def _shared(table: FloatArray, humans: list[int], j: int) -> npt.NDArray[np.int64]:
+    """Items of person j that another person labelled too."""
+    others = [k for k in humans if k != j]
+    return np.flatnonzero(~np.isnan(table[:, j]) & (~np.isnan(table[:, others])).any(1))
+
+
+def _verdict(
+    crowd: Annotations,
+    table: FloatArray,
+    humans: list[int],
+    compared: list[int],
+    m: int,
+    epsilon: float,
+    level: float,
+    scale: bool,
+) -> Replacement:
+    p_values, advantages, people = [], [], []
+    for j in compared:
+        items = _shared(table, humans, j)
+        items = items[~np.isnan(table[items, m])]
+        if len(items) < 2:
+            continue
+        others = table[np.ix_(items, [k for k in humans if k != j])]
+        model, person = (_agreement(table[items, k], others, scale) for k in (m, j))
+        difference = (person >= model).astype(float) - (model >= person)
+        p_values.append(_p_value(difference, epsilon))
+        advantages.append(float((model >= person).mean()))
+        people.append(j)
+    name = crowd.annotator_ids[[m]].tolist()[0]
+    if not people:
+        raise InputError(f"models: {name!r} labelled none of the items that two people labelled; leave it out")
+    found = np.array(p_values)
+    rate = float((false_discovery_control(found, method="by") < level).mean())
+    return Replacement(name, rate, float(np.mean(advantages)), rate >= ENOUGH, crowd.annotator_ids[people], found)
+
+
+def _agreement(own: FloatArray, others: FloatArray, scale: bool) -> FloatArray:
+    """(n,) agreement of one annotator with the others who labelled each item."""
+    if scale:
+        return -np.sqrt(np.nanmean((own[:, None] - others) ** 2, axis=1))
+    equal = np.where(np.isnan(others), np.nan, own[:, None] == others)
+    return np.asarray(np.nanmean(equal, axis=1))
+
+
+def _p_value(difference: FloatArray, epsilon: float) -> float:
+    """Of the hypothesis that the person is better by epsilon or more; certain where nothing varies."""
+    if difference.std() == 0:
+        return 0.0 if difference.mean() < epsilon else 1.0
+    return float(ttest_1samp(difference, epsilon, alternative="less").pvalue)
