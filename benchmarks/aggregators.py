@@ -8,32 +8,20 @@ on a hundred thousand and on a million labels, in processes of their own.
 from __future__ import annotations
 
 import argparse
-import os
 import time
 import warnings
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 
 from aggregation import LARGE, simulated
+from conal.datasets.label_sets import JUDGES, LABEL_SETS, PEOPLE, label_set
 from harness import Row, clock, main, markdown, measure, store
 
-PEOPLE = ("bluebird", "dog", "face", "product", "sentiment")
-JURIES = (
-    "conv_go_awry",
-    "discourse",
-    "emotion",
-    "flute",
-    "persuasion",
-    "raop",
-    "semeval_stance",
-    "wiki_politeness",
-)
-REAL = (*PEOPLE, *JURIES)
+REAL = LABEL_SETS
 SHARED = tuple(f"shared {k}" for k in range(1, 13))
 """Twelve simulated crowds with few labels per annotator, in which many make the same mistakes."""
 GOLD = 5
@@ -49,12 +37,8 @@ Fit = Callable[[pd.DataFrame, pd.Series], pd.Series]
 
 def real(name: str) -> tuple[pd.DataFrame, pd.Series]:
     """A public crowd of people, or a jury of language models, with its true labels."""
-    data = Path(os.environ.get("CONAL_DATA", Path(__file__).parents[2] / "shared" / "data"))
-    root = data / ("aggregation" if name in PEOPLE else "llm-judges") / name
-    texts: dict[str, Any] = {"dtype": str, "keep_default_na": False, "header": 0}  # "None" is a class of one of them
-    frame = pd.read_csv(root / "label.csv", names=["task", "worker", "label"], **texts)
-    truth = pd.read_csv(root / "truth.csv", names=["task", "truth"], **texts).set_index("task")["truth"]
-    return frame, truth[truth.index.isin(frame["task"])]
+    labels, truth = label_set(name)
+    return labels.to_pandas(), pd.Series(truth)
 
 
 def shared(name: str) -> tuple[pd.DataFrame, pd.Series]:
@@ -320,7 +304,7 @@ def summary(found: dict[str, Any]) -> str:
     header += ["a million labels"]
     rows = []
     for name in sorted(found["models"], key=lambda each: -mean_accuracy(found, each, REAL)):
-        means = [mean_accuracy(found, name, crowds) for crowds in (PEOPLE, JURIES, REAL)]
+        means = [mean_accuracy(found, name, crowds) for crowds in (PEOPLE, JUDGES, REAL)]
         cpu = sum(found["models"][name][crowd]["cpu"] for crowd in REAL)
         million = found["million"].get(name)
         plain = "," not in name and name != "gold-majority-vote"

@@ -12,8 +12,10 @@ from scipy.optimize import minimize
 from torch.nn.functional import cross_entropy
 
 from conal import methods
+from conal.aggregation import CommonConfusion
 from conal.data.annotations import Annotations
 from conal.methods import CrowdMethod, Problem
+from conal.methods.conal_em import START_ROUNDS
 from conal.methods.cross_conal import CrossCoNALMethod
 from conal.methods.em import SingleNetworkEM
 from conal.methods.posterior_correction import PosteriorCorrection
@@ -99,6 +101,15 @@ def test_em_keeps_true_labels_certain_and_counts_them(name: str) -> None:
         method.eval().em_round(batches.labelled_in_order())
     np.testing.assert_array_equal(method.posterior[at].numpy(), one_hot(known()[at]))
     np.testing.assert_allclose(counted[0].numpy(), expected_counts(method.posterior.double().numpy()), atol=1e-5)
+
+
+@pytest.mark.filterwarnings("ignore::conal.errors.ConvergenceWarning")
+def test_conal_em_starts_from_an_aggregation_that_knows_the_true_labels() -> None:
+    method, _ = made("conal-em", prior_individual=0.3)
+    truth = {int(i): int(known()[i]) for i in np.flatnonzero(known() >= 0)}
+    found = CommonConfusion(prior_individual=0.3, n_iter=START_ROUNDS).fit(crowd(), true_labels=truth)
+    np.testing.assert_allclose(method.posterior.numpy(), found.probas_, atol=1e-6)  # type: ignore[union-attr]
+    np.testing.assert_allclose(method.noise.pi_r.numpy(), found.annotator_confusion_, atol=1e-6)  # type: ignore[union-attr]
 
 
 def expected_counts(posterior: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
