@@ -12,13 +12,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from choice import choice_table
 from conal import aggregation, methods
 
 __all__ = ["PAGES", "PARTS", "renewed"]
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "src" / "conal"
-PAGES = (ROOT / "README.md", ROOT / "docs" / "architecture.md")
+PAGES = (ROOT / "README.md", ROOT / "docs" / "architecture.md", ROOT / "docs" / "choosing.md")
 WIDTH = 120
 FIRST = ("conal", "xconal", "conal-em")
 """The project's own methods come first; all others follow in order of their names."""
@@ -80,7 +81,12 @@ def _summary(docstring: str) -> str:
     return re.sub(r":\w+:`~?\.?([^`]+)`", r"`\1`", first).rstrip(".").replace("|", "\\|")
 
 
-PARTS: dict[str, Callable[[], Any]] = {"methods": method_table, "aggregators": aggregator_table, "rooms": rooms}
+PARTS: dict[str, Callable[[], Any]] = {
+    "methods": method_table,
+    "aggregators": aggregator_table,
+    "rooms": rooms,
+    "choice": choice_table,
+}
 
 
 if __name__ == "__main__":

@@ -52,6 +52,11 @@ def check_contract(fitted: Any, crowd: Annotations) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
+def test_it_says_when_to_use_it(name: str) -> None:
+    assert "Use it " in " ".join((aggregation.get(name).__doc__ or "").split())
+
+
+@pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("seed", range(3))
 def test_ragged_crowds(name: str, seed: int) -> None:
     """Some tasks and some annotators have no label, and no class is safe."""

@@ -41,9 +41,10 @@ class BayesianDawidSkene(EMAggregator[Beliefs]):
         q_i(c) \propto \exp \Bigl( \mathrm E \log \rho_c + \sum_r \mathrm E \log \pi^r_{c, y_i^r} \Bigr), \qquad
         \mathrm E \log \pi^r_{cl} = \psi(\hat\alpha^r_{cl}) - \psi \bigl( \textstyle\sum_{l'} \hat\alpha^r_{cl'} \bigr)
 
-    The objective is the evidence lower bound; it never falls. Choose this where annotators gave few labels each: on
+    The objective is the evidence lower bound; it never falls. Use it where annotators gave few labels each: on
     simulated crowds with three to four labels per task from 80 to 200 annotators it is up to four points more accurate
-    than maximum likelihood, and elsewhere the same.
+    than maximum likelihood. Not with many classes and weak annotators: its fixed prior holds matrices near "mostly
+    right", and on a jury with seven classes (raop) it is 15 points behind. ``backoff`` learns the prior.
 
     Attributes
     ----------

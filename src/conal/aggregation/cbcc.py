@@ -37,7 +37,8 @@ class CommunityBCC(Backoff):
     The original has normal distributions of log-probabilities and expectation propagation; Dirichlet distributions
     give closed forms.
 
-    Use it for many annotators with few labels each who err in a few typical ways.
+    Use it for many annotators with few labels each who err in a few typical ways: on face it is a point above
+    ``dawid-skene``. Elsewhere ``backoff``, with one community, is as accurate and several times faster.
 
     Attributes
     ----------

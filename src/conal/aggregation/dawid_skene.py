@@ -43,6 +43,13 @@ class DawidSkene(EMAggregator[Confusions]):
 
     Cost per iteration scales with the number of labels times classes.
 
+    Use it where annotators gave many labels each and confuse particular classes: it is fast, on average nothing is
+    more accurate on thirteen real crowds (70.2 %), and it is the best on product. Where annotators have few labels of a
+    class, ``backoff`` borrows from the crowd (face, flute); where tasks mislead many, ``minimax-entropy`` and
+    ``multidimensional`` describe the tasks too (bluebird, dog). It is 5.4 points behind the best at worst (flute).
+    The spectral start mostly leads to the same labels as the votes, and takes longer; try it where you suspect the
+    majority.
+
     Attributes
     ----------
     confusion_ : (R, C, C)
@@ -154,7 +161,9 @@ class OneCoinDawidSkene(DawidSkene):
         \pi^r_{cl} = p_r \text{ if } l = c \text{ else } \frac{1 - p_r}{C - 1}, \qquad
         p_r = \frac{\sum_i q_i(y_i^r) + \alpha}{n_r + 2 \alpha}
 
-    It has far fewer parameters, which makes it the better choice where annotators gave few labels.
+    It has far fewer parameters. Use it where annotators gave few labels and no class is confused with a particular
+    other one. Elsewhere it loses classes: on juries of language models it is among the least accurate (47.7 %, against
+    60.5 for ``dawid-skene``), although the best but one on one of them (flute).
     """
 
     remedies = ({"class_prior": "labels"},)

@@ -59,6 +59,10 @@ class GLAD(EMAggregator[Abilities]):
     and a step that would lower it is halved until it does not. So the log-posterior never falls. Cost per iteration
     scales with the number of labels.
 
+    Use it where you want to know which tasks are hard, and annotators make no particular mistakes: on dog and product
+    it is within a point and a half of ``dawid-skene``. Not where most annotators are weak or confuse classes: on juries
+    of language models it is 13 points behind, and a task that misleads many counts as easy.
+
     Attributes
     ----------
     alpha_ : (R,)

@@ -43,8 +43,8 @@ class KOS(VoteAggregator):
     start at 1, the mean of the original's random start, so that the result does not depend on the order of the
     data. A task of known truth sends the largest message.
 
-    With a handful of labels, messages may change sign in every round; the result is then arbitrary. It was made for
-    crowds in which tasks are assigned at random, every annotator has one accuracy, and labels are few. On thirteen
+    With a handful of labels, messages may change sign in every round; the result is then arbitrary. Use it for what it
+    was made for: tasks assigned at random, annotators with one accuracy each, two classes, few labels. On thirteen
     real crowds it is as accurate as a majority vote on average (63 %), and ``dawid-skene`` is seven points better:
     a few annotators who agree can draw all reliability to themselves.
 

@@ -49,8 +49,8 @@ class MACE(EMAggregator[Habits]):
     distributions with K and S added to the prior; the objective is the evidence lower bound. ``method="em"``: the
     mode, where a ``smoothing`` is added to K and S; the objective is the log-posterior. Neither ever falls.
 
-    It has C parameters per annotator where Dawid-Skene has C (C - 1). It finds spammers, who click one label or any. It
-    cannot tell which classes an annotator confuses; where confusions have a pattern, ``dawid-skene`` is more
+    It has C parameters per annotator where Dawid-Skene has C (C - 1). Use it to find spammers, who click one label or
+    any. It cannot tell which classes an annotator confuses; where confusions have a pattern, ``dawid-skene`` is more
     accurate. Classes count as equally frequent: of thirteen real crowds it is the best on one (flute), and the worst
     on one where seven tasks in eight are of one class (product).
 

@@ -1,0 +1,65 @@
+"""The table of docs/choosing.md, and the stored results of the benchmark that it is made from."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from conal import aggregation
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "tools"))
+
+import choice
+
+RESULTS: dict[str, Any] = json.loads(choice.RESULTS.read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize("name", aggregation.names())
+def test_every_aggregator_was_measured_on_every_crowd(name: str) -> None:
+    """`make bench-aggregation` measures those that are there; a new one needs a new run."""
+    crowds = {*RESULTS["crowds"], *(crowd for kind in choice.KINDS for crowd in kind.crowds)}
+    assert {*RESULTS["models"][name]} >= crowds
+    assert all(0 < RESULTS["models"][name][crowd]["accuracy"] <= 100 for crowd in crowds)
+
+
+def test_no_aggregator_is_slower_than_its_peer() -> None:
+    assert len(RESULTS["peers"]) == 10
+    for name, crowds in RESULTS["peers"].items():
+        ours, theirs = (sum(row[side] for row in crowds.values()) for side in ("ours", "theirs"))
+        assert ours < theirs, name
+
+
+def test_cost_grows_with_the_labels() -> None:
+    """Ten times as many labels take at most thirteen times as long, or were not measured."""
+    assert all(row["exponent"] < 1.12 for row in RESULTS["million"].values())
+
+
+def made_up(**accuracy: tuple[float, float]) -> dict[str, Any]:
+    models = {
+        name.replace("_", "-"): {crowd: {"accuracy": value} for crowd, value in zip("ab", values, strict=True)}
+        for name, values in accuracy.items()
+    }
+    return {"models": models}
+
+
+def test_the_most_accurate_ones_are_recommended() -> None:
+    found = made_up(one=(80, 60), two=(70, 71.0), three=(69.8, 69.9), four=(70, 69.5), auto=(99, 99), five=(0, 0))
+    assert choice.recommended(found, ["a"]) == ["one"]
+    assert choice.recommended(found, ["b"]) == ["two"]
+    assert choice.recommended(found, ["a", "b"]) == ["two", "one", "three"]
+
+
+def test_rows_show_what_was_measured() -> None:
+    table = choice.choice_table().splitlines()
+    best = max(
+        (name for name in RESULTS["models"] if "," not in name and name not in ("auto", "gold-majority-vote")),
+        key=lambda name: RESULTS["models"][name]["bluebird"]["accuracy"],
+    )
+    row = next(line for line in table if "bluebird (39; 2)" in line)
+    assert row.split("|")[2].split(",")[0].strip() == f"`{best}`"
+    assert f" {RESULTS['models'][best]['bluebird']['accuracy']:.1f}" in row.split("|")[3]
+    assert f"`dawid-skene` {RESULTS['models']['dawid-skene']['bluebird']['accuracy']:.1f}" in row.split("|")[3]

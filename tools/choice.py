@@ -1,0 +1,86 @@
+"""The table of docs/choosing.md: which aggregator for which crowd, from the stored results of the benchmark."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+__all__ = ["KINDS", "RESULTS", "choice_table", "recommended"]
+
+RESULTS = Path(__file__).parents[1] / "docs" / "performance" / "aggregators.json"
+"""Written by `make bench-aggregation`."""
+WITHIN = 1.0
+"""Points behind the most accurate one that still make a recommendation."""
+MOST = 3
+"""Recommendations per kind of crowd."""
+VOTES = ("majority-vote", "wawa", "zero-based-skill")
+COMPARED = ("dawid-skene", "majority-vote")
+"""Shown in every row, also where they are not recommended."""
+
+Results = dict[str, Any]
+
+
+class Kind(NamedTuple):
+    """What a crowd looks like, and the crowds of the benchmark that do."""
+
+    looks: str
+    crowds: tuple[str, ...]
+
+
+KINDS = (
+    Kind("people; many labels for every task, and tasks that mislead many", ("bluebird",)),
+    Kind("people; about ten labels per task, four classes", ("dog", "face")),
+    Kind("people; few labels per task, and one class far more frequent", ("product",)),
+    Kind("people; twenty labels per task, two classes", ("sentiment",)),
+    Kind("a jury of language models, two classes", ("conv_go_awry", "persuasion")),
+    Kind("a jury of language models, three or four classes", ("flute", "semeval_stance", "wiki_politeness")),
+    Kind("a jury of language models, six or seven classes", ("discourse", "emotion", "raop")),
+    Kind("few labels per annotator, and mistakes that many share", tuple(f"shared {k}" for k in range(1, 13))),
+)
+
+
+def choice_table() -> str:
+    """A row for every kind of crowd, and three for what else may decide."""
+    found: Results = json.loads(RESULTS.read_text(encoding="utf-8"))
+    real = tuple(found["crowds"])
+    rows = [_row("anything, and you do not want to choose", ["auto"], found, real, "all 13")]
+    rows += [_row(looks, recommended(found, crowds), found, crowds, _where(found, crowds)) for looks, crowds in KINDS]
+    known = max(("gold-majority-vote", "dawid-skene, true labels"), key=lambda name: _mean(found, name, real))
+    told = "all 13, a fifth of the true labels given"
+    rows.append(_row("control questions with known answers (`--true-labels`)", [known], found, real, told, ("auto",)))
+    quick = max(VOTES, key=lambda name: _mean(found, name, real))
+    rows.append(_row("you need one pass, or a figure to compare with", [quick], found, real, "all 13"))
+    return "\n".join(["| your crowd looks like | use | accuracy, % | measured on |", "|---|---|---|---|", *rows])
+
+
+def recommended(found: Results, crowds: Sequence[str]) -> list[str]:
+    """The most accurate aggregators on crowds, the best first; the mean of several (`auto`) is not one of them."""
+    alone = [name for name in found["models"] if "," not in name and name not in ("auto", "gold-majority-vote")]
+    ranked = sorted(alone, key=lambda name: -_mean(found, name, crowds))
+    best = _mean(found, ranked[0], crowds)
+    return [name for name in ranked[:MOST] if _mean(found, name, crowds) >= best - WITHIN]
+
+
+def _row(
+    looks: str, use: list[str], found: Results, crowds: Sequence[str], where: str, others: Sequence[str] = ()
+) -> str:
+    compared = [name for name in (*others, *COMPARED) if name not in use]
+    figures = ", ".join(f"{_mean(found, name, crowds):.1f}" for name in use)
+    beside = ", ".join(f"`{name}` {_mean(found, name, crowds):.1f}" for name in compared)
+    names = ", ".join(f"`{name.split(',')[0]}`" for name in use)
+    return f"| {looks} | {names} | {figures}{f' ({beside})' if beside else ''} | {where} |"
+
+
+def _mean(found: Results, name: str, crowds: Sequence[str]) -> float:
+    each = [float(found["models"][name][crowd]["accuracy"]) for crowd in crowds]
+    return sum(each) / len(each)
+
+
+def _where(found: Results, crowds: Sequence[str]) -> str:
+    """The crowds, with their labels per task and classes."""
+    if crowds[0] not in found["crowds"]:
+        return f"{len(crowds)} simulated crowds"
+    about = [(name, found["crowds"][name]) for name in crowds]
+    return ", ".join(f"{name} ({facts['labels_per_task']:.0f}; {facts['classes']})" for name, facts in about)
