@@ -98,7 +98,7 @@ def _own_rule(estimator: CrowdClassifier, crowd: Annotations) -> str:
     Methods without a model of the annotators learn their mistakes in the end, and have to be stopped.
     """
     method = methods.get(estimator.method)
-    large = is_large(estimator.epochs, np.count_nonzero(crowd.labels_per_task()))
+    large = is_large(estimator.epochs, int(np.count_nonzero(crowd.labels_per_task())))
     if large and method.models_annotators and estimator.patience is None:
         return "last"
     return method.own_selection or "annotations"
