@@ -25,6 +25,10 @@ FALLBACK = "dawid-skene"
 FURTHER = ("majority-vote",)
 """Not averaged, but chosen if the true labels say so."""
 SMOOTHING = 0.1
+CLEARLY = 2.0
+"""Standard errors by which a member must be better than the mean to be chosen."""
+MOST_CHANGES = 0.25
+"""If true labels of some tasks change a larger share of the others', a member has gone to another solution."""
 
 
 @register("auto")
@@ -40,7 +44,9 @@ class Auto(Aggregator):
         q_i(c) = \frac1{|M|} \sum_{m \in M} q_i^m(c)
 
     With ``min_true_labels`` true labels or more, every member is fitted without them and judged by them. The one with
-    the most right labels is fitted again with the true labels; on a tie the mean is kept. Nothing here assumes that
+    the most right labels is fitted again with the true labels, if it is right for clearly more of them than the mean:
+    by more than twice the standard error. Otherwise, and where its labels change widely with the true ones, the mean is
+    kept, of members that were told the true labels. Nothing here assumes that
     classes are equally frequent.
 
     On thirteen crowds with known truth, the mean is right as often as Dawid-Skene (70.3 against 70.2 %) and at worst
@@ -85,8 +91,9 @@ class Auto(Aggregator):
         judges = np.flatnonzero((known != MISSING) & (crowd.labels_per_task() > 0))
         if len(judges) >= self.min_true_labels:
             chosen = self._best_on(judges, crowd, known)
-            if chosen is not None:
-                return self._adopt_member(chosen, crowd, known)
+            found = None if chosen is None else self._adopt_member(chosen, crowd, known)
+            if found is not None:
+                return found
         return self._mean(crowd, known, len(judges))
 
     def _guarded(self, crowd: Annotations, known: npt.NDArray[np.int64], probas: FloatArray) -> FloatArray:
@@ -140,22 +147,23 @@ class Auto(Aggregator):
         """The member with the most right labels on the tasks whose truth it was not told; None if it is the mean."""
         unknown = np.full_like(known, MISSING)
         mean = self._mean(crowd, unknown, 0)
-        right = {name: self._right(member.codes_, judges, known) for name, member in self.members_.items()}
-        for name in FURTHER:
-            right[name] = self._right(self._fitted(name, crowd, unknown).codes_, judges, known)
-        best = max(right, key=lambda name: right[name])
-        by_mean = self._right(mean.argmax(1), judges, known)
-        if right[best] <= by_mean:
+        self.members_ |= {name: self._fitted(name, crowd, unknown) for name in FURTHER}
+        right = {name: member.codes_[judges] == known[judges] for name, member in self.members_.items()}
+        best = max(right, key=lambda name: int(right[name].sum()))
+        by_mean = mean.argmax(1)[judges] == known[judges]
+        gain, differing = int(right[best].sum()) - int(by_mean.sum()), int((right[best] != by_mean).sum())
+        if gain <= 0 or gain < CLEARLY * np.sqrt(differing):
             return None
-        self.why_ = f"{best}: right for {right[best]} of {len(judges)} true labels, the mean of all for {by_mean}"
+        told = f"right for {right[best].sum()} of {len(judges)} true labels, the mean of all for {by_mean.sum()}"
+        self.why_ = f"{best}: {told}"
         return best
 
-    @staticmethod
-    def _right(codes: npt.NDArray[np.int64], judges: npt.NDArray[np.int64], known: npt.NDArray[np.int64]) -> int:
-        return int((codes[judges] == known[judges]).sum())
-
-    def _adopt_member(self, name: str, crowd: Annotations, known: npt.NDArray[np.int64]) -> FloatArray:
+    def _adopt_member(self, name: str, crowd: Annotations, known: npt.NDArray[np.int64]) -> FloatArray | None:
+        """The member's probabilities with the true labels; None if these change it beyond recognition."""
         member = self._fitted(name, crowd, known)
+        free = known == MISSING
+        if (member.codes_ != self.members_[name].codes_)[free].mean() > MOST_CHANGES:
+            return None
         self.members_ = self.members_ | {name: member}
         self.chosen_, self.confusion_, self.skills_ = name, member.confusion_, member.skills_
         return member.probas_
