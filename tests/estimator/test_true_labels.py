@@ -16,6 +16,7 @@ from conal import methods
 from conal.data.annotations import Annotations
 from conal.datasets import CrowdDataset
 from conal.errors import DataWarning, InputError
+from conal.methods.cross_conal import CrossCoNALMethod
 
 pytestmark = pytest.mark.filterwarnings("ignore::conal.errors.ConalWarning")
 
@@ -128,6 +129,7 @@ def test_two_labels_of_one_task_are_refused_by_name(data: CrowdDataset) -> None:
 def test_a_saved_model_infers_the_same(witness: str, data: CrowdDataset, truth: dict[Any, Any], tmp_path: Path) -> None:
     clf = conal.make("xconal", epochs=6, verbose=False, witness=witness)
     clf.fit(data.x, data.annotations, true_labels=truth)
+    assert isinstance(clf.model_, CrossCoNALMethod)
     assert clf.model_.correction is not None
     assert float(clf.model_.correction.weight.abs().max()) > 0
     clf.save(tmp_path / "model")

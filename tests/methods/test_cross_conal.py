@@ -65,7 +65,8 @@ def slow_pooled(counts: npt.NDArray[Any]) -> npt.NDArray[Any]:
 @pytest.mark.parametrize("prior", [None, [0.6, 0.3, 0.1]])
 def test_an_e_step_against_loops(prior: list[float] | None, confusion: str) -> None:
     stated = None if prior is None else torch.tensor(prior)
-    method, batches = made(folds=3, vote_weight=0.6, class_prior=stated, calibrate=False, confusion=confusion)
+    settings: dict[str, Any] = {"calibrate": False, "confusion": confusion, "witness": "none"}
+    method, batches = made(folds=3, vote_weight=0.6, class_prior=stated, **settings)
     before = method.posterior.double().numpy().copy()
     pi_g, pi_r, omega = (t.double().numpy().copy() for t in (method.noise.pi_g, method.noise.pi_r, method.noise.omega))
     x = batches.instances.take(np.arange(N))
@@ -276,7 +277,7 @@ def test_folds_train_in_threads() -> None:
     fast: dict[str, Any] = {"epochs": 5, "dropout": 0.0, "input_dropout": 0.0, "verbose": False}
     one = conal.CrossCoNAL(**fast).fit(data.x, data.annotations)
     two = conal.make("xconal", n_jobs=2, **fast).fit(data.x, data.annotations)
-    np.testing.assert_allclose(two.predict_proba(data.x), one.predict_proba(data.x), atol=1e-5)
+    np.testing.assert_allclose(two.predict_proba(data.x), one.predict_proba(data.x), atol=5e-4)
 
 
 def test_tasks_that_were_held_out_are_inferred_like_new_ones() -> None:
@@ -299,4 +300,6 @@ def test_tensors_of_a_saved_model_keep_their_names() -> None:
     networks = {f"{place}.{name}" for place in ("backbone", "others.0", "networks.0", "networks.1") for name in weights}
     noise = {f"{place}.{name}" for place in ("noise", "pooled_noise") for name in ("pi_g", "pi_r", "omega", "started")}
     scaler = {f"scaler.{name}" for name in ("shift", "factor", "limit", "root")}
-    assert names == networks | noise | scaler | {"labels_per_annotator", "prior_shift", "temperature", "steps"}
+    witness = {f"gaussian.{name}" for name in ("weight", "bias", "temperatures", "shares")}
+    others = {"labels_per_annotator", "prior_shift", "temperature", "steps"}
+    assert names == networks | noise | scaler | witness | others

@@ -84,19 +84,19 @@ def test_a_true_label_is_one_more_label_without_noise(name: str) -> None:
 @pytest.mark.parametrize("name", [n for n in CROWD_METHODS if issubclass(methods.get(n), TwoStageMethod)])
 def test_two_stage_methods_train_on_the_true_labels(name: str) -> None:
     method, _ = made(name)
+    assert isinstance(method, TwoStageMethod)
     at = np.flatnonzero(known() >= 0)
-    np.testing.assert_array_equal(method.targets[at].numpy(), one_hot(known()[at]))  # type: ignore[union-attr]
+    np.testing.assert_array_equal(method.targets[at].numpy(), one_hot(known()[at]))
 
 
 @pytest.mark.parametrize("name", [n for n in CROWD_METHODS if issubclass(methods.get(n), SingleNetworkEM)])
-def test_em_keeps_true_labels_certain_and_counts_them(name: str) -> None:
+def test_em_keeps_true_labels_certain_and_counts_them(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     method, batches = made(name)
     assert isinstance(method, SingleNetworkEM)
     at = np.flatnonzero(known() >= 0)
-    counted: list[torch.Tensor] = []
     np.testing.assert_array_equal(method.posterior[at].numpy(), one_hot(known()[at]))
-    update = method.update_confusion
-    method.update_confusion = lambda counts: (counted.append(counts.clone()), update(counts))[1]  # type: ignore[method-assign]
+    counted: list[torch.Tensor] = []
+    monkeypatch.setattr(method, "update_confusion", counted.append)
     with torch.no_grad():
         method.eval().em_round(batches.labelled_in_order())
     np.testing.assert_array_equal(method.posterior[at].numpy(), one_hot(known()[at]))
@@ -122,7 +122,7 @@ def expected_counts(posterior: npt.NDArray[np.float64]) -> npt.NDArray[np.float6
 
 def test_cross_fitted_em_against_loops() -> None:
     """Posterior, correction and pooled confusion of an E-step, with true labels that are certain afterwards."""
-    method, batches = made("xconal", folds=3, vote_weight=0.6, calibrate=False)
+    method, batches = made("xconal", folds=3, vote_weight=0.6, calibrate=False, witness="none")
     assert isinstance(method, CrossCoNALMethod)
     assert method.correction is not None
     assert method.pooled_noise is not None
@@ -155,6 +155,7 @@ def test_the_correction_minimises_what_it_says() -> None:
     rng = np.random.default_rng(4)
     log_posterior = np.log(rng.dirichlet(np.ones(C), size=60))
     truth = rng.integers(0, C, size=60)
+    strength = (75 / 60) ** 2
     correction = PosteriorCorrection(C)
     correction.fit(torch.from_numpy(log_posterior), torch.from_numpy(truth))
 
@@ -162,11 +163,24 @@ def test_the_correction_minimises_what_it_says() -> None:
         s, W, b = values[0], values[1:10].reshape(C, C), values[10:]
         moved = np.exp(s) * log_posterior + np.exp(log_posterior) @ W + b
         right = moved[np.arange(60), truth] - np.log(np.exp(moved).sum(1))
-        return float(-right.sum() + 0.5 * (W**2).sum() + 0.5 * (b**2).sum() + 2.5 * s**2)
+        return float(-right.sum() + strength * (0.5 * (W**2).sum() + 0.5 * (b**2).sum() + 2.5 * s**2))
 
     expected = minimize(loss, np.zeros(13), method="BFGS", options={"gtol": 1e-6}).x
-    found = np.concatenate([each.double().numpy().ravel() for each in correction.buffers()])
+    learned = (correction.log_scale, correction.weight, correction.shift)
+    found = np.concatenate([each.double().numpy().ravel() for each in learned])
     np.testing.assert_allclose(found, expected, atol=2e-3)
+
+
+def test_true_labels_say_how_sure_to_be() -> None:
+    """Seven of ten sure labels are right: the report says seven tenths, and no label changes."""
+    sure = torch.tensor([[0.99, 0.005, 0.005]]).log().repeat(200, 1)
+    truth = torch.from_numpy(np.where(np.arange(200) % 10 < 7, 0, 1 + np.arange(200) % 2))
+    correction = PosteriorCorrection(C)
+    correction.fit(sure, truth)
+    posterior = correction(sure).softmax(-1)
+    reported = correction.reported(posterior)
+    assert float(reported[0, 0]) == pytest.approx(0.7, abs=0.02)
+    assert torch.equal(reported.argmax(1), posterior.argmax(1))
 
 
 def test_few_true_labels_correct_little() -> None:

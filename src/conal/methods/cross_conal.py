@@ -63,7 +63,18 @@ class CrossCoNALMethod(EMMethod):
     the temperature that fits q best: where features say little, over-confident networks would outvote the crowd. The
     first q come from the two kinds of confusion on the annotations alone. Networks are trained on them for a while, and
     then q is inferred again every few epochs. Predictions are the mean of the K networks, each with the moving average
-    of its weights. The likelihood does not say which inferred class is which: after every E-step, classes are matched
+    of its weights.
+
+    Beside the networks there is a second witness: a Gaussian classifier of the features (linear discriminant analysis),
+    fitted to q in closed form and also without the instance's fold. It errs differently, so that their mixture
+    :math:`w_1 f + w_2 g`, each at its temperature, takes the place of f, in the E-step and in predictions. The weights
+    are those under which the annotations are most likely.
+
+    True labels of some tasks are not needed. Where they are supplied, they are certain in q, name the classes, and
+    correct the posterior of other tasks, by predictions that have not seen them
+    (:class:`conal.methods.posterior_correction.PosteriorCorrection`).
+
+    The likelihood does not say which inferred class is which: after every E-step, classes are matched
     with the votes, so that annotators are right as often as possible. A class prior :math:`\rho^*` counts only where
     the user states one.
 
@@ -130,7 +141,7 @@ class CrossCoNALMethod(EMMethod):
         alias="confusion",
     )
     witness: Literal["gaussian", "none"] = parameter(
-        default="none",
+        default="gaussian",
         must_be=one_of("gaussian", "none"),
         help="Second witness beside the networks, in the E-step and in predictions: 'gaussian', a Gaussian classifier "
         "of the features (linear discriminant analysis on principal components), or 'none'. Images have none.",
@@ -397,4 +408,10 @@ class CrossCoNALMethod(EMMethod):
 
     def training_posterior(self) -> Tensor:
         """(N, C) the cross-fitted posterior of every training task; NaN for tasks without training labels."""
-        return torch.where(self.labelled[:, None], self.posterior, torch.nan)
+        posterior = self.posterior if self.correction is None else self.correction.reported(self.posterior)
+        return torch.where(self.labelled[:, None], self.with_truth(posterior), torch.nan)
+
+    def posterior_given(self, class_logits: Tensor, batch: Batch) -> Tensor:
+        """(N, C) P(z | x, all labels of the instance), as sure as true labels allow."""
+        posterior = super().posterior_given(class_logits, batch)
+        return posterior if self.correction is None else self.correction.reported(posterior)
