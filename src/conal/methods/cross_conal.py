@@ -13,11 +13,12 @@ from torch.nn.functional import one_hot
 from conal.data.annotations import Annotations
 from conal.errors import DivergenceError
 from conal.methods.base import Batch, Problem, register
+from conal.methods.certainty import held_out_certainty
 from conal.methods.class_matching import aligned_with_votes
 from conal.methods.em import EMMethod
 from conal.methods.expected_counts import ExpectedCounts
 from conal.methods.labels_only import infer_from_labels
-from conal.methods.posterior_correction import PosteriorCorrection
+from conal.methods.posterior_correction import PosteriorCorrection, logarithm
 from conal.methods.round_schedule import due_epochs
 from conal.methods.two_source_noise import PseudoLabels, TwoSourceNoise
 from conal.networks.averaging import WeightAverage
@@ -110,6 +111,7 @@ class CrossCoNALMethod(EMMethod):
     judged_log_joint: Tensor
     labelled: Tensor
     temperature: Tensor
+    certainty: Tensor
 
     folds: int = parameter(default=5, must_be=whole(2), help="Number K of networks and folds.")
     vote_weight: float = parameter(
@@ -147,6 +149,13 @@ class CrossCoNALMethod(EMMethod):
         "of the features (linear discriminant analysis on principal components), or 'none'. Images have none.",
         before="none",
     )
+    confidence: Literal["held-out", "model"] = parameter(
+        default="held-out",
+        must_be=one_of("held-out", "model"),
+        help="How sure inferred labels are said to be. 'held-out': as sure as labels that were left out allow. "
+        "'model': as sure as the model is, which counts annotators as independent and claims too much.",
+        before="model",
+    )
     n_jobs: int = parameter(
         default=1,
         must_be=whole(1),
@@ -166,6 +175,8 @@ class CrossCoNALMethod(EMMethod):
         sizes = problem.shape[0] if len(problem.shape) == 1 else 0, problem.n_classes
         self.gaussian = GaussianWitness(*sizes, self.folds) if self.witness == "gaussian" and sizes[0] else None
         self.correction = PosteriorCorrection(problem.n_classes) if problem.n_true_labels else None
+        if self.confidence == "held-out":
+            self.register_buffer("certainty", torch.ones(()))
         self.stacked: StackedNetworks | None = None
 
     def _make_noise(self, *, learn_omega: bool) -> TwoSourceNoise:
@@ -198,6 +209,7 @@ class CrossCoNALMethod(EMMethod):
         voted = torch.from_numpy(annotations.labels_per_task() > 0)
         labelled = voted if self.known is None else voted | (self.known >= 0)
         self.register_buffer("labelled", labelled, persistent=False)
+        self.votes = annotations.tasks, annotations.annotators, annotations.labels
         self._remember_truth(annotations, voted)
         posterior, counts = infer_from_labels(self.noise, annotations, START_ROUNDS, self.with_truth)
         self.register_buffer("posterior", posterior, persistent=False)
@@ -286,8 +298,12 @@ class CrossCoNALMethod(EMMethod):
             evidence = self.log_prob_given_class(batch)
             joint = self._log_joint(logits, batch.rows, evidence)[at]
             self.judged_log_joint[place[batch.instances[at]]] = joint.to(self.judged_log_joint)
-        self.correction.fit(self.judged_log_joint, self.known[self.judged])
+        self.correction.fit(self.judged_log_joint, self.known[self.judged], self._usual_certainty())
         return collected
+
+    def _usual_certainty(self) -> float:
+        """How sure to be by left-out labels, before true labels say more."""
+        return float(self.certainty) if self.confidence == "held-out" else 1.0
 
     def unseen_posterior(self) -> tuple[Tensor, Tensor] | None:
         """Posteriors of the tasks with a true label by the network and the correction that have not seen it.
@@ -301,8 +317,8 @@ class CrossCoNALMethod(EMMethod):
         posterior = torch.empty_like(log_joint)
         for k in range(self.folds):
             correction = PosteriorCorrection(self.problem.n_classes)
-            correction.fit(log_joint[part != k], truth[part != k])
-            posterior[part == k] = correction(log_joint[part == k]).softmax(-1)
+            correction.fit(log_joint[part != k], truth[part != k], self._usual_certainty())
+            posterior[part == k] = correction.reported(correction(log_joint[part == k]).softmax(-1))
         return torch.nonzero(self.judged).squeeze(1), posterior
 
     def settled(self, posterior: Tensor, batch: Batch) -> Tensor:
@@ -330,6 +346,20 @@ class CrossCoNALMethod(EMMethod):
         self.noise.fit(renamed)
         if self.pooled_noise is not None:
             self.pooled_noise.fit(renamed)
+        near_end = int(self.epochs_done) in sorted(self.due)[-2:]  # true labels refine what the last but one said
+        if self.confidence == "held-out" and near_end:
+            self.certainty.fill_(self._held_out_certainty(renamed))
+
+    def _held_out_certainty(self, counts: Tensor) -> float:
+        """How sure the labels of tasks without a true label may be."""
+        open_tasks = ~self.judged.cpu().numpy()[self.votes[0]]
+        return held_out_certainty(
+            logarithm(self.posterior).double().cpu().numpy(),
+            tuple(column[open_tasks] for column in self.votes),
+            counts.double().cpu().numpy(),
+            vote_weight=float(self.vote_weight),
+            pooling=float(self.pooling),
+        )
 
     def _truth_by_inferred(self) -> Tensor | None:
         """(C, C) expected numbers of known true labels, ``[inferred class, true label]``; None without any."""
@@ -408,10 +438,13 @@ class CrossCoNALMethod(EMMethod):
 
     def training_posterior(self) -> Tensor:
         """(N, C) the cross-fitted posterior of every training task; NaN for tasks without training labels."""
-        posterior = self.posterior if self.correction is None else self.correction.reported(self.posterior)
-        return torch.where(self.labelled[:, None], self.with_truth(posterior), torch.nan)
+        return torch.where(self.labelled[:, None], self.with_truth(self._reported(self.posterior)), torch.nan)
 
     def posterior_given(self, class_logits: Tensor, batch: Batch) -> Tensor:
-        """(N, C) P(z | x, all labels of the instance), as sure as true labels allow."""
-        posterior = super().posterior_given(class_logits, batch)
-        return posterior if self.correction is None else self.correction.reported(posterior)
+        """(N, C) P(z | x, all labels of the instance), as sure as left-out labels and true labels allow."""
+        return self._reported(super().posterior_given(class_logits, batch))
+
+    def _reported(self, posterior: Tensor) -> Tensor:
+        if self.correction is not None:
+            return self.correction.reported(posterior)
+        return (self.certainty * logarithm(posterior)).softmax(-1) if self.confidence == "held-out" else posterior

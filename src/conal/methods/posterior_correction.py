@@ -11,7 +11,7 @@ from scipy.optimize import minimize, minimize_scalar
 from scipy.special import log_softmax
 from torch import Tensor, nn
 
-__all__ = ["PosteriorCorrection"]
+__all__ = ["PosteriorCorrection", "logarithm"]
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -70,8 +70,11 @@ class PosteriorCorrection(nn.Module):
         log_posterior = log_posterior.log_softmax(-1)
         return self.log_scale.exp() * log_posterior + log_posterior.exp() @ self.weight + self.shift
 
-    def fit(self, log_posterior: Tensor, truth: Tensor) -> None:
-        """Fit to (n, C) log-posteriors of tasks whose (n,) true classes are known."""
+    def fit(self, log_posterior: Tensor, truth: Tensor, usual: float = 1.0) -> None:
+        """Fit to (n, C) log-posteriors of tasks whose (n,) true classes are known.
+
+        ``usual`` is the factor by which posteriors are flattened where true labels do not say more.
+        """
         if not len(truth):
             return
         given = log_posterior.detach().double().log_softmax(-1).cpu().numpy()
@@ -81,20 +84,25 @@ class PosteriorCorrection(nn.Module):
         found = minimize(objective, start, jac=True, method="L-BFGS-B", options={"maxiter": STEPS}).x
         for buffer, values in zip(learned, objective.parts(found), strict=True):
             buffer.copy_(torch.as_tensor(values))
-        self._fit_certainty(self(log_posterior.to(self.weight)).double(), truth)
+        self._fit_certainty(self(log_posterior.to(self.weight)).double(), truth, math.log(usual))
 
     def reported(self, posterior: Tensor) -> Tensor:
         """(N, C) corrected posteriors, as sure as the true labels allow."""
-        return (self.certainty * posterior.clamp(min=torch.finfo(posterior.dtype).tiny).log()).softmax(-1)
+        return (self.certainty * logarithm(posterior)).softmax(-1)
 
-    def _fit_certainty(self, corrected: Tensor, truth: Tensor) -> None:
-        """How sure to be, with a standard normal prior of its log."""
+    def _fit_certainty(self, corrected: Tensor, truth: Tensor, usual: float) -> None:
+        """How sure to be, with a normal prior of its log, of standard deviation 1."""
 
         def loss(t: float) -> float:
             right = (math.exp(t) * corrected).log_softmax(-1).gather(-1, truth[:, None])
-            return t * t / 2 - float(right.sum())
+            return (t - usual) ** 2 / 2 - float(right.sum())
 
         self.certainty.fill_(math.exp(minimize_scalar(loss, bounds=CERTAINTIES, method="bounded").x))
+
+
+def logarithm(posterior: Tensor) -> Tensor:
+    """Logarithm of probabilities, of which some may be 0."""
+    return posterior.clamp(min=torch.finfo(posterior.dtype).tiny).log()
 
 
 class _Objective:
