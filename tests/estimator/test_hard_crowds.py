@@ -63,16 +63,26 @@ def crowd_of_one_answer(seed: int) -> tuple[np.ndarray[Any, Any], np.ndarray[Any
 
 
 @pytest.mark.parametrize(
-    ("name", "seed", "sentence"),
+    ("name", "options", "seed", "sentence"),
     [
-        ("conal-em", 0, "the labels of classes 0 and 1 look exchanged. This may be wrong"),
-        ("xconal", 1, "class 1 gets 64% of the tasks, with 19% of the labels. This may be right or wrong"),
+        (
+            "conal-em",
+            {"first_labels": "common-confusion"},
+            0,
+            "the labels of classes 0 and 1 look exchanged. This may be wrong",
+        ),
+        (
+            "xconal",
+            {"witness": "none"},
+            1,
+            "class 1 gets 64% of the tasks, with 19% of the labels. This may be right or wrong",
+        ),
     ],
 )
-def test_a_collapse_of_em_is_told_with_a_remedy(name: str, seed: int, sentence: str) -> None:
+def test_a_collapse_of_em_is_told_with_a_remedy(name: str, options: Any, seed: int, sentence: str) -> None:
     x, _, crowd = crowd_of_one_answer(seed)
     with pytest.warns(CollapseWarning, match=f"{name}: {sentence}: compare the labels .* use the method 'dl-ds'"):
-        conal.make(name, epochs=5, selection="last", verbose=False).fit(x, crowd)
+        conal.make(name, epochs=5, selection="last", verbose=False, **options).fit(x, crowd)
 
 
 @pytest.mark.filterwarnings("ignore::conal.errors.PriorWarning")

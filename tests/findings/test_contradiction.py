@@ -26,9 +26,9 @@ FAST = {"epochs": 20, "verbose": False}
 
 def test_colluders_who_win_the_model_over(tmp_path: Path) -> None:
     x, z, crowd = colluding_crowd(1)
-    with pytest.warns(ContradictionWarning, match=r"contradict the votes on 36.%.* and Dawid-Skene on >99"):
+    with pytest.warns(ContradictionWarning, match=r"contradict the votes on 36.%.* and Dawid-Skene on (>99|99)"):
         clf = conal.make("xconal", **FAST).fit(x, crowd)
-    assert (clf.labels_ == z).mean() < 0.01  # what the warning is about
+    assert (clf.labels_ == z).mean() < 0.02  # what the warning is about
     other = DawidSkene(verbose=False).fit(crowd).labels_
     assert (other == z).mean() > 0.95
     found = clf.results_.report["contradiction"]  # type: ignore[typeddict-item]

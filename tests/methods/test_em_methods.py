@@ -62,7 +62,7 @@ def test_half_of_every_label_is_first_common(made: Made) -> None:
 
 @pytest.mark.parametrize("prior", ["auto", 0.4])
 def test_conal_em_starts_where_common_confusion_ends(prior: Any, made: Made, ragged: Annotations) -> None:
-    method, _ = made("conal-em", prior_individual=prior)
+    method, _ = made("conal-em", first_labels="common-confusion", prior_individual=prior)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         found = CommonConfusion(prior_individual=prior).fit(ragged)
@@ -170,7 +170,7 @@ def test_the_literal_appendix(made: Made, whole: Whole) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "options"), [("aggnet", {}), ("conal-em", {}), ("conal-em", {"first_labels": "votes"})]
+    ("name", "options"), [("aggnet", {}), ("conal-em", {}), ("conal-em", {"first_labels": "common-confusion"})]
 )
 def test_with_the_network_fixed_the_objective_never_falls(
     name: str, options: dict[str, Any], made: Made, whole: Whole

@@ -105,7 +105,7 @@ def test_em_keeps_true_labels_certain_and_counts_them(name: str, monkeypatch: py
 
 @pytest.mark.filterwarnings("ignore::conal.errors.ConvergenceWarning")
 def test_conal_em_starts_from_an_aggregation_that_knows_the_true_labels() -> None:
-    method, _ = made("conal-em", prior_individual=0.3)
+    method, _ = made("conal-em", first_labels="common-confusion", prior_individual=0.3)
     truth = {int(i): int(known()[i]) for i in np.flatnonzero(known() >= 0)}
     found = CommonConfusion(prior_individual=0.3, n_iter=START_ROUNDS).fit(crowd(), true_labels=truth)
     np.testing.assert_allclose(method.posterior.numpy(), found.probas_, atol=1e-6)  # type: ignore[operator]

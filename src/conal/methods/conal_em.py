@@ -75,11 +75,12 @@ class CoNALEMMethod(SingleNetworkEM):
         "latter case, infer and common_noise_rate use the annotator's mean.",
     )
 
-    first_labels: Literal["common-confusion", "votes"] = parameter(
-        default="common-confusion",
-        must_be=one_of("common-confusion", "votes"),
-        help="Where EM starts: at the solution of the aggregator 'common-confusion', or at the vote shares. An omega "
-        "per annotation starts at the vote shares.",
+    first_labels: Literal["votes", "common-confusion"] = parameter(
+        default="votes",
+        must_be=one_of("votes", "common-confusion"),
+        help="Where EM starts: at the vote shares, or at the solution of the aggregator 'common-confusion'. Simulated "
+        "crowds are level; on LabelMe's validation data the votes are better (86.7 against 85.4). An omega per "
+        "annotation starts at the vote shares.",
     )
     prior_individual: float | Literal["auto"] = parameter(
         default="auto",
