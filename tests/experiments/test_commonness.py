@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,8 @@ import pytest
 from conal import aggregation, datasets
 from conal.experiments import Run, Store
 from conal.experiments.commonness import CROWDS, Commonness
+from conal.experiments.outputs import write_outputs
+from conal.experiments.results_page import read_outputs
 from conal.experiments.runs import execute
 from conal.metrics import co_direction, effective_number
 
@@ -40,7 +43,7 @@ def figures(low: float, high: float, effective: float) -> dict[str, Any]:
     return {"value": 0.5, "low": low, "high": high, "reason": "", "label_accuracy": 0.9, "effective": effective}
 
 
-def test_table_and_page() -> None:
+def test_table_and_page(tmp_path: Path) -> None:
     experiment = Commonness(seeds=2)
     with Store(":memory:") as store:
         for number, run in enumerate(experiment.runs()):
@@ -49,6 +52,7 @@ def test_table_and_page() -> None:
             kept = {"true": 0.42, "effective_true": 8.0, "xconal": told, "dawid-skene": none}
             store.add(run, {"commonness": kept, "seconds": 1.0})
         table = experiment.table(store)
+        write_outputs(experiment, store, tmp_path)
     n = len(experiment.runs())
     assert len(table) == 2 * n == 2 * len(CROWDS) * 2 * 7
     page = experiment.page(table)
@@ -57,6 +61,7 @@ def test_table_and_page() -> None:
     assert f"| `dawid-skene` | all | {n} | 90.0 | \u2013 | \u2013 | 100.0 | 0.0 | \u2013 | \u2013 |" in page
     assert "| 30 annotators | `dawid-skene` | 8.00 | 10.00 | 0.0 | 1.25 |" in page
     assert "| 30 annotators | `xconal` | 8.00 | 8.00 | 100.0 | 1.00 |" in page
+    assert experiment.page(read_outputs(experiment, tmp_path)) == page
 
 
 @pytest.mark.parametrize("quick", [False, True])

@@ -6,48 +6,48 @@ import numpy as np
 import pytest
 from scipy.special import softmax
 
-from conal.methods.certainty import CANDIDATES, REJECTED, held_out_certainty
+from conal.methods.certainty import CANDIDATES, REJECTED, Votes, held_out_certainty
 
 N, R, C = 400, 12, 3
 
 
-def crowd(together: float, seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Truth, and votes of four annotators per task; on a share of the tasks all follow one wrong guess."""
+def crowd(seed: int = 0) -> tuple[np.ndarray, Votes]:
+    """Truth, and votes of four independent annotators per task."""
     rng = np.random.default_rng(seed)
     z = rng.integers(C, size=N)
-    guess = np.where(rng.random(N) < together, (z + rng.integers(1, C, size=N)) % C, z)
     tasks = np.repeat(np.arange(N), 4)
     annotators = np.concatenate([rng.choice(R, 4, replace=False) for _ in range(N)])
-    labels = np.where(rng.random(4 * N) < 0.75, guess[tasks], rng.integers(C, size=4 * N))
-    return z, tasks, annotators, labels
+    labels = np.where(rng.random(4 * N) < 0.75, z[tasks], rng.integers(C, size=4 * N))
+    return z, (tasks, annotators, labels)
 
 
-def posterior(tasks: np.ndarray, annotators: np.ndarray, labels: np.ndarray, gamma: float) -> np.ndarray:
-    """Dawid and Skene's, by EM from the votes."""
+def posterior(votes: Votes) -> np.ndarray:
+    """Logarithm of Dawid and Skene's, by EM from the votes."""
+    tasks, annotators, labels = votes
     q = np.full((N, C), 0.1)
     np.add.at(q, (tasks, labels), 1.0)
     q /= q.sum(1, keepdims=True)
     for _ in range(30):
-        counts = np.zeros((R, C, C))
-        np.add.at(counts, (annotators, slice(None), labels), q[tasks])
+        counts = counts_of(np.log(q), votes)
         pi = (counts + 0.3) / (counts + 0.3).sum(2, keepdims=True)
         log_q = np.zeros((N, C))
-        np.add.at(log_q, tasks, gamma * np.log(pi[annotators, :, labels]))
+        np.add.at(log_q, tasks, np.log(pi[annotators, :, labels]))
         q = softmax(log_q, axis=1)
-    return np.log(q)
+    return np.asarray(np.log(q))
 
 
-def counts_of(log_q: np.ndarray, tasks: np.ndarray, annotators: np.ndarray, labels: np.ndarray) -> np.ndarray:
+def counts_of(log_q: np.ndarray, votes: Votes) -> np.ndarray:
     counts = np.zeros((R, C, C))
-    np.add.at(counts, (annotators, slice(None), labels), np.exp(log_q)[tasks])
+    for i, r, y in zip(*votes, strict=True):
+        counts[r, :, y] += np.exp(log_q[i])
     return counts
 
 
 def test_it_is_the_smallest_that_left_out_labels_do_not_reject() -> None:
-    _, *votes = crowd(0.0)
-    log_q = 2.5 * posterior(*votes, 1.0)
+    _, votes = crowd()
+    log_q = 2.5 * posterior(votes)
     log_q -= np.log(np.exp(log_q).sum(1, keepdims=True))
-    counts = counts_of(log_q, *votes)
+    counts = counts_of(log_q, votes)
     common = (counts.sum(0) + 0.5) / (counts.sum(0) + 0.5).sum(1, keepdims=True)
     losses = []
     for tau in CANDIDATES:
@@ -66,15 +66,15 @@ def test_it_is_the_smallest_that_left_out_labels_do_not_reject() -> None:
             loss -= np.log(predicted)
         losses.append(loss)
     expected = next(tau for tau, loss in zip(CANDIDATES, losses, strict=True) if loss <= min(losses) + REJECTED)
-    found = held_out_certainty(log_q, tuple(votes), counts, vote_weight=0.7, pooling=1.0)  # type: ignore[arg-type]
+    found = held_out_certainty(log_q, votes, counts, vote_weight=0.7, pooling=1.0)
     assert found == pytest.approx(expected, abs=1e-12)
     assert found < 0.7  # it was made too sure
 
 
 def test_independent_annotators_may_be_believed() -> None:
-    z, *votes = crowd(0.0)
-    log_q = posterior(*votes, 1.0)
-    found = held_out_certainty(log_q, tuple(votes), counts_of(log_q, *votes), vote_weight=1.0, pooling=1.0)  # type: ignore[arg-type]
+    z, votes = crowd()
+    log_q = posterior(votes)
+    found = held_out_certainty(log_q, votes, counts_of(log_q, votes), vote_weight=1.0, pooling=1.0)
     assert found > 0.6
     claimed, right = softmax(found * log_q, axis=1).max(1).mean(), (log_q.argmax(1) == z).mean()
     assert abs(claimed - right) < 0.03

@@ -66,7 +66,7 @@ def test_other_methods_refuse_a_parameter_of_losses() -> None:
 def test_xconal_plans_its_rounds_by_the_epochs() -> None:
     made = CrossCoNALMethod(PROBLEM, torch.nn.Linear(2, 2), epochs=10, start=0.5, rounds=2)
     assert (made.epochs, made.due) == (10, {5, 10})
-    assert CrossCoNALMethod(PROBLEM, torch.nn.Linear(2, 2)).epochs == 100
+    assert CrossCoNALMethod(PROBLEM, torch.nn.Linear(2, 2)).epochs == "auto"
 
 
 def test_declarations_without_effect_are_told_to_the_author() -> None:

@@ -108,8 +108,8 @@ def test_conal_em_starts_from_an_aggregation_that_knows_the_true_labels() -> Non
     method, _ = made("conal-em", prior_individual=0.3)
     truth = {int(i): int(known()[i]) for i in np.flatnonzero(known() >= 0)}
     found = CommonConfusion(prior_individual=0.3, n_iter=START_ROUNDS).fit(crowd(), true_labels=truth)
-    np.testing.assert_allclose(method.posterior.numpy(), found.probas_, atol=1e-6)  # type: ignore[union-attr]
-    np.testing.assert_allclose(method.noise.pi_r.numpy(), found.annotator_confusion_, atol=1e-6)  # type: ignore[union-attr]
+    np.testing.assert_allclose(method.posterior.numpy(), found.probas_, atol=1e-6)  # type: ignore[operator]
+    np.testing.assert_allclose(method.noise.pi_r.numpy(), found.annotator_confusion_, atol=1e-6)  # type: ignore[operator, union-attr]
 
 
 def expected_counts(posterior: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:

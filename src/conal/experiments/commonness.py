@@ -70,7 +70,7 @@ class Commonness(Experiment):
         for crowd, labels, proportion, seed in self.points():
             found = store.require(self._run(crowd, labels, proportion, seed))["commonness"]
             at = {"row": crowd, "labels": labels, "proportion": proportion, "seed": seed}
-            at |= {name: found[name] for name in ("true", "effective_true")}
+            at |= {"true_value": found["true"], "effective_true": found["effective_true"]}
             rows += [at | {"inferred_by": name} | found[name] for name in INFERRED]
         return pa.Table.from_pylist(rows)
 
@@ -137,13 +137,13 @@ def _summary(rows: list[Row]) -> list[str]:
         _percent([_holds(row) for row in told]),
         _percent([row["value"] is None for row in rows]),
         _percent([row["value"] is not None and row["low"] > 0 and not _holds(row) for row in rows]),
-        _mean([abs(row["value"] - row["true"]) for row in told if row["true"] is not None]),
+        _mean([abs(row["value"] - row["true_value"]) for row in told if row["true_value"] is not None]),
         _mean([row["high"] - row["low"] for row in told]),
     ]
 
 
 def _holds(row: Row) -> bool:
-    return row["true"] is None or bool(row["low"] <= row["true"] <= row["high"])
+    return row["true_value"] is None or bool(row["low"] <= row["true_value"] <= row["high"])
 
 
 def _percent(found: list[bool]) -> str:
@@ -156,5 +156,5 @@ def _mean(found: list[float]) -> str:
 
 def _values(rows: list[Row]) -> list[str]:
     by = group_by((row for row in rows if row["value"] is not None), "inferred_by")
-    true = [row["true"] for row in rows if row["true"] is not None]
+    true = [row["true_value"] for row in rows if row["true_value"] is not None]
     return [_mean(true), *(_mean(column(by.get(name, []), "value")) for name in INFERRED)]

@@ -90,9 +90,15 @@ def selection_story(model: ModelSection) -> list[str]:
     story = [_selection(metrics), measured, *([missing] if lost else [])]
     if model["parameters"].get("epochs") == "auto":
         story.insert(1, AUTO.format(metrics.get("epochs_planned", metrics["epochs"]), metrics["n_tasks_trained_on"]))
+    if model["parameters"].get("confidence") == "held-out":
+        story.append(HELD_OUT)
     return story
 
 
+HELD_OUT = (
+    "Inferred labels are said to be as sure as labels that were left out allow. The model's own posterior claims more, "
+    "because it takes annotators for independent."
+)
 AUTO = "{:,} epochs were planned. The number follows from the number of labelled tasks, {:,} (setting 'auto')."
 GOLD = (
     "The method 'gold' treats the labels as true. The qualities on this page only say how well the classifier agrees "

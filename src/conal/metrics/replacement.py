@@ -188,7 +188,7 @@ def _verdict(
 def _agreement(own: FloatArray, others: FloatArray, scale: bool) -> FloatArray:
     """(n,) agreement of one annotator with the others who labelled each item."""
     if scale:
-        return -np.sqrt(np.nanmean((own[:, None] - others) ** 2, axis=1))
+        return np.asarray(-np.sqrt(np.nanmean((own[:, None] - others) ** 2, axis=1)))
     equal = np.where(np.isnan(others), np.nan, own[:, None] == others)
     return np.asarray(np.nanmean(equal, axis=1))
 
