@@ -43,8 +43,9 @@ class BayesianDawidSkene(EMAggregator[Beliefs]):
 
     The objective is the evidence lower bound; it never falls. Use it where annotators gave few labels each: on
     simulated crowds with three to four labels per task from 80 to 200 annotators it is up to four points more accurate
-    than maximum likelihood. Not with many classes and weak annotators: its fixed prior holds matrices near "mostly
-    right", and on a jury with seven classes (raop) it is 15 points behind. ``backoff`` learns the prior.
+    than maximum likelihood. Not with many classes and weak annotators, nor where many make the same mistakes: its fixed
+    prior holds matrices near "mostly right", and on a jury with seven classes (raop) it is 15 points behind.
+    ``backoff`` learns the prior.
 
     Attributes
     ----------

@@ -38,7 +38,8 @@ class CommunityBCC(Backoff):
     give closed forms.
 
     Use it for many annotators with few labels each who err in a few typical ways: on face it is a point above
-    ``dawid-skene``. Elsewhere ``backoff``, with one community, is as accurate and several times faster.
+    ``dawid-skene``, on twelve simulated crowds with shared mistakes more than 7. Not in a hurry: ``backoff``, with one
+    community, is as accurate on most crowds and several times faster.
 
     Attributes
     ----------

@@ -82,9 +82,10 @@ class CommonConfusion(EMAggregator[Mixture]):
     language models, can end where a shared mistake counts as the right answer.) Read the split as the most economical
     one, not as a measurement; ``prior_individual=1`` makes it more economical than the labels alone demand.
 
-    Use it where annotators have few labels and many make the same mistakes: it is the most accurate one on twelve
-    simulated crowds of this kind. On thirteen real crowds it is as accurate as ``dawid-skene``, up to a point and a
-    half on either side. Not where annotators have labels enough for matrices of their own, and you need no split.
+    Use it where annotators have few labels and many make the same mistakes: on twelve simulated crowds of this kind it
+    is right for 72.6 % of the tasks, together with ``cbcc`` and ``backoff`` 7 points above ``dawid-skene``. On thirteen
+    real crowds it is as accurate as ``dawid-skene``, up to a point and a half on either side. Not where annotators have
+    labels enough for matrices of their own, and you need no split.
 
     Attributes
     ----------
