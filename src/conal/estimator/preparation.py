@@ -224,7 +224,7 @@ def fingerprint_of(
     params = {name: _mark(getattr(estimator, name)) for name in sorted(estimator.declared) if name not in free}
     if "epochs" in methods.get(estimator.method).uses or planned.schedule != "constant":
         params["epochs"] = _mark(planned.epochs)  # training goes another way if it is to be longer
-    params |= {"warmup_epochs": _mark(planned.warmup_epochs), "schedule": _mark(planned.schedule)}
+    params |= {"warmup_epochs": f"{planned.warmup_epochs:g}", "schedule": _mark(planned.schedule)}
     marks = {**params, "method": estimator.method, "selection": selection.name}
     if isinstance(selection, GoldAccuracy):
         marks["validation"] = adapters.digest(selection.codes) + adapters.digest_features(selection.instances)
