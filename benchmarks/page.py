@@ -123,7 +123,8 @@ def _aggregators(found: dict[str, Any]) -> list[str]:
         "its weighted vote run."
     )
     tables = (aggregators.summary(found), aggregators.by_crowd(found), aggregators.peers(found))
-    return ["## Every aggregator", accuracy, tables[0], tables[1], beside, tables[2]]
+    note = [found["note"]] if "note" in found else []
+    return ["## Every aggregator", *note, accuracy, tables[0], tables[1], beside, tables[2]]
 
 
 def _scale(found: dict[str, Any]) -> list[str]:
