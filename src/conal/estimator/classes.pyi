@@ -86,6 +86,7 @@ class CrossCoNAL(CrowdClassifier):
     calibrate: bool
     confusion: Literal["both", "mixture", "pooled"]
     witness: Literal["gaussian", "none"]
+    confidence: Literal["held-out", "model"]
     n_jobs: int
     backbone: Backbone
     hidden: Sequence[int]
@@ -122,7 +123,8 @@ class CrossCoNAL(CrowdClassifier):
         averaging: float = 0.98,
         calibrate: bool = True,
         confusion: Literal["both", "mixture", "pooled"] = "both",
-        witness: Literal["gaussian", "none"] = "none",
+        witness: Literal["gaussian", "none"] = "gaussian",
+        confidence: Literal["held-out", "model"] = "held-out",
         n_jobs: int = 1,
         backbone: Backbone = "mlp",
         hidden: Sequence[int] = (128,),
