@@ -199,10 +199,16 @@ def files_with(name: str) -> set[str]:
     ("name", "files"),
     [
         ("max_restarts", {"parameters/training.py", "training/loop.py"}),
-        ("warmup_epochs", {"parameters/training.py", "training/loop.py", "training/schedule.py"}),
+        (
+            "warmup_epochs",
+            {
+                *("parameters/training.py", "parameters/plan.py", "estimator/preparation.py"),
+                *("training/loop.py", "training/schedule.py"),
+            },
+        ),
         ("text_components", {"parameters/training.py", "estimator/base.py"}),
-        ("prior_individual", {"aggregation/common_confusion.py"}),
-        ("vote_weight", {"methods/cross_conal.py"}),
+        ("prior_individual", {"aggregation/common_confusion.py", "methods/conal_em.py"}),
+        ("vote_weight", {"methods/cross_conal.py", "methods/certainty.py"}),
         ("gate_scale", {"parameters/simulation.py", "datasets/gate.py"}),
     ],
 )

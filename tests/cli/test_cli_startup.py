@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from cli.conftest import Run
 
 COMMANDS = (
-    *("aggregate", "bound", "convert", "demo", "export", "fit", "inspect", "predict", "report", "reproduce"),
+    *("aggregate", "bound", "convert", "demo", "export", "fit", "inspect", "plan", "predict", "report", "reproduce"),
     *("simulate", "verify"),
 )
 SHOWN = ("aggregate", "fit", "bound", "inspect", "convert", "report", "simulate")

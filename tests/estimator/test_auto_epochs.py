@@ -31,12 +31,12 @@ def test_a_thousand_tasks_take_a_hundred_epochs_and_more_tasks_fewer() -> None:
     sizes = [1, 50, 300, 1_000, 2_000, 4_000, 20_000, 200_000, 1_000_000]
     epochs = [planned_epochs("auto", size) for size in sizes]
     assert epochs == sorted(epochs, reverse=True)
-    assert epochs[5] < 50
+    assert epochs[5:7] == [62, 12]
     assert epochs[-1] == epochs[-2] == 5  # from some size on, cost grows as the data do
 
 
 def test_steps_never_become_fewer_with_more_tasks() -> None:
-    sizes = np.unique(np.geomspace(1_000, 1_000_000, 200).astype(int))
+    sizes = np.unique(np.geomspace(2_500, 1_000_000, 200).astype(int))
     epochs = np.array([planned_epochs("auto", size) for size in sizes.tolist()])
     rounding = 0.5
     assert (((epochs + rounding) * sizes)[1:] > ((epochs - rounding) * sizes)[:-1]).all()
@@ -53,13 +53,13 @@ def test_the_warm_up_is_a_share_of_the_planned_epochs() -> None:
     assert plan(Settings(), 1_000) == (100, 5, "constant")
     epochs, warmup, schedule = plan(Settings(), N)
     assert warmup == pytest.approx(epochs / 20)
-    assert (epochs, schedule) == (EPOCHS, "cosine")
-    assert EPOCHS < 40
+    assert (epochs, schedule) == (EPOCHS, "constant")
+    assert plan(Settings(), 20_000) == (12, pytest.approx(0.6), "cosine")
 
 
-def test_on_large_data_the_learning_rate_decays_along_the_planned_epochs() -> None:
+def test_the_learning_rate_decays_along_the_planned_epochs() -> None:
     warmup = 3
-    clf = conal.make("dl-mv", warmup_epochs=warmup, **FAST).fit(X, CROWD)
+    clf = conal.make("dl-mv", warmup_epochs=warmup, schedule="cosine", **FAST).fit(X, CROWD)
     done = np.arange(EPOCHS)
     rises = np.minimum(1.0, (done + 1) / warmup)  # the last batch of an epoch
     expected = clf.lr * rises * (0.5 * (1 + np.cos(np.pi * done / EPOCHS)) + 0.02)

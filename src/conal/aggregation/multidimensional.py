@@ -71,7 +71,8 @@ class Multidimensional(Aggregator):
         Weights and thresholds of the annotators.
     objective_ : (K,)
         Log-posterior of each question, up to a constant.
-    converged_ : bool
+    n_iter_, converged_ : int, bool
+        Steps of the question that took the most, and whether all of them converged.
     confusion_ : (R, C, C)
         ``confusion_[r, c, l]`` = share of l among the annotator's labels of class c, by the posterior.
     skills_ : (R,)
@@ -110,7 +111,7 @@ class Multidimensional(Aggregator):
 
     def _aggregate(self, crowd: Annotations, known: Codes) -> FloatArray:
         C, votes = crowd.n_classes, Votes(crowd)
-        self.converged_ = True
+        self.converged_, self.n_iter_ = True, 0
         questions = range(1, C) if C <= 2 else range(C)
         found = [self._answered(votes, c, known) for c in questions]
         self.x_, self.w_, self.tau_ = (
@@ -130,7 +131,7 @@ class Multidimensional(Aggregator):
         start = question.start(np.random.default_rng([self.seed, c])).flat()
         options = {"maxiter": self.n_iter, "maxfun": 2 * self.n_iter, "ftol": self.tol, "gtol": 0.0}
         end: Any = minimize(question.loss, start, jac=True, method="L-BFGS-B", options=options)
-        self.converged_ = self.converged_ and end.status == 0
+        self.converged_, self.n_iter_ = self.converged_ and end.status == 0, max(self.n_iter_, int(end.nit))
         if end.status == 1:
             warn(
                 f"multidimensional has not converged after {self.n_iter} steps; raise n_iter, or tol",

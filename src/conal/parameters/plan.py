@@ -9,14 +9,15 @@ if TYPE_CHECKING:
 
 __all__ = ["Plan", "is_large", "plan", "planned_epochs"]
 
-USUAL_TASKS, USUAL_EPOCHS = 1_000, 100
-"""The size at which the defaults were chosen."""
-EXPONENT = 0.75
+USUAL_TASKS, USUAL_EPOCHS = 2_500, 100
+"""The largest size that is trained for the usual number of epochs."""
 FEWEST, MOST = 5, 100
 WARMUP = 5
 """Epochs of warm-up for a stated number of epochs, and for the usual one."""
-LARGE = 4_000
-"""Labelled tasks from which the learning rate decays, and methods that model annotators keep the last epoch."""
+MANY = 4_000
+"""Labelled tasks from which methods that model annotators keep the last epoch."""
+LARGE = 16_000
+"""Labelled tasks from which the learning rate decays. With fewer, CoNAL's gate needs the full rate to the end."""
 
 
 class Plan(NamedTuple):
@@ -34,7 +35,7 @@ def plan(settings: Settings, n_tasks: int) -> Plan:
     >>> plan(Settings(), 1_000)
     Plan(epochs=100, warmup_epochs=5.0, schedule='constant')
     >>> plan(Settings(), 20_000)
-    Plan(epochs=11, warmup_epochs=0.55, schedule='cosine')
+    Plan(epochs=12, warmup_epochs=0.6, schedule='cosine')
     >>> plan(Settings(epochs=50), 20_000)
     Plan(epochs=50, warmup_epochs=5.0, schedule='constant')
     """
@@ -46,27 +47,27 @@ def plan(settings: Settings, n_tasks: int) -> Plan:
         warmup = epochs * WARMUP / USUAL_EPOCHS
     schedule = settings.schedule
     if schedule == "auto":
-        schedule = "cosine" if is_large(settings.epochs, n_tasks) else "constant"
+        schedule = "cosine" if settings.epochs == "auto" and n_tasks >= LARGE else "constant"
     return Plan(epochs, float(warmup), schedule)
 
 
 def planned_epochs(epochs: int | Literal["auto"], n_tasks: int) -> int:
     r"""The stated number of epochs; or, for "auto", a number that falls as the number N of labelled tasks grows.
 
-    .. math:: E = 100 \, (1000 / N)^{3/4}, \qquad 5 \le E \le 100
+    .. math:: E = 100 \cdot 2500 / N, \qquad 5 \le E \le 100
 
-    Large data need fewer passes, not the same number: with 20,000 tasks, 100 epochs are 20 times as many steps as with
+    Large data need as many steps, not as many passes: with 20,000 tasks, 100 epochs are 20 times as many steps as with
     1,000, and networks spend most of them on learning the mistakes of the crowd by heart.
 
     >>> [planned_epochs("auto", n) for n in (100, 1_000, 4_000, 20_000, 1_000_000)]
-    [100, 100, 35, 11, 5]
+    [100, 100, 62, 12, 5]
     """
     if epochs != "auto":
         return epochs
-    wanted: float = USUAL_EPOCHS * (USUAL_TASKS / max(n_tasks, 1)) ** EXPONENT
+    wanted: float = USUAL_EPOCHS * USUAL_TASKS / max(n_tasks, 1)
     return round(min(max(wanted, FEWEST), MOST))
 
 
 def is_large(epochs: int | Literal["auto"], n_tasks: int) -> bool:
-    """Whether "auto" means a few epochs, at the end of which the learning rate is small."""
-    return epochs == "auto" and n_tasks >= LARGE
+    """Whether "auto" means that the last epoch is kept: held-out labels would select one in which much is unlearned."""
+    return epochs == "auto" and n_tasks >= MANY

@@ -34,7 +34,7 @@ class Settings(Parameterised):
     epochs: int | Literal["auto"] = parameter(
         default="auto",
         must_be=either(whole(1), one_of("auto")),
-        help="Number of passes over the data, or 'auto': 100 for 1,000 labelled tasks, and fewer for more (see "
+        help="Number of passes over the data, or 'auto': 100 for up to 2,500 labelled tasks, and fewer for more (see "
         "conal.parameters.plan).",
         option=Option(
             help="Number of passes over the data; auto: the more tasks, the fewer.",
@@ -54,7 +54,7 @@ class Settings(Parameterised):
         default="auto",
         must_be=one_of("auto", "constant", "cosine"),
         help="Learning rate after the warm-up: constant, or a cosine decay to almost zero. 'auto' is 'cosine' for "
-        "epochs='auto' and 4,000 labelled tasks or more, and otherwise 'constant'.",
+        "epochs='auto' and 16,000 labelled tasks or more, and otherwise 'constant'.",
     )
     patience: int | None = parameter(
         default=None,
