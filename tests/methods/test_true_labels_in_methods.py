@@ -131,11 +131,18 @@ def test_cross_fitted_em_against_loops() -> None:
     with torch.no_grad():
         each = [network(x).log_softmax(-1).double().numpy() for network in method.averages.networks]
     log_joint = np.stack([each[int(method.fold_of[i])][i] for i in range(N)])
+    unseen = log_joint.copy()  # without the labels of tasks whose truth is known
+    before = expected_counts(method.posterior.double().numpy())
     for i, r, k in zip(ann.tasks, ann.annotators, ann.labels, strict=True):
         log_joint[i] += 0.6 * np.log(used[r, :, k])
+        left, z = used[r, :, k].copy(), known()[i]
+        if z >= 0:
+            n = before[r, z].sum() + 1
+            left[z] = max(left[z] * n - 1, 1e-2) / (n - 1)
+        unseen[i] += 0.6 * np.log(left)
     reference = PosteriorCorrection(C)
     judged = [i for i in range(N) if known()[i] >= 0 and i != 7]  # nobody voted on 7
-    reference.fit(torch.from_numpy(log_joint[judged]), torch.from_numpy(known()[judged]))
+    reference.fit(torch.from_numpy(unseen[judged]), torch.from_numpy(known()[judged]))
     inferred = reference.double()(torch.from_numpy(log_joint)).softmax(-1).numpy()
     with torch.no_grad():
         method.eval().em_round(batches.labelled_in_order())

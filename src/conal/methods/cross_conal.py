@@ -37,6 +37,8 @@ START_ROUNDS = 60
 """EM rounds on the annotations alone before the networks are trained."""
 OMEGA_START = 0.2
 """Most labels come from the individual confusion until the data say otherwise."""
+LEAST_LEFT = 1e-2
+"""Pseudo-labels that are left at least where a label is taken out."""
 COMMON_PRIOR = (0.5, 1.5)
 """Pseudo-labels in every cell of the common matrix, and how many more there are in its diagonal."""
 
@@ -295,11 +297,25 @@ class CrossCoNALMethod(EMMethod):
         place = self.judged.cumsum(0) - 1
         for logits, batch in collected:
             at = torch.nonzero(self.judged[batch.instances]).squeeze(1)
-            evidence = self.log_prob_given_class(batch)
-            joint = self._log_joint(logits, batch.rows, evidence)[at]
+            joint = self._log_joint(logits, batch.rows, self._evidence_without_truth(batch))[at]
             self.judged_log_joint[place[batch.instances[at]]] = joint.to(self.judged_log_joint)
         self.correction.fit(self.judged_log_joint, self.known[self.judged], self._usual_certainty())
         return collected
+
+    def _evidence_without_truth(self, batch: Batch) -> Tensor:
+        """(P, C) log of the annotators' confusion without the labels whose task's true label is known.
+
+        Such a label was counted in the row of that class, as one of so many; a label of any other task stays counted.
+        """
+        evidence = self.log_prob_given_class(batch)
+        tasks = batch.instances[batch.rows]
+        own = torch.nonzero(self.judged[tasks]).squeeze(1)
+        if self.known is None or not len(own):
+            return evidence
+        truth, annotators = self.known[tasks[own]], batch.annotators[own]
+        total = self.row_counts[annotators, truth]
+        left = (evidence[own, truth].exp().to(total) * total - 1).clamp(min=LEAST_LEFT) / (total - 1)
+        return evidence.index_put((own, truth), left.log().to(evidence))
 
     def _usual_certainty(self) -> float:
         """How sure to be by left-out labels, before true labels say more."""
@@ -343,6 +359,7 @@ class CrossCoNALMethod(EMMethod):
         if self.known is not None:
             renamed = (renamed + self._truth_beyond_inferred()).clamp(min=0)
             self.posterior.copy_(self.with_truth(self.posterior))
+        self.row_counts = renamed.sum(2).double() + float(self.pooling)
         self.noise.fit(renamed)
         if self.pooled_noise is not None:
             self.pooled_noise.fit(renamed)
@@ -378,7 +395,9 @@ class CrossCoNALMethod(EMMethod):
     def working_state(self) -> dict[str, Tensor]:
         """As for every EM, and the folds."""
         found = {**super().working_state(), "fold_of": self.fold_of}
-        return found if self.correction is None else found | {"judged_log_joint": self.judged_log_joint}
+        if self.correction is None:
+            return found
+        return found | {"judged_log_joint": self.judged_log_joint, "row_counts": self.row_counts}
 
     # ---------------------------------------------------------------- what was learned
 
