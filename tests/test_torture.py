@@ -65,7 +65,7 @@ def python(code: str, folder: Path, *arguments: object) -> Any:
 
 @pytest.mark.slow
 def test_a_short_campaign_finds_nothing(tmp_path: Path) -> None:
-    found = python(RUN, tmp_path, 8, "fuzz", "names", "folders", "faults")
+    found = python(RUN, tmp_path, 5, "fuzz", "names", "folders", "faults")
     assert [each["signature"] for each in found["failures"]] == []
     assert found["counts"]["fuzzed files"]["refused"] > 0
     assert found["counts"]["tables of odd names"]["unchanged"] > 0

@@ -80,7 +80,9 @@ def test_the_module_is_a_copy_that_contains_nothing_about_annotators() -> None:
     module = clf.to_torch()
     assert torch.equal(torch.random.get_rng_state(), state)
     sizes = {name: tensor.numel() for name, tensor in module.state_dict().items()}
-    assert sum(sizes.values()) == 3 * (6 * 4 + 4 + 4 * 3 + 3) + (6 + 6 + 1 + 1) + 3  # networks, scaling, prior
+    networks, scaling, prior = 3 * (6 * 4 + 4 + 4 * 3 + 3), 6 + 6 + 1 + 1, 3
+    witness = (6 * 3 + 3) + 2 + 2  # a linear classifier, temperatures and shares
+    assert sum(sizes.values()) == networks + scaling + prior + witness
     for tensor in (*module.parameters(), *module.buffers()):
         assert tensor.untyped_storage().nbytes() == tensor.nbytes  # no part of a larger one that is shared
         tensor.zero_()
