@@ -16,7 +16,7 @@ from conal.data.frames import column_names, open_frame
 from conal.data.missing import read_labels
 from conal.errors import DataWarning, InputError, examples, warn
 
-__all__ = ["INCLUSION", "inclusion_of", "known_codes"]
+__all__ = ["INCLUSION", "inclusion_of", "inclusion_values", "known_codes"]
 
 INCLUSION = "inclusion_probability"
 """Column of a table of true labels that says how likely each task was to be drawn."""
@@ -50,11 +50,24 @@ def inclusion_of(crowd: Annotations, true_labels: Any) -> npt.NDArray[np.float64
     found = find_columns(names, {"task": None}, "true_labels")
     at = decode_position(crowd.task_ids, as_names(frame[found["task"]].to_list()))
     drawn = np.full(crowd.n_tasks, np.nan)
-    values = np.array(frame[INCLUSION].to_list(), dtype=np.float64)
-    if not np.all((values > 0) & (values <= 1)):
-        raise InputError(f"true_labels: {INCLUSION} must be above 0 and at most 1; remove the column for random tasks")
+    values = inclusion_values(frame[INCLUSION].to_list(), "true_labels")
     drawn[at[at != MISSING]] = values[at != MISSING]
     return drawn
+
+
+def inclusion_values(values: list[Any], where: str) -> npt.NDArray[np.float64]:
+    """The column of probabilities by which tasks were drawn."""
+    try:
+        found = np.array(values, dtype=np.float64)
+    except (TypeError, ValueError):
+        found = np.full(len(values), np.nan)
+    wrong = np.flatnonzero(~((found > 0) & (found <= 1)))
+    if len(wrong):
+        raise InputError(
+            f"{where}: {INCLUSION} must be above 0 and at most 1, not {values[int(wrong[0])]!r} as in row "
+            f"{wrong[0] + 1}; if the tasks are a random sample, remove the column"
+        )
+    return found
 
 
 def _pairs(true_labels: Any) -> tuple[Names, Names]:

@@ -161,12 +161,17 @@ class Evidence:
         return np.arange(n) if n <= MAX_TASKS else np.sort(np.random.default_rng(0).choice(n, MAX_TASKS, replace=False))
 
     @cached_property
+    def judged(self) -> npt.NDArray[np.bool_]:
+        """(N,) the labelled tasks whose true label is known."""
+        labelled = self.annotations.labels_per_task() > 0
+        return np.asarray(np.zeros_like(labelled) if self.known is None else labelled & (self.known >= 0))
+
+    @cached_property
     def true_tasks(self) -> IntArray:
         """Random labelled tasks whose true label is known, if enough to judge mistakes by; otherwise none."""
-        if self.known is None or self.inclusion is not None:
+        if self.inclusion is not None:
             return np.empty(0, dtype=np.int64)
-        judged = (self.known >= 0) & (self.annotations.labels_per_task() > 0)
-        tasks = self.some_tasks[judged[self.some_tasks]]
+        tasks = self.some_tasks[self.judged[self.some_tasks]]
         return tasks if len(tasks) >= MIN_TRUE_LABELS else tasks[:0]
 
     @cached_property

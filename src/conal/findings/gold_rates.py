@@ -76,14 +76,14 @@ class GoldRatesFinding(Finding[GoldRatesSection]):
 
     def applies(self, evidence: Evidence) -> bool:
         """Where true labels were supplied, and the model can judge them unseen."""
-        return evidence.unseen is not None and len(_judged(evidence)) >= MIN_GOLD
+        return evidence.unseen is not None and int(evidence.judged.sum()) >= MIN_GOLD
 
     def section(self, findings: Findings) -> GoldRatesSection:
         """All rates."""
         evidence = findings.evidence
         crowd, unseen = evidence.annotations, evidence.unseen
         assert evidence.known is not None and unseen is not None  # noqa: S101, PT018 - it applies
-        judged = _judged(evidence)
+        judged = np.flatnonzero(evidence.judged)
         truth = dict(zip(crowd.task_ids[judged].tolist(), crowd.classes[evidence.known[judged]].tolist(), strict=True))
         found = gold_rates(crowd, unseen, truth, inclusion=evidence.inclusion)
         names = plain_names(crowd.classes)
@@ -132,13 +132,6 @@ class GoldRatesFinding(Finding[GoldRatesSection]):
             )
         )
         return Panel(self.title, text, ("rate", "value", "interval", "worth of random true labels"), rows, None)
-
-
-def _judged(evidence: Evidence) -> Any:
-    """Tasks with labels and a known true label."""
-    if evidence.known is None:
-        return np.empty(0, dtype=np.int64)
-    return np.flatnonzero((evidence.known >= 0) & (evidence.annotations.labels_per_task() > 0))
 
 
 def _annotators(evidence: Evidence, rates: list[Rate]) -> list[AnnotatorRate]:

@@ -18,7 +18,7 @@ from conal.data.cleaning import match_classes
 from conal.data.columns import find_column, find_columns
 from conal.data.encoding import MISSING, Names, as_names, as_text, decode_position
 from conal.data.missing import Labels, read_labels, remedy_for
-from conal.data.true_labels import INCLUSION
+from conal.data.true_labels import INCLUSION, inclusion_values
 from conal.errors import DataWarning, InputError, examples, warn
 from conal.io.features import ids_from
 from conal.io.results import name_column
@@ -162,21 +162,9 @@ def gold_from_table(
     labels = read_labels(values, missing=missing, classes=known, untyped=untyped, where=where)
     ids = None if task_column is None else ids_from(table[task_column], where)
     found = _checked(labels, ids, classes, where)
-    return replace(found, drawn=_probabilities(table[INCLUSION], where)) if INCLUSION in table.column_names else found
-
-
-def _probabilities(column: pa.ChunkedArray, where: str) -> npt.NDArray[np.float64]:
-    try:
-        values = np.array(column.to_pylist(), dtype=np.float64)
-    except (TypeError, ValueError):
-        values = np.full(len(column), np.nan)
-    wrong = np.flatnonzero(~((values > 0) & (values <= 1)))
-    if len(wrong):
-        raise InputError(
-            f"{where}: {INCLUSION} must be a number above 0 and at most 1, not {column[int(wrong[0])].as_py()!r} as in "
-            f"row {wrong[0] + 1}; if the tasks are a random sample, remove the column"
-        )
-    return values
+    if INCLUSION not in table.column_names:
+        return found
+    return replace(found, drawn=inclusion_values(table[INCLUSION].to_pylist(), where))
 
 
 def _checked(labels: Labels, ids: Names | None, classes: Sequence[Any] | Names | None, where: str) -> GoldLabels:

@@ -18,7 +18,7 @@ from conal.methods.class_matching import aligned_with_votes
 from conal.methods.em import EMMethod
 from conal.methods.expected_counts import ExpectedCounts
 from conal.methods.labels_only import infer_from_labels
-from conal.methods.posterior_correction import PosteriorCorrection, logarithm
+from conal.methods.posterior_correction import PosteriorCorrection, flattened, logarithm
 from conal.methods.round_schedule import due_epochs
 from conal.methods.two_source_noise import PseudoLabels, TwoSourceNoise
 from conal.networks.averaging import WeightAverage
@@ -212,18 +212,18 @@ class CrossCoNALMethod(EMMethod):
         labelled = voted if self.known is None else voted | (self.known >= 0)
         self.register_buffer("labelled", labelled, persistent=False)
         self.votes = annotations.tasks, annotations.annotators, annotations.labels
-        self._remember_truth(annotations, voted)
+        self._remember_truth(voted)
         posterior, counts = infer_from_labels(self.noise, annotations, START_ROUNDS, self.with_truth)
         self.register_buffer("posterior", posterior, persistent=False)
         self.update_confusion(counts)
 
-    def _remember_truth(self, annotations: Annotations, voted: Tensor) -> None:
+    def _remember_truth(self, voted: Tensor) -> None:
         """The tasks with votes whose truth is known, and their votes: tasks, annotators and labels."""
         known = torch.full_like(voted, -1, dtype=torch.int64) if self.known is None else self.known
         self.register_buffer("judged", voted & (known >= 0), persistent=False)
-        columns = (annotations.tasks, annotations.annotators, annotations.labels)
-        triples = torch.from_numpy(np.stack([column.astype(np.int64) for column in columns]))
-        self.register_buffer("judged_votes", triples[:, self.judged[triples[0]]], persistent=False)
+        here = self.judged.cpu().numpy()[self.votes[0]]
+        triples = torch.from_numpy(np.stack([column[here].astype(np.int64) for column in self.votes]))
+        self.register_buffer("judged_votes", triples.to(self.judged.device), persistent=False)
         seen = torch.zeros(int(self.judged.sum()), self.problem.n_classes)
         self.register_buffer("judged_log_joint", seen, persistent=False)
 
@@ -466,4 +466,4 @@ class CrossCoNALMethod(EMMethod):
     def _reported(self, posterior: Tensor) -> Tensor:
         if self.correction is not None:
             return self.correction.reported(posterior)
-        return (self.certainty * logarithm(posterior)).softmax(-1) if self.confidence == "held-out" else posterior
+        return flattened(posterior, self.certainty) if self.confidence == "held-out" else posterior

@@ -11,7 +11,7 @@ from scipy.optimize import minimize, minimize_scalar
 from scipy.special import log_softmax
 from torch import Tensor, nn
 
-__all__ = ["PosteriorCorrection", "logarithm"]
+__all__ = ["PosteriorCorrection", "flattened", "logarithm"]
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -88,7 +88,7 @@ class PosteriorCorrection(nn.Module):
 
     def reported(self, posterior: Tensor) -> Tensor:
         """(N, C) corrected posteriors, as sure as the true labels allow."""
-        return (self.certainty * logarithm(posterior)).softmax(-1)
+        return flattened(posterior, self.certainty)
 
     def _fit_certainty(self, corrected: Tensor, truth: Tensor, usual: float) -> None:
         """How sure to be, with a normal prior of its log, of standard deviation 1."""
@@ -98,6 +98,11 @@ class PosteriorCorrection(nn.Module):
             return (t - usual) ** 2 / 2 - float(right.sum())
 
         self.certainty.fill_(math.exp(minimize_scalar(loss, bounds=CERTAINTIES, method="bounded").x))
+
+
+def flattened(posterior: Tensor, exponent: Tensor) -> Tensor:
+    """(N, C) posteriors to a power: the smaller it is, the less sure they are."""
+    return (exponent * logarithm(posterior)).softmax(-1)
 
 
 def logarithm(posterior: Tensor) -> Tensor:

@@ -10,8 +10,8 @@ import numpy.typing as npt
 from conal.data.annotations import Annotations
 from conal.data.encoding import MISSING
 from conal.data.true_labels import known_codes
-from conal.errors import InputError
 from conal.metrics.difference_estimator import Learned, Rate, Sample, gold_rate, learn, rate_of
+from conal.metrics.validation import task_posterior
 
 __all__ = ["GoldRates", "gold_rates"]
 
@@ -77,9 +77,7 @@ def gold_rates(
     (60, True)
     """
     crowd = Annotations.of(data)
-    q = np.asarray(posterior, float)
-    if q.shape != (crowd.n_tasks, crowd.n_classes):
-        raise InputError(f"posterior must have shape {(crowd.n_tasks, crowd.n_classes)}, not {q.shape}")
+    q = task_posterior(posterior, crowd)
     truth = known_codes(crowd, true_labels)
     best = q.argmax(1) if cleaned is None else np.asarray(cleaned)
     tasks = np.flatnonzero(crowd.labels_per_task() > 0)
