@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 from scipy.special import softmax
 
+import conal
 from conal.methods.certainty import CANDIDATES, REJECTED, Votes, held_out_certainty
 
 N, R, C = 400, 12, 3
@@ -85,3 +88,21 @@ def test_no_votes_say_nothing() -> None:
     assert (
         held_out_certainty(np.zeros((3, C)), (none, none, none), np.zeros((R, C, C)), vote_weight=1, pooling=1) == 1.0
     )
+
+
+def test_xconal_says_labels_to_be_as_sure_as_left_out_labels_allow(tmp_path: Path) -> None:
+    """The same labels as by the model alone; every posterior is flattened by the one exponent that is saved."""
+    data = conal.datasets.digits()
+    x, crowd = data.x, data.annotations
+    own, honest = (
+        conal.CrossCoNAL(epochs=15, verbose=False, confidence=kind).fit(x, crowd) for kind in ("model", "held-out")
+    )
+    certainty = float(honest.model_.get_buffer("certainty"))
+    assert 0.1 <= certainty < 1
+    expected = softmax(certainty * np.log(np.maximum(own.probas_, 1e-38)), axis=1)
+    np.testing.assert_allclose(honest.probas_, expected, atol=1e-5)
+    np.testing.assert_array_equal(honest.labels_, own.labels_)
+    honest.save(tmp_path / "m")
+    again = conal.load(tmp_path / "m")
+    assert float(again.model_.get_buffer("certainty")) == certainty
+    np.testing.assert_array_equal(again.predict_proba(x), honest.predict_proba(x))
