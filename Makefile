@@ -61,9 +61,9 @@ results: $(STAMP)  ## run what is missing of the paper's evaluation (hours; need
 
 bench: bench-aggregation bench-training bench-components bench-scale bench-processes bench-texts bench-fit  ## all benchmarks, and docs/performance.md from their results
 
-bench-aggregation: $(STAMP)  ## every aggregator on every crowd and beside crowd-kit: accuracy, time, memory, equal labels
-	$(BIN)/python benchmarks/aggregation.py
-	$(BIN)/python benchmarks/aggregators.py
+bench-aggregation: $(STAMP)  ## every aggregator on every crowd and beside crowd-kit, in an hour; CROWDS=1: only the crowds
+	$(if $(CROWDS),,$(BIN)/python benchmarks/aggregation.py)
+	$(BIN)/python benchmarks/aggregators.py $(if $(CROWDS),--crowds)
 	$(BIN)/python benchmarks/page.py
 
 bench-training: $(STAMP)  ## an epoch of training against the plain classifier and peers

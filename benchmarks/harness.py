@@ -16,7 +16,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-__all__ = ["Jobs", "Row", "clock", "epoch_times", "main", "markdown", "measure", "store", "take_turns"]
+__all__ = ["Jobs", "Row", "clock", "epoch_times", "main", "markdown", "measure", "store", "stored", "take_turns"]
 
 Row = dict[str, Any]
 Jobs = Mapping[str, Callable[[], Row]]
@@ -90,6 +90,12 @@ def store(name: str, content: Mapping[str, Any]) -> None:
     FOLDER.mkdir(parents=True, exist_ok=True)
     about = {"date": date.today().isoformat(), "machine": _machine(), "versions": _versions()}
     (FOLDER / f"{name}.json").write_text(json.dumps({**about, **content}, indent=1) + "\n", encoding="utf-8")
+
+
+def stored(name: str) -> dict[str, Any]:
+    """Results that an earlier run kept."""
+    found: dict[str, Any] = json.loads((FOLDER / f"{name}.json").read_text(encoding="utf-8"))
+    return found
 
 
 def markdown(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,7 @@ import components
 import fit
 import processes
 import training
-from harness import FOLDER, markdown
+from harness import FOLDER, markdown, stored
 
 PAGE = FOLDER.parent / "performance.md"
 
@@ -35,7 +34,7 @@ def main() -> None:
     ):
         file = FOLDER / f"{name}.json"
         if file.exists():
-            found = json.loads(file.read_text(encoding="utf-8"))
+            found = stored(name)
             parts += [*section(found), _about(found)]
     PAGE.write_text("\n\n".join(parts) + "\n", encoding="utf-8")
     print(f"wrote {PAGE}")

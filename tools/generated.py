@@ -14,6 +14,7 @@ from typing import Any
 
 from choice import choice_table
 from conal import aggregation, methods
+from conal.experiments.results_page import results_page
 
 __all__ = ["PAGES", "PARTS", "renewed"]
 
@@ -92,3 +93,5 @@ PARTS: dict[str, Callable[[], Any]] = {
 if __name__ == "__main__":
     for page in PAGES:
         page.write_text(renewed(page.read_text(encoding="utf-8")), encoding="utf-8")
+    results = ROOT / "docs" / "results.md"  # which says of every table whether the present code made it
+    results.write_text(results_page(results.with_suffix(""), results), encoding="utf-8")

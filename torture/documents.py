@@ -386,7 +386,8 @@ TYPES: list[Callable[[], Any]] = [
     lambda: pa.list_(pa.float32()), lambda: pa.list_(pa.string()), lambda: pa.list_(pa.list_(pa.int64())),
     lambda: pa.struct([("a", pa.int64())]), lambda: pa.map_(pa.string(), pa.int64()),
     lambda: pa.dictionary(pa.int32(), pa.string()), lambda: pa.dictionary(pa.int8(), pa.int64()),
-    lambda: pa.list_(pa.float64(), 2),
+    lambda: pa.list_(pa.float64(), 2), pa.string_view, pa.binary_view, lambda: pa.list_(pa.date32()),
+    lambda: pa.struct([("a", pa.timestamp("us"))]),
 ]  # fmt: skip
 
 

@@ -22,7 +22,8 @@ from torture.tally import Tally
 
 __all__ = ["guarded", "replay", "torture"]
 
-BATCH = 150
+BATCH = 500
+"""Documents of one child: each is slow at first, because what it needs is loaded and copied."""
 MOST_BYTES = 20_000
 MOST_KEPT = 600
 """Documents that met a new message, from which others are made."""
@@ -30,8 +31,8 @@ MOST_KEPT = 600
 
 def torture(folder: Path, seed: int, seconds: float, tally: Tally) -> None:
     """Feed documents to the readers until the time is over."""
-    deadline = time.monotonic() + seconds
     stock = _seeds(folder)
+    deadline = time.monotonic() + seconds  # a busy machine may take long to make the seeds
     kept: list[Document] = list(stock)
     messages: set[str] = set()
     number = 0

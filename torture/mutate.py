@@ -20,8 +20,8 @@ from torture.odd import odd_json, odd_name
 __all__ = ["break_json", "broken", "places", "replaced"]
 
 JUNK: list[Any] = [
-    None, "", "x", 0, -1, 7, 2**31, 2**63, 10**30, -(10**30), 1e308, float("nan"), float("inf"), True, [], {},
-    [[]], [{}],     {"a": 1}, ["x", "y"], "\ud800", "\x00", "../secret", "/etc/passwd", "x" * 5000, [0] * 300,
+    None, "", "x", 0, -1, 7, 2**31, 2**63, 10**30, -(10**30), 10**400, 1e308, float("nan"), float("inf"), True, [], {},
+    [[]], [{}], {"a": 1}, ["x", "y"], "\ud800", "\x00", "../secret", "/etc/passwd", "x" * 5000, [0] * 300,
     {"": {"": {"": []}}},
 ]  # fmt: skip
 CELLS = [
@@ -178,8 +178,7 @@ def _zip(content: bytes, rng: random.Random, other: bytes) -> bytes:
     name = rng.choice(list(members))
     what = rng.randrange(8)
     if what < 3:
-        breaker = _npy if name.endswith(".npy") else _json_line if name.endswith("l") else _cell
-        members[name] = breaker(members[name], rng, other)
+        members[name] = _structured(name, rng)(members[name], rng, other)
     elif what == 3:
         members[
             rng.choice(["../evil.jsonl", "/abs.jsonl", "a/b/c.jsonl", "é.jsonl", ".jsonl", "x.txt", "all.jsonl"])

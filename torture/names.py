@@ -245,12 +245,18 @@ def _difference(rows: Rows, found: set[tuple[str, str, str]], warned: bool, door
     lost, new = wanted - found, found - wanted
     if new:
         return f"{door}: rows are changed{_kind(lost or new)}"
-    in_matrix = door in ("matrix", "wide")  # whose empty cells are no rows
-    lost = {row for row in lost if not (in_matrix and not row[2].strip())}
+    in_matrix = door in ("matrix", "wide")
+    lost = {row for row in lost if not (in_matrix and _is_no_cell(row[2], rows))}
     unexplained = {row for row in lost if not _may_be_left_out(row, in_matrix)}
     if unexplained:
         return f"{door}: rows are lost{_kind(unexplained)}"
     return f"{door}: rows are left out without a warning{_kind(lost)}" if lost and not warned else None
+
+
+def _is_no_cell(label: str, rows: Rows) -> bool:
+    """Whether a cell of a matrix is no annotation: it is empty, or -1 where all labels are numbers from 0 on."""
+    others = [row[2] for row in rows if row[2] != "-1" and not missing_like(row[2])]
+    return not label.strip() or (label == "-1" and all(re.fullmatch(r"\d+(\.\d+)?", other) for other in others))
 
 
 def _may_be_left_out(row: tuple[Any, Any, Any], in_matrix: bool) -> bool:

@@ -20,6 +20,7 @@ def _labels(path: Path, options: dict[str, Any]) -> None:
     from conal.io import ReadOptions, import_file, read_annotations
     from conal.io.results import label_table
     from conal.io.tables import write_table
+    from conal.io.task_items import items_of
 
     file = import_file(path, **options)
     file.warn_of_dropped()
@@ -28,6 +29,7 @@ def _labels(path: Path, options: dict[str, Any]) -> None:
         json.dumps(inspect_file(path, ReadOptions(**options)), default=str)
     if again.random() < 0.2:
         crowd = file.annotations
+        file.all_tasks(), file.task_data(), items_of(file.data)
         fitted = MajorityVote().fit(crowd)
         ending = again.choice(["csv", "jsonl", "parquet"])
         write_table(label_table(fitted.task_ids_, fitted.probas_, fitted.classes_), path.with_name(f"out.{ending}"))

@@ -12,9 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from conal.aggregation import DawidSkene, MajorityVote, OneCoinDawidSkene
+from conal.aggregation.engines import CompiledEngine
 from conal.data.annotations import Annotations
+from conal.datasets.label_sets import JUDGES
 from conal.errors import ConvergenceWarning, InputError
 from helpers.crowds import graded_crowd, thin_matrices
+from helpers.real import labelled_crowd
 
 pytestmark = pytest.mark.filterwarnings("ignore::conal.errors.VanishedClassWarning")
 
@@ -164,3 +167,66 @@ def test_thin_crowds_give_numbers(cls: Any) -> None:
         assert np.isfinite(fitted.probas_).all()
         np.testing.assert_allclose(fitted.probas_.sum(1), np.ones(len(matrix)))
     assert (cls().fit(same).labels_ == same[:, 0]).all()
+
+
+def counted_anew(crowd: Annotations, fitted: DawidSkene, known: dict[int, int], m: float) -> Any:
+    """Posterior, class prior and matrices by loops, from the posterior of EM and the true labels."""
+    C = crowd.n_classes
+    true_counts, counts = np.zeros((2, crowd.n_annotators, C, C))
+    true_tasks, tasks = np.zeros((2, C))
+    for i, r, label in zip(crowd.tasks, crowd.annotators, crowd.labels, strict=True):
+        if i in known:
+            true_counts[r, known[i], label] += 1
+        else:
+            counts[r, :, label] += fitted.probas_[i]
+    for i in range(crowd.n_tasks):
+        if i in known:
+            true_tasks[known[i]] += 1
+        else:
+            tasks += fitted.probas_[i]
+    by_inferred = (counts + 0.5) / (counts + 0.5).sum(2, keepdims=True)
+    pi = (true_counts + m * by_inferred) / (true_counts.sum(2, keepdims=True) + m)
+    rho = (true_tasks + 50 * (tasks + 0.5) / (tasks + 0.5).sum()) / (len(known) + 50)
+    q = np.tile(rho, (crowd.n_tasks, 1))
+    for i, r, label in zip(crowd.tasks, crowd.annotators, crowd.labels, strict=True):
+        q[i] *= pi[r, :, label]
+    q /= q.sum(1, keepdims=True)
+    for i, c in known.items():
+        q[i] = np.eye(C)[c]
+    return q, rho, pi
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_true_labels_count_anew_in_the_end(compiled: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    crowd = graded_crowd(3, n_tasks=60, n_annotators=6)
+    monkeypatch.setattr(CompiledEngine, "pays", staticmethod(lambda votes: compiled))
+    known = {0: 1, 1: 2, 5: 0, 7: 1, 9: 2}
+    by_em = DawidSkene(inferred_labels=None).fit(crowd, true_labels=known)
+    fitted = DawidSkene(inferred_labels=4.0).fit(crowd, true_labels=known)
+    q, rho, pi = counted_anew(crowd, by_em, known, 4.0)
+    np.testing.assert_allclose(fitted.probas_, q, atol=1e-10)
+    np.testing.assert_allclose(fitted.class_prior_, rho, atol=1e-10)
+    np.testing.assert_allclose(fitted.confusion_, pi, atol=1e-10)
+    np.testing.assert_allclose(fitted.skills_, np.einsum("c,rcc->r", rho, pi), atol=1e-10)
+    assert np.abs(fitted.probas_ - by_em.probas_).max() > 0.01
+    assert fitted.objective_history_ == by_em.objective_history_
+
+
+def test_without_true_labels_nothing_counts_anew() -> None:
+    crowd = graded_crowd(3, n_tasks=60, n_annotators=6)
+    np.testing.assert_array_equal(DawidSkene().fit(crowd).probas_, DawidSkene(inferred_labels=None).fit(crowd).probas_)
+
+
+def test_true_labels_that_count_anew_help_juries_that_err_together() -> None:
+    gains = []
+    for name in JUDGES:
+        labels, truth = labelled_crowd(name)
+        for seed in range(3):
+            gold = truth.sample(50, random_state=seed)
+            others = truth.drop(gold.index)
+            right = [
+                (made.fit_predict(labels, true_labels=gold).astype(str).reindex(others.index) == others).mean()
+                for made in (DawidSkene(), DawidSkene(inferred_labels=None))
+            ]
+            gains.append(right[0] - right[1])
+    assert np.mean(gains) > 0.003

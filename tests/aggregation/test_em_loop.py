@@ -75,6 +75,7 @@ HARD = CROWDS | {
 @pytest.mark.parametrize("crowd", HARD.values(), ids=HARD.keys())
 @pytest.mark.parametrize("name", NAMES)
 def test_nothing_is_nan(name: str, crowd: Annotations) -> None:
+    crowd = crowd.as_ordinal(crowd.classes) if aggregation.get(name).ordered else crowd
     fitted = aggregation.make(name).fit(crowd)
     N, R, C = crowd.n_tasks, crowd.n_annotators, crowd.n_classes
     assert fitted.probas_.shape == (N, C)

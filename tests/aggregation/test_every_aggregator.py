@@ -18,8 +18,10 @@ pytestmark = [
 ]
 
 NAMES = aggregation.names()
-SETTLED: dict[str, Any] = {"n_iter": 2000, "tol": 1e-11, "n_restarts": 1, "gamma": 0.5}
-"""Far enough that rounding does not show, and without chance: held-out labels, which choose gamma, are random."""
+CHOSEN: dict[str, Any] = {"gamma": 0.5, "strength": 30.0, "groups": 2}
+"""What held-out labels choose otherwise, by chance."""
+SETTLED: dict[str, Any] = {"n_iter": 2000, "tol": 1e-11, "n_restarts": 1, **CHOSEN}
+"""Far enough that rounding does not show."""
 
 
 def settled(name: str) -> aggregation.base.Aggregator:
@@ -121,6 +123,7 @@ def test_the_order_of_tasks_annotators_and_classes_does_not_matter(name: str) ->
     matrix = crowd.to_matrix()
     rng = np.random.default_rng(5)
     rows, columns, classes = (rng.permutation(n) for n in (*matrix.shape, 3))
+    classes = np.array([2, 1, 0]) if aggregation.get(name).ordered else classes  # a scale can be turned round only
     moved = np.where(matrix >= 0, np.argsort(classes)[matrix], -1)[np.ix_(rows, columns)]
     one, two = settled(name).fit(crowd), settled(name).fit(Annotations.from_matrix(moved, classes=range(3)))
     close = 2e-3 if name == "auto" else 2e-5  # the members of auto stop at their own tolerances

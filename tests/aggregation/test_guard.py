@@ -11,7 +11,7 @@ import pytest
 from conal import aggregation
 from conal.aggregation import OneCoinDawidSkene
 from conal.aggregation.guard import collapse_of
-from conal.aggregation.held_out import held_out_scores, hold_out
+from conal.aggregation.held_out import fifths, held_out_scores
 from conal.data.annotations import Annotations
 from conal.errors import CollapseWarning
 from helpers.crowds import ragged_crowd
@@ -50,6 +50,23 @@ def test_a_lost_class_is_noticed() -> None:
     assert found is not None
     assert found.certain
     assert found.sentence == "class 2 wins votes, but hardly any task gets it"
+
+
+def test_true_labels_do_not_hide_a_lost_class() -> None:
+    """A third of the lost class is known, which is more than hardly any; nothing else gets it."""
+    codes = np.arange(60) % 3
+    known = np.where((codes == 2) & (np.arange(60) < 20), 2, -1)
+    q = posterior(np.where((codes == 2) & (known < 0), 0, codes), 3)
+    assert collapse_of(votes_of(codes, 3), q) is None
+    found = collapse_of(votes_of(codes, 3), q, known)
+    assert found is not None
+    assert found.sentence == "class 2 wins votes, but hardly any task gets it"
+
+
+def test_a_collapse_beside_true_labels_is_told() -> None:
+    labels, truth = labelled_crowd("flute")
+    with pytest.warns(CollapseWarning, match="hardly any task gets them. This may be wrong; compare with"):
+        OneCoinDawidSkene().fit(labels, true_labels=truth.sample(50, random_state=0))
 
 
 def test_exchanged_classes_are_noticed() -> None:
@@ -134,7 +151,7 @@ def test_no_false_alarm(name: str) -> None:
 
 def test_held_out_labels_leave_one_per_task() -> None:
     crowd = ragged_crowd(3, n_tasks=80)
-    rest, held_out = hold_out(crowd, np.random.default_rng(0))
+    rest, held_out = next(fifths(crowd, np.random.default_rng(0)))
     assert rest.n_annotations == (~held_out).sum()
     np.testing.assert_array_equal(rest.labels_per_task() > 0, crowd.labels_per_task() > 0)
     assert 0.05 < held_out.mean() < 0.25

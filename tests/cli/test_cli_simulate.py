@@ -167,3 +167,22 @@ def test_overwriting_deletes_no_files_of_the_user(conal: Run, tmp_path: Path) ->
     message = conal("simulate", "--out", out, *SMALL, "--overwrite").refusal()
     assert "s: contains 'test_labels.csv', which conal did not write" in message
     assert (out / "test_labels.csv" / "thesis.txt").read_text() == "years of work"
+
+
+def test_families_come_with_a_table_of_annotators(conal: Run, tmp_path: Path) -> None:
+    out = tmp_path / "s"
+    assert conal("simulate", "--out", out, *SMALL, "--families", 2).code == 0
+    assert {path.name for path in out.iterdir()} == FILES | {"annotators.csv"}
+    assert pv.read_csv(out / "annotators.csv").to_pydict() == {
+        "worker": list(range(8)),
+        "group": ["family 0"] * 4 + ["family 1"] * 4,
+    }
+    with np.load(out / "truth.npz") as truth:
+        assert truth["groups"].tolist() == [0] * 4 + [1] * 4
+        assert truth["pi_f"].shape == (2, 3, 3)
+    grouped = ("--method", "group-confusion", "--annotator-info", out / "annotators.csv")
+    done = conal("aggregate", out / "labels.csv", *grouped, "--out", tmp_path / "clean.csv")
+    assert done.code == 0, done.err
+    again = conal("simulate", "--out", out, *SMALL, "--overwrite")
+    assert again.code == 0, again.err
+    assert {path.name for path in out.iterdir()} == FILES

@@ -182,5 +182,7 @@ def test_options_of_reading(seen: Given) -> None:
         "keep_rejected": True,
         "on_duplicate": "first",
         "unlabelled": False,
+        "abstain": None,
+        "ordinal": False,
     }
     assert set(vars(seen["reading"])) == set(ReadOptions.declared)

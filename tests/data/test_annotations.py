@@ -282,7 +282,8 @@ def test_a_matrix_keeps_rows_and_columns_without_labels() -> None:
 
 
 def test_matrix_with_negative_and_fractional_classes() -> None:
-    ann = Annotations.from_matrix([[-2, -1], [0.5, -2]])
+    with pytest.warns(DataWarning, match="if -1.0 is a class"):
+        ann = Annotations.from_matrix([[-2, -1], [0.5, -2]])
     assert ann.classes.tolist() == [-2.0, 0.5]
     assert ann.to_matrix().tolist() == [[0, -1], [1, 0]]
 

@@ -285,3 +285,16 @@ def test_inspect_names_the_remedy_for_words(tmp_path: Path) -> None:
 def test_ids_of_a_matrix_are_names_that_files_can_contain(ids: dict[str, Any]) -> None:
     with pytest.raises(InputError, match=r"matrix: (1 rows have no|task: a name contains an incomplete character)"):
         Annotations.from_matrix([["x"]], **ids)
+
+
+def test_minus_one_beside_other_negative_labels_is_told(tmp_path: Path) -> None:
+    """On a scale from -2 to 2 it is a class."""
+    (tmp_path / "scale.csv").write_text("task,a,b\nt1,-2,-1\nt2,2,0\nt3,-1,1\n")
+    told = r"dropped 2 cells without a label \(2 -1\); if -1 is a class, set missing='' \(--missing ''\)"
+    with pytest.warns(DataWarning, match=told):
+        found = read_annotations(tmp_path / "scale.csv", format="wide")
+    assert found.classes.tolist() == [-2, 0, 1, 2]
+    with pytest.warns(DataWarning, match=told):
+        Annotations.from_matrix(np.array([[-2, -1], [2, 0], [-1, 1]]))
+    kept = read_annotations(tmp_path / "scale.csv", format="wide", missing="")
+    assert kept.classes.tolist() == [-2, -1, 0, 1, 2]

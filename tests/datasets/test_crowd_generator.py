@@ -305,3 +305,33 @@ def test_a_prolific_annotator_labels_a_share_of_all_instances() -> None:
     np.testing.assert_array_equal(given[1:], usual.labels_per_annotator()[1:])
     assert len(more.s) == len(more.omega) == ann.n_annotations
     np.testing.assert_array_equal(more.pi_r, truth.pi_r)
+
+
+# ---------------------------------------------------------------- families
+
+
+def test_members_share_a_part_of_their_confusion_with_their_family() -> None:
+    ann, truth, z = crowd(n=30_000, n_annotators=6, families=3, family_share=0.6, proportion=0.2, gate_scale=0.0)
+    assert truth.groups is not None
+    assert truth.pi_f is not None
+    assert truth.groups.tolist() == [0, 0, 1, 1, 2, 2]
+    own = (truth.pi_r - 0.6 * truth.pi_f[truth.groups]) / 0.4
+    np.testing.assert_allclose(own.sum(-1), 1.0)
+    np.testing.assert_allclose(np.sort(own, axis=-1)[..., -2:], np.broadcast_to([0.3, 0.7], (6, 4, 2)))
+    cells = np.zeros((6, 4, 4), dtype=np.int64)
+    np.add.at(cells, (ann.annotators, z[ann.tasks], ann.labels), 1)
+    assert_within_sampling_error(cells, 0.2 * truth.pi_g + 0.8 * truth.pi_r)
+
+
+def test_families_change_nothing_else() -> None:
+    one, alone, _ = crowd(n_annotators=6)
+    two, families, _ = crowd(n_annotators=6, families=2, family_share=0.0)
+    assert one == two
+    np.testing.assert_array_equal(alone.pi_r, families.pi_r)
+    assert alone.groups is None
+    assert alone.pi_f is None
+
+
+def test_more_families_than_annotators_are_refused() -> None:
+    with pytest.raises(InputError, match="families must be at most n_annotators, 3, not 4"):
+        CrowdSettings(n_annotators=3, labels_per_instance=2, families=4)

@@ -7,13 +7,16 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from sklearn.base import clone
 
 import conal
 from conal.errors import InputError
 from conal.estimator.provenance import model_section
 from conal.findings.model import selection_story
+from conal.methods import Problem
 from conal.methods.cross_conal import CrossCoNALMethod
+from conal.networks import MLP
 from conal.parameters.plan import plan, planned_epochs
 from conal.parameters.training import Settings
 
@@ -40,6 +43,21 @@ def test_steps_never_become_fewer_with_more_tasks() -> None:
     epochs = np.array([planned_epochs("auto", size) for size in sizes.tolist()])
     rounding = 0.5
     assert (((epochs + rounding) * sizes)[1:] > ((epochs - rounding) * sizes)[:-1]).all()
+
+
+@pytest.mark.parametrize(
+    ("n_tasks", "epochs", "due"),
+    [
+        (20_000, "auto", [2, 4, 6, 8, 10, 12]),
+        (1_000_000, "auto", [1, 3, 5]),
+        (20_000, 12, list(range(2, 13))),
+        (1_000, "auto", list(range(20, 101, 5))),
+    ],
+)
+def test_large_data_have_an_e_step_after_every_second_epoch(n_tasks: int, epochs: Any, due: list[int]) -> None:
+    problem = Problem((2,), C, 3, n_tasks, torch.ones(3, dtype=torch.int64))
+    method = CrossCoNALMethod(problem, MLP(2, C), epochs=epochs)
+    assert sorted(method.due) == due
 
 
 def test_a_stated_number_is_taken_as_it_is() -> None:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import polars as pl
+import pyarrow as pa
 import pytest
 import torch
 from torch import nn
@@ -285,6 +286,37 @@ def test_annotator_features_are_used_and_checked(data: CrowdDataset) -> None:
     assert not np.allclose(omega[:, 0], omega[:, 2])
     with pytest.raises(InputError, match=r"shape \(7, 4\); expected \(8, F\)"):
         conal.CoNAL(**FAST).fit(data.x, data.annotations, annotator_features=features[:7])
+
+
+def about(data: CrowdDataset, **columns: Any) -> pa.Table:
+    return pa.table({"worker": data.annotations.annotator_ids.tolist()[::-1]} | columns)
+
+
+def test_a_table_about_annotators_has_their_features(data: CrowdDataset) -> None:
+    years = np.arange(8.0)
+    clf = conal.CoNAL(**FAST).fit(data.x, data.annotations, annotator_info=about(data, years=years[::-1].tolist()))
+    same = conal.CoNAL(**FAST).fit(
+        data.x, data.annotations, annotator_features=((years - years.mean()) / years.std())[:, None]
+    )
+    np.testing.assert_array_equal(clf.probas_, same.probas_)
+    assert clf.annotator_info_ is not None
+    assert clf.annotator_info_.feature_names == ("years",)
+    assert clf.anonymised().annotator_info_ is None
+    with pytest.raises(InputError, match="both have features of the annotators; pass one"):
+        conal.CoNAL(**FAST).fit(
+            data.x, data.annotations, annotator_info=clf.annotator_info_, annotator_features=years[:, None]
+        )
+
+
+def test_groups_of_annotators_change_the_matrices_of_xconal(data: CrowdDataset) -> None:
+    """Members of a group are drawn to its matrix; one group for all is not the same as none."""
+    groups = ["a", "b"] * 4
+    grouped = conal.CrossCoNAL(**FAST).fit(data.x, data.annotations, annotator_info=about(data, group=groups))
+    alone = conal.CrossCoNAL(**FAST).fit(data.x, data.annotations)
+    assert grouped.annotator_confusion_.shape == alone.annotator_confusion_.shape
+    assert not np.allclose(grouped.annotator_confusion_, alone.annotator_confusion_, atol=1e-3)
+    odd = grouped.annotator_confusion_[::2]
+    assert odd.std(0).mean() < alone.annotator_confusion_[::2].std(0).mean()
 
 
 def test_every_option_of_conal_changes_something(data: CrowdDataset, fitted: CrowdClassifier) -> None:

@@ -27,7 +27,8 @@ def test_a_run_keeps_both_figures_by_true_and_by_inferred_labels() -> None:
     model = aggregation.make("dawid-skene").fit(data.annotations)
     assert kept["dawid-skene"]["effective"] == effective_number(data.annotations, model.probas_).value
     assert kept["dawid-skene"]["label_accuracy"] == (model.codes_ == data.y_true).mean()
-    assert 1 < kept["xconal"]["effective"] <= 4.5
+    assert kept["dawid-skene"]["effective_at_most"] == effective_number(data.annotations, model.probas_).high
+    assert 1 < kept["xconal"]["effective"] <= kept["xconal"]["effective_at_most"] <= 4.5
 
 
 def test_there_are_as_many_crowds_as_the_figures_need() -> None:
@@ -40,7 +41,8 @@ def test_there_are_as_many_crowds_as_the_figures_need() -> None:
 
 
 def figures(low: float, high: float, effective: float) -> dict[str, Any]:
-    return {"value": 0.5, "low": low, "high": high, "reason": "", "label_accuracy": 0.9, "effective": effective}
+    found = {"value": 0.5, "low": low, "high": high, "reason": "", "label_accuracy": 0.9}
+    return found | {"effective": effective, "effective_at_most": effective + 1}
 
 
 def test_table_and_page(tmp_path: Path) -> None:
@@ -59,8 +61,9 @@ def test_table_and_page(tmp_path: Path) -> None:
     held = f"{100 * (n - 1) / n:.1f}"
     assert f"| `xconal` | all | {n} | 90.0 | {held} | {held} | 0.0 | {100 / n:.1f} | 0.08 | 0.20 |" in page
     assert f"| `dawid-skene` | all | {n} | 90.0 | \u2013 | \u2013 | 100.0 | 0.0 | \u2013 | \u2013 |" in page
-    assert "| 30 annotators | `dawid-skene` | 8.00 | 10.00 | 0.0 | 1.25 |" in page
-    assert "| 30 annotators | `xconal` | 8.00 | 8.00 | 100.0 | 1.00 |" in page
+    assert "| 30 annotators | 10 | `dawid-skene` | 8.00 | 10.00 | 0.0 | 11.00 | 1.38 | 0 of 7 |" in page
+    assert "| 30 annotators | 3 | `xconal` | 8.00 | 8.00 | 100.0 | 9.00 | 1.12 | 0 of 7 |" in page
+    assert "| 8 annotators | 3 | `xconal` | 8.00 | 7.57 | 85.7 | 8.57 | 0.75 | 1 of 7 |" in page
     assert experiment.page(read_outputs(experiment, tmp_path)) == page
 
 

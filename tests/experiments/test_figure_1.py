@@ -43,7 +43,7 @@ def test_the_papers_numbers(
     assert json.loads(capsys.readouterr().out)["experiments"] == ["figure-1"]
     with (tmp_path / "r" / "figure-1.csv").open(newline="") as file:
         rows = list(csv.DictReader(file))
-    assert list(rows[0]) == ["dataset", "true", "observed", "share"]
+    assert list(rows[0]) == ["dataset", "true", "observed", "share", "code"]
     share = {(row["dataset"], row["true"], row["observed"]): 100 * float(row["share"]) for row in rows}
     expected = {
         ("labelme", "street", "insidecity"): 61.0,

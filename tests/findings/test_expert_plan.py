@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pyarrow as pa
 import pytest
 
 from conal.errors import InputError
-from conal.findings.expert_plan import expert_plan, inclusion_probabilities, systematic_sample
+from conal.findings.expert_plan import expert_plan, inclusion_probabilities, systematic_sample, with_exhibits
 
 RNG = np.random.default_rng(0)
 
@@ -86,3 +88,17 @@ def test_what_cannot_be_planned_is_refused() -> None:
         expert_plan(table(), 201)
     with pytest.raises(InputError, match="random_share must be"):
         expert_plan(table(), 5, random_share=0.0)
+
+
+def test_the_expert_sees_what_the_report_shows_of_a_task() -> None:
+    plan = pa.table({"task": ["a", "b", "c"]})
+    rows: list[dict[str, Any]] = [
+        {"task": "b", "text": "older", "link": "https://x.org/b"},
+        {"task": "b", "text": "newer", "picture": 3},
+        {"task": "elsewhere", "picture_link": "https://x.org/picture"},
+    ]
+    found = with_exhibits(plan, rows)
+    assert found.column_names == ["task", "text", "link"]  # no task of the plan has a picture's address
+    assert found["text"].to_pylist() == [None, "newer", None]
+    assert found["link"].to_pylist() == [None, "https://x.org/b", None]
+    assert with_exhibits(plan, []).equals(plan)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
@@ -137,6 +138,22 @@ def test_a_large_crowd_is_drawn_from_the_posterior(monkeypatch: pytest.MonkeyPat
     found = Evidence(Annotations.from_matrix([[0, 0], [0, 0]], classes=[0, 1]), q, 1 - q, np.eye(2), np.ones((2, 2, 2)))
     share = np.mean([z for seed in range(40) for z in label_draws(found, np.random.default_rng(seed))], axis=0)
     np.testing.assert_allclose(share, q[:, 1], atol=0.03)
+
+
+def test_annotators_are_judged_by_a_tempered_posterior_as_it_is() -> None:
+    """The sampler is sure that the first annotator is right; the posterior, which was made less sure, is not."""
+    q = [[0.7, 0.3]] * 40 + [[0.3, 0.7]] * 40
+    votes = [[0, 0, 0]] * 40 + [[1, 1, 1]] * 40
+    plain = evidence(votes, q)
+    tempered = replace(plain, tempered=True)
+    usual, found = (intervals_of(each, seed=1) for each in (plain, tempered))
+    rng = np.random.default_rng(5)
+    k = rng.binomial(80, 0.7, size=100_000)
+    expected = np.quantile(rng.beta(k + 0.5, 80 - k + 0.5), [0.025, 0.975])
+    np.testing.assert_allclose([found.quality.low[0], found.quality.high[0]], expected, atol=0.04)
+    assert usual.quality.low[0] > 0.9
+    for end in range(2):
+        np.testing.assert_array_equal(found.confusion[end], usual.confusion[end])
 
 
 def test_the_seed_decides() -> None:

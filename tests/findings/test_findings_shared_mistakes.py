@@ -42,7 +42,7 @@ def test_figures_are_those_of_the_metrics() -> None:
     assert [each["value"] for each in section["by_class"]] == [
         found.value if np.isfinite(found.value) else None for found in direction.by_class
     ]
-    assert section["effective_number"]["at_most"] == number.value
+    assert section["effective_number"]["at_most"] == number.high
     assert section["effective_number"]["value"] is None
     assert section["effective_number"]["labels_per_task"] == number.n
 
@@ -103,7 +103,7 @@ def test_true_labels_make_estimates_of_bounds(n_true: int) -> None:
         first = crowd[np.arange(60)]
         by_truth = effective_number(first, np.eye(3)[z[:60]])
         assert [number[key] for key in ("value", "low", "high")] == [by_truth.value, by_truth.low, by_truth.high]
-        assert number["at_most"] == effective_number(crowd, model.probas_).value
+        assert number["at_most"] == effective_number(crowd, model.probas_).high
         assert number["at_most"] > by_truth.value
         assert by_truth.value == pytest.approx(effective_number(crowd, np.eye(3)[z]).value, rel=0.25)
         assert direction == {**figure_of(co_direction(first, np.eye(3)[z[:60]]).overall), "true_labels": 60}

@@ -12,7 +12,12 @@ class Listener(Progress):
 
     def __init__(self) -> None:
         self.told: list[tuple[int, int, str]] = []
+        self.said: list[str] = []
 
     def update(self, completed: int, total: int, figures: str) -> None:
         """As any listener."""
         self.told.append((completed, total, figures))
+
+    def say(self, line: str) -> None:
+        """As any listener."""
+        self.said.append(line)

@@ -192,3 +192,44 @@ def test_damaged_files_are_refused(tmp_path: Path) -> None:
     path.write_bytes(b"FEA1" + content)
     with pytest.raises(InputError, match="Feather of version 1"):
         read_annotations(path)
+
+
+def test_names_of_columns_that_are_no_text(tmp_path: Path) -> None:
+    nested = pa.table({"task": [1], "worker": [2], "label": [{"inner": 1}]})
+    for table, name in ((TABLE, b"worker"), (nested, b"inner")):
+        path = write_ipc(tmp_path / "a.arrow", table)
+        path.write_bytes(path.read_bytes().replace(name, b"\xff" + name[1:]))
+        for read in (read_annotations, read_gold, read_texts):
+            with pytest.raises(InputError, match=r"a\.arrow: cannot be read as arrow: 'utf-8' codec can't decode"):
+                read(path)
+        pq.write_table(table, tmp_path / "a.parquet", store_schema=False)
+        damaged = (tmp_path / "a.parquet").read_bytes().replace(name, b"\xff" + name[1:])
+        (tmp_path / "a.parquet").write_bytes(damaged)
+        with pytest.raises(InputError, match=r"a\.parquet: cannot be read as parquet"):
+            read_annotations(tmp_path / "a.parquet")
+
+
+def test_views_of_text_as_polars_writes_them(tmp_path: Path) -> None:
+    names = pa.array(["a short one", None, "one that is longer than twelve bytes"], pa.string_view())
+    coded = pa.DictionaryArray.from_arrays(pa.array([0, 1, 0]), pa.array(["x", "y"], pa.string_view()))
+    table = pa.table({"task": [1, 2, 3], "worker": coded, "label": names})
+    path = write_ipc(tmp_path / "a.arrow", table)
+    with pytest.warns(DataWarning, match="dropped 1 rows"):
+        crowd = read_annotations(path)
+    assert rows_of(crowd) == [(1, "x", names[0].as_py()), (3, "x", names[2].as_py())]
+
+
+def test_views_that_share_a_long_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A thousand rows of one text: a few bytes each in the file, and all of it once they are copied."""
+    monkeypatch.setattr("conal.io.arrow_files.ARRAY_BYTES", 2**20)
+    monkeypatch.setattr("conal.io.limits.TIMES", 1)
+    shared = _repeated_view(pa.array(["x" * 10_000], pa.string_view()), 1000)
+    path = write_ipc(tmp_path / "a.arrow", pa.table({"task": range(1000), "text": shared}))
+    with pytest.raises(InputError, match=r"a\.arrow: unpacks to more than 1 MB"):
+        read_texts(path)
+
+
+def _repeated_view(text: pa.Array, times: int) -> pa.Array:
+    _, views, *data = text.buffers()
+    repeated = pa.py_buffer(views.to_pybytes()[:16] * times)
+    return pa.Array.from_buffers(text.type, times, [None, repeated, *data])

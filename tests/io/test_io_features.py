@@ -67,6 +67,12 @@ def test_npz_with_other_arrays_beside_the_features(tmp_path: Path) -> None:
     check(read_features(tmp_path / "x.npz"), [7, 9, 8])
 
 
+def test_npz_with_one_id_for_all_rows(tmp_path: Path) -> None:
+    np.savez(tmp_path / "x.npz", X=X, ids=np.array(7))
+    with pytest.raises(InputError, match=r"x\.npz: ids: found 7 where a list of names belongs; pass one name per row"):
+        read_features(tmp_path / "x.npz")
+
+
 def test_npz_without_a_clear_array(tmp_path: Path) -> None:
     np.savez(tmp_path / "x.npz", train=X, test=X)
     message = r"x\.npz: contains arrays 'train', 'test'; call the features 'X' or 'features'"

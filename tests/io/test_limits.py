@@ -8,6 +8,7 @@ import json
 import struct
 import subprocess
 import sys
+import tracemalloc
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -130,3 +131,14 @@ def test_an_empty_matrix(tmp_path: Path) -> None:
     np.save(tmp_path / "a.npy", np.zeros((0, 3), dtype=int))
     with pytest.raises(InputError, match=r"a\.npy: contains no label, its shape is \(0, 3\)"):
         read_annotations(tmp_path / "a.npy")
+
+
+@pytest.mark.parametrize(
+    "text", [b'{"a":' * 600_000, b'["' + b"\\]" * 1_500_000 + b'"]', b'["' + b"x" * 3_000_000 + b'"]']
+)
+def test_to_look_for_depth_takes_no_memory(text: bytes) -> None:
+    tracemalloc.start()
+    limits._is_deep(text)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 2**20

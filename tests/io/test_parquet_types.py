@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 from decimal import Decimal
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +13,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from conal.errors import InputError
-from conal.io import read_annotations, read_features, read_gold, read_texts
+from conal.errors import DataWarning, InputError
+from conal.io import import_file, read_annotations, read_features, read_gold, read_texts
+from conal.io.people import read_people
+from conal.io.task_items import items_of
 
 N = 8
 TYPES: dict[str, tuple[Any, list[Any]]] = {
@@ -45,6 +48,9 @@ TYPES: dict[str, tuple[Any, list[Any]]] = {
     "long numbers": (pa.uint64(), [1, 2**64 - 1]),
     "categories": (pa.dictionary(pa.int32(), pa.binary()), [b"a", b"\xff"]),
     "moments as categories": (pa.dictionary(pa.int32(), pa.date32()), [1, 2**30]),
+    "lists of no dates": (pa.list_(pa.date32()), [[1], [2**30]]),
+    "objects with moments": (pa.struct([("a", pa.timestamp("us"))]), [{"a": datetime(2020, 1, 1)}]),
+    "objects with bytes": (pa.struct([("a", pa.binary())]), [{"a": b"\xff"}]),
 }
 TASKS = [f"t{k}" for k in range(N)]
 OTHER = ["x", "y"] * (N // 2)
@@ -77,6 +83,78 @@ def test_any_type_in_any_role(kind: str, tmp_path: Path) -> None:
             read(path)
         except InputError as error:
             assert "a.parquet" in str(error)  # noqa: PT017
+
+
+LISTED = [["x"]] * N
+JUDGED = [[{"assessment_name": "k", "source": {"source_id": "u"}, "feedback": {"value": "x"}}]] * N
+PLATFORMS: dict[str, dict[str, Any]] = {
+    "toloka": {f"{name}:{of}": OTHER for name, of in (("INPUT", "x"), ("OUTPUT", "k"), ("GOLDEN", "k"))}
+    | {f"ASSIGNMENT:{name}": OTHER for name in ("task_id", "worker_id", "status", "submitted")},
+    "netease-crowd": dict.fromkeys(("tasksetId", "taskId", "workerId", "answer", "truth", "completeTime"), OTHER),
+    "figure-eight": dict.fromkeys(("_unit_id", "_worker_id", "_tainted", "k", "k_gold", "x"), OTHER),
+    "figure-eight without gold": dict.fromkeys(("_unit_id", "_worker_id", "k", "x"), OTHER),
+    "lists": {"id": TASKS, "annotators": LISTED, "labels": LISTED, "x": OTHER},
+    "mlflow": {"trace_id": TASKS, "request": OTHER, "assessments": JUDGED},
+    "argilla": {"id": TASKS, "text": OTHER, "k.responses": LISTED, "k.responses.users": LISTED},
+}
+READERS: dict[str, tuple[Any, dict[str, Any]]] = {
+    "gold": (read_gold, {"task": TASKS, "label": OTHER, "inclusion_probability": [0.5] * N}),
+    "people": (read_people, {"worker": TASKS, "name": OTHER, "email": OTHER}),
+}
+
+
+@pytest.mark.filterwarnings("ignore::conal.errors.DataWarning")
+@pytest.mark.parametrize("kind", TYPES)
+def test_any_type_in_any_column_of_a_platform(kind: str, tmp_path: Path) -> None:
+    """Also in columns that contain no names: times, true labels and what annotators were shown."""
+    path, odd = tmp_path / "a.parquet", column(kind)
+
+    def read_all(path: Path, name: str) -> None:
+        found = import_file(path, format=name.split(" ")[0])
+        found.all_tasks(), found.task_data(), items_of(found.data)
+
+    readers = READERS | {name: (partial(read_all, name=name), columns) for name, columns in PLATFORMS.items()}
+    for read, columns in readers.values():
+        for replaced in columns:
+            pq.write_table(pa.table(columns | {replaced: odd}), path)
+            try:
+                read(path)
+            except InputError as error:
+                assert "a.parquet" in str(error)  # noqa: PT017
+
+
+def test_categories_are_sorted_as_times(tmp_path: Path) -> None:
+    path = tmp_path / "a.parquet"
+    times = pa.array(["2026-01-02", "2026-01-01"]).dictionary_encode()
+    columns = {"tasksetId": [1, 1], "taskId": [1, 1], "workerId": [5, 5], "answer": ["new", "old"]}
+    pq.write_table(pa.table(columns | {"completeTime": times}), path)
+    with pytest.warns(DataWarning, match="kept the last of each"):
+        crowd = read_annotations(path)
+    assert crowd.classes[crowd.labels].tolist() == ["new"]
+
+
+def test_a_file_that_promises_other_rows_than_it_has(tmp_path: Path) -> None:
+    """A row group that says 4 rows, and has 3 by its pages."""
+    path = tmp_path / "a.parquet"
+    pq.write_table(pa.table({"task": [1, 2, 3], "worker": [1, 2, 3], "label": [1, 2, 3]}), path)
+    whole = path.read_bytes()
+    found = []
+    for at in range(len(whole) - 8, 0, -1):  # the footer has the number twice, as the varint of 2 * 3
+        if whole[at] == 6:
+            path.write_bytes(whole[:at] + b"\x04" + whole[at + 1 :])
+            try:
+                assert len(read_annotations(path)) == 3
+            except InputError as error:
+                found.append(str(error))
+    assert any("says that it has 2 rows, and has more; write it again" in message for message in found)
+
+
+@pytest.mark.parametrize("metadata", [b"{", b"[]", b'{"index_columns": 7}', b"\xff", b"[" * 5000])
+def test_damaged_descriptions_of_a_pandas_index_are_none(metadata: bytes, tmp_path: Path) -> None:
+    table = pa.table({"task": [1, 2], "a": [0, 1], "b": [1, 1]}).replace_schema_metadata({b"pandas": metadata})
+    pq.write_table(table, tmp_path / "a.parquet")
+    assert read_annotations(tmp_path / "a.parquet", format="wide").n_annotations == 4
+    assert read_features(tmp_path / "a.parquet").values.shape == (2, 2)
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from conal.errors import InputError
 from conal.io import read_annotations
 from torture.mutate import places, replaced
 
-JUNK: list[Any] = [None, "", "x", 7, True, [], {}, [[]], [{}], {"a": 1}, ["x", "y"], "\ud800", 10**30]
+JUNK: list[Any] = [None, "", "x", 7, True, [], {}, [[]], [{}], {"a": 1}, ["x", "y"], "\ud800", 10**30, 10**400]
 
 CHOICE = {"from_name": "kind", "to_name": "text", "type": "choices", "value": {"choices": ["cat"]}}
 RESPONSES = {"user_id": ["u", "v"], "value": ["cat", "dog"], "status": ["submitted", "submitted"]}
@@ -102,3 +102,13 @@ def test_any_cell_may_be_junk(name: str, tmp_path: Path) -> None:
             path.write_text(text.getvalue(), encoding="utf-8", newline="")
             read_or_refuse(path, name)
         read_or_refuse(path, None)
+
+
+@pytest.mark.parametrize("name", ["labels.json", "labels.csv", "labels.tsv", "labels"])
+@pytest.mark.parametrize("start", ["", "task,worker,label\n", "task,worker,label\n1,2,3\n"])
+def test_one_enormous_field_is_refused(name: str, start: str, tmp_path: Path) -> None:
+    """Python's reader of CSV takes fields of 128 KB at most."""
+    path = tmp_path / name
+    path.write_text(start + "x" * 200_000 + "\n4,5,6\n", encoding="utf-8")
+    with pytest.raises(InputError, match=r"labels"):
+        read_annotations(path)

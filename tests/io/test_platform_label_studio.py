@@ -255,3 +255,17 @@ def test_agreement_is_no_control(tmp_path: Path) -> None:
     rows = [row(1, "a", kind="cat") | {"agreement": 0.5}, row(1, "b", kind="dog") | {"agreement": 0.5}]
     for found in both_ways(tmp_path, rows):
         assert found.question == "kind"
+
+
+@pytest.mark.parametrize("name", [[1], {"a": 1}])
+def test_a_true_label_of_a_task_whose_name_is_no_name(name: Any, path: Path) -> None:
+    write(path, task(7, annotation(1, choice("cat"), ground_truth=True), id=name, data={}))
+    with pytest.raises(InputError, match=r"export\.json: the name of a task is .*; expected text or a number"):
+        read_annotations(path)
+
+
+def test_numbers_beyond_floats(path: Path) -> None:
+    """Names stay as they are; a time of four hundred digits is none."""
+    write(path, task(10**400, annotation(10**400, choice("cat"), updated_at=10**400)))
+    found = read_annotations(path)
+    assert (found.task_ids.tolist(), found.annotator_ids.tolist()) == ([10**400], [10**400])

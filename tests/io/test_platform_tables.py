@@ -465,3 +465,26 @@ def test_toloka_frames(ending: str, tmp_path: Path) -> None:
     found = import_file(path)
     assert (found.format, triples(found.annotations)) == ("toloka", [("t1", "w1", "cat"), ("t2", "w1", "dog")])
     assert (found.gold, found.dropped) == ({"t1": "cat"}, {"rejected by the requester": 1})
+
+
+def test_numbers_that_no_float_holds_are_text_beside_decimals(path: Path, tmp_path: Path) -> None:
+    """A float would make two classes of 16 digits one."""
+    write(path, "task,ann,bob,eve", "a,9007199254740993,1.5,3.0", "b,9007199254740992,2.5,", "c,3,1.5,3.0")
+    found = read_annotations(path, format="wide")
+    assert found.classes.tolist() == ["1.5", "2.5", "3", "9007199254740992", "9007199254740993"]
+    columns = {"task": ["a", "b"], "ann": pa.array([2**64 - 1, 1], pa.uint64()), "bob": [1, -2]}
+    pq.write_table(pa.table(columns), tmp_path / "a.parquet")
+    assert read_annotations(tmp_path / "a.parquet", format="wide").classes.tolist() == ["-2", "1", str(2**64 - 1)]
+
+
+def test_mturk_items_with_numbers_here_and_text_there(path: Path) -> None:
+    cells = [json.dumps([{"q1": 1, "q2": "cat"}]), json.dumps([{"q1": 10**30, "q2": True}])]
+    write_csv(path, ["HITId", "WorkerId", "Answer.taskAnswers"], [["h", "w", cells[0]], ["h", "v", cells[1]]])
+    found = read_annotations(path, question="q*")
+    assert triples(found) == [
+        *(("h/1", "v", str(10**30)), ("h/1", "w", "1")),
+        *(("h/2", "v", "True"), ("h/2", "w", "cat")),
+    ]
+    header = ["HITId", "WorkerId", "Input.text1", "Input.text2", "Answer.q1", "Answer.q2"]
+    write_csv(path, header, [["h", "w", "1", "a", "x", "y"]])
+    assert read_annotations(path, question="q*", task="text*").task_ids.tolist() == ["1", "a"]

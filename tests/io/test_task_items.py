@@ -161,3 +161,10 @@ def test_names_that_cannot_be_used_are_refused(tmp_path: Path) -> None:
         read_people(write_lines(tmp_path / "a.csv", "id,age", "1,30"))
     with pytest.raises(InputError, match="'w' has two names, the second is in row 2; keep one"):
         read_people(write_lines(tmp_path / "b.csv", "worker,name", "w,Ann", "w,Bob"))
+
+
+def test_texts_that_are_all_numbers() -> None:
+    """A column of text whose values are all numbers is read as numbers."""
+    table = pa.table({"task": ["a", "b"], "text": [12, None], "page": [1, 2]})
+    assert items_of(table).texts == {"a": "12"}
+    assert items_of(table, text="page").texts == {"a": "1", "b": "2"}

@@ -18,7 +18,12 @@ def triples(batch: Batch) -> list[tuple[int, int, int]]:
 
 
 def slow_sources(
-    counts: npt.NDArray[Any], pi_g: npt.NDArray[Any], pi_r: npt.NDArray[Any], omega: npt.NDArray[Any], pooling: float
+    counts: npt.NDArray[Any],
+    pi_g: npt.NDArray[Any],
+    pi_r: npt.NDArray[Any],
+    omega: npt.NDArray[Any],
+    pooling: float,
+    diagonal: float = 1.5,
 ) -> tuple[npt.NDArray[Any], npt.NDArray[Any], npt.NDArray[Any]]:
     """One round of the closed forms, cell by cell."""
     R, C, _ = counts.shape
@@ -34,7 +39,7 @@ def slow_sources(
         rate[r] = (rate[r] + 1) / (counts[r].sum() + 2)
     for c in range(C):
         for k in range(C):
-            common[c, k] += 0.5 + 1.5 * (c == k)
+            common[c, k] += 0.5 + diagonal * (c == k)
     common /= common.sum(1, keepdims=True)
     for r in range(R):
         own[r] += pooling * common

@@ -15,6 +15,7 @@ import conal
 from conal import methods
 from conal.data.annotations import Annotations
 from conal.errors import ConalWarning, InputError, PriorWarning
+from conal.estimator.results import FittedResults
 from conal.methods import Batch, Problem
 from conal.methods.class_matching import aligned_with_votes
 from conal.methods.cross_conal import CrossCoNALMethod
@@ -56,7 +57,7 @@ def expected_counts(ann: Annotations, posterior: npt.NDArray[Any]) -> npt.NDArra
 
 def slow_pooled(counts: npt.NDArray[Any]) -> npt.NDArray[Any]:
     """(R, C, C) counts with one pseudo-label per row from the matrix of all."""
-    pi_g = counts.sum(0) + 0.5 + 1.5 * np.eye(C)
+    pi_g = counts.sum(0) + 0.5 + 15 * np.eye(C)
     pi_g /= pi_g.sum(1, keepdims=True)
     return np.asarray((counts + pi_g) / (counts.sum(2, keepdims=True) + 1))
 
@@ -94,7 +95,7 @@ def test_an_e_step_against_loops(prior: list[float] | None, confusion: str) -> N
     counts = expected_counts(ann, expected)
     for found, value in zip(
         (method.noise.pi_g, method.noise.pi_r, method.noise.omega),
-        slow_sources(counts, pi_g, pi_r, omega, 1.0),
+        slow_sources(counts, pi_g, pi_r, omega, 1.0, diagonal=15.0),
         strict=True,
     ):
         np.testing.assert_allclose(found.numpy(), value, atol=5e-6)
@@ -270,6 +271,25 @@ def test_recovers_the_crowd_and_beats_majority_vote() -> None:
     assert clf.metrics_["selection"] == "last"
     assert (clf.predict(data.test.x) == truth).mean() > (plain.predict(data.test.x) == truth).mean() + 0.03
     assert (clf.labels_ == data.classes[data.y_true]).mean() > 0.95
+
+
+def test_a_model_says_whether_it_was_made_less_sure() -> None:
+    """By left-out labels, if they ask for it, and by true labels always; findings and ensembles know it."""
+    data = conal.datasets.synthetic(n_train=200, n_classes=3, common_strength=0.6, seed=1)
+    fast: dict[str, Any] = {"epochs": 5, "verbose": False}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConalWarning)
+        left_out = conal.CrossCoNAL(**fast).fit(data.x, data.annotations)
+        sure = conal.make("xconal", confidence="model", **fast).fit(data.x, data.annotations)
+        gold = dict(enumerate(data.classes[data.y_true[:20]].tolist()))
+        taught = conal.make("xconal", confidence="model", ensemble=2, **fast)
+        taught.fit(data.x, data.annotations, true_labels=gold)
+    assert isinstance(left_out.model_, CrossCoNALMethod)
+    assert left_out.model_.tempered == (float(left_out.model_.certainty) < 1)
+    assert not sure.model_.tempered
+    assert taught.model_.tempered
+    assert isinstance(taught.results_, FittedResults)
+    assert taught.results_.findings.evidence.tempered
 
 
 def test_folds_train_in_threads() -> None:

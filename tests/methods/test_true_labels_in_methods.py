@@ -18,7 +18,7 @@ from conal.methods import CrowdMethod, Problem
 from conal.methods.conal_em import START_ROUNDS
 from conal.methods.cross_conal import CrossCoNALMethod
 from conal.methods.em import SingleNetworkEM
-from conal.methods.posterior_correction import PosteriorCorrection
+from conal.methods.posterior_correction import PosteriorCorrection, random_parts
 from conal.methods.two_stage import TwoStageMethod
 from conal.networks import MLP
 from conal.training import CrowdBatches, Instances
@@ -152,7 +152,7 @@ def test_cross_fitted_em_against_loops() -> None:
     order = [int(np.abs(posterior[~gold][:, [c]] - inferred[~gold]).sum(0).argmin()) for c in range(C)]
     np.testing.assert_allclose(posterior[~gold], inferred[~gold][:, order], atol=5e-6)
     counts = expected_counts(posterior)
-    pi_g = counts.sum(0) + 0.5 + 1.5 * np.eye(C)
+    pi_g = counts.sum(0) + 0.5 + 15 * np.eye(C)
     pi_g /= pi_g.sum(1, keepdims=True)
     expected = (counts + pi_g) / (counts.sum(2, keepdims=True) + 1)
     np.testing.assert_allclose(method.pooled_noise.pi_r.numpy(), expected, atol=1e-5)
@@ -188,6 +188,31 @@ def test_true_labels_say_how_sure_to_be() -> None:
     reported = correction.reported(posterior)
     assert float(reported[0, 0]) == pytest.approx(0.7, abs=0.02)
     assert torch.equal(reported.argmax(1), posterior.argmax(1))
+
+
+def test_how_sure_to_be_is_judged_by_corrections_that_have_not_seen_the_label() -> None:
+    """By loops: a fifth of the labels is corrected by the other four; labels by lot then allow no certainty."""
+    rng = np.random.default_rng(6)
+    log_posterior = torch.from_numpy(np.log(rng.dirichlet(np.full(C, 0.5), size=42)))
+    truth = torch.from_numpy(rng.integers(0, C, size=42))
+    correction = PosteriorCorrection(C)
+    correction.fit(log_posterior, truth, 0.8)
+    unseen = torch.empty(42, C, dtype=torch.float64)
+    for k in range(5):
+        others = torch.from_numpy(random_parts(42, 5)) != k
+        part = PosteriorCorrection(C).double()
+        part.fit(log_posterior[others], truth[others])
+        unseen[~others] = part(log_posterior[~others])
+
+    def loss(corrected: torch.Tensor, certainty: float) -> float:
+        right = (certainty * corrected).log_softmax(-1)[torch.arange(42), truth]
+        return float((np.log(certainty) - np.log(0.8)) ** 2 / 2 - right.sum())
+
+    grid = np.geomspace(0.02, 2.7, 4000)
+    expected = grid[np.argmin([loss(unseen, value) for value in grid])]
+    assert float(correction.certainty) == pytest.approx(expected, rel=5e-3)
+    seen = correction.double()(log_posterior)
+    assert expected < 0.8 * grid[np.argmin([loss(seen, value) for value in grid])]
 
 
 def test_few_true_labels_correct_little() -> None:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from conal.aggregation.group_confusion import drawn_to_groups
 from conal.methods.two_source_noise import PseudoLabels, TwoSourceNoise
 
 from .loops import slow_sources
@@ -46,6 +47,16 @@ def test_pooled_matrices_are_counts_drawn_to_the_common_ones() -> None:
     np.testing.assert_allclose(log_prob[1].exp().numpy(), pi_g[:, 0], atol=1e-6)
 
 
+def test_the_matrices_are_those_of_all_labels() -> None:
+    every = torch.cartesian_prod(torch.arange(R), torch.arange(C))
+    for learned in (True, False):
+        noise = noise_model(R, pooling=1.0, learn_omega=learned)
+        noise.fit(torch.rand(R, C, C, generator=torch.Generator().manual_seed(1)) * 9)
+        one_by_one = noise.log_prob(every[:, 0], every[:, 1], torch.ones(len(every), dtype=torch.bool))
+        found = noise.log_matrices().transpose(1, 2).reshape(R * C, C)
+        torch.testing.assert_close(found, one_by_one)
+
+
 def test_names_are_given_to_the_matrices_too() -> None:
     noise = noise_model(2, pooling=1.0)
     noise.fit(torch.rand(2, 3, 3) * 5)
@@ -62,3 +73,28 @@ def test_a_uniform_start_halves_every_label() -> None:
     torch.testing.assert_close(noise.omega, torch.full((R,), 0.5))
     expected = counts / 2 + 0.1
     torch.testing.assert_close(noise.pi_r, expected / expected.sum(-1, keepdim=True))
+
+
+def test_matrices_are_drawn_to_those_of_groups() -> None:
+    """The groups' pseudo-labels are those of the aggregator; omega is their share."""
+    rng = np.random.default_rng(5)
+    counts = rng.random((R, C, C)) * 9
+    groups = np.array([0, 1, 0, 1])
+    noise = noise_model(R, pooling=2.0, learn_omega=False, groups=torch.from_numpy(groups))
+    noise.fit(torch.from_numpy(counts).float())
+    pseudo = drawn_to_groups(counts, groups)
+    expected = (counts + pseudo) / (counts + pseudo).sum(2, keepdims=True)
+    np.testing.assert_allclose(noise.pi_r.numpy(), expected, atol=1e-5)
+    np.testing.assert_allclose(noise.row_pseudo.numpy(), pseudo.sum(2), rtol=1e-5)
+    share = pseudo.sum((1, 2)) / (counts + pseudo).sum((1, 2))
+    np.testing.assert_allclose(noise.omega.numpy(), share, rtol=1e-5)
+    np.testing.assert_array_equal(pseudo[0], pseudo[2])
+    assert not np.allclose(pseudo[0], pseudo[1])
+
+
+def test_the_mixture_has_no_groups() -> None:
+    counts = torch.rand(R, C, C) * 9
+    with_groups, without = noise_model(R, pooling=0.7, groups=torch.tensor([0, 0, 1, 1])), noise_model(R, pooling=0.7)
+    for noise in (with_groups, without):
+        noise.fit(counts)
+    torch.testing.assert_close(with_groups.pi_r, without.pi_r)

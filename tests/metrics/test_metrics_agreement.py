@@ -333,3 +333,27 @@ def test_cohen_compares_two() -> None:
         cohen_kappa([[0, 1, 1]])
     with pytest.raises(InputError, match="no task was labelled by both"):
         cohen_kappa([[0, -1], [-1, 1]])
+
+
+@pytest.mark.parametrize("weights", ["linear", "quadratic"])
+@given(pairs=st.lists(st.tuples(st.integers(0, 4), st.integers(0, 4)), min_size=2, max_size=30))
+def test_weighted_kappa_against_scikit_learn(weights: Any, pairs: list[tuple[int, int]]) -> None:
+    from sklearn.metrics import cohen_kappa_score
+
+    first, second = zip(*pairs, strict=True)
+    assume(len({*first, *second}) > 1)
+    wanted = cohen_kappa_score(first, second, labels=range(5), weights=weights)
+    crowd = Annotations.from_matrix([*pairs, (0, -1)], classes=range(5))
+    assert cohen_kappa(crowd, weights=weights, n_boot=0).value == pytest.approx(wanted, abs=1e-12)
+
+
+def test_weighted_kappa_needs_an_order() -> None:
+    rows = [["poor", "fair"], ["good", "good"], ["fair", "fair"], ["poor", "poor"]]
+    crowd = Annotations.from_matrix(rows)
+    with pytest.raises(InputError, match="order of the classes"):
+        cohen_kappa(crowd, weights="linear")
+    found = cohen_kappa(crowd.as_ordinal(["poor", "fair", "good"]), weights="linear", n_boot=0)
+    places = [[0, 1], [2, 2], [1, 1], [0, 0]]
+    assert found == cohen_kappa(places, weights="linear", n_boot=0)
+    with pytest.raises(InputError, match="weights must be"):
+        cohen_kappa(places, weights="cubic")  # type: ignore[arg-type]

@@ -15,7 +15,7 @@ from sklearn.metrics import accuracy_score, confusion_matrix, f1_score
 
 from conal.data.annotations import Annotations
 from conal.errors import InputError
-from conal.metrics import accuracy, confusion_counts, macro_f1
+from conal.metrics import accuracy, confusion_counts, macro_f1, mean_absolute_error
 
 labels = st.lists(st.tuples(st.integers(0, 4), st.integers(0, 4)), min_size=1, max_size=40)
 METRICS = [accuracy, macro_f1, confusion_counts]
@@ -132,3 +132,24 @@ def test_unusable_labels(metric: Any, true: Any, predicted: Any, message: str) -
 def test_unusable_classes(metric: Any, classes: list[str], message: str) -> None:
     with pytest.raises(InputError, match=message):
         metric(["a", "b", "a"], ["a", "a", "c"], classes=classes)
+
+
+@given(pairs=labels)
+def test_mean_absolute_error_against_scikit_learn(pairs: list[tuple[int, int]]) -> None:
+    from sklearn.metrics import mean_absolute_error as theirs
+
+    true, predicted = split(pairs)
+    assert mean_absolute_error(true, [value + 0.25 for value in predicted]) == pytest.approx(
+        theirs(true, [value + 0.25 for value in predicted])
+    )
+    names = np.array(list("edcba"))  # from the lowest to the highest
+    assert mean_absolute_error(names[true], names[predicted], classes=names) == pytest.approx(theirs(true, predicted))
+
+
+def test_what_mean_absolute_error_refuses() -> None:
+    with pytest.raises(InputError, match=r"y_true has shape \(2,\) and y_pred \(1,\)"):
+        mean_absolute_error([1, 2], [1])
+    with pytest.raises(InputError, match="y_pred: cannot be read as an array"):
+        mean_absolute_error([1, 2], ["low", "high"])
+    with pytest.raises(InputError, match="'awful' not among the 2 classes"):
+        mean_absolute_error(["bad"], ["awful"], classes=["bad", "good"])

@@ -51,6 +51,15 @@ def test_the_temperature_is_the_optimum(truth: float) -> None:
     np.testing.assert_allclose(found, truth, rtol=0.25)
 
 
+def test_the_slope_is_zero_at_the_temperature_and_not_beyond_the_ends() -> None:
+    torch.manual_seed(3)
+    log_proba = (4 * torch.randn(300, 5, dtype=torch.float64)).log_softmax(-1)
+    for truth, end in ((0.4, None), (2.5, 1.5), (0.001, 0.05)):
+        target = (truth * log_proba).softmax(-1)
+        found = float(fit_temperature(log_proba, target))
+        assert found == pytest.approx(truth if end is None else end, abs=1e-4)
+
+
 def test_a_network_that_knows_nothing_is_hardly_heard() -> None:
     torch.manual_seed(2)
     log_proba = (5 * torch.randn(2000, 3)).log_softmax(-1)

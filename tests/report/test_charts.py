@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from conal.report.charts import LABEL_GAP, _end_labels, heat_maps, lines, save
+from conal.report.charts import LABEL_GAP, PAPER, _end_labels, correlation_map, heat_maps, lines, save
 
 
 def test_lines_have_error_bars_and_labels_at_their_ends(tmp_path: Path) -> None:
@@ -36,6 +36,22 @@ def test_heat_maps_write_their_numbers(tmp_path: Path) -> None:
     text = svg.read_text(encoding="utf-8")
     assert ">25<" in text
     assert ">50<" in text
+
+
+def test_a_map_of_pairs_keeps_the_order_and_tells_signs_apart(tmp_path: Path) -> None:
+    rows = [("b", "<i>a", 0.8), ("<i>a", "b", 0.8), ("b", "c", -0.25), ("c", "b", -0.25)]
+    table = pa.table(dict(zip(("row", "column", "value"), map(list, zip(*rows, strict=True)), strict=True)))
+    svg, _ = save(correlation_map(table, ["b", "<i>a", "c"], look=PAPER), tmp_path / "pairs")
+    text = svg.read_text(encoding="utf-8")
+    assert "<i>" not in text
+    assert text.index(">b<") < text.index(">&lt;i&gt;a<") < text.index(">c<")
+    assert text.count(f'fill="{PAPER.wrong}"') == text.count(f'fill="{PAPER.right}"') == 2
+    assert text.count(">0.8<") == 2
+    assert text.count(">\u22120.3<") + text.count(">\u22120.2<") == 2  # Vega's minus sign
+    many = [str(k) for k in range(60)]
+    narrow = correlation_map(pa.table({"row": ["0"], "column": ["1"], "value": [0.5]}), many)
+    assert narrow.to_dict()["width"] == 660
+    assert "layer" not in narrow.to_dict()  # no room for numbers
 
 
 def test_labels_at_the_ends_do_not_stand_on_each_other() -> None:

@@ -7,6 +7,9 @@ from typing import Any
 
 import pytest
 
+from conal import aggregation
+from helpers.juries import jury
+
 from .conftest import Open, requests
 from .crowds import IMAGE, SCRIPT, make_report
 
@@ -131,6 +134,28 @@ def test_it_fits_the_screen_and_the_hour(show: Open, width: int, dark: bool) -> 
     ink = "return getComputedStyle(document.querySelector('.chart .role-axis-label text')).fill"
     letters = sum(int(part) for part in driver.execute_script(ink)[4:-1].split(",")) / 3
     assert abs(letters - brightness) > 120  # the charts' letters change with the page
+
+
+@pytest.mark.parametrize("dark", [False, True])
+@pytest.mark.parametrize("width", [360, 1280])
+def test_the_jury_is_drawn_and_its_names_are_text(show: Open, width: int, dark: bool) -> None:
+    crowd, z = jury(names=IMAGE)
+    known = {task: "xyz"[z[task]] for task in range(40)}
+    report: Any = aggregation.DawidSkene(verbose=False).fit(crowd, true_labels=known).results_.report
+    driver = show(report, width, dark)
+    assert [entry for entry in driver.get_log("browser") if entry["level"] != "DEBUG"] == []
+    assert driver.execute_script("return document.images.length") == 0
+    assert driver.execute_script("return document.documentElement.scrollWidth") <= width
+    cells = "return document.querySelectorAll('[data-chart=errors] .mark-rect.role-mark path').length"
+    assert driver.execute_script(cells) == 7 * 6
+    shown = "return [...document.querySelectorAll('[data-chart=errors] .role-axis-label text')].map(x => x.textContent)"
+    assert len([name for name in driver.execute_script(shown) if name.startswith("<img src=x")]) == 14
+    names = driver.execute_script(CELLS.format("t-jury", 0, "textContent"))
+    assert names == [row["worker"] for row in report["jury"]["judges"]]
+    assert IMAGE in driver.execute_script("return document.getElementById('jury').innerText")
+    (head, *_) = driver.find_elements("css selector", "#t-jury thead button")
+    click(driver, head)
+    assert driver.execute_script(CELLS.format("t-jury", 0, "textContent")) == sorted(names)
 
 
 PROPERTIES = ["constructor", "toString", "__proto__", "valueOf", "hasOwnProperty", "__defineGetter__"]

@@ -70,6 +70,20 @@ def test_a_notebook_shows_a_bar_below_the_cell(notebook: Page, monkeypatch: pyte
     )
 
 
+def test_what_is_said_stays_in_a_notebook(notebook: Page) -> None:
+    with make_progress("work", wanted=True) as bar:
+        bar.say("<b> about 3 min")
+    assert {"text/plain": "<b> about 3 min", "text/html": "&lt;b&gt; about 3 min"} in notebook.shown
+
+
+def test_what_is_said_is_printed_above_the_bar(capsys: pytest.CaptureFixture[str]) -> None:
+    with TerminalBar("work") as bar:
+        bar.say("[bold] about 3 min")
+    assert "[bold] about 3 min" in capsys.readouterr().err
+    Progress().say("nobody hears this")
+    assert capsys.readouterr() == ("", "")
+
+
 def test_a_notebook_is_not_flooded(notebook: Page) -> None:
     with make_progress("work", wanted=True) as bar:
         for k in range(1000):

@@ -274,6 +274,16 @@ def test_progress_hears_of_every_epoch() -> None:
     assert all({"loss", "lr", "seconds"} <= row.keys() for row in result.history)
 
 
+def test_a_long_training_is_foretold_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    short, long = Listener(), Listener()
+    train(build, DATA, LastEpoch(), Settings(epochs=3), progress=short)
+    monkeypatch.setattr("conal.training.forecast.LONG", 0.0)
+    train(build, DATA, LastEpoch(), Settings(epochs=3), progress=long)
+    assert short.said == []
+    (line,) = long.said
+    assert line.startswith(f"{len(DATA.labelled)} tasks, 3 epochs: about 0 min left")
+
+
 def one_eyed() -> CrowdMethod:
     """A method whose classifier cannot say the last class."""
     method = build()

@@ -25,6 +25,9 @@ class Progress:
     def update(self, completed: int, total: int, figures: str) -> None:
         """Report that ``completed`` of ``total`` steps are finished, with the latest figures."""
 
+    def say(self, line: str) -> None:
+        """Tell something that stays when the work is done."""
+
 
 class TerminalBar(Progress):
     """A progress bar on standard error, removed when the work is done.
@@ -69,6 +72,10 @@ class TerminalBar(Progress):
         self._bar.update(self._task, total=total, completed=completed, figures=figures)
         self._start_when_due()
 
+    def say(self, line: str) -> None:
+        """Print a line above the bar."""
+        self._bar.console.print(line, markup=False, highlight=False)
+
     def _start_when_due(self) -> None:
         if not self._bar.live.is_started and time.monotonic() >= self._show_from:
             self._bar.start()
@@ -103,6 +110,10 @@ class NotebookBar(Progress):
         """Advance the bar and show the latest figures."""
         self._show(completed, total, figures)
 
+    def say(self, line: str) -> None:
+        """Show a line below the bar."""
+        _display({"text/plain": line, "text/html": escape(line)})
+
     def _show(self, completed: int, total: int, figures: str) -> None:
         now = time.monotonic()
         if now < self._next and not (self._output is not None and completed == total > 0):
@@ -112,10 +123,7 @@ class NotebookBar(Progress):
         bar = f'<progress max="{total}" value="{completed}"></progress>' if total else "<progress></progress>"
         content = {"text/plain": line, "text/html": f"{bar} {escape(line)}"}
         if self._output is None:
-            import IPython.display as ipython  # type: ignore[import-not-found, unused-ignore]
-
-            show: Any = ipython.display
-            self._output = show(content, raw=True, display_id=True)
+            self._output = _display(content)
         else:
             self._output.update(content, raw=True)
 
@@ -131,6 +139,14 @@ def make_progress(title: str, wanted: bool, delay: float = 0.0, total: int | Non
     if wanted and _in_notebook():
         return NotebookBar(title, delay, total)
     return TerminalBar(title, delay, total) if wanted and sys.stderr.isatty() else Progress()
+
+
+def _display(content: dict[str, str]) -> Any:
+    """Show something below a notebook's cell; what comes back can be updated."""
+    import IPython.display as ipython  # type: ignore[import-not-found, unused-ignore]
+
+    show: Any = ipython.display
+    return show(content, raw=True, display_id=True)
 
 
 def _in_notebook() -> bool:

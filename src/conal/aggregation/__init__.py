@@ -13,12 +13,14 @@ from conal.aggregation.ebcc import EnhancedBCC
 from conal.aggregation.fast_dawid_skene import FastDawidSkene
 from conal.aggregation.glad import GLAD
 from conal.aggregation.gold_majority_vote import GoldMajorityVote
+from conal.aggregation.group_confusion import GroupConfusion
 from conal.aggregation.kos import KOS
 from conal.aggregation.mace import MACE
 from conal.aggregation.majority_vote import MajorityVote
 from conal.aggregation.minimax_entropy import MinimaxEntropy
 from conal.aggregation.mmsr import MMSR
 from conal.aggregation.multidimensional import Multidimensional
+from conal.aggregation.ordinal import Ordinal
 from conal.aggregation.wawa import Wawa
 from conal.aggregation.worker_clustering import WorkerClustering
 from conal.aggregation.zero_based_skill import ZeroBasedSkill
@@ -37,10 +39,12 @@ __all__ = [
     "EnhancedBCC",
     "FastDawidSkene",
     "GoldMajorityVote",
+    "GroupConfusion",
     "MajorityVote",
     "MinimaxEntropy",
     "Multidimensional",
     "OneCoinDawidSkene",
+    "Ordinal",
     "Wawa",
     "WorkerClustering",
     "ZeroBasedSkill",

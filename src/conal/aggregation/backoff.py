@@ -15,7 +15,7 @@ from conal.aggregation.engines import Expectation
 from conal.aggregation.votes import Votes, vote_shares
 from conal.parameters import number, parameter
 
-__all__ = ["Backoff", "Communities"]
+__all__ = ["Backoff", "Communities", "fixed_point", "memberships"]
 
 INNER_STEPS = 5
 """Fixed-point steps on the communities' matrices in every iteration."""
@@ -131,8 +131,11 @@ class Backoff(EMAggregator[Communities]):
     def _m_step(self, votes: Votes, expectation: Expectation, previous: Communities | None) -> Communities:
         if previous is None:
             return self._first_parameters(votes, expectation, None)
-        scores = np.log(previous.tau) + _log_evidence(previous.alpha, expectation.counts)
-        return self._fitted(expectation, np.asarray(softmax(scores, axis=1)), previous.alpha)
+        return self._fitted(expectation, self._memberships(previous, expectation.counts), previous.alpha)
+
+    def _memberships(self, previous: Communities, counts: FloatArray) -> FloatArray:
+        """(R, K) who belongs where, by how probable each community makes an annotator's labels."""
+        return memberships(previous.tau, previous.alpha, counts)
 
     def _fitted(self, expectation: Expectation, membership: FloatArray, alpha: FloatArray) -> Communities:
         """Better matrices of the communities, and the other distributions that fit the expectation best."""
@@ -144,13 +147,9 @@ class Backoff(EMAggregator[Communities]):
 
     def _better_alpha(self, alpha: FloatArray, membership: FloatArray, counts: FloatArray) -> FloatArray:
         """One step of Minka's fixed-point iteration, which never lowers the objective."""
-        cells = digamma(alpha[None] + counts[:, None]) - digamma(alpha)[None]
-        totals = alpha.sum(-1)
-        rows = digamma(totals[None] + counts.sum(-1)[:, None]) - digamma(totals)[None]
-        gained = alpha * np.einsum("rk,rkcl->kcl", membership, cells)
-        spent = np.einsum("rk,rkc->kc", membership, rows)[:, :, None]
+        gained, spent = fixed_point(alpha, membership, counts)
         modes, strength = self._modes(alpha.shape[-1]), self.prior_strength
-        return np.asarray((gained + strength * modes) / (spent + strength))
+        return np.asarray((gained + strength * modes) / (spent[:, :, None] + strength))
 
     def _log_joint(self, votes: Votes, parameters: Communities) -> FloatArray:
         own = expected_log(parameters.alpha[None] + parameters.counts[:, None])
@@ -163,9 +162,10 @@ class Backoff(EMAggregator[Communities]):
         own = alpha[None] + counts[:, None]
         apart = (membership * divergence(own, alpha[None]).sum(-1)).sum() + divergence(rho, np.ones(len(rho)))
         apart += rel_entr(membership, tau).sum()
-        modes, strength = self._modes(len(rho)), self.prior_strength
-        prior = strength * (xlogy(modes, alpha) - alpha).sum() + PSEUDO_MEMBERS * np.log(tau).sum()
-        return float(prior - apart)
+        return float(self._log_prior_of(alpha) + PSEUDO_MEMBERS * np.log(tau).sum() - apart)
+
+    def _log_prior_of(self, alpha: FloatArray) -> float:
+        return float(self.prior_strength * (xlogy(self._modes(alpha.shape[-1]), alpha) - alpha).sum())
 
     def _modes(self, C: int) -> FloatArray:
         return self.prior_wrong + (self.prior_right - self.prior_wrong) * np.eye(C)
@@ -180,6 +180,20 @@ class Backoff(EMAggregator[Communities]):
         own = normalised(alpha[None] + counts[:, None])
         self.confusion_ = np.einsum("rk,rkcl->rcl", membership, own)
         self.skills_ = np.einsum("c,rcc->r", self.class_prior_, self.confusion_)
+
+
+def fixed_point(alpha: FloatArray, membership: FloatArray, counts: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Sums of Minka's fixed-point iteration, whose ratio is the next alpha: (K, C, C) by cell and (K, C) by row."""
+    cells = digamma(alpha[None] + counts[:, None]) - digamma(alpha)[None]
+    totals = alpha.sum(-1)
+    rows = digamma(totals[None] + counts.sum(-1)[:, None]) - digamma(totals)[None]
+    gained = alpha * np.einsum("rk,rkcl->kcl", membership, cells)
+    return np.asarray(gained), np.einsum("rk,rkc->kc", membership, rows)
+
+
+def memberships(tau: FloatArray, alpha: FloatArray, counts: FloatArray) -> FloatArray:
+    """(R, K) q(annotator r belongs to community k), given the communities' shares and Dirichlet parameters."""
+    return np.asarray(softmax(np.log(tau) + _log_evidence(alpha, counts), axis=1))
 
 
 def _log_evidence(alpha: FloatArray, counts: FloatArray) -> FloatArray:

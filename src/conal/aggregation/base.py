@@ -9,13 +9,17 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, TypeVar
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 from conal._support.registry import Registry
+from conal.aggregation.abstentions import abstention_rates, with_abstentions
 from conal.aggregation.arrays import FloatArray
 from conal.aggregation.guard import Collapse, collapse_of
 from conal.data.annotations import Annotations
-from conal.data.encoding import Names
+from conal.data.annotator_info import AnnotatorInfo
+from conal.data.encoding import Names, name_column
 from conal.data.frames import kind_of_frame
+from conal.data.scales import score_columns
 from conal.data.true_labels import known_codes
 from conal.errors import CollapseWarning, InputError, examples, warn
 from conal.parameters import Parameterised, check_parameters, one_of, parameter
@@ -70,8 +74,10 @@ class Fitted:
     labels_: Names
     confusion_: FloatArray
     skills_: FloatArray
+    abstention_: FloatArray | None = None
     annotations_: Annotations
     known_codes_: npt.NDArray[np.int64]
+    annotator_info_: AnnotatorInfo | None = None
 
 
 class Aggregator(Fitted, Reported, Parameterised, ABC):
@@ -92,13 +98,26 @@ class Aggregator(Fitted, Reported, Parameterised, ABC):
         ``confusion_[r, c, l]`` = P(annotator r says l | true c): true before observed.
     skills_ : (n_annotators,)
         Probability that a label of the annotator is right.
+    abstention_ : (n_annotators, n_classes) or None
+        ``abstention_[r, c]`` = P(annotator r declines to answer | true c), where refused answers were listed
+        (``abstain``); ``confusion_`` is then given that an answer was given.
     annotations_ : Annotations
         The labels that were aggregated.
     known_codes_ : (n_tasks,)
         True classes of the tasks, where they were given, and -1 elsewhere.
+    annotator_info_ : AnnotatorInfo or None
+        What was given about the annotators.
     """
 
     name: ClassVar[str]
+    ordered: ClassVar[bool] = False
+    """Whether the classes must be a scale: numbers, or classes whose order was stated."""
+
+    learns_from_abstentions: ClassVar[bool] = False
+    """Whether refused answers change the probabilities; votes are not probabilities that they could correct."""
+
+    quick: ClassVar[bool] = True
+    """Whether it is fast enough to be fitted once for every annotator who is left out."""
 
     guard: Literal["repair", "warn", "off"] = parameter(
         default="repair",
@@ -134,7 +153,7 @@ class Aggregator(Fitted, Reported, Parameterised, ABC):
 
         return aggregator_summary(self)
 
-    def fit(self, data: Any, *, true_labels: Any = None) -> Self:
+    def fit(self, data: Any, *, true_labels: Any = None, annotator_info: Any = None) -> Self:
         """Aggregate.
 
         Parameters
@@ -143,17 +162,39 @@ class Aggregator(Fitted, Reported, Parameterised, ABC):
         true_labels : mapping, pandas Series or frame, optional
             True labels of some tasks: by task id, or in columns task and label. They are taken as certain. Missing
             ones, and those of other tasks, are ignored.
+        annotator_info : frame or AnnotatorInfo, optional
+            What is known about the annotators: a row for each, with columns worker, ``group``, ``cost``, and features
+            (:class:`conal.data.annotator_info.AnnotatorInfo`). ``group-confusion`` uses the groups.
         """
         check_parameters(self)
         crowd = Annotations.of(data)
+        self.annotator_info_ = None if annotator_info is None else AnnotatorInfo.of(annotator_info, crowd)
         self._frame = kind_of_frame(data)
         self.known_codes_ = known = known_codes(crowd, true_labels)
-        self.adopt_posterior(crowd, self._guarded(crowd, known, self._aggregate(crowd, known)))
+        probas = self._guarded(crowd, known, self._aggregate(crowd, known))
+        self.adopt_posterior(crowd, self._with_abstentions(crowd, probas))
         return self
+
+    def _with_abstentions(self, crowd: Annotations, probas: FloatArray) -> FloatArray:
+        """The probabilities once refused answers count, for aggregators whose probabilities they can correct."""
+        self.abstention_ = None
+        if crowd.abstentions is None:
+            return probas
+        if not self.learns_from_abstentions:
+            self.abstention_ = abstention_rates(crowd, probas)
+            return probas
+        found = with_abstentions(crowd, probas)
+        self.abstention_ = found.rates
+        return found.posterior
+
+    def again(self) -> Aggregator:
+        """An aggregator like this one, not fitted and silent; if this one chose among several, the chosen one."""
+        silent = {"verbose": False} if "verbose" in self.declared else {}
+        return type(self)(**{**self.get_params(), **silent})
 
     def _guarded(self, crowd: Annotations, known: npt.NDArray[np.int64], probas: FloatArray) -> FloatArray:
         """The probabilities, or those of another start or prior if these have collapsed; with a warning, if so."""
-        problem = None if self.guard == "off" else collapse_of(crowd, probas)
+        problem = None if self.guard == "off" else collapse_of(crowd, probas, known)
         if problem is None:
             return probas
         repaired = self._repaired(crowd, known, problem) if self.guard == "repair" else None
@@ -187,6 +228,16 @@ class Aggregator(Fitted, Reported, Parameterised, ABC):
         self.codes_ = self._winners(probas)
         self.labels_ = self.classes_[self.codes_]
 
+    @property
+    def scores_(self) -> pa.Table:
+        """Of classes that are a scale: columns task, mean, median, low and high, a row per task.
+
+        The mean is in the numbers that the classes are, or in places from 1 for classes that are no numbers. Low and
+        high are classes between which the true one is with a probability of at least 95 %.
+        """
+        columns = score_columns(self.probas_, self.classes_, self.annotations_.levels())
+        return pa.table({"task": name_column(self.task_ids_)} | columns)
+
     @cached_property
     def results_(self) -> Findings:  # type: ignore[override]
         """Tables and the content of the report; computed on first use."""
@@ -194,14 +245,14 @@ class Aggregator(Fitted, Reported, Parameterised, ABC):
 
         return findings_of_labels(self)
 
-    def fit_predict(self, data: Any, *, true_labels: Any = None) -> Any:
+    def fit_predict(self, data: Any, *, true_labels: Any = None, annotator_info: Any = None) -> Any:
         """The labels by task: a Series for a pandas frame, a frame for a polars one, ``labels_`` otherwise."""
-        self.fit(data, true_labels=true_labels)
+        self.fit(data, true_labels=true_labels, annotator_info=annotator_info)
         return self._like(data, self.labels_)
 
-    def fit_predict_proba(self, data: Any, *, true_labels: Any = None) -> Any:
+    def fit_predict_proba(self, data: Any, *, true_labels: Any = None, annotator_info: Any = None) -> Any:
         """The probabilities by task: a frame with a column per class for a frame, ``probas_`` otherwise."""
-        self.fit(data, true_labels=true_labels)
+        self.fit(data, true_labels=true_labels, annotator_info=annotator_info)
         return self._like(data, self.probas_)
 
     @abstractmethod

@@ -13,7 +13,7 @@ from conal.aggregation.votes import Votes
 from conal.aggregation.worker_clustering import WorkerClustering
 from conal.parameters import parameter, whole
 
-__all__ = ["CommunityBCC"]
+__all__ = ["CommunityBCC", "first_communities"]
 
 
 @register("cbcc")
@@ -83,9 +83,7 @@ class CommunityBCC(Backoff):
     def _start_of_communities(
         self, votes: Votes, expectation: Expectation, rng: np.random.Generator | None
     ) -> tuple[FloatArray, FloatArray]:
-        groups = WorkerClustering(n_groups=self.n_communities)._first_parameters(votes, expectation, rng)
-        size = self._modes(votes.shape[2]).sum(-1)[:, None]
-        return groups.membership, groups.theta * size
+        return first_communities(votes, expectation, self._modes(votes.shape[2]), self.n_communities, rng)
 
     def _adopt(self, votes: Votes, parameters: Communities) -> None:
         super()._adopt(votes, parameters)
@@ -96,3 +94,11 @@ class CommunityBCC(Backoff):
         self.community_shares_, self.community_confusion_ = parameters.tau[order], mean[order]
         self.membership_ = parameters.membership[:, order]
         self.communities_: npt.NDArray[np.int64] = self.membership_.argmax(1)
+
+
+def first_communities(
+    votes: Votes, expectation: Expectation, modes: FloatArray, n: int, rng: np.random.Generator | None
+) -> tuple[FloatArray, FloatArray]:
+    """Memberships (R, n) and alpha (n, C, C) to start from: those of ``worker-clustering``, as firm as ``modes``."""
+    groups = WorkerClustering(n_groups=n)._first_parameters(votes, expectation, rng)
+    return groups.membership, groups.theta * modes.sum(-1)[:, None]

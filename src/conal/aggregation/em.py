@@ -20,7 +20,7 @@ from conal.data.annotations import Annotations
 from conal.errors import ConvergenceWarning, warn
 from conal.parameters import flag, number, parameter, whole
 
-__all__ = ["EMAggregator", "Start"]
+__all__ = ["EMAggregator", "Run", "Start"]
 
 Parameters = TypeVar("Parameters")
 
@@ -85,6 +85,7 @@ class EMAggregator(Aggregator, Generic[Parameters]):
         The start of the kept run: "votes", "random 1", or another that the model names.
     """
 
+    learns_from_abstentions: ClassVar[bool] = True
     sums_suffice: ClassVar[bool] = False
     """Whether the M-step needs only the expected counts, so that several processes can share the tasks."""
     remedies: ClassVar[Sequence[Mapping[str, Any]]] = ()
@@ -183,7 +184,8 @@ class EMAggregator(Aggregator, Generic[Parameters]):
         least = -np.inf if problem.certain else self.objective_history_[-1] - self.tol * engine.n_annotations
         with make_progress(type(self).__name__, self.verbose, BAR_DELAY) as progress:
             runs = [self._run(engine, start, progress, "instead") for start in self._further_starts(crowd)]
-        good = [run for run in runs if run.history[-1] >= least and not collapse_of(crowd, run.expectation.posterior)]
+        reached = [run for run in runs if run.history[-1] >= least]
+        good = [run for run in reached if not collapse_of(crowd, run.expectation.posterior, known)]
         if good:
             best = max(good, key=lambda run: run.history[-1])
             return self._keep(engine, best), f"The start {best.start!r}"
@@ -207,7 +209,7 @@ class EMAggregator(Aggregator, Generic[Parameters]):
         for remedy in self.remedies:
             other = type(self)(**{**self.get_params(), **remedy, "guard": "off"})
             posterior = other._aggregate(crowd, known)
-            if collapse_of(crowd, posterior) is None:
+            if collapse_of(crowd, posterior, known) is None:
                 vars(self).update({name: value for name, value in vars(other).items() if name.endswith("_")})
                 return posterior, " and ".join(f"{name}={value!r}" for name, value in remedy.items())
         return None

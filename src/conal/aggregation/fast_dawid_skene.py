@@ -75,6 +75,7 @@ class FastDawidSkene(DawidSkene):
     sums_suffice = False
 
     accelerate = False
+    inferred_labels = None
 
     def engine(self, votes: Votes, known: npt.NDArray[np.int64]) -> Engine[Confusions]:
         """Hard assignments by sparse products."""

@@ -11,6 +11,7 @@ from scipy.optimize import linear_sum_assignment
 from conal.aggregation.arrays import FloatArray
 from conal.aggregation.votes import lost_classes
 from conal.data.annotations import Annotations
+from conal.data.encoding import MISSING
 from conal.errors import examples
 
 __all__ = ["Collapse", "collapse_of"]
@@ -37,8 +38,12 @@ class Collapse(NamedTuple):
     certain: bool
 
 
-def collapse_of(crowd: Annotations, posterior: FloatArray) -> Collapse | None:
+def collapse_of(
+    crowd: Annotations, posterior: FloatArray, known: npt.NDArray[np.int64] | None = None
+) -> Collapse | None:
     """What is wrong with the posterior (N, C) of a crowd; None if nothing is.
+
+    Tasks whose true class is ``known`` (N,), not -1, do not count: their labels are given, and not inferred.
 
     >>> crowd = Annotations.from_matrix([[0, 0, 0], [0, 0, 1], [1, 1, 1], [1, 1, 0]] * 5)
     >>> collapse_of(crowd, np.eye(2)[[0, 0, 1, 1] * 5]) is None
@@ -48,6 +53,9 @@ def collapse_of(crowd: Annotations, posterior: FloatArray) -> Collapse | None:
     >>> collapse_of(crowd, np.eye(2)[[0, 0, 0, 0] * 5]).sentence
     'class 1 wins votes, but hardly any task gets it'
     """
+    if known is not None and (known != MISSING).any():
+        inferred = np.flatnonzero(known == MISSING)
+        crowd, posterior = crowd[inferred], posterior[inferred]
     labelled = crowd.labels_per_task() > 0
     codes = posterior.argmax(1)
     given = np.bincount(codes if labelled.all() else codes[labelled], minlength=crowd.n_classes)

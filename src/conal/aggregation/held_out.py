@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -12,30 +14,37 @@ from conal.aggregation.arrays import FloatArray
 from conal.data.annotations import Annotations
 from conal.errors import ConalWarning
 
-__all__ = ["TRIAL", "Mask", "clearly_worse", "held_out_scores", "hold_out", "strongest"]
+__all__ = ["TRIAL", "Mask", "clearly_worse", "fifths", "held_out_scores", "scores_of_all", "strongest"]
 
 Mask = npt.NDArray[np.bool_]
+Candidate = TypeVar("Candidate", bound=float)
+Scores = Callable[[Candidate, Annotations, Mask], FloatArray]
 
-SHARE = 0.2
+PARTS = 5
 LEAST = 1e-12
 """A label that a model rules out counts as this probable, so that one such label does not decide alone."""
 TRIAL = {"n_iter": 100, "tol": 1e-4, "n_restarts": 1, "verbose": False}
 """How far the fits go that are made only to choose a prior."""
 
 
-def hold_out(crowd: Annotations, rng: np.random.Generator) -> tuple[Annotations, Mask]:
-    """The crowd without a random fifth of its labels, and which these are; every labelled task keeps at least one.
+def fifths(crowd: Annotations, rng: np.random.Generator) -> Iterator[tuple[Annotations, Mask]]:
+    """The crowd without each of five random parts of its labels, and which these are.
+
+    Every labelled task keeps at least one label.
 
     >>> crowd = Annotations.from_matrix([[0, 1, 0, 1, 1], [1, -1, -1, -1, -1]])
-    >>> rest, held_out = hold_out(crowd, np.random.default_rng(3))
-    >>> rest.n_annotations + int(held_out.sum()), bool((rest.labels_per_task() > 0).all())
-    (6, True)
+    >>> parts = list(fifths(crowd, np.random.default_rng(3)))
+    >>> sum(int(held_out.sum()) for _, held_out in parts), all((rest.labels_per_task() > 0).all() for rest, _ in parts)
+    (5, True)
     """
     order = rng.random(crowd.n_annotations)
-    held_out = order < SHARE
+    part = (order * PARTS).astype(np.int64)
     spared = np.lexsort((-order, crowd.tasks))[crowd.indptr[:-1][np.diff(crowd.indptr) > 0]]
-    held_out[spared] = False
-    return crowd.select(~held_out), held_out
+    for k in range(PARTS):
+        held_out = part == k
+        others = np.bincount(crowd.tasks[~held_out], minlength=crowd.n_tasks)
+        held_out[spared[others[crowd.tasks[spared]] == 0]] = False
+        yield crowd.select(~held_out), held_out
 
 
 def held_out_scores(crowd: Annotations, held_out: Mask, posterior: FloatArray, confusion: FloatArray) -> FloatArray:
@@ -60,9 +69,35 @@ def clearly_worse(scores: FloatArray, others: Iterable[FloatArray]) -> bool:
     return bool(gap.mean() > gap.std() / np.sqrt(max(len(gap), 1)))
 
 
-def strongest(
-    crowd: Annotations, strengths: Iterable[float], scores: Callable[[float, Annotations, Mask], FloatArray], seed: int
-) -> float:
+def scores_of_all(
+    crowd: Annotations, candidates: Iterable[Candidate], scores: Scores[Candidate], seed: int, *, parts: int = 1
+) -> dict[Candidate, FloatArray]:
+    """Log-probabilities of held-out labels under each candidate; empty arrays if none can be held out.
+
+    Parameters
+    ----------
+    crowd : Annotations
+    candidates : floats
+        Values of a parameter.
+    scores : callable
+        From a value, the crowd without the held-out labels, and which these are, to their log-probabilities.
+    seed : int
+        Says which labels are held out.
+    parts : int
+        How many of five parts are held out in turn.
+    """
+    values = list(candidates)
+    found: dict[Candidate, list[FloatArray]] = {value: [np.empty(0)] for value in values}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConalWarning)  # of fits that are not kept
+        for rest, held_out in islice(fifths(crowd, np.random.default_rng(seed)), parts):
+            if held_out.any():
+                for value in values:
+                    found[value].append(scores(value, rest, held_out))
+    return {value: np.concatenate(some) for value, some in found.items()}
+
+
+def strongest(crowd: Annotations, strengths: Iterable[float], scores: Scores[float], seed: int) -> float:
     """The greatest strength of a prior under which held-out labels are not clearly less probable than under the best.
 
     Parameters
@@ -74,10 +109,5 @@ def strongest(
     seed : int
         Says which labels are held out. If none can be, the greatest strength is taken.
     """
-    rest, held_out = hold_out(crowd, np.random.default_rng(seed))
-    if not held_out.any():
-        return max(strengths)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConalWarning)  # of fits that are not kept
-        found = {strength: scores(strength, rest, held_out) for strength in sorted(strengths, reverse=True)}
-    return max(strength for strength in found if not clearly_worse(found[strength], found.values()))
+    found = scores_of_all(crowd, sorted(strengths, reverse=True), scores, seed)
+    return max(value for value in found if not len(found[value]) or not clearly_worse(found[value], found.values()))

@@ -98,6 +98,8 @@ class MinimaxEntropy(EMAggregator[Scores]):
     [0, 1, 0, 1]
     """
 
+    quick = False
+
     n_iter = 500
 
     gamma: float | Literal["auto"] = parameter(

@@ -90,6 +90,8 @@ class Multidimensional(Aggregator):
     [0, 1, 0, 1]
     """
 
+    quick = False
+
     n_dims: int = parameter(
         default=1,
         must_be=whole(1),

@@ -10,7 +10,18 @@ import typer
 
 from conal._support.processes import process_number, process_rank
 from conal._support.registry import names_in_source
-from conal.cli.options import AsJson, Labels, Overwrite, Quiet, Reading, Seed, emit, parse_settings, told
+from conal.cli.options import (
+    AboutAnnotators,
+    AsJson,
+    Labels,
+    Overwrite,
+    Quiet,
+    Reading,
+    Seed,
+    emit,
+    parse_settings,
+    told,
+)
 from conal.cli.places import check_results
 from conal.cli.terminal import one_line
 from conal.cli.true_labels import TrueLabels, offer_truth, read_truth, truth_files
@@ -24,6 +35,7 @@ if TYPE_CHECKING:
 
     from conal.aggregation.base import Aggregator
     from conal.data.annotations import Annotations
+    from conal.data.annotator_info import AnnotatorInfo
 
 __all__ = ["aggregate"]
 
@@ -36,6 +48,7 @@ def aggregate(
         str, typer.Option(help=f"Aggregation method: {', '.join(names_in_source('conal.aggregation'))}.")
     ] = "dawid-skene",
     true_labels: TrueLabels = None,
+    annotator_info: AboutAnnotators = None,
     annotators: Annotated[
         Path | None, typer.Option(help="Output table of annotators: number of labels, quality, agreement.")
     ] = None,
@@ -67,11 +80,13 @@ def aggregate(
 ) -> None:
     """Infer one label per task from crowd labels alone, without features.
 
-    The table has one row per task: task, label, probability of the label, and one column proba_CLASS per class. The
-    label of a task without any label is empty; its proba_CLASS are those of an unseen task.
+    The table has one row per task: task, label, probability of the label, and one column proba_CLASS per class. With
+    --ordinal, also mean, median, low and high. The label of a task without any label is empty; its proba_CLASS are
+    those of an unseen task.
     """
     from conal.findings.inspection import contributions, warn_of_problems
     from conal.io import import_file
+    from conal.io.annotator_tables import read_annotator_info
     from conal.io.tables import write_tables
 
     began = time.perf_counter()
@@ -79,7 +94,7 @@ def aggregate(
     check_results(
         tables=[out, annotators, confusion],
         files=places,
-        sources=[*labels, *truth_files(true_labels)],
+        sources=[*labels, *truth_files(true_labels), annotator_info],
         overwrite=overwrite,
     )
     aggregator = _make(method, parse_settings(settings), seed=seed, verbose=not quiet)
@@ -89,7 +104,8 @@ def aggregate(
     warn_of_problems(crowd, file.where)
     known = read_truth(true_labels, reading, file, crowd)
     offer_truth(true_labels, len(file.gold), quiet=quiet)
-    if not _fit(aggregator, crowd, known):
+    info = None if annotator_info is None else read_annotator_info(annotator_info, crowd, worker=reading.worker)
+    if not _fit(aggregator, crowd, known, info):
         return
     labelled = _labelled(crowd, known)
     _warn_of_unlabelled(crowd, labelled, out)
@@ -122,15 +138,16 @@ def _make(method: str, settings: dict[str, Any], *, seed: int, verbose: bool) ->
     return aggregator
 
 
-def _fit(aggregator: Aggregator, crowd: Annotations, known: dict[Any, Any]) -> bool:
+def _fit(aggregator: Aggregator, crowd: Annotations, known: dict[Any, Any], info: AnnotatorInfo | None) -> bool:
     """Fit alone or, under torchrun, with other processes; True for the process that prints and writes."""
     if process_number() == 1:
-        aggregator.fit(crowd, true_labels=known)
+        aggregator.fit(crowd, true_labels=known, annotator_info=info)
         return True
     first = process_rank() == 0
     from conal.distributed.aggregation import fit_shared  # loads torch, which takes seconds
 
     fit_shared(aggregator, crowd, true_labels=known)
+    aggregator.annotator_info_ = info  # for the report: none of those that several processes can fit needs it
     return first
 
 
@@ -162,11 +179,13 @@ def _tables(
 ) -> dict[Path, pa.Table]:
     from conal.io.results import annotator_table, confusion_table, label_table, where_labelled
 
-    tables = {out: label_table(fitted.task_ids_, fitted.probas_, fitted.classes_, fitted.codes_, labelled)}
+    levels = crowd.levels() if fitted.annotations_.ordinal else None
+    found = fitted.task_ids_, fitted.probas_, fitted.classes_, fitted.codes_
+    tables = {out: label_table(*found, labelled, levels=levels)}
     if annotators is not None:
         tables[annotators] = annotator_table(crowd, where_labelled(crowd, fitted.skills_), fitted.codes_)
     if confusion is not None:
-        tables[confusion] = confusion_table(crowd, fitted.confusion_)
+        tables[confusion] = confusion_table(crowd, fitted.confusion_, fitted.abstention_)
     return tables
 
 
@@ -196,6 +215,7 @@ def _figures(fitted: Aggregator, crowd: Annotations, labelled: npt.NDArray[np.bo
     counts = np.bincount(fitted.codes_[labelled], minlength=crowd.n_classes).tolist()
     return {
         "n_annotations": crowd.n_annotations,
+        "n_refused": None if crowd.abstentions is None else crowd.abstentions.n_annotations,
         "n_annotators": crowd.n_annotators,
         "n_tasks": crowd.n_tasks,
         "n_unlabelled": int((~labelled).sum()),
@@ -209,8 +229,9 @@ def _figures(fitted: Aggregator, crowd: Annotations, labelled: npt.NDArray[np.bo
 
 def _summary(result: dict[str, Any]) -> str:
     known = f"; {result['n_true_labels']:,} known true labels" if result["n_true_labels"] else ""
+    refused = "" if result["n_refused"] is None else f" and {result['n_refused']:,} refused answers"
     lines = [
-        f"{result['method']}: {result['n_annotations']:,} labels by {result['n_annotators']:,} annotators on "
+        f"{result['method']}: {result['n_annotations']:,} labels{refused} by {result['n_annotators']:,} annotators on "
         f"{result['n_tasks']:,} tasks, {result['n_classes']} classes",
         *told(result["files"]),
         *([f"chosen: {one_line(result['why'])}"] if result["why"] else []),

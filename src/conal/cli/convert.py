@@ -111,10 +111,10 @@ def _write(file: AnnotationFile, out: Path, tables: dict[Path, pa.Table], to: st
     """Write the tables and, for a platform, the records; all files appear together. The number of records."""
     from conal.io.atomic import atomic_files
     from conal.io.prelabels import fill_prelabels
-    from conal.io.tables import fill_table, tell_of_formulas, warn_of_words
+    from conal.io.tables import annotation_rows, fill_table, tell_of_formulas, warn_of_words
 
     if made is None:
-        tables = {out: file.annotations.to_table()} | tables
+        tables = {out: annotation_rows(file.annotations)} | tables
         warn_of_words(file.annotations, out)
     tell_of_formulas(tables)
     places = list(dict.fromkeys([out, *tables]))

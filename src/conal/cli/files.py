@@ -15,6 +15,7 @@ from conal.parameters.showing import ShowOptions
 
 if TYPE_CHECKING:
     from conal.data.annotations import Annotations
+    from conal.data.annotator_info import AnnotatorInfo
     from conal.estimator import CrowdClassifier
     from conal.findings.exhibits import Exhibits
     from conal.io import AnnotationFile, FeatureTable, TextTable
@@ -35,6 +36,7 @@ class FitData(NamedTuple):
     files: Sequence[dict[str, Any]] = ()
     true_labels: Any = None
     n_true_found: int = 0
+    annotator_info: AnnotatorInfo | None = None
 
 
 @dataclass(frozen=True)
@@ -52,6 +54,7 @@ class FitFiles:
     valid_text: Path | None = None
     valid_labels: Path | None = None
     true_labels: Path | None = None
+    annotator_info: Path | None = None
 
     def check(self, out: Path) -> None:
         """Reject unreadable files and options that exclude each other, before torch is loaded, which takes seconds."""
@@ -68,7 +71,8 @@ class FitFiles:
                 "--valid-text cannot be combined with --features, which are trained on; pass --valid-features"
             )
         valid = self.valid_features or self.valid_text
-        for path in (*self.labels, self.features, self.text, valid, self.valid_labels, *truth_files(self.true_labels)):
+        tables = self.features, self.text, valid, self.valid_labels, self.annotator_info
+        for path in (*self.labels, *tables, *truth_files(self.true_labels)):
             if path is None:
                 continue
             if not (path in self.labels and path.is_dir()):  # doccano's exports are folders
@@ -89,6 +93,8 @@ class FitFiles:
         if takes == "gold":
             if self.true_labels is not None:
                 raise InputError("--true-labels: the method gold takes the labels themselves as true; leave it out")
+            if self.annotator_info is not None:
+                raise InputError("--annotator-info: true labels have no annotators; leave it out")
             table = self._read_instances(self.features, self.text, reading.task)
             tasks = range(len(table)) if table.ids is None else table.ids.tolist()
             shown = exhibits_of(show, tasks, ["gold"], texts=self._shown_texts(None, reading))
@@ -103,7 +109,15 @@ class FitFiles:
         texts = self._read_texts_of(file, reading.task) if self.features is None else None
         instances = texts or self._read_instances(self.features, self.text, reading.task)
         known = read_sample(self.true_labels, reading, file, _with_unlabelled(crowd, instances))
-        return FitData(instances, crowd, validation, shown, contributions(file), known, len(file.gold))
+        info = self._read_annotator_info(crowd, reading)
+        return FitData(instances, crowd, validation, shown, contributions(file), known, len(file.gold), info)
+
+    def _read_annotator_info(self, crowd: Annotations, reading: ReadOptions) -> AnnotatorInfo | None:
+        from conal.io.annotator_tables import read_annotator_info
+
+        if self.annotator_info is None:
+            return None
+        return read_annotator_info(self.annotator_info, crowd, worker=reading.worker)
 
     def _read_gold(self, table: FeatureTable | TextTable, reading: ReadOptions) -> Any:
         from conal.io import read_gold

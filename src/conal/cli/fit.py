@@ -31,6 +31,7 @@ from conal.cli.fit_options import (
 )
 from conal.cli.options import (
     DEFAULT_METHOD,
+    AboutAnnotators,
     AsJson,
     Labels,
     Overwrite,
@@ -67,6 +68,7 @@ def fit(
     valid_text: ValidText = None,
     valid_labels: ValidLabels = None,
     true_labels: TrueLabels = None,
+    annotator_info: AboutAnnotators = None,
     method: Method = DEFAULT_METHOD,
     reading: Reading,
     allow_missing: AllowMissing = False,
@@ -93,7 +95,9 @@ def fit(
 
     began = time.perf_counter()
     check_target(out, overwrite=overwrite)
-    files = FitFiles(labels, features, text, text_column, valid_features, valid_text, valid_labels, true_labels)
+    files = FitFiles(
+        labels, features, text, text_column, valid_features, valid_text, valid_labels, true_labels, annotator_info
+    )
     files.check(out)
     check_show(show, anonymise=privacy.anonymise)
     first = _is_first()
@@ -167,6 +171,7 @@ def _train(estimator: CrowdClassifier, data: FitData, checkpoint: Path, *, allow
             data.target,
             validation=data.validation,
             true_labels=data.true_labels,
+            annotator_info=data.annotator_info,
             allow_missing=allow_missing,
             checkpoint=checkpoint,
             resume=resume,

@@ -12,11 +12,14 @@ __all__ = ["inspect"]
 
 NAME_WIDTH = 60
 MOST_CLASSES = 30
+MOST_REFUSING = 5
 COEFFICIENTS = {
     "krippendorff_alpha": "Krippendorff's alpha",
     "fleiss_kappa": "Fleiss' kappa",
     "cohen_kappa": "Cohen's kappa",
 }
+ON_SCALES = {"krippendorff_alpha": "Krippendorff's ordinal alpha", "cohen_kappa": "Cohen's kappa, quadratic weights"}
+"""The same where the classes are a scale."""
 
 
 def inspect(*, labels: Labels, reading: Reading, as_json: AsJson = False) -> None:
@@ -40,8 +43,11 @@ def _lines(facts: dict[str, Any]) -> Iterator[str]:
     )
     yield f"labels per task:      {_spread(facts['labels_per_task'])}"
     yield f"labels per annotator: {_spread(facts['labels_per_annotator'])}"
+    if facts["refused"] is not None:
+        yield _refusals(facts["refused"])
+    titles = COEFFICIENTS | (ON_SCALES if facts["ordinal"] else {})
     for name, value in facts["agreement"].items():
-        yield f"{COEFFICIENTS[name]}: {value['value']:.3f} [{value['low']:.3f}, {value['high']:.3f}]"
+        yield f"{titles[name]}: {value['value']:.3f} [{value['low']:.3f}, {value['high']:.3f}]"
     if facts["gold"]["n_tasks"]:
         share = facts["gold"]["accuracy"]
         known = "" if share is None else f"; {100 * share:.1f} % of the labels of these tasks are right"
@@ -52,9 +58,21 @@ def _lines(facts: dict[str, Any]) -> Iterator[str]:
     yield from _problems(facts["problems"])
 
 
+def _refusals(refused: dict[str, Any]) -> str:
+    """How often, and by whom most often."""
+    rows = refused["annotators"][:MOST_REFUSING]
+    named = [f"{_short(row['worker'])} {row['refused']:,} of {row['asked']:,}" for row in rows]
+    more = len(refused["annotators"]) - len(named)
+    named += [f"and {more:,} more"] if more > 0 else []
+    share = 100 * refused["total"] / max(refused["asked"], 1)
+    return f"refused answers:      {refused['total']:,} ({share:.1f} %)" + (f": {', '.join(named)}" if named else "")
+
+
 def _classes(facts: dict[str, Any]) -> Iterator[str]:
     yield "classes:"
-    ordered = sorted(facts["classes"].items(), key=lambda pair: -pair[1])
+    ordered = list(facts["classes"].items())
+    if not facts["ordinal"]:
+        ordered.sort(key=lambda pair: -pair[1])
     for name, count in ordered[:MOST_CLASSES]:
         yield f"  {_short(name)}  {count:,} ({100 * count / facts['n_annotations']:.1f} %)"
     if len(ordered) > MOST_CLASSES:

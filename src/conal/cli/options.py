@@ -18,6 +18,7 @@ from conal.parameters.text import json_or_text
 
 __all__ = [
     "DEFAULT_METHOD",
+    "AboutAnnotators",
     "AsJson",
     "Exports",
     "Labels",
@@ -48,6 +49,13 @@ Labels = Annotated[
         help="Crowd labels: CSV, TSV, Parquet, Arrow, Excel, JSON Lines, a .npy matrix, or an export of an annotation "
         "platform. "
         "Several files are joined: the same id means the same task."
+    ),
+]
+AboutAnnotators = Annotated[
+    Path | None,
+    typer.Option(
+        help="Table with a row for every annotator: worker, group (human or llm, a family of models, a vendor), cost "
+        "(of a label), and any numbers as features of the annotators."
     ),
 ]
 Reading = Annotated[ReadOptions, Group(ReadOptions)]

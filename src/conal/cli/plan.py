@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from conal.cli.options import AsJson, Overwrite, Quiet, Seed, emit
 from conal.cli.places import check_results
+from conal.errors import InputError, examples
+
+if TYPE_CHECKING:
+    from conal.findings.report import Report
 
 __all__ = ["plan"]
 
@@ -23,6 +29,10 @@ def plan(
         float,
         typer.Option(help="Share of the tasks that are drawn at random; above 0: every task can be drawn."),
     ] = 0.25,
+    text: Annotated[
+        Path | None,
+        typer.Option(help="Texts of the tasks, which the plan then lists: a table with a text and a task column."),
+    ] = None,
     seed: Seed = 0,
     overwrite: Overwrite = False,
     quiet: Quiet = False,
@@ -33,14 +43,23 @@ def plan(
     Most are tasks on which the crowd and the classifier contradict each other, or whose label is uncertain; the rest
     are drawn at random. Add a column "label" with the expert's answers and pass the table to conal fit --true-labels:
     its column inclusion_probability says how likely each task was to be drawn, so that the report can tell from these
-    few labels how many of all labels are right.
+    few labels how many of all labels are right. The table also has the text, address or picture's address of a task
+    where the model's report shows it, and the texts of all tasks with --text.
     """
     from conal.estimator import load
-    from conal.findings.expert_plan import expert_plan
+    from conal.findings.expert_plan import expert_plan, with_exhibits
     from conal.io.tables import write_tables
 
     check_results(tables=[out], model=model, overwrite=overwrite)
-    found = expert_plan(load(model).tables_["labels.csv"], experts, random_share=random_share, seed=seed)
+    fitted = load(model)
+    texts = [] if text is None else list(_texts(text))
+    drawn = expert_plan(fitted.tables_["labels.csv"], experts, random_share=random_share, seed=seed)
+    found = with_exhibits(drawn, chain(_shown(fitted.results_.report), texts))
+    if texts and "text" not in found.column_names:
+        raise InputError(
+            f"{text}: has no text of these tasks; its tasks are {examples(row['task'] for row in texts)}, those of the "
+            f"model {examples(fitted.task_ids_)}"
+        )
     write_tables({out: found})
     figures: dict[str, Any] = {
         "out": out,
@@ -49,6 +68,21 @@ def plan(
         "expected_gain": sum(found["expected_gain"].to_pylist()),
     }
     emit(figures, _text(figures), as_json=as_json, quiet=quiet)
+
+
+def _shown(report: Report) -> Iterator[Any]:
+    """The rows about tasks in a report; folders of early versions have none."""
+    from conal.findings.exhibits import task_rows
+
+    return task_rows(report) if report else iter(())
+
+
+def _texts(path: Path) -> Iterator[dict[str, Any]]:
+    from conal.io import read_texts
+
+    table = read_texts(path, fallback_to_aliases=True)
+    tasks = range(len(table)) if table.ids is None else table.ids.tolist()
+    return ({"task": task, "text": text} for task, text in zip(tasks, table.texts, strict=True))
 
 
 def _text(figures: dict[str, Any]) -> str:

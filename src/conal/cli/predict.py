@@ -17,6 +17,7 @@ from conal.errors import InputError
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from conal.estimator import CrowdClassifier
     from conal.io import AnnotationFile
 
 __all__ = ["predict"]
@@ -61,7 +62,7 @@ def predict(
     """Predict the class of every feature row, of every text, or of every task of an export.
 
     The table has one row per instance: task (id or row number), label, probability of the label, and one column
-    proba_CLASS per class.
+    proba_CLASS per class; mean, median, low and high too if the model was fitted with --ordinal.
     """
     from conal.estimator import load
     from conal.io import write_table
@@ -73,7 +74,7 @@ def predict(
     estimator = load(model)
     files = PredictFiles(tasks, features, text, text_column)
     instances, file = files.read(estimator, reading, unlabelled=unlabelled, allow_missing=allow_missing)
-    table = _table(instances.ids, estimator.predict_proba(instances), estimator.classes_)
+    table = _table(instances.ids, estimator.predict_proba(instances), estimator)
     note = ""
     if to is None:
         write_table(table, out)
@@ -98,12 +99,15 @@ def _check(to: str | None, out: Path, *, new_tasks: bool) -> None:
         raise InputError(f"{out}: --to {to} writes {ENDINGS[to]}; choose a name with this ending")
 
 
-def _table(ids: Any, probas: Any, classes: Any) -> pa.Table:
+def _table(ids: Any, probas: Any, estimator: CrowdClassifier) -> pa.Table:
     import numpy as np
 
+    from conal.data.scales import levels_of
     from conal.io.results import label_table
 
-    return label_table(np.arange(len(probas)) if ids is None else ids, probas, classes)
+    classes = estimator.classes_
+    levels = levels_of(classes, stated=True) if estimator.ordinal_ else None
+    return label_table(np.arange(len(probas)) if ids is None else ids, probas, classes, levels=levels)
 
 
 def _with_tasks(to: str, file: AnnotationFile | None, tasks: Path) -> AnnotationFile:

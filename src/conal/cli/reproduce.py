@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -11,6 +12,9 @@ from conal._support.registry import names_in_source
 from conal.cli.options import AsJson, Overwrite, Quiet, emit
 from conal.cli.terminal import say
 from conal.errors import InputError, examples
+
+if TYPE_CHECKING:
+    from conal.experiments.runs import Run
 
 __all__ = ["reproduce"]
 
@@ -39,6 +43,9 @@ def reproduce(
         Path | None, typer.Option(help="Also write one Markdown page of all experiments in --out, with charts.")
     ] = None,
     seeds: Annotated[int | None, typer.Option(min=1, help="Number of seeds (default: 5, or 2 with --quick).")] = None,
+    stale: Annotated[
+        bool, typer.Option("--stale", help="List stored runs that were made by other code, and repeat them.")
+    ] = False,
     overwrite: Overwrite = False,
     quiet: Quiet = False,
     as_json: AsJson = False,
@@ -65,7 +72,8 @@ def reproduce(
     with Store(out / STORE) as store:
         try:
             for each in planned:
-                done += run_missing(store, each.runs(), jobs=jobs, backend=backend, verbose=not quiet)
+                _tell_stale(store.stale(each.runs()), repeated=stale, quiet=quiet)
+                done += run_missing(store, each.runs(), jobs=jobs, backend=backend, verbose=not quiet, stale=stale)
                 files += write_outputs(each, store, out)
                 if not (quiet or as_json):
                     say((out / f"{each.stem}.md").read_text(encoding="utf-8"))
@@ -78,6 +86,19 @@ def reproduce(
         files.append(page)
     result = {"out": out, "experiments": chosen, "runs": done, "quick": quick, "files": [str(path) for path in files]}
     emit(result, f"{done:,} runs; {len(files)} files in {out}", as_json=as_json, quiet=quiet)
+
+
+def _tell_stale(runs: list[Run], *, repeated: bool, quiet: bool) -> None:
+    """Which stored runs other code made: listed if they are repeated, else counted."""
+    if not runs or quiet:
+        return
+    groups = Counter(f"{run.dataset} {run.method}" for run in runs)
+    what = f"{len(runs):,} stored runs were made by other code than this version's"
+    if repeated:
+        listed = "\n".join(f"  {name}: {number:,}" for name, number in sorted(groups.items()))
+        say(f"{what}, and are repeated:\n{listed}", err=True)
+    else:
+        say(f"{what}; --stale lists and repeats them", err=True)
 
 
 def _check_places(out: Path, page: Path | None, *, overwrite: bool) -> None:

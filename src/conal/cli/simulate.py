@@ -20,6 +20,9 @@ __all__ = ["simulate"]
 
 TRUTH = "truth.npz"
 IN_TRUTH = ("z", "s", "omega", "pi_g", "pi_r")
+OF_FAMILIES = ("groups", "pi_f")
+"""Further arrays of the truth, where annotators belong to families."""
+ANNOTATORS = "annotators.csv"
 
 
 def simulate(
@@ -33,7 +36,8 @@ def simulate(
     """Simulate a crowd with the paper's generator and write it to files, including the truth.
 
     The folder contains labels.csv, features.npy, valid_features.npy, valid_labels.csv, test_features.npy,
-    test_labels.csv and truth.npz (z, s, omega, pi_g, pi_r).
+    test_labels.csv and truth.npz (z, s, omega, pi_g, pi_r). With --families, annotators.csv has the family of every
+    annotator, for --annotator-info, and truth.npz also groups and pi_f.
     """
     from conal.datasets import synthetic
     from conal.io.atomic import check_folder_place, claimed
@@ -63,9 +67,11 @@ def _written(folder: Path) -> set[str]:
     if not is_zipfile(folder / TRUTH):
         raise InputError(f"{folder}: has no {TRUTH}")
     with ZipFile(folder / TRUTH) as archive:
-        if set(archive.namelist()) != {f"{name}.npy" for name in IN_TRUTH}:
+        kinds = (IN_TRUTH, (*IN_TRUTH, *OF_FAMILIES))
+        if set(archive.namelist()) not in [{f"{name}.npy" for name in names} for names in kinds]:
             raise InputError(f"{folder / TRUTH}: is not the truth of a simulation")
-    return {TRUTH, *(f"{split}{name}" for split in ("", "valid_", "test_") for name in ("labels.csv", "features.npy"))}
+    own = {TRUTH, ANNOTATORS}
+    return own | {f"{split}{name}" for split in ("", "valid_", "test_") for name in ("labels.csv", "features.npy")}
 
 
 def _write(data: CrowdDataset, out: Path) -> None:
@@ -85,4 +91,8 @@ def _write(data: CrowdDataset, out: Path) -> None:
                 labels = {"task": np.arange(len(split.y)), "label": data.classes[split.y].tolist()}
                 fill_table(pa.table(labels), temporary / f"{name}_labels.csv")
         truth = data.truth
-        np.savez_compressed(temporary / TRUTH, **{name: getattr(truth, name) for name in IN_TRUTH})
+        names = IN_TRUTH if truth.groups is None else (*IN_TRUTH, *OF_FAMILIES)
+        if truth.groups is not None:
+            families = [f"family {k}" for k in truth.groups.tolist()]
+            fill_table(pa.table({"worker": data.annotations.annotator_ids, "group": families}), temporary / ANNOTATORS)
+        np.savez_compressed(temporary / TRUTH, **{name: getattr(truth, name) for name in names})

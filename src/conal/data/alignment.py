@@ -105,15 +105,9 @@ def _with_unlabelled(joined: Aligned, names: Names, ids: Names, spare: npt.NDArr
     new = encode(ids[spare].tolist())
     rows = spare[np.argsort(new.codes)]
     crowd = joined.annotations
-    longer = Annotations(
-        crowd.tasks,
-        crowd.annotators,
-        crowd.labels,
-        task_ids=as_names([*names.tolist(), *new.names.tolist()]),
-        annotator_ids=crowd.annotator_ids,
-        classes=crowd.classes,
-        by_position=crowd.by_position,
-    )
+    every = as_names([*names.tolist(), *new.names.tolist()])
+    refused = None if crowd.abstentions is None else crowd.abstentions.replace(task_ids=every)
+    longer = crowd.replace(task_ids=every, abstentions=refused)
     assert joined.rows is not None  # noqa: S101 - joined by id
     return Aligned(longer, np.concatenate([joined.rows, rows]))
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from conal.data.abstaining import refused_answers
 from conal.data.cleaning import (
     OnDuplicate,
     match_classes,
@@ -21,6 +22,7 @@ from conal.data.container import LabelArrays, frozen
 from conal.data.encoding import MISSING, Encoded, Names, as_names, encode
 from conal.data.frames import column_names, frame_column, is_arrow, matrix_cells, open_frame
 from conal.data.missing import Labels, drop_blank_names, read_labels, remedy_for, warn_of_dropped
+from conal.data.scales import levels_of
 from conal.errors import InputError
 
 __all__ = ["MISSING", "Annotations", "OnDuplicate"]
@@ -46,6 +48,11 @@ class Annotations(LabelArrays):
     by_position : bool
         True for a matrix and for ``ann[rows]``: task ``i`` goes with row ``i`` of a feature array of that length,
         whatever the task is called. This is what lets scikit-learn split features and annotations together.
+    ordinal : bool
+        Whether the classes are a scale, from the lowest to the highest (:meth:`as_ordinal`).
+    abstentions : LabelArrays or None
+        Refused answers: which annotator declined which task. Its classes are the words for that; None if no words were
+        listed.
 
     Examples
     --------
@@ -65,6 +72,7 @@ class Annotations(LabelArrays):
         *,
         classes: Sequence[Any] | Names | None = None,
         missing: Any = None,
+        abstain: Any = None,
         on_duplicate: OnDuplicate = "last",
         where: str = "annotations",
     ) -> Annotations:
@@ -80,6 +88,8 @@ class Annotations(LabelArrays):
             The classes in the order you want; sorted labels otherwise. A label outside it is an error.
         missing : value or sequence of values, optional
             Labels that mean "no label", in place of these words; "" if all words are classes.
+        abstain : value or sequence of values, optional
+            Labels that mean "declined to answer", such as "refused". They are no classes; ``abstentions`` has them.
         on_duplicate : {"last", "first", "error"}
             What to do when a worker labelled a task twice.
         where : str
@@ -87,7 +97,7 @@ class Annotations(LabelArrays):
         """
         task, worker = (_encoded(values, role, where) for values, role in ((tasks, "task"), (workers, "worker")))
         if not isinstance(labels, Labels):
-            labels = read_labels(labels, missing=missing, classes=classes, where=where)
+            labels = read_labels(labels, missing=missing, abstain=abstain, classes=classes, where=where)
         lengths = {len(task.codes), len(worker.codes), len(labels.codes)}
         if len(lengths) > 1:
             raise InputError(
@@ -96,7 +106,8 @@ class Annotations(LabelArrays):
             )
         refuse_missing_ids(task.codes, "task", where)
         kept = labels.codes != MISSING
-        refuse_missing_ids(np.where(kept, worker.codes, 0), "worker", where)  # a task without a label needs none
+        answered = kept if labels.refused is None else labels.answered
+        refuse_missing_ids(np.where(answered, worker.codes, 0), "worker", where)  # a task without a label needs none
         if not kept.any():
             raise InputError(
                 f"{where}: every label is missing; {remedy_for(labels, 'is this the right label column?')}"
@@ -112,6 +123,7 @@ class Annotations(LabelArrays):
             task_ids=task.names,
             annotator_ids=worker.names,
             classes=class_names,
+            abstentions=refused_answers(labels, task, worker, where),
         )
 
     @classmethod
@@ -124,6 +136,7 @@ class Annotations(LabelArrays):
         label: str | None = None,
         classes: Sequence[Any] | Names | None = None,
         missing: Any = None,
+        abstain: Any = None,
         on_duplicate: OnDuplicate = "last",
         where: str = "frame",
     ) -> Annotations:
@@ -140,7 +153,8 @@ class Annotations(LabelArrays):
         table = open_frame(frame, where)
         found = find_columns(table.columns, {"task": task, "worker": worker, "label": label}, where)
         columns = [frame_column(table[found[role]]) for role in ("task", "worker", "label")]
-        return cls.from_triples(*columns, classes=classes, missing=missing, on_duplicate=on_duplicate, where=where)
+        options: dict[str, Any] = {"missing": missing, "abstain": abstain, "on_duplicate": on_duplicate}
+        return cls.from_triples(*columns, classes=classes, **options, where=where)
 
     @classmethod
     def from_matrix(
@@ -151,11 +165,13 @@ class Annotations(LabelArrays):
         task_ids: Sequence[Any] | Names | None = None,
         annotator_ids: Sequence[Any] | Names | None = None,
         missing: Any = None,
+        abstain: Any = None,
         where: str = "matrix",
     ) -> Annotations:
         """From an (n_tasks, n_annotators) matrix; -1, NaN, None, masked cells and blank text mean "not annotated".
 
         So do the words NA, N/A, null and nan, with a warning; ``missing`` lists other values than -1 and these words.
+        ``abstain`` lists values that mean "declined to answer".
 
         A DataFrame's index and columns name the tasks and annotators. Rows are always tasks, also when the
         matrix is square.
@@ -173,7 +189,8 @@ class Annotations(LabelArrays):
                 f"{where}: expected tasks x annotators, got an array of shape {values.shape}; "
                 "one label per task is not a crowd: use conal.make('gold') for true labels"
             )
-        label = read_labels(values.ravel(), missing=missing, classes=classes, in_matrix=True, where=where)
+        options: dict[str, Any] = {"missing": missing, "abstain": abstain, "classes": classes}
+        label = read_labels(values.ravel(), **options, in_matrix=True, where=where)
         present = label.codes != MISSING
         tasks, annotators = np.nonzero(present.reshape(values.shape))
         if not len(tasks):
@@ -195,6 +212,9 @@ class Annotations(LabelArrays):
             annotator_ids=np.arange(values.shape[1]) if annotator_ids is None else annotator_ids,
             classes=class_names,
             by_position=True,
+            abstentions=None
+            if label.refused is None
+            else refused_answers(label, *_cells(values.shape, task_ids, annotator_ids), where),
         )
 
     @classmethod
@@ -227,6 +247,41 @@ class Annotations(LabelArrays):
 
         return read_annotations(path, **options)
 
+    def as_ordinal(self, classes: Sequence[Any] | Names | None = None, *, where: str = "annotations") -> Annotations:
+        """The same labels, with the statement that their classes are a scale, such as grades from 1 to 5.
+
+        Parameters
+        ----------
+        classes : sequence, optional
+            The classes from the lowest to the highest, also those that nobody used. Numbers have their own order;
+            others must be listed, unless there are only two.
+        where : str
+            How messages name the source, such as the file.
+
+        Examples
+        --------
+        >>> Annotations.from_matrix([[1, 2], [5, 4]]).as_ordinal().ordinal
+        True
+        >>> Annotations.from_matrix([["bad", "good"]]).as_ordinal(["bad", "fair", "good"]).labels.tolist()
+        [0, 2]
+        """
+        names, labels = self.classes, self.labels
+        if classes is not None:
+            names, labels = match_classes(names, labels, classes, where)
+        try:
+            levels = levels_of(names, stated=classes is not None)
+        except InputError as error:
+            raise InputError(f"{where}: {error}") from error
+        return self.replace(classes=names[np.argsort(levels)], labels=levels[labels], ordinal=True)
+
+    def levels(self) -> npt.NDArray[np.int64]:
+        """(n_classes,) the place of each class on the scale, from 0; an error if the order of the classes is unknown.
+
+        >>> Annotations.from_matrix([[3, 1], [2, 2]]).levels().tolist()
+        [0, 1, 2]
+        """
+        return levels_of(self.classes, stated=self.ordinal)
+
     def _repr_html_(self) -> str:
         from conal.findings.summaries import annotations_summary
 
@@ -238,6 +293,16 @@ def _encoded(values: object, role: str, where: str) -> Encoded:
         return drop_blank_names(encode(values))
     except InputError as error:
         raise InputError(f"{where}: {role}: {error}") from error
+
+
+def _cells(
+    shape: tuple[int, ...], task_ids: Sequence[Any] | Names | None, annotator_ids: Sequence[Any] | Names | None
+) -> tuple[Encoded, Encoded]:
+    """Task and annotator of every cell of a matrix, row by row."""
+    rows, columns = (codes.ravel().astype(np.int32) for codes in np.indices(shape))
+    named = zip(shape, (task_ids, annotator_ids), strict=True)
+    names = [as_names(range(n) if ids is None else ids) for n, ids in named]
+    return Encoded(rows, names[0]), Encoded(columns, names[1])
 
 
 def _unlabelled(task: Encoded, kept: npt.NDArray[np.bool_]) -> list[Any]:

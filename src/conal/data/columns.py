@@ -11,7 +11,7 @@ from functools import cache
 
 from conal.errors import InputError
 
-__all__ = ["ALIASES", "NAME_ROLES", "find_column", "find_columns", "is_name_column"]
+__all__ = ["ALIASES", "NAME_ROLES", "find_annotators", "find_column", "find_columns", "is_name_column"]
 
 ALIASES: dict[str, tuple[str, ...]] = {
     "task": ("task", "task_id", "id", "item", "item_id", "unit", "unit_id", "question", "example", "example_id"),
@@ -45,6 +45,8 @@ ALIASES: dict[str, tuple[str, ...]] = {
         "passage",
         "paragraph",
     ),
+    "group": ("group",),
+    "cost": ("cost", "cost_per_label"),
 }
 """Column names that are understood for each role; the first is the canonical one."""
 
@@ -94,6 +96,15 @@ def find_column(columns: Sequence[str], role: str, name: str | None, where: str)
             f"choose one with {_option(role)}"
         )
     return candidates[0] if candidates else None
+
+
+def find_annotators(columns: Sequence[str], where: str) -> str | None:
+    """The column of ids in a table with a row per annotator, which may be called ``id`` there; None without one.
+
+    >>> find_annotators(["id", "group"], "users.csv")
+    'id'
+    """
+    return find_column(columns, "worker", None, where) or next((name for name in columns if _plain(name) == "id"), None)
 
 
 def _option(role: str) -> str:

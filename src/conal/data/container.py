@@ -22,6 +22,9 @@ class LabelArrays:
     Objects are immutable; methods return new ones.
     """
 
+    _ordinal = False  # of objects that were pickled before there were scales and refused answers
+    _abstentions: LabelArrays | None = None
+
     def __init__(
         self,
         tasks: npt.ArrayLike,
@@ -32,6 +35,8 @@ class LabelArrays:
         annotator_ids: Sequence[Any] | Names,
         classes: Sequence[Any] | Names,
         by_position: bool = False,
+        ordinal: bool = False,
+        abstentions: LabelArrays | None = None,
     ) -> None:
         names = [_frozen_names(ids) for ids in (task_ids, annotator_ids, classes)]
         self._task_ids, self._annotator_ids, self._classes = names
@@ -45,6 +50,8 @@ class LabelArrays:
         self._tasks, self._annotators, self._labels = map(frozen, own)
         self._indptr = frozen(np.searchsorted(self._tasks, np.arange(self.n_tasks + 1)).astype(np.int64))
         self._by_position = by_position
+        self._ordinal = ordinal
+        self._abstentions = abstentions
 
     # ---------------------------------------------------------------- what is inside
 
@@ -79,6 +86,14 @@ class LabelArrays:
     @property
     def by_position(self) -> bool:
         return self._by_position
+
+    @property
+    def ordinal(self) -> bool:
+        return self._ordinal
+
+    @property
+    def abstentions(self) -> LabelArrays | None:
+        return self._abstentions
 
     @property
     def n_tasks(self) -> int:
@@ -130,14 +145,13 @@ class LabelArrays:
         picked = np.atleast_1d(np.arange(self.n_tasks)[rows])
         counts = self.labels_per_task()[picked]
         at = gather_ranges(self._indptr[picked], counts)
-        return type(self)(
-            np.repeat(np.arange(len(picked)), counts),
-            self._annotators[at],
-            self._labels[at],
+        return self.replace(
+            tasks=np.repeat(np.arange(len(picked)), counts),
+            annotators=self._annotators[at],
+            labels=self._labels[at],
             task_ids=self._task_ids[picked],
-            annotator_ids=self._annotator_ids,
-            classes=self._classes,
             by_position=True,
+            abstentions=None if self._abstentions is None else self._abstentions[rows],
         )
 
     def reindex(self, task_ids: Sequence[Any] | Names) -> Self:
@@ -155,28 +169,39 @@ class LabelArrays:
             raise InputError("reindex: task ids are listed twice; pass each once, or repeat rows with ann[rows]")
         position = decode_position(wanted, self._task_ids)[self._tasks]
         kept = position != MISSING
-        return type(self)(
-            position[kept],
-            self._annotators[kept],
-            self._labels[kept],
+        return self.replace(
+            tasks=position[kept],
+            annotators=self._annotators[kept],
+            labels=self._labels[kept],
             task_ids=wanted,
-            annotator_ids=self._annotator_ids,
-            classes=self._classes,
-            by_position=self._by_position,
+            abstentions=None if self._abstentions is None else self._abstentions.reindex(wanted),
         )
 
     def select(self, kept: npt.ArrayLike) -> Self:
         """Only the annotations where ``kept`` is true; tasks, annotators and classes stay."""
         mask = np.asarray(kept, dtype=bool)
-        return type(self)(
-            self._tasks[mask],
-            self._annotators[mask],
-            self._labels[mask],
-            task_ids=self._task_ids,
-            annotator_ids=self._annotator_ids,
-            classes=self._classes,
-            by_position=self._by_position,
-        )
+        return self.replace(tasks=self._tasks[mask], annotators=self._annotators[mask], labels=self._labels[mask])
+
+    def replace(self, **changes: Any) -> Self:
+        """A copy with other codes, names or statements: keywords as of the constructor.
+
+        >>> from conal import Annotations
+        >>> ann = Annotations.from_matrix([[0, 1]])
+        >>> ann.replace(classes=["no", "yes"]).classes.tolist(), ann.replace(ordinal=True).ordinal
+        (['no', 'yes'], True)
+        """
+        arguments: dict[str, Any] = {
+            "tasks": self._tasks,
+            "annotators": self._annotators,
+            "labels": self._labels,
+            "task_ids": self._task_ids,
+            "annotator_ids": self._annotator_ids,
+            "classes": self._classes,
+            "by_position": self._by_position,
+            "ordinal": self._ordinal,
+            "abstentions": self._abstentions,
+        }
+        return type(self)(**(arguments | changes))
 
     # ---------------------------------------------------------------- ways out
 
@@ -215,9 +240,9 @@ class LabelArrays:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, LabelArrays):
             return NotImplemented
-        return all(
+        return self._abstentions == other._abstentions and all(
             np.array_equal(getattr(self, name), getattr(other, name))
-            for name in ("tasks", "annotators", "labels", "task_ids", "annotator_ids", "classes")
+            for name in ("tasks", "annotators", "labels", "task_ids", "annotator_ids", "classes", "ordinal")
         )
 
     __hash__ = None  # type: ignore[assignment]

@@ -16,7 +16,17 @@ import pyarrow as pa
 
 from conal.errors import InputError
 
-__all__ = ["MISSING", "Encoded", "as_names", "as_text", "decode_position", "encode", "spelling", "unmasked"]
+__all__ = [
+    "MISSING",
+    "Encoded",
+    "as_names",
+    "as_text",
+    "decode_position",
+    "encode",
+    "name_column",
+    "spelling",
+    "unmasked",
+]
 
 IntArray = npt.NDArray[np.int32]
 Names = npt.NDArray[Any]
@@ -50,6 +60,8 @@ def encode(values: object) -> Encoded:
     """
     if isinstance(values, np.ma.MaskedArray):
         values = unmasked(values)
+    if isinstance(values, np.ndarray) and not values.ndim:
+        raise InputError(f"found {values.item()!r} where a list of names belongs; pass one name per row")
     if not isinstance(values, np.ndarray | pa.Array | pa.ChunkedArray):
         values = [None if item is np.ma.masked else item for item in values]  # type: ignore[attr-defined]
     if isinstance(values, pa.Array | pa.ChunkedArray) and pa.types.is_dictionary(values.type):
@@ -112,8 +124,17 @@ def decode_position(names: Names, wanted: Names) -> npt.NDArray[np.int64]:
     return np.array([table.get(name, MISSING) for name in wanted.tolist()], dtype=np.int64)
 
 
+def name_column(names: Names) -> pa.Array:
+    """Names as a column; values without an Arrow type become text."""
+    try:
+        column = pa.array(names.tolist())
+    except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
+        return pa.array([str(name) for name in names.tolist()])
+    return pa.array([str(name) for name in names.tolist()]) if pa.types.is_nested(column.type) else column
+
+
 def _fits_int64(item: float) -> bool:
-    return float(item).is_integer() and -(2**63) <= item < 2**63
+    return (isinstance(item, int) or item.is_integer()) and -(2**63) <= item < 2**63
 
 
 def _to_arrow(values: object) -> pa.ChunkedArray | None:
@@ -199,10 +220,7 @@ def _encode_arrow(column: pa.ChunkedArray) -> tuple[npt.NDArray[np.integer], lis
             _refuse_infinite()
         _refuse_rounded(column)
     codes, found = _dictionary(column)
-    try:
-        return codes, found.to_pylist()
-    except (ArithmeticError, ValueError) as error:  # a date after the year 9999, say
-        raise InputError(f"a value of type {column.type} is out of range ({error}); write it as text") from error
+    return codes, _as_list(found)
 
 
 def _dictionary(column: pa.Array | pa.ChunkedArray) -> tuple[npt.NDArray[np.integer], pa.Array]:
@@ -258,7 +276,12 @@ def _refuse_half(error: UnicodeEncodeError) -> NoReturn:
 
 
 def _as_list(values: npt.NDArray[Any] | pa.Array | pa.ChunkedArray) -> list[Any]:
-    return list(values.tolist() if isinstance(values, np.ndarray) else values.to_pylist())
+    if isinstance(values, np.ndarray):
+        return list(values.tolist())
+    try:
+        return list(values.to_pylist())
+    except (ArithmeticError, ValueError) as error:  # a date after the year 9999, say
+        raise InputError(f"a value of type {values.type} is out of range ({error}); write it as text") from error
 
 
 def _is_missing(item: Any) -> bool:

@@ -10,8 +10,8 @@ import numpy.typing as npt
 
 from conal.data.annotations import Annotations
 from conal.data.cleaning import OnDuplicate, match_classes, resolve_duplicates, warn_of_lookalikes
-from conal.data.container import frozen
-from conal.data.encoding import Encoded, Names, as_text, encode
+from conal.data.container import LabelArrays, frozen
+from conal.data.encoding import Encoded, Names, as_text, decode_position, encode
 
 __all__ = ["differ_in_type", "join_annotations"]
 
@@ -49,7 +49,34 @@ def join_annotations(
     names, labels = match_classes(found, labels, classes, where)
     kept = resolve_duplicates(tasks, annotators, on_duplicate, where, (task_ids, annotator_ids))
     codes = [frozen(column[kept]) for column in (tasks, annotators, labels)]
-    return Annotations(*codes, task_ids=task_ids, annotator_ids=annotator_ids, classes=names)
+    made = Annotations(*codes, task_ids=task_ids, annotator_ids=annotator_ids, classes=names)
+    return made.replace(abstentions=_joined_refusals(parts, made))
+
+
+def _joined_refusals(parts: Sequence[Annotations], made: Annotations) -> LabelArrays | None:
+    """The refused answers of all parts, once each, without those that another part has an answer to."""
+    refused = [(part, part.abstentions) for part in parts if part.abstentions is not None]
+    if not refused:
+        return None
+    tasks, annotators = (
+        np.concatenate([decode_position(wanted, _like(wanted, own))[codes] for own, codes in columns])
+        for wanted, columns in (
+            (made.task_ids, [(part.task_ids, each.tasks) for part, each in refused]),
+            (made.annotator_ids, [(part.annotator_ids, each.annotators) for part, each in refused]),
+        )
+    )
+    words, names = _united([(each.classes, each.labels) for _, each in refused])
+    pairs = tasks * made.n_annotators + annotators
+    _, first = np.unique(pairs, return_index=True)
+    answered = made.tasks.astype(np.int64) * made.n_annotators + made.annotators
+    rows = first[~np.isin(pairs[first], answered)]
+    found = tasks[rows], annotators[rows], words[rows]
+    return LabelArrays(*found, task_ids=made.task_ids, annotator_ids=made.annotator_ids, classes=names)
+
+
+def _like(wanted: Names, own: Names) -> Names:
+    """Names as they are spelled among those of all parts: as text, if some part has text."""
+    return as_text(own) if differ_in_type([wanted, own]) else own
 
 
 def differ_in_type(parts: Iterable[Names]) -> bool:

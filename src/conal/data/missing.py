@@ -25,6 +25,7 @@ __all__ = [
     "drop_blank_names",
     "missing_rule",
     "read_labels",
+    "refusal_words",
     "remedy_for",
     "warn_of_dropped",
     "words_among",
@@ -54,6 +55,11 @@ class Labels(NamedTuple):
         Whether the user listed these values.
     in_matrix : bool
         Whether these are the cells of a matrix, in which many are empty.
+    refused : (n,) int32, optional
+        Where an answer was refused, the position of the word for it in ``refusals``; ``MISSING`` elsewhere, and where
+        there is a label. None if no words for refused answers were listed.
+    refusals : tuple of str
+        These words, as they are spelled.
     """
 
     codes: npt.NDArray[np.int32]
@@ -61,12 +67,26 @@ class Labels(NamedTuple):
     words: Mapping[Any, int]
     chosen: bool = False
     in_matrix: bool = False
+    refused: npt.NDArray[np.int32] | None = None
+    refusals: tuple[str, ...] = ()
+
+    def only(self, rows: npt.NDArray[np.bool_]) -> Labels:
+        """The labels of some rows."""
+        refused = None if self.refused is None else self.refused[rows]
+        return self._replace(codes=self.codes[rows], refused=refused)
+
+    @property
+    def answered(self) -> npt.NDArray[np.bool_]:
+        """(n,) where there is a label or a refused answer."""
+        given: npt.NDArray[np.bool_] = self.codes != MISSING
+        return given if self.refused is None else np.logical_or(given, self.refused != MISSING)
 
 
 def read_labels(
     values: object,
     *,
     missing: Any = None,
+    abstain: Any = None,
     classes: Any = None,
     in_matrix: bool = False,
     untyped: bool = False,
@@ -78,6 +98,8 @@ def read_labels(
     ----------
     missing : value or sequence of values, optional
         Values that mean "no label", in place of :data:`WORDS` and of the -1 in matrices; "" stands for none.
+    abstain : value or sequence of values, optional
+        Values that mean "asked, but declined to answer"; they are no classes, and not missing either.
     classes : sequence, optional
         Values that are classes, also if they are such a word.
     untyped : bool
@@ -88,18 +110,25 @@ def read_labels(
     """
     try:
         label, rule = encode(values), missing_rule(missing, classes, in_matrix=in_matrix)
+        refusals = refusal_words(abstain, missing, classes)
     except InputError as error:
         raise InputError(f"{where}: label: {error}") from error
-    absent = np.array([rule(name) for name in label.names.tolist()], dtype=bool)
+    said = np.array([_place(name, refusals) for name in label.names.tolist()], dtype=np.int32)
+    absent = np.array([rule(name) for name in label.names.tolist()], dtype=bool) | (said != MISSING)
     counts = np.bincount(label.codes[label.codes != MISSING], minlength=len(label.names))
-    spelled = [(k, name) for k, name in enumerate(label.names.tolist()) if absent[k] and not _is_blank(name)]
-    words = {name: int(counts[k]) for k, name in spelled if not (in_matrix and _is_minus_one(name))}
+    spelled = [
+        (k, name)
+        for k, name in enumerate(label.names.tolist())
+        if absent[k] and said[k] == MISSING and not _is_blank(name)
+    ]
+    words = {name: int(counts[k]) for k, name in spelled}
     codes, names = _without(label, absent)
     if untyped:
         codes, names = _as_numbers(codes, names)
-    if in_matrix and not any(isinstance(name, str) for name in names.tolist()):  # -1 among numbers is the convention
-        words = {name: count for name, count in words.items() if name not in NOT_ANNOTATED}
-    return Labels(codes, names, words, missing is not None, in_matrix)
+    if in_matrix:
+        words = {name: count for name, count in words.items() if not _is_convention(name, names)}
+    refused = np.append(said, np.int32(MISSING))[label.codes] if refusals else None
+    return Labels(codes, names, words, missing is not None, in_matrix, refused, refusals)
 
 
 def missing_rule(missing: Any = None, classes: Any = None, *, in_matrix: bool = False) -> Rule:
@@ -128,6 +157,20 @@ def missing_rule(missing: Any = None, classes: Any = None, *, in_matrix: bool = 
     return holds
 
 
+def refusal_words(abstain: Any, missing: Any = None, classes: Any = None) -> tuple[str, ...]:
+    """The values that mean a refused answer, as text spells them; an error if one is a class or missing too.
+
+    >>> refusal_words(["refused", 99]), refusal_words(None)
+    (('refused', '99'), ())
+    """
+    words = tuple(dict.fromkeys(_spelling(value) for value in _listed(abstain)))
+    for others, what in ((classes, "a class"), (_listed(missing), "missing")):
+        both = sorted(set(words) & {_spelling(name) for name in ([] if others is None else others)})
+        if both:
+            raise InputError(f"{examples(both)} cannot be both {what} and a refused answer; correct abstain")
+    return words
+
+
 def words_among(names: Names) -> list[str]:
     """Classes that conal takes for missing labels where it reads them without further options.
 
@@ -153,7 +196,7 @@ def warn_of_dropped(labels: Labels, where: str, unlabelled: Collection[Any] = ()
     user listed.
     """
     words = sum(labels.words.values())
-    empty = 0 if labels.in_matrix else int((labels.codes == MISSING).sum()) - words
+    empty = 0 if labels.in_matrix else int((~labels.answered).sum()) - words
     if not words + empty or (labels.in_matrix and labels.chosen):
         return
     unit = "cells" if labels.in_matrix else "rows"
@@ -209,13 +252,27 @@ def _listed(missing: Any) -> list[Any]:
     return [value for value in (missing if several else [missing]) if not _is_blank(value)]
 
 
+def _place(name: Any, words: tuple[str, ...]) -> int:
+    """The position of a value among the words for refused answers."""
+    text = _spelling(name) if words else ""
+    return words.index(text) if text in words else MISSING
+
+
 def _is_blank(name: Any) -> bool:
     return isinstance(name, str) and not name.strip()
 
 
-def _is_minus_one(name: Any) -> bool:
-    """The number; the text "-1" among labels that are text may be a class."""
-    return isinstance(name, int | float) and name == MISSING
+def _is_convention(name: Any, labels: Names) -> bool:
+    """Whether this is the -1 of matrices, which nobody needs to be told of.
+
+    It may be a class where it is text among labels that are text, or a number beside other negative ones.
+    """
+    if isinstance(name, str) and (
+        name not in NOT_ANNOTATED or any(isinstance(label, str) for label in labels.tolist())
+    ):
+        return False
+    minus_one = isinstance(name, str) or (isinstance(name, int | float) and name == MISSING)
+    return minus_one and not any(isinstance(label, int | float) and label < 0 for label in labels.tolist())
 
 
 def _spelling(name: Any) -> str:

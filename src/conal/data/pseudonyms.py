@@ -72,14 +72,15 @@ def renamed(annotations: Annotations, names: Names) -> tuple[Annotations, npt.ND
     position[order] = np.arange(len(order))
     annotators = position[annotations.annotators]
     rows = np.arange(annotations.n_annotations)[pair_order(annotations.tasks, annotators)]
-    made = Annotations(
-        annotations.tasks[rows],
-        annotators[rows],
-        annotations.labels[rows],
-        task_ids=annotations.task_ids,
+    refused = annotations.abstentions
+    if refused is not None:
+        refused = refused.replace(annotators=position[refused.annotators], annotator_ids=names[order])
+    made = annotations.replace(
+        tasks=annotations.tasks[rows],
+        annotators=annotators[rows],
+        labels=annotations.labels[rows],
         annotator_ids=names[order],
-        classes=annotations.classes,
-        by_position=annotations.by_position,
+        abstentions=refused,
     )
     return made, rows
 

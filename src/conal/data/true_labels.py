@@ -59,7 +59,9 @@ def inclusion_values(values: list[Any], where: str) -> npt.NDArray[np.float64]:
     """The column of probabilities by which tasks were drawn."""
     try:
         found = np.array(values, dtype=np.float64)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
+        found = np.full(len(values), np.nan)
+    if found.ndim > 1:  # lists of numbers
         found = np.full(len(values), np.nan)
     wrong = np.flatnonzero(~((found > 0) & (found <= 1)))
     if len(wrong):

@@ -12,7 +12,7 @@ from conal.data.encoding import MISSING, Names, as_names, decode_position
 from conal.errors import InputError, examples
 from conal.parameters.simulation import CommonType, CrowdSettings, Pairs
 
-__all__ = ["common_confusion", "corrupt", "individual_confusions"]
+__all__ = ["common_confusion", "corrupt", "family_confusions", "individual_confusions"]
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
@@ -32,6 +32,11 @@ def common_confusion(classes: Names, settings: CrowdSettings, rng: np.random.Gen
 def individual_confusions(n_classes: int, settings: CrowdSettings, rng: np.random.Generator) -> FloatArray:
     """(R, C, C) ``pi_r[r, c, l] = P(observe l | true c, annotator r)``, asymmetric."""
     return corrupt(_other_targets((settings.n_annotators, n_classes), rng), settings.individual_strength)
+
+
+def family_confusions(n_classes: int, settings: CrowdSettings, rng: np.random.Generator) -> FloatArray:
+    """(G, C, C) ``pi_f[k, c, l] = P(observe l | true c, what family k has in common)``, asymmetric."""
+    return corrupt(_other_targets((settings.families, n_classes), rng), settings.individual_strength)
 
 
 def corrupt(targets: IntArray, strength: float) -> FloatArray:

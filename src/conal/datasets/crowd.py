@@ -12,7 +12,7 @@ import numpy.typing as npt
 from conal._support.arrays import draw_from_rows
 from conal.data.annotations import Annotations
 from conal.data.encoding import as_names
-from conal.datasets.confusion_matrices import common_confusion, individual_confusions
+from conal.datasets.confusion_matrices import common_confusion, family_confusions, individual_confusions
 from conal.datasets.gate import Gate, draw_gate, variance_shares
 from conal.datasets.streams import stream
 from conal.errors import InputError
@@ -44,6 +44,10 @@ class CrowdTruth:
         The embeddings, scale and bias that omega comes from.
     settings : CrowdSettings
         The settings of the generator.
+    groups : (R,) int64, optional
+        The family of every annotator, where there are families.
+    pi_f : (G, C, C) float64, optional
+        What each family has in common: ``settings.family_share`` of its members' ``pi_r``.
     """
 
     z: IntArray
@@ -53,6 +57,8 @@ class CrowdTruth:
     pi_r: FloatArray
     gate: Gate
     settings: CrowdSettings
+    groups: IntArray | None = None
+    pi_f: FloatArray | None = None
 
     def omega_matrix(self) -> FloatArray:
         """(N, R) omega of every pair, observed or not; for crowds of which such a matrix fits into memory."""
@@ -81,6 +87,9 @@ def simulate_crowd(
     With ``settings.gate="effects"``, u and v contain bias vectors, as in the paper's Equation 3: some instances are
     difficult for all, and some annotators lean on the common confusion everywhere. ``truth.omega_shares()`` measures
     how much of omega's variance that is.
+
+    With ``settings.families``, the annotators are divided into families of equal size, and their own confusion is
+    partly the family's: :math:`\pi^r = h \pi^{f(r)} + (1 - h) \tilde\pi^r`, where h is ``settings.family_share``.
 
     Parameters
     ----------
@@ -118,6 +127,11 @@ def simulate_crowd(
     gate = draw_gate(features, (tasks, annotators), settings)
     pi_g = common_confusion(as_names(classes), settings, stream(settings.seed, "common"))
     pi_r = individual_confusions(len(classes), settings, stream(settings.seed, "individual"))
+    groups = pi_f = None
+    if settings.families:
+        groups = np.arange(settings.n_annotators) * settings.families // settings.n_annotators
+        pi_f = family_confusions(len(classes), settings, stream(settings.seed, "families"))
+        pi_r = settings.family_share * pi_f[groups] + (1 - settings.family_share) * pi_r
     omega = gate.of_pairs(tasks, annotators)
     # Drawn at once, so that the same seed gives the same random numbers whatever the matrices are.
     uniform = stream(settings.seed, "labels").random((2, len(tasks)))
@@ -132,7 +146,7 @@ def simulate_crowd(
         classes=as_names(classes),
         by_position=True,
     )
-    return annotations, CrowdTruth(codes, s, omega, pi_g, pi_r, gate, settings)
+    return annotations, CrowdTruth(codes, s, omega, pi_g, pi_r, gate, settings, groups, pi_f)
 
 
 def draw_counts(n_instances: int, settings: CrowdSettings, rng: np.random.Generator) -> IntArray:

@@ -23,6 +23,8 @@ Purpose = Literal[
     "labels",
     "gate biases",
     "prolific",
+    "levels",
+    "families",
 ]
 
 

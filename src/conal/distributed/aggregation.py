@@ -99,7 +99,7 @@ def fit_shared(aggregator: A, data: Any, *, true_labels: Any = None) -> A:
     probas = np.empty((crowd.n_tasks, crowd.n_classes))
     for other, rows in enumerate(_gathered(own, crowd.n_tasks, world)):
         probas[other::world] = rows
-    aggregator.adopt_posterior(crowd, probas)
+    aggregator.adopt_posterior(crowd, aggregator._with_abstentions(crowd, probas))
     return aggregator
 
 

@@ -107,14 +107,8 @@ def with_classes(crowd: Annotations, classes: Names) -> Annotations:
             f"{examples(crowd.classes[position < 0])}",
             DataWarning,
         )
-    return Annotations(
-        crowd.tasks[known],
-        crowd.annotators[known],
-        codes[known],
-        task_ids=crowd.task_ids,
-        annotator_ids=crowd.annotator_ids,
-        classes=classes,
-        by_position=crowd.by_position,
+    return crowd.replace(
+        tasks=crowd.tasks[known], annotators=crowd.annotators[known], labels=codes[known], classes=classes
     )
 
 

@@ -46,6 +46,7 @@ def anonymised(fitted: Fitted, key: bytes, hide_below: int) -> Fitted:
     order = np.argsort(names)
     discretion = Discretion(hide_below)
     made = copy.copy(fitted)
+    made.annotator_info_ = None  # it has their names
     made.results_ = replace(
         results,
         model=_with_rows(fitted, _taken(order)),

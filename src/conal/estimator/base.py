@@ -18,6 +18,7 @@ from conal import methods
 from conal._support.progress import make_progress
 from conal.aggregation.votes import clamped
 from conal.data.annotations import Annotations
+from conal.data.annotator_info import AnnotatorInfo
 from conal.data.encoding import Names, as_names, decode_position
 from conal.data.frames import kind_of_frame
 from conal.data.pseudonyms import new_key
@@ -63,6 +64,8 @@ class FittedAttributes:
     metrics_: dict[str, Any]
     model_: CrowdMethod
     text_features_: TextFeatures | None = None
+    ordinal_: bool = False
+    annotator_info_: AnnotatorInfo | None = None
     instance_shape_: tuple[int, ...]
     n_features_in_: int
     _feature_names: tuple[str, ...]
@@ -85,6 +88,10 @@ class CrowdClassifier(FittedAttributes, Reported, ClassifierParameters, Classifi
         Names of the features, only where they came with names; predictions then put columns in this order.
     text_features_ : conal.TextFeatures or None
         What makes features of texts, where the model was trained on texts.
+    ordinal_ : bool
+        Whether the classes are a scale, from the lowest to the highest, as the annotations stated.
+    annotator_info_ : AnnotatorInfo or None
+        What was given about the annotators; not part of a model folder.
     history_ : list of dict
         One row per epoch.
     metrics_ : dict
@@ -111,6 +118,7 @@ class CrowdClassifier(FittedAttributes, Reported, ClassifierParameters, Classifi
         monitor: Mapping[str, tuple[Any, Any]] | None = None,
         task_ids: Any = None,
         annotator_features: npt.ArrayLike | None = None,
+        annotator_info: Any = None,
         true_labels: Any = None,
         allow_missing: bool = False,
         checkpoint: str | PathLike[str] | None = None,
@@ -135,6 +143,10 @@ class CrowdClassifier(FittedAttributes, Reported, ClassifierParameters, Classifi
             Ids of the rows of X.
         annotator_features : (n_annotators, F), optional
             Raw features of the annotators, in the order of ``annotations.annotator_ids``.
+        annotator_info : frame or AnnotatorInfo, optional
+            What is known about the annotators: a row for each, with columns worker, ``group``, ``cost``, and features
+            (:class:`conal.data.annotator_info.AnnotatorInfo`). The features, standardised, take the place of
+            ``annotator_features``.
         true_labels : mapping, pandas Series, frame, or (n,) sequence, optional
             True labels of some training tasks, such as those of an expert: by task id, in columns task and label, or
             one for every row of X, None where it is unknown. They are taken as certain and trained on. A task with a
@@ -156,15 +168,20 @@ class CrowdClassifier(FittedAttributes, Reported, ClassifierParameters, Classifi
         )
         validation, monitor = texts.further_as_numbers(self.text_features_, validation, monitor or {})
         joined = adapters.aligned(X, crowd, task_ids, allow_missing=allow_missing)
+        self.annotator_info_, annotator_features = preparation.about_annotators(
+            annotator_info, annotator_features, joined.annotations
+        )
         known = truth_for_training(joined, true_labels, method.takes)
         kept, selection = preparation.choose_selection(self, joined, validation, known)
         training = CrowdBatches(joined.instances, kept, self.batch_size, known=known)
-        build = preparation.make_builder(self, method, training, annotator_features, known)
+        found = None if self.annotator_info_ is None else self.annotator_info_.coded_groups()
+        groups = None if found is None else found[1]
+        build = preparation.make_builder(self, method, training, annotator_features, known, groups)
         settings = Settings(**{name: getattr(self, name) for name in Settings.declared})
         planned = plan(settings, len(training.labelled))
         saver = None
         if checkpoint is not None:
-            marks = preparation.fingerprint_of(self, joined, selection, planned, annotator_features, known)
+            marks = preparation.fingerprint_of(self, joined, selection, planned, annotator_features, known, groups)
             saver = Checkpoint(Path(checkpoint), marks, resume=resume)
         monitors = preparation.make_monitors(joined, monitor)
         results = []
@@ -198,6 +215,7 @@ class CrowdClassifier(FittedAttributes, Reported, ClassifierParameters, Classifi
         known = None if truth is None else truth.known
         self.model_ = result.method
         self.classes_ = crowd.classes
+        self.ordinal_ = crowd.ordinal
         self.annotator_ids_ = crowd.annotator_ids
         self.task_ids_ = crowd.task_ids
         self.instance_shape_ = instances.shape
@@ -232,7 +250,7 @@ class CrowdClassifier(FittedAttributes, Reported, ClassifierParameters, Classifi
         if truth is not None:
             results = replace(results, **truth.evidence(self.model_, reading.posterior))
         if not (preparation.warn_of_contradiction(results.findings.evidence) or result.lost_classes):
-            preparation.warn_of_collapse(self.method, self.model_, crowd, self.probas_)
+            preparation.warn_of_collapse(self.method, self.model_, crowd, self.probas_, known)
         self.results_ = results
 
     # ---------------------------------------------------------------- use

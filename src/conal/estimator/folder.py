@@ -62,6 +62,8 @@ def save(
     }
     if problem.n_true_labels:
         config["n_true_labels"] = problem.n_true_labels
+    if fitted.ordinal_:
+        config["ordinal"] = True
     tensors = {name: tensor.detach().numpy() for name, tensor in fitted.model_.state_dict().items()}
     documents: dict[str, Mapping[str, Any]] = {REPORT: fitted.results_.report, **_task_document(fitted)}
     if fitted.text_features_ is not None:
@@ -105,6 +107,7 @@ def _restore(folder: ModelFolder, backbone: Any) -> CrowdClassifier:
     made = _restore_parameters(folder, backbone)
     check_parameters(made)
     made.classes_ = names_from_json(_listed(config, "classes"))
+    made.ordinal_ = config.get("ordinal", False) is True
     made.annotator_ids_ = names_from_json(_listed(config, "annotator_ids"))
     made.instance_shape_ = checked_instance_shape(config["instance_shape"], str(folder.path))
     made.n_features_in_ = prod(made.instance_shape_)

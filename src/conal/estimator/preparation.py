@@ -13,6 +13,7 @@ from conal import methods
 from conal.aggregation.guard import collapse_of
 from conal.aggregation.votes import vote_shares
 from conal.data.annotations import Annotations
+from conal.data.annotator_info import AnnotatorInfo
 from conal.errors import CollapseWarning, ContradictionWarning, DataWarning, InputError, PriorWarning, warn
 from conal.estimator import adapters
 from conal.estimator.true_labels import digest_of_truth
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from conal.estimator.base import CrowdClassifier
 
 __all__ = [
+    "about_annotators",
     "build_members",
     "build_method",
     "choose_selection",
@@ -110,6 +112,7 @@ def make_builder(
     training: CrowdBatches,
     annotator_features: npt.ArrayLike | None,
     known: npt.NDArray[np.int64] | None = None,
+    groups: npt.NDArray[np.int64] | None = None,
 ) -> Callable[[], CrowdMethod]:
     """A function that makes the untrained method, scaler included, once for every (re)start."""
     crowd = training.annotations
@@ -120,6 +123,7 @@ def make_builder(
         n_tasks=len(training.labelled),
         labels_per_annotator=torch.from_numpy(crowd.labels_per_annotator()),
         annotator_features=_annotator_features(annotator_features, crowd.n_annotators),
+        annotator_groups=None if groups is None else torch.from_numpy(groups),
         class_prior=_class_prior(estimator, method, crowd),
         n_true_labels=0 if known is None else int((known >= 0).sum()),
     )
@@ -190,7 +194,13 @@ def warn_of_contradiction(evidence: Evidence) -> bool:
     return found is not None
 
 
-def warn_of_collapse(name: str, model: CrowdMethod, crowd: Annotations, probas: npt.NDArray[np.float64]) -> None:
+def warn_of_collapse(
+    name: str,
+    model: CrowdMethod,
+    crowd: Annotations,
+    probas: npt.NDArray[np.float64],
+    known: npt.NDArray[np.int64] | None = None,
+) -> None:
     """Warn if EM has lost, exchanged or overgrown a class, as the aggregators' guard does.
 
     EM alone is led astray in this way: what it infers is what it learns from next. A class prior that the user states
@@ -199,7 +209,7 @@ def warn_of_collapse(name: str, model: CrowdMethod, crowd: Annotations, probas: 
     member = model.each[0] if isinstance(model, Ensemble) else model
     if not isinstance(member, EMMethod) or model.problem.class_prior is not None:
         return
-    found = collapse_of(crowd, probas)
+    found = collapse_of(crowd, probas, known)
     if found is not None:
         doubt = "This may be wrong" if found.certain else "This may be right or wrong"
         warn(
@@ -217,6 +227,7 @@ def fingerprint_of(
     planned: Plan,
     annotator_features: npt.ArrayLike | None = None,
     known: npt.NDArray[np.int64] | None = None,
+    groups: npt.NDArray[np.int64] | None = None,
 ) -> dict[str, str]:
     """What must be the same for a checkpoint to be continued; "auto" is the number that it stands for."""
     instances, crowd, _ = joined
@@ -230,6 +241,8 @@ def fingerprint_of(
         marks["validation"] = adapters.digest(selection.codes) + adapters.digest_features(selection.instances)
     if annotator_features is not None:
         marks["annotator features"] = adapters.digest(np.asarray(annotator_features, dtype=np.float32))
+    if groups is not None:
+        marks["annotator groups"] = adapters.digest(groups)
     if known is not None:
         marks["true labels"] = digest_of_truth(crowd, known)
     names = repr([crowd.classes.tolist(), crowd.annotator_ids.tolist()]).encode()
@@ -288,6 +301,18 @@ def _try_out(method: CrowdMethod, instances: Instances) -> None:
         raise InputError(
             f"the backbone returns {found} for {expected[0]} instances; expected {expected}, one logit per class"
         )
+
+
+def about_annotators(
+    info: Any, features: npt.ArrayLike | None, crowd: Annotations
+) -> tuple[AnnotatorInfo | None, npt.ArrayLike | None]:
+    """What is known about the annotators, in their order, and the features to train with; only one may have some."""
+    if info is None:
+        return None, features
+    found = AnnotatorInfo.of(info, crowd)
+    if found.features is not None and features is not None:
+        raise InputError("annotator_features and annotator_info both have features of the annotators; pass one of them")
+    return found, found.standardised_features() if features is None else features
 
 
 def _annotator_features(values: npt.ArrayLike | None, n_annotators: int) -> torch.Tensor | None:

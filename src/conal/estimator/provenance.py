@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 from torch import nn
 
 from conal._support.versions import versions
+from conal.data.scales import scale_options
 from conal.findings.model import Metrics, ModelSection
 from conal.parameters.training import ClassifierParameters
 
@@ -62,6 +63,10 @@ def _command(fitted: CrowdClassifier, parameters: Mapping[str, Any]) -> str:
         words += [f"--valid-{kind}", f"VALID_{kind.upper()}", "--valid-labels", "VALID_LABELS"]
     if "n_true_labels" in fitted.metrics_:
         words += ["--true-labels", "TRUE_LABELS"]
+    if fitted.ordinal_:
+        words += scale_options(fitted.classes_)
+    if fitted.annotator_info_ is not None:
+        words += ["--annotator-info", "ANNOTATORS"]
     usual = {name: declared.default for name, declared in fitted.declared.items()}
     for name, value in parameters.items():
         if name != "verbose" and (name == "seed" or not _is_same(value, usual.get(name))):

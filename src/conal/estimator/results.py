@@ -84,6 +84,7 @@ class FittedResults:
             inclusion=self.inclusion,
             unseen=self.unseen,
             common_meaning=self.model.common_meaning,
+            tempered=self.model.tempered,
         )
         return Findings(evidence, seed=self.origin["metrics"]["seed"])
 

@@ -11,14 +11,14 @@ import pyarrow as pa
 
 from conal import aggregation
 from conal.data.annotations import Annotations
-from conal.datasets.label_sets import JUDGES, LABEL_SETS, label_set
+from conal.datasets.label_sets import JUDGES, LABEL_SETS, label_set, true_codes
 from conal.errors import CollapseWarning
 from conal.experiments.base import Experiment, register
 from conal.experiments.store import Store
 from conal.experiments.tables import Row, column, group_by, markdown
 from conal.metrics import EffectiveNumber, effective_number
 
-__all__ = ["Aggregators"]
+__all__ = ["BASE", "NEEDS_TRUTH", "Aggregators", "aggregated"]
 
 TRUTH = "true labels"
 SOME = "50 true labels"
@@ -51,8 +51,8 @@ class Aggregators(Experiment):
         numbers = (
             "How many independent labels the labels of a task are worth (`conal.metrics.effective_number`), by all "
             f"true labels with a 95 % interval, by {N_TRUE} random true labels (mean of {DRAWS} draws, mean deviation "
-            "from the value by all of them, and how many of the 95 % intervals contain that value), and by labels that "
-            "`dawid-skene` inferred, which give an upper bound."
+            "from the value by all of them, and how many of the 95 % intervals contain that value), and the upper "
+            "bound by labels that `dawid-skene` inferred: the upper end of a 95 % interval."
         )
         return self.document(text, _accuracies(rows), "## Effective number of annotators", numbers, _numbers(rows))
 
@@ -60,12 +60,13 @@ class Aggregators(Experiment):
 def _rows(name: str) -> Iterator[Row]:
     labels, truth = label_set(name)
     crowd = Annotations.of(labels)
-    code_of = {label: code for code, label in enumerate(crowd.classes.tolist())}
-    codes = np.array([code_of.get(truth.get(task, ""), -1) for task in crowd.task_ids.tolist()])
+    codes = true_codes(crowd, truth)
     at = {"row": name, "seed": 0}
     for each in aggregation.names():
-        if each not in NEEDS_TRUTH:
-            yield at | {"method": each} | _aggregated(each, crowd, codes)
+        if each not in NEEDS_TRUTH and not aggregation.get(each).ordered:
+            fitted, right, told = aggregated(each, crowd, codes)
+            numbers = _figures(effective_number(crowd, fitted.probas_))
+            yield at | {"method": each, "accuracy": right, "warning": told} | numbers
     known = np.flatnonzero(codes >= 0)
     at |= {"accuracy": None, "warning": ""}
     yield at | {"method": TRUTH} | _effective(crowd, codes, known)
@@ -74,14 +75,15 @@ def _rows(name: str) -> Iterator[Row]:
         yield at | {"method": SOME, "seed": seed} | _effective(crowd, codes, some)
 
 
-def _aggregated(name: str, crowd: Annotations, codes: npt.NDArray[np.int64]) -> Row:
-    """Accuracy, the warning of a collapse, and the effective number by the inferred labels."""
+def aggregated(
+    name: str, crowd: Annotations, codes: npt.NDArray[np.int64]
+) -> tuple[aggregation.Aggregator, float, str]:
+    """A fitted aggregator, the share of its right labels (code -1: nobody knows), and its warning of a collapse."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         fitted = aggregation.make(name).fit(crowd)
     told = "; ".join(str(each.message) for each in caught if issubclass(each.category, CollapseWarning))
-    right = float(np.mean((fitted.codes_ == codes)[codes >= 0]))
-    return {"accuracy": right, "warning": told} | _figures(effective_number(crowd, fitted.probas_))
+    return fitted, float(np.mean((fitted.codes_ == codes)[codes >= 0])), told
 
 
 def _effective(crowd: Annotations, codes: npt.NDArray[np.int64], tasks: npt.NDArray[np.int64]) -> Row:
@@ -128,7 +130,7 @@ def _numbers(rows: list[Row]) -> str:
                 crowd,
                 f"{truth['effective']:.1f} ({ends})",
                 *_by_some(by.get(SOME, []), truth["effective"]),
-                f"at most {bound['effective']:.1f}",
+                f"at most {bound['effective_high']:.1f}",
             ]
         )
     header = ["", "all true labels", f"{N_TRUE} true labels", "deviation", "intervals that hold", f"`{BASE}`"]

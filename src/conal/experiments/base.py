@@ -11,6 +11,7 @@ import pyarrow as pa
 from conal import methods
 from conal._support.registry import Registry
 from conal.errors import InputError
+from conal.experiments.fingerprint import ROOMS, digest_of, fingerprint
 from conal.experiments.runs import Run
 from conal.experiments.store import Store
 
@@ -68,6 +69,14 @@ class Experiment(ABC):
     def runs(self) -> list[Run]:
         """The runs that the table needs; none for an experiment that only counts labels."""
         return []
+
+    def code(self, store: Store | None = None) -> str:
+        """A fingerprint of the code that can change the table: the present one, or the one that made a store's runs."""
+        runs = {run.hash: run.code for run in self.runs()}
+        if not runs:
+            return fingerprint([type(self).__module__], rooms=(*ROOMS, "experiments", "findings", "theory"))
+        made = runs if store is None else store.codes()
+        return digest_of(made.get(each, "") for each in runs)
 
     @abstractmethod
     def table(self, store: Store) -> pa.Table:

@@ -8,20 +8,24 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from conal import aggregation
 from conal.aggregation import DawidSkene
 from conal.datasets import CrowdDataset
 from conal.estimator import CrowdClassifier, compute
 from conal.estimator.results import FittedResults
+from conal.experiments.gold_measurements import annotator_intervals, pipeline_rates, replayed_rates
 from conal.findings.evidence import MIN_LABELS_PER_CLASS
 from conal.findings.shared_mistakes import SharedMistakesSection, figure_of
 from conal.methods.ensemble import Ensemble
-from conal.metrics import co_direction, effective_number
+from conal.metrics import EffectiveNumber, co_direction, effective_number
 from conal.training import CrowdBatches, Instances
 
-__all__ = ["MEASUREMENTS", "N_SHOWN", "omega_halves", "true_figures"]
+__all__ = ["MEASUREMENTS", "N_SHOWN", "TWO_STAGE", "omega_halves", "true_figures"]
 
 FloatArray = npt.NDArray[np.float64]
 
+TWO_STAGE = ("dawid-skene", "majority-vote")
+"""Aggregators before a logistic regression, to compare with."""
 N_SHOWN = 5
 """Annotators whose matrices are kept: those with the most labels, the first of equals."""
 
@@ -119,18 +123,19 @@ def _commonness(clf: CrowdClassifier, data: CrowdDataset) -> dict[str, Any]:
     """Co-direction and the effective number, by true labels, and by those that the method and Dawid-Skene inferred."""
     crowd, certain = data.annotations, np.eye(len(data.classes))[data.y_true]
     assert isinstance(clf.results_, FittedResults)  # noqa: S101 - it comes from a fit
-    section: SharedMistakesSection = clf.results_.findings.section("shared_mistakes")  # not the slow intervals
+    findings = clf.results_.findings
+    section: SharedMistakesSection = findings.section("shared_mistakes")  # not the slow intervals
     model = DawidSkene(verbose=False).fit(crowd)
     by_model = co_direction(
         crowd, model.probas_, confusion=model.confusion_, min_labels_per_class=MIN_LABELS_PER_CLASS
     ).overall
     of_method = {
         "label_accuracy": float((clf.labels_ == data.classes[data.y_true]).mean()),
-        "effective": section["effective_number"]["at_most"],
+        **_effective(effective_number(crowd, findings.evidence.posterior)),
     }
     of_model = {
         "label_accuracy": float((model.codes_ == data.y_true).mean()),
-        "effective": _finite(effective_number(crowd, model.probas_).value),
+        **_effective(effective_number(crowd, model.probas_)),
     }
     return {
         "true": _finite(co_direction(crowd, certain).overall.value),
@@ -138,6 +143,11 @@ def _commonness(clf: CrowdClassifier, data: CrowdDataset) -> dict[str, Any]:
         clf.method: {**section["co_direction"], **of_method},
         "dawid-skene": {**figure_of(by_model), **of_model},
     }
+
+
+def _effective(found: EffectiveNumber) -> dict[str, float | None]:
+    """The effective number by inferred labels, and the upper bound that a report says."""
+    return {"effective": _finite(found.value), "effective_at_most": _finite(found.high)}
 
 
 def _finite(value: float) -> float | None:
@@ -151,6 +161,26 @@ def _validation(clf: CrowdClassifier, data: CrowdDataset) -> float | None:
     return float((clf.predict(data.valid.x) == data.classes[data.valid.y]).mean())
 
 
+def _two_stage(clf: CrowdClassifier, data: CrowdDataset) -> dict[str, dict[str, float]]:
+    """What a user would do instead: aggregate, then train scikit-learn's LogisticRegression on the same features."""
+    from sklearn.linear_model import LogisticRegression
+
+    if data.test is None:
+        return {}
+    made = clf.text_features_
+    x, test = (each if made is None else made.transform(list(each)) for each in (data.x, data.test.x))
+    found = {}
+    for name in TWO_STAGE:
+        codes = aggregation.make(name).fit(data.annotations).codes_
+        classifier = LogisticRegression(max_iter=1000)
+        predicted = classifier.fit(x, codes).predict(test) if len(set(codes)) > 1 else np.full(len(test), codes[0])
+        found[name] = {
+            "label_accuracy": float((codes == data.y_true).mean()),
+            "test_accuracy": float((predicted == data.test.y).mean()),
+        }
+    return found
+
+
 MEASUREMENTS: dict[str, Callable[[CrowdClassifier, CrowdDataset], Any]] = {
     "confusion": _confusion,
     "omega": _omega,
@@ -159,4 +189,8 @@ MEASUREMENTS: dict[str, Callable[[CrowdClassifier, CrowdDataset], Any]] = {
     "validation": _validation,
     "coverage": _coverage,
     "commonness": _commonness,
+    "annotator_intervals": annotator_intervals,
+    "pipeline_rates": pipeline_rates,
+    "replayed_rates": replayed_rates,
+    "two_stage": _two_stage,
 }

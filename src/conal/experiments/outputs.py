@@ -11,10 +11,12 @@ from conal.experiments.store import Store
 from conal.io.atomic import atomic_file
 from conal.io.tables import write_table
 
-__all__ = ["REDUCED", "write_outputs"]
+__all__ = ["CODE", "REDUCED", "write_outputs"]
 
 REDUCED = "reduced_size"
 """A column that only tables of reduced size have."""
+CODE = "code"
+"""The column with the fingerprint of the code that made a table."""
 
 
 def write_outputs(experiment: Experiment, store: Store, folder: Path) -> list[Path]:
@@ -23,7 +25,9 @@ def write_outputs(experiment: Experiment, store: Store, folder: Path) -> list[Pa
 
     table = experiment.table(store)
     csv, page = (folder / f"{experiment.stem}.{ending}" for ending in ("csv", "md"))
-    marked = table.append_column(REDUCED, pa.array([True] * len(table))) if experiment.quick else table
+    marked = table.append_column(CODE, pa.array([experiment.code(store)] * len(table)))
+    if experiment.quick:
+        marked = marked.append_column(REDUCED, pa.array([True] * len(table)))
     write_table(marked, csv)
     with atomic_file(page) as temporary:
         temporary.write_text(experiment.page(table), encoding="utf-8")

@@ -10,13 +10,13 @@ import pyarrow as pa
 import pyarrow.csv
 
 from conal.experiments.base import Experiment, experiments
-from conal.experiments.outputs import REDUCED
+from conal.experiments.outputs import CODE, REDUCED
 
 __all__ = ["NOTE", "is_results_page", "read_outputs", "results_page"]
 
 ORDER = ("table-1", "table-2", "table-3", "figure-1", "synthetic", "cifar10")
 """The order of the paper; other experiments follow by name."""
-TEXT = ("dataset", "protocol", "row", "method", "parameters", "who", "true", "observed", "class", "warning")
+TEXT = ("dataset", "protocol", "row", "method", "parameters", "who", "true", "observed", "class", "warning", CODE)
 """Columns that are text, whatever their values look like."""
 
 INTRODUCTION = """# Results
@@ -63,4 +63,15 @@ def read_outputs(experiment: Experiment, folder: Path) -> pa.Table:
 def _section(experiment: Experiment, table: pa.Table, beside: str) -> str:
     text = re.sub(r"^#", "##", experiment.page(table), flags=re.MULTILINE)
     charts = [f"![{experiment.title}: {stem}]({beside}/{stem}.svg)" for stem in experiment.charts(table)]
-    return "\n\n".join([text.rstrip("\n"), *charts]) + "\n"
+    return "\n\n".join([text.rstrip("\n"), *charts, _made_by(experiment, table)]) + "\n"
+
+
+def _made_by(experiment: Experiment, table: pa.Table) -> str:
+    """Whether the code that made a table is the present one."""
+    made = {*table[CODE].to_pylist()} if CODE in table.column_names else set()
+    if not made:
+        return "*Older than this version: made before tables named the code that made them.*"
+    names = ", ".join(f"`{each}`" for each in sorted(made))
+    if made == {experiment.code()}:
+        return f"*Made by the code of this version ({names}).*"
+    return f"*Older than this version: made by other code ({names}).*"

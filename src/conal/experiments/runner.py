@@ -8,6 +8,7 @@ from typing import Any
 
 from conal._support.progress import Progress, make_progress
 from conal.errors import ConalWarning
+from conal.experiments.gold_runs import execute_gold
 from conal.experiments.runs import Run, execute
 from conal.experiments.store import Store
 
@@ -15,7 +16,13 @@ __all__ = ["run_missing"]
 
 
 def run_missing(
-    store: Store, runs: Sequence[Run], *, jobs: int = 1, backend: str | None = None, verbose: bool = True
+    store: Store,
+    runs: Sequence[Run],
+    *,
+    jobs: int = 1,
+    backend: str | None = None,
+    verbose: bool = True,
+    stale: bool = False,
 ) -> int:
     """Run what the store does not have yet, and return the number of runs.
 
@@ -32,9 +39,11 @@ def run_missing(
         Backend of joblib: "loky" on this machine, "dask" or "ray" on a cluster that you are connected to.
     verbose : bool
         Show progress, in a terminal or notebook.
+    stale : bool
+        Also repeat the runs that other code made.
     """
     runs = list({run.hash: run for run in runs}.values())  # points that two sweeps share are run once
-    missing = store.missing(runs)
+    missing = store.missing(runs) + (store.stale(runs) if stale else [])
     done = len(runs) - len(missing)
     with make_progress("runs", verbose) as progress:
         for number, (run, figures) in enumerate(_results(missing, jobs, backend), start=1):
@@ -44,7 +53,9 @@ def run_missing(
 
 
 def _show(progress: Progress, run: Run, figures: dict[str, Any], completed: int, total: int) -> None:
-    text = f"{run.dataset} {run.method} seed {run.seed}: {100 * figures['test_accuracy']:.1f} %"
+    accuracy = figures["test_accuracy"]
+    shown = figures["label_accuracy"] if accuracy is None else accuracy  # some crowds have no test data
+    text = f"{run.dataset} {run.method} seed {run.seed}: {100 * shown:.1f} %"
     progress.update(completed, total, text)
 
 
@@ -65,4 +76,4 @@ def _worker(run: Run) -> tuple[Run, dict[str, Any]]:
     torch.set_num_threads(1)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConalWarning)
-        return run, execute(run)
+        return run, execute_gold(run) if run.gold else execute(run)

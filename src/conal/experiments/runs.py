@@ -7,16 +7,21 @@ import json
 import time
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any, Literal
 
 import numpy as np
 
 from conal import datasets, methods, metrics
 from conal.datasets import CrowdDataset
+from conal.datasets.base import dataset_registry
+from conal.datasets.judges import judges
+from conal.datasets.label_sets import JUDGES
+from conal.datasets.sampling import sampled
 from conal.errors import InputError
 from conal.estimator import CrowdClassifier, make
 from conal.experiments.bayes_labels import bayes_label_accuracy
+from conal.experiments.fingerprint import ROOMS, fingerprint
 from conal.experiments.measurements import MEASUREMENTS
 
 __all__ = ["PROTOCOLS", "Protocol", "Run", "execute", "load_data", "settings_of"]
@@ -35,6 +40,26 @@ PROTOCOLS: dict[str, str] = {
 EPOCHS = 100
 """Passes over the data, unless a run says otherwise. Published figures are of a stated number."""
 
+ROOTS = [
+    "conal.estimator.compute",
+    "conal.estimator.members",
+    "conal.estimator.preparation",
+    "conal.training.loop",
+    "conal.experiments.runs",
+    "conal.experiments.bayes_labels",
+]
+"""Modules that every run uses, beside its method and its dataset."""
+
+GOLD_ROOTS = [
+    "conal.experiments.gold_runs",
+    "conal.experiments.gold_draws",
+    "conal.experiments.gold_measurements",
+    "conal.experiments.stacked_votes",
+    "conal.findings.expert_plan",
+    "conal.findings.tasks",
+]
+"""Modules that runs with true labels use beyond these; they import all aggregators."""
+
 FORMAT = 1
 """Increased when the meaning of a run changes, so that stored results are not mistaken for it."""
 
@@ -43,7 +68,8 @@ FORMAT = 1
 class Run:
     """A method with its parameters, a dataset with its settings, a seed and a way to choose the epoch.
 
-    Everything is plain data, so that the hash of a run, its name, is the same in every process.
+    Everything is plain data, so that the hash of a run, its name, is the same in every process. ``data["sample"]`` are
+    the arguments of :func:`conal.datasets.sampling.sampled`, for a run on a part of the dataset.
 
     >>> run = Run("synthetic", "dl-mv", seed=1, data={"n_train": 100})
     >>> run.hash == Run("synthetic", "dl-mv", seed=1, data={"n_train": 100}).hash
@@ -58,17 +84,27 @@ class Run:
     parameters: Mapping[str, Any] = field(default_factory=dict)
     keep: tuple[str, ...] = ()
     """Measurements to keep beyond the metrics; see :data:`conal.experiments.measurements.MEASUREMENTS`."""
+    gold: Mapping[str, Any] = field(default_factory=dict)
+    """True labels of some training tasks: their number ``n``, and the ``design`` by which the seed draws the tasks.
+
+    Such runs are those of :mod:`conal.experiments.gold_runs`.
+    """
 
     @property
     def config(self) -> dict[str, Any]:
-        """The run as a plain dict."""
-        return asdict(self)
+        """The run as a plain dict; without true labels, it does not mention them."""
+        return {name: value for name, value in asdict(self).items() if name != "gold" or value}
 
     @property
     def hash(self) -> str:
         """A name that identifies the run."""
         text = json.dumps({"format": FORMAT, **self.config}, sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:24]
+
+    @property
+    def code(self) -> str:
+        """A fingerprint of the code that can change its results, as it is now."""
+        return _code(self.method, self.dataset, bool(self.keep), bool(self.gold))
 
 
 def execute(run: Run) -> dict[str, Any]:
@@ -155,6 +191,18 @@ def _recovery(clf: CrowdClassifier, data: CrowdDataset) -> dict[str, float]:
     return figures
 
 
+@cache
+def _code(method: str, dataset: str, keeps: bool, gold: bool) -> str:
+    data = judges.__module__ if dataset in JUDGES else dataset_registry.get(dataset).__module__
+    trained = [methods.get(method).__module__] if method in methods.names() else []  # or an aggregator, of GOLD_ROOTS
+    measured = ["conal.experiments.measurements"] if keeps else []
+    roots = [*trained, data, *ROOTS, *measured, *(GOLD_ROOTS if gold else [])]
+    return fingerprint(roots, rooms=(*ROOMS, "findings") if keeps else ROOMS)
+
+
 @lru_cache(maxsize=4)
 def _load(name: str, settings: str) -> CrowdDataset:
-    return datasets.load(name, **json.loads(settings))
+    options = json.loads(settings)
+    part = options.pop("sample", None)
+    data = judges(jury=name, **options) if name in JUDGES else datasets.load(name, **options)
+    return data if part is None else sampled(data, **part)

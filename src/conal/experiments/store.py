@@ -23,9 +23,12 @@ CREATE TABLE IF NOT EXISTS runs (
     figures TEXT NOT NULL,
     seconds REAL NOT NULL,
     versions TEXT NOT NULL,
-    finished TEXT NOT NULL DEFAULT CURRENT_TIMESTAMP
+    finished TEXT NOT NULL DEFAULT CURRENT_TIMESTAMP,
+    code TEXT NOT NULL DEFAULT ''
 )
 """
+ADDED = "ALTER TABLE runs ADD COLUMN code TEXT NOT NULL DEFAULT ''"
+"""For stores of versions that kept no fingerprint of the code."""
 
 
 class Store:
@@ -51,19 +54,22 @@ class Store:
         try:
             self._connection = sqlite3.connect(path, timeout=60)
             with self._connection:
-                self._refuse_others()
+                columns = self._columns_of_runs()
                 self._connection.execute(SCHEMA)
+                if columns and "code" not in columns:
+                    self._connection.execute(ADDED)
         except sqlite3.Error as error:
             raise InputError(f"{path}: is not a store of results ({error}); choose another place") from error
 
-    def _refuse_others(self) -> None:
-        """A database of something else is left alone."""
+    def _columns_of_runs(self) -> set[str]:
+        """Columns of an existing store, none of a new one; a database of something else is left alone."""
         with closing(self._connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")) as found:
             tables = {row[0] for row in found}
         with closing(self._connection.execute("PRAGMA table_info(runs)")) as found:
             columns = {row[1] for row in found}
         if tables and not {"hash", "config", "figures", "seconds", "versions", "finished"} <= columns:
             raise sqlite3.DatabaseError("it is a database of something else")
+        return columns
 
     @contextmanager
     def _at_work(self) -> Iterator[sqlite3.Connection]:
@@ -81,11 +87,13 @@ class Store:
         self._connection.close()
 
     def add(self, run: Run, figures: dict[str, Any]) -> None:
-        """Store the results of a finished run; a stored run is not replaced."""
-        row = (run.hash, _json(run.config), _json(figures), float(figures["seconds"]), _json(versions()))
+        """Store the results of a finished run; they replace those of other code, but not those of the same."""
+        row = (run.hash, _json(run.config), _json(figures), float(figures["seconds"]), _json(versions()), run.code)
         with self._at_work() as connection:
+            connection.execute("DELETE FROM runs WHERE hash = ? AND code <> ?", (run.hash, run.code))
             connection.execute(
-                "INSERT OR IGNORE INTO runs (hash, config, figures, seconds, versions) VALUES (?, ?, ?, ?, ?)", row
+                "INSERT OR IGNORE INTO runs (hash, config, figures, seconds, versions, code) VALUES (?, ?, ?, ?, ?, ?)",
+                row,
             )
 
     def get(self, run: Run) -> dict[str, Any] | None:
@@ -103,9 +111,18 @@ class Store:
 
     def missing(self, runs: Iterable[Run]) -> list[Run]:
         """The runs that have not been finished, each once, in order."""
-        with self._at_work() as connection:
-            done = {row[0] for row in connection.execute("SELECT hash FROM runs")}
+        done = self.codes()
         return [run for key, run in {run.hash: run for run in runs}.items() if key not in done]
+
+    def stale(self, runs: Iterable[Run]) -> list[Run]:
+        """The finished runs that other code than the present made, each once, in order."""
+        done = self.codes()
+        return [run for key, run in {run.hash: run for run in runs}.items() if done.get(key, run.code) != run.code]
+
+    def codes(self) -> dict[str, str]:
+        """Fingerprints of the code that made the finished runs, by their hashes; empty where it was not kept."""
+        with self._at_work() as connection:
+            return dict(connection.execute("SELECT hash, code FROM runs").fetchall())
 
     def __len__(self) -> int:
         with self._at_work() as connection:

@@ -65,6 +65,7 @@ class AnnotatorRow(TypedDict):
     num_examples_labeled: int
     annotator_quality: float | None
     agreement_with_consensus: float | None
+    num_examples_refused: NotRequired[int]
     common_noise_rate: NotRequired[float | None]
     annotator_quality_low: float | None
     annotator_quality_high: float | None
@@ -99,6 +100,7 @@ class Annotators(Finding[AnnotatorSection]):
     holds: ClassVar[Mapping[str, ColumnKind]] = {
         "worker": "annotator",
         "num_examples_labeled": "count",
+        "num_examples_refused": "count",
         "worst_class": "class",
     }
 
@@ -211,6 +213,8 @@ def _discreet(table: pa.Table, evidence: Evidence, discretion: Discretion) -> pa
     labels = discretion.count(table["num_examples_labeled"].to_numpy())
     quality = table["annotator_quality"].to_numpy(zero_copy_only=False).astype(float)
     columns = {"num_examples_labeled": labels, "expected_mistakes": discretion.share(labels * (1 - quality))}
+    if "num_examples_refused" in table.column_names:
+        columns["num_examples_refused"] = discretion.count(table["num_examples_refused"].to_numpy())
     for name, column in columns.items():
         table = table.set_column(table.column_names.index(name), name, pa.array(column))
     return table

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, TypedDict
+from typing import TYPE_CHECKING, Literal, TypedDict
 
 import numpy as np
 from markupsafe import Markup
@@ -122,7 +122,8 @@ def _alpha(evidence: Evidence, seed: int) -> Alpha | None:
     if crowd.n_annotations > MAX_FOR_ALPHA or crowd.labels_per_task().max(initial=0) < 2:
         return None
     try:
-        found = krippendorff_alpha(crowd, n_boot=200, confidence=CONFIDENCE, seed=seed)
+        level: Literal["ordinal", "nominal"] = "ordinal" if crowd.ordinal else "nominal"
+        found = krippendorff_alpha(crowd, level, n_boot=200, confidence=CONFIDENCE, seed=seed)
     except InputError:
         return None
     return {"value": found.value, "low": found.low, "high": found.high}

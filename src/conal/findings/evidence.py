@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -16,15 +16,18 @@ from conal.data.encoding import Names
 from conal.errors import ConalWarning, InputError
 from conal.findings.discretion import Discretion
 from conal.metrics.co_direction import CoDirection, co_direction
+from conal.metrics.effective_number import EffectiveNumber, effective_number
 
 if TYPE_CHECKING:
     from conal.findings.aggregation import AggregationSection
     from conal.findings.model import ModelSection
 
-__all__ = ["MIN_LABELS_PER_CLASS", "MIN_TRUE_LABELS", "Evidence", "entropy", "plain", "plain_names", "quoted"]
+__all__ = ["MIN_LABELS_PER_CLASS", "MIN_TRUE_LABELS", "Evidence", "Refit", "entropy", "plain", "plain_names", "quoted"]
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
+Refit = Callable[[Annotations, bool], FloatArray]
+"""From other annotations of the same tasks to their posterior (N, C), with or without the true labels."""
 
 MAX_TASKS = 20_000
 """Of larger crowds, this many random tasks settle figures about the whole crowd."""
@@ -68,10 +71,19 @@ class Evidence:
         Probability with which each of these tasks was drawn for a true label; a random sample by default.
     unseen : (N, C), optional
         As ``posterior``, but for tasks whose true label is known by a model that has not seen that label.
+    tempered : bool
+        Whether labels that were left out, or true labels, have made ``posterior`` less sure than the model is: votes
+        and classifier together, taken as independent, would then claim too much.
     discretion : Discretion, optional
         How much may be told about single annotators; everything by default. Findings that list annotators obey it.
     common_meaning : str
         A sentence that says what ``common`` is, for readers of the report.
+    groups : (R,), optional
+        The group of each annotator, such as "human" or the family of a model; None where it is unknown.
+    costs : (R,), optional
+        Cost of a label of each annotator; equal by default.
+    refit : callable, optional
+        How the labels would have been inferred from other annotations of the same tasks, where that is quick.
 
     Examples
     --------
@@ -97,12 +109,16 @@ class Evidence:
     inclusion: FloatArray | None = None
     unseen: FloatArray | None = None
     common_meaning: str = ""
+    groups: Names | None = None
+    costs: FloatArray | None = None
+    refit: Refit | None = None
+    tempered: bool = False
 
     def __post_init__(self) -> None:
         crowd = self.annotations
         N, R, C = crowd.n_tasks, crowd.n_annotators, crowd.n_classes
         wanted = {"posterior": (N, C), "classifier": (N, C), "common": (C, C), "individual": (R, C, C)}
-        wanted |= {"labels": (N,), "known": (N,), "inclusion": (N,), "unseen": (N, C)}
+        wanted |= {"labels": (N,), "known": (N,), "inclusion": (N,), "unseen": (N, C), "groups": (R,), "costs": (R,)}
         for name, shape in wanted.items():
             array = getattr(self, name)
             if array is not None and array.shape != shape:
@@ -192,6 +208,20 @@ class Evidence:
             confusion=self.confusion_of(np.arange(self.annotations.n_annotators)),
             min_labels_per_class=MIN_LABELS_PER_CLASS,
         )
+
+    @cached_property
+    def errors_by_truth(self) -> EffectiveNumber | None:
+        """How annotators err together, by true labels; None where there are too few, or no two people share them."""
+        if self.known is None or not len(self.true_tasks):
+            return None
+        certain = np.eye(self.annotations.n_classes)[self.known[self.true_tasks]]
+        found = effective_number(self.annotations[self.true_tasks], certain)
+        return found if np.isfinite([found.value, found.low]).all() else None
+
+    @cached_property
+    def errors_by_posterior(self) -> EffectiveNumber:
+        """How annotators err together, by inferred labels: less than they do."""
+        return effective_number(self.annotations[self.some_tasks], self.posterior[self.some_tasks])
 
     @cached_property
     def expected_right(self) -> FloatArray:

@@ -92,7 +92,9 @@ def task_rows(report: Report) -> Iterator[TaskRow]:
 def people_rows(report: Report) -> Iterator[dict[str, Any]]:
     """Every row about an annotator."""
     steps: Any = report.get("next_steps", {"people": []})
-    yield from cast(Any, chain(report["annotators"]["rows"], report["suggestions"]["rows"], steps["people"]))
+    jury: Any = report.get("jury", {"judges": [], "smaller": {"rows": []}})
+    judges = [row for row in [*jury["judges"], *jury["smaller"]["rows"]] if row["worker"] is not None]
+    yield from cast(Any, chain(report["annotators"]["rows"], report["suggestions"]["rows"], steps["people"], judges))
 
 
 def _lists(report: Report) -> list[list[TaskRow]]:

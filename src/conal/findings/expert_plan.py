@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
@@ -10,7 +13,7 @@ from conal.errors import InputError
 from conal.findings.wording import count
 from conal.parameters import number, whole
 
-__all__ = ["RANDOM_SHARE", "expert_plan", "inclusion_probabilities", "systematic_sample"]
+__all__ = ["RANDOM_SHARE", "expert_plan", "inclusion_probabilities", "systematic_sample", "with_exhibits"]
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
@@ -19,6 +22,8 @@ RANDOM_SHARE = 0.25
 """Share of the tasks that are drawn at random, so that every task can be drawn."""
 SHARPNESS = 3.0
 """Power of the doubt: the larger, the more of the sample are the most doubtful tasks."""
+SHOWN = {"text": "text", "link": "link", "picture_link": "picture"}
+"""What rows about tasks may show of a task, and the column of the plan that has it."""
 REASONS = ("crowd and classifier contradict each other", "the label is uncertain", "random")
 
 
@@ -75,6 +80,35 @@ def expert_plan(
             "expected_gain": pa.array(1 - _numbers(labels, "probability")[open_to_ask[drawn]]),
         }
     )
+
+
+def with_exhibits(plan: pa.Table, rows: Iterable[Mapping[str, Any]]) -> pa.Table:
+    """The plan with what the expert is to look at: columns text, link and picture, where any task has such.
+
+    Parameters
+    ----------
+    plan : pa.Table
+        As :func:`expert_plan` makes it.
+    rows : iterable of mappings
+        Rows about tasks, such as those of a report: ``task``, and ``text``, ``link`` and ``picture_link`` where they
+        are known. Of several rows about one task, the last counts.
+
+    Examples
+    --------
+    >>> with_exhibits(pa.table({"task": [3, 5]}), [{"task": 5, "text": "a joke"}])["text"].to_pylist()
+    [None, 'a joke']
+    """
+    tasks = [str(task) for task in plan["task"].to_pylist()]
+    known: dict[str, dict[str, str]] = {name: {} for name in SHOWN}
+    for row in rows:
+        for name in SHOWN:
+            if row.get(name):
+                known[name][str(row["task"])] = row[name]
+    for name, title in SHOWN.items():
+        values = [known[name].get(task) for task in tasks]
+        if any(value is not None for value in values):
+            plan = plan.append_column(title, pa.array(values, pa.string()))
+    return plan
 
 
 def _doubts(labels: pa.Table) -> tuple[FloatArray, FloatArray]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -38,9 +38,10 @@ def inspect_file(path: Paths, options: ReadOptions | None = None, **keywords: An
     -------
     dict
         ``file``, ``files`` (what each contributes, if there are several), ``format``, ``title``, ``question``, counts
-        (``n_tasks`` ...), ``classes`` (name to number of labels), ``labels_per_task``, ``labels_per_annotator``,
-        ``agreement`` (name to value, low and high), ``gold``, ``data`` (fields of the tasks), ``dropped`` and
-        ``problems`` (what is wrong, and the remedy).
+        (``n_tasks`` ...), ``ordinal`` (whether the classes are a scale), ``classes`` (name to number of labels),
+        ``labels_per_task``, ``labels_per_annotator``, ``refused`` (how many answers were refused, in all and by whom,
+        if ``abstain`` was given), ``agreement`` (name to value, low and high), ``gold``, ``data`` (fields of the
+        tasks), ``dropped`` and ``problems`` (what is wrong, and the remedy).
     """
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -64,9 +65,11 @@ def inspect_import(found: AnnotationFile, notes: list[str] | None = None) -> Fac
         "n_tasks": crowd.n_tasks,
         "n_annotators": crowd.n_annotators,
         "n_classes": crowd.n_classes,
+        "ordinal": crowd.ordinal,
         "classes": {str(name): int(count) for name, count in zip(crowd.classes.tolist(), counts, strict=True)},
         "labels_per_task": _spread(crowd.labels_per_task()),
         "labels_per_annotator": _spread(crowd.labels_per_annotator()),
+        "refused": _refused(crowd),
         "agreement": {name: value._asdict() for name, value in agreement.items()},
         "gold": _gold(found),
         "data": [] if found.data is None else found.data.column_names[1:],
@@ -105,15 +108,31 @@ def _spread(counts: npt.NDArray[np.int64]) -> Facts:
     }
 
 
+def _refused(crowd: Annotations) -> Facts | None:
+    """How many answers were refused, and who refuses most often; None if nothing was listed as such."""
+    if crowd.abstentions is None:
+        return None
+    declined = crowd.abstentions.labels_per_annotator()
+    asked = declined + crowd.labels_per_annotator()
+    order = np.argsort(-declined / np.maximum(asked, 1), kind="stable")
+    rows = [
+        {"worker": str(crowd.annotator_ids[r]), "refused": int(declined[r]), "asked": int(asked[r])}
+        for r in order.tolist()
+        if declined[r]
+    ]
+    return {"total": int(declined.sum()), "asked": int(asked.sum()), "annotators": rows}
+
+
 def _agreement(crowd: Annotations) -> dict[str, Agreement]:
-    """Coefficients with intervals; none where no task has two labels."""
+    """Coefficients with intervals, of scales by distance; none where no task has two labels."""
     pairable = int((crowd.labels_per_task() >= 2).sum())
     if not pairable:
         return {}
     n_boot = max(100, min(1000, DRAWS // pairable))
-    found = {"krippendorff_alpha": krippendorff_alpha(crowd, n_boot=n_boot)}
+    found = {"krippendorff_alpha": krippendorff_alpha(crowd, "ordinal" if crowd.ordinal else "nominal", n_boot=n_boot)}
     if crowd.n_annotators == 2:
-        return found | {"cohen_kappa": cohen_kappa(crowd, n_boot=n_boot)}
+        weights: Literal["quadratic"] | None = "quadratic" if crowd.ordinal else None
+        return found | {"cohen_kappa": cohen_kappa(crowd, weights=weights, n_boot=n_boot)}
     return found | {"fleiss_kappa": fleiss_kappa(crowd, n_boot=n_boot)}
 
 

@@ -6,6 +6,10 @@ counts, so tasks get random weights (the Bayesian bootstrap; Rubin 1981). Half a
 (Jeffreys' prior); without it, five right labels of five would count as perfect. For one annotator, who labels a task
 once, weights and prior together give a Beta distribution, given the drawn number of right labels.
 
+Where labels that were left out, or true labels, showed that the model is too sure (``evidence.tempered``), annotators
+are judged by draws from the posterior, which was made less sure: the Gibbs sampler takes annotators as independent, and
+would be surer still. Of LabelMe's annotators, its intervals held the truth for three quarters.
+
 ``conal reproduce coverage`` measures how often these intervals contain the truth of simulated crowds.
 """
 
@@ -17,7 +21,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from conal.findings.draws import label_draws
+from conal.findings.draws import label_draws, n_draws, posterior_draws
 from conal.findings.evidence import Evidence
 
 __all__ = ["CONFIDENCE", "Interval", "Intervals", "intervals_from", "intervals_of"]
@@ -46,7 +50,15 @@ class Intervals(NamedTuple):
 def intervals_of(evidence: Evidence, seed: int, confidence: float = CONFIDENCE) -> Intervals:
     """Intervals of all figures; the same seed gives the same intervals."""
     rng = np.random.default_rng(seed)
-    return intervals_from(evidence, label_draws(evidence, rng), rng, confidence)
+    found = intervals_from(evidence, label_draws(evidence, rng), rng, confidence)
+    return found._replace(quality=_tempered_quality(evidence, rng, confidence)) if evidence.tempered else found
+
+
+def _tempered_quality(evidence: Evidence, rng: np.random.Generator, confidence: float) -> Interval:
+    """Intervals of the annotators' quality by draws from the posterior as it is."""
+    crowd = evidence.annotations
+    draws = posterior_draws(evidence, rng, n_draws((crowd.n_annotations + crowd.n_tasks) * crowd.n_classes))
+    return _ends([_quality(evidence, z, rng) for z in draws], confidence)
 
 
 def intervals_from(

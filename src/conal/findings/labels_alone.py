@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import shlex
+import warnings
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,9 +15,13 @@ from conal._support.versions import versions
 from conal.aggregation.arrays import FloatArray
 from conal.aggregation.base import Aggregator
 from conal.aggregation.common_confusion import CommonConfusion
+from conal.data.annotations import Annotations
+from conal.data.encoding import MISSING, as_names
+from conal.data.scales import scale_options
+from conal.errors import ConalWarning
 from conal.findings.aggregation import AggregationSection
 from conal.findings.collection import Findings
-from conal.findings.evidence import Evidence
+from conal.findings.evidence import Evidence, Refit
 
 __all__ = ["findings_of_labels"]
 
@@ -26,6 +32,8 @@ ECONOMICAL = (
 )
 LIBRARIES = ("numpy", "scipy")
 """Libraries that figures depend on, beside conal itself."""
+MAX_WORK = 2_000_000
+"""Labels times annotators up to which the labels are aggregated again without every annotator."""
 
 
 def findings_of_labels(fitted: Aggregator) -> Findings:
@@ -40,6 +48,7 @@ def findings_of_labels(fitted: Aggregator) -> Findings:
     (6, False)
     """
     common, individual, omega = _confusion(fitted)
+    about = fitted.annotator_info_
     evidence = Evidence(
         fitted.annotations_,
         fitted.probas_,
@@ -51,8 +60,31 @@ def findings_of_labels(fitted: Aggregator) -> Findings:
         labels=fitted.codes_,
         known=fitted.known_codes_,
         common_meaning=POOLED if omega is None else ECONOMICAL,
+        groups=None if about is None or about.groups is None else as_names(about.groups),
+        costs=None if about is None else about.costs,
+        refit=_refit_of(fitted),
     )
     return Findings(evidence, seed=int(fitted.get_params().get("seed", 0)))
+
+
+def _refit_of(fitted: Aggregator) -> Refit | None:
+    """How the same aggregator would label other annotations; None where it takes too long to ask often."""
+    crowd, like = fitted.annotations_, fitted.again()
+    pays = like.quick and crowd.n_annotations * crowd.n_annotators <= MAX_WORK
+    given = np.flatnonzero(fitted.known_codes_ != MISSING)
+    known = dict(zip(crowd.task_ids[given].tolist(), crowd.classes[fitted.known_codes_[given]].tolist(), strict=True))
+    about = fitted.annotator_info_
+    given_about = {} if about is None else {"annotator_info": about}
+    return partial(_posterior_by, like, known, given_about) if pays else None
+
+
+def _posterior_by(
+    like: Aggregator, known: Mapping[Any, Any], about: Mapping[str, Any], crowd: Annotations, with_truth: bool
+) -> FloatArray:
+    """(N, C) the posterior of the same aggregator for other annotations of the same tasks."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConalWarning)  # what users should know they were told about all labels
+        return like.again().fit(crowd, true_labels=known if with_truth else None, **about).probas_
 
 
 def _confusion(fitted: Aggregator) -> tuple[FloatArray, FloatArray, FloatArray | None]:
@@ -82,6 +114,8 @@ def _plain(value: Any) -> Any:
     """A parameter's value as JSON has it."""
     if isinstance(value, tuple | list):
         return [_plain(item) for item in value]
+    if isinstance(value, Mapping):
+        return {str(name): _plain(item) for name, item in value.items()}
     return value.item() if hasattr(value, "item") else value
 
 
@@ -90,6 +124,10 @@ def _command(fitted: Aggregator, parameters: Mapping[str, Any]) -> str:
     words = ["conal", "aggregate", "LABELS", "--out", "CLEANED", "--report", "FOLDER", "--method", fitted.name]
     if (fitted.known_codes_ >= 0).any():
         words += ["--true-labels", "TRUE_LABELS"]
+    if fitted.annotations_.ordinal:
+        words += scale_options(fitted.classes_)
+    if fitted.annotator_info_ is not None:
+        words += ["--annotator-info", "ANNOTATORS"]
     for name, value in parameters.items():
         if name == "seed":
             words += ["--seed", str(value)]

@@ -13,6 +13,7 @@ from conal.findings.annotators import AnnotatorSection
 from conal.findings.base import all_findings
 from conal.findings.common_confusion import ConfusionSection
 from conal.findings.crowd import CrowdSection
+from conal.findings.jury import JurySection
 from conal.findings.model import ModelSection
 from conal.findings.next_steps import NextStepsSection
 from conal.findings.rows import PictureSection, is_embedded
@@ -45,6 +46,7 @@ class Report(TypedDict):
     suggestions: SuggestionSection
     model: NotRequired[ModelSection]
     aggregation: NotRequired[AggregationSection]
+    jury: NotRequired[JurySection]
     next_steps: NotRequired[NextStepsSection]
     pictures: NotRequired[PictureSection]
 
@@ -105,6 +107,9 @@ def _disagreement(report: Report) -> str | None:
     advised = report["next_steps"]["people"] if "next_steps" in report else []
     if not all(0 <= person["place"] < len(people) for person in advised):
         return "next_steps.people has annotators who are not in annotators.rows"
+    smaller = report["jury"]["smaller"] if "jury" in report else None
+    if smaller and smaller["chosen"] is not None and not 0 <= smaller["chosen"] < len(smaller["rows"]):
+        return "jury.smaller.chosen is no row of jury.smaller.rows"
     return _pictures(report)
 
 

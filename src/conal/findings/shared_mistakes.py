@@ -13,7 +13,6 @@ from conal.findings.evidence import MIN_TRUE_LABELS, Evidence, plain, plain_name
 from conal.findings.panel import Panel
 from conal.findings.wording import short
 from conal.metrics.co_direction import Estimate
-from conal.metrics.effective_number import EffectiveNumber, effective_number
 
 if TYPE_CHECKING:
     from conal.findings.collection import Findings
@@ -55,8 +54,9 @@ class DirectionFigure(Figure):
 class EffectiveFigure(TypedDict):
     """How many independent labels the labels of a task are worth.
 
-    By inferred labels it is an upper bound, ``at_most``. ``value`` is an estimate by the true labels of ``true_labels``
-    tasks, or None. The interval and the correlation are those of ``value`` if there is one, else of ``at_most``.
+    Inferred labels give an upper bound, ``at_most``: the upper end of the interval by them, because what they give may
+    by chance be too low as well. ``value`` is an estimate by the true labels of ``true_labels`` tasks, or None. The
+    interval and the correlation are by these true labels, or by inferred labels if there is no such value.
     """
 
     value: float | None
@@ -118,7 +118,7 @@ class SharedMistakes(Finding[SharedMistakesSection]):
     def panel(self, section: SharedMistakesSection) -> Panel:
         """Both figures, the classes, and the groups."""
         number = section["effective_number"]
-        ends = f"{_number(number['low'])} to {_number(number['high'])}" if number["low"] is not None else ""
+        ends = "" if number["value"] is None else f"{_number(number['low'])} to {_number(number['high'])}"
         groups = [", ".join(short(name) for name in group) for group in section["groups"]]
         rows = [
             ("co-direction of all mistakes", *_cells(section["co_direction"])),
@@ -135,12 +135,11 @@ class SharedMistakes(Finding[SharedMistakesSection]):
 
 def _errors_together(evidence: Evidence) -> tuple[EffectiveFigure, list[list[Any]]]:
     """The effective number, and groups of annotators who may be named."""
-    tasks = evidence.some_tasks
-    bound = effective_number(evidence.annotations[tasks], evidence.posterior[tasks])
-    found = _by_true_labels(evidence) or bound
+    bound = evidence.errors_by_posterior
+    found = evidence.errors_by_truth or bound
     number: EffectiveFigure = {
         "value": None if found is bound else float(found.value),
-        "at_most": _or_none(bound.value),
+        "at_most": _or_none(bound.high),
         "low": _or_none(found.low),
         "high": _or_none(found.high),
         "labels_per_task": found.n,
@@ -151,16 +150,6 @@ def _errors_together(evidence: Evidence) -> tuple[EffectiveFigure, list[list[Any
     groups = [[name for name in group.tolist() if name in told][:MAX_MEMBERS] for group in found.groups]
     listed = [[plain(name) for name in group] for group in groups if len(group) > 1]
     return number, listed[:MAX_GROUPS]
-
-
-def _by_true_labels(evidence: Evidence) -> EffectiveNumber | None:
-    """The effective number by true labels; None where there are too few, or no two annotators share such tasks."""
-    tasks = evidence.true_tasks
-    if evidence.known is None or not len(tasks):
-        return None
-    certain = np.eye(evidence.annotations.n_classes)[evidence.known[tasks]]
-    found = effective_number(evidence.annotations[tasks], certain)
-    return found if np.isfinite([found.value, found.low]).all() else None
 
 
 BOUND = (

@@ -87,6 +87,9 @@ class Tasks(Finding[TaskSection]):
     holds: ClassVar[Mapping[str, ColumnKind]] = {
         "task": "task",
         "label": "class",
+        "median": "class",
+        "low": "class",
+        "high": "class",
         "consensus_label": "class",
         "num_annotations": "count",
         "majority_vote": "class",
@@ -118,6 +121,8 @@ class Tasks(Finding[TaskSection]):
 def labels_table(evidence: Evidence) -> pa.Table:
     """One row per task: label, probability and ``proba_<class>``, then what the crowd and the classifier say.
 
+    Mean, median, low and high follow the probability where the classes are a scale.
+
     Without a classifier, label and probability are empty where nobody labelled the task.
 
     ``consensus_label`` and ``consensus_quality_score`` are the label and its probability under cleanlab's names;
@@ -125,7 +130,9 @@ def labels_table(evidence: Evidence) -> pa.Table:
     classifier contradicts a random one of them.
     """
     crowd, rows = evidence.annotations, np.arange(evidence.annotations.n_tasks)
-    table = label_table(crowd.task_ids, evidence.posterior, crowd.classes, evidence.inferred, evidence.informed)
+    levels = crowd.levels() if crowd.ordinal else None
+    found = crowd.task_ids, evidence.posterior, crowd.classes, evidence.inferred, evidence.informed
+    table = label_table(*found, levels=levels)
     given = crowd.labels_per_task()
     voted = evidence.majority >= 0
     agreed = evidence.votes[rows, evidence.inferred] / np.maximum(given, 1)

@@ -173,7 +173,12 @@ def annotations_from(
     try:
         if not isinstance(labels, Labels):
             labels = read_labels(
-                labels, missing=options.missing, classes=options.classes, untyped=untyped, where=str(where)
+                labels,
+                missing=options.missing,
+                abstain=options.abstain,
+                classes=options.classes,
+                untyped=untyped,
+                where=str(where),
             )
         classes = coerce_classes(options.classes, labels.names)
         return Annotations.from_triples(

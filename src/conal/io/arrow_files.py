@@ -13,12 +13,13 @@ from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from conal.errors import InputError, examples
 from conal.io.limits import ARRAY_BYTES, JSON_BYTES, check_depth, refuse_bomb, unpacked_limit
-from conal.io.name_types import without_extensions
+from conal.io.name_types import check_field_names, without_extensions, without_views
 from conal.io.refusals import ARROW_ERRORS, VALUE_ERRORS, refusing
 
 __all__ = ["FILE_START", "STREAM_START", "arrow_batches", "arrow_schema", "is_saved_dataset", "read_arrow", "splits_of"]
@@ -32,9 +33,10 @@ STATE, DICT = "state.json", "dataset_dict.json"
 VALUE_BYTES = 4
 """What a value takes at least: a 32-bit code."""
 _RECORD_BATCH, _DICTIONARY_BATCH = 3, 2
-_TEXT = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view, pa.types.is_binary)
+_TEXT = (pa.types.is_string, pa.types.is_large_string, pa.types.is_binary, pa.types.is_large_binary)
+_TEXT_VIEWS = (pa.types.is_string_view, pa.types.is_binary_view)
 _LISTS = (pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list, pa.types.is_map)
-_VIEWS = (pa.types.is_list_view, pa.types.is_large_list_view)
+_UNKNOWN = (pa.types.is_list_view, pa.types.is_large_list_view, pa.types.is_run_end_encoded)
 
 
 # ---------------------------------------------------------------- folders
@@ -115,7 +117,7 @@ def arrow_batches(path: Path, columns: Sequence[str] | None = None) -> Iterator[
                 total += sum(_weight(column) for column in stored.columns)
                 if total > limit:
                     refuse_bomb(file, limit)
-                yield stored if columns is None else stored.select(list(columns))
+                yield without_views(stored if columns is None else stored.select(list(columns)))
 
 
 def read_arrow(path: Path, columns: Sequence[str] | None = None) -> pa.Table:
@@ -133,6 +135,7 @@ def _open(path: Path) -> Iterator[Any]:
         with refusing(ARROW_ERRORS, _message(path)):
             _skip_start(stream, path)
             reader = pa.ipc.open_stream(stream)
+            check_field_names(reader.schema)
         yield reader
 
 
@@ -152,8 +155,8 @@ def _weight(column: Any) -> int:
     """What the values of a column take at least once they are copied one by one: views and codes share them."""
     kind = column.type
     total = VALUE_BYTES * len(column)
-    if any(is_view(kind) for is_view in _VIEWS):
-        raise pa.ArrowInvalid(f"{kind} is not supported; write lists")
+    if any(is_unknown(kind) for is_unknown in _UNKNOWN):
+        raise pa.ArrowInvalid(f"{kind} is not supported; write plain columns and lists")
     if pa.types.is_dictionary(kind):
         return total + _text_bytes(column.dictionary, column.indices)
     if pa.types.is_struct(kind):
@@ -166,10 +169,20 @@ def _weight(column: Any) -> int:
 
 
 def _text_bytes(values: Any, positions: Any = None) -> int:
-    if not any(is_text(values.type) for is_text in _TEXT):
+    if any(is_view(values.type) for is_view in _TEXT_VIEWS):
+        lengths = _view_lengths(values)
+    elif any(is_text(values.type) for is_text in _TEXT):
+        lengths = pc.binary_length(values).cast(pa.int64())
+    else:
         return 0
-    lengths = pc.binary_length(values).cast(pa.int64())
     return pc.sum(lengths if positions is None else lengths.take(positions)).as_py() or 0
+
+
+def _view_lengths(values: Any) -> pa.Array:
+    """A view is 16 bytes, of which the first four are the length of the text."""
+    views = np.frombuffer(values.buffers()[1] or b"", np.int32).reshape(-1, 4)
+    lengths = views[values.offset : values.offset + len(values), 0].astype(np.int64)
+    return pa.array(lengths, mask=~values.is_valid().to_numpy(zero_copy_only=False))
 
 
 # ---------------------------------------------------------------- what compressed buffers promise

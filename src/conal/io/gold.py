@@ -21,6 +21,7 @@ from conal.data.missing import Labels, read_labels, remedy_for
 from conal.data.true_labels import INCLUSION, inclusion_values
 from conal.errors import DataWarning, InputError, examples, warn
 from conal.io.features import ids_from
+from conal.io.refusals import VALUE_ERRORS, refusing
 from conal.io.results import name_column
 from conal.io.tables import UNTYPED, coerce_classes, decoded, read_matrix, read_table, table_kind
 
@@ -164,7 +165,9 @@ def gold_from_table(
     found = _checked(labels, ids, classes, where)
     if INCLUSION not in table.column_names:
         return found
-    return replace(found, drawn=inclusion_values(table[INCLUSION].to_pylist(), where))
+    with refusing(VALUE_ERRORS, f"{where}: column {INCLUSION!r} cannot be read ({{}}); write numbers"):
+        drawn = table[INCLUSION].to_pylist()
+    return replace(found, drawn=inclusion_values(drawn, where))
 
 
 def _checked(labels: Labels, ids: Names | None, classes: Sequence[Any] | Names | None, where: str) -> GoldLabels:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from os import PathLike
 from pathlib import Path
 from typing import Any, NoReturn
@@ -57,11 +58,19 @@ def import_file(path: Paths, options: ReadOptions | None = None, **keywords: Any
     readers = [_reader(each, options.format) for each in paths]
     if len(paths) == 1:
         readers[0].check_options(options)
-        return _read(readers[0], paths[0], options)
+        return _on_scale(_read(readers[0], paths[0], options), options)
     takes = list(dict.fromkeys(name for reader in readers for name in reader.takes))
     options.refuse_unused(takes, "any of these files")
     parts = [_read(reader, each, options.only(reader.takes)) for reader, each in zip(readers, paths, strict=True)]
-    return join_files(parts, options)
+    return _on_scale(join_files(parts, options), options)
+
+
+def _on_scale(file: AnnotationFile, options: ReadOptions) -> AnnotationFile:
+    """The file, with the statement that its classes are a scale, if the user says so."""
+    if not options.ordinal:
+        return file
+    listed = None if options.classes is None else file.annotations.classes  # in the order of the user
+    return replace(file, annotations=file.annotations.as_ordinal(listed, where=file.where))
 
 
 def _read(reader: Reader, path: Path, options: ReadOptions) -> AnnotationFile:

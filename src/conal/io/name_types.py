@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import pyarrow as pa
@@ -9,7 +10,7 @@ import pyarrow as pa
 from conal.errors import InputError
 from conal.io.refusals import ARROW_ERRORS, VALUE_ERRORS, refusing
 
-__all__ = ["as_names_or_refuse", "without_extensions"]
+__all__ = ["as_names_or_refuse", "check_field_names", "without_extensions", "without_views"]
 
 _BYTES = ("binary", "large_binary", "fixed_size_binary", "binary_view")
 _NO_NAMES = ("time", "duration", "interval", "run_end_encoded", "union")
@@ -35,11 +36,42 @@ def as_names_or_refuse(column: pa.ChunkedArray, where: str) -> pa.ChunkedArray:
     return column
 
 
+def check_field_names(fields: Iterable[pa.Field]) -> None:
+    """A :class:`UnicodeDecodeError` if a name, of a column or inside of one, is no UTF-8; Arrow decodes them late."""
+    for field in fields:
+        field.name.encode()
+        check_field_names(field.type.field(k) for k in range(field.type.num_fields))
+
+
 def without_extensions(batch: pa.RecordBatch) -> pa.RecordBatch:
     """Extension types as what they store, and UUIDs as people write them; Arrow computes with neither."""
     if not any(isinstance(kind, pa.BaseExtensionType) for kind in batch.schema.types):
         return batch
-    return pa.RecordBatch.from_arrays([_stored(column) for column in batch.columns], names=batch.schema.names)
+    return _with_columns(batch, [_stored(column) for column in batch.columns])
+
+
+def without_views(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Views of text and bytes, as Polars writes them, as plain text and bytes: Arrow can hardly compute with views."""
+    if not any(map(_is_view, batch.schema.types)):
+        return batch
+    return _with_columns(batch, [_unviewed(column) for column in batch.columns])
+
+
+def _is_view(kind: pa.DataType) -> bool:
+    values = kind.value_type if pa.types.is_dictionary(kind) else kind
+    return bool(pa.types.is_string_view(values) or pa.types.is_binary_view(values))
+
+
+def _unviewed(column: Any) -> Any:
+    if not _is_view(column.type):
+        return column
+    if pa.types.is_dictionary(column.type):
+        return pa.DictionaryArray.from_arrays(column.indices, _unviewed(column.dictionary))
+    return column.cast(pa.string() if pa.types.is_string_view(column.type) else pa.binary())
+
+
+def _with_columns(batch: pa.RecordBatch, columns: list[Any]) -> pa.RecordBatch:
+    return pa.RecordBatch.from_arrays(columns, names=batch.schema.names, metadata=batch.schema.metadata)
 
 
 def _stored(column: Any) -> Any:

@@ -9,8 +9,9 @@ from typing import Any
 
 import pyarrow as pa
 
+from conal.errors import InputError
 from conal.io.limits import ARRAY_BYTES, refuse_bomb, unpacked_limit
-from conal.io.name_types import without_extensions
+from conal.io.name_types import check_field_names, without_extensions, without_views
 from conal.io.refusals import ARROW_ERRORS, refusing
 
 __all__ = ["open_parquet", "parquet_batches", "read_parquet"]
@@ -27,6 +28,7 @@ def open_parquet(path: Path, **options: Any) -> Iterator[Any]:
 
     with refusing(ARROW_ERRORS, _message(path)):
         file = pq.ParquetFile(path, **options)
+        check_field_names(file.schema_arrow)
     with file:
         yield file
 
@@ -36,14 +38,20 @@ def parquet_batches(path: Path, file: Any, columns: Sequence[str], rows: int) ->
     limit = unpacked_limit(path.stat().st_size, ARRAY_BYTES)
     if file.metadata.num_rows * len(columns) * CODE_BYTES > limit:
         refuse_bomb(path, limit)
-    total = 0
+    total = found = 0
     with refusing(ARROW_ERRORS, _message(path)):
         for batch in file.iter_batches(rows, columns=list(columns)):
             batch.validate(full=True)  # text that is not UTF-8, and codes and lists beyond the values
             total += batch.nbytes
+            found += batch.num_rows
             if total > limit:
                 refuse_bomb(path, limit)
-            yield without_extensions(batch)
+            if found > file.metadata.num_rows:
+                break
+            yield without_views(without_extensions(batch))
+    if found != file.metadata.num_rows:
+        count = "more" if found > file.metadata.num_rows else f"{found:,}"
+        raise InputError(f"{path}: says that it has {file.metadata.num_rows:,} rows, and has {count}; write it again")
 
 
 def read_parquet(path: Path, columns: Sequence[str] | None = None) -> pa.Table:

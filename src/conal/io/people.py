@@ -7,8 +7,9 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from conal.data.columns import find_column
+from conal.data.columns import find_annotators
 from conal.errors import InputError, examples
+from conal.io.refusals import VALUE_ERRORS, refusing
 from conal.io.tables import read_table
 
 __all__ = ["read_people"]
@@ -29,7 +30,7 @@ def read_people(path: str | PathLike[str]) -> dict[str, str]:
     table = read_table(Path(path))
     columns = [str(name) for name in table.column_names]
     own = [name for name in columns if _plain(name) not in map(_plain, (*NAMES, *PARTS, *ADDRESSES))]
-    ids = find_column(own, "worker", None, where) or next((name for name in own if _plain(name) == "id"), None)
+    ids = find_annotators(own, where)
     kinds = [name for kind in (NAMES, ADDRESSES) if (name := _column(columns, kind))]
     parts = [name for part in PARTS if (name := _column(columns, (part,)))]
     if ids is None or not (kinds or parts):
@@ -37,7 +38,8 @@ def read_people(path: str | PathLike[str]) -> dict[str, str]:
             f"{where}: expected a column with the annotators' ids (worker, id, ...) and one with their names (name, "
             f"email, ...); it has {examples(columns, 8)}"
         )
-    rows = table.select(list(dict.fromkeys([ids, *kinds, *parts]))).to_pylist()
+    with refusing(VALUE_ERRORS, f"{where}: contains values that cannot be read: {{}}; write names as text"):
+        rows = table.select(list(dict.fromkeys([ids, *kinds, *parts]))).to_pylist()
     found: dict[str, str] = {}
     for number, row in enumerate(rows, 1):
         called = _name(row, kinds, parts)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +33,7 @@ class PlainTable(Reader):
         labels = read_labels(
             columns.pop("label"),
             missing=options.missing,
+            abstain=options.abstain,
             classes=options.classes,
             untyped=kind in UNTYPED,
             where=str(path),
@@ -58,13 +58,14 @@ class Matrix(Reader):
     def read(self, path: Path, options: ReadOptions) -> AnnotationFile:
         matrix = read_matrix(path)
         classes = options.classes
+        given: dict[str, Any] = {"missing": options.missing, "abstain": options.abstain, "where": str(path)}
         if classes is not None and matrix.dtype.kind in "iuf" and not all(map(_is_number, classes)):
             codes = range(len(classes))
-            crowd = Annotations.from_matrix(matrix, classes=codes, missing=options.missing, where=str(path))
-            crowd = _named(crowd, classes)
+            crowd = Annotations.from_matrix(matrix, classes=codes, **given)
+            crowd = crowd.replace(classes=classes)  # the label k is called classes[k]
         else:
             wanted = coerce_classes(classes, matrix)
-            crowd = Annotations.from_matrix(matrix, classes=wanted, missing=options.missing, where=str(path))
+            crowd = Annotations.from_matrix(matrix, classes=wanted, **given)
         return AnnotationFile(path, NPY, self.title, crowd)
 
 
@@ -74,19 +75,6 @@ def _is_number(name: Any) -> bool:
     except (TypeError, ValueError):
         return False
     return True
-
-
-def _named(crowd: Annotations, classes: Sequence[Any]) -> Annotations:
-    """The same annotations, in which the label k is called ``classes[k]``."""
-    return Annotations(
-        crowd.tasks,
-        crowd.annotators,
-        crowd.labels,
-        task_ids=crowd.task_ids,
-        annotator_ids=crowd.annotator_ids,
-        classes=classes,
-        by_position=crowd.by_position,
-    )
 
 
 def plain_reader(path: Path, format: str | None) -> Reader:  # noqa: A002 - the word that users expect

@@ -14,6 +14,7 @@ from conal.errors import InputError, examples
 from conal.io.annotation_file import AnnotationFile
 from conal.io.gold import gold_from_table
 from conal.io.platforms.head import read_head
+from conal.io.refusals import VALUE_ERRORS, refusing
 from conal.io.tables import blank_to_null, check_readable, read_table
 
 __all__ = ["MODEL", "Prediction", "Predictions", "check_classes", "read_predictions"]
@@ -52,7 +53,8 @@ def read_predictions(path: Path, crowd: Annotations) -> tuple[dict[Any, Predicti
     gold = gold_from_table(table, label="label", keep=crowd.classes, where=str(path))
     known = gold.for_tasks(crowd)
     names = [] if gold.task_ids is None else [spelling(task) for task in gold.task_ids.tolist()]
-    scores, people = _by_task(names, table, "probability"), _by_task(names, table, "worker" if is_list else None)
+    scores = _by_task(names, table, "probability", str(path))
+    people = _by_task(names, table, "worker" if is_list else None, str(path))
     found = {
         spelling(task): (task, Prediction(label, scores.get(spelling(task)), _source(people.get(spelling(task)))))
         for task, label in known.items()
@@ -68,10 +70,11 @@ def _is_empty_list(path: Path) -> bool:
     return set(head.header) >= WORK_LIST and not head.rows and head.kind == "table"
 
 
-def _by_task(names: list[Any], table: pa.Table, column: str | None) -> dict[Any, Any]:
+def _by_task(names: list[Any], table: pa.Table, column: str | None, where: str) -> dict[Any, Any]:
     if column is None or column not in table.column_names or not names:
         return {}
-    return dict(zip(names, table[column].to_pylist(), strict=True))
+    with refusing(VALUE_ERRORS, f"{where}: column {column!r} contains values that cannot be read: {{}}; correct them"):
+        return dict(zip(names, table[column].to_pylist(), strict=True))
 
 
 def _source(person: Any) -> str:

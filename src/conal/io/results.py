@@ -11,8 +11,9 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from conal.data.annotations import Annotations
-from conal.data.encoding import Names
+from conal.data.encoding import Names, as_names, name_column
 from conal.data.numbers import numbers_or_text
+from conal.data.scales import score_columns
 from conal.errors import ModelFolderError
 from conal.io.delimited import open_delimited, with_long_rows
 from conal.io.refusals import ARROW_ERRORS, first_line
@@ -45,11 +46,14 @@ def label_table(
     classes: Names,
     codes: IntArray | None = None,
     labelled: npt.NDArray[np.bool_] | None = None,
+    *,
+    levels: IntArray | None = None,
 ) -> pa.Table:
     """One row per task: its label, the label's probability, and ``proba_<class>`` for every class.
 
     The label is the most probable class, unless ``codes`` say which class won, as where ties were drawn by lot. Label
-    and probability are empty where a task is not ``labelled``.
+    and probability are empty where a task is not ``labelled``. On a scale, whose ``levels`` (C,) say the place of each
+    class, mean, median, low and high follow the probability.
     """
     winners = probas.argmax(1) if codes is None else codes
     unknown = None if labelled is None else ~labelled
@@ -58,6 +62,7 @@ def label_table(
         "label": name_column(classes).take(pa.array(winners, mask=unknown)),
         "probability": pa.array(probas[np.arange(len(probas)), winners], mask=unknown),
     }
+    columns |= {} if levels is None else score_columns(probas, classes, levels, unknown)
     return pa.table(columns | dict(zip(proba_columns(classes), probas.T, strict=True)))
 
 
@@ -77,27 +82,38 @@ def proba_columns(classes: Names) -> list[str]:
 
 
 def annotator_table(crowd: Annotations, quality: pa.Array, codes: IntArray) -> pa.Table:
-    """One row per annotator: labels given, quality, and the share of labels that equal the inferred ``codes``."""
-    return pa.table(
-        {
-            "worker": name_column(crowd.annotator_ids),
-            "num_examples_labeled": pa.array(crowd.labels_per_annotator()),
-            "annotator_quality": quality,
-            "agreement_with_consensus": mean_by_annotator(crowd, (codes[crowd.tasks] == crowd.labels).astype(float)),
-        }
-    )
+    """One row per annotator: labels given, quality, and the share of labels that equal the inferred ``codes``.
+
+    Where refused answers were listed, also their number.
+    """
+    columns = {
+        "worker": name_column(crowd.annotator_ids),
+        "num_examples_labeled": pa.array(crowd.labels_per_annotator()),
+        "annotator_quality": quality,
+        "agreement_with_consensus": mean_by_annotator(crowd, (codes[crowd.tasks] == crowd.labels).astype(float)),
+    }
+    if crowd.abstentions is not None:
+        columns["num_examples_refused"] = pa.array(crowd.abstentions.labels_per_annotator())
+    return pa.table(columns)
 
 
-def confusion_table(crowd: Annotations, confusion: FloatArray) -> pa.Table:
-    """One row per annotator, true and observed class: ``confusion[r, c, l]`` = P(r says l | true c)."""
+def confusion_table(crowd: Annotations, confusion: FloatArray, abstention: FloatArray | None = None) -> pa.Table:
+    """One row per annotator, true and observed class: ``confusion[r, c, l]`` = P(r says l | true c).
+
+    With ``abstention[r, c]`` = P(r declines | true c), declining is a further observed label, and the probabilities of
+    all labels are lower by it.
+    """
+    seen = crowd.classes
+    if abstention is not None and crowd.abstentions is not None:
+        confusion = np.concatenate([confusion * (1 - abstention)[..., None], abstention[..., None]], axis=-1)
+        seen = as_names([*crowd.classes.tolist(), " / ".join(crowd.abstentions.classes.tolist())])
     workers, true, observed = np.unravel_index(np.arange(confusion.size), confusion.shape)
-    classes = name_column(crowd.classes)
     silent = np.repeat(crowd.labels_per_annotator() == 0, confusion[0].size)
     return pa.table(
         {
             "worker": name_column(crowd.annotator_ids).take(pa.array(workers)),
-            "true": classes.take(pa.array(true)),
-            "observed": classes.take(pa.array(observed)),
+            "true": name_column(crowd.classes).take(pa.array(true)),
+            "observed": name_column(seen).take(pa.array(observed)),
             "probability": pa.array(confusion.ravel(), mask=silent),
         }
     )
@@ -112,15 +128,6 @@ def mean_by_annotator(crowd: Annotations, values: FloatArray) -> pa.Array:
 def where_labelled(crowd: Annotations, values: FloatArray) -> pa.Array:
     """A figure per annotator; empty for annotators without labels."""
     return pa.array(values, mask=crowd.labels_per_annotator() == 0)
-
-
-def name_column(names: Names) -> pa.Array:
-    """Names as a column; values without an Arrow type become text."""
-    try:
-        column = pa.array(names.tolist())
-    except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
-        return pa.array([str(name) for name in names.tolist()])
-    return pa.array([str(name) for name in names.tolist()]) if pa.types.is_nested(column.type) else column
 
 
 def read_results(path: Path, kinds: Mapping[str, ColumnKind], names: NamesOf) -> pa.Table:

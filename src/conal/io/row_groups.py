@@ -37,14 +37,10 @@ def fill_rows(path: Path, columns: list[str], convert: Callable[[pa.Table], Floa
                     f"{path}: feature lists have {rows.shape[1]} and, from row {start}, {part.shape[1]} entries; "
                     "they must be equally long"
                 )
-            if start + len(part) > n_rows:
-                raise InputError(f"{path}: has more rows than the {n_rows:,} that it says; write it again")
             rows[start : start + len(part)] = part
             start += len(part)
     if rows is None:
         raise InputError(f"{path}: has columns but no rows")
-    if start < n_rows:
-        raise InputError(f"{path}: has {start:,} rows and says that there are {n_rows:,}; write it again")
     return rows
 
 

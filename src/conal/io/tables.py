@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -26,13 +27,14 @@ from conal.io.coded import map_names, read_coded
 from conal.io.delimited import read_delimited, read_json_lines, write_delimited
 from conal.io.excel_files import read_excel
 from conal.io.formulas import warn_of_formulas
-from conal.io.limits import COMPRESSED
+from conal.io.limits import COMPRESSED, check_depth
 from conal.io.name_types import as_names_or_refuse
 from conal.io.numpy_files import read_npy
 from conal.io.parquet_files import open_parquet, read_parquet
 from conal.io.refusals import ARROW_ERRORS, first_line
 
 __all__ = [
+    "annotation_rows",
     "check_readable",
     "file_kind",
     "fill_table",
@@ -73,8 +75,20 @@ BATCH = 10_000
 
 def write_annotations(annotations: Annotations, path: str | PathLike[str]) -> None:
     """Write columns task, worker, label; the format follows the ending."""
-    write_table(annotations.to_table(), path)
+    write_table(annotation_rows(annotations), path)
     warn_of_words(annotations, path)
+
+
+def annotation_rows(annotations: Annotations) -> pa.Table:
+    """Columns task, worker and label, a row per annotation; refused answers come last, by the words for them."""
+    table, refused = annotations.to_table(), annotations.abstentions
+    if refused is None or not refused.n_annotations:
+        return table
+    tables = table, refused.to_table()
+    if len({each["label"].type for each in tables}) > 1:  # numbers, and words for refused answers
+        at = table.column_names.index("label")
+        tables = tuple(each.set_column(at, "label", each["label"].cast(pa.string())) for each in tables)
+    return pa.concat_tables(tables)
 
 
 def warn_of_words(annotations: Annotations, path: object) -> None:
@@ -224,9 +238,20 @@ def fill_table(table: pa.Table, temporary: Path, path: Path | None = None) -> No
 
 def pandas_index(schema: pa.Schema) -> list[str]:
     """The columns of a Parquet file that were a pandas index: those that its metadata name, and unnamed ones."""
-    described = (schema.pandas_metadata or {}).get("index_columns", [])
-    named = [name for name in described if isinstance(name, str)]  # a range of row numbers is no column
+    named = [name for name in _described_index(schema) if isinstance(name, str)]  # a range of row numbers is no column
     return [name for name in schema.names if name in named or UNNAMED_INDEX.match(name)]
+
+
+def _described_index(schema: pa.Schema) -> list[Any]:
+    """The index that pandas describes in the metadata; empty if these are damaged."""
+    text = (schema.metadata or {}).get(b"pandas", b"{}")
+    try:
+        check_depth(text, "the metadata")
+        described = json.loads(text)
+    except ValueError:
+        return []
+    index = described.get("index_columns") if isinstance(described, dict) else None
+    return index if isinstance(index, list) else []
 
 
 def read_matrix(path: Path) -> np.ndarray[Any, np.dtype[Any]]:
@@ -330,8 +355,6 @@ def _write_parquet(table: pa.Table, path: Path) -> None:
 
 
 def _write_jsonl(table: pa.Table, path: Path) -> None:
-    import json
-
     with path.open("w", encoding="utf-8") as file:
         for batch in table.to_batches(max_chunksize=BATCH):  # all rows at once would be many Python objects
             file.writelines(json.dumps(row, ensure_ascii=False, default=str) + "\n" for row in batch.to_pylist())

@@ -49,8 +49,9 @@ def items_of(data: pa.Table | None, text: str | None = None) -> TaskItems:
     if data is None:
         return found
     tasks = [str(task) for task in data["task"].to_pylist()]
-    columns = {name: _texts(data[name]) for name in data.column_names if name != "task"}
-    named = text if text is not None else next((name for name in columns if is_name_column(name, ["text"])), None)
+    names = [name for name in data.column_names if name != "task"]
+    named = text if text is not None else next((name for name in names if is_name_column(name, ["text"])), None)
+    columns = {name: _texts(data[name], of_any_type=name == named) for name in names}
     for name, values in columns.items():
         if name == named:
             _add(found.texts, tasks, values, lambda value: True)
@@ -92,12 +93,12 @@ def link_maker(template: str) -> Callable[[Any], str]:
     return lambda task: head + quote(str(task), safe="") + tail
 
 
-def _texts(column: pa.ChunkedArray) -> list[str]:
-    """Text values, empty where there is none; of a list, the first."""
+def _texts(column: pa.ChunkedArray, *, of_any_type: bool) -> list[str]:
+    """Text values, empty where there is none; of a list, the first. All texts may be numbers."""
     kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
-    if not (pa.types.is_string(kind) or pa.types.is_large_string(kind)):
+    if not (of_any_type or pa.types.is_string(kind) or pa.types.is_large_string(kind)):
         return []
-    return [_first(value) for value in column.to_pylist()]
+    return [_first(None if value is None else str(value)) for value in column.to_pylist()]
 
 
 def _first(value: str | None) -> str:

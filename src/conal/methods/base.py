@@ -151,6 +151,11 @@ class CrowdMethod(nn.Module):
         """
         return None
 
+    @property
+    def tempered(self) -> bool:
+        """Whether left-out labels or true labels said how sure posteriors may be."""
+        return False
+
     def training_posterior(self) -> Tensor | None:
         """(N, C) posterior of the training tasks, for a method that keeps a better one than :meth:`infer` gives.
 

@@ -55,6 +55,8 @@ class Problem(NamedTuple):
     labels_per_annotator : (R,) int64
         How many training labels each annotator gave.
     annotator_features : (R, F) tensor or None
+    annotator_groups : (R,) int64 or None
+        The group of every annotator, from 0, where it is known; only training needs it.
     class_prior : (C,) tensor or None
         Shares of the classes, where the user states them.
     n_true_labels : int
@@ -67,12 +69,15 @@ class Problem(NamedTuple):
     n_tasks: int
     labels_per_annotator: Tensor
     annotator_features: Tensor | None = None
+    annotator_groups: Tensor | None = None
     class_prior: Tensor | None = None
     n_true_labels: int = 0
 
     def with_annotators(self, labels: Tensor, features: Tensor | None) -> Problem:
         """The same problem with other annotators, by their numbers of labels and their features."""
-        return self._replace(n_annotators=len(labels), labels_per_annotator=labels, annotator_features=features)
+        return self._replace(
+            n_annotators=len(labels), labels_per_annotator=labels, annotator_features=features, annotator_groups=None
+        )
 
 
 class Reading(NamedTuple):

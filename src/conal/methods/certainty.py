@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 from scipy.special import softmax
@@ -11,9 +13,9 @@ from conal._support.arrays import row_slices
 __all__ = ["Votes", "held_out_certainty"]
 
 FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.int64]
+IntArray = npt.NDArray[Any]
 Votes = tuple[IntArray, IntArray, IntArray]
-"""Tasks, annotators and labels."""
+"""Tasks, annotators and labels, as integers of any size."""
 
 CANDIDATES = np.geomspace(0.1, 1.0, 40)
 REJECTED = 1.92
@@ -66,10 +68,22 @@ def held_out_certainty(
         with_it = (counts[r, :, y] + drawn) / (total[r] + pooling)
         without = (np.maximum(counts[r, :, y] - own, 0) + drawn) / (np.maximum(total[r] - own, 0) + pooling)
         rest = log_posterior[i] - vote_weight * np.log(np.maximum(with_it, TINY))
-        for k, tau in enumerate(CANDIDATES):
-            predicted = (softmax(tau * rest, axis=1) * without).sum(1)
-            losses[k] -= np.log(np.maximum(predicted, TINY)).sum()
+        losses -= _log_likelihoods(rest, without)
     return float(CANDIDATES[np.flatnonzero(losses <= losses.min() + REJECTED)[0]])
+
+
+def _log_likelihoods(rest: FloatArray, without: FloatArray) -> FloatArray:
+    """Of every candidate, the log-likelihood of P labels, from (P, C) log-posteriors and probabilities of the labels.
+
+    Classes come first: sums over the first axis are several times as fast as those over many short rows.
+    """
+    below_best = np.ascontiguousarray((rest - rest.max(1, keepdims=True)).T)
+    chance = np.ascontiguousarray(without.T)
+    found = np.empty(len(CANDIDATES))
+    for k, tau in enumerate(CANDIDATES):
+        odds = np.exp(tau * below_best)
+        found[k] = np.log(np.maximum((odds * chance).sum(0) / odds.sum(0), TINY)).sum()
+    return found
 
 
 def _some(votes: Votes, seed: int) -> Votes:

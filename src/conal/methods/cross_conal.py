@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+import math
+from collections.abc import Iterable
 from typing import Any, ClassVar, Literal
 
-import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import one_hot
 
 from conal.data.annotations import Annotations
 from conal.errors import DivergenceError
@@ -16,7 +15,14 @@ from conal.methods.base import Batch, Problem, register
 from conal.methods.certainty import held_out_certainty
 from conal.methods.class_matching import aligned_with_votes
 from conal.methods.em import EMMethod
-from conal.methods.expected_counts import ExpectedCounts
+from conal.methods.held_out_predictions import (
+    Predictions,
+    ScaledBatches,
+    fit_witness,
+    held_out_predictions,
+    mixed_predictions,
+)
+from conal.methods.judged_tasks import JudgedTasks
 from conal.methods.labels_only import infer_from_labels
 from conal.methods.posterior_correction import PosteriorCorrection, flattened, logarithm
 from conal.methods.round_schedule import due_epochs
@@ -24,12 +30,12 @@ from conal.methods.two_source_noise import PseudoLabels, TwoSourceNoise
 from conal.networks.averaging import WeightAverage
 from conal.networks.backbones import fresh_copy
 from conal.networks.calibration import fit_temperature
-from conal.networks.cross_fitting import cross_fitted_loss, held_out_log_proba, mean_log_proba, stacked_loss
+from conal.networks.cross_fitting import cross_fitted_loss, mean_log_proba, stacked_loss
 from conal.networks.deployed import MeanOfNetworks
 from conal.networks.stacked import StackedNetworks, stack
-from conal.networks.witness import GaussianWitness, MixtureOfWitnesses, mixture_weights
+from conal.networks.witness import GaussianWitness, MixtureOfWitnesses
 from conal.parameters import flag, number, one_of, parameter, share, whole
-from conal.parameters.plan import planned_epochs
+from conal.parameters.plan import planned_epochs, planned_rounds
 
 __all__ = ["CrossCoNALMethod"]
 
@@ -37,10 +43,11 @@ START_ROUNDS = 60
 """EM rounds on the annotations alone before the networks are trained."""
 OMEGA_START = 0.2
 """Most labels come from the individual confusion until the data say otherwise."""
-LEAST_LEFT = 1e-2
-"""Pseudo-labels that are left at least where a label is taken out."""
-COMMON_PRIOR = (0.5, 1.5)
-"""Pseudo-labels in every cell of the common matrix, and how many more there are in its diagonal."""
+COMMON_PRIOR = (0.5, 15.0)
+"""Pseudo-labels in every cell of the common matrix, and how many more there are in its diagonal.
+
+Large data hardly notice them. With 50 tasks, few pseudo-labels let a frequent class take over a rare one.
+"""
 
 
 @register("xconal")
@@ -108,9 +115,6 @@ class CrossCoNALMethod(EMMethod):
 
     epochs: int | Literal["auto"]
     fold_of: Tensor
-    judged: Tensor
-    judged_votes: Tensor
-    judged_log_joint: Tensor
     labelled: Tensor
     temperature: Tensor
     certainty: Tensor
@@ -128,7 +132,10 @@ class CrossCoNALMethod(EMMethod):
     )
     start: float = parameter(default=0.2, must_be=share(), help="Share of the epochs before the first E-step.")
     rounds: int = parameter(
-        default=17, must_be=whole(1), help="Number of E-steps, evenly spaced. The last is at the end of training."
+        default=17,
+        must_be=whole(1),
+        help="Number of E-steps, evenly spaced, the last at the end of training. With epochs='auto', at most one for "
+        "every second epoch.",
     )
     averaging: float = parameter(
         default=0.98,
@@ -168,7 +175,8 @@ class CrossCoNALMethod(EMMethod):
 
     def __init__(self, problem: Problem, backbone: nn.Module, **given: Any) -> None:
         super().__init__(problem, backbone, **given)
-        self.due = due_epochs(planned_epochs(self.epochs, problem.n_tasks), self.start, self.rounds)
+        epochs = planned_epochs(self.epochs, problem.n_tasks)
+        self.due = due_epochs(epochs, self.start, planned_rounds(self.rounds, self.epochs, epochs))
         self.others = nn.ModuleList(fresh_copy(backbone) for _ in range(self.folds - 1))
         self.averages = WeightAverage(self.backbones, self.averaging)
         self.noise = self._make_noise(learn_omega=self.noise_model != "pooled")
@@ -180,12 +188,14 @@ class CrossCoNALMethod(EMMethod):
         if self.confidence == "held-out":
             self.register_buffer("certainty", torch.ones(()))
         self.stacked: StackedNetworks | None = None
+        self.judged: JudgedTasks | None = None
 
     def _make_noise(self, *, learn_omega: bool) -> TwoSourceNoise:
         common, diagonal = COMMON_PRIOR
         pseudo = PseudoLabels(common, diagonal, pooling=float(self.pooling))
         sizes = self.problem.n_annotators, self.problem.n_classes
-        return TwoSourceNoise(*sizes, pseudo, omega_start=OMEGA_START, learn_omega=learn_omega)
+        groups = self.problem.annotator_groups
+        return TwoSourceNoise(*sizes, pseudo, omega_start=OMEGA_START, learn_omega=learn_omega, groups=groups)
 
     # ---------------------------------------------------------------- training
 
@@ -212,20 +222,11 @@ class CrossCoNALMethod(EMMethod):
         labelled = voted if self.known is None else voted | (self.known >= 0)
         self.register_buffer("labelled", labelled, persistent=False)
         self.votes = annotations.tasks, annotations.annotators, annotations.labels
-        self._remember_truth(voted)
+        if self.known is not None:
+            self.judged = JudgedTasks(self.known, self.votes, self.problem.n_annotators, self.problem.n_classes)
         posterior, counts = infer_from_labels(self.noise, annotations, START_ROUNDS, self.with_truth)
         self.register_buffer("posterior", posterior, persistent=False)
         self.update_confusion(counts)
-
-    def _remember_truth(self, voted: Tensor) -> None:
-        """The tasks with votes whose truth is known, and their votes: tasks, annotators and labels."""
-        known = torch.full_like(voted, -1, dtype=torch.int64) if self.known is None else self.known
-        self.register_buffer("judged", voted & (known >= 0), persistent=False)
-        here = self.judged.cpu().numpy()[self.votes[0]]
-        triples = torch.from_numpy(np.stack([column[here].astype(np.int64) for column in self.votes]))
-        self.register_buffer("judged_votes", triples.to(self.judged.device), persistent=False)
-        seen = torch.zeros(int(self.judged.sum()), self.problem.n_classes)
-        self.register_buffer("judged_log_joint", seen, persistent=False)
 
     def loss(self, batch: Batch) -> Tensor:
         """Mean over the networks of the cross-entropy to the inferred labels, each without its held-out fold."""
@@ -243,99 +244,50 @@ class CrossCoNALMethod(EMMethod):
         """After a share ``start`` of the epochs, and then at equal intervals."""
         return epoch in self.due
 
-    def predictions(self, batches: Iterable[Batch]) -> list[tuple[Tensor, Batch]]:
+    def predictions(self, batches: Iterable[Batch]) -> Predictions:
         """Held-out predictions of every batch, and its labels without features; then the temperature of all."""
-        networks, witness = self.averages.networks, self._fitted_witness(batches)
-        collected: list[tuple[Tensor, Batch]] = []
-        others: list[Tensor] = []
-        for batch in batches:
-            x, fold = self.scaler(batch.x), self.fold_of[batch.instances]
-            collected.append((held_out_log_proba(networks, x, fold), batch._replace(x=batch.x[:0])))
-            if witness is not None:
-                others.append(witness.held_out_log_proba(x, fold))
-        if witness is not None:
-            collected = self._mixed(witness, collected, others)
+        target = self.posterior[self.labelled]
+        if self.gaussian is None:
+            found = held_out_predictions(self.averages.networks, map(self._scaled, batches), self.fold_of)
+        else:
+            found = self._by_all_witnesses(self.gaussian, batches, target)
         if self.calibrate:
-            log_class_proba = torch.cat([each for each, _ in collected])
-            self.temperature.copy_(fit_temperature(log_class_proba, self.posterior[self.labelled]))
-        return collected
+            self.temperature.copy_(fit_temperature(torch.cat([each for each, _ in found]), target))
+        return found
 
-    def _fitted_witness(self, batches: Iterable[Batch]) -> GaussianWitness | None:
-        """The second witness, fitted to the labels that the networks were trained on; None without one."""
+    def _by_all_witnesses(self, witness: GaussianWitness, batches: Iterable[Batch], target: Tensor) -> Predictions:
+        """Predictions by the mixture of the networks and the second witness, fitted to what they were trained on."""
+        scaled = ScaledBatches(batches, self._scaled, len(target) * math.prod(self.problem.shape))
+        is_fitted = fit_witness(witness, scaled, self.fold_of, self.posterior, len(target))
+        found = held_out_predictions(self.averages.networks, scaled, self.fold_of)
+        if not is_fitted:
+            return found
+        others = held_out_predictions(witness.without, scaled, self.fold_of)
+        return mixed_predictions(witness, found, others, target, self._weighted_votes, calibrate=self.calibrate)
 
-        def blocks() -> Iterator[tuple[Tensor, Tensor, Tensor]]:
-            for batch in batches:
-                yield self.scaler(batch.x), self.fold_of[batch.instances], self.posterior[batch.instances]
-
-        is_fitted = self.gaussian is not None and self.gaussian.fit(blocks, int(self.labelled.sum()))
-        return self.gaussian if is_fitted else None
-
-    def _mixed(
-        self, witness: GaussianWitness, collected: Sequence[tuple[Tensor, Batch]], others: Sequence[Tensor]
-    ) -> list[tuple[Tensor, Batch]]:
-        """Predictions of both witnesses together: each calibrated, and weighted by the annotations' likelihood."""
-        networks, gaussians = torch.cat([each for each, _ in collected]), torch.cat(list(others))
-        if self.calibrate:
-            witness.calibrate(networks, gaussians, self.posterior[self.labelled])
-        sizes = [len(batch.instances) for _, batch in collected]
-        pieces = witness.calibrated(networks, gaussians).split(sizes, dim=1)
-        likelihood = [self._label_likelihood(piece, batch) for piece, (_, batch) in zip(pieces, collected, strict=True)]
-        witness.shares.copy_(mixture_weights(torch.cat(likelihood)))
-        mixed = witness.mixed(networks, gaussians).split(sizes)
-        return [(each, batch) for each, (_, batch) in zip(mixed, collected, strict=True)]
-
-    def _label_likelihood(self, log_proba: Tensor, batch: Batch) -> Tensor:
-        """(N, M) log-likelihood of every task's labels by each of the (M, N, C) predictions alone."""
-        evidence = (self.vote_weight * self.log_prob_given_class(batch)).to(log_proba)
-        return log_proba.index_add(1, batch.rows, evidence.expand(len(log_proba), -1, -1)).logsumexp(-1).T
+    def _weighted_votes(self, batch: Batch) -> Tensor:
+        return self.vote_weight * self.log_prob_given_class(batch)
 
     def learn_from_truth(self, predictions: Iterable[tuple[Tensor, Batch]]) -> Iterable[tuple[Tensor, Batch]]:
         """Fit the correction of the posterior to tasks whose truth is known, by held-out predictions."""
-        if self.correction is None or self.known is None:
+        if self.correction is None or self.judged is None:
             return predictions
         collected = list(predictions)
-        place = self.judged.cumsum(0) - 1
         for logits, batch in collected:
-            at = torch.nonzero(self.judged[batch.instances]).squeeze(1)
-            joint = self._log_joint(logits, batch.rows, self._evidence_without_truth(batch))[at]
-            self.judged_log_joint[place[batch.instances[at]]] = joint.to(self.judged_log_joint)
-        self.correction.fit(self.judged_log_joint, self.known[self.judged], self._usual_certainty())
+            unseen = self.judged.evidence_without_truth(self.log_prob_given_class(batch), batch)
+            self.judged.remember(self._log_joint(logits, batch.rows, unseen), batch)
+        self.correction.fit(self.judged.log_joint, self.judged.truth, self._usual_certainty())
         return collected
-
-    def _evidence_without_truth(self, batch: Batch) -> Tensor:
-        """(P, C) log of the annotators' confusion without the labels whose task's true label is known.
-
-        Such a label was counted in the row of that class, as one of so many; a label of any other task stays counted.
-        """
-        evidence = self.log_prob_given_class(batch)
-        tasks = batch.instances[batch.rows]
-        own = torch.nonzero(self.judged[tasks]).squeeze(1)
-        if self.known is None or not len(own):
-            return evidence
-        truth, annotators = self.known[tasks[own]], batch.annotators[own]
-        total = self.row_counts[annotators, truth]
-        left = (evidence[own, truth].exp().to(total) * total - 1).clamp(min=LEAST_LEFT) / (total - 1)
-        return evidence.index_put((own, truth), left.log().to(evidence))
 
     def _usual_certainty(self) -> float:
         """How sure to be by left-out labels, before true labels say more."""
         return float(self.certainty) if self.confidence == "held-out" else 1.0
 
     def unseen_posterior(self) -> tuple[Tensor, Tensor] | None:
-        """Posteriors of the tasks with a true label by the network and the correction that have not seen it.
-
-        The correction is cross-fitted as the networks are: for a fifth of these tasks, it is fitted to the others.
-        """
-        if self.correction is None or self.known is None or not self.judged.any():
+        """Posteriors of the tasks with a true label by the network and the correction that have not seen it."""
+        if self.correction is None or self.judged is None or not len(self.judged.truth):
             return None
-        truth, log_joint = self.known[self.judged], self.judged_log_joint
-        part = torch.arange(len(truth)) % self.folds
-        posterior = torch.empty_like(log_joint)
-        for k in range(self.folds):
-            correction = PosteriorCorrection(self.problem.n_classes)
-            correction.fit(log_joint[part != k], truth[part != k], self._usual_certainty())
-            posterior[part == k] = correction.reported(correction(log_joint[part == k]).softmax(-1))
-        return torch.nonzero(self.judged).squeeze(1), posterior
+        return self.judged.unseen_posterior(self.folds, self._usual_certainty())
 
     def settled(self, posterior: Tensor, batch: Batch) -> Tensor:
         """As it was inferred: classes are named first, and then :meth:`update_confusion` sets true labels."""
@@ -351,53 +303,45 @@ class CrossCoNALMethod(EMMethod):
             raise DivergenceError(
                 "the inferred labels became nan; lower lr, or scale the features (scaling='standard')"
             )
-        order = aligned_with_votes(counts.sum(0), self._truth_by_inferred())
+        truth = None if self.judged is None else self.judged.inferred_as(self.posterior)
+        order = aligned_with_votes(counts.sum(0), truth)
         self.posterior.copy_(self.posterior[:, order])
         self.noise.reorder(order)
         # The copy keeps the memory layout of the counts, which decides the last bit of their sums.
         renamed = torch.empty_like(counts).copy_(counts[:, order])
-        if self.known is not None:
-            renamed = (renamed + self._truth_beyond_inferred()).clamp(min=0)
-            self.posterior.copy_(self.with_truth(self.posterior))
-        self.row_counts = renamed.sum(2).double() + float(self.pooling)
+        if self.judged is not None:
+            certain = self.with_truth(self.posterior)
+            renamed = self.judged.correct_counts(renamed, self.posterior, certain)
+            self.posterior.copy_(certain)
         self.noise.fit(renamed)
         if self.pooled_noise is not None:
             self.pooled_noise.fit(renamed)
+        if self.judged is not None:
+            self.judged.row_counts.copy_(renamed.sum(2).double() + self.noise_in_use.row_pseudo.double())
         near_end = int(self.epochs_done) in sorted(self.due)[-2:]  # true labels refine what the last but one said
         if self.confidence == "held-out" and near_end:
             self.certainty.fill_(self._held_out_certainty(renamed))
 
     def _held_out_certainty(self, counts: Tensor) -> float:
         """How sure the labels of tasks without a true label may be."""
-        open_tasks = ~self.judged.cpu().numpy()[self.votes[0]]
+        votes = self.votes
+        if self.judged is not None:
+            is_open = ~self.judged.mask.cpu().numpy()[votes[0]]
+            votes = votes[0][is_open], votes[1][is_open], votes[2][is_open]
         return held_out_certainty(
             logarithm(self.posterior).double().cpu().numpy(),
-            tuple(column[open_tasks] for column in self.votes),
+            votes,
             counts.double().cpu().numpy(),
             vote_weight=float(self.vote_weight),
             pooling=float(self.pooling),
         )
 
-    def _truth_by_inferred(self) -> Tensor | None:
-        """(C, C) expected numbers of known true labels, ``[inferred class, true label]``; None without any."""
-        if self.known is None:
-            return None
-        truth = one_hot(self.known[self.judged], self.problem.n_classes).to(self.posterior.dtype)
-        return self.posterior[self.judged].T @ truth
-
-    def _truth_beyond_inferred(self) -> Tensor:
-        """(R, C, C) how expected counts change when true labels are certain instead of inferred."""
-        tasks, annotators, labels = self.judged_votes
-        change = self.with_truth(self.posterior) - self.posterior
-        sizes = self.problem.n_annotators, self.problem.n_classes
-        return ExpectedCounts(*sizes, like=self.posterior).add(change[tasks], annotators, labels).matrices()
-
     def working_state(self) -> dict[str, Tensor]:
         """As for every EM, and the folds."""
         found = {**super().working_state(), "fold_of": self.fold_of}
-        if self.correction is None:
+        if self.judged is None:
             return found
-        return found | {"judged_log_joint": self.judged_log_joint, "row_counts": self.row_counts}
+        return found | {"judged_log_joint": self.judged.log_joint, "row_counts": self.judged.row_counts}
 
     # ---------------------------------------------------------------- what was learned
 
@@ -454,6 +398,11 @@ class CrossCoNALMethod(EMMethod):
         """
         pi_g, pi_r = self.noise_in_use.pi_g, self.noise_in_use.pi_r
         return pi_g, self.known_or_common(pi_g, pi_r)
+
+    @property
+    def tempered(self) -> bool:
+        """Whether left-out labels made posteriors less sure, or true labels said how sure they may be."""
+        return self.correction is not None or self._usual_certainty() < 1
 
     def training_posterior(self) -> Tensor:
         """(N, C) the cross-fitted posterior of every training task; NaN for tasks without training labels."""

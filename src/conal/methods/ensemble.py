@@ -81,6 +81,11 @@ class Ensemble(CrowdMethod):
         common, own = zip(*(member.confusion() for member in self.each), strict=True)
         return mean(common), mean(own)
 
+    @property
+    def tempered(self) -> bool:
+        """Whether that was so for a member."""
+        return any(member.tempered for member in self.each)
+
     def training_posterior(self) -> Tensor | None:
         """(N, C) mean of the members' posteriors of the training tasks, where they keep them."""
         found = [posterior for member in self.each if (posterior := member.training_posterior()) is not None]

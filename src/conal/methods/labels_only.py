@@ -30,17 +30,13 @@ def infer_from_labels(
     ``with_truth`` makes known true labels certain; the posterior that is returned says what was inferred for them.
     """
     votes = Votes(annotations)
-    tasks, annotators, labels = (
-        torch.from_numpy(column.astype("int64"))
-        for column in (annotations.tasks, annotations.annotators, annotations.labels)
-    )
-    known = torch.ones_like(annotators, dtype=torch.bool)
     posterior = torch.from_numpy(vote_shares(annotations)).float()
     N, C = posterior.shape
     for _ in range(rounds):
         posterior = with_truth(posterior)
         noise.fit(counts_from_votes(votes, posterior.double().numpy()))
         log_shares = ((posterior.sum(0) + 1) / (N + C)).log()
-        evidence = noise.log_prob(annotators, labels, known)
-        posterior = log_shares.expand(N, C).index_add(0, tasks, evidence).softmax(-1)
+        # An annotator gives the same few labels many times: the logarithm of each is taken once.
+        evidence = torch.from_numpy(votes.log_evidence(noise.log_matrices().double().numpy()))
+        posterior = (log_shares + evidence).softmax(-1).float()
     return posterior, counts_from_votes(votes, posterior.double().numpy())

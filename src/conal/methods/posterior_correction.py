@@ -11,7 +11,7 @@ from scipy.optimize import minimize, minimize_scalar
 from scipy.special import log_softmax
 from torch import Tensor, nn
 
-__all__ = ["PosteriorCorrection", "flattened", "logarithm"]
+__all__ = ["PosteriorCorrection", "flattened", "logarithm", "random_parts"]
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -20,6 +20,8 @@ PENALTY, SCALE_PENALTY = 1.0, 5.0
 ENOUGH = 75
 """Fewer true labels than this are held back more, by the square of the ratio: 25 random ones may otherwise do harm."""
 STEPS = 200
+PARTS = 5
+"""Parts of the true labels, each of which is corrected by the others to see how sure corrected posteriors may be."""
 CERTAINTIES = (-4.0, 1.0)
 """Range of the log of the factor by which log-posteriors are flattened or sharpened at the end."""
 
@@ -36,8 +38,8 @@ class PosteriorCorrection(nn.Module):
     :math:`\lambda_n = \max(1, (75 / n)^2)` is larger for few labels: some give a direction, but not how far to go.
 
     Posteriors overclaim, because annotators err together. What is reported is therefore
-    :math:`\mathrm{softmax}(e^t l')`, with t fitted to the same labels. It changes no label, and takes no part in
-    training.
+    :math:`\mathrm{softmax}(e^t l')`, with t fitted to the same labels, each corrected by what the others say: a
+    correction knows the labels that it was fitted to. It changes no label, and takes no part in training.
 
     Parameters
     ----------
@@ -79,12 +81,12 @@ class PosteriorCorrection(nn.Module):
             return
         given = log_posterior.detach().double().log_softmax(-1).cpu().numpy()
         learned = (self.log_scale, self.weight, self.shift)
-        objective = _Objective(given, truth.cpu().numpy(), max(1.0, (ENOUGH / len(truth)) ** 2))
         start = np.concatenate([each.double().cpu().numpy().ravel() for each in learned])
-        found = minimize(objective, start, jac=True, method="L-BFGS-B", options={"maxiter": STEPS}).x
-        for buffer, values in zip(learned, objective.parts(found), strict=True):
+        found = _fitted(given, truth.cpu().numpy(), start)
+        for buffer, values in zip(learned, _parts(found, given.shape[1]), strict=True):
             buffer.copy_(torch.as_tensor(values))
-        self._fit_certainty(self(log_posterior.to(self.weight)).double(), truth, math.log(usual))
+        unseen = torch.from_numpy(_cross_fitted(given, truth.cpu().numpy(), found))
+        self._fit_certainty(unseen, truth.cpu(), math.log(usual))
 
     def reported(self, posterior: Tensor) -> Tensor:
         """(N, C) corrected posteriors, as sure as the true labels allow."""
@@ -110,8 +112,46 @@ def logarithm(posterior: Tensor) -> Tensor:
     return posterior.clamp(min=torch.finfo(posterior.dtype).tiny).log()
 
 
+def random_parts(n: int, parts: int) -> npt.NDArray[np.int64]:
+    """(n,) the part of each of n labels, all of about one size; always the same, and none follows an order of tasks.
+
+    >>> np.bincount(random_parts(10, 3)).tolist()
+    [4, 3, 3]
+    """
+    return np.asarray(np.random.default_rng(0).permutation(n) % parts)
+
+
+def _fitted(log_posterior: FloatArray, truth: npt.NDArray[np.int64], start: FloatArray) -> FloatArray:
+    """All parameters in a row, s, W and b, where the penalised loss is smallest."""
+    objective = _Objective(log_posterior, truth, max(1.0, (ENOUGH / len(truth)) ** 2))
+    found = minimize(objective, start, jac=True, method="L-BFGS-B", options={"maxiter": STEPS}).x
+    return np.asarray(found)
+
+
+def _cross_fitted(log_posterior: FloatArray, truth: npt.NDArray[np.int64], start: FloatArray) -> FloatArray:
+    """(n, C) corrected log-posteriors, those of each part by a correction that was fitted to the other parts."""
+    part = random_parts(len(truth), min(PARTS, len(truth)))
+    corrected = np.empty_like(log_posterior)
+    for k in range(int(part.max()) + 1):
+        own, others = part == k, part != k
+        values = _fitted(log_posterior[others], truth[others], start) if others.any() else np.zeros_like(start)
+        corrected[own] = _corrected(log_posterior[own], values)
+    return corrected
+
+
+def _parts(values: FloatArray, n_classes: int) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """s, W and b."""
+    C = n_classes
+    return values[0], values[1 : 1 + C * C].reshape(C, C), values[1 + C * C :]
+
+
+def _corrected(log_posterior: FloatArray, values: FloatArray) -> FloatArray:
+    scale, weight, shift = _parts(values, log_posterior.shape[1])
+    return np.asarray(np.exp(scale) * log_posterior + np.exp(log_posterior) @ weight + shift)
+
+
 class _Objective:
-    """The penalised loss and its gradient, by all parameters in a row: s, W and b."""
+    """The penalised loss and its gradient."""
 
     def __init__(self, log_posterior: FloatArray, truth: npt.NDArray[np.int64], strength: float) -> None:
         self.log_posterior = log_posterior
@@ -119,17 +159,11 @@ class _Objective:
         self.certain = np.eye(log_posterior.shape[1])[truth]
         self.strength = strength
 
-    def parts(self, values: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-        C = self.certain.shape[1]
-        return values[0], values[1 : 1 + C * C].reshape(C, C), values[1 + C * C :]
-
     def __call__(self, values: FloatArray) -> tuple[float, FloatArray]:
-        scale, weight, shift = self.parts(values)
-        corrected = np.exp(scale) * self.log_posterior + self.posterior @ weight + shift
-        log_proba = log_softmax(corrected, axis=1)
+        log_proba = log_softmax(_corrected(self.log_posterior, values), axis=1)
         surplus = np.exp(log_proba) - self.certain
         penalties = self.strength * np.concatenate([[SCALE_PENALTY], np.full(len(values) - 1, PENALTY)])
-        by_scale = np.exp(scale) * (surplus * self.log_posterior).sum()
+        by_scale = np.exp(values[0]) * (surplus * self.log_posterior).sum()
         gradient = np.concatenate([[by_scale], (self.posterior.T @ surplus).ravel(), surplus.sum(0)])
         loss = -(self.certain * log_proba).sum() + (penalties * values**2).sum() / 2
         return float(loss), gradient + penalties * values

@@ -7,6 +7,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
+from conal.aggregation.group_confusion import drawn_to_groups
 from conal.aggregation.two_sources import from_common, mixture, rows
 
 __all__ = ["ATTRIBUTED", "PseudoLabels", "TwoSourceNoise"]
@@ -65,6 +66,10 @@ class TwoSourceNoise(nn.Module):
     learn_omega : bool
         If false, all labels count for both matrices, and :math:`\omega_r` only says which share of an annotator's own
         matrix is due to the pseudo-labels from the common one.
+    groups : (R,) tensor, optional
+        The group of every annotator. Without a learned omega, an annotator's matrix is then drawn to the group's, and
+        this to that of all, by as much as the labels say (:func:`conal.aggregation.group_confusion.drawn_to_groups`),
+        not by :math:`\alpha`.
     """
 
     pi_g: Tensor
@@ -81,11 +86,15 @@ class TwoSourceNoise(nn.Module):
         omega_start: float,
         uniform_start: bool = False,
         learn_omega: bool = True,
+        groups: Tensor | None = None,
     ) -> None:
         super().__init__()
         C = n_classes
         self.pseudo = pseudo
         self.learn_omega = learn_omega
+        self.groups = None if learn_omega or groups is None else groups.cpu().numpy()
+        # Pseudo-labels in a row of an annotator's own matrix: one number, or (R, C) where there are groups.
+        self.row_pseudo = torch.tensor(pseudo.pooling, dtype=torch.float64)
         self.register_buffer("pi_g", torch.full((C, C), 1.0 / C))
         self.register_buffer("pi_r", torch.full((n_annotators, C, C), 1.0 / C))
         self.register_buffer("omega", torch.full((n_annotators,), omega_start))
@@ -95,7 +104,7 @@ class TwoSourceNoise(nn.Module):
         """Split expected counts (R, C, C) ``[r, true, observed]`` between the two sources, and fit both."""
         if not self.learn_omega:
             self.fit_matrices(counts.sum(0), counts)
-            pooled = self.pseudo.pooling * len(self.pi_g)
+            pooled = self.row_pseudo * len(self.pi_g) if self.groups is None else self.row_pseudo.sum(1)
             self.omega.copy_(pooled / (counts.sum((1, 2)) + pooled))
             return
         if not self.started:
@@ -109,7 +118,12 @@ class TwoSourceNoise(nn.Module):
         """Both kinds of matrices, from the (C, C) and (R, C, C) labels that came from each."""
         a, d, b, pooling, _ = self.pseudo
         self.pi_g.copy_(rows(common, a, d * torch.eye(len(common), device=common.device)))
-        self.pi_r.copy_(rows(individual, b, pooling * self.pi_g))
+        if self.groups is None:
+            drawn = pooling * self.pi_g
+        else:
+            drawn = torch.from_numpy(drawn_to_groups(individual.double().cpu().numpy(), self.groups)).to(individual)
+            self.row_pseudo = drawn.sum(2)
+        self.pi_r.copy_(rows(individual, b, drawn))
 
     def reorder(self, order: Tensor) -> None:
         """Permute the true classes: class c becomes the former class ``order[c]``."""
@@ -121,6 +135,11 @@ class TwoSourceNoise(nn.Module):
         # Without a learned omega, an annotator's own matrix has its share of the common one already.
         omega = self.rate(annotators, known) if self.learn_omega else (~known).to(self.omega.dtype)
         return mixture(omega, *self.columns(annotators, labels)).log()
+
+    def log_matrices(self) -> Tensor:
+        """(R, C, C) log mu of every annotator: :meth:`log_prob` of every label that each might give."""
+        omega = self.omega if self.learn_omega else torch.zeros_like(self.omega)
+        return mixture(omega, self.pi_g, self.pi_r).log()
 
     def columns(self, annotators: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
         """(P, C) twice: the columns ``pi_g[:, y]`` and ``pi_r[r, :, y]`` of the observed labels."""

@@ -2,7 +2,7 @@
 
 from conal.metrics.agreement import Agreement, cohen_kappa, fleiss_kappa, gwet_ac1, krippendorff_alpha
 from conal.metrics.calibration import brier_score, calibration_error
-from conal.metrics.classification import ConfusionCounts, accuracy, confusion_counts, macro_f1
+from conal.metrics.classification import ConfusionCounts, accuracy, confusion_counts, macro_f1, mean_absolute_error
 from conal.metrics.co_direction import CoDirection, Estimate, co_direction
 from conal.metrics.crowd_rates import GoldRates, gold_rates
 from conal.metrics.difference_estimator import Rate, gold_rate
@@ -38,6 +38,7 @@ __all__ = [
     "gwet_ac1",
     "krippendorff_alpha",
     "macro_f1",
+    "mean_absolute_error",
     "pairwise_agreement",
     "replacement_test",
 ]

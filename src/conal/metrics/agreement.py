@@ -11,8 +11,9 @@ from scipy import sparse
 
 from conal._support.arrays import row_slices
 from conal.data.annotations import Annotations
+from conal.data.scales import class_values
 from conal.errors import InputError, examples
-from conal.parameters import one_of, share, whole
+from conal.parameters import one_of, optional, share, whole
 
 __all__ = ["Agreement", "check_bootstrap", "cohen_kappa", "fleiss_kappa", "gwet_ac1", "krippendorff_alpha", "resampled"]
 
@@ -44,6 +45,7 @@ Coefficient = Callable[[FloatArray, FloatArray], FloatArray]
 """From summed disagreement (B,) or (B, C C) and summed class shares (B, C) to the coefficient (B,)."""
 
 Level = Literal["nominal", "ordinal", "interval"]
+Weights = Literal["linear", "quadratic"]
 
 
 def krippendorff_alpha(
@@ -114,7 +116,7 @@ def _nominal_alpha(disagreement: FloatArray, shares: FloatArray) -> FloatArray:
 
 def _alpha_by(level: Level, crowd: Annotations) -> Coefficient:
     """Alpha by the distance between two classes, which may depend on how many labels each has."""
-    values = _values(crowd)
+    values = class_values(crowd.classes)
     if level == "interval" and values is None:
         raise InputError(
             f"level='interval' needs classes that are numbers, not {examples(crowd.classes)}; rename them, or use "
@@ -135,15 +137,6 @@ def _alpha_by(level: Level, crowd: Annotations) -> Coefficient:
         return _one_minus_ratio((n - 1) * observed, expected)
 
     return alpha
-
-
-def _values(crowd: Annotations) -> FloatArray | None:
-    """(C,) the classes as finite numbers; None if one is none."""
-    try:
-        values = np.array([float(name) for name in crowd.classes.tolist()])
-    except (TypeError, ValueError):
-        return None
-    return values if np.isfinite(values).all() else None
 
 
 def _pairs(counts: Any, sizes: FloatArray) -> Any:
@@ -241,7 +234,14 @@ def fleiss_kappa(data: Any, *, n_boot: int = 1000, confidence: float = 0.95, see
     return _with_interval(units, kappa, n_boot, confidence, seed)
 
 
-def cohen_kappa(data: Any, *, n_boot: int = 1000, confidence: float = 0.95, seed: int = 0) -> Agreement:
+def cohen_kappa(
+    data: Any,
+    *,
+    weights: Weights | None = None,
+    n_boot: int = 1000,
+    confidence: float = 0.95,
+    seed: int = 0,
+) -> Agreement:
     r"""Cohen's kappa of two annotators: agreement, corrected for chance given how often each uses each class.
 
     Over the N tasks that both labelled, where the first gives a share :math:`p_c` of them the label c and the second
@@ -250,13 +250,23 @@ def cohen_kappa(data: Any, *, n_boot: int = 1000, confidence: float = 0.95, seed
     .. math::
         \kappa = \frac{P_o - P_e}{1 - P_e}, \qquad P_e = \sum_c p_c q_c
 
-    with :math:`P_o` the share of tasks on which both agree. Where both give one and the same label throughout, kappa
+    with :math:`P_o` the share of tasks on which both agree. On a scale, ``weights`` let a disagreement count by its
+    distance, with the share :math:`P_{cl}` of tasks that the first labels c and the second l, at levels c and l:
+
+    .. math::
+        \kappa_w = 1 - \frac{\sum_{cl} d_{cl} P_{cl}}{\sum_{cl} d_{cl} p_c q_l}, \qquad
+        d_{cl} = |c - l| \text{ (linear)}, \quad (c - l)^2 \text{ (quadratic)}
+
+    Where both give one and the same label throughout, kappa
     is 1 by convention, also in a bootstrap replicate.
 
     Parameters
     ----------
     data : Annotations, long DataFrame or (n_tasks, n_annotators) matrix
         Of exactly two annotators.
+    weights : {None, "linear", "quadratic"}
+        How disagreements count: all alike, or by the distance of the classes on the scale, which are numbers, or have
+        an order that was stated (:meth:`conal.Annotations.as_ordinal`).
     n_boot, confidence, seed
         As for :func:`krippendorff_alpha`.
 
@@ -264,11 +274,18 @@ def cohen_kappa(data: Any, *, n_boot: int = 1000, confidence: float = 0.95, seed
     ----------
     Cohen (1960). A coefficient of agreement for nominal scales. Educational and Psychological Measurement 20, 37-46.
 
+    Cohen (1968). Weighted kappa: nominal scale agreement with provision for scaled disagreement or partial credit.
+    Psychological Bulletin 70, 213-220.
+
     Examples
     --------
     >>> round(cohen_kappa([[0, 0], [1, 1], [0, 1], [1, 1]], n_boot=0).value, 4)
     0.5
+    >>> grades = [[1, 1], [2, 2], [3, 4], [5, 5]]
+    >>> [round(cohen_kappa(grades, weights=by, n_boot=0).value, 2) for by in (None, "linear", "quadratic")]
+    [0.69, 0.86, 0.95]
     """
+    optional(one_of("linear", "quadratic")).check("weights", weights)
     check_bootstrap(n_boot, confidence, seed)
     crowd = Annotations.of(data)
     if crowd.n_annotators != 2:
@@ -282,11 +299,22 @@ def cohen_kappa(data: Any, *, n_boot: int = 1000, confidence: float = 0.95, seed
     U, C = len(both), crowd.n_classes
     columns = np.stack([first, second + C], axis=1).ravel()
     shares = sparse.csr_array((np.ones(2 * U), columns, np.arange(0, 2 * U + 1, 2)), (U, 2 * C))
+    distance = _distances(crowd, weights)
 
     def kappa(disagreement: FloatArray, shares: FloatArray) -> FloatArray:
-        return _one_minus_ratio(U * disagreement, U**2 - (shares[:, :C] * shares[:, C:]).sum(-1))
+        expected = np.einsum("bc,cl,bl->b", shares[:, :C], distance, shares[:, C:])
+        return _one_minus_ratio(U * disagreement, expected)
 
-    return _with_interval(Units((first != second).astype(np.float64), shares), kappa, n_boot, confidence, seed)
+    return _with_interval(Units(distance[first, second], shares), kappa, n_boot, confidence, seed)
+
+
+def _distances(crowd: Annotations, weights: Weights | None) -> FloatArray:
+    """(C, C) how much it counts that two labels differ."""
+    if weights is None:
+        return 1.0 - np.eye(crowd.n_classes)
+    levels = crowd.levels().astype(np.float64)
+    apart = np.abs(np.subtract.outer(levels, levels))
+    return apart if weights == "linear" else apart**2
 
 
 def _label_shares(counts: Any, sizes: FloatArray) -> Any:

@@ -8,9 +8,10 @@ import numpy as np
 import numpy.typing as npt
 
 from conal.data.encoding import Names
-from conal.metrics.validation import Classes, label_pairs
+from conal.errors import InputError
+from conal.metrics.validation import Classes, label_pairs, numbers
 
-__all__ = ["ConfusionCounts", "accuracy", "confusion_counts", "macro_f1"]
+__all__ = ["ConfusionCounts", "accuracy", "confusion_counts", "macro_f1", "mean_absolute_error"]
 
 
 class ConfusionCounts(NamedTuple):
@@ -88,3 +89,32 @@ def confusion_counts(y_true: object, y_pred: object, classes: Classes | None = N
     pairs = label_pairs(y_true, y_pred, classes)
     counts = confusion_matrix(pairs.true, pairs.predicted, labels=np.arange(len(pairs.classes)))
     return ConfusionCounts(np.asarray(counts, dtype=np.int64), pairs.classes)
+
+
+def mean_absolute_error(y_true: object, y_pred: object, classes: Classes | None = None) -> float:
+    r"""Mean distance of predictions from true labels on a scale: :math:`\frac1N \sum_i |\hat z_i - z_i|`.
+
+    Parameters
+    ----------
+    y_true, y_pred : sequences of numbers, or of labels if ``classes`` are given
+        Numbers may be predictions between the classes, such as means.
+    classes : sequence, optional
+        The classes from the lowest to the highest, for classes that are no numbers; the distance is that of their
+        places.
+
+    Examples
+    --------
+    >>> mean_absolute_error([1, 2, 5], [1, 4, 4.5])
+    0.8333333333333334
+    >>> mean_absolute_error(["bad", "good"], ["fair", "good"], classes=["bad", "fair", "good"])
+    0.5
+    """
+    if classes is not None:
+        pairs = label_pairs(y_true, y_pred, classes)
+        return float(np.abs(pairs.true - pairs.predicted).mean())
+    true, predicted = numbers(y_true, "y_true"), numbers(y_pred, "y_pred")
+    if true.ndim != 1 or true.shape != predicted.shape or not len(true):
+        raise InputError(
+            f"y_true has shape {true.shape} and y_pred {predicted.shape}; pass one number of each per instance"
+        )
+    return float(np.abs(true - predicted).mean())

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 from scipy import sparse
-from scipy.cluster.hierarchy import fcluster, linkage
+from scipy.cluster.hierarchy import fcluster, leaves_list, linkage
 from scipy.spatial.distance import squareform
 
 from conal.data.annotations import Annotations
@@ -49,6 +49,8 @@ class EffectiveNumber(NamedTuple):
         annotators whose matrices leave no error unexplained.
     groups : list of arrays
         Names of annotators who err together, largest groups first.
+    order : (R,)
+        Positions of the annotators in an order that puts those next to each other who err together.
     """
 
     value: float
@@ -59,6 +61,7 @@ class EffectiveNumber(NamedTuple):
     annotators: Names
     correlation: FloatArray
     groups: list[Names]
+    order: npt.NDArray[np.int64]
 
 
 def effective_number(data: Any, posterior: npt.ArrayLike, *, confidence: float = 0.95) -> EffectiveNumber:
@@ -120,7 +123,8 @@ def effective_number(data: Any, posterior: npt.ArrayLike, *, confidence: float =
     left = [_effective(n, _mean_of_pairs(_correlation(both - s, squares - v))) for s, v, _ in products]
     low, high = _interval(value, np.array(left), n, confidence)
     names = crowd.annotator_ids[compared]
-    return EffectiveNumber(value, low, high, n, rho, names, correlation, _groups(names, correlation, shared))
+    tree = _tree(correlation, shared)
+    return EffectiveNumber(value, low, high, n, rho, names, correlation, _groups(names, tree), _order(names, tree))
 
 
 def _compared(crowd: Annotations) -> npt.NDArray[np.int64]:
@@ -202,13 +206,24 @@ def _interval(value: float, left: FloatArray, n: float, confidence: float) -> tu
     return max(value / margin, min(1.0, value)), min(value * margin, max(n, value))
 
 
-def _groups(names: Names, correlation: FloatArray, shared: FloatArray) -> list[Names]:
-    """Annotators whose errors correlate by 0.3 or more in the mean of the group, by average linkage."""
-    if len(names) < 2:
-        return []
+def _tree(correlation: FloatArray, shared: FloatArray) -> FloatArray | None:
+    """Annotators who err together, joined by average linkage; None for a single one."""
+    if len(correlation) < 2:
+        return None
     near = np.where(np.isfinite(correlation) & (shared >= MIN_SHARED), correlation, 0.0)
     distance = np.clip(1 - near, 0.0, 2.0)
     np.fill_diagonal(distance, 0.0)
-    found = fcluster(linkage(squareform(distance, checks=False), "average"), 1 - TOGETHER, "distance")
+    return np.asarray(linkage(squareform(distance, checks=False), "average"))
+
+
+def _groups(names: Names, tree: FloatArray | None) -> list[Names]:
+    """Annotators whose errors correlate by 0.3 or more in the mean of the group."""
+    if tree is None:
+        return []
+    found = fcluster(tree, 1 - TOGETHER, "distance")
     groups = [names[found == k] for k in np.unique(found)]
     return sorted((group for group in groups if len(group) > 1), key=len, reverse=True)
+
+
+def _order(names: Names, tree: FloatArray | None) -> npt.NDArray[np.int64]:
+    return np.arange(len(names)) if tree is None else np.asarray(leaves_list(tree), dtype=np.int64)

@@ -13,7 +13,10 @@ from torch.nn.functional import cross_entropy
 from conal.networks.parallel import Part, mean_loss
 from conal.networks.stacked import StackedNetworks
 
-__all__ = ["cross_fitted_loss", "held_out_log_proba", "mean_log_proba", "stacked_loss"]
+__all__ = ["Network", "cross_fitted_loss", "held_out_log_proba", "mean_log_proba", "stacked_loss"]
+
+Network = Callable[[Tensor], Tensor]
+"""From (N, ...) scaled features to (N, C) class logits."""
 
 
 def cross_fitted_loss(
@@ -48,10 +51,10 @@ def stacked_loss(networks: StackedNetworks, x: Tensor, target: Tensor, fold: Ten
     mask = (fold != torch.arange(len(networks.networks))[:, None]).to(x.dtype)
     mask *= mask.sum(1, keepdim=True) > 1  # as above
     log_proba = networks(x, mask).log_softmax(-1)
-    return -torch.einsum("kn,nc,knc->", mask, target, log_proba) * (weight / len(mask))
+    return (mask * (target * log_proba).sum(-1)).sum() * (-weight / len(mask))
 
 
-def held_out_log_proba(networks: Iterable[Callable[[Tensor], Tensor]], x: Tensor, fold: Tensor) -> Tensor:
+def held_out_log_proba(networks: Iterable[Network], x: Tensor, fold: Tensor) -> Tensor:
     """(N, C) log-probabilities of every instance by the network that was trained without its fold.
 
     >>> x = torch.tensor([[-999.0, 0.0], [-999.0, 0.0]])

@@ -113,7 +113,7 @@ class CrossFittedGaussian:
         width = components.basis.shape[1]
         total = components.mean.new_zeros(self.n_folds, width, width, dtype=torch.float64)
         for x, fold, _ in blocks():
-            z = (x.float() - components.mean) @ components.basis
+            z = components.of(x)
             for k in range(self.n_folds):
                 own = z[fold == k]
                 total[k] += own.T @ own

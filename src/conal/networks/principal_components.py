@@ -25,6 +25,11 @@ class Components(NamedTuple):
     mean: Tensor
     basis: Tensor
 
+    def of(self, x: Tensor) -> Tensor:
+        """(n, p) components of (n, d) rows; a square basis is the identity."""
+        centred = x.float() - self.mean
+        return centred if self.basis.shape[0] == self.basis.shape[1] else centred @ self.basis
+
 
 def principal_components(blocks: Blocks, count: int) -> Components:
     """The first ``count`` principal components, or all directions if there are no more.

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.nn.functional import linear
 
 from conal.networks.calibration import fit_temperature
-from conal.networks.cross_fitting import mean_log_proba
+from conal.networks.cross_fitting import Network, mean_log_proba
 from conal.networks.gaussian_classifier import Blocks, CrossFittedGaussian
 
 __all__ = ["GaussianWitness", "MixtureOfWitnesses", "mixture_weights"]
@@ -35,11 +35,12 @@ def mixture_weights(log_likelihood: Tensor, rounds: int = ROUNDS) -> Tensor:
     >>> round(float(first), 2), round(float(second), 2)
     (0.71, 0.29)
     """
-    likelihood = log_likelihood.double().softmax(-1)  # a factor per task changes nothing
-    weights = likelihood.new_full(likelihood.shape[1:], 1 / likelihood.shape[1])
+    # A factor per task changes nothing. Witnesses come first: sums over many short rows would take most of the time.
+    likelihood = log_likelihood.double().softmax(-1).T.contiguous()
+    weights = likelihood.new_full(likelihood.shape[:1], 1 / len(likelihood))
     for _ in range(rounds):
-        joint = likelihood * weights
-        found = (joint / joint.sum(1, keepdim=True)).mean(0)
+        joint = likelihood * weights[:, None]
+        found = joint.div_(joint.sum(0)).mean(1)
         moved = float((found - weights).abs().max())
         weights = found
         if moved < TOLERANCE:
@@ -82,9 +83,10 @@ class GaussianWitness(nn.Module):
             self.bias.copy_(self.cross_fitted.whole.bias)
         return is_fitted
 
-    def held_out_log_proba(self, x: Tensor, fold: Tensor) -> Tensor:
-        """(N, C) log-probabilities of training instances by the Gaussian classifier that has not seen their fold."""
-        return self.cross_fitted.held_out_log_proba(x, fold)
+    @property
+    def without(self) -> list[Network]:
+        """The fitted Gaussian classifiers, each without one fold."""
+        return [each.logits for each in self.cross_fitted.without]
 
     def calibrate(self, networks: Tensor, gaussian: Tensor, target: Tensor) -> None:
         """Fit both temperatures to (N, C) target distributions, from both witnesses' log-probabilities."""

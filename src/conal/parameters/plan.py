@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 if TYPE_CHECKING:
     from conal.parameters.training import Settings
 
-__all__ = ["Plan", "is_large", "plan", "planned_epochs"]
+__all__ = ["Plan", "is_large", "plan", "planned_epochs", "planned_rounds"]
 
 USUAL_TASKS, USUAL_EPOCHS = 2_500, 100
 """The largest size that is trained for the usual number of epochs."""
@@ -66,6 +66,18 @@ def planned_epochs(epochs: int | Literal["auto"], n_tasks: int) -> int:
         return epochs
     wanted: float = USUAL_EPOCHS * USUAL_TASKS / max(n_tasks, 1)
     return round(min(max(wanted, FEWEST), MOST))
+
+
+def planned_rounds(rounds: int, epochs: int | Literal["auto"], planned: int) -> int:
+    """The number of E-steps: as stated, but with "auto" at most one for every second of the ``planned`` epochs.
+
+    An E-step goes through all tasks. On large data it takes as long as half an epoch, and twice as many gain
+    nothing.
+
+    >>> [planned_rounds(17, "auto", n) for n in (100, 12, 5)], planned_rounds(17, 12, 12)
+    ([17, 6, 3], 17)
+    """
+    return min(rounds, -(-planned // 2)) if epochs == "auto" else rounds
 
 
 def is_large(epochs: int | Literal["auto"], n_tasks: int) -> bool:

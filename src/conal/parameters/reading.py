@@ -50,6 +50,28 @@ class GeneralOptions(Parameterised):
             shown_default="NA, N/A, null, nan, and -1 in a matrix",
         ),
     )
+    abstain: Any = parameter(
+        default=None,
+        must_be=anything(),
+        help="Labels that mean 'asked, but declined to answer', such as 'refused': one value or several. They are no "
+        "classes. How often each annotator declines, and on which classes, then counts as evidence; by default such "
+        "labels are classes, and with missing= they count for nothing.",
+        option=Option(
+            help="Labels that mean 'asked, but declined to answer', comma-separated: no classes, but counted as "
+            "evidence. To ignore them, use --missing.",
+            parse=maybe_none,
+        ),
+    )
+    ordinal: bool = parameter(
+        default=False,
+        must_be=flag(),
+        help="The classes are a scale, such as grades from 1 to 5: numbers in their own order, others as listed in "
+        "classes. Results then have the mean, the median and an interval of each task, and agreement counts distances.",
+        option=Option(
+            help="The classes are a scale, such as grades from 1 to 5: numbers in their own order, others as listed by "
+            "--classes, from the lowest to the highest."
+        ),
+    )
     on_duplicate: Literal["last", "first", "error"] = parameter(
         default="last",
         must_be=one_of("last", "first", "error"),
@@ -67,8 +89,8 @@ class GeneralOptions(Parameterised):
 class ReadOptions(GeneralOptions):
     """How a file of crowd labels is read, from the command line to the reader of its format.
 
-    ``format``, ``classes``, ``missing``, ``on_duplicate`` and ``unlabelled`` apply to every format. Each format accepts
-    some of the other options, and rejects the rest.
+    ``format``, ``classes``, ``ordinal``, ``missing``, ``abstain``, ``on_duplicate`` and ``unlabelled`` apply to every
+    format. Each format accepts some of the other options, and rejects the rest.
 
     Examples
     --------

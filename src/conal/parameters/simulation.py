@@ -10,7 +10,7 @@ from conal.parameters.constraints import anything, number, one_of, whole
 from conal.parameters.declaration import Option, parameter
 from conal.parameters.frozen import FrozenParameters
 
-__all__ = ["CommonType", "CrowdSettings", "GateKind", "Pairs", "SyntheticSettings"]
+__all__ = ["CommonType", "CrowdSettings", "GateKind", "OrdinalSettings", "Pairs", "SyntheticSettings"]
 
 CommonType = Literal["asymmetric", "symmetric"]
 GateKind = Literal["interaction", "effects"]
@@ -57,6 +57,18 @@ class CrowdSettings(FrozenParameters):
         default=0.3,
         must_be=number(at_least=0, at_most=1),
         help="Probability of a mistake under an annotator's own, asymmetric confusion (off-diagonal mass).",
+        option=Option(),
+    )
+    families: int = parameter(
+        default=0,
+        must_be=whole(0),
+        help="Number of families of annotators, who share a part of their own confusion; with 0, there are none.",
+        option=Option(),
+    )
+    family_share: float = parameter(
+        default=0.7,
+        must_be=number(at_least=0, at_most=1),
+        help="Share of an annotator's own confusion that is the family's, which is asymmetric too.",
         option=Option(),
     )
     proportion: float = parameter(
@@ -113,6 +125,8 @@ class CrowdSettings(FrozenParameters):
                 f"labels_per_instance must be at most n_annotators, {self.n_annotators}, "
                 f"not {self.labels_per_instance!r}"
             )
+        if self.families > self.n_annotators:
+            raise InputError(f"families must be at most n_annotators, {self.n_annotators}, not {self.families}")
         if self.difficulty_share + self.expertise_share > 1:
             raise InputError(
                 "difficulty_share and expertise_share must be at most 1 together, not "
@@ -140,3 +154,37 @@ class SyntheticSettings(CrowdSettings):
         help="Standard deviation of the class means; around its mean, a class has standard deviation 1.",
         option=Option(),
     )
+
+
+class OrdinalSettings(FrozenParameters):
+    """How a simulated crowd grades on a scale."""
+
+    n_tasks: int = parameter(default=500, must_be=whole(1), help="Number of tasks.")
+    n_levels: int = parameter(default=5, must_be=whole(2), help="Number of levels, C, called 1 to C.")
+    labels_per_task: int = parameter(default=5, must_be=whole(1), help="Number of labels of every task.")
+    labels_per_annotator: int = parameter(
+        default=20,
+        must_be=whole(1),
+        help="Number of labels of every annotator; some have fewer where it does not divide the number of tasks.",
+    )
+    bias: float = parameter(
+        default=0.5, must_be=number(at_least=0), help="Standard deviation of the annotators' biases, in levels."
+    )
+    slope: float = parameter(
+        default=0.15, must_be=number(at_least=0), help="Standard deviation of the annotators' slopes around 1."
+    )
+    spread: float = parameter(
+        default=1.0, must_be=number(above=0), help="Median of the annotators' spreads, in levels."
+    )
+    variation: float = parameter(
+        default=0.5, must_be=number(at_least=0), help="Standard deviation of the logarithms of the spreads."
+    )
+    guesses: float = parameter(
+        default=0.02, must_be=number(at_least=0, at_most=1), help="Share of the labels that are given at random."
+    )
+    fall_off: Literal["discrete", "rounded"] = parameter(
+        default="discrete",
+        must_be=one_of("discrete", "rounded"),
+        help="How labels fall off with distance: a normal density at the levels, or a normal variable, rounded.",
+    )
+    seed: int = parameter(default=0, must_be=whole(0), help="Random seed.")

@@ -20,6 +20,7 @@ __all__ = [
     "PAPER",
     "SCREEN",
     "Look",
+    "correlation_map",
     "course",
     "heat_map",
     "heat_maps",
@@ -35,6 +36,10 @@ MAX_POINTS = 20
 """A line through more is drawn without its points."""
 ENDS = ("low", "high")
 INTERVAL_WIDTH = 420
+WIDEST_MAP = 660
+"""Width of a map of pairs, where its cells can be smaller."""
+LEGIBLE = 24
+"""Width of a cell from which on it has room for a number."""
 LABEL_GAP = 0.04
 """Least distance between the labels of two lines, as a share of what the chart spans."""
 
@@ -106,6 +111,29 @@ def _heat_map(table: pa.Table, value: str, shown: str, title: str, look: Look = 
             text="shown:Q",
             color=alt.condition(f"datum.{value} > 0.4", alt.value(look.on_fill), alt.value(look.ink)),
         )
+    )
+    return cells + numbers
+
+
+def correlation_map(table: pa.Table, names: list[str], *, look: Look = SCREEN) -> Any:
+    """A map of pairs: columns row, column and value, between -1 and 1, in the order of the names on both sides."""
+    step = min(34, max(10, WIDEST_MAP // max(len(names), 1)))
+    base = alt.Chart(_values(table), width=step * len(names), height=step * len(names)).encode(
+        x=alt.X("column:N", **_in_order(names), title=None, axis=alt.Axis(labelAngle=-45, labelLimit=150)),
+        y=alt.Y("row:N", **_in_order(names), title=None, axis=alt.Axis(labelLimit=150)),
+    )
+    strength = alt.Scale(domain=[0, 1], range=[0, 1], clamp=True)
+    cells = base.transform_calculate(strength="abs(datum.value)").mark_rect()
+    cells = cells.encode(
+        color=alt.condition("datum.value > 0", alt.value(look.wrong), alt.value(look.right)),
+        opacity=alt.Opacity("strength:Q", scale=strength, legend=None),
+        tooltip=["row:N", "column:N", alt.Tooltip("value:Q", format=".2f")],
+    )
+    if step < LEGIBLE:
+        return cells
+    numbers = base.mark_text(fontSize=10).encode(
+        text=alt.Text("value:Q", format=".1f"),
+        color=alt.condition("abs(datum.value) > 0.6", alt.value(look.on_fill), alt.value(look.ink)),
     )
     return cells + numbers
 

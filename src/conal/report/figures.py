@@ -12,7 +12,7 @@ from conal.findings import Report
 from conal.findings.annotators import AnnotatorRow
 from conal.findings.common_confusion import ConfusedPair
 from conal.findings.wording import called, short_names
-from conal.report.charts import PAGE, Look, course, heat_map, intervals, points
+from conal.report.charts import PAGE, Look, correlation_map, course, heat_map, intervals, points
 
 __all__ = [
     "annotators",
@@ -20,6 +20,7 @@ __all__ = [
     "confused_pairs",
     "confusion_map",
     "curve",
+    "errors_together",
     "figures",
     "matrix_rows",
     "shared_mistakes",
@@ -95,6 +96,26 @@ def shared_mistakes(report: Report, look: Look) -> Any:
     return points(_mistake_table(told), **titles, look=look) if len(told) > 1 else None
 
 
+def errors_together(report: Report, look: Look) -> Any:
+    """Who of a jury errs with whom; None where there is no jury."""
+    found = report["jury"]["map"] if "jury" in report else None
+    if found is None or len(found["workers"]) < 2:
+        return None
+    names = short_names([_name_of(report, worker) for worker in found["workers"]], 24)
+    cells = [
+        {"row": row, "column": column, "value": value}
+        for row, values in zip(names, found["correlation"], strict=False)
+        for column, value in zip(names, values, strict=False)
+        if value is not None
+    ]
+    return correlation_map(pa.Table.from_pylist(cells), names, look=look) if cells else None
+
+
+def _name_of(report: Report, worker: Any) -> Any:
+    """What readers call an annotator of the jury."""
+    return next((called(row) for row in report["jury"]["judges"] if row["worker"] == worker), worker)
+
+
 def curve(report: Report, look: Look, name: str) -> Any:
     """A figure after every epoch of the training; None where it was not noted."""
     if "model" not in report:
@@ -116,6 +137,7 @@ CHARTS: dict[str, Callable[[Report, Look], Any]] = {
     "pairs": confused_pairs,
     "people": annotators,
     "mistakes": shared_mistakes,
+    "errors": errors_together,
     **{f"curve_{name}": partial(curve, name=name) for name in CURVES},
 }
 """The charts, by their names on the page."""

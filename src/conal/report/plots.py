@@ -26,7 +26,7 @@ class Plots:
     >>> from conal.aggregation import MajorityVote
     >>> charts = MajorityVote().fit([[0, 0, 1], [1, 1, 1]]).plots
     >>> charts
-    Plots(annotator, annotators, common_confusion, confused_pairs, shared_mistakes)
+    Plots(annotator, annotators, common_confusion, confused_pairs, errors_together, shared_mistakes)
     >>> type(charts.annotators()).__name__
     'LayerChart'
     """
@@ -53,6 +53,10 @@ class Plots:
     def shared_mistakes(self) -> Any:
         """The co-direction of every annotator's mistakes with those of the others, against the annotator's quality."""
         return _made(figures.shared_mistakes(self._report, SCREEN), "fewer than two annotators have enough mistakes")
+
+    def errors_together(self) -> Any:
+        """Who of a jury errs with whom: the correlation of their errors, in an order that shows groups."""
+        return _made(figures.errors_together(self._report, SCREEN), "annotators are many, or labelled different tasks")
 
     def annotator(self, name: Any) -> Any:
         """The confusion matrix of one annotator.

@@ -30,6 +30,7 @@ from conal.training.checkpoint import (
     restore_optimizer,
 )
 from conal.training.estimated_confusion import estimate_confusion
+from conal.training.forecast import forecast
 from conal.training.history import Row, figures
 from conal.training.optimizer import LazyAdam
 from conal.training.schedule import make_scheduler
@@ -194,6 +195,8 @@ class _Trainer:
         row["seconds"] = time.perf_counter() - began
         self.history.append(row)
         self.progress.update(self.epoch, self.plan.epochs, figures(row))
+        if self.epoch == 1 and (line := forecast(len(self.data.labelled), self.plan.epochs, row["seconds"])):
+            self.progress.say(line)
 
     def _over_all(self, total: Tensor) -> Tensor:
         """The sum over all processes."""

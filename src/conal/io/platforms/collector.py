@@ -70,6 +70,7 @@ class Collector:
 
     def add_gold(self, task: Any, value: Any) -> None:
         """Add a true label; two different labels cancel each other."""
+        self._check_name(task, "task")
         label, reason = self._label(value)
         if reason is None and self.gold.setdefault(task, label) != label:
             self.disputed.add(task)
@@ -174,7 +175,10 @@ def data_table(data: Mapping[Any, Mapping[str, Any]]) -> pa.Table | None:
 
 
 def _column(values: Iterable[Any]) -> pa.Array:
-    plain = [json.dumps(value, ensure_ascii=False) if isinstance(value, dict | list) else value for value in values]
+    plain = [
+        json.dumps(value, ensure_ascii=False, default=str) if isinstance(value, dict | list) else value
+        for value in values
+    ]
     try:
         return pa.array(plain)
     except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError, UnicodeEncodeError):
@@ -182,11 +186,16 @@ def _column(values: Iterable[Any]) -> pa.Array:
         return pa.array([None if text is None else text.encode("utf-8", "replace").decode() for text in texts])
 
 
-def _timestamp(when: object) -> float | None:
-    if isinstance(when, int | float):
-        return float(when)
-    if not isinstance(when, str):
+def _number(when: object) -> float | None:
+    try:
+        return float(when) if isinstance(when, int | float) else None
+    except OverflowError:  # an integer beyond 1e308
         return None
+
+
+def _timestamp(when: object) -> float | None:
+    if not isinstance(when, str):
+        return _number(when)
     try:
         moment = datetime.fromisoformat(when)
     except ValueError:

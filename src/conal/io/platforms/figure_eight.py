@@ -58,4 +58,4 @@ def _questions(sheet: Sheet, wanted: str | None) -> list[str]:
     if wanted is not None or len(own) < 2:
         return own
     with_gold = [name for name in own if f"{name}_gold" in sheet.names]
-    return with_gold or varying(sheet.table, "_unit_id", own) or own
+    return with_gold or varying(sheet, "_unit_id", own) or own

@@ -16,6 +16,7 @@ from conal.errors import InputError, examples
 from conal.io.arrow_files import FILE_START, STREAM_START, arrow_batches, arrow_schema, is_saved_dataset
 from conal.io.delimited import csv_delimiter, encoding_of
 from conal.io.excel_files import WORKBOOK, sheet_heads
+from conal.io.parquet_files import open_parquet
 from conal.io.refusals import ARROW_ERRORS, VALUE_ERRORS, ZIP_ERRORS, refusing
 
 __all__ = ["Head", "json_head", "read_head"]
@@ -132,14 +133,13 @@ def _excel_head(path: Path) -> Head:
 
 
 def _parquet_head(path: Path) -> Head:
-    import pyarrow.parquet as pq
-
     try:
-        with pq.ParquetFile(path) as file:
+        with open_parquet(path) as file:
             schema = file.schema_arrow
             nested = any(pa.types.is_nested(kind) for kind in schema.types)  # no plain table is
-            rows = next(file.iter_batches(batch_size=1)).to_pylist() if nested and file.metadata.num_rows else []
-    except VALUE_ERRORS:
+            first = next(file.iter_batches(batch_size=1), None) if nested else None
+            rows = [] if first is None else first.to_pylist()
+    except VALUE_ERRORS:  # an InputError too; whoever reads the file says what is wrong with it
         return Head("damaged parquet")
     return Head("parquet", header=tuple(schema.names), record=rows[0] if rows else None)
 
@@ -150,7 +150,7 @@ def _arrow_head(path: Path) -> Head:
         nested = any(pa.types.is_nested(kind) for kind in schema.types)
         first = next(arrow_batches(path), None) if nested else None
         rows = [] if first is None else first.slice(0, 1).to_pylist()
-    except VALUE_ERRORS:  # an InputError too; whoever reads the file says what is wrong with it
+    except VALUE_ERRORS:
         return Head("damaged arrow")
     return Head("arrow", header=tuple(schema.names), record=rows[0] if rows else None)
 
@@ -192,8 +192,13 @@ def _table_head(text: str) -> Head:
     first = next(iter(text.splitlines()), "")
     delimiter = "\t" if first.count("\t") > first.count(",") else csv_delimiter(first)
     complete = text if len(text) < TABLE_BYTES // 4 else text.rpartition("\n")[0]
+    rows = _rows(complete, delimiter) or _rows(first, delimiter) or [()]
+    return Head("table", header=rows[0], rows=tuple(rows[1:]), delimiter=delimiter)
+
+
+def _rows(text: str, delimiter: str) -> list[tuple[str, ...]]:
+    """The rows of a table; none if one of them cannot be read, because a field has more than 128 KB, say."""
     try:
-        rows = [tuple(row) for row in csv.reader(io.StringIO(complete, newline=""), delimiter=delimiter) if row]
-    except csv.Error:  # a field of more than 128 KB, say
-        return Head("table", header=tuple(next(csv.reader([first], delimiter=delimiter), [])), delimiter=delimiter)
-    return Head("table", header=rows[0] if rows else (), rows=tuple(rows[1:]), delimiter=delimiter)
+        return [tuple(row) for row in csv.reader(io.StringIO(text, newline=""), delimiter=delimiter) if row]
+    except csv.Error:
+        return []

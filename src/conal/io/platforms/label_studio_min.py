@@ -72,12 +72,13 @@ def _controls(records: list[dict[str, Any]], names: list[str]) -> list[str]:
         return between
     if len(others) < 2:
         return others
-    seen: dict[tuple[str, Any], str] = {}
+    seen: dict[tuple[str, str], str] = {}
     differ = {}
     for record in records:
+        task = json.dumps(record.get("id"), default=str)  # whatever it is: a damaged file may have a list there
         for name in others:
             text = json.dumps(record.get(name), default=str)
-            if seen.setdefault((name, record.get("id")), text) != text:
+            if seen.setdefault((name, task), text) != text:
                 differ[name] = True
     return [name for name in others if name in differ] or others
 

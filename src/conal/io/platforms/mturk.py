@@ -175,21 +175,19 @@ def _with_items(
     sheet: Sheet, answers: dict[str, Column], items: dict[str, str], task: str, question: Question
 ) -> tuple[Sheet, Counter[str]]:
     """The rows once per item, with columns ``task*`` and ``label*``, and how often each choice was made."""
-    pieces = []
+    tasks: list[Any] = []
+    found: list[tuple[Any, str | None]] = []
     choices: Counter[str] = Counter()
     for number, name in items.items():
         values = answers[name]()
         choices.update(choice for value in values for choice in ticked(value))
-        found = [question.label(value, blank_is_no=True) for value in values]
-        labels = [label for label, _ in found]
-        several = pa.array([reason == SEVERAL_ANSWERS for _, reason in found], pa.bool_())
+        found += [question.label(value, blank_is_no=True) for value in values]
         names = sheet.column(task.replace("*", number)) if "*" in task else sheet.column(task)
-        if number and "*" not in task:
-            names = pa.chunked_array([pa.array([f"{hit}/{number}" for hit in names.to_pylist()])])
-        column = _label_column(labels)
-        piece = sheet.table.append_column("task*", names).append_column("label*", column)
-        pieces.append(piece.append_column("several*", several))
-    whole = Sheet(pa.concat_tables(pieces, promote_options="permissive"), sheet.path)
+        tasks += [f"{hit}/{number}" for hit in names.to_pylist()] if number and "*" not in task else names.to_pylist()
+    table = pa.concat_tables([sheet.table] * len(items)).append_column("task*", _one_column(tasks))
+    table = table.append_column("label*", _one_column([label for label, _ in found]))
+    several = pa.array([reason == SEVERAL_ANSWERS for _, reason in found], pa.bool_())
+    whole = Sheet(table.append_column("several*", several), sheet.path)
     whole.dropped = sheet.dropped
     whole.drop(whole.column("several*"), SEVERAL_ANSWERS)
     return whole, choices
@@ -202,11 +200,12 @@ def _choice_of_truth(sheet: Sheet, gold: str, question: Question) -> str:
     return "truth*"
 
 
-def _label_column(labels: list[Any]) -> pa.Array:
+def _one_column(names: list[Any]) -> pa.Array:
+    """Names of one type, or as text: several items may have numbers here and text there."""
     try:
-        return pa.array(labels)
-    except (pa.ArrowInvalid, pa.ArrowTypeError):
-        return pa.array([None if label is None else str(label) for label in labels])
+        return pa.array(names)
+    except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
+        return pa.array([None if name is None else str(name) for name in names])
 
 
 def _task_column(sheet: Sheet, wanted: str | None, items: bool) -> str:

@@ -21,6 +21,7 @@ from conal.io.platforms.base import Importer
 from conal.io.platforms.collector import NO_ANNOTATOR
 from conal.io.platforms.head import read_head
 from conal.io.platforms.questions import NO_ANSWER
+from conal.io.refusals import VALUE_ERRORS, refusing
 from conal.io.tables import blank_to_null, check_readable, decoded, read_table
 from conal.parameters.reading import ReadOptions
 
@@ -43,13 +44,17 @@ class Sheet:
 
     def column(self, name: str) -> pa.ChunkedArray:
         """A column; a missing one is an error that lists the existing ones."""
+        return decoded(self._flat(name), f"{self.where}: column {name!r}")
+
+    def _flat(self, name: str) -> pa.ChunkedArray:
+        """A column as the file has it, unless it contains lists and the like."""
         place = self.table.schema.get_field_index(name)  # by a hash: there may be a column per annotator
         if place < 0:
             raise InputError(f"{self.where}: no column {name!r}; it has {examples(self.names, 12)}")
         column = self.table.column(place)
         if pa.types.is_nested(column.type):
             raise InputError(f"{self.where}: column {name!r} contains {column.type}, not one value per row; remove it")
-        return decoded(column, f"{self.where}: column {name!r}")
+        return column
 
     def texts(self, name: str) -> list[str]:
         """A column as text, empty where a value is missing."""
@@ -77,8 +82,13 @@ class Sheet:
     def sort_by_time(self, name: str) -> None:
         """Sort by time, oldest first; times must sort as text, such as 2026-11-16T10:00:00."""
         if name in self.names:
-            indices = pc.sort_indices(self.table, sort_keys=[(name, "ascending")])
-            self.table = self.table.take(indices)
+            times = self._flat(name)
+            if pa.types.is_dictionary(times.type):
+                times = times.cast(times.type.value_type)
+            unsorted = f"{self.where}: column {name!r} contains {times.type}, which cannot be sorted ({{}}); write text"
+            with refusing((pa.ArrowTypeError, pa.ArrowNotImplementedError), unsorted):
+                order = pc.sort_indices(times)
+            self.table = self.table.take(order)
 
     def finish(
         self,
@@ -101,11 +111,16 @@ class Sheet:
         for name in (task, worker, label):
             self.column(name)
         shown = self._data(task, data, prefix)  # before anything is left out
-        known = None if gold is None or gold not in self.names else self.table.select([task, gold])
+        known = None if gold is None or gold not in self.names else self._pairs(task, gold)
         self.drop(pc.is_null(blank_to_null(self.column(label))), NO_ANSWER)
         self.drop(pc.is_null(blank_to_null(self.column(worker))), NO_ANNOTATOR)
         labels = read_labels(
-            self.column(label), missing=options.missing, classes=options.classes, untyped=self.untyped, where=self.where
+            self.column(label),
+            missing=options.missing,
+            abstain=options.abstain,
+            classes=options.classes,
+            untyped=self.untyped,
+            where=self.where,
         )
         truth, disputed = self._gold(known, labels.names, options)
         if disputed:
@@ -126,17 +141,19 @@ class Sheet:
             choice_question=choice_question,
         )
 
+    def _pairs(self, task: str, gold: str) -> pa.Table:
+        return pa.table({name: self.column(column) for name, column in (("task", task), ("gold", gold))})
+
     def _gold(self, known: pa.Table | None, classes: Names, options: ReadOptions) -> tuple[dict[Any, Any], int]:
         """Task to its one true label, in the type of the labels, and how many tasks have several."""
         if known is None:
             return {}, 0
-        tasks, labels = (decoded(column, self.where) for column in known.columns)
-        column = blank_to_null(labels, missing_rule(options.missing, options.classes))
+        column = blank_to_null(known["gold"], missing_rule(options.missing, options.classes))
         if any(isinstance(name, str) for name in classes.tolist()):  # a few true labels may all be numbers
             column = column.cast(pa.string())
         elif self.untyped and pa.types.is_string(column.type):
             column = numbers_or_text(column)
-        pairs = pa.table({"task": tasks, "gold": column}).drop_null()
+        pairs = pa.table({"task": known["task"], "gold": column}).drop_null()
         distinct = pairs.group_by(["task", "gold"], use_threads=False).aggregate([]).to_pylist()
         times = Counter(row["task"] for row in distinct)
         truth = {row["task"]: row["gold"] for row in distinct if times[row["task"]] == 1}
@@ -146,12 +163,22 @@ class Sheet:
         names = [name for name in names if name != task or prefix]
         if not names:
             return None
+        for name in names:
+            _check_values(self.table[name], f"{self.where}: column {name!r}")
         picked = self.table.select(names).rename_columns([name.removeprefix(prefix) for name in names])
         if "task" in picked.column_names:
             picked = picked.rename_columns([name + "_" if name == "task" else name for name in picked.column_names])
         rows = pa.table({"task": self.column(task), "row": np.arange(self.table.num_rows)})
         first = rows.filter(pc.is_valid(rows["task"])).group_by("task", use_threads=False).aggregate([("row", "min")])
         return picked.take(first["row_min"]).add_column(0, "task", first["task"])
+
+
+def _check_values(column: pa.ChunkedArray, where: str) -> None:
+    """Refuse dates and the like that Python does not have; text, numbers and truth values are always readable."""
+    kinds = (pa.types.is_string, pa.types.is_integer, pa.types.is_floating, pa.types.is_boolean, pa.types.is_null)
+    if not any(is_kind(column.type) for is_kind in kinds):
+        with refusing(VALUE_ERRORS, f"{where} contains values that cannot be read ({{}}); correct or remove them"):
+            column.to_pylist()
 
 
 def read_sheet(path: Path) -> Sheet:
@@ -166,9 +193,11 @@ def read_sheet(path: Path) -> Sheet:
     return Sheet(read_table(path, kind, head.header, roles=()), path)
 
 
-def varying(table: pa.Table, task: str, names: Sequence[str]) -> list[str]:
+def varying(sheet: Sheet, task: str, names: Sequence[str]) -> list[str]:
     """The columns that differ between rows of one task: answers differ, the data of the task do not."""
+    names = [name for name in names if not pa.types.is_nested(sheet.table[name].type)]
     if not names:
         return []
-    grouped = table.select([task, *names]).group_by(task).aggregate([(name, "count_distinct") for name in names])
+    rows = sheet.table.select(names).append_column(task, sheet.column(task))
+    grouped = rows.group_by(task).aggregate([(name, "count_distinct") for name in names])
     return [name for name in names if (pc.max(grouped[f"{name}_count_distinct"]).as_py() or 0) > 1]

@@ -11,8 +11,8 @@ import numpy as np
 import pyarrow as pa
 
 from conal.data.columns import is_name_column
-from conal.data.encoding import MISSING
-from conal.data.missing import NOT_ANNOTATED, Labels, Rule, missing_rule, read_labels
+from conal.data.encoding import spelling
+from conal.data.missing import NOT_ANNOTATED, Labels, Rule, missing_rule, read_labels, refusal_words
 from conal.data.numbers import numbers_or_text
 from conal.errors import InputError, examples
 from conal.io.annotation_file import AnnotationFile, annotations_from
@@ -71,11 +71,11 @@ class Wide(Importer):
         _refuse_repeats(tasks, sheet.where, task)
         labels = _read_cells([sheet.column(name) for name in annotators], options, untyped=sheet.untyped)
         workers = numbers_or_text(pa.chunked_array([pa.array(annotators, pa.string())]))
-        present = labels.codes != MISSING
+        present = labels.answered
         who, row = np.divmod(np.flatnonzero(present), rows)  # one annotator's column after the other
         empty = rows - len(np.unique(row))
         dropped = {UNLABELLED: empty} if empty else {}
-        columns = tasks.take(pa.array(row)), workers.take(pa.array(who)), labels._replace(codes=labels.codes[present])
+        columns = tasks.take(pa.array(row)), workers.take(pa.array(who)), labels.only(present)
         crowd = annotations_from(*columns, options, where=path, dropped=dropped)
         return AnnotationFile(path, self.name, self.title, crowd, dropped=dropped, numbered=task is None)
 
@@ -103,8 +103,10 @@ def _is_fraction(cell: str) -> bool:
 
 def _read_cells(columns: Sequence[pa.ChunkedArray], options: ReadOptions, *, untyped: bool) -> Labels:
     """The labels of all cells, one annotator's column after the other."""
-    rule = missing_rule(options.missing, options.classes, in_matrix=True)
-    read = partial(read_labels, missing=options.missing, classes=options.classes, in_matrix=True)
+    rule = _no_class(options)
+    read = partial(
+        read_labels, missing=options.missing, abstain=options.abstain, classes=options.classes, in_matrix=True
+    )
     typed = [_numbers(column, rule) if untyped else column for column in columns]
     labels = read(_one_type(_agreed(typed) if untyped else typed))
     words = Counter(labels.words)
@@ -112,7 +114,17 @@ def _read_cells(columns: Sequence[pa.ChunkedArray], options: ReadOptions, *, unt
         if numbers is not column:  # text only because of the words among its numbers
             found = read(column).words
             words.update({word: count for word, count in found.items() if word not in NOT_ANNOTATED})
+    if labels.refused is not None:  # from the cells themselves: a column of numbers has lost its words
+        refused = [each for column in columns if (each := read(column).refused) is not None]
+        labels = labels._replace(refused=np.concatenate(refused))
     return labels._replace(words=words)
+
+
+def _no_class(options: ReadOptions) -> Rule:
+    """Whether a cell is empty, or a word that is no class."""
+    is_missing = missing_rule(options.missing, options.classes, in_matrix=True)
+    refusals = refusal_words(options.abstain)
+    return lambda name: is_missing(name) or spelling(name).strip() in refusals
 
 
 def _numbers(column: pa.ChunkedArray, rule: Rule) -> pa.ChunkedArray:
@@ -125,7 +137,7 @@ def _numbers(column: pa.ChunkedArray, rule: Rule) -> pa.ChunkedArray:
 def _agreed(columns: Sequence[pa.ChunkedArray]) -> list[pa.ChunkedArray]:
     """Beside columns of text, whole numbers with gaps (3.0) keep their spelling, unless other columns spell them 3."""
     kept = [column for column in columns if not pa.types.is_floating(column.type)]
-    if not any(pa.types.is_string(column.type) for column in kept):
+    if not any(pa.types.is_string(column.type) or _cast_all([column], pa.float64()) is None for column in kept):
         return list(columns)
     texts = {str(cell) for column in kept for cell in column.unique().to_pylist() if cell is not None}
     gapped = [column for column in columns if _is_whole(column)]
@@ -152,20 +164,24 @@ def _as_spelled(column: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def _one_type(columns: Sequence[pa.ChunkedArray]) -> pa.ChunkedArray:
-    """All cells in one column: numbers if every column contains numbers, otherwise text."""
+    """All cells in one column: numbers if every column contains numbers that one type can hold, otherwise text."""
     kinds = {column.type for column in columns if not pa.types.is_null(column.type)}
-    text = any(not (pa.types.is_integer(kind) or pa.types.is_floating(kind)) for kind in kinds)
-    wanted = pa.string() if text else pa.float64() if any(map(pa.types.is_floating, kinds)) else pa.int64()
-    if text:  # 1.0 is how pandas writes the class 1 where some cells are empty
-        columns = [_whole(column) for column in columns]
-    return pa.chunked_array([chunk.cast(wanted) for column in columns for chunk in column.chunks], wanted)
+    if all(pa.types.is_integer(kind) or pa.types.is_floating(kind) for kind in kinds):
+        numbers = _cast_all(columns, pa.float64() if any(map(pa.types.is_floating, kinds)) else pa.int64())
+        if numbers is not None:
+            return numbers
+    # 1.0 is how pandas writes the class 1 where some cells are empty.
+    whole = [_cast_all([column], pa.int64()) if pa.types.is_floating(column.type) else None for column in columns]
+    texts = [column if found is None else found for column, found in zip(columns, whole, strict=True)]
+    return pa.chunked_array([chunk.cast(pa.string()) for column in texts for chunk in column.chunks], pa.string())
 
 
-def _whole(column: pa.ChunkedArray) -> pa.ChunkedArray:
+def _cast_all(columns: Sequence[pa.ChunkedArray], kind: pa.DataType) -> pa.ChunkedArray | None:
+    """All cells as numbers of this type; None if it does not hold one of them exactly, such as a float 2**53 + 1."""
     try:
-        return column.cast(pa.int64()) if pa.types.is_floating(column.type) else column
+        return pa.chunked_array([chunk.cast(kind) for column in columns for chunk in column.chunks], kind)
     except pa.ArrowInvalid:
-        return column
+        return None
 
 
 def _refuse_repeats(tasks: pa.ChunkedArray, where: str, name: str | None) -> None:

@@ -1,0 +1,204 @@
+"""What is known about annotators beside their labels: groups, costs and features, from a table with a row for each."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from conal.data.annotations import Annotations
+from conal.data.columns import find_annotators, find_column
+from conal.data.encoding import MISSING, Names, as_names, as_text, decode_position, encode, spelling
+from conal.data.frames import column_names, frame_column, open_frame
+from conal.errors import DataWarning, InputError, examples, people, warn
+
+__all__ = ["AnnotatorInfo", "in_order_of"]
+
+FloatArray = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class AnnotatorInfo:
+    """What is known about the annotators of a crowd, in the crowd's order.
+
+    Parameters
+    ----------
+    annotators : (R,) array
+        Their names.
+    groups : tuple of str, optional
+        The group of every annotator: human or model, a family of models, a vendor.
+    costs : (R,) array, optional
+        The cost of a label, at least 0.
+    features : (R, F) array, optional
+        Further numbers.
+    feature_names : tuple of str
+        What they are called.
+
+    Examples
+    --------
+    >>> crowd = Annotations.from_triples(["t1", "t1"], ["ann", "gpt"], ["a", "b"])
+    >>> table = pa.table({"worker": ["gpt", "ann"], "group": ["llm", "human"], "cost": [0.01, 0.3], "years": [1, 5]})
+    >>> info = AnnotatorInfo.of(table, crowd)
+    >>> info.groups, info.costs.tolist(), info.features.tolist()
+    (('human', 'llm'), [0.3, 0.01], [[5.0], [1.0]])
+    """
+
+    annotators: Names
+    groups: tuple[str, ...] | None = None
+    costs: FloatArray | None = None
+    features: FloatArray | None = None
+    feature_names: tuple[str, ...] = ()
+
+    @classmethod
+    def of(
+        cls, info: Any, crowd: Annotations, *, worker: str | None = None, where: str = "annotator_info"
+    ) -> AnnotatorInfo:
+        """What a table says about the annotators of a crowd.
+
+        Parameters
+        ----------
+        info : pandas or polars frame, Arrow table, or AnnotatorInfo
+            A row for every annotator. The column of names is called worker, annotator, user or similar. Others that
+            count are ``group``, ``cost``, and numbers under any name, which are features.
+        crowd : Annotations
+            An annotator who is not in the table is an error. Annotators who are not in the crowd are left out, with a
+            warning.
+        worker : str, optional
+            The column of names, where it has another name.
+        where : str
+            What messages call the table.
+        """
+        if isinstance(info, AnnotatorInfo):
+            return info._in_order_of(crowd, where)
+        columns = column_names(info)
+        if columns is None:
+            raise InputError(f"{where}: expected a table with a row for every annotator, not {type(info).__name__}")
+        ids = worker if worker in columns else find_annotators(columns, where)
+        if ids is None:
+            raise InputError(f"{where}: no column of annotators; it has {examples(columns, 8)}. Rename one to 'worker'")
+        frame = open_frame(info, where)
+        at = in_order_of(crowd, _values(frame, ids), where)
+        group, cost = (find_column([c for c in columns if c != ids], role, None, where) for role in ("group", "cost"))
+        others = [name for name in columns if name not in (ids, group, cost)]
+        numbers = [name for name in others if _is_number(frame[name])]
+        _tell_unused([name for name in others if name not in numbers], where)
+        if group is None and cost is None and not numbers:
+            raise InputError(f"{where}: says nothing about the annotators; add a column 'group', 'cost' or of numbers")
+        return cls(
+            crowd.annotator_ids,
+            None if group is None else _groups([_values(frame, group)[k] for k in at], crowd, where),
+            None if cost is None else _costs(_numbers(frame, cost, at, crowd, where), crowd, where),
+            np.stack([_numbers(frame, name, at, crowd, where) for name in numbers], axis=1) if numbers else None,
+            tuple(numbers),
+        )
+
+    def coded_groups(self) -> tuple[tuple[str, ...], npt.NDArray[np.int64]] | None:
+        """Names of the groups, sorted, and (R,) the position of every annotator's; None where there are no groups."""
+        if self.groups is None:
+            return None
+        codes, names = encode(list(self.groups))
+        return tuple(map(str, names.tolist())), codes.astype(np.int64)
+
+    def standardised_features(self) -> FloatArray | None:
+        """(R, F) features of mean 0 and standard deviation 1, so that none counts by its unit; 0 where all are alike.
+
+        >>> AnnotatorInfo(as_names("ab"), features=np.array([[1.0, 7.0], [3.0, 7.0]])).standardised_features().tolist()
+        [[-1.0, 0.0], [1.0, 0.0]]
+        """
+        if self.features is None:
+            return None
+        centred = self.features - self.features.mean(0)
+        spread = self.features.std(0)
+        return np.asarray(centred / np.where(spread > 0, spread, 1.0))
+
+    def _in_order_of(self, crowd: Annotations, where: str) -> AnnotatorInfo:
+        at = in_order_of(crowd, self.annotators.tolist(), where)
+        return AnnotatorInfo(
+            crowd.annotator_ids,
+            None if self.groups is None else tuple(self.groups[k] for k in at),
+            None if self.costs is None else self.costs[at],
+            None if self.features is None else self.features[at],
+            self.feature_names,
+        )
+
+
+def in_order_of(crowd: Annotations, annotators: Sequence[Any], where: str) -> npt.NDArray[np.int64]:
+    """(R,) positions of a crowd's annotators among these; a missing one is an error, one too many a warning."""
+    unnamed = [k for k, name in enumerate(annotators, 1) if name is None or name != name]  # NaN
+    if unnamed:
+        raise InputError(f"{where}: row {unnamed[0]} does not name an annotator; fill it in, or remove it")
+    given, wanted = as_names(annotators), crowd.annotator_ids
+    if given.dtype.kind != wanted.dtype.kind:  # one file has numbers where the other, with more names, has text
+        given, wanted = as_text(given), as_text(wanted)
+    repeated = [name for name, count in Counter(given.tolist()).items() if count > 1]
+    if repeated:
+        raise InputError(f"{where}: has several rows for {people(repeated)}; keep one row for each annotator")
+    at = decode_position(given, wanted)
+    missing = crowd.annotator_ids[at == MISSING].tolist()
+    if missing:
+        raise InputError(
+            f"{where}: {len(missing):,} of the {crowd.n_annotators:,} annotators are missing: {people(missing)}; add a "
+            "row for each"
+        )
+    others = given[decode_position(wanted, given) == MISSING].tolist()
+    if others:
+        warn(
+            f"{where}: ignored {len(others):,} of {len(given):,}, who gave no label here: {people(others)}", DataWarning
+        )
+    return at
+
+
+def _groups(values: list[Any], crowd: Annotations, where: str) -> tuple[str, ...]:
+    names = ["" if value is None or value != value else spelling(value).strip() for value in values]
+    _refuse_gaps(np.array([not name for name in names]), "group", crowd, where)
+    return tuple(names)
+
+
+def _costs(values: FloatArray, crowd: Annotations, where: str) -> FloatArray:
+    wrong = crowd.annotator_ids[values < 0].tolist()
+    if wrong:
+        raise InputError(f"{where}: the cost of a label cannot be negative, as that of {people(wrong)} is")
+    return values
+
+
+def _numbers(frame: Any, name: str, at: npt.NDArray[np.int64], crowd: Annotations, where: str) -> FloatArray:
+    """(R,) the finite numbers of a column, in the crowd's order."""
+    given = [_values(frame, name)[k] for k in at]
+    try:
+        values = np.array([np.nan if value is None else value for value in given], dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InputError(f"{where}: column {name!r} must contain numbers, not {examples(given)}") from None
+    _refuse_gaps(~np.isfinite(values), name, crowd, where)
+    return values
+
+
+def _refuse_gaps(gaps: npt.NDArray[np.bool_], name: str, crowd: Annotations, where: str) -> None:
+    if gaps.any():
+        raise InputError(
+            f"{where}: column {name!r} has no value for {people(crowd.annotator_ids[gaps].tolist())}; fill it in, or "
+            "remove the column"
+        )
+
+
+def _tell_unused(names: list[str], where: str) -> None:
+    if names:
+        warn(
+            f"{where}: did not use {examples(names)}; columns that count are 'group', 'cost', and numbers", DataWarning
+        )
+
+
+def _values(frame: Any, name: str) -> list[Any]:
+    return list(frame[name].to_list())
+
+
+def _is_number(series: Any) -> bool:
+    column = frame_column(series)
+    if not isinstance(column, pa.Array | pa.ChunkedArray):
+        return False
+    kind = column.type
+    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind))

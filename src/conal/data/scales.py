@@ -1,0 +1,126 @@
+"""Scales: classes with an order, and what a posterior over an ordered scale says as one number."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from conal.data.encoding import Names, name_column
+from conal.errors import InputError, examples
+
+__all__ = ["Scores", "class_values", "levels_of", "posterior_scores", "scale_options", "scale_values", "score_columns"]
+
+FloatArray = npt.NDArray[np.float64]
+IntArray = npt.NDArray[np.int64]
+
+CONFIDENCE = 0.95
+"""Probability of the true class being between the ends of an interval, at least."""
+ROUNDING = 1e-9
+"""How far a sum of probabilities may be below the one that it is compared with."""
+EITHER_WAY = 2
+"""Two classes have the same distances in both orders."""
+
+
+class Scores(NamedTuple):
+    """What a posterior says on a scale; all but the mean are positions in the classes.
+
+    Attributes
+    ----------
+    mean : (N,)
+        In the numbers that the classes are; for classes that are no numbers, their place on the scale, from 1.
+    median : (N,)
+        The lowest class at or below which the true class is with a probability of one half or more.
+    low, high : (N,)
+        Ends of the interval: quantiles at (1 - confidence) / 2 and (1 + confidence) / 2.
+    """
+
+    mean: FloatArray
+    median: IntArray
+    low: IntArray
+    high: IntArray
+
+
+def class_values(classes: Names) -> FloatArray | None:
+    """(C,) the classes as finite numbers; None if one is none.
+
+    >>> class_values(np.array([1, 5])).tolist(), class_values(np.array(["low", "high"], dtype=object))
+    ([1.0, 5.0], None)
+    """
+    try:
+        values = np.array([float(name) for name in classes.tolist()])
+    except (TypeError, ValueError):
+        return None
+    return values if np.isfinite(values).all() else None
+
+
+def levels_of(classes: Names, *, stated: bool) -> IntArray:
+    """(C,) the place of each class on the scale, from 0: numbers by size, others as listed, if the order was stated.
+
+    >>> levels_of(np.array([3, 1, 2]), stated=False).tolist()
+    [2, 0, 1]
+    >>> levels_of(np.array(["good", "bad", "fair"], dtype=object), stated=False)
+    Traceback (most recent call last):
+    conal.errors.InputError: the order of the classes 'good', 'bad', 'fair' is not known; list them from the lowest \
+to the highest: Annotations.as_ordinal([...]) (--ordinal --classes LOWEST,...,HIGHEST)
+    """
+    values = class_values(classes)
+    if values is not None:
+        return np.argsort(np.argsort(values, kind="stable"), kind="stable")
+    if stated or len(classes) <= EITHER_WAY:
+        return np.arange(len(classes))
+    raise InputError(
+        f"the order of the classes {examples(classes)} is not known; list them from the lowest to the highest: "
+        "Annotations.as_ordinal([...]) (--ordinal --classes LOWEST,...,HIGHEST)"
+    )
+
+
+def scale_options(classes: Names) -> list[str]:
+    """What states on the command line that these classes, from the lowest to the highest, are a scale.
+
+    >>> scale_options(np.array([1, 2, 3])), scale_options(np.array(["bad", "good"], dtype=object))
+    (['--ordinal'], ['--ordinal', '--classes', 'bad,good'])
+    """
+    listed = [] if class_values(classes) is not None else ["--classes", ",".join(map(str, classes.tolist()))]
+    return ["--ordinal", *listed]
+
+
+def scale_values(classes: Names, levels: IntArray) -> FloatArray:
+    """(C,) the number that stands for each class: the class itself, or its place from 1 if classes are no numbers."""
+    values = class_values(classes)
+    return levels.astype(np.float64) + 1 if values is None else values
+
+
+def posterior_scores(probas: FloatArray, classes: Names, levels: IntArray, confidence: float = CONFIDENCE) -> Scores:
+    """Mean, median and interval of each row of probabilities (N, C), on the scale that ``levels`` (C,) describe.
+
+    >>> found = posterior_scores(np.array([[0.2, 0.2, 0.6]]), np.array([1, 2, 3]), np.arange(3))
+    >>> [column.round(6).tolist() for column in found]
+    [[2.4], [2], [0], [2]]
+    """
+    order = np.argsort(levels)
+    below = np.cumsum(probas[:, order], axis=1)
+    ends = ((1 - confidence) / 2, (1 + confidence) / 2)
+    low, high = (_quantile(below, order, at) for at in ends)
+    return Scores(probas @ scale_values(classes, levels), _quantile(below, order, 0.5), low, high)
+
+
+def score_columns(
+    probas: FloatArray, classes: Names, levels: IntArray, unknown: npt.NDArray[np.bool_] | None = None
+) -> dict[str, pa.Array]:
+    """The scores as columns mean, median, low and high, in the user's names; empty where a task is ``unknown``."""
+    mean, *places = posterior_scores(probas, classes, levels)
+    names = name_column(classes)
+    columns = zip(Scores._fields[1:], places, strict=True)
+    return {"mean": pa.array(mean, mask=unknown)} | {
+        name: names.take(pa.array(codes, mask=unknown)) for name, codes in columns
+    }
+
+
+def _quantile(below: FloatArray, order: IntArray, at: float) -> IntArray:
+    """(N,) the lowest class whose cumulated probability reaches ``at``; the highest where rounding keeps all below."""
+    reached = below >= at - ROUNDING
+    reached[:, -1:] = True
+    return np.asarray(order[reached.argmax(1)], dtype=np.int64)

@@ -1,0 +1,283 @@
+"""A few true labels: accuracy against their number, drawn at random and as planned, and beside other uses of them."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from conal.datasets.label_sets import JUDGES
+from conal.experiments.base import Experiment, register
+from conal.experiments.comparisons import Difference, holm, paired_difference
+from conal.experiments.gold_runs import GOLD_ONLY, STACKED
+from conal.experiments.runs import Protocol, Run
+from conal.experiments.store import Store
+from conal.experiments.tables import Row, column, group_by, markdown, mean_and_spread, n_seeds
+
+__all__ = ["COUNTS", "LittleGold", "gold_run"]
+
+COUNTS = (0, 5, 10, 25, 50, 100, 200)
+NAMING = 30
+"""One more count for the synthetic crowd, whose classes are exchanged: so many labels name them."""
+CALIBRATED = (0, 50)
+"""Counts for which claimed and true accuracy are compared."""
+TITLES = {
+    "labelme": "LabelMe",
+    "music": "Music",
+    "cifar10": "CIFAR-10 features, simulated crowd",
+    "synthetic": "Synthetic, symmetric common noise 0.8",
+} | {name: f"Jury: {name}" for name in JUDGES}
+DATA: dict[str, dict[str, Any]] = {
+    "cifar10": {"inputs": "features", "n_train": 4000, "n_valid": 0},
+    "synthetic": {"n_train": 2000, "n_valid": 0, "common_type": "symmetric", "common_strength": 0.8},
+}
+"""Settings of simulated crowds; every seed draws another one."""
+PEOPLE = ("labelme", "music")
+"""Crowds of people, on which the intervals of the annotators are judged."""
+RATES = ("labelme", "music", "emotion", "wiki_politeness")
+"""Crowds on which the rates by 50 true labels are judged."""
+QUICK = ("labelme", "emotion", "synthetic")
+
+
+class Use(NamedTuple):
+    """A row of the tables: what learns from the true labels, how their tasks are drawn, and how many there are."""
+
+    method: str
+    design: str = "random"
+    protocol: Protocol = "own"
+    counts: tuple[int, ...] = COUNTS[1:]
+    juries_only: bool = False
+
+
+BASE, PLANNED = "xconal, random tasks", "xconal, planned tasks"
+USES = {
+    BASE: Use("xconal", counts=COUNTS),
+    PLANNED: Use("xconal", "planned"),
+    "xconal, labels choose the epoch only": Use("xconal", protocol="gold", counts=(50, 200)),
+    "classifier of the true labels alone": Use(GOLD_ONLY, protocol="last"),
+    "dawid-skene, labels certain": Use("dawid-skene", counts=COUNTS),
+    "auto, labels certain": Use("auto", counts=CALIBRATED, juries_only=True),
+    "stacked votes": Use(STACKED),
+}
+MEASURES = {"test_accuracy": "Test accuracy", "label_accuracy": "Cleaned labels of the other tasks"}
+
+
+def gold_run(crowd: str, use: Use, n: int, seed: int, parameters: dict[str, Any], sizes: dict[str, Any]) -> Run:
+    """The run of one use with n true labels; the seed draws the tasks, and a simulated crowd."""
+    data = {**DATA[crowd], **sizes, "seed": seed} if crowd in DATA else {}
+    keep: tuple[str, ...] = ()
+    if use.method == "xconal" and use.protocol == "own" and n in CALIBRATED:
+        keep += ("annotator_intervals",) * (crowd in PEOPLE)
+        keep += ("pipeline_rates",) * (crowd in RATES and n > 0)
+    trained = parameters if use.method in ("xconal", GOLD_ONLY) else {}
+    gold = {"n": n, "design": use.design}
+    return Run(crowd, use.method, seed, use.protocol, data, trained, keep, gold)
+
+
+@register("little-gold")
+class LittleGold(Experiment):
+    """How much a few true labels are worth: in training, planned or not, for choosing the epoch, and alone."""
+
+    title = "A little gold"
+
+    def points(self) -> list[tuple[str, str, int, int]]:
+        """Crowd, row, number of true labels and seed."""
+        return [
+            (crowd, name, n, seed)
+            for crowd in (QUICK if self.quick else TITLES)
+            for name, use in USES.items()
+            if crowd in JUDGES or not use.juries_only
+            for n in self._counts(crowd, use)
+            for seed in self.seeds
+        ]
+
+    def runs(self) -> list[Run]:
+        """Every use of the labels with every number of them, on every crowd."""
+        return [self._run(*point) for point in self.points()]
+
+    def _counts(self, crowd: str, use: Use) -> list[int]:
+        if self.quick:
+            return [n for n in use.counts if n in (0, 10, 50)]
+        more = (NAMING,) * (crowd == "synthetic" and use.method == "xconal" and use.protocol == "own")
+        return sorted((*use.counts, *more))
+
+    def _run(self, crowd: str, name: str, n: int, seed: int) -> Run:
+        sizes = {"n_train": 300, "n_test": 300} if self.quick and crowd in DATA else {}
+        return gold_run(crowd, USES[name], n, seed, {"epochs": 20 if self.quick else "auto"}, sizes)
+
+    def table(self, store: Store) -> pa.Table:
+        """One row per run."""
+        rows = []
+        for crowd, name, n, seed in self.points():
+            found = store.require(self._run(crowd, name, n, seed))
+            held = found.get("annotator_intervals", {})
+            rows.append(
+                {"dataset": crowd, "row": name, "n": n, "seed": seed}
+                | {key: found.get(key) for key in (*MEASURES, "label_accuracy_before", "claimed", "seconds")}
+                | {f"annotators_{key}": held.get(key) for key in ("annotators", "held", "width")}
+            )
+        return pa.Table.from_pylist(rows)
+
+    def page(self, table: pa.Table) -> str:
+        """Accuracy by number of labels, differences to no labels, and claimed against true accuracy."""
+        rows = table.to_pylist()
+        parts = [_explain(n_seeds(table))]
+        for title, some in _groups(rows).items():
+            parts += [f"## {title}"]
+            for measure, heading in MEASURES.items():
+                measured = [row for row in some if row[measure] is not None]
+                parts += [f"{heading}:", _accuracies(measured, measure)] if measured else []
+        parts += ["## What the labels add", _DIFFERENCES]
+        for measure, heading in MEASURES.items():
+            parts += [f"{heading}:", _differences(rows, measure)]
+        return self.document(*parts, "## Claimed and true", _CLAIMS, _claims(rows))
+
+    def charts(self, table: pa.Table) -> dict[str, Any]:
+        """A chart per crowd, test data and cleaned labels side by side; the juries share one."""
+        from conal.report.charts import lines
+
+        return {
+            f"{self.stem}-{_key(some[0]['dataset'])}": lines(
+                _curves(some),
+                x="n",
+                x_title="true labels",
+                y_title="accuracy (%)",
+                by="measure",
+                title=f"{self.title}: {title}",
+            )
+            for title, some in _groups(table.to_pylist()).items()
+        }
+
+
+def _key(crowd: str) -> str:
+    return "juries" if crowd in JUDGES else crowd
+
+
+def _groups(rows: list[Row]) -> dict[str, list[Row]]:
+    """Rows by crowd, all juries together; of these, the mean over the juries is shown."""
+    together: dict[str, list[Row]] = {}
+    for crowd, some in group_by(rows, "dataset").items():
+        title = "Juries of language models with texts" if crowd in JUDGES else TITLES[crowd]
+        together.setdefault(title, []).extend(some)
+    return together
+
+
+def _by_seed(rows: list[Row], measure: str) -> list[float]:
+    """The mean over crowds, seed by seed."""
+    return [float(np.mean(column(some, measure))) for _, some in sorted(group_by(rows, "seed").items())]
+
+
+def _accuracies(rows: list[Row], measure: str) -> str:
+    """A line per use, a column per number of labels."""
+    counts = sorted(group_by(rows, "n"))
+    cells = group_by(rows, "row", "n")
+    body = [
+        [name, *(mean_and_spread(_by_seed(cells[name, n], measure)) if (name, n) in cells else "" for n in counts)]
+        for name in group_by(rows, "row")
+    ]
+    return markdown([" ", *map(str, counts)], body)
+
+
+def _differences(rows: list[Row], measure: str) -> str:
+    """What xconal gains by the labels, crowd by crowd and pooled; a star where Holm's correction leaves p < 0.05."""
+    rows = [row for row in rows if row["row"] in (BASE, PLANNED) and row[measure] is not None]
+    counts = [n for n in sorted(group_by(rows, "n")) if n and n != NAMING]
+    cells = group_by(rows, "row", "n", "dataset")
+    crowds = list(group_by(rows, "dataset"))
+
+    def pair(name: str, n: int, crowd: str) -> tuple[list[float], list[float]]:
+        ours = sorted(cells[name, n, crowd], key=lambda row: row["seed"])
+        if measure == "label_accuracy":  # on the same tasks: planned ones leave the easier tasks
+            return column(ours, measure), column(ours, "label_accuracy_before")
+        return column(ours, measure), column(sorted(cells[BASE, 0, crowd], key=lambda row: row["seed"]), measure)
+
+    places = [(name, crowd, n) for name in (BASE, PLANNED) for crowd in crowds for n in counts]
+    found = {(name, crowd, n): paired_difference(pair(name, n, crowd)) for name, crowd, n in places}
+    adjusted = dict(zip(found, holm([each.p for each in found.values()]), strict=True))
+
+    def shown(place: tuple[str, str, int]) -> str:
+        return str(found[place]) + (" \\*" if adjusted[place] < 0.05 else "")
+
+    body = []
+    for name in (BASE, PLANNED):
+        design = USES[name].design
+        pooled = [paired_difference(*(pair(name, n, crowd) for crowd in crowds)) for n in counts]
+        body += [[f"all, {design}", *map(str, pooled)]]
+        body += [[f"{TITLES[crowd]}, {design}", *(shown((name, crowd, n)) for n in counts)] for crowd in crowds]
+    return markdown([" ", *map(str, counts)], body)
+
+
+def _claims(rows: list[Row]) -> str:
+    """What xconal says of its cleaned labels, less what is true, and how many annotators' intervals hold."""
+    rows = [row for row in rows if row["row"] in (BASE, PLANNED) and row["n"] in CALIBRATED]
+    columns = [(BASE, 0), (BASE, 50), (PLANNED, 50)]
+    header = [" ", "no labels", "50 random labels", "50 planned labels"]
+    header += [f"annotators' intervals that hold, {title}" for title in header[1:]]
+    groups = {TITLES[crowd]: some for crowd, some in group_by(rows, "dataset").items()}
+    groups |= {"LabelMe and Music": [row for row in rows if row["dataset"] in PEOPLE]}
+    body = []
+    for title, some in groups.items():
+        cells = group_by(some, "row", "n")
+        places = [cells.get(place, []) for place in columns]
+        body.append([title, *map(_claim, places), *map(_coverage, places)])
+    return markdown(header, body)
+
+
+def _claim(rows: list[Row]) -> str:
+    pairs = [(column(some, "claimed"), column(some, "label_accuracy")) for some in group_by(rows, "dataset").values()]
+    return _plain(paired_difference(*pairs)) if pairs else ""
+
+
+def _plain(difference: Difference) -> str:
+    return f"{difference.value:+.1f}"
+
+
+def _coverage(rows: list[Row]) -> str:
+    judged = [row for row in rows if row["annotators_held"] is not None]
+    if not judged:
+        return ""
+    total, held = (sum(column(judged, f"annotators_{name}")) for name in ("annotators", "held"))
+    return f"{100 * held / total:.1f} % of {int(total)}, width {100 * np.mean(column(judged, 'annotators_width')):.0f}"
+
+
+def _curves(rows: list[Row]) -> pa.Table:
+    points = []
+    for measure, heading in MEASURES.items():
+        measured = [row for row in rows if row[measure] is not None]
+        for (name, n), some in group_by(measured, "row", "n").items():
+            percent = 100 * np.array(_by_seed(some, measure))
+            spread = float(percent.std(ddof=1)) if len(percent) > 1 else 0.0
+            at = {"measure": heading, "series": name, "n": n}
+            points.append(at | {"mean": float(percent.mean()), "spread": spread})
+    return pa.Table.from_pylist(points)
+
+
+def _explain(seeds: int) -> str:
+    return (
+        f"Accuracy in percent against the number of true labels, mean ± sample standard deviation over {seeds} seeds. "
+        "A seed trains the networks and draws the tasks whose true label is known; of simulated crowds it also draws "
+        "the crowd. *Random tasks*: of the labelled training tasks. *Planned tasks*: as `conal plan --experts` draws "
+        "them from the labels of `xconal` without true labels, with the same seed. Everything has its default "
+        "settings. *Cleaned labels of the other tasks* are those of tasks without a true label, so planned tasks, "
+        "which are the hard ones, leave easier ones; the differences further down are on the same tasks. *Labels "
+        "choose the epoch only*: the true labels are the validation set of `xconal`, and their tasks stay in training "
+        "with the labels of the crowd. *Classifier of the true labels alone* sees no other label. *dawid-skene* and "
+        "*auto*: the aggregators, without features. *Stacked votes*: logistic regression on the votes, trained on the "
+        "tasks with a true label. CIFAR-10 has 4,000 tasks and the crowd of the paper's settings, the synthetic crowd "
+        "2,000. The juries are of 11 to 13 language models and have no test data; their figures are means over the "
+        "eight."
+    )
+
+
+_DIFFERENCES = (
+    "`xconal` with true labels less `xconal` without, in points, with 95 % intervals by Student's distribution over "
+    "the same seeds. For *all*, the mean over these crowds. \\* p < 0.05 after Holm's correction for all crowds, "
+    "numbers and designs of the table. Cleaned labels are compared on the tasks that have no true label."
+)
+_CLAIMS = (
+    "How many cleaned labels are right by `xconal`'s own account, less how many are, in points, for tasks without a "
+    "true label; and how many 95 % intervals of annotators' quality hold the share of the annotator's labels that are "
+    "right, for annotators with ten labels or more (all seeds together), with the mean width of the intervals in "
+    "points."
+)

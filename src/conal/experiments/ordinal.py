@@ -1,0 +1,158 @@
+"""Grades on a scale: the error of ``ordinal`` beside Dawid-Skene, the mean and the median, with few and many labels."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from typing import Any, Literal
+
+import numpy as np
+import pyarrow as pa
+
+from conal import aggregation
+from conal.aggregation.held_out import fifths, held_out_scores
+from conal.data.annotations import Annotations
+from conal.datasets import OrdinalTruth, ordinal_crowd
+from conal.datasets.base import data_folder
+from conal.errors import ConalWarning, InputError
+from conal.experiments.base import Experiment, register
+from conal.experiments.store import Store
+from conal.experiments.tables import Row, column, group_by, markdown, standard_error
+from conal.metrics import mean_absolute_error
+
+__all__ = ["OrdinalScales"]
+
+GENERATORS: dict[Literal["discrete", "rounded"], str] = {
+    "discrete": "normal density at the levels",
+    "rounded": "normal variable, rounded",
+}
+LEVELS = (5, 7)
+LABELS = (5, 10, 20, 50, 100)
+FEW = (5, 20, 100)
+SIZE: dict[str, Any] = {"n_tasks": 500, "labels_per_task": 5}
+CROWDS = 20
+OURS = "ordinal"
+OTHERS = ("dawid-skene", "dawid-skene, median", "mean, rounded", "mean", "median")
+REAL = "cebab_stars"
+ON_REAL: dict[str, tuple[str, dict[str, Any]]] = {
+    OURS: ("ordinal", {}),
+    "dawid-skene": ("dawid-skene", {}),
+    "dawid-skene, prior=1": ("dawid-skene", {"prior": 1.0}),
+    "backoff": ("backoff", {}),
+}
+"""Models whose held-out likelihood is compared on the real crowd; without a prior, matrices rule labels out."""
+
+
+@register("ordinal")
+class OrdinalScales(Experiment):
+    """Mean absolute error on simulated crowds of 5 and 7 levels, and held-out likelihood on a real one."""
+
+    title = "Grades on a scale"
+
+    def __init__(self, *, quick: bool = False, seeds: int | None = None, images: bool = False) -> None:
+        super().__init__(quick=quick, seeds=seeds or (2 if quick else CROWDS), images=images)
+
+    def table(self, store: Store) -> pa.Table:
+        """A row per crowd and way to aggregate it; of the real crowd, one per set of held-out labels and model."""
+        rows = [
+            row
+            for fall_off in GENERATORS
+            for levels in LEVELS
+            for labels in (FEW if self.quick else LABELS)
+            for seed in self.seeds
+            for row in _simulated(fall_off, levels, labels, seed)
+        ]
+        return pa.Table.from_pylist([*rows, *(row for seed in range(5) for row in _real(seed))])
+
+    def page(self, table: pa.Table) -> str:
+        """Errors, and by how much those of the others are higher."""
+        rows = table.to_pylist()
+        simulated = [row for row in rows if row["row"] in GENERATORS]
+        crowds = len(set(column(simulated, "seed")))
+        text = (
+            f"Mean absolute error in levels, {crowds} simulated crowds per line (`conal.datasets.ordinal_crowd`): "
+            f"{SIZE['n_tasks']} tasks with {SIZE['labels_per_task']} labels each, annotators with a bias (standard "
+            "deviation 0.5 levels), a slope (0.15 around 1) and a spread (median 1 level), and 2 % guesses. "
+            f"*discrete*: labels fall off by a {GENERATORS['discrete']}, as the model has it; *rounded*: a "
+            f"{GENERATORS['rounded']}, which it has not. `ordinal` is the posterior median; beside it the label and "
+            "the posterior median of `dawid-skene`, and the mean and the median of a task's labels. In brackets: how "
+            "much higher the error is than that of `ordinal`, and the standard error of the difference over crowds."
+        )
+        header = ["generator", "levels", "labels per annotator", f"`{OURS}`", *OTHERS]
+        groups = group_by(simulated, "row", "levels", "labels").items()
+        body = [[kind, str(levels), str(labels), *_cells(some)] for (kind, levels, labels), some in groups]
+        return self.document(text, markdown(header, body), *_page_of_real(rows))
+
+
+def _simulated(fall_off: Literal["discrete", "rounded"], levels: int, labels: int, seed: int) -> Iterator[Row]:
+    crowd, truth = ordinal_crowd(n_levels=levels, labels_per_annotator=labels, fall_off=fall_off, seed=seed, **SIZE)
+    at = {"row": fall_off, "levels": levels, "labels": labels, "seed": seed}
+    for method, error in _errors(crowd, truth):
+        yield at | {"method": method, "error": error, "held_out": None}
+
+
+def _errors(crowd: Annotations, truth: OrdinalTruth) -> Iterator[tuple[str, float]]:
+    wanted = crowd.classes[truth.z]
+    models = {name: _fitted(name, crowd) for name in ("ordinal", "dawid-skene")}
+    labels = crowd.classes[crowd.labels].astype(np.float64)
+    means = np.add.reduceat(labels, crowd.indptr[:-1]) / crowd.labels_per_task()
+    found = {
+        OURS: models["ordinal"].scores_["median"].to_numpy(),
+        "dawid-skene": models["dawid-skene"].labels_,
+        "dawid-skene, median": models["dawid-skene"].scores_["median"].to_numpy(),
+        "mean, rounded": np.round(means),
+        "mean": means,
+        "median": np.array([np.median(own) for own in np.split(labels, crowd.indptr[1:-1])]),
+    }
+    for method, guess in found.items():
+        yield method, mean_absolute_error(wanted, guess)
+
+
+def _real(seed: int) -> Iterator[Row]:
+    """Mean log-likelihood of a fifth of the real crowd's labels under models of the others; nothing without data."""
+    try:
+        folder = data_folder(f"people-and-llms/{REAL}")
+    except InputError:
+        return
+    crowd = Annotations.read(folder / "label.csv", ordinal=True)
+    rest, held_out = next(fifths(crowd, np.random.default_rng(100 + seed)))
+    at = {"row": REAL, "levels": crowd.n_classes, "labels": None, "seed": seed, "error": None}
+    for method, (name, settings) in ON_REAL.items():
+        model = _fitted(name, rest, **settings)
+        scores = held_out_scores(crowd, held_out, model.probas_, model.confusion_)
+        yield at | {"method": method, "held_out": float(scores.mean())}
+
+
+def _fitted(name: str, crowd: Annotations, **settings: Any) -> Any:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConalWarning)
+        return aggregation.make(name, verbose=False, **settings).fit(crowd)
+
+
+def _cells(rows: list[Row]) -> list[str]:
+    errors = {method: np.array(column(some, "error")) for method, some in group_by(rows, "method").items()}
+    return [f"**{errors[OURS].mean():.3f}**", *(_beside(errors[method], errors[OURS]) for method in OTHERS)]
+
+
+def _beside(theirs: Any, ours: Any) -> str:
+    gaps = theirs - ours
+    error = standard_error(gaps)
+    return f"{theirs.mean():.3f} ({gaps.mean():+.3f}{'' if error is None else f' ± {error:.3f}'})"
+
+
+def _page_of_real(rows: list[Row]) -> list[str]:
+    by = group_by((row for row in rows if row["row"] == REAL), "method")
+    if not by:
+        return []
+    ours = np.array(column(by[OURS], "held_out"))
+    text = (
+        "The stars of restaurant reviews by people and language models (`people-and-llms/cebab_stars`), which have no "
+        f"true labels: mean log-likelihood of a held-out fifth of the labels, {len(ours)} times, and the standard "
+        "error of the difference from `ordinal`."
+    )
+    body = []
+    for method, some in by.items():
+        gaps = np.array(column(some, "held_out")) - ours
+        spread = f"{gaps.mean():+.3f} ± {standard_error(gaps) or 0.0:.3f}"
+        body.append([f"`{method}`", f"{(gaps + ours).mean():.3f}", "" if method == OURS else spread])
+    return ["## A real crowd", text, markdown(["model", "log-likelihood per label", "difference"], body)]

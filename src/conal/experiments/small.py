@@ -1,0 +1,124 @@
+"""Small crowds: 50 to 300 tasks, against what users would do without conal's classifiers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from scipy.special import stdtrit
+
+from conal.datasets.label_sets import JUDGES
+from conal.experiments.base import Experiment, register
+from conal.experiments.measurements import TWO_STAGE
+from conal.experiments.runs import Run
+from conal.experiments.store import Store
+from conal.experiments.tables import Row, column, gap_and_error, group_by, markdown, n_seeds
+
+__all__ = ["CROWDS", "SIZES", "Small"]
+
+SIZES = (50, 100, 300)
+SIMULATED: dict[str, Any] = {"n_train": 3000, "n_valid": 0, "n_test": 0}
+CROWDS: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
+    "simulated, 8 annotators": ("synthetic", SIMULATED | {"n_annotators": 8, "n_classes": 4}, {}),
+    "simulated, common mistakes": ("synthetic", SIMULATED | {"n_annotators": 8, "common_strength": 0.7}, {}),
+    "simulated, two classes, 9 : 1": (
+        "synthetic",
+        SIMULATED | {"n_annotators": 8, "n_classes": 2},
+        {"shares": [0.9, 0.1]},
+    ),
+    "simulated jury, features that say little": (
+        "synthetic",
+        SIMULATED | {"n_annotators": 12, "labels_per_instance": 12, "separation": 0.2, "individual_strength": 0.5},
+        {},
+    ),
+    "LabelMe": ("labelme", {}, {}),
+    "texts, juries of language models": ("judges", {}, {}),
+}
+"""Dataset, its settings, and further settings of the sample. What is not said is as in the generator's defaults."""
+REAL = ("LabelMe", "texts, juries of language models")
+ALL = "all"
+KINDS = {"label_accuracy": "cleaned labels", "test_accuracy": "other tasks"}
+CONFIDENCE = 0.95
+
+
+@register("small")
+class Small(Experiment):
+    """`xconal` with its defaults on few tasks, against aggregation and then scikit-learn's logistic regression."""
+
+    title = "Small crowds"
+
+    def __init__(self, *, quick: bool = False, seeds: int | None = None, images: bool = False) -> None:
+        super().__init__(quick=quick, seeds=seeds or (2 if quick else 20), images=images)
+
+    def points(self) -> list[tuple[str, int, int]]:
+        """Crowd, number of tasks and seed; every seed draws another crowd, or another part of it."""
+        crowds = list(CROWDS)[:1] + list(REAL[:1]) if self.quick else list(CROWDS)
+        sizes = SIZES[:2] if self.quick else SIZES
+        return [(crowd, size, seed) for crowd in crowds for size in sizes for seed in self.seeds]
+
+    def runs(self) -> list[Run]:
+        """A fit of xconal to every crowd; what it is compared with is fitted beside it."""
+        return [self._run(*point) for point in self.points()]
+
+    def _run(self, crowd: str, size: int, seed: int) -> Run:
+        dataset, settings, sample = CROWDS[crowd]
+        if dataset == "synthetic":
+            settings = settings | {"seed": seed}
+        elif dataset == "judges":
+            settings = settings | {"jury": JUDGES[seed % len(JUDGES)]}
+        data = settings | {"sample": sample | {"n_tasks": size, "seed": seed}}
+        return Run(dataset, "xconal", seed, "own", data, keep=("two_stage",))
+
+    def table(self, store: Store) -> pa.Table:
+        """A row per crowd: shares of right labels, and of other tasks that are classified rightly."""
+        rows = []
+        for crowd, size, seed in self.points():
+            found = store.require(self._run(crowd, size, seed))
+            row = {"row": crowd, "tasks": size, "seed": seed} | {kind: found[kind] for kind in KINDS}
+            rivals = found["two_stage"]
+            rows.append(row | {f"{name} {kind}": rivals[name][kind] for name in TWO_STAGE for kind in KINDS})
+        return pa.Table.from_pylist(rows)
+
+    def page(self, table: pa.Table) -> str:
+        """Accuracy, and the paired difference with its interval."""
+        text = (
+            "`xconal` with its defaults on few tasks, against Dawid-Skene or majority vote, and scikit-learn's "
+            f"`LogisticRegression` trained on the result. {n_seeds(table)} crowds each: simulated ones, random parts "
+            "of LabelMe's training data, and of texts that eight juries of language models classified, each jury in "
+            "turn. *Cleaned labels* are those of the tasks that were labelled, *other tasks* are tasks of "
+            "the same crowd that were not drawn. Accuracy in percent; differences in points with a "
+            f"{100 * CONFIDENCE:.0f} % interval of their mean, paired by crowd. \\* marks intervals below 0."
+        )
+        rows = table.to_pylist()
+        parts = [text]
+        for kind, title in KINDS.items():
+            header = ["", "tasks", "`xconal`"]
+            header += [label for name in TWO_STAGE for label in (f"`{name}`", "difference")]
+            body = [[crowd, str(size), *_cells(some, kind)] for (crowd, size), some in _groups(rows).items()]
+            parts += [f"## {title.capitalize()}", markdown(header, body)]
+        return self.document(*parts)
+
+
+def _groups(rows: list[Row]) -> dict[tuple[str, Any], list[Row]]:
+    """Rows by crowd and size, by size, and all."""
+    pooled = {(ALL, size): some for size, some in group_by(rows, "tasks").items()}
+    return group_by(rows, "row", "tasks") | pooled | {(ALL, ALL): rows}
+
+
+def _cells(rows: list[Row], kind: str) -> list[str]:
+    ours = column(rows, kind)
+    cells = [f"{100 * np.mean(ours):.1f}"]
+    for name in TWO_STAGE:
+        theirs = column(rows, f"{name} {kind}")
+        cells += [f"{100 * np.mean(theirs):.1f}", _difference(ours, theirs)]
+    return cells
+
+
+def _difference(ours: list[float], theirs: list[float]) -> str:
+    """Mean difference and its interval, marked where it is below 0."""
+    gap, error = gap_and_error(ours, theirs)
+    if error is None:
+        return f"{gap:+.1f}"
+    reach = error * float(stdtrit(len(ours) - 1, (1 + CONFIDENCE) / 2))
+    return f"{gap:+.1f} ± {reach:.1f}" + (" \\*" if gap + reach < 0 else "")

@@ -1,0 +1,49 @@
+"""Paired differences and Holm's correction, against scipy and the definition."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from conal.experiments.comparisons import holm, paired_difference
+
+
+def test_one_crowd_is_the_paired_t_test() -> None:
+    rng = np.random.default_rng(0)
+    ours, theirs = rng.random(7), rng.random(7)
+    found = paired_difference((ours.tolist(), theirs.tolist()))
+    expected = stats.ttest_rel(100 * ours, 100 * theirs)
+    interval = expected.confidence_interval(0.95)
+    np.testing.assert_allclose(found, [100 * (ours - theirs).mean(), *interval, expected.pvalue], rtol=1e-10)
+
+
+def test_crowds_are_pooled_as_strata() -> None:
+    """A crowd far above the others widens nothing: the interval is about these crowds and other seeds."""
+    first, second = ([0.80, 0.82, 0.81], [0.80, 0.80, 0.80]), ([0.9, 0.9], [0.5, 0.48])
+    found = paired_difference(first, second)
+    variances = np.var([0, 2, 1], ddof=1) / 3 + np.var([40, 42], ddof=1) / 2
+    half = stats.t.ppf(0.975, 3) * np.sqrt(variances) / 2
+    np.testing.assert_allclose(found[:3], [21, 21 - half, 21 + half])
+
+
+def test_a_single_seed_has_no_interval() -> None:
+    found = paired_difference(([0.9], [0.8]))
+    assert found.value == pytest.approx(10)
+    assert np.isnan(found[1:]).all()
+    assert str(found) == "+10.0"
+
+
+def test_holm_rejects_as_his_procedure_does() -> None:
+    """Step by step: reject while the k-th smallest of m is below alpha / (m - k + 1)."""
+    rng = np.random.default_rng(1)
+    for _ in range(20):
+        p, alpha = rng.random(9) ** 3, 0.1
+        rejected = np.zeros(9, bool)
+        for k, place in enumerate(np.argsort(p)):
+            if p[place] > alpha / (9 - k):
+                break
+            rejected[place] = True
+        np.testing.assert_array_equal(holm(p) <= alpha, rejected)
+    adjusted = holm([0.01, np.nan, 0.9])
+    np.testing.assert_allclose(adjusted, [0.02, np.nan, 0.9])
