@@ -7,6 +7,7 @@ import itertools
 import json
 import os
 import signal
+import threading
 import time
 import traceback
 from collections.abc import Callable
@@ -281,6 +282,19 @@ def test_a_claim_keeps_others_out_and_lets_its_holder_write(tmp_path: Path) -> N
         assert in_child(fail_to_claim) == 0  # also after writing
     assert names_in(target.parent) == ["model"]
     assert in_child(claim) == 0
+
+
+def test_a_claim_waits_for_a_process_that_only_looks(tmp_path: Path) -> None:
+    """Of several processes of one run, another may be looking for something to recover just then."""
+    target = tmp_path / "model"
+    looking = transactions._Staging(target)
+    assert looking.try_lock()
+    leaving = threading.Timer(0.3, looking.unlock)
+    leaving.start()
+    with atomic.claimed(target):
+        assert not leaving.is_alive()
+    leaving.join()
+    assert names_in(tmp_path) == []
 
 
 def test_a_claim_that_came_to_nothing_leaves_nothing(tmp_path: Path) -> None:

@@ -41,6 +41,8 @@ __all__ = ["claimed", "exchange", "recover", "staging_folder", "transaction"]
 LOCK, NEW, OLD, GROUP, COMMIT = "lock", "new", "old", "group.json", "commit"
 PATIENCE = 60.0
 """Seconds to wait for another process that writes the same result."""
+GLANCE = 2.0
+"""Seconds to wait for one that may only be looking whether there is something to recover."""
 WAIT = 0.05
 """Seconds between two attempts."""
 LONGEST_NAME = 240
@@ -78,13 +80,17 @@ def transaction(targets: Sequence[Path], prepare: Callable[[Path], None]) -> Ite
 
 @contextmanager
 def claimed(target: Path) -> Iterator[None]:
-    """Keep other processes from writing here; an error at once if one does so already."""
+    """Keep other processes from writing here; an error before the work starts if one does so already.
+
+    All processes of one run look whether a killed run left something here, and lock the place for that moment. A lock
+    that is soon gone is one of theirs.
+    """
     made = [parent for parent in target.parents if not parent.exists()]
     target.parent.mkdir(parents=True, exist_ok=True)
     opened: list[_Staging] = []
     key = _as_mine(target)
     try:
-        _open(target, 0.0, opened)
+        _open(target, GLANCE, opened)
         _claims[key] = opened[0]
         yield
     finally:
