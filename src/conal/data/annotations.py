@@ -53,6 +53,8 @@ class Annotations(LabelArrays):
     abstentions : LabelArrays or None
         Refused answers: which annotator declined which task. Its classes are the words for that; None if no words were
         listed.
+    times : (n_annotations,) datetime64[us] or None
+        When each label was given, NaT where that is not known; None if the source has no times.
 
     Examples
     --------

@@ -1,0 +1,235 @@
+"""Annotations that grow: new labels of known and new tasks, by known and new annotators, in known classes."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from conal.data.annotations import Annotations
+from conal.data.container import gather_ranges
+from conal.data.encoding import MISSING, Names, as_names, as_text, decode_position, spelling
+from conal.data.joining import differ_in_type
+from conal.errors import DataWarning, InputError, examples, warn
+
+__all__ = ["Growth", "digest_of_labels", "grown"]
+
+IntArray = npt.NDArray[np.int64]
+
+
+class Growth(NamedTuple):
+    """Annotations with new labels added.
+
+    Attributes
+    ----------
+    annotations : Annotations
+        Old and new labels. Old tasks and annotators keep their codes; new ones come after them.
+    touched : (T,)
+        Codes of the tasks that have new labels, in order.
+    n_replaced : int
+        New labels that take the place of an old one, by the same annotator for the same task.
+    n_labels : int
+        All new labels, those included.
+    """
+
+    annotations: Annotations
+    touched: IntArray
+    n_replaced: int
+    n_labels: int
+
+
+def grown(old: Annotations, new: Annotations, *, where: str = "new labels") -> Growth:
+    """Add new labels to annotations; the cost beyond copying goes with what is new.
+
+    Names are compared as :func:`conal.data.joining.join_annotations` does. A label outside the known classes is an
+    error, and so are labels of which every one is known already.
+
+    Examples
+    --------
+    >>> old = Annotations.from_triples([7, 8], ["ann", "bob"], ["cat", "dog"])
+    >>> new = Annotations.from_triples([7, 3], ["bob", "eve"], ["cat", "dog"])
+    >>> growth = grown(old, new)
+    >>> growth.annotations.task_ids.tolist(), growth.touched.tolist()
+    ([7, 8, 3], [0, 2])
+    """
+    _refuse_refusals(old, new, where)
+    task_ids, task_codes = _extended(old.task_ids, new.task_ids)
+    annotator_ids, annotator_codes = _extended(old.annotator_ids, new.annotator_ids)
+    labels = _known_classes(old.classes, new.classes, where)[new.labels]
+    added = _Added(task_codes[new.tasks], annotator_codes[new.annotators], labels, new.times)
+    added = added.sorted(len(annotator_ids))
+    at, same = _known_pairs(old, added, len(annotator_ids))
+    if len(labels) and (at != MISSING).all() and same.all():
+        raise InputError(
+            f"{where}: all {len(labels):,} labels are known already; nothing is updated. To learn from them once more "
+            "would count them twice; pass new labels only"
+        )
+    replaced = int(((at != MISSING) & ~same).sum())
+    if replaced:
+        warn(f"{where}: {replaced:,} labels take the place of older ones by the same annotators", DataWarning)
+    crowd = _merged(old, added, at, task_ids, annotator_ids)
+    touched = np.union1d(added.tasks, np.arange(old.n_tasks, len(task_ids)))
+    return Growth(crowd, touched.astype(np.int64), replaced, len(labels))
+
+
+def digest_of_labels(crowd: Annotations) -> str:
+    """A digest of a set of labels, the same for every order of rows, tasks, annotators and classes.
+
+    >>> one = Annotations.from_triples([1, 2], ["a", "b"], ["x", "y"])
+    >>> two = Annotations.from_triples(["2", "1"], ["b", "a"], ["y", "x"])
+    >>> digest_of_labels(one) == digest_of_labels(two)
+    True
+    """
+    keys = [_name_digests(names) for names in (crowd.task_ids, crowd.annotator_ids, crowd.classes)]
+    parts = [own[codes] for own, codes in zip(keys, (crowd.tasks, crowd.annotators, crowd.labels), strict=True)]
+    rows = np.zeros(crowd.n_annotations, dtype=np.uint64)
+    for part in parts:  # different for (a, b) and (b, a)
+        rows = (rows * np.uint64(0x9E3779B97F4A7C15)) ^ part
+        rows ^= rows >> np.uint64(29)
+    rows.sort()
+    return hashlib.sha256(rows.tobytes()).hexdigest()
+
+
+class _Added(NamedTuple):
+    """New labels in the codes of all: task, annotator, label and time of each."""
+
+    tasks: IntArray
+    annotators: IntArray
+    labels: IntArray
+    times: npt.NDArray[np.datetime64] | None
+
+    def sorted(self, n_annotators: int) -> _Added:
+        return self.at(np.argsort(self.tasks * n_annotators + self.annotators, kind="stable"))
+
+    def at(self, rows: npt.NDArray[np.generic]) -> _Added:
+        times = None if self.times is None else self.times[rows]
+        return _Added(self.tasks[rows], self.annotators[rows], self.labels[rows], times)
+
+
+def _extended(old: Names, new: Names) -> tuple[Names, IntArray]:
+    """All names, the old ones first, and the code of every new one."""
+    if len(old) and differ_in_type([old, new]):
+        position = decode_position(as_text(old), as_text(new))
+        if (position == MISSING).any():
+            old, new = as_text(old), as_text(new)
+    else:
+        position = decode_position(old, new)
+    unknown = np.flatnonzero(position == MISSING)
+    if not len(unknown):
+        return old, position
+    position[unknown] = len(old) + np.arange(len(unknown))
+    both = np.concatenate([old, new[unknown]]) if old.dtype == new.dtype else as_names([*old, *new[unknown]])
+    both.setflags(write=False)
+    return both, position
+
+
+def _known_classes(old: Names, new: Names, where: str) -> IntArray:
+    position = decode_position(*((as_text(old), as_text(new)) if differ_in_type([old, new]) else (old, new)))
+    unknown = new[position == MISSING].tolist()
+    if unknown:
+        raise InputError(
+            f"{where}: {examples(unknown)} not among the {len(old):,} classes ({examples(old)}). An update cannot add "
+            "classes: correct these labels, or fit old and new labels together"
+        )
+    return position
+
+
+def _known_pairs(old: Annotations, added: _Added, n_annotators: int) -> tuple[IntArray, npt.NDArray[np.bool_]]:
+    """Where each new label's pair of task and annotator is among the old labels, or -1; and if the label is the same."""
+    tasks = np.unique(added.tasks[added.tasks < old.n_tasks])
+    rows = gather_ranges(old.indptr[tasks], np.diff(old.indptr)[tasks])
+    keys = old.tasks[rows].astype(np.int64) * n_annotators + old.annotators[rows]
+    wanted = added.tasks * n_annotators + added.annotators
+    found = np.minimum(np.searchsorted(keys, wanted), max(len(keys) - 1, 0))
+    hit = keys[found] == wanted if len(keys) else np.zeros(len(wanted), dtype=bool)
+    at = np.full(len(wanted), MISSING, dtype=np.int64)
+    at[hit] = rows[found[hit]]
+    return at, hit & (old.labels[at] == added.labels) if old.n_annotations else hit
+
+
+def _merged(
+    old: Annotations, added: _Added, at: IntArray, task_ids: Names, annotator_ids: Names
+) -> Annotations:
+    """Old and new labels by task and annotator, in as many copies as there are gaps between new labels."""
+    R = len(annotator_ids)
+    labels = old.labels
+    if (at != MISSING).any():
+        labels = labels.copy()
+        labels[at[at != MISSING]] = added.labels[at != MISSING]
+    fresh = np.flatnonzero(at == MISSING)
+    times = _times_of(old, added, at)
+    put = added.at(fresh)
+    places = _places(old, put, R)
+    columns = [
+        _inserted(own, values, places)
+        for own, values in ((old.tasks, put.tasks), (old.annotators, put.annotators), (labels, put.labels))
+    ]
+    more = np.bincount(put.tasks, minlength=len(task_ids))
+    indptr = np.append(old.indptr, np.full(len(task_ids) - old.n_tasks, old.n_annotations))
+    indptr[1:] += np.cumsum(more)
+    indptr.setflags(write=False)
+    return Annotations.assembled(
+        columns,
+        indptr,
+        (task_ids, annotator_ids, old.classes),
+        ordinal=old.ordinal,
+        times=None if times is None else _inserted(times[0], times[1][fresh], places),
+    )
+
+
+def _places(old: Annotations, put: _Added, n_annotators: int) -> IntArray:
+    """Before which old label each new one comes."""
+    known = put.tasks < old.n_tasks
+    places = np.full(len(put.tasks), old.n_annotations, dtype=np.int64)
+    tasks = np.unique(put.tasks[known])
+    rows = gather_ranges(old.indptr[tasks], np.diff(old.indptr)[tasks])
+    keys = old.tasks[rows].astype(np.int64) * n_annotators + old.annotators[rows]
+    before = np.searchsorted(keys, put.tasks[known] * n_annotators + put.annotators[known])
+    ends = np.append(rows, old.n_annotations)
+    found = ends[before]
+    places[known] = np.minimum(found, old.indptr[put.tasks[known] + 1])  # the next old label may be of a later task
+    return places
+
+
+def _inserted(old: npt.NDArray[np.generic], values: npt.NDArray[np.generic], places: IntArray) -> npt.NDArray[np.generic]:
+    """``np.insert`` for sorted places, which copies whole runs and not one cell after the other."""
+    values = values.astype(old.dtype)
+    pieces = []
+    begin = 0
+    starts = np.flatnonzero(np.diff(places, prepend=-1)).tolist()
+    ends = [*starts[1:], len(places)]
+    for k, end in zip(starts, ends, strict=True):
+        place = int(places[k])
+        pieces += [old[begin:place], values[k:end]]
+        begin = place
+    made = np.concatenate([*pieces, old[begin:]])
+    made.setflags(write=False)
+    return made
+
+
+def _times_of(
+    old: Annotations, added: _Added, at: IntArray
+) -> tuple[npt.NDArray[np.datetime64], npt.NDArray[np.datetime64]] | None:
+    """Times of the old and of the new labels, NaT where they are not known; None if neither has any."""
+    if old.times is None and added.times is None:
+        return None
+    nowhen = np.datetime64("NaT", "us")
+    before = np.full(old.n_annotations, nowhen) if old.times is None else old.times.copy()
+    after = np.full(len(added.labels), nowhen) if added.times is None else added.times
+    before[at[at != MISSING]] = after[at != MISSING]
+    return before, after
+
+
+def _refuse_refusals(old: Annotations, new: Annotations, where: str) -> None:
+    if old.abstentions is not None or new.abstentions is not None:
+        raise InputError(
+            f"{where}: refused answers cannot be updated, because they say something about all tasks of an annotator; "
+            "fit old and new labels together"
+        )
+
+
+def _name_digests(names: Names) -> npt.NDArray[np.uint64]:
+    found = [hashlib.blake2b(spelling(name).encode("utf-8", "surrogatepass"), digest_size=8) for name in names.tolist()]
+    return np.frombuffer(b"".join(each.digest() for each in found), dtype=np.uint64)
