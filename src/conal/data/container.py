@@ -63,7 +63,9 @@ class LabelArrays:
         indptr: npt.NDArray[np.int64],
         names: Sequence[Names],
         *,
+        by_position: bool = False,
         ordinal: bool = False,
+        abstentions: LabelArrays | None = None,
         times: npt.NDArray[np.datetime64] | None = None,
     ) -> Self:
         """From arrays that are as the constructor would make them: sorted, checked and read-only. Nothing is copied."""
@@ -71,7 +73,7 @@ class LabelArrays:
         made._tasks, made._annotators, made._labels = columns
         made._indptr, made._times = indptr, times
         made._task_ids, made._annotator_ids, made._classes = names
-        made._by_position, made._ordinal, made._abstentions = False, ordinal, None
+        made._by_position, made._ordinal, made._abstentions = by_position, ordinal, abstentions
         return made
 
     # ---------------------------------------------------------------- what is inside
@@ -170,14 +172,15 @@ class LabelArrays:
         picked = np.atleast_1d(np.arange(self.n_tasks)[rows])
         counts = self.labels_per_task()[picked]
         at = gather_ranges(self._indptr[picked], counts)
-        return self.replace(
-            tasks=np.repeat(np.arange(len(picked)), counts),
-            annotators=self._annotators[at],
-            labels=self._labels[at],
-            task_ids=self._task_ids[picked],
+        columns = np.repeat(np.arange(len(picked), dtype=np.int32), counts), self._annotators[at], self._labels[at]
+        return self.assembled(
+            tuple(map(frozen, columns)),
+            frozen(np.concatenate([[0], np.cumsum(counts, dtype=np.int64)])),
+            (frozen(self._task_ids[picked]), self._annotator_ids, self._classes),
             by_position=True,
+            ordinal=self._ordinal,
             abstentions=None if self._abstentions is None else self._abstentions[rows],
-            times=self._times_at(at),
+            times=None if self._times is None else frozen(self._times[at]),
         )
 
     def reindex(self, task_ids: Sequence[Any] | Names) -> Self:

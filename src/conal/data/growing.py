@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-from typing import NamedTuple
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from itertools import pairwise
+from typing import Literal, NamedTuple, TypedDict
 
 import numpy as np
 import numpy.typing as npt
@@ -14,7 +17,7 @@ from conal.data.encoding import MISSING, Names, as_names, as_text, decode_positi
 from conal.data.joining import differ_in_type
 from conal.errors import DataWarning, InputError, examples, warn
 
-__all__ = ["Growth", "digest_of_labels", "grown"]
+__all__ = ["Growth", "Learnt", "digest_of_labels", "grown", "learnt", "refuse_repeat"]
 
 IntArray = npt.NDArray[np.int64]
 
@@ -90,6 +93,37 @@ def digest_of_labels(crowd: Annotations) -> str:
         rows ^= rows >> np.uint64(29)
     rows.sort()
     return hashlib.sha256(rows.tobytes()).hexdigest()
+
+
+class Learnt(TypedDict):
+    """One set of labels that something has learned from.
+
+    ``kind`` is "fit" or "update", ``sha256`` the digest of the labels, which is None until somebody needs it.
+    """
+
+    kind: str
+    when: str
+    labels: int
+    tasks: int
+    annotators: int
+    sha256: str | None
+
+
+def learnt(kind: Literal["fit", "update"], crowd: Annotations, digest: str | None = None) -> Learnt:
+    """An entry of a history, now."""
+    when = datetime.now(UTC).isoformat(timespec="seconds")
+    sizes = {"labels": crowd.n_annotations, "tasks": crowd.n_tasks, "annotators": crowd.n_annotators}
+    return Learnt(kind=kind, when=when, sha256=digest, **sizes)  # type: ignore[typeddict-item]
+
+
+def refuse_repeat(history: Sequence[Learnt], entry: Learnt, where: str) -> None:
+    """An error if these labels were learned from before."""
+    known = next((past for past in history if past["sha256"] == entry["sha256"]), None)
+    if known is not None:
+        raise InputError(
+            f"{where}: these {entry['labels']:,} labels were added before ({known['kind']} of {known['when'][:10]}); "
+            "pass new labels only"
+        )
 
 
 class _Added(NamedTuple):
@@ -199,8 +233,7 @@ def _inserted(old: npt.NDArray[np.generic], values: npt.NDArray[np.generic], pla
     pieces = []
     begin = 0
     starts = np.flatnonzero(np.diff(places, prepend=-1)).tolist()
-    ends = [*starts[1:], len(places)]
-    for k, end in zip(starts, ends, strict=True):
+    for k, end in pairwise([*starts, len(places)]):
         place = int(places[k])
         pieces += [old[begin:place], values[k:end]]
         begin = place

@@ -22,7 +22,17 @@ from conal.estimator.results import StoredResults
 from conal.estimator.sketch import SCALER, check_shapes, checked_instance_shape, scaled
 from conal.findings.report import Report
 from conal.findings.tables import read_tables
-from conal.io.models import METRICS, REPORT, TASKS, TEXT, ModelFolder, names_from_json, names_to_json, write_model
+from conal.io.models import (
+    FORMAT,
+    METRICS,
+    REPORT,
+    TASKS,
+    TEXT,
+    ModelFolder,
+    names_from_json,
+    names_to_json,
+    write_model,
+)
 from conal.io.results import proba_columns
 from conal.methods import CrowdMethod, Problem
 from conal.networks import FeatureScaler
@@ -92,6 +102,7 @@ def load(folder: str | PathLike[str], *, backbone: Any = None) -> CrowdClassifie
         The architecture, for a model whose backbone was the user's own: only its weights are stored.
     """
     found = ModelFolder(folder)
+    found.expect(FORMAT)
     found.check_complete()
     try:
         return _restore(found, backbone)

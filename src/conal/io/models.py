@@ -34,6 +34,8 @@ from conal.io.tables import fill_table
 from conal.io.transactions import recover
 
 __all__ = [
+    "AGGREGATOR",
+    "FORMAT",
     "FORMAT_VERSION",
     "ModelFolder",
     "TensorShape",
@@ -49,7 +51,9 @@ __all__ = [
     "write_model",
 ]
 
-FORMAT = "conal-model"
+FORMAT, AGGREGATOR = "conal-model", "conal-aggregator"
+"""What a folder contains: a classifier, or labels and what an aggregator learned from them."""
+KINDS = {FORMAT: "a conal model folder", AGGREGATOR: "a folder of conal aggregate --save"}
 FORMAT_VERSION = 2
 """Version 1 had digests of the weights and of some documents only."""
 WEIGHTS, CONFIG, METRICS = "model.safetensors", "config.json", "metrics.json"
@@ -73,6 +77,7 @@ def write_model(
     documents: Mapping[str, Mapping[str, Any]] | None = None,
     *,
     page: str | None = None,
+    format: str = FORMAT,  # noqa: A002 - what config.json calls it
     overwrite: bool = False,
 ) -> None:
     """Write a model folder under a temporary name, then rename it.
@@ -92,7 +97,7 @@ def write_model(
     """
     path = Path(folder)
     _check_names([*tables, *(documents or {})], path)
-    check_target(path, overwrite=overwrite)
+    check_target(path, format, overwrite=overwrite)
     with atomic_folder(path) as temporary:
         _save_tensors(tensors, temporary / WEIGHTS)
         _write_json(temporary / METRICS, metrics)
@@ -104,7 +109,7 @@ def write_model(
             (temporary / PAGE).write_text(page, encoding="utf-8")
         files = sorted([WEIGHTS, METRICS, *tables, *(documents or {})])
         content = {
-            "format": FORMAT,
+            "format": format,
             "format_version": FORMAT_VERSION,
             **config,
             "files": files,
@@ -114,13 +119,15 @@ def write_model(
     warn_of_formulas(tables.values(), path)
 
 
-def check_target(path: Path, *, overwrite: bool) -> None:
-    """Reject an existing path, unless it is a model folder that may be replaced."""
-    check_folder_place(path, overwrite=overwrite, kind="a conal model folder", own=_written)
+def check_target(path: Path, format: str = FORMAT, *, overwrite: bool) -> None:  # noqa: A002
+    """Reject an existing path, unless it is a folder of this kind that may be replaced."""
+    check_folder_place(path, overwrite=overwrite, kind=KINDS[format], own=partial(_written, format=format))
 
 
-def _written(path: Path) -> set[str]:
-    return {CONFIG, PAGE, *ModelFolder(path).files}
+def _written(path: Path, format: str) -> set[str]:  # noqa: A002
+    found = ModelFolder(path)
+    found.expect(format)
+    return {CONFIG, PAGE, *found.files}
 
 
 def read_model(folder: str | PathLike[str]) -> tuple[dict[str, npt.NDArray[Any]], dict[str, Any], dict[str, Any]]:
@@ -165,6 +172,11 @@ class ModelFolder:
             recover(real_place(self.path))
         self.config = _read_config(self.path)
         self.files: list[str] = self.config["files"]
+
+    def expect(self, format: str) -> None:  # noqa: A002
+        """Reject a folder that contains something else."""
+        if self.config["format"] != format:
+            raise ModelFolderError(f"{self.path}: is {KINDS[self.config['format']]}, not {KINDS[format]}")
 
     def check_complete(self) -> None:
         """Reject a folder from which a file is missing."""
@@ -284,7 +296,7 @@ def _read_config(path: Path) -> dict[str, Any]:
     if not os.path.lexists(path / CONFIG):
         raise ModelFolderError(f"{path}: is not a model folder, it has no {CONFIG}")
     config = _load_json(path / CONFIG)
-    if config.get("format") != FORMAT:
+    if config.get("format") not in KINDS:
         raise ModelFolderError(f"{path / CONFIG}: does not describe a conal model")
     version = config.get("format_version")
     if isinstance(version, int) and version > FORMAT_VERSION:

@@ -9,10 +9,10 @@ from typing import Any, ClassVar, Literal
 import torch
 from torch import Tensor, nn
 
+from conal.aggregation.certainty import held_out_certainty
 from conal.data.annotations import Annotations
 from conal.errors import DivergenceError
 from conal.methods.base import Batch, Problem, register
-from conal.methods.certainty import held_out_certainty
 from conal.methods.class_matching import aligned_with_votes
 from conal.methods.em import EMMethod
 from conal.methods.held_out_predictions import (
