@@ -80,7 +80,7 @@ class Fitted:
     annotations_: Annotations
     known_codes_: npt.NDArray[np.int64]
     annotator_info_: AnnotatorInfo | None = None
-    history_: tuple[Learnt, ...] = ()
+    learned_from_: tuple[Learnt, ...] = ()
 
 
 class Aggregator(Fitted, Reported, Parameterised, ABC):
@@ -110,7 +110,7 @@ class Aggregator(Fitted, Reported, Parameterised, ABC):
         True classes of the tasks, where they were given, and -1 elsewhere.
     annotator_info_ : AnnotatorInfo or None
         What was given about the annotators.
-    history_ : tuple of Learnt
+    learned_from_ : tuple of Learnt
         What it has learned from: the labels of the fit, and of every update.
     """
 
@@ -179,7 +179,7 @@ class Aggregator(Fitted, Reported, Parameterised, ABC):
         self.annotator_info_ = None if annotator_info is None else AnnotatorInfo.of(annotator_info, crowd)
         self._frame = kind_of_frame(data)
         self.known_codes_ = known = known_codes(crowd, true_labels)
-        self.history_ = (learnt("fit", crowd),)
+        self.learned_from_ = (learnt("fit", crowd),)
         probas = self._guarded(crowd, known, self._aggregate(crowd, known))
         self.adopt_posterior(crowd, self._with_abstentions(crowd, probas))
         return self
@@ -216,7 +216,7 @@ class Aggregator(Fitted, Reported, Parameterised, ABC):
         self._check_update(where)
         new = Annotations.of(data, where=where)
         entry = learnt("update", new, digest_of_labels(new))
-        refuse_repeat(self.history_, entry, where)
+        refuse_repeat(self.learned_from_, entry, where)
         growth = grown(self.annotations_, new, where=where)
         crowd = growth.annotations
         if annotator_info is not None:
@@ -228,7 +228,7 @@ class Aggregator(Fitted, Reported, Parameterised, ABC):
         codes = np.append(self.codes_, np.zeros(crowd.n_tasks - len(self.codes_), dtype=np.int64))
         codes[growth.touched] = self._winners(probas[growth.touched])
         self._store(crowd, probas, codes)
-        self.history_ = (*self.history_, entry)
+        self.learned_from_ = (*self.learned_from_, entry)
         return self
 
     def save(self, folder: str | PathLike[str], *, overwrite: bool = False) -> None:

@@ -144,7 +144,7 @@ def figures_of(fitted: Aggregator | Any, before: int, file: AnnotationFile) -> d
         "n_new_tasks": len(fitted.task_ids_) - before,
         "n_tasks": len(fitted.task_ids_),
         "n_annotators": len(fitted.annotator_ids_),
-        "n_updates": sum(entry["kind"] == "update" for entry in fitted.history_),
+        "n_updates": sum(entry["kind"] == "update" for entry in fitted.learned_from_),
     }
 
 

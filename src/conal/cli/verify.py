@@ -31,8 +31,8 @@ def verify(
     from conal.io.models import ModelFolder, verify_model
 
     found = verify_model(model)
-    history = ModelFolder(model).config.get("history", [])
-    figures: dict[str, Any] = {"model": model, "ok": not found.problems, **found._asdict(), "history": history}
+    history = ModelFolder(model).config.get("learned_from", [])
+    figures: dict[str, Any] = {"model": model, "ok": not found.problems, **found._asdict(), "learned_from": history}
     text = "" if found.problems else "\n".join([_text(model, found), *_learned_from(history)])
     emit(figures, text, as_json=as_json, quiet=quiet or bool(found.problems))
     if found.problems:

@@ -47,6 +47,7 @@ def anonymised(fitted: Fitted, key: bytes, hide_below: int) -> Fitted:
     discretion = Discretion(hide_below)
     made = copy.copy(fitted)
     made.annotator_info_ = None  # it has their names
+    made._kept, made.learned_from_ = None, ()  # and labels by them
     made.results_ = replace(
         results,
         model=_with_rows(fitted, _taken(order)),

@@ -16,6 +16,7 @@ from conal.data.encoding import Names, as_names
 from conal.errors import InputError, ModelFolderError, examples
 from conal.estimator.base import CrowdClassifier
 from conal.estimator.factory import make
+from conal.estimator.kept_data import TrainingData, data_tensors, with_digest
 from conal.estimator.preparation import build_members
 from conal.estimator.provenance import CUSTOM, plain_parameters
 from conal.estimator.results import StoredResults
@@ -40,6 +41,7 @@ from conal.parameters import check_parameters
 from conal.parameters.numbers import is_whole
 from conal.text import TextFeatures
 from conal.text.storage import from_state, to_state
+from conal.updates.folder import learned_from
 
 __all__ = ["load", "save"]
 
@@ -54,7 +56,13 @@ UNFIT = (LookupError, TypeError, ValueError, RuntimeError, AttributeError, Arith
 
 
 def save(
-    fitted: CrowdClassifier, folder: str | PathLike[str], *, page: str | None = None, overwrite: bool = False
+    fitted: CrowdClassifier,
+    folder: str | PathLike[str],
+    *,
+    page: str | None = None,
+    keep_data: bool = False,
+    more_tables: Mapping[str, pa.Table] | None = None,
+    overwrite: bool = False,
 ) -> None:
     """Write a fitted estimator as a model folder, with its report as HTML if ``page`` is given."""
     from conal import __version__
@@ -70,6 +78,9 @@ def save(
         "feature_names": list(getattr(fitted, "feature_names_in_", ())),
         "n_tasks_trained_on": problem.n_tasks,
     }
+    history = with_digest(fitted)
+    if history:
+        config["learned_from"] = history
     if problem.n_true_labels:
         config["n_true_labels"] = problem.n_true_labels
     if fitted.ordinal_:
@@ -79,7 +90,11 @@ def save(
     if fitted.text_features_ is not None:
         numbers, documents[TEXT] = to_state(fitted.text_features_)
         tensors |= {TEXT_TENSOR + name: array for name, array in numbers.items()}
-    write_model(folder, tensors, config, fitted.metrics_, fitted.tables_, documents, page=page, overwrite=overwrite)
+    tables = {**fitted.tables_, **(more_tables or {})}
+    data = data_tensors(fitted) if keep_data else None
+    write_model(
+        folder, tensors, config, fitted.metrics_, tables, documents, page=page, data=data, overwrite=overwrite
+    )
 
 
 def _task_document(fitted: CrowdClassifier) -> dict[str, dict[str, Any]]:
@@ -135,6 +150,8 @@ def _restore(folder: ModelFolder, backbone: Any) -> CrowdClassifier:
     _restore_labels(made, task_ids)
     state = {name: torch.from_numpy(array) for name, array in tensors.items() if name in shapes}
     made.model_ = _rebuild(made, _problem(made, config, state), state)
+    made.learned_from_ = learned_from(config)
+    made._kept = TrainingData.stored(folder, made)
     return made
 
 

@@ -58,7 +58,9 @@ FORMAT_VERSION = 2
 """Version 1 had digests of the weights and of some documents only."""
 WEIGHTS, CONFIG, METRICS = "model.safetensors", "config.json", "metrics.json"
 REPORT, PAGE, TASKS, TEXT = "report.json", "report.html", "tasks.json", "text.json"
-_NAMED = {WEIGHTS, METRICS, REPORT, TASKS, TEXT}
+DATA = "data.safetensors"
+"""Labels and features that a model was trained on, where the user wants to update it."""
+_NAMED = {WEIGHTS, METRICS, REPORT, TASKS, TEXT, DATA}
 _TABLE = re.compile(r"[A-Za-z][A-Za-z0-9_-]*\.csv")
 """Files of a model folder: a folder from elsewhere must not name any others, inside of itself or outside."""
 MAX_JSON = 2**28
@@ -77,6 +79,7 @@ def write_model(
     documents: Mapping[str, Mapping[str, Any]] | None = None,
     *,
     page: str | None = None,
+    data: Tensors | None = None,
     format: str = FORMAT,  # noqa: A002 - what config.json calls it
     overwrite: bool = False,
 ) -> None:
@@ -94,12 +97,16 @@ def write_model(
         File name to JSON object that is too long for ``config.json``, such as a vocabulary or ``report.json``.
     page : str, optional
         The report as HTML.
+    data : mapping, optional
+        What the model was trained on.
     """
     path = Path(folder)
     _check_names([*tables, *(documents or {})], path)
     check_target(path, format, overwrite=overwrite)
     with atomic_folder(path) as temporary:
         _save_tensors(tensors, temporary / WEIGHTS)
+        if data is not None:
+            _save_tensors(data, temporary / DATA)
         _write_json(temporary / METRICS, metrics)
         for name, table in tables.items():
             fill_table(table, temporary / name)
@@ -107,7 +114,7 @@ def write_model(
             _write_compact_json(temporary / name, document)
         if page is not None:
             (temporary / PAGE).write_text(page, encoding="utf-8")
-        files = sorted([WEIGHTS, METRICS, *tables, *(documents or {})])
+        files = sorted([WEIGHTS, METRICS, *([] if data is None else [DATA]), *tables, *(documents or {})])
         content = {
             "format": format,
             "format_version": FORMAT_VERSION,
@@ -217,12 +224,12 @@ class ModelFolder:
             except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
                 raise ModelFolderError(f"{path}: cannot be read ({error}); fit the model again") from error
 
-    def tensors(self) -> dict[str, npt.NDArray[Any]]:
-        """The weights."""
+    def tensors(self, name: str = WEIGHTS) -> dict[str, npt.NDArray[Any]]:
+        """The weights, or other tensors."""
         from safetensors import SafetensorError
         from safetensors.numpy import load_file
 
-        path = self.checked(WEIGHTS)
+        path = self.checked(name)
         try:
             return load_file(path)
         except (SafetensorError, KeyError, TypeError, ValueError) as error:  # also types that NumPy does not have

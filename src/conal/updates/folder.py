@@ -23,7 +23,7 @@ from conal.io.models import AGGREGATOR, TASKS, ModelFolder, names_from_json, nam
 from conal.parameters import check_parameters
 from conal.updates.enough import ENOUGH, calibrated, check_level, enough_table
 
-__all__ = ["history_from", "labels_from", "labels_to", "load", "save"]
+__all__ = ["learned_from", "labels_from", "labels_to", "load", "save"]
 
 Tensors = dict[str, npt.NDArray[Any]]
 UNFIT = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError)
@@ -46,7 +46,7 @@ def save(
     if enough is not None:
         check_level(enough)
     crowd = fitted.annotations_
-    history = [dict(entry) for entry in fitted.history_]
+    history = [dict(entry) for entry in fitted.learned_from_]
     if history[0]["sha256"] is None:
         history[0]["sha256"] = digest_of_labels(crowd) if len(history) == 1 else "unknown"
     config = {
@@ -58,7 +58,7 @@ def save(
         "ordinal": crowd.ordinal,
         "choices": fitted._choices(),
         "course": {name: getattr(fitted, name) for name in COURSE if hasattr(fitted, name)},
-        "history": history,
+        "learned_from": history,
     }
     tensors: Tensors = {**labels_to(crowd), "probas": fitted.probas_, "known": fitted.known_codes_}
     if isinstance(fitted, MatrixAggregator):
@@ -114,9 +114,9 @@ def labels_from(tensors: Mapping[str, npt.NDArray[Any]], names: tuple[Names, Nam
     return Annotations.assembled(columns, indptr, names, ordinal=ordinal, times=when)
 
 
-def history_from(config: Mapping[str, Any]) -> tuple[Learnt, ...]:
+def learned_from(config: Mapping[str, Any]) -> tuple[Learnt, ...]:
     """What a folder has learned from; empty for folders of versions that kept no history."""
-    entries = config.get("history", [])
+    entries = config.get("learned_from", [])
     return tuple(
         Learnt(
             kind=str(entry["kind"]),
@@ -157,7 +157,7 @@ def _restore(folder: ModelFolder) -> Aggregator:
     if isinstance(made, MatrixAggregator):
         made.learned_ = _learned_from(made, tensors, crowd, dict(config["settings"]))
         made._adopt(Votes(crowd), made.learned_.parameters)
-    made.history_ = history_from(config)
+    made.learned_from_ = learned_from(config)
     made._store(crowd, probas, made._winners(probas))
     return made
 
