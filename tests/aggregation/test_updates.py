@@ -84,21 +84,27 @@ def test_only_touched_tasks_and_annotators_change(name: str, monkeypatch: pytest
     model: Any = fitted(name).fit(parts[0])
     before = model.probas_.copy(), model.learned_.parameters.pi_r.copy(), model.annotations_
     few = parts[1].select(np.arange(parts[1].n_annotations) < 3)
-    few = Annotations.from_triples(*(few.to_table()[role].to_pylist() for role in ("task", "worker", "label")), classes=range(3))
+    few = Annotations.from_triples(
+        *(few.to_table()[role].to_pylist() for role in ("task", "worker", "label")), classes=range(3)
+    )
     read: list[int] = []
     whole = matrices._inferred
-    monkeypatch.setattr(matrices, "_inferred", lambda votes, *more: read.append(len(votes.cells)) or whole(votes, *more))
+    monkeypatch.setattr(
+        matrices, "_inferred", lambda votes, *more: read.append(len(votes.cells)) or whole(votes, *more)
+    )
     model.update(few)
     crowd = model.annotations_
     touched = np.isin(crowd.task_ids, few.task_ids)
     rows = int(crowd.labels_per_task()[touched].sum())
-    assert set(read) == {rows} and model.n_touched_ == rows < crowd.n_annotations / 20
+    assert set(read) == {rows}
+    assert model.n_touched_ == rows < crowd.n_annotations / 20
     assert len(read) == model.n_sweeps_ + 1
     n = len(before[0])
     assert np.array_equal(model.probas_[:n][~touched[:n]], before[0][~touched[:n]])
     theirs = np.unique(crowd[np.flatnonzero(touched)].annotators)
     others = np.setdiff1d(np.arange(len(before[1])), theirs)
-    assert len(others) and np.array_equal(model.learned_.parameters.pi_r[others], before[1][others])
+    assert len(others)
+    assert np.array_equal(model.learned_.parameters.pi_r[others], before[1][others])
     assert not np.array_equal(model.learned_.parameters.pi_r[theirs[0]], before[1][theirs[0]])
 
 
@@ -109,7 +115,8 @@ def test_the_kept_counts_are_those_of_the_posterior() -> None:
         model.update(part)
     sums = model.learned_.sums
     assert np.allclose(sums.counts, Votes(model.annotations_).counts(model.probas_), atol=1e-8)
-    assert np.allclose(sums.shares, model.probas_.sum(0)) and sums.n_tasks == len(model.probas_)
+    assert np.allclose(sums.shares, model.probas_.sum(0))
+    assert sums.n_tasks == len(model.probas_)
 
 
 def test_no_sweep_lowers_the_objective(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -122,7 +129,8 @@ def test_no_sweep_lowers_the_objective(monkeypatch: pytest.MonkeyPatch) -> None:
         counts, shares, _ = model.learned_.sums
         rho, pi_r = model.learned_.parameters
         reached.append(xlogy(counts, pi_r).sum() + xlogy(shares, rho).sum() - xlogy(model.probas_, model.probas_).sum())
-    assert (np.diff(reached) > -1e-6).all() and reached[-1] > reached[0]
+    assert (np.diff(reached) > -1e-6).all()
+    assert reached[-1] > reached[0]
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -167,7 +175,7 @@ def test_true_labels_stay_certain_and_a_known_label_is_replaced() -> None:
 
 
 def test_drift_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    parts, truth = crowds()
+    parts, _truth = crowds()
     model = fitted("dawid-skene").fit(parts[0])
     # A known annotator now says the opposite, on new tasks whose truth all others know.
     liar, n = int(parts[0].annotator_ids[-1]), 150

@@ -32,8 +32,9 @@ def rows(found: Annotations) -> set[tuple[object, ...]]:
 @pytest.mark.parametrize("seed", range(6))
 def test_grown_annotations_are_those_of_both_and_keep_old_codes(seed: int) -> None:
     old, new = crowd(seed, 12, 5, 30), crowd(seed + 50, 20, 8, 25)
-    with pytest.warns(DataWarning):
+    with pytest.warns(DataWarning, match="repeat a"):
         expected = join_annotations([old, new], classes=list("xyz"))
+    with pytest.warns(DataWarning, match="take the place"):
         growth = grown(old, new)
     found = growth.annotations
     assert rows(found) == rows(expected)
@@ -41,7 +42,8 @@ def test_grown_annotations_are_those_of_both_and_keep_old_codes(seed: int) -> No
     assert found.annotator_ids[: old.n_annotators].tolist() == old.annotator_ids.tolist()
     # Nothing tells it from annotations that the constructor made.
     assert found == found.replace()
-    assert np.array_equal(found.indptr, found.replace().indptr) and found.indptr.dtype == np.int64
+    assert np.array_equal(found.indptr, found.replace().indptr)
+    assert found.indptr.dtype == np.int64
     labelled = set(new.task_ids[new.tasks].tolist())
     assert labelled <= set(found.task_ids[growth.touched].tolist())
     assert set(found.task_ids[growth.touched].tolist()) <= labelled | (set(new.task_ids) - set(old.task_ids))
@@ -51,7 +53,8 @@ def test_times_are_kept_where_they_are_known() -> None:
     old, new = crowd(0, 9, 4, 20, times=True), crowd(1, 12, 6, 20)
     with pytest.warns(DataWarning, match="take the place"):
         found = grown(old, new).annotations
-    assert found.times is not None and found == found.replace()
+    assert found.times is not None
+    assert found == found.replace()
     known = {row[:2]: row[3] for row in rows(old)}
     replaced = {row[:2] for row in rows(new)}
     for task, worker, _, time in rows(found):
@@ -61,9 +64,11 @@ def test_times_are_kept_where_they_are_known() -> None:
 def test_numbers_and_their_text_are_one_name() -> None:
     old = Annotations.from_triples([1, 2], [10, 11], ["x", "y"])
     growth = grown(old, Annotations.from_triples(["2", "1"], ["10", "11"], ["x", "y"]))
-    assert growth.annotations.shape == (2, 2) and growth.annotations.task_ids.dtype == np.int64
+    assert growth.annotations.shape == (2, 2)
+    assert growth.annotations.task_ids.dtype == np.int64
     mixed = grown(old, Annotations.from_triples(["2", "b"], ["10", "eve"], ["x", "y"])).annotations
-    assert mixed.task_ids.tolist() == ["1", "2", "b"] and mixed.annotator_ids.tolist() == ["10", "11", "eve"]
+    assert mixed.task_ids.tolist() == ["1", "2", "b"]
+    assert mixed.annotator_ids.tolist() == ["10", "11", "eve"]
 
 
 def test_new_classes_known_labels_and_refusals_are_refused() -> None:
@@ -79,7 +84,9 @@ def test_new_classes_known_labels_and_refusals_are_refused() -> None:
 
 def test_the_digest_is_of_the_set_of_labels() -> None:
     one = crowd(3, 10, 5, 25)
-    shuffled = Annotations.from_triples(*(one.to_table()[name].to_pylist()[::-1] for name in ("task", "worker", "label")))
+    shuffled = Annotations.from_triples(
+        *(one.to_table()[name].to_pylist()[::-1] for name in ("task", "worker", "label"))
+    )
     assert digest_of_labels(one) == digest_of_labels(shuffled)
     changed = one.labels.copy()
     changed[0] = (changed[0] + 1) % 3

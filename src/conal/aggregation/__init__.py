@@ -56,7 +56,6 @@ __all__ = [
 ]
 
 
-
 def load(folder: str | PathLike[str]) -> Aggregator:
     """An aggregator that :meth:`Aggregator.save` or ``conal aggregate --save`` wrote; it can be updated."""
     from conal.updates.folder import load

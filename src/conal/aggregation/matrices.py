@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any, ClassVar, NamedTuple, TypeVar
 
 import numpy as np
@@ -52,7 +53,7 @@ class Learned(NamedTuple):
 
     parameters: Any
     sums: Sums | None = None
-    settings: dict[str, Any] = {}
+    settings: Mapping[str, Any] = MappingProxyType({})
     drift: Drift | None = None
 
 
@@ -177,9 +178,7 @@ class MatrixAggregator(EMAggregator[Parameters]):
                 break
         return parameters, _with(rest, votes, posterior), posterior
 
-    def _stepped(
-        self, votes: Votes, sums: Sums, previous: Parameters, mine: npt.NDArray[np.bool_]
-    ) -> Parameters:
+    def _stepped(self, votes: Votes, sums: Sums, previous: Parameters, mine: npt.NDArray[np.bool_]) -> Parameters:
         """An M-step in which only some annotators' matrices change."""
         found = self._refined(votes, sums, previous)
         kept = {

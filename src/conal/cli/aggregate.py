@@ -265,7 +265,13 @@ def _summary(result: dict[str, Any]) -> str:
         f"{_convergence(result)}{result['seconds']:.1f} s{known}",
         ", ".join(f"{one_line(name)} {count:,}" for name, count in result["counts"].items()),
     ]
-    titles = {"out": "labels", "annotators": "annotators", "confusion": "confusion", "report": "report", "saved": "saved"}
+    titles = {
+        "out": "labels",
+        "annotators": "annotators",
+        "confusion": "confusion",
+        "report": "report",
+        "saved": "saved",
+    }
     return "\n".join(lines + [f"{title}: {result[key]}" for key, title in titles.items() if result[key] is not None])
 
 

@@ -126,7 +126,12 @@ def fit(
         )
     seconds = time.perf_counter() - began
     result = {"out": out, "files": list(data.files), **estimator.metrics_, "total_seconds": seconds}
-    emit(result, _summary(estimator, out, page, seconds, told(data.files), keep_data=keep_data), as_json=as_json, quiet=quiet)
+    emit(
+        result,
+        _summary(estimator, out, page, seconds, told(data.files), keep_data=keep_data),
+        as_json=as_json,
+        quiet=quiet,
+    )
 
 
 def _key(privacy: PrivacyOptions, out: Path) -> bytes | None:
@@ -243,7 +248,13 @@ def _finish(
 
 
 def _summary(
-    estimator: CrowdClassifier, out: Path, page: Path | None, seconds: float, files: Sequence[str] = (), *, keep_data: bool = False
+    estimator: CrowdClassifier,
+    out: Path,
+    page: Path | None,
+    seconds: float,
+    files: Sequence[str] = (),
+    *,
+    keep_data: bool = False,
 ) -> str:
     from conal.findings.wording import count
     from conal.io.models import DATA

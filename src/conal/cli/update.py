@@ -26,9 +26,7 @@ def update(
     model: Annotated[
         Path, typer.Argument(help="Folder of conal aggregate --save, or model folder of conal fit --keep-data.")
     ],
-    labels: Annotated[
-        list[Path], typer.Argument(help="New crowd labels alone, in any format that conal fit takes.")
-    ],
+    labels: Annotated[list[Path], typer.Argument(help="New crowd labels alone, in any format that conal fit takes.")],
     features: Features = None,
     text: Text = None,
     text_column: TextColumn = None,

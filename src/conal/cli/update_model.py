@@ -40,9 +40,7 @@ def update_model(
     path = _path(fitted, instances)
     X = None
     if path is not None:
-        X = read_for_model(
-            path, fitted, task=reading.task, text=instances["text_column"], fallback_to_aliases=True
-        )
+        X = read_for_model(path, fitted, task=reading.task, text=instances["text_column"], fallback_to_aliases=True)
     info = None
     if annotator_info is not None and fitted._kept is not None:
         from conal.data.growing import grown

@@ -284,9 +284,13 @@ class LabelArrays:
         same_times = (self._times is None) == (other._times is None) and (
             self._times is None or np.array_equal(self._times, other._times, equal_nan=True)  # type: ignore[arg-type]
         )
-        return self._abstentions == other._abstentions and same_times and all(
-            np.array_equal(getattr(self, name), getattr(other, name))
-            for name in ("tasks", "annotators", "labels", "task_ids", "annotator_ids", "classes", "ordinal")
+        return (
+            self._abstentions == other._abstentions
+            and same_times
+            and all(
+                np.array_equal(getattr(self, name), getattr(other, name))
+                for name in ("tasks", "annotators", "labels", "task_ids", "annotator_ids", "classes", "ordinal")
+            )
         )
 
     __hash__ = None  # type: ignore[assignment]

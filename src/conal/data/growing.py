@@ -171,7 +171,7 @@ def _known_classes(old: Names, new: Names, where: str) -> IntArray:
 
 
 def _known_pairs(old: Annotations, added: _Added, n_annotators: int) -> tuple[IntArray, npt.NDArray[np.bool_]]:
-    """Where each new label's pair of task and annotator is among the old labels, or -1; and if the label is the same."""
+    """Where each new label's pair of task and annotator is among the old labels, or -1; whether labels are equal."""
     tasks = np.unique(added.tasks[added.tasks < old.n_tasks])
     rows = gather_ranges(old.indptr[tasks], np.diff(old.indptr)[tasks])
     keys = old.tasks[rows].astype(np.int64) * n_annotators + old.annotators[rows]
@@ -183,9 +183,7 @@ def _known_pairs(old: Annotations, added: _Added, n_annotators: int) -> tuple[In
     return at, hit & (old.labels[at] == added.labels) if old.n_annotations else hit
 
 
-def _merged(
-    old: Annotations, added: _Added, at: IntArray, task_ids: Names, annotator_ids: Names
-) -> Annotations:
+def _merged(old: Annotations, added: _Added, at: IntArray, task_ids: Names, annotator_ids: Names) -> Annotations:
     """Old and new labels by task and annotator, in as many copies as there are gaps between new labels."""
     R = len(annotator_ids)
     labels = old.labels
@@ -227,7 +225,9 @@ def _places(old: Annotations, put: _Added, n_annotators: int) -> IntArray:
     return places
 
 
-def _inserted(old: npt.NDArray[np.generic], values: npt.NDArray[np.generic], places: IntArray) -> npt.NDArray[np.generic]:
+def _inserted(
+    old: npt.NDArray[np.generic], values: npt.NDArray[np.generic], places: IntArray
+) -> npt.NDArray[np.generic]:
     """``np.insert`` for sorted places, which copies whole runs and not one cell after the other."""
     values = values.astype(old.dtype)
     pieces = []

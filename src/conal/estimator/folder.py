@@ -92,9 +92,7 @@ def save(
         tensors |= {TEXT_TENSOR + name: array for name, array in numbers.items()}
     tables = {**fitted.tables_, **(more_tables or {})}
     data = data_tensors(fitted) if keep_data else None
-    write_model(
-        folder, tensors, config, fitted.metrics_, tables, documents, page=page, data=data, overwrite=overwrite
-    )
+    write_model(folder, tensors, config, fitted.metrics_, tables, documents, page=page, data=data, overwrite=overwrite)
 
 
 def _task_document(fitted: CrowdClassifier) -> dict[str, dict[str, Any]]:

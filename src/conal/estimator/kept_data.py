@@ -41,7 +41,9 @@ class Remembered(NamedTuple):
 class TrainingData:
     """The data of a fit, in memory or in a model folder. They are no part of a pickle or copy."""
 
-    def __init__(self, found: Remembered | None = None, source: tuple[ModelFolder, CrowdClassifier] | None = None) -> None:
+    def __init__(
+        self, found: Remembered | None = None, source: tuple[ModelFolder, CrowdClassifier] | None = None
+    ) -> None:
         self._found, self._source = found, source
 
     @classmethod

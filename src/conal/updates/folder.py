@@ -23,7 +23,7 @@ from conal.io.models import AGGREGATOR, TASKS, ModelFolder, names_from_json, nam
 from conal.parameters import check_parameters
 from conal.updates.enough import ENOUGH, calibrated, check_level, enough_table
 
-__all__ = ["learned_from", "labels_from", "labels_to", "load", "save"]
+__all__ = ["labels_from", "labels_to", "learned_from", "load", "save"]
 
 Tensors = dict[str, npt.NDArray[Any]]
 UNFIT = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError)
@@ -62,7 +62,7 @@ def save(
     }
     tensors: Tensors = {**labels_to(crowd), "probas": fitted.probas_, "known": fitted.known_codes_}
     if isinstance(fitted, MatrixAggregator):
-        config["settings"] = fitted.learned_.settings
+        config["settings"] = dict(fitted.learned_.settings)
         tensors |= _learned_to(fitted)
     tables = {} if enough is None else {ENOUGH: enough_table(crowd, calibrated(fitted), crowd.classes, enough)}
     figures = {"n_tasks": crowd.n_tasks, "n_annotators": crowd.n_annotators, "n_annotations": crowd.n_annotations}
@@ -93,7 +93,9 @@ def labels_to(crowd: Annotations) -> Tensors:
     return tensors if crowd.times is None else tensors | {"times": crowd.times.view(np.int64)}
 
 
-def labels_from(tensors: Mapping[str, npt.NDArray[Any]], names: tuple[Names, Names, Names], ordinal: bool) -> Annotations:
+def labels_from(
+    tensors: Mapping[str, npt.NDArray[Any]], names: tuple[Names, Names, Names], ordinal: bool
+) -> Annotations:
     """The annotations of :func:`labels_to`, once it is certain that they are sorted and fit the names."""
     columns = [tensors[name] for name in ("tasks", "annotators", "labels")]
     for codes, own in zip(columns, names, strict=True):
@@ -171,7 +173,9 @@ def _posterior(tensors: Tensors, crowd: Annotations) -> tuple[npt.NDArray[np.flo
     probas, known = tensors["probas"], tensors["known"]
     if probas.dtype != np.float64 or probas.shape != (crowd.n_tasks, crowd.n_classes):
         raise ValueError("there must be a probability for every task and class")
-    if not (probas.min(initial=0.0) >= 0 and np.abs(probas @ np.ones(crowd.n_classes) - 1).max(initial=0) < SUM_TOLERANCE):
+    if not (
+        probas.min(initial=0.0) >= 0 and np.abs(probas @ np.ones(crowd.n_classes) - 1).max(initial=0) < SUM_TOLERANCE
+    ):
         raise ValueError("probabilities must sum to 1")
     if known.dtype != np.int64 or known.shape != (crowd.n_tasks,) or (known >= crowd.n_classes).any():
         raise ValueError("known true labels must be classes")
@@ -201,7 +205,11 @@ def _learned_from(
     parts = made._as_learned()._log_parts(parameters)
     _check_parts(parts, R, C)
     counts, shares = tensors["sums.counts"], tensors["sums.shares"]
-    if counts.shape != (R, C, C) or shares.shape != (C,) or not (np.isfinite(counts).all() and np.isfinite(shares).all()):
+    if (
+        counts.shape != (R, C, C)
+        or shares.shape != (C,)
+        or not (np.isfinite(counts).all() and np.isfinite(shares).all())
+    ):
         raise ValueError("there must be expected counts of every annotator")
     drift = None
     if "drift.margin" in tensors:
@@ -217,4 +225,3 @@ def _check_parts(parts: LogParts, R: int, C: int) -> None:
         raise ValueError(f"matrices of shape {parts.pi_r.shape} for {R} annotators and {C} classes")
     if np.isnan(parts.rho).any() or np.isnan(parts.pi_r).any():
         raise ValueError("matrices must contain numbers")
-
