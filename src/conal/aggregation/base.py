@@ -219,10 +219,9 @@ class Aggregator(Fitted, Reported, Parameterised, ABC):
         refuse_repeat(self.learned_from_, entry, where)
         growth = grown(self.annotations_, new, where=where)
         crowd = growth.annotations
-        if annotator_info is not None:
-            self.annotator_info_ = AnnotatorInfo.of(annotator_info, crowd)
-        elif crowd.n_annotators > len(self.annotator_ids_):
-            self.annotator_info_ = None
+        info = None if annotator_info is None else AnnotatorInfo.of(annotator_info, crowd)
+        if info is not None or crowd.n_annotators > len(self.annotator_ids_):
+            self.annotator_info_ = info
         self.known_codes_ = np.append(self.known_codes_, np.full(crowd.n_tasks - len(self.task_ids_), MISSING))
         probas = self._absorb(growth)
         codes = np.append(self.codes_, np.zeros(crowd.n_tasks - len(self.codes_), dtype=np.int64))

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 from conal.aggregation.base import Aggregator, aggregators, make
 from conal.aggregation.drift import Drift, LogParts
@@ -17,7 +18,7 @@ from conal.aggregation.votes import Votes
 from conal.data.annotations import Annotations
 from conal.data.container import frozen
 from conal.data.encoding import Names
-from conal.data.growing import Learnt, digest_of_labels
+from conal.data.growing import Learnt, digest_of_labels, learnt
 from conal.errors import InputError, ModelFolderError
 from conal.io.models import AGGREGATOR, TASKS, ModelFolder, names_from_json, names_to_json, write_model
 from conal.parameters import check_parameters
@@ -26,11 +27,13 @@ from conal.updates.enough import ENOUGH, calibrated, check_level, enough_table
 __all__ = ["labels_from", "labels_to", "learned_from", "load", "save"]
 
 Tensors = dict[str, npt.NDArray[Any]]
-UNFIT = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError)
+UNFIT = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, pa.ArrowException)
 """What happens where values of a folder have unexpected types or sizes."""
 COURSE = ("n_iter_", "converged_", "start_", "objective_history_", "stale_share_")
 """How the fit went, and what the last update said."""
 SUM_TOLERANCE = 1e-6
+TASK_IDS, TASK_ENDS = "task_ids", "task_ids.ends"
+"""The ids of the tasks: numbers, or the bytes of all texts one after the other, and where each ends."""
 
 
 def save(
@@ -46,7 +49,7 @@ def save(
     if enough is not None:
         check_level(enough)
     crowd = fitted.annotations_
-    history = [dict(entry) for entry in fitted.learned_from_]
+    history = [dict(entry) for entry in fitted.learned_from_ or [learnt("fit", crowd)]]
     if history[0]["sha256"] is None:
         history[0]["sha256"] = digest_of_labels(crowd) if len(history) == 1 else "unknown"
     config = {
@@ -60,13 +63,13 @@ def save(
         "course": {name: getattr(fitted, name) for name in COURSE if hasattr(fitted, name)},
         "learned_from": history,
     }
-    tensors: Tensors = {**labels_to(crowd), "probas": fitted.probas_, "known": fitted.known_codes_}
+    tensors: Tensors = {**labels_to(crowd), **_names_to(crowd.task_ids), "probas": fitted.probas_, "known": fitted.known_codes_}
     if isinstance(fitted, MatrixAggregator):
         config["settings"] = dict(fitted.learned_.settings)
         tensors |= _learned_to(fitted)
     tables = {} if enough is None else {ENOUGH: enough_table(crowd, calibrated(fitted), crowd.classes, enough)}
     figures = {"n_tasks": crowd.n_tasks, "n_annotators": crowd.n_annotators, "n_annotations": crowd.n_annotations}
-    documents = {TASKS: {"task_ids": names_to_json(crowd.task_ids)}}
+    documents = {} if TASK_IDS in tensors else {TASKS: {"task_ids": names_to_json(crowd.task_ids)}}
     write_model(folder, tensors, config, figures, tables, documents, format=AGGREGATOR, overwrite=overwrite)
     return tables[ENOUGH].num_rows if tables else 0
 
@@ -116,6 +119,31 @@ def labels_from(
     return Annotations.assembled(columns, indptr, names, ordinal=ordinal, times=when)
 
 
+def _names_to(names: Names) -> Tensors:
+    """Names as tensors, which are read and written many times faster than JSON; nothing for names of other types."""
+    if names.dtype.kind == "i":
+        return {TASK_IDS: names}
+    plain = names.tolist()
+    if not all(type(name) is str for name in plain):
+        return {}
+    text = pa.array(plain, pa.large_string())
+    ends, data = (np.frombuffer(text.buffers()[k] or b"", dtype=kind) for k, kind in ((1, np.int64), (2, np.uint8)))
+    return {TASK_IDS: data[: ends[len(plain)]], TASK_ENDS: ends[: len(plain) + 1]}
+
+
+def _names_from(tensors: Tensors) -> Names:
+    names = tensors[TASK_IDS]
+    if names.dtype == np.int64 and names.ndim == 1:
+        return frozen(names)
+    ends = tensors[TASK_ENDS]
+    if names.dtype != np.uint8 or ends.dtype != np.int64 or ends[0] or ends[-1] != len(names) or (np.diff(ends) < 0).any():
+        raise ValueError("the names of the tasks are damaged")
+    text = pa.LargeStringArray.from_buffers(len(ends) - 1, pa.py_buffer(ends), pa.py_buffer(names))
+    text.validate(full=True)
+    found: Names = text.to_numpy(zero_copy_only=False)
+    return frozen(found)
+
+
 def learned_from(config: Mapping[str, Any]) -> tuple[Learnt, ...]:
     """What a folder has learned from; empty for folders of versions that kept no history."""
     entries = config.get("learned_from", [])
@@ -148,8 +176,8 @@ def _restore(folder: ModelFolder) -> Aggregator:
     made = make(cls.name, **parameters)
     check_parameters(made)
     classes, annotator_ids = (names_from_json(list(config[name])) for name in ("classes", "annotator_ids"))
-    task_ids = names_from_json(folder.document(TASKS)["task_ids"])
     tensors = folder.tensors()
+    task_ids = _names_from(tensors) if TASK_IDS in tensors else names_from_json(folder.document(TASKS)["task_ids"])
     crowd = labels_from(tensors, (task_ids, annotator_ids, classes), config["ordinal"] is True)
     probas, made.known_codes_ = _posterior(tensors, crowd)
     made._restore_choices(config["choices"])
