@@ -33,7 +33,9 @@ def crowd(seed: int, first: int = 0, n: int = 40, names: Any = "t{}".format) -> 
         for task in range(first, first + n)
         for worker in rng.choice(8, 4, replace=False)
     ]
-    return Annotations.from_triples(*zip(*rows, strict=True), times=[f"2026-01-{1 + k % 28:02}" for k in range(len(rows))])
+    return Annotations.from_triples(
+        *zip(*rows, strict=True), times=[f"2026-01-{1 + k % 28:02}" for k in range(len(rows))]
+    )
 
 
 def fitted(name: str, labels: Annotations) -> Any:
@@ -61,7 +63,9 @@ def test_a_loaded_aggregator_goes_on_like_the_saved_one(name: str, tmp_path: Pat
     assert [entry["kind"] for entry in loaded.learned_from_] == ["fit", "update", "update"]
 
 
-@pytest.mark.parametrize("names", [int, "täsk {}".format, lambda k: date(2026, 1, 1 + k % 28) if k < 28 else date(2027, 1, k)])
+@pytest.mark.parametrize(
+    "names", [int, "täsk {}".format, lambda k: date(2026, 1, 1 + k % 28) if k < 28 else date(2027, 1, k)]
+)
 def test_names_of_every_kind_survive(names: Any, tmp_path: Path) -> None:
     made = fitted("majority-vote", crowd(0, n=20, names=names))
     made.save(tmp_path / "crowd")

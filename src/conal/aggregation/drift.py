@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from conal._support.compiled import kernel
 from conal.aggregation.arrays import FloatArray
 from conal.aggregation.votes import Votes
 
@@ -51,11 +53,14 @@ class Drift(NamedTuple):
         self.margin[tasks] = _margins(log_joint, codes)
 
 
-def first_drift(anchor: LogParts, probas: FloatArray, codes: npt.NDArray[np.int64]) -> Drift:
+def first_drift(anchor: LogParts, probas: FloatArray) -> Drift:
     """Right after a fit, whose posterior (N, C) is that of an E-step by the anchor."""
-    own, best = _own_and_best(probas, codes, none=0.0)
-    with np.errstate(divide="ignore"):  # of two numbers per task, not of all
-        margin = np.log(own) - np.log(best)
+    best, second = probas[:, 0].copy(), np.zeros(len(probas))
+    for column in probas.T[1:]:  # faster than to sort many short rows
+        np.maximum(second, np.minimum(best, column), out=second)
+        np.maximum(best, column, out=best)
+    with np.errstate(divide="ignore"):
+        margin = np.log(best / second)
     return Drift(anchor, np.minimum(margin, LARGEST))
 
 
@@ -71,14 +76,31 @@ def in_doubt(drift: Drift, present: LogParts, votes: Votes) -> npt.NDArray[np.in
 
     The cost is one addition per label.
     """
-    moved = _spread(present.pi_r, drift.anchor.pi_r, axis=1)  # (R, C): a number for every annotator and label
-    bound = np.zeros(len(drift.margin))
+    moved = _spread(present.pi_r, drift.anchor.pi_r, axis=1).ravel()  # a number for every annotator and label
+    prior = float(_spread(present.rho, drift.anchor.rho, axis=0))
     crowd = votes.annotations
+    if bounding.usable and "numba" in sys.modules:  # loading it takes longer than all this
+        doubtful = np.empty(crowd.n_tasks, dtype=np.bool_)
+        codes = crowd.indptr, crowd.annotators, crowd.labels
+        bounding(*codes, moved, crowd.n_classes, prior, drift.margin, doubtful)
+        return np.flatnonzero(doubtful)
+    bound = np.full(crowd.n_tasks, prior)
     given = np.flatnonzero(crowd.labels_per_task())
     if len(given):
-        bound[given] = np.add.reduceat(moved.ravel()[votes.cells], crowd.indptr[given])
-    bound += _spread(present.rho, drift.anchor.rho, axis=0)
+        bound[given] += np.add.reduceat(moved[votes.cells], crowd.indptr[given])
     return np.flatnonzero(~(drift.margin > bound))  # also where either is not a number
+
+
+@kernel
+def bounding(  # type: ignore[no-untyped-def]  # pragma: no cover - compiled
+    indptr, annotators, labels, moved, C, prior, margin, doubtful
+):
+    """Whether the sum of ``moved`` over a task's labels reaches its margin, for every task."""
+    for i in range(len(margin)):
+        left = margin[i] - prior
+        for a in range(indptr[i], indptr[i + 1]):
+            left -= moved[annotators[a] * C + labels[a]]
+        doubtful[i] = not left > 0.0
 
 
 def _spread(present: FloatArray, anchor: FloatArray, axis: int) -> Any:
@@ -93,15 +115,10 @@ def _spread(present: FloatArray, anchor: FloatArray, axis: int) -> Any:
 
 def _margins(log_joint: FloatArray, codes: npt.NDArray[np.int64]) -> FloatArray:
     """(n,) log-odds of the given classes against the best others; -inf where they are not defined."""
-    own, best = _own_and_best(log_joint, codes, none=-np.inf)
+    own = np.take_along_axis(log_joint, codes[:, None], axis=1)[:, 0]
+    others = log_joint.copy()
+    np.put_along_axis(others, codes[:, None], -np.inf, axis=1)
+    best = others.max(1, initial=-np.inf)
     with np.errstate(invalid="ignore"):
         margin = own - best
     return np.minimum(np.where(np.isnan(margin), -np.inf, margin), LARGEST)
-
-
-def _own_and_best(values: FloatArray, codes: npt.NDArray[np.int64], none: float) -> tuple[FloatArray, FloatArray]:
-    """(n,) the value of the given class, and the largest of all others; ``none`` where there are no others."""
-    own = np.take_along_axis(values, codes[:, None], axis=1)[:, 0]
-    others = values.copy()
-    np.put_along_axis(others, codes[:, None], -np.inf, axis=1)
-    return own, np.maximum(others.max(1, initial=-np.inf), none)

@@ -24,7 +24,7 @@ __all__ = ["Learned", "MatrixAggregator"]
 
 Parameters = TypeVar("Parameters", bound=Any)
 
-SWEEPS = 5
+SWEEPS = 3
 """Sweeps of EM over the touched tasks, at most."""
 SETTLED = 1e-3
 """A sweep that changes no probability by more than this is the last."""
@@ -143,7 +143,7 @@ class MatrixAggregator(EMAggregator[Parameters]):
         old = self.annotations_
         sums = self._sums_of(old)
         parts = self._log_parts(self.learned_.parameters)
-        drift = self.learned_.drift or first_drift(parts, self.probas_, self.codes_)
+        drift = self.learned_.drift or first_drift(parts, self.probas_)
         parameters = self.learned_.parameters
         if crowd.n_annotators > old.n_annotators:
             parameters = model._newcomers(parameters, sums.counts, crowd.n_annotators - old.n_annotators)

@@ -5,8 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from itertools import pairwise
-from typing import Literal, NamedTuple, TypedDict
+from typing import Any, Literal, NamedTuple, TypedDict
 
 import numpy as np
 import numpy.typing as npt
@@ -61,7 +60,7 @@ def grown(old: Annotations, new: Annotations, *, where: str = "new labels") -> G
     ([7, 8, 3], [0, 2])
     """
     _refuse_refusals(old, new, where)
-    task_ids, task_codes = _extended(old.task_ids, new.task_ids)
+    task_ids, task_codes = _extended(old.task_ids, new.task_ids, known := _Directory.of(old))
     annotator_ids, annotator_codes = _extended(old.annotator_ids, new.annotator_ids)
     labels = _known_classes(old.classes, new.classes, where)[new.labels]
     added = _Added(task_codes[new.tasks], annotator_codes[new.annotators], labels, new.times)
@@ -76,6 +75,7 @@ def grown(old: Annotations, new: Annotations, *, where: str = "new labels") -> G
     if replaced:
         warn(f"{where}: {replaced:,} labels take the place of older ones by the same annotators", DataWarning)
     crowd = _merged(old, added, at, task_ids, annotator_ids)
+    crowd.directory = known
     touched = np.union1d(added.tasks, np.arange(old.n_tasks, len(task_ids)))
     return Growth(crowd, touched.astype(np.int64), replaced, len(labels))
 
@@ -144,14 +144,37 @@ class _Added(NamedTuple):
         return _Added(self.tasks[rows], self.annotators[rows], self.labels[rows], times)
 
 
-def _extended(old: Names, new: Names) -> tuple[Names, IntArray]:
+class _Directory:
+    """The codes of many names that are text. It grows with the names, so that no update has to make it again."""
+
+    def __init__(self) -> None:
+        self.codes: dict[Any, int] = {}
+
+    @classmethod
+    def of(cls, crowd: Annotations) -> _Directory:
+        found = crowd.directory
+        return found if isinstance(found, _Directory) else cls()
+
+    def positions(self, names: Names, wanted: Names) -> IntArray:
+        """As :func:`decode_position`."""
+        if names.dtype != object or wanted.dtype != object:
+            return decode_position(names, wanted)
+        if len(self.codes) < len(names):
+            first = len(self.codes)
+            self.codes.update(zip(names[first:].tolist(), range(first, len(names)), strict=True))
+        found = np.array([self.codes.get(name, MISSING) for name in wanted.tolist()], dtype=np.int64)
+        found[found >= len(names)] = MISSING  # of annotations that have grown from these
+        return found
+
+
+def _extended(old: Names, new: Names, directory: _Directory | None = None) -> tuple[Names, IntArray]:
     """All names, the old ones first, and the code of every new one."""
     if len(old) and differ_in_type([old, new]):
         position = decode_position(as_text(old), as_text(new))
         if (position == MISSING).any():
             old, new = as_text(old), as_text(new)
     else:
-        position = decode_position(old, new)
+        position = decode_position(old, new) if directory is None else directory.positions(old, new)
     unknown = np.flatnonzero(position == MISSING)
     if not len(unknown):
         return old, position
@@ -175,7 +198,7 @@ def _known_classes(old: Names, new: Names, where: str) -> IntArray:
 def _known_pairs(old: Annotations, added: _Added, n_annotators: int) -> tuple[IntArray, npt.NDArray[np.bool_]]:
     """Where each new label's pair of task and annotator is among the old labels, or -1; whether labels are equal."""
     tasks = np.unique(added.tasks[added.tasks < old.n_tasks])
-    rows = gather_ranges(old.indptr[tasks], np.diff(old.indptr)[tasks])
+    rows = gather_ranges(old.indptr[tasks], old.indptr[tasks + 1] - old.indptr[tasks])
     keys = old.tasks[rows].astype(np.int64) * n_annotators + old.annotators[rows]
     wanted = added.tasks * n_annotators + added.annotators
     found = np.minimum(np.searchsorted(keys, wanted), max(len(keys) - 1, 0))
@@ -195,9 +218,9 @@ def _merged(old: Annotations, added: _Added, at: IntArray, task_ids: Names, anno
     fresh = np.flatnonzero(at == MISSING)
     times = _times_of(old, added, at)
     put = added.at(fresh)
-    places = _places(old, put, R)
+    runs = _runs(_places(old, put, R))
     columns = [
-        _inserted(own, values, places)
+        _inserted(own, values, runs)
         for own, values in ((old.tasks, put.tasks), (old.annotators, put.annotators), (labels, put.labels))
     ]
     more = np.bincount(put.tasks, minlength=len(task_ids))
@@ -209,7 +232,7 @@ def _merged(old: Annotations, added: _Added, at: IntArray, task_ids: Names, anno
         indptr,
         (task_ids, annotator_ids, old.classes),
         ordinal=old.ordinal,
-        times=None if times is None else _inserted(times[0], times[1][fresh], places),
+        times=None if times is None else _inserted(times[0], times[1][fresh], runs),
     )
 
 
@@ -218,7 +241,7 @@ def _places(old: Annotations, put: _Added, n_annotators: int) -> IntArray:
     known = put.tasks < old.n_tasks
     places = np.full(len(put.tasks), old.n_annotations, dtype=np.int64)
     tasks = np.unique(put.tasks[known])
-    rows = gather_ranges(old.indptr[tasks], np.diff(old.indptr)[tasks])
+    rows = gather_ranges(old.indptr[tasks], old.indptr[tasks + 1] - old.indptr[tasks])
     keys = old.tasks[rows].astype(np.int64) * n_annotators + old.annotators[rows]
     before = np.searchsorted(keys, put.tasks[known] * n_annotators + put.annotators[known])
     ends = np.append(rows, old.n_annotations)
@@ -227,19 +250,21 @@ def _places(old: Annotations, put: _Added, n_annotators: int) -> IntArray:
     return places
 
 
-def _inserted(
-    old: npt.NDArray[np.generic], values: npt.NDArray[np.generic], places: IntArray
-) -> npt.NDArray[np.generic]:
-    """``np.insert`` for sorted places, which copies whole runs and not one cell after the other."""
-    values = values.astype(old.dtype)
-    pieces = []
-    begin = 0
+def _runs(places: IntArray) -> list[tuple[int, int, int]]:
+    """For every run of new labels that go to one place: the place, and where the run begins and ends."""
     starts = np.flatnonzero(np.diff(places, prepend=-1)).tolist()
-    for k, end in pairwise([*starts, len(places)]):
-        place = int(places[k])
-        pieces += [old[begin:place], values[k:end]]
+    ends = [*starts[1:], len(places)] if starts else []
+    return list(zip(places[starts].tolist(), starts, ends, strict=True))
+
+
+def _inserted(old: npt.NDArray[Any], values: npt.NDArray[Any], runs: list[tuple[int, int, int]]) -> npt.NDArray[Any]:
+    """``np.insert`` that copies whole runs, and not one cell after the other."""
+    values = values.astype(old.dtype)
+    pieces, begin = [], 0
+    for place, start, end in runs:
+        pieces += [old[begin:place], values[start:end]]
         begin = place
-    made = np.concatenate([*pieces, old[begin:]])
+    made: npt.NDArray[Any] = np.concatenate([*pieces, old[begin:]])
     made.setflags(write=False)
     return made
 

@@ -63,7 +63,12 @@ def save(
         "course": {name: getattr(fitted, name) for name in COURSE if hasattr(fitted, name)},
         "learned_from": history,
     }
-    tensors: Tensors = {**labels_to(crowd), **_names_to(crowd.task_ids), "probas": fitted.probas_, "known": fitted.known_codes_}
+    tensors: Tensors = {
+        **labels_to(crowd),
+        **_names_to(crowd.task_ids),
+        "probas": fitted.probas_,
+        "known": fitted.known_codes_,
+    }
     if isinstance(fitted, MatrixAggregator):
         config["settings"] = dict(fitted.learned_.settings)
         tensors |= _learned_to(fitted)
@@ -136,7 +141,13 @@ def _names_from(tensors: Tensors) -> Names:
     if names.dtype == np.int64 and names.ndim == 1:
         return frozen(names)
     ends = tensors[TASK_ENDS]
-    if names.dtype != np.uint8 or ends.dtype != np.int64 or ends[0] or ends[-1] != len(names) or (np.diff(ends) < 0).any():
+    if (
+        names.dtype != np.uint8
+        or ends.dtype != np.int64
+        or ends[0]
+        or ends[-1] != len(names)
+        or (np.diff(ends) < 0).any()
+    ):
         raise ValueError("the names of the tasks are damaged")
     text = pa.LargeStringArray.from_buffers(len(ends) - 1, pa.py_buffer(ends), pa.py_buffer(names))
     text.validate(full=True)
