@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -61,8 +62,7 @@ def update(
     check_level(enough)
     check_results(tables=[out], sources=[*labels, features, text, annotator_info], model=model, overwrite=overwrite)
     kind = ModelFolder(model).config["format"]  # this also completes or undoes what a killed process left
-    check_target(model, kind, overwrite=True)
-    with claimed(model):
+    with claimed(model, partial(check_target, model, kind, overwrite=True)):
         if kind == AGGREGATOR:
             _refuse_instances(features, text, text_column)
             result = _update_aggregator(model, labels, annotator_info, out, enough, reading)
@@ -90,7 +90,6 @@ def _update_aggregator(
     enough: float,
     reading: ReadOptions,
 ) -> dict[str, Any]:
-    from conal.findings.inspection import contributions
     from conal.io.annotator_tables import read_annotator_info
     from conal.io.results import label_table
     from conal.io.tables import write_tables
@@ -117,7 +116,7 @@ def _update_aggregator(
         "model": folder,
         "method": fitted.name,
         "out": out,
-        "files": contributions(file),
+        "files": parts_of(file),
         **figures_of(fitted, before, file),
         "stale_share": fitted.stale_share_,
         "n_labels_read": getattr(fitted, "n_touched_", None),
@@ -133,6 +132,20 @@ def read_new_labels(labels: list[Path], reading: ReadOptions) -> AnnotationFile:
     file = import_file(labels, reading)
     file.warn_of_dropped()
     return file
+
+
+def parts_of(file: AnnotationFile) -> list[dict[str, Any]]:
+    """What each of several files has, as :func:`told` shows it."""
+    return [
+        {
+            "file": str(part.path),
+            "title": part.title,
+            "n_annotations": part.annotations.n_annotations,
+            "n_annotators": part.annotations.n_annotators,
+            "n_tasks": part.annotations.n_tasks,
+        }
+        for part in file.parts
+    ]
 
 
 def figures_of(fitted: Aggregator | Any, before: int, file: AnnotationFile) -> dict[str, Any]:

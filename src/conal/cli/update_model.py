@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from conal.cli.files import read_for_model
-from conal.cli.update import figures_of, read_new_labels
+from conal.cli.update import figures_of, parts_of, read_new_labels
 from conal.errors import InputError
 from conal.parameters.reading import ReadOptions
 
@@ -28,7 +28,6 @@ def update_model(
     """Update the model in a folder, and replace the folder."""
     from conal.estimator import load
     from conal.estimator.folder import save
-    from conal.findings.inspection import contributions
     from conal.io.annotator_tables import read_annotator_info
     from conal.io.tables import write_tables
     from conal.report import render
@@ -59,7 +58,7 @@ def update_model(
         "model": folder,
         "method": fitted.method,
         "out": out,
-        "files": contributions(file),
+        "files": parts_of(file),
         **figures_of(fitted, before, file),
         "epochs": fitted.metrics_["epochs"],
         "enough": enough,

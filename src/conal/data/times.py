@@ -80,7 +80,7 @@ def _microseconds(value: Any) -> int:
         if isinstance(value, date) and not isinstance(value, datetime):
             value = datetime(value.year, value.month, value.day)
         moment = value if value.tzinfo else value.replace(tzinfo=UTC)
-        return round((moment - _FIRST).total_seconds() * 1e6)
+        return int((moment - _FIRST) // timedelta(microseconds=1))
     except (ValueError, OverflowError, AttributeError, TypeError):
         return _NOT
 

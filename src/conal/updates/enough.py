@@ -21,6 +21,8 @@ ENOUGH = "enough_labels.csv"
 """The table's name in a folder."""
 POOLING = 1.0
 """Labels of the crowd in a row of an annotator's matrix, where labels are left out one by one."""
+LABELS = 20_000
+"""So many labels at most are left out, one by one."""
 TINY = 1e-300
 
 FloatArray = npt.NDArray[np.float64]
@@ -39,7 +41,8 @@ def calibrated(fitted: Aggregator) -> FloatArray:
     """
     crowd = fitted.annotations_
     log_posterior = np.log(np.maximum(fitted.probas_, TINY))
-    votes: Any = (crowd.tasks, crowd.annotators, crowd.labels)
+    some = crowd if crowd.n_annotations <= LABELS else _part(crowd)
+    votes: Any = (some.tasks, some.annotators, some.labels)
     counts = fitted.learned_.sums.counts if _has_sums(fitted) else Votes(crowd).counts(fitted.probas_)
     tau = held_out_certainty(log_posterior, votes, counts, vote_weight=1.0, pooling=POOLING)
     flat = fitted.probas_**tau
@@ -47,6 +50,12 @@ def calibrated(fitted: Aggregator) -> FloatArray:
     known = fitted.known_codes_ >= 0
     flat[known] = fitted.probas_[known]
     return flat
+
+
+def _part(crowd: Annotations) -> Annotations:
+    """Labels of random tasks, enough to see how sure to be."""
+    kept = np.random.default_rng(0).random(crowd.n_tasks) < LABELS / crowd.n_annotations
+    return crowd.select(kept[crowd.tasks])
 
 
 def enough_table(crowd: Annotations, probas: FloatArray, classes: Any, level: float) -> pa.Table:
