@@ -135,6 +135,10 @@ class CrowdMethod(nn.Module):
         The annotations begin with the tasks of that fit, in the same order.
         """
 
+    def trained_weights(self) -> set[str]:
+        """Names of the tensors of networks, which an update draws back to where a training starts."""
+        return {f"backbone.{name}" for name in self.backbone.state_dict()}
+
     def begin(self, batches: Iterable[Batch]) -> None:
         """Called before the first epoch of an update, with the training data in order."""
 

@@ -234,6 +234,10 @@ class CrossCoNALMethod(EMMethod):
         self.fold_of[: len(working["fold_of"])] = working["fold_of"]
         super().take_up(working, annotations)
 
+    def trained_weights(self) -> set[str]:
+        """Those of all networks, and of their averages."""
+        return {name for name in self.state_dict() if name.startswith(("backbone.", "others.", "averages.networks."))}
+
     def loss(self, batch: Batch) -> Tensor:
         """Mean over the networks of the cross-entropy to the inferred labels, each without its held-out fold."""
         target, fold = self.posterior[batch.instances], self.fold_of[batch.instances]

@@ -15,6 +15,8 @@ __all__ = ["WarmStart"]
 
 OF_THE_DATA = "labels_per_annotator"
 """A tensor that says what the labels are, and not what was learned from them."""
+KEPT = 0.5
+"""How much of the weights of networks is kept."""
 
 
 class WarmStart(NamedTuple):
@@ -33,9 +35,17 @@ class WarmStart(NamedTuple):
 
     @torch.no_grad()
     def load(self, method: CrowdMethod, annotations: Annotations) -> None:
-        """Take over what was learned; rows of new annotators stay as they are at the start of any training."""
+        """Take over what was learned; rows of new annotators stay as they are at the start of any training.
+
+        Weights of networks are taken half way, between where they were and where a training starts: networks that
+        have learned few data by heart do not find what more data say (Ash and Adams 2020, On warm-starting neural
+        network training).
+        """
+        weights = method.trained_weights()
         for name, tensor in method.state_dict().items():
             old = self.state.get(name)
-            if old is not None and name != OF_THE_DATA:
-                tensor[tuple(slice(size) for size in old.shape)] = old
+            if old is None or name == OF_THE_DATA:
+                continue
+            part = tensor[tuple(slice(size) for size in old.shape)]
+            part.copy_(torch.lerp(part, old, KEPT) if name in weights and old.is_floating_point() else old)
         method.take_up(self.working, annotations)
