@@ -123,6 +123,11 @@ class TextFeatures(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
         texts = check_texts(X)
         return self._project(_joined([terms.transform(texts) for terms in self.terms_.values()]))
 
+    @property
+    def n_features(self) -> int:
+        """Number of features of a text."""
+        return len(self.components_)
+
     def _directions(self, weights: Any) -> npt.NDArray[np.float32]:
         most = max(1, min(self.n_components, *(size - 1 for size in weights.shape)))
         first, second = np.random.SeedSequence(self.seed).spawn(2)

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from conal.errors import ModelFolderError
+from conal.text.encoded import EncodedTexts
 from conal.text.features import ANALYZERS, TextFeatures
 from conal.text.terms import TermWeights
 
@@ -16,12 +17,18 @@ __all__ = ["from_state", "to_state"]
 
 VERSION = 1
 """Grows whenever the same text would be taken apart into other terms."""
+ENCODER_VERSION = 2
+"""Of models with an encoder, which earlier versions of conal cannot read."""
+NEWEST = max(VERSION, ENCODER_VERSION)
 
 Tensors = Mapping[str, npt.NDArray[Any]]
 
 
-def to_state(features: TextFeatures) -> tuple[dict[str, npt.NDArray[Any]], dict[str, Any]]:
+def to_state(features: TextFeatures | EncodedTexts) -> tuple[dict[str, npt.NDArray[Any]], dict[str, Any]]:
     """Numbers for safetensors, and the rest for JSON."""
+    if isinstance(features, EncodedTexts):
+        encoder = {"name": features.name, "sha256": features.sha256}
+        return {"mean": features.mean_}, {"version": ENCODER_VERSION, "encoder": encoder}
     tensors: dict[str, npt.NDArray[Any]] = {"components": features.components_, "mean": features.mean_}
     tensors |= {f"{kind}.idf": terms.idf for kind, terms in features.terms_.items()}
     parameters = {name: int(value) for name, value in features.get_params().items()}
@@ -29,13 +36,15 @@ def to_state(features: TextFeatures) -> tuple[dict[str, npt.NDArray[Any]], dict[
     return tensors, {"version": VERSION, "parameters": parameters, "vocabulary": vocabulary}
 
 
-def from_state(tensors: Tensors, document: Mapping[str, Any], where: str) -> TextFeatures:
+def from_state(tensors: Tensors, document: Mapping[str, Any], where: str) -> TextFeatures | EncodedTexts:
     """The inverse of :func:`to_state`; inconsistent sizes and types are an error."""
     version = document.get("version")
-    if not isinstance(version, int) or version > VERSION:
+    if not isinstance(version, int) or version > NEWEST:
         raise ModelFolderError(
-            f"{where}: text features have version {version!r}, this conal reads {VERSION}; upgrade conal"
+            f"{where}: text features have version {version!r}, this conal reads {NEWEST}; upgrade conal"
         )
+    if "encoder" in document:
+        return _encoded(tensors, _mapping(document["encoder"], "encoder", where), where)
     parameters, vocabulary = (_mapping(document.get(name), name, where) for name in ("parameters", "vocabulary"))
     made = TextFeatures()
     if set(parameters) != set(made.get_params()) or set(vocabulary) != set(ANALYZERS):
@@ -54,6 +63,13 @@ def from_state(tensors: Tensors, document: Mapping[str, Any], where: str) -> Tex
             "the mean and the vocabulary; fit again"
         )
     return made
+
+
+def _encoded(tensors: Tensors, encoder: Mapping[str, Any], where: str) -> EncodedTexts:
+    name, sha256 = encoder.get("name"), encoder.get("sha256")
+    if not isinstance(name, str) or not isinstance(sha256, str):
+        raise ModelFolderError(f"{where}: the encoder must have a name and a digest; fit again")
+    return EncodedTexts.detached(name, sha256, _numbers(tensors, "mean", 1, np.float64, where))
 
 
 def _terms(kind: str, names: Any, idf: npt.NDArray[Any], where: str) -> TermWeights:
