@@ -24,7 +24,9 @@ def test_words_have_the_shares_of_their_class() -> None:
 def test_without_a_signal_classes_are_equal_and_the_seed_decides_the_texts() -> None:
     made = simulate_texts(5, 3, signal=0.0, seed=1)
     np.testing.assert_allclose(made.word_shares, made.word_shares[[0, 0, 0]])
-    assert made.texts == simulate_texts(5, 3, signal=0.0, seed=1).texts != simulate_texts(5, 3, signal=0.0, seed=2).texts
+    assert (
+        made.texts == simulate_texts(5, 3, signal=0.0, seed=1).texts != simulate_texts(5, 3, signal=0.0, seed=2).texts
+    )
 
 
 @pytest.mark.parametrize("burstiness", [0.0, 0.1])

@@ -48,7 +48,9 @@ def write_onnx_encoder(folder: Path, *, pooling: str | None = None, normalize: b
         ]
         write(folder / "modules.json", modules)
         modes = ("mean_tokens", "cls_token", "max_tokens", "lasttoken")
-        write(folder / "1_Pooling" / "config.json", {f"pooling_mode_{m}": m == (pooling or "mean_tokens") for m in modes})
+        write(
+            folder / "1_Pooling" / "config.json", {f"pooling_mode_{m}": m == (pooling or "mean_tokens") for m in modes}
+        )
     if longest:
         write(folder / "sentence_bert_config.json", {"max_seq_length": longest})
     return folder

@@ -78,7 +78,9 @@ def test_a_stored_model_takes_its_own_encoder_wherever_it_lies_and_no_other(tmp_
     with pytest.raises(InputError, match=r"needs its encoder 'encoder'.*--encoder DIR"):
         restored.transform(["purr"])
     moved = folder.rename(tmp_path / "moved")
-    np.testing.assert_array_equal(restored.attach(moved).transform(TEXTS), EncodedTexts.attach(made, moved).transform(TEXTS))
+    np.testing.assert_array_equal(
+        restored.attach(moved).transform(TEXTS), EncodedTexts.attach(made, moved).transform(TEXTS)
+    )
     write(moved / "sentence_bert_config.json", {"max_seq_length": 1})
     with pytest.raises(InputError, match="is not the encoder 'encoder'"):
         restored.attach(moved)
@@ -102,7 +104,7 @@ def test_an_unknown_step_or_pooling_is_refused(tmp_path: Path) -> None:
 
 
 def test_what_is_no_encoder_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="there is no such folder.*nothing is downloaded"):
+    with pytest.raises(InputError, match=r"there is no such folder.*nothing is downloaded"):
         EncoderFolder(tmp_path / "some-org" / "some-model")
     with pytest.raises(InputError, match=r"is no encoder; expected model\.onnx and tokenizer\.json"):
         EncoderFolder(tmp_path)
@@ -138,7 +140,9 @@ def test_modules_with_their_own_code_are_refused(tmp_path: Path) -> None:
 
 def test_missing_packages_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(encoders, "find_spec", lambda name: None)
-    with pytest.raises(InputError, match="needs sentence-transformers, which is not installed; run: pip install sentence"):
+    with pytest.raises(
+        InputError, match="needs sentence-transformers, which is not installed; run: pip install sentence"
+    ):
         sentence_folder(tmp_path / "one").open()
     (tmp_path / "two").mkdir()
     for name in ("model.onnx", "tokenizer.json"):

@@ -47,7 +47,9 @@ def test_a_model_of_the_first_version_counts_terms_and_knows_no_style() -> None:
     for kind, analyzer in ANALYZERS.items():
         names, idf = document["vocabulary"][kind], tensors[f"{kind}.idf"]
         found = list(analyzer(text))
-        row = np.array([(1 + np.log(found.count(name))) * w if name in found else 0 for name, w in zip(names, idf, strict=True)])
+        row = np.array(
+            [(1 + np.log(found.count(name))) * w if name in found else 0 for name, w in zip(names, idf, strict=True)]
+        )
         blocks.append(row / np.linalg.norm(row) / np.sqrt(2))
     expected = np.concatenate(blocks) @ old["components"].T - tensors["mean"]
     np.testing.assert_allclose(restored.transform([text]), [expected], atol=1e-6)

@@ -32,7 +32,7 @@ class Learned(NamedTuple):
 
 
 def learn_texts(X: Any, task_ids: Any, parameters: ClassifierParameters) -> Learned:
-    """Features of the texts X, by vocabulary and directions learned from them, or by an encoder; other X as they are."""
+    """Features of the texts X, by directions that are learned from them or by an encoder; other X as they are."""
     if not is_text(X):
         if parameters.encoder is not None:
             raise InputError("encoder: the instances are features, not texts; leave it out")
@@ -70,7 +70,9 @@ def as_numbers(fitted: TextFeatures | EncodedTexts | None, X: Any, where: str = 
 
 
 def further_as_numbers(
-    fitted: TextFeatures | EncodedTexts | None, validation: tuple[Any, Any] | None, monitor: Mapping[str, tuple[Any, Any]]
+    fitted: TextFeatures | EncodedTexts | None,
+    validation: tuple[Any, Any] | None,
+    monitor: Mapping[str, tuple[Any, Any]],
 ) -> tuple[tuple[Any, Any] | None, dict[str, tuple[Any, Any]]]:
     """The same for validation sets and other data; nothing is learned from their texts."""
 

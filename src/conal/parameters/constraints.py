@@ -10,7 +10,19 @@ from typing import Any
 from conal.errors import InputError
 from conal.parameters.numbers import is_number, is_whole
 
-__all__ = ["Constraint", "anything", "either", "flag", "number", "one_of", "optional", "place", "share", "whole", "widths"]
+__all__ = [
+    "Constraint",
+    "anything",
+    "either",
+    "flag",
+    "number",
+    "one_of",
+    "optional",
+    "place",
+    "share",
+    "whole",
+    "widths",
+]
 
 
 @dataclass(frozen=True)

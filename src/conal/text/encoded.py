@@ -18,7 +18,7 @@ __all__ = ["EncodedTexts"]
 
 
 class EncodedTexts:
-    r"""Texts to features by an encoder in a local folder: :math:`x_d = e(d) - \bar e`, a text's embedding less the mean.
+    r"""Texts to features by an encoder in a local folder: :math:`x_d = e(d) - \bar e`, embeddings less their mean.
 
     The features of an empty text are zero: those of an average text. Nothing but the mean is learned.
 
@@ -92,7 +92,9 @@ class EncodedTexts:
         some = [text for text, is_there in zip(texts, present, strict=True) if is_there]
         found = self._open().encode(some) if some else np.empty((0, self.n_features), dtype=np.float32)
         if found.shape[1] != self.n_features:
-            raise InputError(f"the encoder gives {found.shape[1]:,} numbers per text, the model expects {self.n_features:,}")
+            raise InputError(
+                f"the encoder gives {found.shape[1]:,} numbers per text, the model expects {self.n_features:,}"
+            )
         return self._centred(found, present)
 
     def _open(self) -> Encoder:

@@ -45,8 +45,8 @@ class Encoder(Protocol):
 class EncoderFolder:
     """A folder with an encoder, before any of it is loaded.
 
-    A folder with ``model.onnx`` (or ``onnx/model.onnx``) and ``tokenizer.json`` is run by onnxruntime. Otherwise it must
-    be a folder of sentence-transformers (``modules.json``) whose weights are safetensors.
+    A folder with ``model.onnx`` (or ``onnx/model.onnx``) and ``tokenizer.json`` is run by onnxruntime. Otherwise it
+    must be a folder of sentence-transformers (``modules.json``) whose weights are safetensors.
 
     Parameters
     ----------
@@ -60,7 +60,9 @@ class EncoderFolder:
     def __init__(self, path: str | PathLike[str]) -> None:
         self.path = Path(path)
         if not self.path.is_dir():
-            raise InputError(f"{self.path}: there is no such folder; an encoder is a local folder, nothing is downloaded")
+            raise InputError(
+                f"{self.path}: there is no such folder; an encoder is a local folder, nothing is downloaded"
+            )
         self.model = next((place for place in MODEL_PLACES if (self.path / place).is_file()), None)
         if self.model is not None and (self.path / TOKENIZER).is_file():
             self.kind = "onnx"
@@ -68,7 +70,8 @@ class EncoderFolder:
             self.kind = "sentence-transformers"
         else:
             raise InputError(
-                f"{self.path}: is no encoder; expected model.onnx and {TOKENIZER}, or {MODULES} of sentence-transformers"
+                f"{self.path}: is no encoder; expected model.onnx and {TOKENIZER}, or {MODULES} of "
+                "sentence-transformers"
             )
 
     @property
@@ -84,7 +87,9 @@ class EncoderFolder:
             found = [*parts, self.path / TOKENIZER, *self.path.glob("*.json"), *self.path.glob("*/config.json")]
         else:
             found = [path for path in self.path.rglob("*") if path.suffix in IDENTIFYING]
-        return sorted({path for path in found if path.is_file()}, key=lambda path: path.relative_to(self.path).as_posix())
+        return sorted(
+            {path for path in found if path.is_file()}, key=lambda path: path.relative_to(self.path).as_posix()
+        )
 
     def digest(self) -> str:
         """SHA-256 of names and contents of these files."""
@@ -153,7 +158,9 @@ def refuse_code(folder: EncoderFolder) -> None:
     """Refuse files and modules that could run code when they are read."""
     foreign = [each["type"] for each in folder.modules() if not each["type"].startswith(OWN_MODULES)]
     if foreign:
-        raise InputError(f"{folder.path / MODULES}: has the module {foreign[0]!r} with code of its own; use another encoder")
+        raise InputError(
+            f"{folder.path / MODULES}: has the module {foreign[0]!r} with code of its own; use another encoder"
+        )
     for path in sorted(folder.path.rglob("*")):
         is_unread = path.name == TRANSFORMERS_WEIGHTS and path.with_name("model.safetensors").is_file()
         if path.suffix.lower() in PICKLED and not is_unread:

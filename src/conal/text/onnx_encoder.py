@@ -56,14 +56,18 @@ class OnnxEncoder:
             )
             self._tokenizer = Tokenizer.from_file(str(folder.path / TOKENIZER))
         except Exception as error:  # both raise types of their own
-            raise InputError(f"{folder.path}: cannot be loaded ({_first_line(error)}); is it an ONNX encoder?") from error
+            raise InputError(
+                f"{folder.path}: cannot be loaded ({_first_line(error)}); is it an ONNX encoder?"
+            ) from error
         self._tokenizer.enable_truncation(_longest(folder, self._tokenizer.truncation))
         self._pad = int((self._tokenizer.padding or {}).get("pad_id", 0))
         self._tokenizer.no_padding()
         self._inputs = {found.name: INTEGERS.get(found.type) for found in self._session.get_inputs()}
         unknown = [name for name, kind in self._inputs.items() if name not in _GIVEN or kind is None]
         if unknown:
-            raise InputError(f"{folder.path}: the model takes {unknown[0]!r}, which is unknown; expected {', '.join(_GIVEN)}")
+            raise InputError(
+                f"{folder.path}: the model takes {unknown[0]!r}, which is unknown; expected {', '.join(_GIVEN)}"
+            )
         names = [found.name for found in self._session.get_outputs()]
         self._output = SENTENCE if SENTENCE in names else names[0]
 
