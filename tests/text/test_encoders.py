@@ -151,21 +151,17 @@ def test_missing_packages_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         EncoderFolder(tmp_path / "two").open()
 
 
-@pytest.mark.skipif(
-    importlib.util.find_spec("sentence_transformers") is None, reason="sentence-transformers is not installed"
-)
 @pytest.mark.filterwarnings("ignore")
 def test_a_folder_of_sentence_transformers_is_run_by_that_package(tmp_path: Path) -> None:
-    from sentence_transformers import SentenceTransformer
-    from sentence_transformers.models import Pooling, Transformer
-    from transformers import BertConfig, BertModel, BertTokenizer
-
+    package = pytest.importorskip("sentence_transformers", reason="sentence-transformers is not installed")
+    models = pytest.importorskip("sentence_transformers.models")
+    hub = pytest.importorskip("transformers", reason="transformers is not installed")
     (tmp_path / "vocab.txt").write_text("\n".join(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "purr", "bark"]))
-    sizes = {"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 8}
-    BertModel(BertConfig(vocab_size=7, max_position_embeddings=16, **sizes)).save_pretrained(tmp_path / "bert")
-    BertTokenizer(str(tmp_path / "vocab.txt")).save_pretrained(tmp_path / "bert")
-    module = Transformer(str(tmp_path / "bert"))
-    whole = SentenceTransformer(modules=[module, Pooling(8)], device="cpu")
+    sizes: dict[str, Any] = {"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 8}
+    hub.BertModel(hub.BertConfig(vocab_size=7, max_position_embeddings=16, **sizes)).save_pretrained(tmp_path / "bert")
+    hub.BertTokenizer(str(tmp_path / "vocab.txt")).save_pretrained(tmp_path / "bert")
+    module = models.Transformer(str(tmp_path / "bert"))
+    whole = package.SentenceTransformer(modules=[module, models.Pooling(8)], device="cpu")
     whole.save(str(tmp_path / "encoder"))
     found = EncodedTexts(tmp_path / "encoder").fit_transform(["purr", "bark purr", "bark"])
     wanted = whole.encode(["purr", "bark purr", "bark"])

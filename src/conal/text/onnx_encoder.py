@@ -117,9 +117,9 @@ def pooled(tokens: npt.NDArray[Any], mask: npt.NDArray[Any], how: str) -> npt.ND
         return tokens[:, 0]
     if how == "max":
         lowest = np.finfo(tokens.dtype).min
-        return np.where(mask[:, :, None] > 0, tokens, lowest).max(1)
+        return np.asarray(np.where(mask[:, :, None] > 0, tokens, lowest).max(1))
     counts = np.maximum(mask.sum(1, keepdims=True), 1)
-    return np.einsum("ntd,nt->nd", tokens, mask) / counts
+    return np.asarray(np.einsum("ntd,nt->nd", tokens, mask) / counts)
 
 
 def _padded(rows: Sequence[Sequence[int]], width: int, fill: int, kind: Any) -> npt.NDArray[Any]:
