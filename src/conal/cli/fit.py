@@ -20,6 +20,7 @@ from conal.cli.fit_options import (
     Method,
     ModelPlace,
     NoReport,
+    NotPrivate,
     Privacy,
     Resume,
     Settings,
@@ -55,6 +56,11 @@ __all__ = ["fit"]
 
 ENOUGH_TO_SELECT = 20
 """Tasks on which an epoch can be selected without a warning."""
+NOT_PRIVATE = (
+    "--private: a classifier sees every label in every step of its training, and its weights, labels and tables tell "
+    "about single annotators; use conal aggregate --private, which releases confusion matrices and class shares only, "
+    "or --anonymise, which hides names"
+)
 
 
 def fit(
@@ -75,6 +81,7 @@ def fit(
     training: Training,
     settings: Settings = None,
     privacy: Privacy,
+    private: NotPrivate = None,
     show: Show,
     no_report: NoReport = False,
     resume: Resume = False,
@@ -93,6 +100,8 @@ def fit(
     from conal.io.atomic import claimed
     from conal.io.models import check_target
 
+    if private is not None:
+        raise InputError(NOT_PRIVATE)
     began = time.perf_counter()
     check_target(out, overwrite=overwrite)
     files = FitFiles(

@@ -21,6 +21,7 @@ from conal.data.scales import scale_options
 from conal.errors import ConalWarning
 from conal.findings.aggregation import AggregationSection
 from conal.findings.collection import Findings
+from conal.findings.discretion import Discretion
 from conal.findings.evidence import Evidence, Refit
 
 __all__ = ["findings_of_labels"]
@@ -36,8 +37,8 @@ MAX_WORK = 2_000_000
 """Labels times annotators up to which the labels are aggregated again without every annotator."""
 
 
-def findings_of_labels(fitted: Aggregator) -> Findings:
-    """The findings of a fitted aggregator.
+def findings_of_labels(fitted: Aggregator, discretion: Discretion | None = None) -> Findings:
+    """The findings of a fitted aggregator, with less about single annotators if ``discretion`` says so.
 
     An aggregator that separates common from individual confusion supplies both. For others, the common confusion is
     the mean of the annotators' matrices, weighted by their numbers of labels.
@@ -63,6 +64,7 @@ def findings_of_labels(fitted: Aggregator) -> Findings:
         groups=None if about is None or about.groups is None else as_names(about.groups),
         costs=None if about is None else about.costs,
         refit=_refit_of(fitted),
+        discretion=discretion,
     )
     return Findings(evidence, seed=int(fitted.get_params().get("seed", 0)))
 
