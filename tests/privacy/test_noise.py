@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from collections.abc import Callable
 from fractions import Fraction
 from random import Random
 
@@ -11,7 +12,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from conal.privacy.noise import discrete_laplace, exact
+from conal.privacy import noise
+from conal.privacy.noise import _happens, discrete_laplace, exact
 
 DRAWS = 10_000
 LEVEL = 1e-3
@@ -51,48 +53,65 @@ def test_large_scales_have_the_deviation_of_the_continuous_distribution() -> Non
 
 
 class Scripted(Random):
-    """A source that answers by a script, and says how many answers there are where the script ends."""
+    """A source that answers by a script, and says how probable each answer is where the script ends."""
 
     def __init__(self, script: tuple[int, ...]) -> None:
         super().__init__(0)
         self.script = list(script)
 
-    def randrange(self, start: int, *_: object) -> int:  # type: ignore[override]
+    def answer(self, *chances: float) -> int:
         if not self.script:
-            raise EndOfScriptError(start)
+            raise EndOfScriptError(*chances)
         return self.script.pop(0)
+
+    def randrange(self, start: int, *_: object) -> int:  # type: ignore[override]
+        return self.answer(*[1 / start] * start)
 
     def getrandbits(self, k: int, /) -> int:
         return self.randrange(2**k)
 
 
 class EndOfScriptError(Exception):
-    """The number of possible answers to the next question."""
+    """How probable the answers to the next question are."""
 
 
-def follow(script: tuple[int, ...], chance: Fraction, scale: Fraction, found: dict[int, Fraction]) -> None:
-    """Add up the chances of every course of random numbers that goes on like this, unless it is hardly possible."""
-    if chance < Fraction(1, 4000):
-        return
+def follow(draw: Callable[[Scripted], int], script: tuple[int, ...] = (), chance: float = 1.0) -> Counter[int]:
+    """Result to probability: the sum over every course of random numbers that is not hardly possible."""
+    found: Counter[int] = Counter()
+    if chance < 1e-5:
+        return found
     try:
-        x = discrete_laplace(scale, Scripted(script))
+        found[draw(Scripted(script))] = chance  # type: ignore[assignment]
     except EndOfScriptError as ended:
-        (n_answers,) = ended.args
-        for answer in range(n_answers):
-            follow((*script, answer), chance / n_answers, scale, found)
-    else:
-        found[x] = found.get(x, Fraction(0)) + chance
+        for answer, likely in enumerate(ended.args):
+            found.update(follow(draw, (*script, answer), chance * likely))
+    return found
 
 
-def test_all_courses_of_random_numbers_add_up_to_the_probabilities() -> None:
-    found: dict[int, Fraction] = {}
-    follow((), Fraction(1), Fraction(3, 2), found)
+@pytest.mark.parametrize(("numerator", "denominator"), [(0, 1), (1, 1), (1, 3), (2, 3)])
+def test_coins_fall_with_the_stated_probability(numerator: int, denominator: int) -> None:
+    found = follow(lambda source: int(_happens(numerator, denominator, source)))
+    lost, wanted = 1 - sum(found.values()), math.exp(-numerator / denominator)
+    assert lost < 0.01
+    assert wanted - lost - 1e-9 <= found[1] <= wanted + 1e-9
+
+
+@pytest.mark.parametrize("scale", [Fraction(1), Fraction(3, 2), Fraction(1, 3)])
+def test_all_courses_of_random_numbers_add_up_to_the_probabilities(
+    scale: Fraction, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def coin(numerator: int, denominator: int, source: Scripted) -> bool:
+        likely = math.exp(-numerator / denominator)
+        return bool(source.answer(1 - likely, likely))
+
+    monkeypatch.setattr(noise, "_happens", coin)
+    found = follow(lambda source: discrete_laplace(scale, source))
     lost = 1 - sum(found.values())
-    assert 0 < lost < 0.1
-    assert all(found[x] == found[-x] for x in found)  # exactly: these are fractions
-    for x in range(-3, 4):
-        wanted = probability(x, Fraction(3, 2))
-        assert wanted - lost < found[x] < wanted + 1e-12
+    assert lost < 0.05
+    for x in range(-4, 5):
+        wanted = probability(x, scale)
+        assert wanted - lost <= found[x] <= wanted + 1e-9
+        assert wanted < 0.001 or found[x] / wanted > 0.75  # no result is lost alone
 
 
 def test_epsilon_is_the_number_that_was_written() -> None:
