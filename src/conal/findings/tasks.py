@@ -128,8 +128,8 @@ def labels_table(evidence: Evidence) -> pa.Table:
 
     ``consensus_label`` and ``consensus_quality_score`` are the label and its probability under cleanlab's names;
     ``annotator_agreement`` is the share of the annotators who gave it, and ``contradiction`` the probability that the
-    classifier contradicts a random one of them. ``true_label`` is there if true labels were supplied, and empty where the
-    task has none.
+    classifier contradicts a random one of them. ``true_label`` is there if true labels were supplied, and empty where
+    the task has none.
     """
     crowd, rows = evidence.annotations, np.arange(evidence.annotations.n_tasks)
     levels = crowd.levels() if crowd.ordinal else None

@@ -24,8 +24,8 @@ PARTS = 5
 """Parts of the true labels, each of which is corrected by the others to see how sure corrected posteriors may be."""
 CERTAINTIES = (-4.0, 1.0)
 """Range of the log of the factor by which log-posteriors are flattened or sharpened at the end."""
-USUAL_ERROR = 0.15
-"""By how much left-out labels usually miss the log of that factor: where half of Cauchy's distribution lies."""
+SURER = 0.15
+"""Scale of Cauchy's distribution of the log of that factor above what left-out labels say; below, it is normal."""
 BETWEEN = 257
 """Candidates between what left-out labels say and what true labels say."""
 
@@ -44,15 +44,16 @@ class PosteriorCorrection(nn.Module):
     Posteriors overclaim, because annotators err together. What is reported is therefore
     :math:`\mathrm{softmax}(e^t l')`. Two witnesses know t. Labels that were left out say :math:`\tau`
     (:func:`conal.methods.certainty.held_out_certainty`): there are many of them, but they do not see the mistakes of
-    nearly everybody. The true labels see these, but are few: with 50 of them, the share of right labels is known to 4
-    points or worse. Each is corrected by what the others say, which gives :math:`l''`, and
+    nearly everybody, so they may allow too much, and hardly too little. The true labels see these mistakes, but are
+    few: 50 of them tell the share of right labels to 4 points at best. Each is corrected by what the others say, which
+    gives :math:`l''`, and with :math:`d = t - \log \tau`
 
     .. math::
-        \max_t \sum_i \log \mathrm{softmax}(e^t l''_i)_{y_i}
-            - \log \Bigl( 1 + \Bigl( \frac{t - \log \tau}{0.15} \Bigr)^2 \Bigr)
+        \max_t \sum_i \log \mathrm{softmax}(e^t l''_i)_{y_i} -
+            \begin{cases} d^2 / 2 & d \le 0 \\ \log (1 + (d / 0.15)^2) & d > 0 \end{cases}
 
-    Cauchy's distribution around :math:`\log \tau` has heavy tails: what left-out labels say holds until the true
-    labels clearly contradict it, and then hardly counts. It changes no label, and takes no part in training.
+    True labels that say *less sure* are followed, and those that say *surer* only if they clearly contradict
+    :math:`\tau`. It changes no label, and takes no part in training.
 
     Parameters
     ----------
@@ -157,7 +158,8 @@ def _certainty(corrected: FloatArray, truth: npt.NDArray[np.int64], usual: float
 
     by_truth = float(minimize_scalar(loss, bounds=CERTAINTIES, method="bounded").x)
     candidates = np.linspace(math.log(usual), by_truth, BETWEEN)
-    far = np.log1p(((candidates - math.log(usual)) / USUAL_ERROR) ** 2)
+    beyond = candidates - math.log(usual)
+    far = np.where(beyond > 0, np.log1p((beyond / SURER) ** 2), beyond**2 / 2)
     return float(np.exp(candidates[np.argmin([loss(t) for t in candidates] + far)]))
 
 
