@@ -87,8 +87,9 @@ class GoldRatesCoverage(Experiment):
             "truth, in percent, and their mean width in points, with that of the intervals by the same true labels "
             f"alone. *{REPLAYED.capitalize()}*: {REPLAYS} draws of the tasks, for the predictions of one `xconal` that "
             f"knows no true label. *{WHOLE.capitalize()}*: `xconal` is trained with the true labels, {n_seeds(table)} "
-            f"times per crowd ({min(PLANNED_SEEDS, n_seeds(table))} times with planned tasks), each with another draw and "
-            "seed; each of these tasks is judged by predictions that do not know its true label, as in the report. *Planned*: as `conal plan --experts` draws them, weighted by "
+            f"times per crowd ({min(PLANNED_SEEDS, n_seeds(table))} times with planned tasks), each with another draw "
+            "and seed; each of these tasks is judged by predictions that do not know its true label, as in the report. "
+            "*Planned*: as `conal plan --experts` draws them, weighted by "
             "the inclusion probabilities; *alone* then are the weighted labels. Annotators are those with five labels "
             "or more on these tasks. Rates of one draw are not independent."
         )
