@@ -211,7 +211,7 @@ def _differences(rows: list[Row], measure: str) -> str:
     found = {(name, crowd, n): paired_difference(pair(name, n, crowd)) for name, crowd, n in places}
     adjusted = dict(zip(found, holm([each.p for each in found.values()]), strict=True))
 
-    def shown(*place: str | int) -> str:
+    def shown(place: tuple[str, str, int]) -> str:
         return f"{found[place]}" + (" \\*" if adjusted[place] < 0.05 else "") if place in found else ""
 
     body = []
@@ -219,7 +219,7 @@ def _differences(rows: list[Row], measure: str) -> str:
         design = USES[name].design
         pooled = [[pair(name, n, crowd) for crowd in crowds if (name, n, crowd) in cells] for n in counts]
         body += [[f"all, {design}", *(str(paired_difference(*pairs)) for pairs in pooled)]]
-        body += [[f"{TITLES[crowd]}, {design}", *(shown(name, crowd, n) for n in counts)] for crowd in crowds]
+        body += [[f"{TITLES[crowd]}, {design}", *(shown((name, crowd, n)) for n in counts)] for crowd in crowds]
     return markdown([" ", *map(str, counts)], body)
 
 

@@ -160,7 +160,7 @@ def _certainty(corrected: FloatArray, truth: npt.NDArray[np.int64], usual: float
     candidates = np.linspace(math.log(usual), by_truth, BETWEEN)
     beyond = candidates - math.log(usual)
     far = np.where(beyond > 0, np.log1p((beyond / SURER) ** 2), beyond**2 / 2)
-    return float(np.exp(candidates[np.argmin([loss(t) for t in candidates] + far)]))
+    return float(np.exp(candidates[np.argmin(np.array([loss(t) for t in candidates]) + far)]))
 
 
 def _parts(values: FloatArray, n_classes: int) -> tuple[FloatArray, FloatArray, FloatArray]:
