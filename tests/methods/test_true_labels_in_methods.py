@@ -207,24 +207,23 @@ def test_how_sure_to_be_is_judged_by_corrections_that_have_not_seen_the_label() 
 
     def loss(corrected: torch.Tensor, certainty: float) -> float:
         right = (certainty * corrected).log_softmax(-1)[torch.arange(42), truth]
-        beyond = np.log(certainty / 0.8)
-        return float((np.log1p((beyond / 0.15) ** 2) if beyond > 0 else beyond**2 / 2) - right.sum())
+        return float(np.log(certainty / 0.8) ** 2 / 2 - right.sum())
 
-    grid = np.geomspace(0.02, 2.7, 4000)
+    grid = np.geomspace(0.02, 0.8, 4000)
     expected = grid[np.argmin([loss(unseen, value) for value in grid])]
-    assert float(correction.certainty) == pytest.approx(expected, rel=0.02)
+    assert float(correction.certainty) == pytest.approx(expected, rel=5e-3)
     seen = correction.double()(log_posterior)
     assert expected < 0.8 * grid[np.argmin([loss(seen, value) for value in grid])]
 
 
-@pytest.mark.parametrize(("n", "right", "way"), [(50, 0.7, 0.95), (50, 0.9, 0.35), (50, 1.0, 0.95), (5000, 0.9, 0.98)])
-def test_true_labels_make_labels_less_sure_but_surer_only_if_they_are_clear(n: int, right: float, way: float) -> None:
-    """How far reports go from 83 %, which is what left-out labels say, to the share of true labels."""
+def test_posteriors_are_as_sure_as_both_left_out_and_true_labels_allow() -> None:
+    """Left-out labels allow 83 %: where 70 % are right by true labels, that is lowered; where all are, it stays."""
     sure = np.log([[0.9, 0.05, 0.05]])
     usual = softmax(0.8 * sure)[0, 0]
-    truth = np.where(np.arange(n) < right * n, 0, 1 + np.arange(n) % 2)
-    reported = softmax(_certainty(np.repeat(sure, n, 0), truth, 0.8) * sure)[0, 0]
-    assert (reported - usual) / (right - usual) == pytest.approx(way, abs=0.05)
+    for right, expected in ((0.7, 0.7), (1.0, usual)):
+        truth = np.where(np.arange(50) < right * 50, 0, 1 + np.arange(50) % 2)
+        reported = softmax(_certainty(np.repeat(sure, 50, 0), truth, 0.8) * sure)[0, 0]
+        assert reported == pytest.approx(expected, abs=0.01)
 
 
 def test_few_true_labels_correct_little() -> None:

@@ -22,12 +22,8 @@ ENOUGH = 75
 STEPS = 200
 PARTS = 5
 """Parts of the true labels, each of which is corrected by the others to see how sure corrected posteriors may be."""
-CERTAINTIES = (-4.0, 1.0)
-"""Range of the log of the factor by which log-posteriors are flattened or sharpened at the end."""
-SURER = 0.15
-"""Scale of Cauchy's distribution of the log of that factor above what left-out labels say; below, it is normal."""
-BETWEEN = 257
-"""Candidates between what left-out labels say and what true labels say."""
+LEAST = -4.0
+"""Log of the smallest factor by which log-posteriors are flattened at the end."""
 
 
 class PosteriorCorrection(nn.Module):
@@ -46,14 +42,12 @@ class PosteriorCorrection(nn.Module):
     (:func:`conal.methods.certainty.held_out_certainty`): there are many of them, but they do not see the mistakes of
     nearly everybody, so they may allow too much, and hardly too little. The true labels see these mistakes, but are
     few: 50 of them tell the share of right labels to 4 points at best. Each is corrected by what the others say, which
-    gives :math:`l''`, and with :math:`d = t - \log \tau`
+    gives :math:`l''`, and posteriors are as sure as both witnesses allow:
 
     .. math::
-        \max_t \sum_i \log \mathrm{softmax}(e^t l''_i)_{y_i} -
-            \begin{cases} d^2 / 2 & d \le 0 \\ \log (1 + (d / 0.15)^2) & d > 0 \end{cases}
+        \max_{t \le \log \tau} \sum_i \log \mathrm{softmax}(e^t l''_i)_{y_i} - \tfrac12 (t - \log \tau)^2
 
-    True labels that say *less sure* are followed, and those that say *surer* only if they clearly contradict
-    :math:`\tau`. It changes no label, and takes no part in training.
+    It changes no label, and takes no part in training.
 
     Parameters
     ----------
@@ -89,7 +83,7 @@ class PosteriorCorrection(nn.Module):
     def fit(self, log_posterior: Tensor, truth: Tensor, usual: float = 1.0) -> None:
         """Fit to (n, C) log-posteriors of tasks whose (n,) true classes are known.
 
-        ``usual`` is the factor by which left-out labels flatten posteriors.
+        ``usual`` is the factor by which left-out labels flatten posteriors; true labels may lower it.
         """
         if not len(truth):
             return
@@ -145,22 +139,16 @@ def _cross_fitted(log_posterior: FloatArray, truth: npt.NDArray[np.int64], start
 
 
 def _certainty(corrected: FloatArray, truth: npt.NDArray[np.int64], usual: float) -> float:
-    """How sure to be, by (n, C) corrected log-posteriors of tasks with known truth and by left-out labels.
-
-    The likelihood of true labels has one maximum, so the best value is between it and what left-out labels say.
-    """
+    """How sure to be, by (n, C) corrected log-posteriors of tasks with known truth, but no surer than usual."""
     below_best = corrected - corrected.max(1, keepdims=True)
     right = below_best[np.arange(len(truth)), truth].sum()
+    most = math.log(usual)
 
     def loss(t: float) -> float:
         beta = math.exp(t)
-        return float(np.log(np.exp(beta * below_best).sum(1)).sum() - beta * right)
+        return float(np.log(np.exp(beta * below_best).sum(1)).sum() - beta * right) + (t - most) ** 2 / 2
 
-    by_truth = float(minimize_scalar(loss, bounds=CERTAINTIES, method="bounded").x)
-    candidates = np.linspace(math.log(usual), by_truth, BETWEEN)
-    beyond = candidates - math.log(usual)
-    far = np.where(beyond > 0, np.log1p((beyond / SURER) ** 2), beyond**2 / 2)
-    return float(np.exp(candidates[np.argmin(np.array([loss(t) for t in candidates]) + far)]))
+    return math.exp(minimize_scalar(loss, bounds=(LEAST, most), method="bounded").x)
 
 
 def _parts(values: FloatArray, n_classes: int) -> tuple[FloatArray, FloatArray, FloatArray]:
