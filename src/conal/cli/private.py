@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import warnings
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -62,8 +63,8 @@ def release(
     if true_labels is None or true_labels == EXPORT:
         raise InputError(NO_REFERENCE + ("; those in an export may be answers of annotators" if true_labels else ""))
     _check_folder(out)
-    check_folder_place(out, overwrite=overwrite, kind="an earlier private release", own=_written)
-    with claimed(out), people_hidden(), warnings.catch_warnings():
+    check = partial(check_folder_place, out, overwrite=overwrite, kind="an earlier private release", own=_written)
+    with claimed(out, check), people_hidden(), warnings.catch_warnings():
         warnings.simplefilter("ignore", ConalWarning)  # what is wrong with the labels tells about the labels
         reference, classes = _reference(true_labels, reading)
         groups = None if annotator_info is None else _groups(annotator_info, reading.worker)
