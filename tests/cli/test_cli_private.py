@@ -31,8 +31,8 @@ def test_a_release_has_its_figures_and_no_name_or_task(
     rows += [("item-0-x", names["w0"], "unheard-of")]  # a duplicate, and a class that only one person uses
     labels = write(tmp_path / "labels.csv", ("task", "worker", "label"), rows)
     write(gold, ("task", "label"), [(f"item-{task}-x", label) for task, label in enumerate(crowd.z.tolist())])
-    info = write(tmp_path / "who.csv", ("worker", "group"), [(name, f"team {k % 2}") for k, name in names.items()
-                 for k in [int(k[1:])]])  # fmt: skip
+    teams = [(name, f"team {k % 2}") for k, name in enumerate(names.values())]
+    info = write(tmp_path / "who.csv", ("worker", "group"), teams)
     out = tmp_path / "rel"
     arguments = ("aggregate", labels, "--private", 50, "--max-labels", 40, "--true-labels", gold, "--out", out)
     first = conal(*arguments)

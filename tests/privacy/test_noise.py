@@ -64,7 +64,7 @@ class Scripted(Random):
             raise EndOfScriptError(*chances)
         return self.script.pop(0)
 
-    def randrange(self, start: int, *_: object) -> int:  # type: ignore[override]
+    def randrange(self, start: int, *_: object) -> int:
         return self.answer(*[1 / start] * start)
 
     def getrandbits(self, k: int, /) -> int:

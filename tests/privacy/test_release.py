@@ -22,8 +22,8 @@ TRUTH = {"t1": "a", "t2": "b"}
 
 def release(crowd: Annotations | None = None, truth: dict[Any, Any] = TRUTH, **options: Any) -> PrivateRelease:
     tasks, people, labels = zip(*ROWS, strict=True)
-    options = {"epsilon": 100.0, "max_labels": 2, "source": Random(1)} | options
-    return private_release(crowd or Annotations.from_triples(tasks, people, labels), truth, **options)
+    given: dict[str, Any] = {"epsilon": 100.0, "max_labels": 2, "source": Random(1)} | options
+    return private_release(crowd or Annotations.from_triples(tasks, people, labels), truth, **given)
 
 
 def made(counts: Any, groups: tuple[str, ...] = (), epsilon: float = 1.0) -> PrivateRelease:
@@ -33,8 +33,8 @@ def made(counts: Any, groups: tuple[str, ...] = (), epsilon: float = 1.0) -> Pri
 
 
 def test_with_little_noise_the_counts_are_those_of_the_labels() -> None:
-    np.testing.assert_allclose(release().common_counts, [[1, 1], [0, 2]], atol=0.2)
-    np.testing.assert_allclose(release().common_confusion, [[0.5, 0.5], [0, 1]], atol=0.1)
+    np.testing.assert_allclose(release().common_counts, [[1.0, 1.0], [0.0, 2.0]], atol=0.2)
+    np.testing.assert_allclose(release().common_confusion, [[0.5, 0.5], [0.0, 1.0]], atol=0.1)
 
 
 def test_groups_divide_the_counts_and_add_up_to_the_common_ones() -> None:
@@ -111,7 +111,7 @@ def test_odd_names_of_one_person_change_nothing_for_the_others(odd: str, tmp_pat
 
 
 def test_what_cannot_be_released_is_refused() -> None:
-    for options, problem in [
+    cases: list[tuple[dict[str, Any], str]] = [
         ({"epsilon": 0}, "epsilon must be"),
         ({"epsilon": float("inf")}, "epsilon must be"),
         ({"max_labels": 0}, "max_labels must be"),
@@ -119,7 +119,8 @@ def test_what_cannot_be_released_is_refused() -> None:
         ({"truth": {"t1": "a"}}, "at least 2 classes"),
         ({"classes": ["a", "c"]}, "true labels 'b' are not among the classes"),
         ({"truth": {1: "a", "1": "b"}}, "the task '1' is listed twice"),
-    ]:
+    ]
+    for options, problem in cases:
         with pytest.raises(InputError, match=problem):
             release(**options)
     with pytest.raises(InputError, match="class '1' is listed twice"):

@@ -79,7 +79,7 @@ def _cells(rows: list[Row]) -> list[str]:
 
 
 def _simulated(people: int, n_classes: int, seed: int) -> tuple[Annotations, dict[Any, Any]]:
-    size = {"n_train": people * LABELS // 4, "n_valid": 1, "n_test": 1, "n_classes": n_classes}
+    size: dict[str, Any] = {"n_train": people * LABELS // 4, "n_valid": 1, "n_test": 1, "n_classes": n_classes}
     data = synthetic(**size, n_annotators=people, labels_per_instance=4, seed=seed)
     return data.annotations, _known(data.annotations, data.y_true)
 
