@@ -123,7 +123,7 @@ def is_jury(evidence: Evidence) -> bool:
 class Jury(Finding[JurySection]):
     """What a small jury consists of. It says that somebody adds nothing, or that fewer do, only where that is likely.
 
-    ``conal reproduce judges`` measures how often it is right.
+    ``conal reproduce jury-claims`` measures how often it is right.
     """
 
     rank = 27
