@@ -189,7 +189,8 @@ def _everybody(evidence: Evidence, found: Grouped) -> list[Pair]:
     met = found.counts.sum((0, 2))[:, None] >= 1
     shares = matrices.mean(0), low, matrices.max(0)
     places = _largest(np.where(met, low, 0.0), MOST_OF_EVERYBODY)
-    return [_pair(evidence, c, k, shares, (c, k)) for c, k in places if c != k and low[c, k] >= CONFUSED]
+    pairs = [_pair(evidence, c, k, shares, (c, k)) for c, k in places if c != k and low[c, k] >= CONFUSED]
+    return sorted(pairs, key=lambda pair: -pair["share"])
 
 
 def _of_groups(evidence: Evidence, found: Grouped) -> list[GroupPair]:
