@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, NamedTuple, NotRequired, TypedDict
+from typing import TYPE_CHECKING, Any, NamedTuple, NotRequired, TypedDict, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -238,7 +238,7 @@ def _of_members(evidence: Evidence, found: Grouped) -> list[OwnPair]:
     own, groups = drawn / sizes, found.levels.groups[found.codes]
     told = evidence.told[found.annotators][:, None] & (found.counts.sum(-1) >= 1)
     reliable = (low > groups) & (own - groups >= APART) & told[:, :, None]
-    return [
+    rows = [
         {
             **_pair(evidence, *at[1:], (own, low, high), at),
             "worker": people[found.annotators[at[0]]],
@@ -247,6 +247,7 @@ def _of_members(evidence: Evidence, found: Grouped) -> list[OwnPair]:
         }
         for at in _worst(own - groups, reliable)
     ]
+    return cast(list[OwnPair], rows)
 
 
 def _pair(evidence: Evidence, true: int, observed: int, shares: tuple[FloatArray, ...], at: tuple[int, ...]) -> Pair:
