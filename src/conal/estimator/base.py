@@ -91,7 +91,7 @@ class CrowdClassifier(FittedAttributes, Reported, ClassifierParameters, Classifi
     ordinal_ : bool
         Whether the classes are a scale, from the lowest to the highest, as the annotations stated.
     annotator_info_ : AnnotatorInfo or None
-        What was given about the annotators; not part of a model folder.
+        What was given about the annotators.
     history_ : list of dict
         One row per epoch.
     metrics_ : dict
@@ -246,7 +246,8 @@ class CrowdClassifier(FittedAttributes, Reported, ClassifierParameters, Classifi
         self.labels_ = self.classes_[self.probas_.argmax(1)]
         read = (self.probas_, reading.classifier, reading.omega)
         shown = drawn(instances, crowd.task_ids) if quoted is None else Exhibits()
-        results = FittedResults(self.model_, crowd, *read, quoted, model_section(self), exhibits=shown)
+        about = self.annotator_info_
+        results = FittedResults(self.model_, crowd, *read, quoted, model_section(self), exhibits=shown, about=about)
         if truth is not None:
             results = replace(results, **truth.evidence(self.model_, reading.posterior))
         if not (preparation.warn_of_contradiction(results.findings.evidence) or result.lost_classes):

@@ -14,6 +14,7 @@ import torch
 from conal import methods
 from conal.data.encoding import Names, as_names
 from conal.errors import InputError, ModelFolderError, examples
+from conal.estimator import known_annotators
 from conal.estimator.base import CrowdClassifier
 from conal.estimator.factory import make
 from conal.estimator.preparation import build_members
@@ -64,6 +65,7 @@ def save(
         config["n_true_labels"] = problem.n_true_labels
     if fitted.ordinal_:
         config["ordinal"] = True
+    config |= known_annotators.to_config(fitted.annotator_info_)
     tensors = {name: tensor.detach().numpy() for name, tensor in fitted.model_.state_dict().items()}
     documents: dict[str, Mapping[str, Any]] = {REPORT: fitted.results_.report, **_task_document(fitted)}
     if fitted.text_features_ is not None:
@@ -109,6 +111,7 @@ def _restore(folder: ModelFolder, backbone: Any) -> CrowdClassifier:
     made.classes_ = names_from_json(_listed(config, "classes"))
     made.ordinal_ = config.get("ordinal", False) is True
     made.annotator_ids_ = names_from_json(_listed(config, "annotator_ids"))
+    made.annotator_info_ = known_annotators.from_config(config, made.annotator_ids_)
     made.instance_shape_ = checked_instance_shape(config["instance_shape"], str(folder.path))
     made.n_features_in_ = prod(made.instance_shape_)
     made.feature_names_in_ = _feature_names(config, made.n_features_in_)
