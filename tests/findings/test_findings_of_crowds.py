@@ -13,7 +13,7 @@ import pytest
 
 from conal.data.annotations import Annotations
 from conal.errors import InputError
-from conal.findings import Evidence, Findings, annotators, common_confusion, suggestions, tasks
+from conal.findings import Evidence, Findings, annotators, common_confusion, label_value, suggestions, tasks
 from conal.findings.annotators import annotators_table
 from conal.findings.common_confusion import confusion_findings, label_shares, shown_classes
 from conal.findings.intervals import intervals_of
@@ -80,7 +80,7 @@ def gain_by_enumeration(q: FloatArray, matrix: FloatArray) -> float:
 
 
 def test_expected_gain(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(suggestions, "CHUNK", 50)
+    monkeypatch.setattr(label_value, "CHUNK", 50)
     found = random_evidence(4)
     gain = expected_gain(found.posterior, found.individual)
     for i, r in itertools.product(range(40), range(6)):

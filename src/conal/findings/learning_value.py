@@ -1,0 +1,97 @@
+r"""What answers teach beyond their own task: how somebody, or everybody, takes two classes for each other.
+
+The tasks whose two most probable classes are a and b share what is not known about that pair: of the crowd's common
+confusion, and of every annotator's own. An error there moves the log-odds of all of them together, by
+:math:`\delta \sim N(0, s^2)`. Whoever learns :math:`\delta` decides these tasks better, each by
+
+.. math::
+    h(x, s) = E_\delta \bigl| \sigma(x + \delta) - \tfrac12 \bigr| - \bigl| E_\delta \sigma(x + \delta) - \tfrac12 \bigr|
+
+with the log-odds x of a against b. If m tasks of the pair are known as well as if an expert had labelled them,
+:math:`s^2 = 4 / m`, and k more answers teach the share :math:`k / (m + k)` of that variance: the first answer teaches
+most, and where the crowd tells the classes apart, m is large and nothing is left to learn.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+__all__ = ["Learning", "closer_decision"]
+
+FloatArray = npt.NDArray[np.float64]
+IntArray = npt.NDArray[np.int64]
+
+NODES, WEIGHTS = np.polynomial.hermite_e.hermegauss(16)
+STEPS = np.linspace(0.0, 1.0, 5)
+"""Shares of the standard deviation for which values are computed; between them they are interpolated."""
+FREE = 4.0
+"""Tasks that count as known in every pair: where nothing else is known, s = 1."""
+
+
+def closer_decision(log_odds: FloatArray, spread: FloatArray) -> FloatArray:
+    r"""h(x, s): how much more often the likelier of two classes is right once the shift :math:`\delta` is known.
+
+    >>> closer_decision(np.array([0.0, 0.0, 6.0]), np.array([0.0, 1.0, 1.0])).round(3).tolist()
+    [0.0, 0.18, 0.0]
+    """
+    shifted = np.tanh((log_odds[..., None] + spread[..., None] * NODES) / 2) / 2
+    weights = WEIGHTS / WEIGHTS.sum()
+    return np.asarray(np.abs(shifted) @ weights - np.abs(shifted @ weights))
+
+
+class Learning:
+    """What is left to learn about each of many pairs of classes, and what the next answer about one teaches.
+
+    Parameters
+    ----------
+    key : (n,) int
+        The pair that each row is about: one of the crowd's, or one of an annotator's.
+    chance : (n, 2)
+        Probability of the two classes on the row's task.
+    n_keys : int
+
+    Examples
+    --------
+    Where the crowd guesses, an expert's answer tells about all tasks of the pair; where it is sure, about none:
+
+    >>> guess, sure = np.full((20, 2), 0.5), np.tile([0.98, 0.02], (20, 1))
+    >>> pairs = Learning(np.repeat([0, 1], 20), np.concatenate([guess, sure]), 2)
+    >>> [round(pairs.next_value(0, planned), 2) for planned in (0, 1, 2)], round(pairs.next_value(1, 0), 3)
+    ([1.77, 0.47, 0.27], 0.0)
+    """
+
+    def __init__(self, key: IntArray, chance: FloatArray, n_keys: int) -> None:
+        total = np.maximum(chance.sum(1), 1e-12)
+        even = (chance[:, 0] - chance[:, 1]) / total
+        known = np.bincount(key, weights=even**2 * total, minlength=n_keys)
+        self.known = known + FREE
+        spread = 2 / np.sqrt(self.known)  # the information of one answer about even odds is 1/4
+        log_odds = np.log(np.maximum(chance[:, 0], 1e-9)) - np.log(np.maximum(chance[:, 1], 1e-9))
+        # Of the values, the columns are those of the shares in STEPS.
+        each = np.column_stack([closer_decision(log_odds, step * spread[key]) * total for step in STEPS])
+        self.values = np.column_stack([np.bincount(key, weights=column, minlength=n_keys) for column in each.T])
+
+    def next_value(self, key: int, planned: float, certainty: float = 1.0) -> float:
+        """Expected number of tasks that one more answer decides rightly, after ``planned`` others.
+
+        Parameters
+        ----------
+        certainty : float
+            How well the answer shows what it teaches: 1 for an expert's.
+        """
+        return float(self.next_values(np.array([key]), np.array([planned]), np.array([certainty]))[0])
+
+    def next_values(self, keys: IntArray, planned: FloatArray, certainty: FloatArray) -> FloatArray:
+        """The same for many pairs."""
+        known = self.known[keys]
+        before, after = (self._learned(keys, n / (known + n)) for n in (planned, planned + certainty))
+        return np.maximum(after - before, 0.0)
+
+    def _learned(self, keys: IntArray, share: FloatArray) -> FloatArray:
+        """What is decided rightly once a share of the variance is known."""
+        at = np.sqrt(share) * (len(STEPS) - 1)
+        left = np.minimum(at.astype(np.int64), len(STEPS) - 2)
+        return np.asarray(
+            self.values[keys, left] + (at - left) * (self.values[keys, left + 1] - self.values[keys, left])
+        )
