@@ -12,10 +12,12 @@ import pyarrow as pa
 import torch
 
 from conal import methods
+from conal.data.annotator_info import AnnotatorInfo
 from conal.data.encoding import Names, as_names
 from conal.errors import InputError, ModelFolderError, examples
 from conal.estimator.base import CrowdClassifier
 from conal.estimator.factory import make
+from conal.estimator.planning import ASKED_TENSOR, asked_of, restored, to_tensors
 from conal.estimator.preparation import build_members
 from conal.estimator.provenance import CUSTOM, plain_parameters
 from conal.estimator.results import StoredResults
@@ -64,7 +66,10 @@ def save(
         config["n_true_labels"] = problem.n_true_labels
     if fitted.ordinal_:
         config["ordinal"] = True
+    if fitted.annotator_info_ is not None:
+        config["annotator_info"] = _about_people(fitted.annotator_info_)
     tensors = {name: tensor.detach().numpy() for name, tensor in fitted.model_.state_dict().items()}
+    tensors |= to_tensors(asked_of(fitted))
     documents: dict[str, Mapping[str, Any]] = {REPORT: fitted.results_.report, **_task_document(fitted)}
     if fitted.text_features_ is not None:
         numbers, documents[TEXT] = to_state(fitted.text_features_)
@@ -112,7 +117,8 @@ def _restore(folder: ModelFolder, backbone: Any) -> CrowdClassifier:
     made.instance_shape_ = checked_instance_shape(config["instance_shape"], str(folder.path))
     made.n_features_in_ = prod(made.instance_shape_)
     made.feature_names_in_ = _feature_names(config, made.n_features_in_)
-    shapes = {name: found.shape for name, found in folder.shapes().items() if not name.startswith(TEXT_TENSOR)}
+    beside = (TEXT_TENSOR, ASKED_TENSOR)
+    shapes = {name: found.shape for name, found in folder.shapes().items() if not name.startswith(beside)}
     sketched = {name: torch.empty(shape, device="meta") for name, shape in shapes.items() if name in IN_PROBLEM}
     check_shapes(made, _problem(made, config, sketched), shapes, str(folder.path))
     tensors = folder.tensors()
@@ -122,6 +128,8 @@ def _restore(folder: ModelFolder, backbone: Any) -> CrowdClassifier:
     made.results_ = _stored_results(folder, made, task_ids)
     made.history_ = made.tables_["history.csv"].to_pylist()
     _restore_labels(made, task_ids)
+    made.asked_ = restored(tensors, len(made.task_ids_), len(made.annotator_ids_))
+    made.annotator_info_ = _restored_info(config, made.annotator_ids_)
     state = {name: torch.from_numpy(array) for name, array in tensors.items() if name in shapes}
     made.model_ = _rebuild(made, _problem(made, config, state), state)
     return made
@@ -140,6 +148,27 @@ def _restore_parameters(folder: ModelFolder, backbone: Any) -> CrowdClassifier:
     declared = methods.get(folder.config["method"]).declared.items()
     parameters = {name: found.before for name, found in declared if found.before is not None} | parameters
     return make(folder.config["method"], **parameters)
+
+
+def _about_people(info: AnnotatorInfo) -> dict[str, Any]:
+    """Groups, costs and limits of the annotators, for plans; their features are in the model."""
+    found = {"groups": info.groups, "costs": info.costs, "limits": info.limits}
+    return {name: list(values) for name, values in found.items() if values is not None}
+
+
+def _restored_info(config: Mapping[str, Any], annotators: Names) -> AnnotatorInfo | None:
+    found = config.get("annotator_info", {})
+    if not found:
+        return None
+    if any(len(values) != len(annotators) for values in found.values()):
+        raise TypeError("annotator_info must have a value for every annotator")
+    if not all(isinstance(name, str) for name in found.get("groups", [])):
+        raise TypeError("the groups of annotator_info must be text")
+    numbers = {name: np.array(found[name], np.float64) for name in ("costs", "limits") if name in found}
+    if not all((values >= 0).all() for values in numbers.values()):
+        raise TypeError("costs and limits of annotator_info must be numbers of at least 0")
+    groups = tuple(found["groups"]) if "groups" in found else None
+    return AnnotatorInfo(annotators, groups, numbers.get("costs"), limits=numbers.get("limits"))
 
 
 def _listed(config: Mapping[str, Any], name: str) -> list[Any]:

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from conal.datasets.base import CrowdDataset
+from conal.errors import InputError
 from conal.findings.asking import Asking, Pairs, cautious
 from conal.findings.crowd_plan import plan_labels
 from conal.findings.promise import Promise, promise
@@ -26,6 +27,8 @@ FOLDS = 3
 ROUNDS = 2
 """How often classifier and matrices are fitted in turns."""
 COMPONENTS = 40
+DRAWS = 100
+"""Simulations behind every promise."""
 POOLING = 5.0
 """Pseudo-labels that draw each row of an annotator's matrix to that of all."""
 
@@ -56,7 +59,10 @@ class Replay:
     def __init__(self, data: CrowdDataset, seed: int, start: float = 0.5) -> None:
         self.data, crowd = data, data.annotations
         self.rng = np.random.default_rng(seed)
-        self.features, self.test = _components(data)
+        if data.test is None:
+            raise InputError(f"{data.name}: has no test data, on which replays are judged")
+        self.features, self.test = _components(data.x, data.test.x)
+        self.test_labels = data.test.y
         self.revealed = np.zeros(crowd.n_annotations, bool)
         order = self.rng.permutation(crowd.n_annotations)
         _, first = np.unique(crowd.tasks[order], return_index=True)
@@ -94,8 +100,8 @@ class Replay:
     def accuracy(self, found: Reading) -> tuple[float, float]:
         """Share of right labels of the training tasks, and of the test tasks by the classifier."""
         right = (found.posterior.argmax(1) == self.data.y_true).mean()
-        assert self.data.test is not None
-        return float(right), float((found.test.argmax(1) == self.data.test.y).mean())
+        tested = found.test.argmax(1) == self.test_labels
+        return float(right), float(tested.mean())
 
     # ---------------------------------------------------------------- strategies: which labels to reveal next
 
@@ -117,7 +123,7 @@ class Replay:
         planned = plan_labels(asking, float(n))
         place = crowd.tasks.astype(np.int64) * crowd.n_annotators + crowd.annotators
         rows = np.searchsorted(place, planned.tasks * crowd.n_annotators + planned.annotators)
-        return rows, promise(asking, planned, seed=int(self.rng.integers(2**31)))
+        return rows, promise(asking, planned, seed=int(self.rng.integers(2**31)), draws=DRAWS)
 
     def active_lab(self, found: Reading, n: int) -> tuple[IntArray, None]:
         """The tasks with the lowest ActiveLab scores of cleanlab, one more label each, of anybody who has one."""
@@ -145,7 +151,9 @@ def active_lab_scores(replay: Replay, found: Reading) -> FloatArray:
     scores = np.empty(crowd.n_tasks)
     with warnings.catch_warnings(), redirect_stdout(StringIO()):  # it prints
         warnings.simplefilter("ignore")
-        scores[has], scores[~has] = get_active_learning_scores(labels[has], found.classifier[has], found.classifier[~has])
+        scores[has], scores[~has] = get_active_learning_scores(
+            labels[has], found.classifier[has], found.classifier[~has]
+        )
     return scores
 
 
@@ -177,17 +185,16 @@ def _turns(tasks: npt.NDArray[Any]) -> IntArray:
     return turn
 
 
-def _components(data: CrowdDataset) -> tuple[FloatArray, FloatArray]:
+def _components(train: npt.NDArray[Any], test: npt.NDArray[Any]) -> tuple[FloatArray, FloatArray]:
     """Standardised principal components of the training and test features."""
     from sklearn.decomposition import PCA
     from sklearn.preprocessing import StandardScaler
 
-    assert data.test is not None
-    first = StandardScaler().fit(data.x)
-    n = min(COMPONENTS, data.x.shape[1])
-    pca = PCA(n, random_state=0).fit(first.transform(data.x))
+    first = StandardScaler().fit(train)
+    pca = PCA(min(COMPONENTS, train.shape[1]), random_state=0).fit(first.transform(train))
     scale = np.sqrt(pca.explained_variance_[0])
-    return tuple(np.asarray(pca.transform(first.transform(x)) / scale, float) for x in (data.x, data.test.x))
+    x, new = (np.asarray(pca.transform(first.transform(each)) / scale, float) for each in (train, test))
+    return x, new
 
 
 def _cross_fitted(x: FloatArray, test: FloatArray, q: FloatArray, labelled: IntArray) -> tuple[FloatArray, FloatArray]:

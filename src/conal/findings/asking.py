@@ -129,7 +129,9 @@ class Asking:
         return np.asarray(self.top_two[:, 0] * self.posterior.shape[1] + self.top_two[:, 1])
 
     @classmethod
-    def by_evidence(cls, evidence: Evidence, limits: FloatArray | None = None, costs: FloatArray | None = None) -> Asking:
+    def by_evidence(
+        cls, evidence: Evidence, limits: FloatArray | None = None, costs: FloatArray | None = None
+    ) -> Asking:
         """What a fitted model knows of its crowd; annotators who may not be listed are not asked."""
         crowd = evidence.annotations
         everyone = np.arange(crowd.n_annotators)
@@ -143,3 +145,34 @@ class Asking:
             np.where(evidence.told, room, 0.0),
             None if evidence.known is None else evidence.known >= 0,
         )
+
+    def in_groups(self, codes: IntArray, n_groups: int, per_task: int) -> Asking:
+        """The same tasks with a group in the place of each annotator: any member answers, who has not yet.
+
+        A group's matrix is the mean of its members', weighted by their labels; its cost is their mean cost.
+
+        Parameters
+        ----------
+        codes : (R,)
+            The group of every annotator.
+        n_groups : int
+        per_task : int
+            A group is asked at most so often about a task, and at most once for every member.
+        """
+        size = np.bincount(codes, minlength=n_groups)
+        weight = self.met.sum(1) + CAUTION
+        total = np.bincount(codes, weights=weight, minlength=n_groups)
+        confusion = np.zeros((n_groups, *self.confusion.shape[1:]))
+        np.add.at(confusion, codes, weight[:, None, None] * self.confusion)
+        met, price, room = (np.zeros((n_groups, *values.shape[1:])) for values in (self.met, self.price, self.room))
+        for sums, values in ((met, self.met), (price, self.price), (room, self.room)):
+            np.add.at(sums, codes, values)
+        shape = len(self.posterior), n_groups
+        done = np.zeros(shape, np.int64)  # groups are few
+        np.add.at(done, (self.asked.tasks, codes[self.asked.annotators]), 1)
+        turn = np.arange(per_task)[None, :, None]
+        tasks, _, groups = np.nonzero(np.broadcast_to(turn < (size - done)[:, None, :], (shape[0], per_task, n_groups)))
+        allowed = Pairs(np.searchsorted(tasks, np.arange(shape[0] + 1)), groups)
+        nobody = Pairs(np.zeros(shape[0] + 1, np.int64), np.empty(0, np.int64))
+        means = confusion / np.maximum(total, 1e-12)[:, None, None]
+        return Asking(self.posterior, means, nobody, met, price / np.maximum(size, 1), room, self.closed, allowed)

@@ -15,6 +15,8 @@ BoolArray = npt.NDArray[np.bool_]
 
 WIDTH = 8
 """Annotators who are considered for a task."""
+MOST_ALLOWED = 24
+"""The same where the pairs that may be chosen are listed."""
 
 
 def tells_apart(confusion: FloatArray, a: int, b: int) -> FloatArray:
@@ -38,7 +40,7 @@ def candidates(asking: Asking, tasks: IntArray, room: FloatArray, width: int = W
     """
     free = room >= 1
     if asking.allowed is not None:
-        return _of_pairs(asking.allowed, tasks, free, width)
+        return _of_pairs(asking.allowed, tasks, free, max(width, MOST_ALLOWED))
     found = np.full((len(tasks), width), -1)
     keys, group = np.unique(asking.pair_key[tasks], return_inverse=True)
     order = np.argsort(group, kind="stable")
@@ -83,8 +85,9 @@ def _not_asked(asking: Asking, tasks: IntArray, ranking: IntArray, width: int) -
 
 def _of_pairs(pairs: Pairs, tasks: IntArray, free: BoolArray, width: int) -> IntArray:
     """(n, width) the first annotators of each task's pairs."""
-    found = np.full((len(tasks), width), -1)
     begin, end = pairs.indptr[tasks], pairs.indptr[tasks + 1]
+    found = np.full((len(tasks), min(width, max(int((end - begin).max(initial=0)), 1))), -1)
+    width = found.shape[1]
     filled = np.zeros(len(tasks), np.int64)
     for step in range(int((end - begin).max(initial=0))):
         rows = np.flatnonzero((begin + step < end) & (filled < width))

@@ -2,10 +2,10 @@ r"""Whom to ask what next: a batch of labels that makes as many more labels righ
 
 For every task, answers of several people are valued together (:func:`conal.findings.label_value.value_of_answers`), in
 two orders: by gain and by information, each for its cost. Of the values after one, two and three answers, the concave
-hull counts: where one answer cannot change the label and two can, two are asked at once. Steps of all tasks are taken in
-the order of their gain for their cost, which is how knapsacks with choices are packed (Sinha and Zoltners 1979). What
-answers teach about other tasks (:mod:`conal.findings.learning_value`) is added; it shrinks with every answer about the
-same pair of classes, and is looked at again when a step's turn comes (lazy greedy; Minoux 1978).
+hull counts: where one answer cannot change the label and two can, two are asked at once. Steps of all tasks are taken
+in the order of their gain for their cost, which is how knapsacks with choices are packed (Sinha and Zoltners 1979).
+What answers teach about other tasks (:mod:`conal.findings.learning_value`) is added; it shrinks with every answer about
+the same pair of classes, and is looked at again when a step's turn comes (lazy greedy; Minoux 1978).
 
 References
 ----------
@@ -174,7 +174,9 @@ class _Batch:
             parts.append(self._expert_first(parts[0], q))
         return _Options(*(np.stack(each, axis=1) for each in zip(*parts, strict=True)))
 
-    def _in_order(self, q: FloatArray, who: IntArray, price: FloatArray, bits: FloatArray, rate: FloatArray) -> _Options:
+    def _in_order(
+        self, q: FloatArray, who: IntArray, price: FloatArray, bits: FloatArray, rate: FloatArray
+    ) -> _Options:
         """The first annotators by a rate, (n, k)."""
         order = np.argsort(-rate, axis=1, kind="stable")[:, : self.per_task]
         chosen = np.take_along_axis(who, order, 1)
@@ -195,7 +197,7 @@ class _Batch:
 
     def _first_steps(self, options: _Options, tasks: IntArray) -> list[Step]:
         """The best first step of every task."""
-        n, orders, longest = options.annotators.shape
+        n, _, longest = options.annotators.shape
         if not n:
             return []
         gains = options.gains + INFORMATION * options.bits

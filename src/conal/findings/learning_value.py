@@ -5,7 +5,7 @@ confusion, and of every annotator's own. An error there moves the log-odds of al
 :math:`\delta \sim N(0, s^2)`. Whoever learns :math:`\delta` decides these tasks better, each by
 
 .. math::
-    h(x, s) = E_\delta \bigl| \sigma(x + \delta) - \tfrac12 \bigr| - \bigl| E_\delta \sigma(x + \delta) - \tfrac12 \bigr|
+    h(x, s) = E_\delta | \sigma(x + \delta) - \tfrac12 | - | E_\delta \sigma(x + \delta) - \tfrac12 |
 
 with the log-odds x of a against b. If m tasks of the pair are known as well as if an expert had labelled them,
 :math:`s^2 = 4 / m`, and k more answers teach the share :math:`k / (m + k)` of that variance: the first answer teaches
@@ -22,11 +22,13 @@ __all__ = ["Learning", "closer_decision"]
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
 
-NODES, WEIGHTS = np.polynomial.hermite_e.hermegauss(16)
+NODES, WEIGHTS = np.polynomial.hermite_e.hermegauss(8)
 STEPS = np.linspace(0.0, 1.0, 5)
 """Shares of the standard deviation for which values are computed; between them they are interpolated."""
 FREE = 4.0
 """Tasks that count as known in every pair: where nothing else is known, s = 1."""
+SURE = 5.0
+"""Log-odds that nothing learned about the pair turns round."""
 
 
 def closer_decision(log_odds: FloatArray, spread: FloatArray) -> FloatArray:
@@ -68,9 +70,10 @@ class Learning:
         self.known = known + FREE
         spread = 2 / np.sqrt(self.known)  # the information of one answer about even odds is 1/4
         log_odds = np.log(np.maximum(chance[:, 0], 1e-9)) - np.log(np.maximum(chance[:, 1], 1e-9))
-        # Of the values, the columns are those of the shares in STEPS.
-        each = np.column_stack([closer_decision(log_odds, step * spread[key]) * total for step in STEPS])
-        self.values = np.column_stack([np.bincount(key, weights=column, minlength=n_keys) for column in each.T])
+        near = np.flatnonzero(np.abs(log_odds) < SURE)
+        at, weight = key[near], total[near]
+        each = (closer_decision(log_odds[near], step * spread[at]) * weight for step in STEPS)
+        self.values = np.column_stack([np.bincount(at, weights=column, minlength=n_keys) for column in each])
 
     def next_value(self, key: int, planned: float, certainty: float = 1.0) -> float:
         """Expected number of tasks that one more answer decides rightly, after ``planned`` others.
@@ -80,7 +83,14 @@ class Learning:
         certainty : float
             How well the answer shows what it teaches: 1 for an expert's.
         """
-        return float(self.next_values(np.array([key]), np.array([planned]), np.array([certainty]))[0])
+        known, most = self.known.item(key), len(STEPS) - 1  # plain numbers: arrays of one are slow
+        ends = []
+        for n in (planned, planned + certainty):
+            at = most * (n / (known + n)) ** 0.5
+            left = min(int(at), most - 1)
+            low, high = self.values.item(key, left), self.values.item(key, left + 1)
+            ends.append(low + (at - left) * (high - low))
+        return max(ends[1] - ends[0], 0.0)
 
     def next_values(self, keys: IntArray, planned: FloatArray, certainty: FloatArray) -> FloatArray:
         """The same for many pairs."""

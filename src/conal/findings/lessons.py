@@ -1,4 +1,4 @@
-"""What planned answers teach about other tasks: an expert's about the crowd's confusion, an annotator's about their own."""
+"""What planned answers teach about other tasks: about the confusion of the crowd, or of one annotator."""
 
 from __future__ import annotations
 
@@ -47,13 +47,22 @@ class Lessons:
     def first_values(self, tasks: IntArray, annotators: IntArray) -> FloatArray:
         """(n, o, k) what each answer teaches before anything is planned."""
         every = np.broadcast_to(tasks[:, None, None], annotators.shape)
-        return self._values(every.ravel(), annotators.ravel()).reshape(annotators.shape)
+        return self._first_values(every.ravel(), annotators.ravel()).reshape(annotators.shape)
 
     def next_value(self, task: int, annotator: int) -> float:
         """What one more answer teaches after those that are planned."""
-        return float(self._values(np.array([task]), np.array([annotator]))[0])
+        if annotator == EXPERT:
+            pair = self.pair.item(task)
+            return self.crowd.next_value(pair, self.planned[0].item(pair))
+        at = self._place_of_one(task, annotator)
+        return 0.0 if at < 0 else self.own.next_value(at, self.planned[1].item(at), self.certainty.item(task))
 
-    def _values(self, tasks: IntArray, annotators: IntArray) -> FloatArray:
+    def _place_of_one(self, task: int, annotator: int) -> int:
+        wanted = annotator * self.n_classes**2 + self.pair_key.item(task)
+        at = int(self.own_keys.searchsorted(wanted))
+        return at if at < len(self.own_keys) and self.own_keys.item(at) == wanted else -1
+
+    def _first_values(self, tasks: IntArray, annotators: IntArray) -> FloatArray:
         found = np.zeros(len(tasks))
         experts = np.flatnonzero(annotators == EXPERT)
         key = self.pair[tasks[experts]]
@@ -69,6 +78,6 @@ class Lessons:
         if annotator == EXPERT:
             self.planned[0][self.pair[task]] += 1
             return
-        at = int(self._place(np.array([task]), np.array([annotator]))[0])
+        at = self._place_of_one(task, annotator)
         if at >= 0:
             self.planned[1][at] += self.certainty[task]

@@ -1,4 +1,4 @@
-"""What a plan promises: how many labels are right afterwards, by simulated answers, and how many labels a goal takes."""
+"""What a plan promises: how many labels are right afterwards, by simulated answers."""
 
 from __future__ import annotations
 

@@ -96,9 +96,7 @@ def suggestions(evidence: Evidence, quality_low: FloatArray) -> list[Suggestion]
     tasks, workers, value = planned.tasks[order], planned.annotators[order], planned.gain[order]
     if evidence.discretion is not None:
         value = evidence.discretion.share(value)
-    names, people, ids = (
-        plain_names(x) for x in (crowd.classes, crowd.annotator_ids[workers], crowd.task_ids[tasks])
-    )
+    names, people, ids = (plain_names(x) for x in (crowd.classes, crowd.annotator_ids[workers], crowd.task_ids[tasks]))
     rows: list[Suggestion] = [
         {
             "task": ids[k],
