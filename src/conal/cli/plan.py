@@ -93,7 +93,7 @@ def plan(
         found, figures, summary = _for_experts(fitted, experts or 0, random_share, seed, out)
     else:
         planned, figures = planned_labels(
-            *_asking(fitted, annotator_info, by.value, per_task),
+            *_asking(fitted, annotator_info, by, per_task),
             fitted.task_ids_,
             budget,
             expert_cost=expert_cost,
@@ -140,7 +140,7 @@ def _for_experts(
     return found, figures, _text(figures)
 
 
-def _asking(fitted: CrowdClassifier, path: Path | None, by: str, per_task: int) -> tuple[Asking, Names]:
+def _asking(fitted: CrowdClassifier, path: Path | None, by: By, per_task: int) -> tuple[Asking, Names]:
     from conal.data.annotations import Annotations
     from conal.estimator.planning import asking_of
     from conal.io.annotator_tables import read_annotator_info
@@ -149,7 +149,7 @@ def _asking(fitted: CrowdClassifier, path: Path | None, by: str, per_task: int) 
     if path is not None:
         crowd = Annotations([], [], [], task_ids=[], annotator_ids=fitted.annotator_ids_, classes=fitted.classes_)
         info = read_annotator_info(path, crowd)
-    return asking_of(fitted, info, by=by, per_task=per_task)
+    return asking_of(fitted, info, by=by.value, per_task=per_task)
 
 
 def _shown(report: Report) -> Iterator[Any]:

@@ -39,7 +39,7 @@ class AnnotatorInfo:
     feature_names : tuple of str
         What they are called.
     limits : (R,) array, optional
-        How many more labels each can give, at least 0; for plans.
+        How many more labels each can give, infinite where there is no limit; for plans.
 
     Examples
     --------
@@ -101,9 +101,7 @@ class AnnotatorInfo:
             else _at_least_0(_numbers(frame, cost, at, crowd, where), "the cost of a label", crowd, where),
             np.stack([_numbers(frame, name, at, crowd, where) for name in numbers], axis=1) if numbers else None,
             tuple(numbers),
-            None
-            if limit is None
-            else _at_least_0(_numbers(frame, limit, at, crowd, where), "the limit of labels", crowd, where),
+            None if limit is None else _limits(_values(frame, limit), at, limit, crowd, where),
         )
 
     def coded_groups(self) -> tuple[tuple[str, ...], npt.NDArray[np.int64]] | None:
@@ -174,6 +172,16 @@ def _at_least_0(values: FloatArray, what: str, crowd: Annotations, where: str) -
     if wrong:
         raise InputError(f"{where}: {what} cannot be negative, as that of {people(wrong)} is")
     return values
+
+
+def _limits(values: list[Any], at: npt.NDArray[np.int64], name: str, crowd: Annotations, where: str) -> FloatArray:
+    """(R,) numbers of labels; infinite where nothing is said."""
+    given = [np.inf if values[k] is None or values[k] != values[k] or values[k] == "" else values[k] for k in at]
+    try:
+        found = np.array(given, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InputError(f"{where}: column {name!r} must contain numbers, not {examples(given)}") from None
+    return _at_least_0(found, "the limit of labels", crowd, where)
 
 
 def _numbers(frame: Any, name: str, at: npt.NDArray[np.int64], crowd: Annotations, where: str) -> FloatArray:

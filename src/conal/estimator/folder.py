@@ -153,7 +153,10 @@ def _restore_parameters(folder: ModelFolder, backbone: Any) -> CrowdClassifier:
 def _about_people(info: AnnotatorInfo) -> dict[str, Any]:
     """Groups, costs and limits of the annotators, for plans; their features are in the model."""
     found = {"groups": info.groups, "costs": info.costs, "limits": info.limits}
-    return {name: list(values) for name, values in found.items() if values is not None}
+    plain = {name: list(values) for name, values in found.items() if values is not None}
+    if info.limits is not None:
+        plain["limits"] = [None if np.isinf(value) else value for value in info.limits.tolist()]  # JSON has no infinity
+    return plain
 
 
 def _restored_info(config: Mapping[str, Any], annotators: Names) -> AnnotatorInfo | None:
@@ -164,7 +167,8 @@ def _restored_info(config: Mapping[str, Any], annotators: Names) -> AnnotatorInf
         raise TypeError("annotator_info must have a value for every annotator")
     if not all(isinstance(name, str) for name in found.get("groups", [])):
         raise TypeError("the groups of annotator_info must be text")
-    numbers = {name: np.array(found[name], np.float64) for name in ("costs", "limits") if name in found}
+    given = {name: [np.inf if value is None else value for value in found[name]] for name in found}
+    numbers = {name: np.array(given[name], np.float64) for name in ("costs", "limits") if name in given}
     if not all((values >= 0).all() for values in numbers.values()):
         raise TypeError("costs and limits of annotator_info must be numbers of at least 0")
     groups = tuple(found["groups"]) if "groups" in found else None

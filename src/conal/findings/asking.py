@@ -21,6 +21,9 @@ CAUTION = 5.0
 """Pseudo-labels by which each row of a candidate's matrix is shrunk to the common confusion: three right labels of
 three prove little, and the best of many candidates would be chosen by luck."""
 
+MOST_GROUPS = 50
+"""Groups that can be asked instead of annotators."""
+
 
 def cautious(confusion: FloatArray, met: FloatArray, common: FloatArray) -> FloatArray:
     """(n, C, C) learned matrices, each row shrunk to the common confusion.
@@ -159,6 +162,8 @@ class Asking:
         per_task : int
             A group is asked at most so often about a task, and at most once for every member.
         """
+        if n_groups > MOST_GROUPS:
+            raise InputError(f"by group: there are {n_groups:,} groups, at most {MOST_GROUPS} can be planned for")
         size = np.bincount(codes, minlength=n_groups)
         weight = self.met.sum(1) + CAUTION
         total = np.bincount(codes, weights=weight, minlength=n_groups)

@@ -14,6 +14,9 @@ most, and where the crowd tells the classes apart, m is large and nothing is lef
 
 from __future__ import annotations
 
+from bisect import bisect_right
+from itertools import combinations
+
 import numpy as np
 import numpy.typing as npt
 
@@ -23,8 +26,9 @@ FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
 
 NODES, WEIGHTS = np.polynomial.hermite_e.hermegauss(8)
-STEPS = np.linspace(0.0, 1.0, 5)
-"""Shares of the standard deviation for which values are computed; between them they are interpolated."""
+SHARES = np.array([0, 1 / 8, 1 / 4, 1 / 2, 3 / 4, 1]) ** 2
+"""Shares of the variance for which values are computed; between them they are interpolated."""
+GRID = SHARES.tolist()
 FREE = 4.0
 """Tasks that count as known in every pair: where nothing else is known, s = 1."""
 SURE = 5.0
@@ -72,8 +76,9 @@ class Learning:
         log_odds = np.log(np.maximum(chance[:, 0], 1e-9)) - np.log(np.maximum(chance[:, 1], 1e-9))
         near = np.flatnonzero(np.abs(log_odds) < SURE)
         at, weight = key[near], total[near]
-        each = (closer_decision(log_odds[near], step * spread[at]) * weight for step in STEPS)
-        self.values = np.column_stack([np.bincount(at, weights=column, minlength=n_keys) for column in each])
+        each = (closer_decision(log_odds[near], share**0.5 * spread[at]) * weight for share in SHARES)
+        values = np.column_stack([np.bincount(at, weights=column, minlength=n_keys) for column in each])
+        self.values = _concave(values)
 
     def next_value(self, key: int, planned: float, certainty: float = 1.0) -> float:
         """Expected number of tasks that one more answer decides rightly, after ``planned`` others.
@@ -83,13 +88,12 @@ class Learning:
         certainty : float
             How well the answer shows what it teaches: 1 for an expert's.
         """
-        known, most = self.known.item(key), len(STEPS) - 1  # plain numbers: arrays of one are slow
-        ends = []
+        known, ends = self.known.item(key), []  # plain numbers: arrays of one are slow
         for n in (planned, planned + certainty):
-            at = most * (n / (known + n)) ** 0.5
-            left = min(int(at), most - 1)
+            share = n / (known + n)
+            left = min(bisect_right(GRID, share), len(GRID) - 1) - 1
             low, high = self.values.item(key, left), self.values.item(key, left + 1)
-            ends.append(low + (at - left) * (high - low))
+            ends.append(low + (share - GRID[left]) / (GRID[left + 1] - GRID[left]) * (high - low))
         return max(ends[1] - ends[0], 0.0)
 
     def next_values(self, keys: IntArray, planned: FloatArray, certainty: FloatArray) -> FloatArray:
@@ -100,8 +104,20 @@ class Learning:
 
     def _learned(self, keys: IntArray, share: FloatArray) -> FloatArray:
         """What is decided rightly once a share of the variance is known."""
-        at = np.sqrt(share) * (len(STEPS) - 1)
-        left = np.minimum(at.astype(np.int64), len(STEPS) - 2)
-        return np.asarray(
-            self.values[keys, left] + (at - left) * (self.values[keys, left + 1] - self.values[keys, left])
-        )
+        left = np.minimum(np.searchsorted(SHARES, share, side="right"), len(SHARES) - 1) - 1
+        part = (share - SHARES[left]) / (SHARES[left + 1] - SHARES[left])
+        low, high = self.values[keys, left], self.values[keys, left + 1]
+        return np.asarray(low + part * (high - low))
+
+
+def _concave(values: FloatArray) -> FloatArray:
+    """The least concave values above these, for every row: several answers may teach what one does not.
+
+    >>> _concave(np.array([[0, 0, 0, 0, 0, 1.0]])).round(3).tolist()
+    [[0.0, 0.016, 0.062, 0.25, 0.562, 1.0]]
+    """
+    found = values.copy()
+    for i, j, k in combinations(range(len(SHARES)), 3):
+        part = (SHARES[j] - SHARES[i]) / (SHARES[k] - SHARES[i])
+        found[:, j] = np.maximum(found[:, j], values[:, i] + part * (values[:, k] - values[:, i]))
+    return found
