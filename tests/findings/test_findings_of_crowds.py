@@ -108,7 +108,9 @@ def test_suggestions_are_the_best_that_nobody_gave_yet(seed: int) -> None:
         for r in range(5):  # the last one never labelled anything
             if matrix[task, r] >= 0:
                 continue
-            met, mine = found.classes_met[r], crowd.annotators == r
+            mine = crowd.annotators == r
+            given = crowd.labels_per_task()[crowd.tasks[mine]]
+            met = (found.posterior[crowd.tasks[mine]] * ((given - 1) / given)[:, None]).sum(0)  # judged by others
             omega = found.omega[mine].mean()  # type: ignore[index]
             mixed = omega * found.common + (1 - omega) * found.individual[r]
             cautious = (met[:, None] * mixed + CAUTION * found.common) / (met[:, None] + CAUTION)

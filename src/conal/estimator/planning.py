@@ -12,7 +12,7 @@ from conal.data.annotations import Annotations
 from conal.data.annotator_info import AnnotatorInfo
 from conal.data.encoding import Names, as_names
 from conal.errors import InputError
-from conal.findings.asking import Asking, Pairs, cautious
+from conal.findings.asking import Asking, Pairs, cautious, checked_by_others
 from conal.findings.crowd_plan import PER_TASK
 
 if TYPE_CHECKING:
@@ -97,9 +97,9 @@ def asking_of(
         return _anyone(fitted, costs, limits, per_task), as_names([ANYONE])
     share = asked.common_share[:, None, None]
     learned = share * fitted.common_confusion_ + (1 - share) * fitted.annotator_confusion_
-    met = np.zeros((len(names), fitted.probas_.shape[1]))
-    np.add.at(met, asked.pairs.annotators, fitted.probas_[asked.pairs.tasks])
-    active = np.where(met.sum(1) > 0, np.inf if limits is None else limits, 0.0)
+    met = checked_by_others(asked.pairs, fitted.probas_, len(names))
+    given = np.bincount(asked.pairs.annotators, minlength=len(names))
+    active = np.where(given > 0, np.inf if limits is None else limits, 0.0)
     confusion = cautious(learned, met, fitted.common_confusion_)
     asking = Asking(fitted.probas_, confusion, asked.pairs, met, costs, active)
     if by == "annotator":

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from conal.datasets.base import CrowdDataset
 from conal.errors import InputError
-from conal.findings.asking import Asking, Pairs, cautious
+from conal.findings.asking import Asking, Pairs, cautious, checked_by_others
 from conal.findings.crowd_plan import plan_labels
 from conal.findings.promise import Promise, promise
 from conal.methods.certainty import held_out_certainty
@@ -93,8 +93,8 @@ class Replay:
         tau = held_out_certainty(log_q, (tasks, who, labels), counts, vote_weight=1.0, pooling=POOLING)
         flat = q**tau
         flat /= flat.sum(1, keepdims=True)
-        met = counts.sum(2)
-        own = counts / np.maximum(met[:, :, None], 1e-12)
+        own = counts / np.maximum(counts.sum(2, keepdims=True), 1e-12)
+        met = checked_by_others(Pairs.of(tasks, who, crowd.n_tasks), flat, crowd.n_annotators)
         return Reading(flat, classifier, cautious(own, met, common), met, test)
 
     def accuracy(self, found: Reading) -> tuple[float, float]:

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from conal.errors import InputError
 from conal.findings.evidence import Evidence
 
-__all__ = ["CAUTION", "Asking", "Pairs", "cautious"]
+__all__ = ["CAUTION", "Asking", "Pairs", "cautious", "checked_by_others"]
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
@@ -66,6 +66,29 @@ class Pairs:
         return np.repeat(np.arange(len(self.indptr) - 1), np.diff(self.indptr))
 
 
+def checked_by_others(
+    asked: Pairs, posterior: FloatArray, n_annotators: int, known: BoolArray | None = None
+) -> FloatArray:
+    """(R, C) expected number of an annotator's labels on tasks of each class, as far as others can judge them.
+
+    A label is part of the posterior that judges it. So it counts as (n - 1) / n where a task has n labels, and as 1
+    where the truth is known: without this, plans prefer people who agree with themselves.
+
+    >>> pairs = Pairs.of([0, 1, 1], [0, 0, 1], 2)
+    >>> checked_by_others(pairs, np.array([[1.0, 0.0], [0.5, 0.5]]), 2).tolist()
+    [[0.25, 0.25], [0.25, 0.25]]
+    """
+    given = np.diff(asked.indptr)
+    weight = (given - 1) / np.maximum(given, 1)
+    if known is not None:
+        weight = np.where(known, 1.0, weight)
+    met = np.empty((n_annotators, posterior.shape[1]))
+    for c in range(posterior.shape[1]):
+        each = (weight * posterior[:, c])[asked.tasks]
+        met[:, c] = np.bincount(asked.annotators, weights=each, minlength=n_annotators)
+    return met
+
+
 @dataclass(frozen=True, eq=False)
 class Asking:
     """Tasks, their posterior, and the people who can be asked about them.
@@ -79,7 +102,7 @@ class Asking:
     asked : Pairs
         Who has labelled what; nobody is asked twice.
     met : (R, C)
-        Expected number of labels behind each row of the matrices.
+        Expected number of labels behind each row of the matrices; see :func:`checked_by_others`.
     costs : (R,), optional
         Cost of a label; 1 by default.
     limits : (R,), optional
@@ -138,15 +161,18 @@ class Asking:
         """What a fitted model knows of its crowd; annotators who may not be listed are not asked."""
         crowd = evidence.annotations
         everyone = np.arange(crowd.n_annotators)
+        asked = Pairs(crowd.indptr, crowd.annotators.astype(np.int64))
+        known = None if evidence.known is None else evidence.known >= 0
+        met = checked_by_others(asked, evidence.posterior, crowd.n_annotators, known)
         room = np.full(crowd.n_annotators, np.inf) if limits is None else limits
         return cls(
             evidence.posterior,
-            cautious(evidence.confusion_of(everyone), evidence.classes_met, evidence.common),
-            Pairs(crowd.indptr, crowd.annotators.astype(np.int64)),
-            evidence.classes_met,
+            cautious(evidence.confusion_of(everyone), met, evidence.common),
+            asked,
+            met,
             evidence.costs if costs is None else costs,
             np.where(evidence.told, room, 0.0),
-            None if evidence.known is None else evidence.known >= 0,
+            known,
         )
 
     def in_groups(self, codes: IntArray, n_groups: int, per_task: int) -> Asking:

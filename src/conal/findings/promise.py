@@ -21,9 +21,10 @@ DRAWS = 200
 POINTS = 20
 """Budgets on the curve, the first of which is 0."""
 CONFIDENCE = 0.95
-DOUBT = 0.25
-"""Standard deviation of the log of the factor by which log-posteriors are surer, or less sure, than they should be."""
-SHARPNESS = np.exp(np.linspace(-3, 3, 9) * DOUBT)
+DOUBT = (0.25, 0.4)
+"""Spread of the log of the factor by which log-posteriors should be less sure than they are, or surer. The second is
+larger: posteriors are as little sure as held-out labels allow, and a classifier learns from new labels too."""
+SHARPNESS = np.exp(np.linspace(-1, 1.6, 14))
 """Factors for which tasks without a planned label are counted; between them they are interpolated."""
 
 
@@ -42,8 +43,8 @@ def promise(asking: Asking, planned: Planned, *, seed: int = 0, draws: int = DRA
 
     Everything is drawn from what is believed, and labels are inferred again: true classes from the posterior, matrices
     of the annotators from Dirichlet distributions around their means, and answers from the matrices. The posterior
-    itself may be too sure or not sure enough: in every draw, true classes come from :math:`q^t` with
-    :math:`\log t \sim N(0, 0.25^2)`. What answers teach about other tasks is not counted.
+    itself may be too sure or not sure enough: in every draw, true classes come from :math:`q^t` with a random t, mostly
+    between 0.6 and 2.2. What answers teach about other tasks is not counted.
 
     Parameters
     ----------
@@ -62,7 +63,8 @@ def promise(asking: Asking, planned: Planned, *, seed: int = 0, draws: int = DRA
     waves = _waves(place)
     right = np.empty((draws, len(at)))
     for k in range(draws):
-        sharp = float(np.exp(DOUBT * rng.standard_normal()))
+        doubt = rng.standard_normal()
+        sharp = float(np.exp(DOUBT[int(doubt > 0)] * doubt))
         gains = _draw(asking, planned, inside, place, waves, sharp, rng)
         others = np.interp(sharp, SHARPNESS, mean) + np.interp(sharp, SHARPNESS, spread) * rng.standard_normal()
         right[k] = others + np.concatenate([[gains[0]], gains[0] + np.cumsum(gains[1:])])[at]
