@@ -118,7 +118,8 @@ def aggregate(
     _warn_of_unlabelled(crowd, labelled, out)
     tables = _tables(aggregator, crowd, labelled, out, annotators, confusion)
     more, texts = ({}, {}) if report is None else _report(aggregator, report)
-    figures, told_of_plan = {}, []
+    figures: dict[str, Any] = {}
+    told_of_plan: list[str] = []
     if plan is not None and budget is not None:
         tables[plan], figures, text = _plan(aggregator, budget, seed, plan)
         told_of_plan = [text]

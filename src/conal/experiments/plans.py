@@ -20,19 +20,6 @@ from conal.experiments.tables import Row, column, group_by, markdown, mean_and_s
 
 __all__ = ["Plans", "area"]
 
-ROUNDS = 6
-SHARE = 0.1
-"""Labels of a batch, as a share of the tasks."""
-SIMULATED = {"n_train": 500, "n_valid": 0, "n_test": 500, "labels_per_instance": 5.0}
-CROWDS: dict[str, Callable[[int], CrowdDataset]] = {
-    "LabelMe": lambda seed: _labelme(),
-    "Music": lambda seed: _music(),
-    "simulated": lambda seed: synthetic(**SIMULATED, seed=seed),
-    "simulated, poor annotators": lambda seed: synthetic(**SIMULATED, individual_strength=0.6, seed=seed),
-}
-MEASURES = {"label_accuracy": "Labels of the tasks", "test_accuracy": "Classifier on test tasks"}
-PLAN = "plan"
-
 
 @cache
 def _labelme() -> CrowdDataset:
@@ -42,6 +29,20 @@ def _labelme() -> CrowdDataset:
 @cache
 def _music() -> CrowdDataset:
     return music()
+
+
+ROUNDS = 6
+SHARE = 0.1
+"""Labels of a batch, as a share of the tasks."""
+SIMULATED: dict[str, Any] = {"n_train": 500, "n_valid": 0, "n_test": 500, "labels_per_instance": 5.0}
+CROWDS: dict[str, Callable[[int], CrowdDataset]] = {
+    "LabelMe": lambda seed: _labelme(),
+    "Music": lambda seed: _music(),
+    "simulated": lambda seed: synthetic(**SIMULATED, seed=seed),
+    "simulated, poor annotators": lambda seed: synthetic(**SIMULATED, individual_strength=0.6, seed=seed),
+}
+MEASURES = {"label_accuracy": "Labels of the tasks", "test_accuracy": "Classifier on test tasks"}
+PLAN = "plan"
 
 
 @register("plans")

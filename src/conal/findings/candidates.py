@@ -48,7 +48,8 @@ def candidates(asking: Asking, tasks: IntArray, room: FloatArray, width: int = W
     n_classes = asking.posterior.shape[1]
     for k, key in enumerate(keys):
         rows = order[starts[k] : starts[k + 1]]
-        ranking = _ranking(asking, *divmod(int(key), n_classes), free)
+        a, b = divmod(int(key), n_classes)
+        ranking = _ranking(asking, a, b, free)
         found[rows] = _not_asked(asking, tasks[rows], ranking, width)
     return found
 

@@ -28,7 +28,7 @@ IntArray = npt.NDArray[np.int64]
 NODES, WEIGHTS = np.polynomial.hermite_e.hermegauss(8)
 SHARES = np.array([0, 1 / 8, 1 / 4, 1 / 2, 3 / 4, 1]) ** 2
 """Shares of the variance for which values are computed; between them they are interpolated."""
-GRID = SHARES.tolist()
+GRID: list[float] = SHARES.tolist()
 FREE = 4.0
 """Tasks that count as known in every pair: where nothing else is known, s = 1."""
 SURE = 5.0
@@ -77,7 +77,8 @@ class Learning:
         near = np.flatnonzero(np.abs(log_odds) < SURE)
         at, weight = key[near], total[near]
         each = (closer_decision(log_odds[near], share**0.5 * spread[at]) * weight for share in SHARES)
-        values = np.column_stack([np.bincount(at, weights=column, minlength=n_keys) for column in each])
+        sums = [np.bincount(at, weights=column, minlength=n_keys) for column in each]
+        values = np.column_stack(sums).astype(np.float64)
         self.values = _concave(values)
 
     def next_value(self, key: int, planned: float, certainty: float = 1.0) -> float:
@@ -94,7 +95,7 @@ class Learning:
             left = min(bisect_right(GRID, share), len(GRID) - 1) - 1
             low, high = self.values.item(key, left), self.values.item(key, left + 1)
             ends.append(low + (share - GRID[left]) / (GRID[left + 1] - GRID[left]) * (high - low))
-        return max(ends[1] - ends[0], 0.0)
+        return float(max(ends[1] - ends[0], 0.0))
 
     def next_values(self, keys: IntArray, planned: FloatArray, certainty: FloatArray) -> FloatArray:
         """The same for many pairs."""
