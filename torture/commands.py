@@ -93,6 +93,7 @@ def scenarios() -> list[Scenario]:
         *_both("export torch", f"{export} m.pt2", "m.pt2", slow=True),
         _one("report stock-model --quiet", "stock-model"),
         *_both("plan", "plan stock-model --experts 3 --quiet --out plan.csv", "plan.csv", other="--seed 7"),
+        *_both("plan crowd", "plan stock-model --budget 5 --quiet --out plan.csv", "plan.csv", other="--seed 7"),
         _one("inspect labels.csv"),
         _one("bound stock-model --features features.npy --n 3 --draws 5"),
         _one("verify stock-model"),

@@ -10,6 +10,7 @@ import typer
 
 from conal._support.processes import process_number, process_rank
 from conal._support.registry import names_in_source
+from conal.cli.crowd_plan import Budget, planned_labels, text_of
 from conal.cli.options import (
     AboutAnnotators,
     AsJson,
@@ -63,6 +64,10 @@ def aggregate(
             help="Output folder of the report about these labels: report.html, which works offline, and its tables.",
         ),
     ] = None,
+    plan: Annotated[
+        Path | None, typer.Option(help="With --budget: output table of the labels to ask for next, as by conal plan.")
+    ] = None,
+    budget: Budget = None,
     reading: Reading,
     settings: Annotated[
         list[str] | None,
@@ -90,9 +95,11 @@ def aggregate(
     from conal.io.tables import write_tables
 
     began = time.perf_counter()
+    if (plan is None) != (budget is None):
+        raise InputError("--plan FILE and --budget B belong together; pass both, or neither")
     places = [] if report is None else _report_places(report)
     check_results(
-        tables=[out, annotators, confusion],
+        tables=[out, annotators, confusion, plan],
         files=places,
         sources=[*labels, *truth_files(true_labels), annotator_info],
         overwrite=overwrite,
@@ -111,6 +118,11 @@ def aggregate(
     _warn_of_unlabelled(crowd, labelled, out)
     tables = _tables(aggregator, crowd, labelled, out, annotators, confusion)
     more, texts = ({}, {}) if report is None else _report(aggregator, report)
+    figures: dict[str, Any] = {}
+    told_of_plan: list[str] = []
+    if plan is not None and budget is not None:
+        tables[plan], figures, text = _plan(aggregator, budget, seed, plan)
+        told_of_plan = [text]
     write_tables(tables | more, texts)
     result = {
         "out": out,
@@ -122,8 +134,9 @@ def aggregate(
         **_figures(aggregator, crowd, labelled),
         "n_true_labels": len(known),
         "seconds": time.perf_counter() - began,
+        **({"plan": {"out": plan, **figures}} if figures else {}),
     }
-    emit(result, _summary(result), as_json=as_json, quiet=quiet)
+    emit(result, "\n".join([_summary(result), *told_of_plan]), as_json=as_json, quiet=quiet)
 
 
 def _make(method: str, settings: dict[str, Any], *, seed: int, verbose: bool) -> Aggregator:
@@ -207,6 +220,20 @@ def _report(fitted: Aggregator, folder: Path) -> tuple[dict[Path, pa.Table], dic
     page = fitted.report()
     tables = {folder / name: table for name, table in fitted.tables_.items()}
     return tables, {folder / PAGE: page.html, folder / REPORT: compact_json(page.document)}
+
+
+def _plan(fitted: Aggregator, budget: float, seed: int, out: Path) -> tuple[pa.Table, dict[str, Any], str]:
+    """The labels to ask for next, figures about them, and a summary."""
+    from conal.findings.asking import Asking
+    from conal.findings.labels_alone import findings_of_labels
+
+    crowd, about = fitted.annotations_, fitted.annotator_info_
+    evidence = findings_of_labels(fitted).evidence
+    asking = Asking.by_evidence(evidence, limits=None if about is None else about.limits)
+    found, figures = planned_labels(
+        asking, crowd.annotator_ids, crowd.task_ids, budget, expert_cost=None, per_task=3, seed=seed
+    )
+    return found.table, figures, text_of(figures, out, budget)
 
 
 def _figures(fitted: Aggregator, crowd: Annotations, labelled: npt.NDArray[np.bool_]) -> dict[str, Any]:

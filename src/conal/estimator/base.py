@@ -42,6 +42,8 @@ from conal.training.history import Row
 
 if TYPE_CHECKING:
     from conal.estimator.deployment import Exported
+    from conal.estimator.planning import Asked, By
+    from conal.findings.plan_table import CrowdPlan
     from conal.report.plots import TrainingPlots
 
 __all__ = ["CrowdClassifier"]
@@ -66,6 +68,7 @@ class FittedAttributes:
     text_features_: TextFeatures | None = None
     ordinal_: bool = False
     annotator_info_: AnnotatorInfo | None = None
+    asked_: Asked | None = None
     instance_shape_: tuple[int, ...]
     n_features_in_: int
     _feature_names: tuple[str, ...]
@@ -274,6 +277,41 @@ class CrowdClassifier(FittedAttributes, Reported, ClassifierParameters, Classifi
         """
         check_is_fitted(self, "model_")
         return compute.posterior(self.model_, self._batches(*self._joined(X, y, task_ids)))
+
+    def plan(
+        self,
+        budget: float,
+        *,
+        annotator_info: Any = None,
+        by: By = "annotator",
+        expert_cost: float | None = None,
+        per_task: int = 3,
+        seed: int = 0,
+    ) -> CrowdPlan:
+        """Whom to ask what next, for at most a budget: a table, and the accuracy that it promises.
+
+        Parameters
+        ----------
+        budget : float
+            What all labels together may cost; one costs 1, or as ``annotator_info`` says.
+        annotator_info : frame or AnnotatorInfo, optional
+            Columns worker, ``group``, ``cost`` and ``limit``; by default what the model was fitted with.
+        by : {"annotator", "group"}
+            Whom to ask: single annotators, or anybody of a group.
+        expert_cost : float, optional
+            Cost of a true label, if there is an expert.
+        per_task : int
+            Labels of one task, at most.
+        seed : int
+            Seed of the simulated answers behind the intervals.
+        """
+        from conal.estimator.planning import asking_of
+        from conal.findings.plan_table import crowd_plan
+
+        check_is_fitted(self, "model_")
+        asking, names = asking_of(self, annotator_info, by=by, per_task=per_task)
+        options: dict[str, Any] = {"expert_cost": expert_cost, "per_task": per_task, "seed": seed}
+        return crowd_plan(asking, budget, task_ids=self.task_ids_, people=names, **options)
 
     def score(self, X: Any, y: Any) -> float:
         """Accuracy for true labels; for annotations, the mean log-likelihood of a label.

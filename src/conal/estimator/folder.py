@@ -17,6 +17,7 @@ from conal.errors import InputError, ModelFolderError, examples
 from conal.estimator import known_annotators
 from conal.estimator.base import CrowdClassifier
 from conal.estimator.factory import make
+from conal.estimator.planning import ASKED_TENSOR, asked_of, restored, to_tensors
 from conal.estimator.preparation import build_members
 from conal.estimator.provenance import CUSTOM, plain_parameters
 from conal.estimator.results import StoredResults
@@ -67,6 +68,7 @@ def save(
         config["ordinal"] = True
     config |= known_annotators.to_config(fitted.annotator_info_)
     tensors = {name: tensor.detach().numpy() for name, tensor in fitted.model_.state_dict().items()}
+    tensors |= to_tensors(asked_of(fitted))
     documents: dict[str, Mapping[str, Any]] = {REPORT: fitted.results_.report, **_task_document(fitted)}
     if fitted.text_features_ is not None:
         numbers, documents[TEXT] = to_state(fitted.text_features_)
@@ -115,7 +117,8 @@ def _restore(folder: ModelFolder, backbone: Any) -> CrowdClassifier:
     made.instance_shape_ = checked_instance_shape(config["instance_shape"], str(folder.path))
     made.n_features_in_ = prod(made.instance_shape_)
     made.feature_names_in_ = _feature_names(config, made.n_features_in_)
-    shapes = {name: found.shape for name, found in folder.shapes().items() if not name.startswith(TEXT_TENSOR)}
+    beside = (TEXT_TENSOR, ASKED_TENSOR)
+    shapes = {name: found.shape for name, found in folder.shapes().items() if not name.startswith(beside)}
     sketched = {name: torch.empty(shape, device="meta") for name, shape in shapes.items() if name in IN_PROBLEM}
     check_shapes(made, _problem(made, config, sketched), shapes, str(folder.path))
     tensors = folder.tensors()
@@ -125,6 +128,7 @@ def _restore(folder: ModelFolder, backbone: Any) -> CrowdClassifier:
     made.results_ = _stored_results(folder, made, task_ids)
     made.history_ = made.tables_["history.csv"].to_pylist()
     _restore_labels(made, task_ids)
+    made.asked_ = restored(tensors, len(made.task_ids_), len(made.annotator_ids_))
     state = {name: torch.from_numpy(array) for name, array in tensors.items() if name in shapes}
     made.model_ = _rebuild(made, _problem(made, config, state), state)
     return made
