@@ -100,6 +100,8 @@ def fit(
         labels, features, text, text_column, valid_features, valid_text, valid_labels, true_labels, annotator_info
     )
     files.check(out)
+    if "encoder" in training and features is not None:
+        raise InputError("--encoder: makes features of texts, and --features are trained on; leave out one of the two")
     check_show(show, anonymise=privacy.anonymise)
     first = _is_first()
     chosen = parse_settings(settings)

@@ -35,7 +35,7 @@ from conal.parameters.plan import plan, planned_epochs
 from conal.parameters.privacy import PrivacyOptions
 from conal.parameters.training import ClassifierParameters, Settings
 from conal.reported import Reported
-from conal.text import TextFeatures
+from conal.text import EncodedTexts, TextFeatures
 from conal.training import CrowdBatches, Instances, Selection, TrainingResult, train
 from conal.training.checkpoint import Checkpoint
 from conal.training.history import Row
@@ -65,7 +65,7 @@ class FittedAttributes:
     history_: list[Row]
     metrics_: dict[str, Any]
     model_: CrowdMethod
-    text_features_: TextFeatures | None = None
+    text_features_: TextFeatures | EncodedTexts | None = None
     ordinal_: bool = False
     annotator_info_: AnnotatorInfo | None = None
     asked_: Asked | None = None
@@ -89,7 +89,7 @@ class CrowdClassifier(FittedAttributes, Reported, ClassifierParameters, Classifi
         The most probable class of every training task: the cleaned labels.
     feature_names_in_ : (n_features,) array of str
         Names of the features, only where they came with names; predictions then put columns in this order.
-    text_features_ : conal.TextFeatures or None
+    text_features_ : conal.TextFeatures, conal.text.EncodedTexts or None
         What makes features of texts, where the model was trained on texts.
     ordinal_ : bool
         Whether the classes are a scale, from the lowest to the highest, as the annotations stated.
@@ -166,9 +166,7 @@ class CrowdClassifier(FittedAttributes, Reported, ClassifierParameters, Classifi
         method = methods.get(self.method)
         crowd = adapters.as_target(y, method.takes)
         self._frame = kind_of_frame(y, X)
-        X, self.text_features_, quoted = texts.learn_texts(
-            X, task_ids, TextFeatures(self.text_components, seed=int(self.seed)), verbose=self.verbose
-        )
+        X, self.text_features_, quoted = texts.learn_texts(X, task_ids, self)
         validation, monitor = texts.further_as_numbers(self.text_features_, validation, monitor or {})
         joined = adapters.aligned(X, crowd, task_ids, allow_missing=allow_missing)
         self.annotator_info_, annotator_features = preparation.about_annotators(

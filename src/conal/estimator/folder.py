@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from math import prod
 from os import PathLike
@@ -30,7 +31,7 @@ from conal.methods import CrowdMethod, Problem
 from conal.networks import FeatureScaler
 from conal.parameters import check_parameters
 from conal.parameters.numbers import is_whole
-from conal.text import TextFeatures
+from conal.text import EncodedTexts, TextFeatures
 from conal.text.storage import from_state, to_state
 
 __all__ = ["load", "save"]
@@ -84,7 +85,9 @@ def _task_document(fitted: CrowdClassifier) -> dict[str, dict[str, Any]]:
         return {}
 
 
-def load(folder: str | PathLike[str], *, backbone: Any = None) -> CrowdClassifier:
+def load(
+    folder: str | PathLike[str], *, backbone: Any = None, encoder: str | PathLike[str] | None = None
+) -> CrowdClassifier:
     """Load a model folder that :meth:`CrowdClassifier.save` or ``conal fit`` wrote.
 
     A folder may come from anybody: it is checked before anything is built, and no code in it is run.
@@ -94,16 +97,25 @@ def load(folder: str | PathLike[str], *, backbone: Any = None) -> CrowdClassifie
     folder : path
     backbone : nn.Module or callable, optional
         The architecture, for a model whose backbone was the user's own: only its weights are stored.
+    encoder : path, optional
+        The folder of the encoder, for a model that was trained with one: only a digest of it is stored. Without it, the
+        model loads, but cannot take texts.
     """
     found = ModelFolder(folder)
     found.check_complete()
     try:
-        return _restore(found, backbone)
+        made = _restore(found, backbone)
     except InputError:
         raise
     except UNFIT as error:
         name = examples([found.config.get("method")])
         raise ModelFolderError(f"{folder}: does not match this version of {name}: {error}") from error
+    if encoder is not None:
+        if not isinstance(made.text_features_, EncodedTexts):
+            raise InputError(f"{folder}: the model was trained without an encoder; leave it out")
+        made.text_features_.attach(encoder)
+        made.encoder = os.fspath(encoder)
+    return made
 
 
 def _restore(folder: ModelFolder, backbone: Any) -> CrowdClassifier:
@@ -162,13 +174,13 @@ def _feature_names(config: Mapping[str, Any], count: int) -> list[str]:
     return names
 
 
-def _restore_texts(folder: ModelFolder, tensors: dict[str, Any]) -> TextFeatures | None:
+def _restore_texts(folder: ModelFolder, tensors: dict[str, Any]) -> TextFeatures | EncodedTexts | None:
     if TEXT not in folder.files:
         return None
     numbers = {name.removeprefix(TEXT_TENSOR): array for name, array in tensors.items() if name.startswith(TEXT_TENSOR)}
     where = str(folder.path / TEXT)
     features = from_state(numbers, folder.document(TEXT), where)
-    if features.components_.shape[:1] != tuple(folder.config["instance_shape"]):
+    if (features.n_features,) != tuple(folder.config["instance_shape"]):
         raise ModelFolderError(f"{where}: makes features that do not match the model; fit the model again")
     return features
 

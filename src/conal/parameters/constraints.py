@@ -4,12 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from os import PathLike
 from typing import Any
 
 from conal.errors import InputError
 from conal.parameters.numbers import is_number, is_whole
 
-__all__ = ["Constraint", "anything", "either", "flag", "number", "one_of", "optional", "share", "whole", "widths"]
+__all__ = [
+    "Constraint",
+    "anything",
+    "either",
+    "flag",
+    "number",
+    "one_of",
+    "optional",
+    "place",
+    "share",
+    "whole",
+    "widths",
+]
 
 
 @dataclass(frozen=True)
@@ -99,6 +112,11 @@ def one_of(*values: str) -> Constraint:
 def optional(constraint: Constraint) -> Constraint:
     """None, or a value that meets the constraint."""
     return either(Constraint("None", lambda v: v is None), constraint)
+
+
+def place() -> Constraint:
+    """Paths of files or folders."""
+    return Constraint("a path", lambda v: isinstance(v, str | PathLike))
 
 
 def either(*constraints: Constraint) -> Constraint:
