@@ -68,6 +68,13 @@ def aggregate(
         Path | None, typer.Option(help="With --budget: output table of the labels to ask for next, as by conal plan.")
     ] = None,
     budget: Budget = None,
+    save: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR",
+            help="Output folder of the labels and all that was learned, to which conal update adds further labels.",
+        ),
+    ] = None,
     reading: Reading,
     settings: Annotated[
         list[str] | None,
@@ -105,6 +112,8 @@ def aggregate(
         overwrite=overwrite,
     )
     aggregator = _make(method, parse_settings(settings), seed=seed, verbose=not quiet)
+    if save is not None:
+        _check_save(save, aggregator, [*labels, *places, out], overwrite=overwrite)
     file = import_file(labels, reading)
     file.warn_of_dropped()
     crowd = file.annotations
@@ -124,11 +133,14 @@ def aggregate(
         tables[plan], figures, text = _plan(aggregator, budget, seed, plan)
         told_of_plan = [text]
     write_tables(tables | more, texts)
+    if save is not None:
+        aggregator.save(save, overwrite=overwrite)
     result = {
         "out": out,
         "annotators": annotators,
         "confusion": confusion,
         "report": places[0] if places else None,
+        "saved": save,
         "method": method,
         "files": contributions(file),
         **_figures(aggregator, crowd, labelled),
@@ -149,6 +161,21 @@ def _make(method: str, settings: dict[str, Any], *, seed: int, verbose: bool) ->
     aggregator = aggregation.make(method, **(own | settings))
     check_parameters(aggregator)  # before the work starts
     return aggregator
+
+
+def _check_save(folder: Path, aggregator: Aggregator, files: list[Path], *, overwrite: bool) -> None:
+    """Reject a folder, or an aggregator, that cannot be saved, before the work starts."""
+    from conal.io.models import AGGREGATOR, check_target
+
+    if not aggregator.updatable:
+        from conal.aggregation import get, names
+
+        able = ", ".join(name for name in names() if get(name).updatable)
+        raise InputError(f"--save: {aggregator.name} cannot be updated; leave out --save, or use one of {able}")
+    inside = [path for path in files if path.resolve().is_relative_to(folder.resolve())]
+    if inside:
+        raise InputError(f"{inside[0]}: is inside {folder}, which is reserved for conal; choose another place")
+    check_target(folder, AGGREGATOR, overwrite=overwrite)
 
 
 def _fit(aggregator: Aggregator, crowd: Annotations, known: dict[Any, Any], info: AnnotatorInfo | None) -> bool:
@@ -265,7 +292,13 @@ def _summary(result: dict[str, Any]) -> str:
         f"{_convergence(result)}{result['seconds']:.1f} s{known}",
         ", ".join(f"{one_line(name)} {count:,}" for name, count in result["counts"].items()),
     ]
-    titles = {"out": "labels", "annotators": "annotators", "confusion": "confusion", "report": "report"}
+    titles = {
+        "out": "labels",
+        "annotators": "annotators",
+        "confusion": "confusion",
+        "report": "report",
+        "saved": "saved",
+    }
     return "\n".join(lines + [f"{title}: {result[key]}" for key, title in titles.items() if result[key] is not None])
 
 

@@ -17,6 +17,7 @@ from conal.cli.files import FitData, FitFiles
 from conal.cli.fit_options import (
     AllowMissing,
     Features,
+    KeepData,
     Method,
     ModelPlace,
     NoReport,
@@ -77,6 +78,7 @@ def fit(
     privacy: Privacy,
     show: Show,
     no_report: NoReport = False,
+    keep_data: KeepData = False,
     resume: Resume = False,
     overwrite: Overwrite = False,
     quiet: Quiet = False,
@@ -102,6 +104,8 @@ def fit(
     files.check(out)
     if "encoder" in training and features is not None:
         raise InputError("--encoder: makes features of texts, and --features are trained on; leave out one of the two")
+    if keep_data and privacy.anonymise:
+        raise InputError("--keep-data keeps every label of every annotator, which --anonymise hides; leave out one")
     check_show(show, anonymise=privacy.anonymise)
     first = _is_first()
     chosen = parse_settings(settings)
@@ -120,10 +124,17 @@ def fit(
             estimator.exhibit(data.exhibits)
         if privacy.anonymise:
             estimator = estimator.anonymised(key, hide_below=privacy.hide_below)
-        page = _finish(estimator, out, overwrite=overwrite, with_page=not no_report, verbose=not quiet)
+        page = _finish(
+            estimator, out, overwrite=overwrite, with_page=not no_report, keep_data=keep_data, verbose=not quiet
+        )
     seconds = time.perf_counter() - began
     result = {"out": out, "files": list(data.files), **estimator.metrics_, "total_seconds": seconds}
-    emit(result, _summary(estimator, out, page, seconds, told(data.files)), as_json=as_json, quiet=quiet)
+    emit(
+        result,
+        _summary(estimator, out, page, seconds, told(data.files), keep_data=keep_data),
+        as_json=as_json,
+        quiet=quiet,
+    )
 
 
 def _key(privacy: PrivacyOptions, out: Path) -> bytes | None:
@@ -209,7 +220,9 @@ def _announce(checkpoint: Path, resume: bool) -> None:
         say(text, err=True)
 
 
-def _finish(estimator: CrowdClassifier, out: Path, *, overwrite: bool, with_page: bool, verbose: bool) -> Path | None:
+def _finish(
+    estimator: CrowdClassifier, out: Path, *, overwrite: bool, with_page: bool, keep_data: bool, verbose: bool
+) -> Path | None:
     """Save the model and its report in one step, before the checkpoint is removed.
 
     A report that fails costs nobody the model: it is saved without, and the report can be written at any time.
@@ -229,7 +242,7 @@ def _finish(estimator: CrowdClassifier, out: Path, *, overwrite: bool, with_page
                 page = render(found)
             except BaseException as error:  # Ctrl-C too
                 failure = error
-        save(estimator, out, page=page, overwrite=overwrite)
+        save(estimator, out, page=page, keep_data=keep_data, overwrite=overwrite)
         remove_checkpoints(out.with_name(f"{out.name}.checkpoint"))
     if failure is not None:
         say(f"the model is complete: {out}; the report failed, run: conal report {out}", err=True)
@@ -238,9 +251,16 @@ def _finish(estimator: CrowdClassifier, out: Path, *, overwrite: bool, with_page
 
 
 def _summary(
-    estimator: CrowdClassifier, out: Path, page: Path | None, seconds: float, files: Sequence[str] = ()
+    estimator: CrowdClassifier,
+    out: Path,
+    page: Path | None,
+    seconds: float,
+    files: Sequence[str] = (),
+    *,
+    keep_data: bool = False,
 ) -> str:
     from conal.findings.wording import count
+    from conal.io.models import DATA
 
     metrics = estimator.metrics_
     rules = {
@@ -261,5 +281,7 @@ def _summary(
         f"{metrics['n_tasks']:,} tasks, {len(estimator.classes_)} classes{predicted}{certain}\n{contributed}"
         f"epoch {metrics['best_epoch']} of {metrics['epochs']} kept, {rules[metrics['selection']]}{score}{note}; "
         f"{seconds:.1f} s, of which {metrics['seconds']:.1f} s for epochs\n"
-        f"model folder: {out}" + ("" if page is None else f"\nreport: {page}")
+        f"model folder: {out}"
+        + (f"\ndata for updates: {DATA}, {(out / DATA).stat().st_size / 1e6:,.1f} MB" if keep_data else "")
+        + ("" if page is None else f"\nreport: {page}")
     )

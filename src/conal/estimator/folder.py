@@ -18,6 +18,7 @@ from conal.errors import InputError, ModelFolderError, examples
 from conal.estimator import known_annotators
 from conal.estimator.base import CrowdClassifier
 from conal.estimator.factory import make
+from conal.estimator.kept_data import TrainingData, data_tensors, with_digest
 from conal.estimator.planning import ASKED_TENSOR, asked_of, restored, to_tensors
 from conal.estimator.preparation import build_members
 from conal.estimator.provenance import CUSTOM, plain_parameters
@@ -25,7 +26,17 @@ from conal.estimator.results import StoredResults
 from conal.estimator.sketch import SCALER, check_shapes, checked_instance_shape, scaled
 from conal.findings.report import Report
 from conal.findings.tables import read_tables
-from conal.io.models import METRICS, REPORT, TASKS, TEXT, ModelFolder, names_from_json, names_to_json, write_model
+from conal.io.models import (
+    FORMAT,
+    METRICS,
+    REPORT,
+    TASKS,
+    TEXT,
+    ModelFolder,
+    names_from_json,
+    names_to_json,
+    write_model,
+)
 from conal.io.results import proba_columns
 from conal.methods import CrowdMethod, Problem
 from conal.networks import FeatureScaler
@@ -33,6 +44,7 @@ from conal.parameters import check_parameters
 from conal.parameters.numbers import is_whole
 from conal.text import EncodedTexts, TextFeatures
 from conal.text.storage import from_state, to_state
+from conal.updates.folder import learned_from
 
 __all__ = ["load", "save"]
 
@@ -47,7 +59,13 @@ UNFIT = (LookupError, TypeError, ValueError, RuntimeError, AttributeError, Arith
 
 
 def save(
-    fitted: CrowdClassifier, folder: str | PathLike[str], *, page: str | None = None, overwrite: bool = False
+    fitted: CrowdClassifier,
+    folder: str | PathLike[str],
+    *,
+    page: str | None = None,
+    keep_data: bool = False,
+    more_tables: Mapping[str, pa.Table] | None = None,
+    overwrite: bool = False,
 ) -> None:
     """Write a fitted estimator as a model folder, with its report as HTML if ``page`` is given."""
     from conal import __version__
@@ -63,6 +81,9 @@ def save(
         "feature_names": list(getattr(fitted, "feature_names_in_", ())),
         "n_tasks_trained_on": problem.n_tasks,
     }
+    history = with_digest(fitted)
+    if history:
+        config["learned_from"] = history
     if problem.n_true_labels:
         config["n_true_labels"] = problem.n_true_labels
     if fitted.ordinal_:
@@ -74,7 +95,9 @@ def save(
     if fitted.text_features_ is not None:
         numbers, documents[TEXT] = to_state(fitted.text_features_)
         tensors |= {TEXT_TENSOR + name: array for name, array in numbers.items()}
-    write_model(folder, tensors, config, fitted.metrics_, fitted.tables_, documents, page=page, overwrite=overwrite)
+    tables = {**fitted.tables_, **(more_tables or {})}
+    data = data_tensors(fitted) if keep_data else None
+    write_model(folder, tensors, config, fitted.metrics_, tables, documents, page=page, data=data, overwrite=overwrite)
 
 
 def _task_document(fitted: CrowdClassifier) -> dict[str, dict[str, Any]]:
@@ -102,6 +125,7 @@ def load(
         model loads, but cannot take texts.
     """
     found = ModelFolder(folder)
+    found.expect(FORMAT)
     found.check_complete()
     try:
         made = _restore(found, backbone)
@@ -143,6 +167,8 @@ def _restore(folder: ModelFolder, backbone: Any) -> CrowdClassifier:
     made.asked_ = restored(tensors, len(made.task_ids_), len(made.annotator_ids_))
     state = {name: torch.from_numpy(array) for name, array in tensors.items() if name in shapes}
     made.model_ = _rebuild(made, _problem(made, config, state), state)
+    made.learned_from_ = learned_from(config)
+    made._kept = TrainingData.stored(folder, made)
     return made
 
 

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar, Literal
 
 import torch
 from torch import Tensor, nn
 
+from conal.aggregation.certainty import held_out_certainty
 from conal.data.annotations import Annotations
 from conal.errors import DivergenceError
 from conal.methods.base import Batch, Problem, register
-from conal.methods.certainty import held_out_certainty
 from conal.methods.class_matching import aligned_with_votes
 from conal.methods.em import EMMethod
 from conal.methods.held_out_predictions import (
@@ -227,6 +227,12 @@ class CrossCoNALMethod(EMMethod):
         posterior, counts = infer_from_labels(self.noise, annotations, START_ROUNDS, self.with_truth)
         self.register_buffer("posterior", posterior, persistent=False)
         self.update_confusion(counts)
+
+    @torch.no_grad()
+    def take_up(self, working: Mapping[str, Tensor], annotations: Annotations) -> None:
+        """As for every EM; known tasks stay in their folds, so that no network predicts what it was trained on."""
+        self.fold_of[: len(working["fold_of"])] = working["fold_of"]
+        super().take_up(working, annotations)
 
     def loss(self, batch: Batch) -> Tensor:
         """Mean over the networks of the cross-entropy to the inferred labels, each without its held-out fold."""
