@@ -10,7 +10,9 @@ import typer
 
 from conal._support.processes import process_number, process_rank
 from conal._support.registry import names_in_source
+from conal.cli.aggregate_results import report_parts, report_places, result_tables
 from conal.cli.crowd_plan import Budget, planned_labels, text_of
+from conal.cli.groups import Group
 from conal.cli.options import (
     AboutAnnotators,
     AsJson,
@@ -24,10 +26,12 @@ from conal.cli.options import (
     told,
 )
 from conal.cli.places import check_results
+from conal.cli.private import refuse_beside_private, release
 from conal.cli.terminal import one_line
 from conal.cli.true_labels import TrueLabels, offer_truth, read_truth, truth_files
 from conal.errors import DataWarning, InputError, examples, warn
 from conal.parameters import check_parameters
+from conal.parameters.privacy import ReleaseOptions
 
 if TYPE_CHECKING:
     import numpy as np
@@ -40,14 +44,19 @@ if TYPE_CHECKING:
 
 __all__ = ["aggregate"]
 
+DEFAULT = "dawid-skene"
+
 
 def aggregate(
     *,
     labels: Labels,
-    out: Annotated[Path, typer.Option(help="Output table of labels: .csv, .tsv, .parquet or .jsonl.")],
+    out: Annotated[
+        Path,
+        typer.Option(help="Output table of labels: .csv, .tsv, .parquet or .jsonl. With --private, an output folder."),
+    ],
     method: Annotated[
         str, typer.Option(help=f"Aggregation method: {', '.join(names_in_source('conal.aggregation'))}.")
-    ] = "dawid-skene",
+    ] = DEFAULT,
     true_labels: TrueLabels = None,
     annotator_info: AboutAnnotators = None,
     annotators: Annotated[
@@ -76,6 +85,7 @@ def aggregate(
         ),
     ] = None,
     reading: Reading,
+    privacy: Annotated[ReleaseOptions, Group(ReleaseOptions)],
     settings: Annotated[
         list[str] | None,
         typer.Option(
@@ -101,10 +111,19 @@ def aggregate(
     from conal.io.annotator_tables import read_annotator_info
     from conal.io.tables import write_tables
 
+    if privacy.private is not None:
+        unfit = {"annotators": annotators, "confusion": confusion, "report": report, "seed": seed, "set": settings}
+        unfit |= {"plan": plan, "budget": budget, "save": save}
+        refuse_beside_private(method=method != DEFAULT, **unfit)
+        known_to_all = {"true_labels": true_labels, "annotator_info": annotator_info}
+        release(labels, out, privacy, reading, **known_to_all, overwrite=overwrite, quiet=quiet, as_json=as_json)
+        return
     began = time.perf_counter()
     if (plan is None) != (budget is None):
         raise InputError("--plan FILE and --budget B belong together; pass both, or neither")
-    places = [] if report is None else _report_places(report)
+    if plan is not None and privacy.min_labels is not None:
+        raise InputError("--plan names single annotators, and --min-labels hides some; leave out one of the two")
+    places = [] if report is None else report_places(report)
     check_results(
         tables=[out, annotators, confusion, plan],
         files=places,
@@ -125,8 +144,9 @@ def aggregate(
         return
     labelled = _labelled(crowd, known)
     _warn_of_unlabelled(crowd, labelled, out)
-    tables = _tables(aggregator, crowd, labelled, out, annotators, confusion)
-    more, texts = ({}, {}) if report is None else _report(aggregator, report)
+    few = privacy.min_labels
+    tables = result_tables(aggregator, labelled, out, annotators, confusion, min_labels=few)
+    more, texts = ({}, {}) if report is None else report_parts(aggregator, report, min_labels=few)
     figures: dict[str, Any] = {}
     told_of_plan: list[str] = []
     if plan is not None and budget is not None:
@@ -207,46 +227,6 @@ def _warn_of_unlabelled(crowd: Annotations, labelled: npt.NDArray[np.bool_], out
             f"{out}: the label of {len(names):,} tasks is empty, because nobody labelled them: {examples(names)}",
             DataWarning,
         )
-
-
-def _tables(
-    fitted: Aggregator,
-    crowd: Annotations,
-    labelled: npt.NDArray[np.bool_],
-    out: Path,
-    annotators: Path | None,
-    confusion: Path | None,
-) -> dict[Path, pa.Table]:
-    from conal.io.results import annotator_table, confusion_table, label_table, where_labelled
-
-    levels = crowd.levels() if fitted.annotations_.ordinal else None
-    found = fitted.task_ids_, fitted.probas_, fitted.classes_, fitted.codes_
-    tables = {out: label_table(*found, labelled, levels=levels)}
-    if annotators is not None:
-        tables[annotators] = annotator_table(crowd, where_labelled(crowd, fitted.skills_), fitted.codes_)
-    if confusion is not None:
-        tables[confusion] = confusion_table(crowd, fitted.confusion_, fitted.abstention_)
-    return tables
-
-
-def _report_places(folder: Path) -> list[Path]:
-    """Every file that a report may have, the page first."""
-    from conal.findings.base import all_findings
-    from conal.io.models import CONFIG, PAGE, REPORT
-
-    if (folder / CONFIG).exists():
-        raise InputError(f"{folder}: is a model folder, which has its own report; choose another place")
-    tables = {finding.table for finding in all_findings() if finding.table}
-    return [folder / name for name in (PAGE, REPORT, *sorted(tables))]
-
-
-def _report(fitted: Aggregator, folder: Path) -> tuple[dict[Path, pa.Table], dict[Path, str]]:
-    """The tables of the report, and its texts: the page and what it is made from."""
-    from conal.io.models import PAGE, REPORT, compact_json
-
-    page = fitted.report()
-    tables = {folder / name: table for name, table in fitted.tables_.items()}
-    return tables, {folder / PAGE: page.html, folder / REPORT: compact_json(page.document)}
 
 
 def _plan(fitted: Aggregator, budget: float, seed: int, out: Path) -> tuple[pa.Table, dict[str, Any], str]:

@@ -21,6 +21,7 @@ from conal.cli.fit_options import (
     Method,
     ModelPlace,
     NoReport,
+    NotPrivate,
     Privacy,
     Resume,
     Settings,
@@ -56,6 +57,11 @@ __all__ = ["fit"]
 
 ENOUGH_TO_SELECT = 20
 """Tasks on which an epoch can be selected without a warning."""
+NOT_PRIVATE = (
+    "--private: a classifier sees every label in every step of its training, and its weights, labels and tables tell "
+    "about single annotators; use conal aggregate --private, which releases confusion matrices and class shares only, "
+    "or --anonymise, which hides names"
+)
 
 
 def fit(
@@ -76,6 +82,7 @@ def fit(
     training: Training,
     settings: Settings = None,
     privacy: Privacy,
+    private: NotPrivate = None,
     show: Show,
     no_report: NoReport = False,
     keep_data: KeepData = False,
@@ -95,6 +102,8 @@ def fit(
     from conal.io.atomic import claimed
     from conal.io.models import check_target
 
+    if private is not None:
+        raise InputError(NOT_PRIVATE)
     began = time.perf_counter()
     check = partial(check_target, out, overwrite=overwrite)
     check()
