@@ -109,7 +109,7 @@ def _read_cells(sheet: Sheet, annotators: Sequence[str], options: ReadOptions) -
         read_labels, missing=options.missing, abstain=options.abstain, classes=options.classes, in_matrix=True
     )
     typed = [_numbers(column, rule) if sheet.untyped else column for column in columns]
-    labels = read(_one_type(_agreed(typed, sheet.where) if sheet.untyped else typed))
+    labels = read(_one_type(_agreed(typed, columns, sheet.where) if sheet.untyped else typed))
     words = Counter(labels.words)
     for column, numbers in zip(columns, typed, strict=True):
         if numbers is not column:  # text only because of the words among its numbers
@@ -135,14 +135,19 @@ def _numbers(column: pa.ChunkedArray, rule: Rule) -> pa.ChunkedArray:
     return column if pa.types.is_string(numbers.type) else numbers
 
 
-def _agreed(columns: Sequence[pa.ChunkedArray], where: str) -> list[pa.ChunkedArray]:
+def _agreed(columns: Sequence[pa.ChunkedArray], cells: Sequence[pa.ChunkedArray], where: str) -> list[pa.ChunkedArray]:
     """Columns in which a class is spelled alike: 3.0 stays text where it is not what pandas makes of 3 beside gaps.
 
-    It is not if another column with gaps spells the same number 3, nor beside columns of text, unless these spell it 3.
+    It is not if another column with gaps, which are empty cells, spells the same number 3, nor beside columns of text,
+    unless these spell it 3.
     """
     gapped = [column for column in columns if _is_whole(column)]
     values = {value for column in gapped for value in _distinct(column)}
-    others = [column for column in columns if pa.types.is_integer(column.type) and column.null_count]
+    others = [
+        column
+        for column, texts in zip(columns, cells, strict=True)
+        if pa.types.is_integer(column.type) and not {None, ""}.isdisjoint(texts.unique().to_pylist())
+    ]
     if not values.isdisjoint(value for column in others for value in _distinct(column)):
         return list(map(_as_spelled, columns))
     kept = [column for column in columns if not pa.types.is_floating(column.type)]
