@@ -19,7 +19,11 @@ pytestmark = pytest.mark.filterwarnings("ignore::conal.errors.DriftWarning")
 
 UPDATABLE = [name for name in base.aggregators.names() if base.aggregators.get(name).updatable]
 MODELS = [name for name in UPDATABLE if name != "majority-vote"]
-FEW = {"cbcc": {"n_restarts": 1}, "group-confusion": {"groups": 2}, "common-confusion": {"prior_individual": 0.3}}
+FEW: dict[str, dict[str, Any]] = {
+    "cbcc": {"n_restarts": 1},
+    "group-confusion": {"groups": 2},
+    "common-confusion": {"prior_individual": 0.3},
+}
 
 
 def crowds(seed: int = 0, parts: int = 3, n: int = 240, R: int = 12, C: int = 3) -> tuple[list[Annotations], Any]:
@@ -89,9 +93,12 @@ def test_only_touched_tasks_and_annotators_change(name: str, monkeypatch: pytest
     )
     read: list[int] = []
     whole = matrices._inferred
-    monkeypatch.setattr(
-        matrices, "_inferred", lambda votes, *more: read.append(len(votes.cells)) or whole(votes, *more)
-    )
+
+    def counted(votes: Votes, *more: Any) -> Any:
+        read.append(len(votes.cells))
+        return whole(votes, *more)
+
+    monkeypatch.setattr(matrices, "_inferred", counted)
     model.update(few)
     crowd = model.annotations_
     touched = np.isin(crowd.task_ids, few.task_ids)

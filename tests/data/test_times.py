@@ -72,7 +72,7 @@ def test_files_and_frames_keep_times(tmp_path: Path) -> None:
     rows = {"task": [2, 1], "worker": ["a", "b"], "label": ["x", "y"]}
     frame = pd.DataFrame({**rows, "created_at": ["2026-11-17T10:00:00Z", "2026-11-17T09:00:00Z"], "note": ["", ""]})
     wanted = np.array(["2026-11-17T09:00:00", "2026-11-17T10:00:00"], dtype="datetime64[us]")
-    assert np.array_equal(Annotations.from_frame(frame).times, wanted)
+    assert np.all(Annotations.from_frame(frame).times == wanted)
     for ending in ("csv", "parquet", "jsonl"):
         path = tmp_path / f"labels.{ending}"
         if ending == "csv":
@@ -81,7 +81,7 @@ def test_files_and_frames_keep_times(tmp_path: Path) -> None:
             frame.assign(created_at=pd.to_datetime(frame["created_at"])).to_parquet(path)
         else:
             frame.to_json(path, orient="records", lines=True)
-        assert np.array_equal(Annotations.read(path).times, wanted), ending
+        assert np.all(Annotations.read(path).times == wanted), ending
     words = frame.assign(created_at=["soon", "later"])
     assert Annotations.from_frame(words).times is None
 

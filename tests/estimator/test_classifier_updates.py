@@ -116,7 +116,7 @@ def test_texts_keep_their_vocabulary() -> None:
     frame = pd.DataFrame({"task": tasks, "text": texts})
     rows = [(task, worker, label) for task, label in zip(tasks, labels, strict=True) for worker in ("x", "y", "z")]
     crowd = pd.DataFrame(rows, columns=["task", "worker", "label"])
-    clf = conal.make("xconal", epochs=5, verbose=False).fit(frame[:30], crowd[:90])
+    clf: Any = conal.make("xconal", epochs=5, verbose=False).fit(frame[:30], crowd[:90])
     before = clf.text_features_.components_.copy()
     clf.update(frame[30:], crowd[90:])
     assert np.array_equal(clf.text_features_.components_, before)

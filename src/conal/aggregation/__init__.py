@@ -5,7 +5,8 @@ from typing import Any
 
 from conal.aggregation.auto import Auto
 from conal.aggregation.backoff import Backoff
-from conal.aggregation.base import Aggregator, aggregators, make
+from conal.aggregation.base import Aggregator as _Aggregator
+from conal.aggregation.base import aggregators, make
 from conal.aggregation.bayes_dawid_skene import BayesianDawidSkene
 from conal.aggregation.cbcc import CommunityBCC
 from conal.aggregation.common_confusion import CommonConfusion
@@ -56,8 +57,8 @@ __all__ = [
 ]
 
 
-def load(folder: str | PathLike[str]) -> Aggregator:
-    """An aggregator that :meth:`Aggregator.save` or ``conal aggregate --save`` wrote; it can be updated."""
+def load(folder: str | PathLike[str]) -> _Aggregator:
+    """An aggregator that its method ``save`` or ``conal aggregate --save`` wrote; it can be updated."""
     from conal.updates.folder import load
 
     return load(folder)

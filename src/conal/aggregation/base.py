@@ -81,6 +81,7 @@ class Fitted:
     known_codes_: npt.NDArray[np.int64]
     annotator_info_: AnnotatorInfo | None = None
     learned_from_: tuple[Learnt, ...] = ()
+    stale_share_: float
 
 
 class Aggregator(Fitted, Reported, Parameterised, ABC):

@@ -57,7 +57,17 @@ class Learned(NamedTuple):
     drift: Drift | None = None
 
 
-class MatrixAggregator(EMAggregator[Parameters]):
+class Updated:
+    """What a fit leaves for updates, and what they leave; not parameters of the constructor."""
+
+    learned_: Learned
+    n_touched_: int
+    n_sweeps_: int
+    _growing: Annotations
+    """All labels, during an update."""
+
+
+class MatrixAggregator(Updated, EMAggregator[Parameters]):
     r"""Base of EM aggregators whose E-step is by a class prior and a confusion matrix per annotator.
 
     .. math:: q_i(c) \propto \rho_c \prod_r \pi^r_{c, y_i^r}
@@ -85,13 +95,6 @@ class MatrixAggregator(EMAggregator[Parameters]):
     parameters_type: ClassVar[Any]
     """The NamedTuple of arrays that the parameters are."""
 
-    learned_: Learned
-    _growing: Annotations
-    """All labels, during an update."""
-    stale_share_: float
-    n_touched_: int
-    n_sweeps_: int
-
     # ---------------------------------------------------------------- what a subclass supplies
 
     @abstractmethod
@@ -101,7 +104,10 @@ class MatrixAggregator(EMAggregator[Parameters]):
     def _newcomers(self, parameters: Parameters, counts: FloatArray, n: int) -> Parameters:
         """The parameters with n more annotators, who are heard by what is common to all; ``counts`` are the crowd's."""
         common = normalised(counts.sum(0) + PSEUDO_LABELS)
-        return parameters._replace(pi_r=np.concatenate([parameters.pi_r, np.repeat(common[None], n, axis=0)]))
+        more: Parameters = parameters._replace(
+            pi_r=np.concatenate([parameters.pi_r, np.repeat(common[None], n, axis=0)])
+        )
+        return more
 
     def _first_parts(self, parameters: Parameters, counts: FloatArray) -> LogParts:
         """What the first E-step of an update goes by; ``counts`` are the expected labels on all other tasks."""
@@ -186,7 +192,8 @@ class MatrixAggregator(EMAggregator[Parameters]):
             for name in self.by_annotator
             if (new := getattr(found, name)) is not None
         }
-        return found._replace(**kept)
+        made: Parameters = found._replace(**kept)
+        return made
 
     def _measure(
         self,

@@ -114,8 +114,14 @@ class Learnt(TypedDict):
 def learnt(kind: Literal["fit", "update"], crowd: Annotations, digest: str | None = None) -> Learnt:
     """An entry of a history, now."""
     when = datetime.now(UTC).isoformat(timespec="seconds")
-    sizes = {"labels": crowd.n_annotations, "tasks": crowd.n_tasks, "annotators": crowd.n_annotators}
-    return Learnt(kind=kind, when=when, sha256=digest, **sizes)  # type: ignore[typeddict-item]
+    return Learnt(
+        kind=kind,
+        when=when,
+        labels=crowd.n_annotations,
+        tasks=crowd.n_tasks,
+        annotators=crowd.n_annotators,
+        sha256=digest,
+    )
 
 
 def refuse_repeat(history: Sequence[Learnt], entry: Learnt, where: str) -> None:

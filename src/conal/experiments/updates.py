@@ -63,6 +63,7 @@ def revealed(data: CrowdDataset, seed: int, settings: dict[str, Any]) -> Iterato
     """The labels in random parts: after each, accuracy and CPU time of an update and of a fit to all so far."""
     crowd = data.annotations
     part = np.random.default_rng(seed).permutation(crowd.n_annotations) % PARTS
+    assert data.test is not None  # noqa: S101 - LabelMe has a test set
     test = data.test.x, data.classes[data.test.y]
     updated: Any = None
     for k in range(PARTS):
@@ -96,7 +97,7 @@ def unseen(data: CrowdDataset, seed: int) -> Iterator[Row]:
     tasks, labels = crowd.tasks[asked], crowd.labels[asked]
     model: Any = _quietly(lambda: aggregation.make("common-confusion", verbose=False).fit(rest))
     C = crowd.n_classes
-    votes = normalised(rest.votes() + 1 / C)[tasks, labels]
+    votes = normalised(rest.votes().astype(np.float64) + 1 / C)[tasks, labels]
     newcomers = model._newcomers(model.learned_.parameters, model._sums_of(rest).counts, 1)
     common = np.exp(model._log_parts(newcomers).pi_r[-1])
     heard = {

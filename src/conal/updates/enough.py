@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from conal.aggregation.base import Aggregator
 from conal.aggregation.certainty import held_out_certainty
+from conal.aggregation.matrices import MatrixAggregator
 from conal.aggregation.votes import Votes
 from conal.data.annotations import Annotations
 from conal.data.encoding import name_column
@@ -43,7 +44,8 @@ def calibrated(fitted: Aggregator) -> FloatArray:
     log_posterior = np.log(np.maximum(fitted.probas_, TINY))
     some = crowd if crowd.n_annotations <= LABELS else _part(crowd)
     votes: Any = (some.tasks, some.annotators, some.labels)
-    counts = fitted.learned_.sums.counts if _has_sums(fitted) else Votes(crowd).counts(fitted.probas_)
+    learned = fitted.learned_.sums if isinstance(fitted, MatrixAggregator) else None
+    counts = Votes(crowd).counts(fitted.probas_) if learned is None else learned.counts
     tau = held_out_certainty(log_posterior, votes, counts, vote_weight=1.0, pooling=POOLING)
     flat = fitted.probas_**tau
     flat /= flat.sum(1, keepdims=True)
@@ -74,7 +76,3 @@ def enough_table(crowd: Annotations, probas: FloatArray, classes: Any, level: fl
             "labels": crowd.labels_per_task()[rows],
         }
     )
-
-
-def _has_sums(fitted: Any) -> bool:
-    return hasattr(fitted, "learned_") and fitted.learned_.sums is not None
