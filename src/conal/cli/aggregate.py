@@ -10,6 +10,7 @@ import typer
 
 from conal._support.processes import process_number, process_rank
 from conal._support.registry import names_in_source
+from conal.cli.defence import Defend, defended_labels
 from conal.cli.options import (
     AboutAnnotators,
     AsJson,
@@ -73,6 +74,7 @@ def aggregate(
             "An unknown name lists all parameters.",
         ),
     ] = None,
+    defend: Defend = False,
     seed: Seed = 0,
     overwrite: Overwrite = False,
     quiet: Quiet = False,
@@ -102,6 +104,8 @@ def aggregate(
     file.warn_of_dropped()
     crowd = file.annotations
     warn_of_problems(crowd, file.where)
+    if defend:
+        crowd = defended_labels(crowd, rings=not _is_vote(method), quiet=quiet or process_rank() > 0)
     known = read_truth(true_labels, reading, file, crowd)
     offer_truth(true_labels, len(file.gold), quiet=quiet)
     info = None if annotator_info is None else read_annotator_info(annotator_info, crowd, worker=reading.worker)
@@ -136,6 +140,14 @@ def _make(method: str, settings: dict[str, Any], *, seed: int, verbose: bool) ->
     aggregator = aggregation.make(method, **(own | settings))
     check_parameters(aggregator)  # before the work starts
     return aggregator
+
+
+def _is_vote(method: str) -> bool:
+    """Whether an aggregator counts votes, and so cannot read labels backwards."""
+    from conal import aggregation
+    from conal.aggregation.voting import VoteAggregator
+
+    return issubclass(aggregation.get(method), VoteAggregator)
 
 
 def _fit(aggregator: Aggregator, crowd: Annotations, known: dict[Any, Any], info: AnnotatorInfo | None) -> bool:

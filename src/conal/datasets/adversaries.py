@@ -73,14 +73,13 @@ class Adversaries:
 
     def act(self, pairs: Pairs, settings: CrowdSettings) -> Adversaries:
         """The same people, with the order of all labels and which of them are copies."""
-        tasks, annotators = pairs
-        rng = stream(settings.seed, "order")
-        when, coin, later = rng.random((3, len(tasks)))
+        rng, n = stream(settings.seed, "order"), len(pairs[0])
+        when, coin, later = rng.random((3, n))
         at = self._at_source(pairs)
         copied = (at != NOBODY) & (coin < settings.copied_share)
         when[copied] = when[at[copied]] + (1 - when[at[copied]]) * later[copied]
-        time = np.empty(len(tasks), dtype=np.int64)
-        time[np.argsort(when, kind="stable")] = np.arange(len(tasks))
+        time = np.empty(n, dtype=np.int64)
+        time[np.argsort(when, kind="stable")] = np.arange(n)
         return replace(self, copied=copied, time=time)
 
     def _at_source(self, pairs: Pairs) -> IntArray:

@@ -66,7 +66,7 @@ class CrowdTruth:
     adversaries: Adversaries | None = None
 
     def omega_matrix(self) -> FloatArray:
-        """(N, R) omega of every pair, observed or not, as if all were honest; for crowds whose matrix fits in memory."""
+        """(N, R) omega of every pair, observed or not, if all were honest; for crowds whose matrix fits in memory."""
         return self.gate.matrix()
 
     def omega_shares(self) -> FloatArray:

@@ -235,11 +235,15 @@ class Evidence:
         """Every label, judged by the other labels of its task and by the classifier."""
         return left_out(self.annotations, self.posterior, self.classifier)
 
+    @property
+    def when(self) -> npt.NDArray[Any] | None:
+        """(n_annotations,) when each label was given; None if that is not known."""
+        return getattr(self.annotations, "times", None) if self.times is None else self.times
+
     @cached_property
     def suspects(self) -> Suspects:
         """Annotators whose labels do not speak for themselves."""
-        times = getattr(self.annotations, "times", None) if self.times is None else self.times
-        return suspects_among(self.left_out, times)
+        return suspects_among(self.left_out, self.when)
 
     @cached_property
     def expected_right(self) -> FloatArray:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from conal.findings.collection import Findings
     from conal.findings.report import Report
 
-__all__ = ["SuspicionSection", "Suspicion"]
+__all__ = ["Suspicion", "SuspicionSection"]
 
 IntArray = npt.NDArray[np.int64]
 
@@ -52,12 +52,12 @@ class EvidenceTask(TypedDict):
 
 
 class SuspicionRow(TypedDict):
-    """What is striking about an annotator, and the tasks that show it; ``with`` lists whom it is shared with."""
+    """What is striking about an annotator, and the tasks that show it; ``shared_with`` lists whom it is shared with."""
 
     annotator: Any
     kind: str
     what: str
-    with_: list[Any]
+    shared_with: list[Any]
     labels: int
     p_value: NotRequired[float]
     tasks: list[EvidenceTask]
@@ -125,7 +125,9 @@ class Suspicion(Finding[SuspicionSection]):
             (row["annotator"], row["what"], row["labels"], ", ".join(map(_shown, row["tasks"])))
             for row in section["rows"]
         ]
-        return Panel(self.title, section["text"], ("annotator", "what is striking", "labels", "tasks"), rows, self.table)
+        return Panel(
+            self.title, section["text"], ("annotator", "what is striking", "labels", "tasks"), rows, self.table
+        )
 
 
 def _shown(row: EvidenceTask) -> str:
@@ -183,7 +185,7 @@ def _row(
         "annotator": plain_names(crowd.annotator_ids[[r]])[0],
         "kind": kind,
         "what": what,
-        "with_": others,
+        "shared_with": others,
         "labels": int(labels[0] if discretion is None else discretion.count(labels)[0]),
         # a list of somebody's tasks tells who it is
         "tasks": [] if discretion is not None else [_task(evidence, k) for k in rows[:MAX_TASKS].tolist()],
@@ -240,7 +242,7 @@ def _pair(evidence: Evidence, k: int) -> SuspicionRow | None:
         return None
     mine, theirs = _common(evidence, r, s)
     same = crowd.labels[mine] == crowd.labels[theirs]
-    times = evidence.times
+    times = evidence.when
     follows = "one of both copies, or both have a common source"
     if times is not None and same.any():
         later = float((times[mine] > times[theirs])[same].mean())

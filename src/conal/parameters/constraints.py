@@ -9,7 +9,19 @@ from typing import Any
 from conal.errors import InputError
 from conal.parameters.numbers import is_number, is_whole
 
-__all__ = ["Constraint", "anything", "either", "flag", "number", "one_of", "optional", "several_of", "share", "whole", "widths"]
+__all__ = [
+    "Constraint",
+    "anything",
+    "either",
+    "flag",
+    "number",
+    "one_of",
+    "optional",
+    "several_of",
+    "share",
+    "whole",
+    "widths",
+]
 
 
 @dataclass(frozen=True)

@@ -121,7 +121,7 @@ class CrowdSettings(FrozenParameters):
     adversaries: str = parameter(
         default="",
         must_be=several_of(*ADVERSARIES),
-        help="Annotators who mean harm, one kind or several with commas. spammers: each says one class always; clickers: "
+        help="Annotators who mean harm, one kind or several with commas. spammers: each says one class; clickers: "
         "any class at random; ring: all exchange the classes in the same way; copyists: each copies an honest "
         "annotator, whose tasks they take; sleepers: honest first, clickers after turn_after labels.",
         option=Option(shown_default="none", metavar="KINDS"),

@@ -126,7 +126,9 @@ def _pairs(found: LeftOut, excluded: npt.NDArray[np.bool_], rng: np.random.Gener
         left.append(kept[first])
         right.append(kept[first + ahead])  # labels of a task stand together, sorted by annotator
     a, b = np.concatenate(left), np.concatenate(right)
-    keys, pair = np.unique(crowd.annotators[a].astype(np.int64) * crowd.n_annotators + crowd.annotators[b], return_inverse=True)
+    keys, pair = np.unique(
+        crowd.annotators[a].astype(np.int64) * crowd.n_annotators + crowd.annotators[b], return_inverse=True
+    )
     return _Labels(a, b, pair), keys
 
 
@@ -150,7 +152,7 @@ def _agreement(found: LeftOut, labels: _Labels, q: FloatArray, n: int) -> FloatA
             weights=q.ravel(),
             minlength=n * C * C,
         ).reshape(n, C, C)
-        counts += POOLING * typical
-        rows.append(counts / counts.sum(2, keepdims=True))
+        pooled = counts + POOLING * typical
+        rows.append(pooled / pooled.sum(2, keepdims=True))
     by_class = np.einsum("pcl,pcl->pc", *rows)
     return np.asarray((q * by_class[labels.pair]).sum(1))

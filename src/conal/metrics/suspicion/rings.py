@@ -20,6 +20,10 @@ IntArray = npt.NDArray[np.int64]
 CLEAR = 3.0
 """Standard deviations by which the labels must follow the exchange rather than the classes."""
 FEWEST_MEMBERS = 2
+DOUBTFUL = 0.5
+"""Part of the labels that depend on the class, below which right ones are few enough to look for an exchange."""
+MAX_PEOPLE = 300
+"""Those who follow an exchange most clearly; groups are looked for among so many."""
 
 
 class Ring(NamedTuple):
@@ -29,22 +33,25 @@ class Ring(NamedTuple):
     exchange: IntArray
 
 
-def find_rings(found: LeftOut, suspects: IntArray) -> list[Ring]:
-    """Groups among annotators who are known to answer otherwise than the typical one, the largest first.
+def find_rings(found: LeftOut, fewest: int) -> list[Ring]:
+    """Groups of annotators whose labels follow an exchange of classes rather than the classes, the largest first.
 
-    Everybody's own exchange is the assignment of labels to classes that fits best. Two belong together if the labels
-    of each follow the exchange of the other (:func:`follows`).
+    Everybody's own exchange is the assignment of labels to classes that fits best. Two belong together if the labels of
+    each follow the exchange of the other (:func:`follows`). Somebody who only makes a common confusion often is right
+    more often still, and follows none.
     """
-    exchanges = [_exchange(found, r) for r in suspects.tolist()]
-    clear = np.array([[follows(found, r, each) > CLEAR for each in exchanges] for r in suspects.tolist()])
-    if not len(suspects):
+    excess = _excess(found)
+    most, right = excess.max(2).sum(1), np.einsum("rcc->r", excess)
+    doubtful = (found.crowd.labels_per_annotator() >= fewest) & (right < DOUBTFUL * most)
+    exchanges = {r: _best(excess[r]) for r in np.flatnonzero(doubtful).tolist()}
+    clear = {r: follows(found, r, each) for r, each in exchanges.items()}
+    people = np.array(sorted(r for r in sorted(clear, key=lambda r: -clear[r])[:MAX_PEOPLE] if clear[r] > CLEAR))
+    if len(people) < FEWEST_MEMBERS:
         return []
-    _, group = connected_components(csr_array(clear & clear.T), directed=False)
-    rings = []
-    for k in range(group.max() + 1):
-        members = suspects[group == k]
-        if len(members) >= FEWEST_MEMBERS:
-            rings.append(Ring(members, _best(sum(_excess(found, r) for r in members.tolist()))))
+    links = np.array([[follows(found, r, exchanges[s]) > CLEAR for s in people.tolist()] for r in people.tolist()])
+    _, group = connected_components(csr_array(links & links.T), directed=False)
+    groups = [people[group == k] for k in range(group.max() + 1)]
+    rings = [Ring(some, _best(excess[some].sum(0))) for some in groups if len(some) >= FEWEST_MEMBERS]
     return sorted(rings, key=lambda ring: -len(ring.members))
 
 
@@ -65,17 +72,14 @@ def follows(found: LeftOut, annotator: int, exchange: IntArray) -> float:
     return total / spread if spread > 1e-9 else 0.0
 
 
-def _excess(found: LeftOut, annotator: int) -> FloatArray:
-    """(C, C) expected counts of labels by class, less what the annotator's habit gives by chance."""
-    rows = np.flatnonzero(found.crowd.annotators == annotator)
-    q, C = found.posterior[rows], found.crowd.n_classes
-    counts = np.zeros((C, C))
-    np.add.at(counts.T, found.crowd.labels[rows], q)
-    return np.asarray(counts - q.sum(0)[:, None] * found.habits[annotator])
-
-
-def _exchange(found: LeftOut, annotator: int) -> IntArray:
-    return _best(_excess(found, annotator))
+def _excess(found: LeftOut) -> FloatArray:
+    """(R, C, C) expected counts of labels by class, less what each annotator's habit gives by chance."""
+    crowd, R, C = found.crowd, found.crowd.n_annotators, found.crowd.n_classes
+    cells = crowd.annotators.astype(np.int64) * C + crowd.labels
+    counts = np.stack(
+        [np.bincount(cells, weights=found.posterior[:, c], minlength=R * C).reshape(R, C) for c in range(C)], axis=1
+    )
+    return np.asarray(counts - counts.sum(2, keepdims=True) * found.habits[:, None, :])
 
 
 def _best(excess: FloatArray) -> IntArray:

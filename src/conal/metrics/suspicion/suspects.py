@@ -26,6 +26,8 @@ FEWEST = 10
 """Annotators with fewer labels are not judged."""
 DEPENDS = 0.005
 """P-value of independence, below which answers depend on the task."""
+MAJORITY = 0.5
+"""Share of the labels from which on those who seem to exchange classes are rather right."""
 MOSTLY = 0.5
 """Share of the answers that seem to be copied by a pair that is named. Families of language models reach 0.45."""
 JOINS = 3.0
@@ -51,6 +53,9 @@ class Suspects:
     turned : (n,) annotators whose answers stop to depend on the task
     turning : Turning or None
         When they did; None where no times are known.
+    upside_down : float
+        Share of the labels of a group who exchange classes, if that is more than half: the posterior then rather has
+        the names of a smaller group. Such a group is not among ``rings``; 0 where there is none.
     """
 
     found: LeftOut
@@ -60,6 +65,7 @@ class Suspects:
     copies: Copies
     turned: IntArray
     turning: Turning | None
+    upside_down: float = 0.0
 
     @property
     def anybody(self) -> bool:
@@ -133,14 +139,17 @@ def suspects_among(
     turn = None if times is None else turning(found, np.asarray(times), 2 * FEWEST, seed)
     turned = np.flatnonzero(discoveries(turn.p_value, level)) if turn is not None else np.empty(0, dtype=np.int64)
     low = np.setdiff1d(np.flatnonzero(discoveries(care.p_value, level)), turned)
-    depends = np.array([dependence(found, r, seed) < DEPENDS for r in low.tolist()], dtype=bool)
-    rings = [_joined(found, ring, low) for ring in find_rings(found, low[depends])]
+    rings = [_joined(found, ring, low) for ring in find_rings(found, FEWEST)]
+    shares = [float(np.isin(crowd.annotators, ring.members).mean()) for ring in rings]
+    upside_down = max((share for share in shares if share > MAJORITY), default=0.0)
     members = np.concatenate([low[:0], *(ring.members for ring in rings)])
-    careless = np.setdiff1d(low[~depends], members)
+    rest = np.setdiff1d(low, members)
+    careless = np.array([r for r in rest.tolist() if dependence(found, r, seed) >= DEPENDS], dtype=np.int64)
     excluded = np.zeros(crowd.n_annotators, dtype=bool)
     excluded[np.concatenate([careless, members])] = True
     copies = _flagged(find_copies(found, excluded, seed), crowd, level)
-    return Suspects(found, care, careless, rings, copies, turned, turn)
+    rings = [ring for ring, share in zip(rings, shares, strict=True) if share <= MAJORITY]
+    return Suspects(found, care, careless, rings, copies, turned, turn, upside_down)
 
 
 def _joined(found: LeftOut, ring: Ring, low: IntArray) -> Ring:
