@@ -127,6 +127,15 @@ def test_turns_by_all_orders() -> None:
     assert p == pytest.approx(exact, abs=0.01)
 
 
+def test_who_has_labels_without_a_time_is_not_said_to_have_turned() -> None:
+    ann, truth, q = simulated("sleepers", seed=1)
+    assert truth.adversaries is not None
+    times = truth.adversaries.time.astype("datetime64[s]")
+    turned = find_suspects(ann, q, times=times).turned
+    times[np.flatnonzero(ann.annotators == turned[0])[0]] = np.datetime64("NaT")
+    assert find_suspects(ann, q, times=times).turned.tolist() == turned[1:].tolist()
+
+
 # ---------------------------------------------------------------- crowds
 
 

@@ -95,10 +95,10 @@ def contradiction(evidence: Evidence) -> ContradictionSection | None:
 
 def _exchanged(outvoted: float, exchanged: float) -> str:
     return (
-        f"the inferred labels contradict the votes on {percent(outvoted)} of the tasks, and {percent(exchanged)} of "
-        "the labels are by annotators who seem to exchange the classes in one way. Rather a smaller group does, and has "
-        "turned the model upside down: all figures about annotators are then wrong. Label a few dozen tasks yourself "
-        "and pass them as true labels."
+        f"the inferred labels contradict the votes on {percent(outvoted)} of the tasks, and {percent(exchanged)} "
+        "of the labels are by annotators who seem to exchange the classes in one way. Rather a smaller group does, and "
+        "has turned the model upside down: all figures about annotators are then wrong. Label a few dozen tasks "
+        "yourself and pass them as true labels."
     )
 
 

@@ -29,4 +29,4 @@ def discoveries(p_values: npt.NDArray[np.float64], level: float = 0.05) -> npt.N
     passed = np.flatnonzero(ordered <= level * np.arange(1, len(ordered) + 1) / max(len(ordered), 1))
     if not len(passed):
         return np.zeros(len(p_values), dtype=bool)
-    return np.where(tested, p_values, np.inf) <= ordered[passed[-1]]
+    return np.asarray(np.where(tested, p_values, np.inf) <= ordered[passed[-1]])

@@ -76,7 +76,7 @@ def lower_tail(scores: FloatArray, proba: FloatArray, group: IntArray, observed:
 
 
 def _sums(values: FloatArray, group: IntArray, G: int) -> FloatArray:
-    return np.bincount(group, weights=values, minlength=G)
+    return np.asarray(np.bincount(group, weights=values, minlength=G), dtype=np.float64)  # of no rows, whole numbers
 
 
 def _tilted(scores: FloatArray, proba: FloatArray, tilt: FloatArray) -> tuple[FloatArray, FloatArray]:

@@ -60,13 +60,19 @@ def turning(found: LeftOut, times: npt.NDArray[np.generic], fewest: int, seed: i
     residuals = _residuals(found)[order]
     rng = np.random.default_rng(seed)
     p_value, before = np.full(R, np.nan), np.diff(starts)
-    for r in np.flatnonzero(np.diff(starts) >= fewest).tolist():
+    for r in np.flatnonzero((np.diff(starts) >= fewest) & _timed(crowd.annotators, times, R)).tolist():
         p_value[r], before[r] = _largest_fall(residuals[starts[r] : starts[r + 1]], rng)
     place = np.empty(len(order), dtype=np.int64)
     place[order] = np.arange(len(order)) - starts[crowd.annotators[order]]
     after = np.asarray(place >= before[crowd.annotators])
     careless = attention(found, FEWEST_AFTER, after).p_value < CARELESS
     return Turning(np.where(careless | np.isnan(p_value), p_value, 1.0), before, after)
+
+
+def _timed(annotators: npt.NDArray[np.integer], times: npt.NDArray[np.generic], R: int) -> npt.NDArray[np.bool_]:
+    """(R,) the annotators all of whose labels have a time."""
+    missing = np.isnat(times) if times.dtype.kind in "mM" else np.zeros(len(times), dtype=bool)
+    return np.asarray(np.bincount(annotators[missing], minlength=R) == 0)
 
 
 def _residuals(found: LeftOut) -> FloatArray:
