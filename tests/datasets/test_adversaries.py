@@ -15,7 +15,7 @@ from conal.errors import InputError
 
 
 def crowd(kinds: str, *, n: int = 1200, C: int = 4, **options: Any) -> tuple[Annotations, CrowdTruth]:
-    settings = {"n_annotators": 20, "labels_per_instance": 4, "adversaries": kinds, "turn_after": 100}
+    settings: dict[str, Any] = {"n_annotators": 20, "labels_per_instance": 4, "adversaries": kinds, "turn_after": 100}
     z = np.arange(n) % C
     return simulate_crowd(z, np.ones((n, 1)), range(C), CrowdSettings(**(settings | options)))
 

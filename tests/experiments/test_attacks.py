@@ -50,6 +50,6 @@ def test_every_network_sees_the_crowd_with_and_without_defence() -> None:
     assert {(run.method, run.data["defend"]) for run in runs} == {
         (method, made) for method in attacks.NETWORKS for made in (False, True)
     }
-    settings = runs[0].data | {"n_train": 300, "n_annotators": 15, "defend": False}
+    settings = {**runs[0].data, "n_train": 300, "n_annotators": 15}
     plain, left = (load("attacked", **(settings | {"defend": made})).annotations for made in (False, True))
     assert left.n_annotations < plain.n_annotations

@@ -22,7 +22,13 @@ from conal.report import render
 def evidence(kinds: str, **options: Any) -> tuple[Evidence, Adversaries | None]:
     rng = np.random.default_rng(1)
     z = rng.integers(5, size=300)
-    settings = {"n_annotators": 15, "labels_per_instance": 4, "turn_after": 40, "adversaries": kinds, "seed": 3}
+    settings: dict[str, Any] = {
+        "n_annotators": 15,
+        "labels_per_instance": 4,
+        "turn_after": 40,
+        "adversaries": kinds,
+        "seed": 3,
+    }
     ann, truth = simulate_crowd(z, np.ones((300, 1)), list("abcde"), CrowdSettings(**(settings | options)))
     found = findings_of_labels(DawidSkene(verbose=False).fit(ann)).evidence
     times = None if truth.adversaries is None else truth.adversaries.time

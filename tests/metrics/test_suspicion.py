@@ -25,7 +25,13 @@ def simulated(kinds: str, seed: int = 0, **options: Any) -> tuple[Annotations, C
     """A crowd of 20 with 80 labels each, its truth, and Dawid-Skene's posterior."""
     rng = np.random.default_rng(seed)
     z = rng.integers(6, size=400)
-    settings = {"n_annotators": 20, "labels_per_instance": 4, "turn_after": 40, "adversaries": kinds, "seed": seed}
+    settings: dict[str, Any] = {
+        "n_annotators": 20,
+        "labels_per_instance": 4,
+        "turn_after": 40,
+        "adversaries": kinds,
+        "seed": seed,
+    }
     ann, truth = simulate_crowd(z, rng.standard_normal((400, 4)), range(6), CrowdSettings(**(settings | options)))
     return ann, truth, DawidSkene(verbose=False).fit(ann).probas_
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -30,7 +30,10 @@ __all__ = ["Attacks", "counted"]
 SHARES = (0.1, 0.2, 0.3, 0.4)
 CROWD: dict[str, Any] = {"n_train": 1500, "n_annotators": 60, "labels_per_instance": 4.0, "n_valid": 0, "n_test": 200}
 """What differs from the generator's defaults: 100 labels by each of 60 annotators, on tasks of six classes."""
-AGGREGATORS: dict[str, type[Aggregator]] = {"dawid-skene": DawidSkene, "majority-vote": MajorityVote}
+AGGREGATORS: dict[str, Callable[[], Aggregator]] = {
+    "dawid-skene": lambda: DawidSkene(verbose=False),
+    "majority-vote": MajorityVote,
+}
 NETWORKS = ("xconal", "conal")
 TRAINED = 5
 """Crowds of each kind and share on which networks are trained; the aggregators see all."""
@@ -113,21 +116,21 @@ def _labels_alone(kind: str, share: float, seed: int) -> Iterator[Row]:
 
 def _by_aggregators(crowd: Annotations, z: npt.NDArray[np.int64], times: Any = None) -> Iterator[Row]:
     judged = z >= 0
-    for name, made in AGGREGATORS.items():
+    for name in AGGREGATORS:
         left = _defence(crowd, times, rings=name != "majority-vote").annotations
         for labels, defend in ((crowd, False), (left, True)):
-            codes = _fit(made, labels).codes_
+            codes = _fit(name, labels).codes_
             yield {"method": name, "defended": defend, "accuracy": float((codes == z)[judged].mean())}
 
 
-def _fit(made: type[Aggregator], crowd: Annotations) -> Aggregator:
+def _fit(name: str, crowd: Annotations) -> Aggregator:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConalWarning)
-        return made(**({"verbose": False} if "verbose" in made.parameter_names() else {})).fit(crowd)
+        return AGGREGATORS[name]().fit(crowd)
 
 
 def _defence(crowd: Annotations, times: Any = None, *, rings: bool = True) -> Defence:
-    return defended(crowd, _fit(DawidSkene, crowd).probas_, times=times, rings=rings)
+    return defended(crowd, _fit("dawid-skene", crowd).probas_, times=times, rings=rings)
 
 
 def counted(found: Suspects, truth: Adversaries) -> Row:

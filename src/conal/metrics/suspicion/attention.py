@@ -92,9 +92,9 @@ def attention(found: LeftOut, fewest: int, kept: npt.NDArray[np.bool_] | None = 
     enough = (crowd.labels_per_annotator() >= fewest) & np.isfinite(share)
     least = float(np.clip(RELATIVE * np.quantile(share[enough], 0.75), LEAST, MOST)) if enough.any() else MOST
     rows = np.arange(crowd.n_annotations) if kept is None else np.flatnonzero(kept)
-    who, R = crowd.annotators[rows], crowd.n_annotators
+    who, R = crowd.annotators[rows].astype(np.int64), crowd.n_annotators
     proba = least * found.expected[rows] + (1 - least) * found.habits[who]
-    observed = np.bincount(who, weights=scores.given[rows], minlength=R)
+    observed = np.asarray(np.bincount(who, weights=scores.given[rows], minlength=R), dtype=np.float64)
     tested = np.bincount(who, minlength=R) >= fewest
     p_value = np.where(tested, lower_tail(scores.all[rows], proba, who, observed), np.nan)
     return Attention(share if kept is None else _share(found, scores, kept), least, p_value)

@@ -97,14 +97,25 @@ def find_copies(found: LeftOut, excluded: npt.NDArray[np.bool_], seed: int = 0) 
     best = q.argmax(1)
     wrong = (crowd.labels[labels.left] != best) | (crowd.labels[labels.right] != best)
     kept = np.flatnonzero(shared >= MIN_SHARED)
-    counts = (np.rint(values[kept]).astype(np.int64) for values in (shared, agreed))
-    faults = (np.rint(total(values)[kept]).astype(np.int64) for values in (wrong, wrong & same))
-    return Copies(keys[kept] // R, keys[kept] % R, *counts, expected[kept], *faults, ndtr(-z[kept]))
+
+    def whole(values: FloatArray) -> IntArray:
+        return np.rint(values[kept]).astype(np.int64)
+
+    return Copies(
+        keys[kept] // R,
+        keys[kept] % R,
+        whole(shared),
+        whole(agreed),
+        expected[kept],
+        whole(total(wrong)),
+        whole(total(wrong & same)),
+        np.asarray(ndtr(-z[kept])),
+    )
 
 
 def _counter(pair: IntArray, n: int) -> Callable[[npt.NDArray[Any]], FloatArray]:
     """Sums over the labels of each pair."""
-    return lambda values: np.bincount(pair, weights=values, minlength=n)
+    return lambda values: np.asarray(np.bincount(pair, weights=values, minlength=n), dtype=np.float64)
 
 
 def _pairs(found: LeftOut, excluded: npt.NDArray[np.bool_], rng: np.random.Generator) -> tuple[_Labels, IntArray]:

@@ -80,7 +80,8 @@ class LeftOut:
 
     def sums(self, values: FloatArray) -> FloatArray:
         """(R,) sums over the labels of each annotator."""
-        return np.bincount(self.crowd.annotators, weights=values, minlength=self.crowd.n_annotators)
+        total = np.bincount(self.crowd.annotators, weights=values, minlength=self.crowd.n_annotators)
+        return np.asarray(total, dtype=np.float64)
 
 
 def left_out(crowd: Annotations, posterior: FloatArray, classifier: FloatArray | None = None) -> LeftOut:

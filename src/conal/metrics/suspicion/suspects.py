@@ -171,7 +171,7 @@ def _flagged(pairs: Copies, crowd: Annotations, level: float) -> Copies:
     fewer = np.minimum(n_pairs[pairs.first], n_pairs[pairs.second])
     kept = flagged[pairs.first] & flagged[pairs.second] & (pairs.p_value * fewer <= cut)
     kept &= pairs.agreed - pairs.expected >= MOSTLY * (pairs.shared - pairs.expected)
-    return Copies(*(column[kept] for column in pairs))
+    return pairs._replace(**{name: column[kept] for name, column in pairs._asdict().items()})
 
 
 def _repeated(crowd: Annotations, copies: Copies) -> npt.NDArray[np.bool_]:
