@@ -12,6 +12,7 @@ from conal._support.processes import process_number, process_rank
 from conal._support.registry import names_in_source
 from conal.cli.aggregate_results import report_parts, report_places, result_tables
 from conal.cli.crowd_plan import Budget, planned_labels, text_of
+from conal.cli.defence import Defend, defended_labels
 from conal.cli.groups import Group
 from conal.cli.options import (
     AboutAnnotators,
@@ -95,6 +96,7 @@ def aggregate(
             "An unknown name lists all parameters.",
         ),
     ] = None,
+    defend: Defend = False,
     seed: Seed = 0,
     overwrite: Overwrite = False,
     quiet: Quiet = False,
@@ -113,7 +115,7 @@ def aggregate(
 
     if privacy.private is not None:
         unfit = {"annotators": annotators, "confusion": confusion, "report": report, "seed": seed, "set": settings}
-        unfit |= {"plan": plan, "budget": budget, "save": save}
+        unfit |= {"plan": plan, "budget": budget, "save": save, "defend": defend}
         refuse_beside_private(method=method != DEFAULT, **unfit)
         known_to_all = {"true_labels": true_labels, "annotator_info": annotator_info}
         release(labels, out, privacy, reading, **known_to_all, overwrite=overwrite, quiet=quiet, as_json=as_json)
@@ -137,6 +139,8 @@ def aggregate(
     file.warn_of_dropped()
     crowd = file.annotations
     warn_of_problems(crowd, file.where)
+    if defend:
+        crowd = defended_labels(crowd, rings=not _is_vote(method), quiet=quiet or process_rank() > 0)
     known = read_truth(true_labels, reading, file, crowd)
     offer_truth(true_labels, len(file.gold), quiet=quiet)
     info = None if annotator_info is None else read_annotator_info(annotator_info, crowd, worker=reading.worker)
@@ -196,6 +200,14 @@ def _check_save(folder: Path, aggregator: Aggregator, files: list[Path], *, over
     if inside:
         raise InputError(f"{inside[0]}: is inside {folder}, which is reserved for conal; choose another place")
     check_target(folder, AGGREGATOR, overwrite=overwrite)
+
+
+def _is_vote(method: str) -> bool:
+    """Whether an aggregator counts votes, and so cannot read labels backwards."""
+    from conal import aggregation
+    from conal.aggregation.voting import VoteAggregator
+
+    return issubclass(aggregation.get(method), VoteAggregator)
 
 
 def _fit(aggregator: Aggregator, crowd: Annotations, known: dict[Any, Any], info: AnnotatorInfo | None) -> bool:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from conal._support.processes import process_rank
 from conal._support.progress import make_progress
+from conal.cli.defence import Defend, defended_labels
 from conal.cli.discretion import read_discreetly
 from conal.cli.exhibits import Show, check_show
 from conal.cli.files import FitData, FitFiles
@@ -86,6 +87,7 @@ def fit(
     show: Show,
     no_report: NoReport = False,
     keep_data: KeepData = False,
+    defend: Defend = False,
     resume: Resume = False,
     overwrite: Overwrite = False,
     quiet: Quiet = False,
@@ -125,6 +127,8 @@ def fit(
         read = partial(files.read, reading=reading, show=show)
         estimator, data = _prepare(method, parameters, read, discreet=privacy.anonymise)
         offer_truth(true_labels, data.n_true_found, quiet=quiet or not first)
+        if defend:
+            data = _defended(data, quiet=quiet or not first)
         _train(estimator, data, out.with_name(f"{out.name}.checkpoint"), allow_missing=allow_missing, resume=resume)
         if not first:
             return
@@ -181,6 +185,15 @@ def _prepare(
     check_parameters(estimator)
     reading = partial(read, methods.get(method).takes)
     return estimator, read_discreetly(reading) if discreet else reading()
+
+
+def _defended(data: FitData, *, quiet: bool) -> FitData:
+    """The training data without answers that say nothing."""
+    from conal.data.annotations import Annotations
+
+    if not isinstance(data.target, Annotations):
+        raise InputError("--defend: this method learns from true labels, not from those of a crowd; leave it out")
+    return data._replace(target=defended_labels(data.target, quiet=quiet))
 
 
 def _train(estimator: CrowdClassifier, data: FitData, checkpoint: Path, *, allow_missing: bool, resume: bool) -> None:

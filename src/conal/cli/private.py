@@ -38,6 +38,7 @@ def refuse_beside_private(**given: object) -> None:
         "plan": "a private release does not say whom to ask",
         "budget": "a private release does not say whom to ask",
         "save": "a folder for updates has every label of every annotator",
+        "defend": "whose labels are left out would depend on the labels",
         "method": "a private release counts labels beside true labels, and aggregates nothing",
         "set": "a private release counts labels beside true labels, and aggregates nothing",
         "seed": "who knows the seed of the noise can take it away; the noise of a private release has none",
