@@ -114,8 +114,8 @@ def aggregate(
     from conal.io.tables import write_tables
 
     if privacy.private is not None:
-        unfit = {"annotators": annotators, "confusion": confusion, "report": report, "seed": seed, "set": settings}
-        unfit |= {"plan": plan, "budget": budget, "save": save, "defend": defend}
+        unfit: dict[str, Any] = {"annotators": annotators, "confusion": confusion, "report": report, "save": save}
+        unfit |= {"plan": plan, "budget": budget, "defend": defend, "seed": seed, "set": settings}
         refuse_beside_private(method=method != DEFAULT, **unfit)
         known_to_all = {"true_labels": true_labels, "annotator_info": annotator_info}
         release(labels, out, privacy, reading, **known_to_all, overwrite=overwrite, quiet=quiet, as_json=as_json)
