@@ -15,6 +15,7 @@ from conal.parameters.training import ClassifierParameters
 __all__ = [
     "AllowMissing",
     "Features",
+    "KeepData",
     "Method",
     "ModelPlace",
     "NoReport",
@@ -62,6 +63,14 @@ Settings = Annotated[
         metavar="NAME=VALUE",
         help="Set any other parameter, such as hidden=[64,32], dropout=0.3, batch_norm=true, lam=1e-4, "
         "holdout=0.2, selection=last. An unknown name lists all parameters.",
+    ),
+]
+KeepData = Annotated[
+    bool,
+    typer.Option(
+        "--keep-data",
+        help="Keep labels and features in the model folder, so that conal update can add further labels. Do not share "
+        "such a folder with people who must not see them.",
     ),
 ]
 Resume = Annotated[bool, typer.Option("--resume", help="Continue an interrupted fit.")]

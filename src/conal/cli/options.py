@@ -55,7 +55,7 @@ AboutAnnotators = Annotated[
     Path | None,
     typer.Option(
         help="Table with a row for every annotator: worker, group (human or llm, a family of models, a vendor), cost "
-        "(of a label), and any numbers as features of the annotators."
+        "(of a label), limit (how many more labels a plan may ask for), and any numbers as features of the annotators."
     ),
 ]
 Reading = Annotated[ReadOptions, Group(ReadOptions)]
