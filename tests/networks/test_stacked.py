@@ -84,7 +84,8 @@ def test_the_step_written_out_is_that_of_automatic_differentiation(hidden: tuple
         torch.manual_seed(n)
         loss = stacked.loss(x, seen, 2 * target[seen.rows], 0.3)
         torch.testing.assert_close(loss, expected)
-        assert loss.grad_fn is not None and "Step" in loss.grad_fn.name()
+        assert loss.grad_fn is not None
+        assert "Step" in loss.grad_fn.name()
         torch.testing.assert_close(torch.autograd.grad(3 * loss, stacked.parameters), [3 * each for each in gradients])
     with torch.no_grad():
         assert not stacked.loss(x, seen, target[seen.rows], 0.3).requires_grad

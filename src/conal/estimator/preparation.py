@@ -35,6 +35,7 @@ from conal.training import (
     fit_scaler,
     hold_out,
 )
+from conal.training.scaling import FEW
 
 if TYPE_CHECKING:
     from conal.estimator.base import CrowdClassifier
@@ -127,7 +128,9 @@ def make_builder(
         class_prior=_class_prior(estimator, method, crowd),
         n_true_labels=0 if known is None else int((known >= 0).sum()),
     )
-    scaler = fit_scaler(training.instances, estimator.scaling)
+    voted = np.flatnonzero(crowd.labels_per_task())
+    few_votes = (voted, vote_shares(crowd)[voted]) if len(voted) <= FEW else None
+    scaler = fit_scaler(training.instances, estimator.scaling, few_votes)
 
     def build() -> CrowdMethod:
         made = build_method(estimator, method, problem)

@@ -153,7 +153,7 @@ def _split(h: Tensor, seen: Seen) -> tuple[Tensor, ...]:
 
 
 class _Linear(torch.autograd.Function):
-    """K linear layers: layer k takes ``sizes[k]`` rows of h from ``starts[k]`` on, and (M, H) values are made of all."""
+    """K linear layers: layer k takes ``sizes[k]`` rows of h from ``starts[k]`` on; together they make (M, H) values."""
 
     @staticmethod
     def forward(ctx: Any, h: Tensor, weight: Tensor, bias: Tensor, starts: list[int], sizes: list[int]) -> Tensor:
