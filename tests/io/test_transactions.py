@@ -11,6 +11,7 @@ import threading
 import time
 import traceback
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ import pytest
 
 from conal.errors import InputError
 from conal.io import atomic, transactions
-from conal.io.atomic import atomic_file, atomic_files, atomic_folder
+from conal.io.atomic import atomic_file, atomic_files, atomic_folder, check_folder_place
 from helpers.files import names_in
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="kills processes, and forks them")
@@ -207,13 +208,16 @@ def test_what_belongs_together_is_found_after_a_move(tmp_path: Path) -> None:
     assert texts(there, write_group) == ["new"] * 3
 
 
+claimed = partial(atomic.claimed, check=lambda: None)
+
+
 def test_a_living_process_is_left_alone(tmp_path: Path) -> None:
     with waiting_writer(tmp_path / "a.csv"):
         transactions.recover(tmp_path / "a.csv")
         atomic.check_file_place(tmp_path / "a.csv", overwrite=False)
         assert (tmp_path / ".a.csv.conal" / "new").read_text() == "half"
         message = r"a\.csv: is being written by another process; wait until it ends, or choose another place"
-        with pytest.raises(InputError, match=message), atomic.claimed(tmp_path / "a.csv"):
+        with pytest.raises(InputError, match=message), claimed(tmp_path / "a.csv"):
             pass
     transactions.recover(tmp_path / "a.csv")
     assert names_in(tmp_path) == []
@@ -269,14 +273,14 @@ def test_a_claim_keeps_others_out_and_lets_its_holder_write(tmp_path: Path) -> N
     target = tmp_path / "new" / "deep" / "model"
 
     def claim() -> None:
-        with atomic.claimed(target):
+        with claimed(target):
             pass
 
     def fail_to_claim() -> None:
         with pytest.raises(InputError, match="is being written by another process"):
             claim()
 
-    with atomic.claimed(target):
+    with claimed(target):
         assert in_child(fail_to_claim) == 0
         write_folder(target.parent, "mine")
         assert in_child(fail_to_claim) == 0  # also after writing
@@ -291,14 +295,30 @@ def test_a_claim_waits_for_a_process_that_only_looks(tmp_path: Path) -> None:
     assert looking.try_lock()
     leaving = threading.Timer(0.3, looking.unlock)
     leaving.start()
-    with atomic.claimed(target):
+    with claimed(target):
         assert not leaving.is_alive()
     leaving.join()
     assert names_in(tmp_path) == []
 
 
+def test_a_place_that_was_written_before_it_was_claimed(tmp_path: Path) -> None:
+    """Another process ended just then: what it wrote is not replaced unasked."""
+    target, looks = tmp_path / "model", []
+
+    def check() -> None:
+        check_folder_place(target, overwrite=False, kind="a folder", own=lambda _: [])
+        if not looks:
+            assert in_child(lambda: write_folder(tmp_path, "theirs")) == 0
+        looks.append(target)
+
+    with pytest.raises(InputError, match="model: exists already"), atomic.claimed(target, check):
+        pytest.fail("claimed")
+    assert len(looks) == 1
+    assert names_in(tmp_path) == ["model"]
+
+
 def test_a_claim_that_came_to_nothing_leaves_nothing(tmp_path: Path) -> None:
-    with pytest.raises(KeyError), atomic.claimed(tmp_path / "new" / "deep" / "model"):
+    with pytest.raises(KeyError), claimed(tmp_path / "new" / "deep" / "model"):
         raise KeyError
     assert names_in(tmp_path) == []
 

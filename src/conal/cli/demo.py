@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -46,9 +47,8 @@ def demo(
     from conal.io.models import check_target
     from conal.report import render
 
-    check_target(out, overwrite=overwrite)
     data = digits()
-    with claimed(out):
+    with claimed(out, partial(check_target, out, overwrite=overwrite)):
         if not (quiet or as_json):
             say(_story(data))
         runs = _run_all(data, range(seed, seed + seeds), epochs, show=not quiet)

@@ -94,7 +94,8 @@ def fit(
     from conal.io.models import check_target
 
     began = time.perf_counter()
-    check_target(out, overwrite=overwrite)
+    check = partial(check_target, out, overwrite=overwrite)
+    check()
     files = FitFiles(
         labels, features, text, text_column, valid_features, valid_text, valid_labels, true_labels, annotator_info
     )
@@ -104,7 +105,7 @@ def fit(
     chosen = parse_settings(settings)
     _refuse_repeats(training, chosen)
     parameters = training | {"verbose": first and not quiet} | chosen
-    with claimed(out) if first else nullcontext():
+    with claimed(out, check) if first else nullcontext():
         key = _key(privacy, out) if first else None
         read = partial(files.read, reading=reading, show=show)
         estimator, data = _prepare(method, parameters, read, discreet=privacy.anonymise)

@@ -41,10 +41,11 @@ def plan(
     """Choose the tasks whose true labels would teach most, and write them as a table for an expert.
 
     Most are tasks on which the crowd and the classifier contradict each other, or whose label is uncertain; the rest
-    are drawn at random. Add a column "label" with the expert's answers and pass the table to conal fit --true-labels:
-    its column inclusion_probability says how likely each task was to be drawn, so that the report can tell from these
-    few labels how many of all labels are right. The table also has the text, address or picture's address of a task
-    where the model's report shows it, and the texts of all tasks with --text.
+    are drawn at random. A task whose true label the model was trained with is not asked about again. Add a column
+    "label" with the expert's answers and pass the table to conal fit --true-labels: its column inclusion_probability
+    says how likely each task was to be drawn, so that the report can tell from these few labels how many of all labels
+    are right. The table also has the text, address or picture's address of a task where the model's report shows it,
+    and the texts of all tasks with --text.
     """
     from conal.estimator import load
     from conal.findings.expert_plan import expert_plan, with_exhibits

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 from zipfile import ZipFile, is_zipfile
@@ -42,8 +43,8 @@ def simulate(
     from conal.datasets import synthetic
     from conal.io.atomic import check_folder_place, claimed
 
-    check_folder_place(out, overwrite=overwrite, kind="an earlier simulation", own=_written)
-    with claimed(out):
+    check = partial(check_folder_place, out, overwrite=overwrite, kind="an earlier simulation", own=_written)
+    with claimed(out, check):
         data = synthetic(seed=seed, **settings)
         _write(data, out)
     crowd = data.annotations

@@ -106,10 +106,15 @@ def _foreign(folder: Path, expected: Collection[str]) -> list[str]:
 
 
 @contextmanager
-def claimed(path: Path) -> Iterator[None]:
-    """Keep a place for this process while it computes; an error at once if another process has it."""
-    check_place(path)
+def claimed(path: Path, check: Callable[[], None]) -> Iterator[None]:
+    """Keep a place for this process while it computes; an error before that if another process has it.
+
+    ``check`` raises an error if the place may not be written. It is called once more when the place is claimed, since
+    another process may have written there in between.
+    """
+    check()
     with transactions.claimed(real_place(path)):
+        check()
         yield
 
 

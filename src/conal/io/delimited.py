@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from conal.data.columns import is_name_column
 from conal.data.numbers import numbers_or_text
+from conal.errors import InputError, examples
 from conal.io.limits import JSON_BYTES, TABLE_BYTES, blocks_of, check_json_lines, check_unpacked
 from conal.io.refusals import ARROW_ERRORS, refusing
 
@@ -25,6 +26,7 @@ __all__ = [
     "parse_delimited",
     "read_delimited",
     "read_json_lines",
+    "refuse_repeated",
     "with_long_rows",
     "write_delimited",
 ]
@@ -97,6 +99,13 @@ def open_delimited(path: Path, delimiter: str, block_size: int | None) -> tuple[
     parse = pv.ParseOptions(delimiter=delimiter, newlines_in_values=_has_quotes(path))
     with pv.open_csv(path, blocks, parse) as reader:
         return reader.schema.names, blocks, parse
+
+
+def refuse_repeated(header: Collection[str], where: object) -> None:
+    """Reject a table in which a name could mean several columns."""
+    twice = {name for name, count in Counter(header).items() if count > 1}
+    if twice:
+        raise InputError(f"{where}: several columns have the name {examples(sorted(twice))}; rename them")
 
 
 def is_padded(header: str) -> bool:
@@ -183,6 +192,7 @@ def parse_delimited(content: bytes, delimiter: str, where: str) -> pa.Table:
     with refusing(ARROW_ERRORS, f"{where}: cannot be read as a table: {{}}"):
         with pv.open_csv(pa.BufferReader(content), parse_options=parse) as reader:
             header = reader.schema.names
+        refuse_repeated(header, where)
         convert = pv.ConvertOptions(column_types=dict.fromkeys(header, pa.string()))
         table = pv.read_csv(pa.BufferReader(content), parse_options=parse, convert_options=convert)
-    return pa.table({name: numbers_or_text(table[name], padded=is_padded(name)) for name in dict.fromkeys(header)})
+    return pa.table({name: numbers_or_text(table[name], padded=is_padded(name)) for name in header})

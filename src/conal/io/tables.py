@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from itertools import islice
@@ -24,7 +23,7 @@ from conal.io.arrow_files import arrow_schema, is_saved_dataset, read_arrow
 from conal.io.atomic import atomic_files
 from conal.io.class_labels import class_names, with_class_names
 from conal.io.coded import map_names, read_coded
-from conal.io.delimited import read_delimited, read_json_lines, write_delimited
+from conal.io.delimited import read_delimited, read_json_lines, refuse_repeated, write_delimited
 from conal.io.excel_files import read_excel
 from conal.io.formulas import warn_of_formulas
 from conal.io.limits import COMPRESSED, check_depth
@@ -197,9 +196,7 @@ def _read(path: Path, format: str | None, reader: Callable[[Path, str], pa.Table
 
 def _check_header(path: Path, kind: str, header: Sequence[str]) -> None:
     """Reject repeated column names, and a single column that contains another delimiter."""
-    twice = {name for name, count in Counter(header).items() if count > 1}
-    if twice:
-        raise InputError(f"{path}: several columns have the name {examples(sorted(twice))}; rename them")
+    refuse_repeated(header, path)
     if kind in ("csv", "tsv") and len(header) == 1:
         _refuse_other_delimiter(path, kind, header[0])
 
