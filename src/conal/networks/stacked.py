@@ -149,7 +149,8 @@ class StackedNetworks:
 
 def _split(h: Tensor, seen: Seen) -> tuple[Tensor, ...]:
     """What belongs to each network."""
-    return h.split(seen.sizes)
+    parts: tuple[Tensor, ...] = h.split(seen.sizes)
+    return parts
 
 
 class _Linear(torch.autograd.Function):

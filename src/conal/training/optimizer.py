@@ -59,11 +59,11 @@ class LazyAdam(torch.optim.Adam):
     def zero_grad(self, set_to_none: bool = True) -> None:
         """As in torch, without its profiler where gradients are dropped: that takes a twentieth of a small step."""
         if not set_to_none:
-            return _ZERO_GRAD(self, set_to_none)
+            _ZERO_GRAD(self, set_to_none)
+            return
         for group in self.param_groups:
             for table in group["params"]:
                 table.grad = None
-        return None
 
     @torch.no_grad()
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
