@@ -16,7 +16,7 @@ from conal.training.instances import Instances
 from conal.training.outliers import Outliers, outlier_limits
 from conal.training.scale_choice import leave_one_out_error
 
-__all__ = ["FEW", "GLOBAL_STD", "fit_scaler"]
+__all__ = ["GLOBAL_STD", "fit_scaler"]
 
 
 LIMIT = 3.0
@@ -34,17 +34,8 @@ On LabelMe's validation set accuracy is flat from 2 to 4 (88.1 to 89.1) and lowe
 """
 
 
-FEW = 500
-"""Up to this many labelled tasks, their votes decide whether every feature has its own factor.
-
-A feature that only one or two of 50 tasks have says nothing about other tasks, and a factor of its own makes it as
-large as any other. On parts of LabelMe's training data with 50 and 100 tasks (four draws), one factor for all made
-labels 8 and predictions 13 points better.
-"""
-
-
 Votes = tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]
-"""Labelled instances (n,), and their (n, C) vote shares; of few instances."""
+"""Some labelled instances (n,), and their (n, C) vote shares."""
 
 
 def fit_scaler(instances: Instances, scaling: Scaling = "auto", votes: Votes | None = None) -> FeatureScaler:
@@ -56,8 +47,8 @@ def fit_scaler(instances: Instances, scaling: Scaling = "auto", votes: Votes | N
     * ``"auto"``: "global" where feature vectors are nowhere negative, as pooled ReLU activations, counts and pixels
       are, and "standard" otherwise;
     * ``"robust"``: "standard", of square roots where feature vectors are nowhere negative, cut off at three standard
-      deviations elsewhere; of images "standard". With up to 500 labelled tasks and square roots, one factor for all
-      features instead, if the vote shares of left-out tasks can be predicted better then.
+      deviations elsewhere; of images "standard". Square roots have one factor for all features, if the vote shares of
+      left-out tasks can be predicted better then.
 
     Cells that outweigh all others together (:mod:`conal.training.outliers`) do not count, and are cut off at the
     largest scaled value of the others; a warning says where they are. Features without such cells are cut off by
@@ -120,7 +111,13 @@ class Moments(NamedTuple):
 
 
 def _better(own: FeatureScaler, one: FeatureScaler, instances: Instances, votes: Votes) -> FeatureScaler:
-    """The scaler under which left-out votes are predicted better; the first, if both are as good."""
+    """The scaler under which left-out votes are predicted better; the first, if both are as good.
+
+    A feature that only a few tasks have says little about others, and a factor of its own makes it as large as any
+    other. Features in different units need one each. The votes tell which is the case. On parts of LabelMe's training
+    data with 50 to 300 tasks (five draws), one factor for all made labels 10 and predictions 11 points better; on its
+    validation data, after training on 1,000 tasks, 1.1 points (five seeds).
+    """
     rows, shares = votes
     if len(rows) < 3:
         return own
