@@ -327,7 +327,8 @@ class CrossCoNALMethod(EMMethod):
             self.pooled_noise.fit(renamed)
         if self.judged is not None:
             self.judged.row_counts.copy_(renamed.sum(2).double() + self.noise_in_use.row_pseudo.double())
-        near_end = int(self.epochs_done) in sorted(self.due)[-2:]  # true labels refine what the last but one said
+        # True labels refine what the last E-step but one said. Without them, only the last is asked.
+        near_end = int(self.epochs_done) in sorted(self.due)[-1 if self.judged is None else -2 :]
         if self.confidence == "held-out" and near_end:
             self.certainty.fill_(self._held_out_certainty(renamed))
 
