@@ -53,7 +53,20 @@ def test_from_texts_by_an_encoder_to_predictions(conal: Run, files: Path) -> Non
     clf = package.load(files / "m", encoder=elsewhere)
     assert clf.n_features_in_ == 3
     np.testing.assert_allclose(clf.predict_proba(["purr"]).argmax(1), [list(clf.classes_).index("purr")])
+    assert "ENCODER" not in str(clf.get_params())
     assert package.load(files / "m").labels_.tolist() == clf.labels_.tolist()
+
+
+def test_new_texts_by_the_same_encoder(conal: Run, files: Path) -> None:
+    fit = ("fit", files / "labels.csv", "--text", files / "texts.csv", "--out", files / "m", "--epochs", 10)
+    assert conal(*fit, "--encoder", files / "tiny", "--keep-data").code == 0
+    write_csv(files / "more.csv", ("task", "worker", "label"), [(N, w, "swim") for w in range(3)])
+    write_csv(files / "new.csv", ("task", "text"), [(N, "swim the")])
+    update = ("update", files / "m", files / "more.csv", "--text", files / "new.csv")
+    assert "needs its encoder 'tiny'" in conal(*update).refusal()
+    done = conal(*update, "--encoder", files / "tiny")
+    assert done.code == 0, done.err
+    assert package.load(files / "m").labels_[-1] == "swim"
 
 
 def test_an_encoder_that_cannot_be_used_is_refused(conal: Run, files: Path) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from conal.cli.fit_options import AllowMissing
-from conal.cli.options import AsJson, Exports, Overwrite, Quiet, TextColumn, emit
+from conal.cli.options import AsJson, Exports, Overwrite, OwnEncoder, Quiet, TextColumn, emit
 from conal.cli.places import check_results
 from conal.cli.terminal import one_line
 from conal.cli.to_predict import PredictFiles
@@ -47,10 +47,7 @@ def predict(
     ] = None,
     text: Annotated[Path | None, typer.Option(help="Texts of the tasks, by id, likewise.")] = None,
     text_column: TextColumn = None,
-    encoder: Annotated[
-        Path | None,
-        typer.Option(help="Folder of the encoder that the model was fitted with (--encoder of conal fit)."),
-    ] = None,
+    encoder: OwnEncoder = None,
     unlabelled: Annotated[
         bool, typer.Option("--unlabelled", help="Predict only the tasks of an export that nobody has labelled.")
     ] = False,

@@ -19,6 +19,7 @@ __all__ = [
     "one_of",
     "optional",
     "place",
+    "several_of",
     "share",
     "whole",
     "widths",
@@ -107,6 +108,20 @@ def one_of(*values: str) -> Constraint:
     *first, last = (repr(value) for value in values)
     meaning = f"{', '.join(first)} or {last}" if first else last
     return Constraint(meaning, lambda v: isinstance(v, str) and v in values, choices=values)
+
+
+def several_of(*words: str) -> Constraint:
+    """A text of some of these words, each once, separated by commas; an empty text for none.
+
+    >>> several_of("a", "b").holds("b, a"), several_of("a", "b").holds("a,a"), several_of("a", "b").holds("c")
+    (True, False, False)
+    """
+
+    def holds(value: Any) -> bool:
+        found = [word.strip() for word in value.split(",")] if isinstance(value, str) and value.strip() else []
+        return isinstance(value, str) and set(found) <= set(words) and len(set(found)) == len(found)
+
+    return Constraint(f"empty, or one or several of {', '.join(words)}, separated by commas", holds)
 
 
 def optional(constraint: Constraint) -> Constraint:
