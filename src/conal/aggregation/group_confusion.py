@@ -98,9 +98,10 @@ class GroupConfusion(Choices, Backoff):
     It is the group-wise confusion that the paper names as future work.
 
     Use it where annotators come in families that err alike and have few labels each: on simulated crowds of three
-    families of five, with 20 and 50 labels each, it is 8 to 11 points above ``common-confusion`` and 4 to 6 above
-    ``backoff`` if the families are given. Groups that it learns are the families from about 100 labels each on; with
-    fewer, and where families differ little, learned groups bring little. Juries of language models with 400 labels per
+    families of five, with 20 and 50 labels each, it is 7 points above ``common-confusion`` and 4 to 5 above
+    ``backoff`` if the families are given (``conal reproduce families``). Groups that it learns are the families from
+    about 100 labels each on, if their number is given; held-out labels often take two families that differ little for
+    one. With fewer labels, learned groups bring little. Juries of language models with 400 labels per
     judge do not need it: it is level with ``dawid-skene`` there.
 
     Attributes
