@@ -208,7 +208,7 @@ def files_with(name: str) -> set[str]:
         ),
         ("text_components", {"parameters/training.py", "estimator/base.py"}),
         ("prior_individual", {"aggregation/common_confusion.py", "methods/conal_em.py"}),
-        ("vote_weight", {"methods/cross_conal.py", "methods/certainty.py"}),
+        ("vote_weight", {"methods/cross_conal.py", "aggregation/certainty.py"}),
         ("gate_scale", {"parameters/simulation.py", "datasets/gate.py"}),
     ],
 )

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pyarrow.csv as pv
 
 if TYPE_CHECKING:
-    from cli.conftest import Run
+    from cli.conftest import Crowd, Run
 
 
 def test_the_plan_is_a_table_for_the_expert(conal: Run, model: Path, tmp_path: Path) -> None:
@@ -44,6 +44,19 @@ def test_more_than_there_are_is_refused(conal: Run, model: Path, tmp_path: Path)
     refusal = conal("plan", model, "--experts", 100_000, "--out", tmp_path / "plan.csv").refusal()
     assert "100,000 tasks are asked for" in refusal
     assert not (tmp_path / "plan.csv").exists()
+
+
+def test_a_task_with_a_true_label_is_not_asked_about(conal: Run, crowd: Crowd, tmp_path: Path) -> None:
+    known = range(0, 90, 2)
+    gold = tmp_path / "gold.csv"
+    gold.write_text("task,label\n" + "".join(f"{task},{crowd.z[task]}\n" for task in known))
+    folder, out = tmp_path / "model", tmp_path / "plan.csv"
+    fit = ("fit", crowd.labels, "--features", crowd.features, "--out", folder, "--method", "dl-mv", "--epochs", 2)
+    assert conal(*fit, "--true-labels", gold, "--quiet").code == 0
+    conal("plan", folder, "--experts", 45, "--out", out)
+    assert sorted(pv.read_csv(out)["task"].to_pylist()) == list(range(1, 90, 2))
+    refusal = conal("plan", folder, "--experts", 46, "--out", out, "--overwrite").refusal()
+    assert "46 tasks are asked for, but there are 45 that have no true label" in refusal
 
 
 def test_a_budget_is_planned_for_the_crowd(conal: Run, model: Path, tmp_path: Path) -> None:

@@ -68,9 +68,10 @@ def plan(
     """Plan the next labels: true labels by an expert (--experts), or labels of the crowd (--budget).
 
     --experts chooses the tasks whose true labels would teach most. Most are tasks on which the crowd and the classifier
-    contradict each other, or whose label is uncertain; the rest are drawn at random. Add a column "label" with the
-    expert's answers and pass the table to conal fit --true-labels: its column inclusion_probability says how likely
-    each task was to be drawn, so that the report can tell from these few labels how many of all labels are right.
+    contradict each other, or whose label is uncertain; the rest are drawn at random. A task whose true label the model
+    was trained with is not asked about again. Add a column "label" with the expert's answers and pass the table to
+    conal fit --true-labels: its column inclusion_probability says how likely each task was to be drawn, so that the
+    report can tell from these few labels how many of all labels are right.
 
     --budget chooses tasks and annotators together: the answers that are expected to turn most labels right for their
     cost. Nobody is asked twice about a task. Costs and limits are columns of --annotator-info; those that the model was

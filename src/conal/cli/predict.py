@@ -47,6 +47,10 @@ def predict(
     ] = None,
     text: Annotated[Path | None, typer.Option(help="Texts of the tasks, by id, likewise.")] = None,
     text_column: TextColumn = None,
+    encoder: Annotated[
+        Path | None,
+        typer.Option(help="Folder of the encoder that the model was fitted with (--encoder of conal fit)."),
+    ] = None,
     unlabelled: Annotated[
         bool, typer.Option("--unlabelled", help="Predict only the tasks of an export that nobody has labelled.")
     ] = False,
@@ -71,7 +75,7 @@ def predict(
     _check(to, out, new_tasks=new_tasks)
     places = {"tables": [out]} if to is None else {"files": [out]}
     check_results(**places, sources=[tasks, features, text], model=model, overwrite=overwrite)
-    estimator = load(model)
+    estimator = load(model, encoder=encoder)
     files = PredictFiles(tasks, features, text, text_column)
     instances, file = files.read(estimator, reading, unlabelled=unlabelled, allow_missing=allow_missing)
     table = _table(instances.ids, estimator.predict_proba(instances), estimator)

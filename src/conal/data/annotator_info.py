@@ -21,6 +21,11 @@ __all__ = ["AnnotatorInfo", "in_order_of"]
 
 FloatArray = npt.NDArray[np.float64]
 
+FEWEST_ALIKE = 3
+"""Annotators who must have something in common, or it may tell who they are."""
+OTHERS = "others"
+"""What smaller groups become together."""
+
 
 @dataclass(frozen=True, eq=False)
 class AnnotatorInfo:
@@ -123,16 +128,36 @@ class AnnotatorInfo:
         spread = self.features.std(0)
         return np.asarray(centred / np.where(spread > 0, spread, 1.0))
 
-    def _in_order_of(self, crowd: Annotations, where: str) -> AnnotatorInfo:
-        at = in_order_of(crowd, self.annotators.tolist(), where)
+    def selected(self, rows: npt.NDArray[np.int64], names: Names) -> AnnotatorInfo:
+        """What is known about the annotators at these positions, under these names."""
         return AnnotatorInfo(
-            crowd.annotator_ids,
-            None if self.groups is None else tuple(self.groups[k] for k in at),
-            None if self.costs is None else self.costs[at],
-            None if self.features is None else self.features[at],
+            names,
+            None if self.groups is None else tuple(self.groups[k] for k in rows.tolist()),
+            None if self.costs is None else self.costs[rows],
+            None if self.features is None else self.features[rows],
             self.feature_names,
-            None if self.limits is None else self.limits[at],
+            None if self.limits is None else self.limits[rows],
         )
+
+    def discreet(self) -> AnnotatorInfo:
+        """What may be told where names are hidden: nothing that fewer than three annotators have in common.
+
+        Smaller groups become one, costs are left out unless each is that of three annotators, and so are features.
+
+        >>> groups, costs = ("llm",) * 3 + ("expert",), np.array([1.0, 1, 1, 9])
+        >>> found = AnnotatorInfo(as_names("abcd"), groups, costs).discreet()
+        >>> found.groups, found.costs
+        (('llm', 'llm', 'llm', 'others'), None)
+        """
+        groups = self.groups
+        if groups is not None:
+            sizes = Counter(groups)
+            groups = tuple(name if sizes[name] >= FEWEST_ALIKE else OTHERS for name in groups)
+        shared = self.costs is not None and min(Counter(self.costs.tolist()).values()) >= FEWEST_ALIKE
+        return AnnotatorInfo(self.annotators, groups, self.costs if shared else None)
+
+    def _in_order_of(self, crowd: Annotations, where: str) -> AnnotatorInfo:
+        return self.selected(in_order_of(crowd, self.annotators.tolist(), where), crowd.annotator_ids)
 
 
 def in_order_of(crowd: Annotations, annotators: Sequence[Any], where: str) -> npt.NDArray[np.int64]:

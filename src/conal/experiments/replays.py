@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from conal.aggregation.certainty import held_out_certainty
 from conal.datasets.base import CrowdDataset
 from conal.errors import InputError
 from conal.findings.asking import Asking, Pairs, cautious, checked_by_others
 from conal.findings.crowd_plan import plan_labels
 from conal.findings.promise import Promise, promise
-from conal.methods.certainty import held_out_certainty
 
 __all__ = ["STRATEGIES", "Reading", "Replay", "replay"]
 

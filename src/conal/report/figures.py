@@ -22,6 +22,7 @@ __all__ = [
     "curve",
     "errors_together",
     "figures",
+    "groups",
     "matrix_rows",
     "more_labels",
     "shared_mistakes",
@@ -30,6 +31,8 @@ __all__ = [
 
 MAX_BARS = 40
 """Annotators in the chart of qualities."""
+MAX_GROUPS = 6
+"""Groups whose matrices are drawn."""
 QUALITY = "probability that a label is right"
 DIGITS = 4
 """Decimals of shares on the page; the files have all."""
@@ -45,6 +48,7 @@ Spec = dict[str, Any]
 def figures(report: Report) -> dict[str, Spec]:
     """Chart name to Vega-Lite specification, in the page's colours; only charts that have something to show."""
     made = {name: chart(report, PAGE) for name, chart in CHARTS.items()}
+    made |= {f"group_{k}": chart for k, (_, chart) in enumerate(groups(report, PAGE))}
     specs = {name: chart.to_dict() for name, chart in made.items() if chart is not None}
     if "common" in specs:
         # The same definition serves every annotator whose name is clicked; the script puts the numbers in.
@@ -110,6 +114,14 @@ def errors_together(report: Report, look: Look) -> Any:
         if value is not None
     ]
     return correlation_map(pa.Table.from_pylist(cells), names, look=look) if cells else None
+
+
+def groups(report: Report, look: Look) -> list[tuple[str, Any]]:
+    """The names of the largest groups of annotators, and the confusion matrix of each; none where there are none."""
+    rows = report["groups"]["rows"][:MAX_GROUPS] if "groups" in report else []
+    names = short_names([row["group"] for row in rows], 40)
+    maps = [confusion_map(row["matrix"], shown_names(report), look) for row in rows]
+    return list(zip(names, maps, strict=True))
 
 
 def _name_of(report: Report, worker: Any) -> Any:
