@@ -41,6 +41,8 @@ MOST_TASKS = 5_000
 INFORMATION = 1e-6
 """Gain that a bit of information counts for: it decides where labels stay as they are."""
 NOBODY = -2
+AT_ONCE = 256
+"""Tasks that are looked at again together."""
 
 
 class Planned(NamedTuple):
@@ -241,14 +243,23 @@ class _Batch:
         return any(r >= 0 and self.room[r] < 1 for r in who.tolist())
 
     def _look_for_others(self, heap: list[Step], options: _Options, place: int, taken: int) -> None:
-        """Replace people who can give no more labels, where nothing has been planned for the task yet."""
+        """Replace people who can give no more labels, where nothing has been planned for the task yet.
+
+        The next tasks that need the same are done with it: many at once cost little more than one.
+        """
         if taken:
             return
-        again = self._options(self.tasks[place : place + 1])
+        soon = [step for step in heapq.nsmallest(AT_ONCE, heap) if step[3] == 0]
+        full = {place, *(at for _, at, o, _, end in soon if self._full(options.annotators[at, o, :end]))}
+        if len(full) > 1:
+            heap[:] = [step for step in heap if step[1] not in full]
+            heapq.heapify(heap)
+        places = np.array(sorted(full))
+        again = self._options(self.tasks[places])
         for old, new in zip(options, again, strict=True):
-            old[place] = new[0]
-        for worth, _, order, _, end in self._first_steps(again, self.tasks[place : place + 1]):
-            heapq.heappush(heap, (worth, place, order, 0, end))
+            old[places] = new
+        for worth, at, order, _, end in self._first_steps(again, self.tasks[places]):
+            heapq.heappush(heap, (worth, int(places[at]), order, 0, end))
 
     def _take(self, options: _Options, place: int, order: int, taken: int, end: int) -> bool:
         """Plan a step, if there is money for it and it gains enough."""

@@ -59,7 +59,8 @@ class Plan(Finding[PlanSection]):
         crowd = evidence.annotations
         active = np.where(crowd.labels_per_annotator() > 0, np.inf, 0.0)
         asking = Asking.by_evidence(evidence, limits=active, costs=np.ones(crowd.n_annotators))
-        planned = plan_labels(asking, min(3 * crowd.n_tasks, MOST_LABELS), least_gain=LEAST_GAIN)
+        budget = min(3 * crowd.n_tasks, MOST_LABELS)
+        planned = plan_labels(asking, budget, least_gain=LEAST_GAIN, teach=False)  # not promised
         found = promise(asking, planned, seed=findings.seed, draws=DRAWS)
         gained = found.accuracy[0] + np.concatenate([[0.0], np.cumsum(planned.gain)]) / max(crowd.n_tasks, 1)
         reached = np.flatnonzero(gained >= GOAL)

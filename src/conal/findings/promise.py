@@ -79,8 +79,8 @@ def budget_for(found: Promise, accuracy: float) -> float | None:
     """The cost of reaching an accuracy, between the points of a curve; None where the plan does not.
 
     >>> ends = np.array([0, 10]), np.array([0.0, 10.0]), np.array([0.8, 0.9]), np.zeros(2), np.ones(2)
-    >>> budget_for(Promise(*ends), 0.85), budget_for(Promise(*ends), 0.95), budget_for(Promise(*ends), 0.5)
-    (5.0, None, 0.0)
+    >>> [budget_for(Promise(*ends), goal) for goal in (0.9, 0.95, 0.5)]
+    [10.0, None, 0.0]
     """
     if found.accuracy[-1] < accuracy:
         return None
