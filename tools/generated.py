@@ -14,13 +14,16 @@ from typing import Any
 
 from choice import choice_table
 from conal import aggregation, methods
-from conal.experiments.results_page import results_page
+from conal.experiments.coverage import Coverage, coverage_table
+from conal.experiments.outputs import CODE
+from conal.experiments.results_page import read_outputs, results_page
 
 __all__ = ["PAGES", "PARTS", "renewed"]
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "src" / "conal"
-PAGES = (ROOT / "README.md", ROOT / "docs" / "architecture.md", ROOT / "docs" / "choosing.md")
+DOCS = ROOT / "docs"
+PAGES = (ROOT / "README.md", *(DOCS / f"{name}.md" for name in ("architecture", "choosing", "reading-the-report")))
 WIDTH = 120
 FIRST = ("conal", "xconal", "conal-em")
 """The project's own methods come first; all others follow in order of their names."""
@@ -82,16 +85,27 @@ def _summary(docstring: str) -> str:
     return re.sub(r":\w+:`~?\.?([^`]+)`", r"`\1`", first).rstrip(".").replace("|", "\\|")
 
 
+def coverage() -> str:
+    """How many intervals of the default method hold, from the stored results; a line says if these are old."""
+    table = read_outputs(Coverage(), DOCS / "results")
+    old = (
+        "*These are figures of an earlier version, whose intervals all came from the sampler. They stand until `conal "
+        "reproduce coverage` is run again.*"
+    )
+    return coverage_table(table, "xconal") + ("" if CODE in table.column_names else f"\n\n{old}")
+
+
 PARTS: dict[str, Callable[[], Any]] = {
     "methods": method_table,
     "aggregators": aggregator_table,
     "rooms": rooms,
     "choice": choice_table,
+    "coverage": coverage,
 }
 
 
 if __name__ == "__main__":
     for page in PAGES:
         page.write_text(renewed(page.read_text(encoding="utf-8")), encoding="utf-8")
-    results = ROOT / "docs" / "results.md"  # which says of every table whether the present code made it
+    results = DOCS / "results.md"  # which says of every table whether the present code made it
     results.write_text(results_page(results.with_suffix(""), results), encoding="utf-8")

@@ -18,8 +18,10 @@ __all__ = ["Scenario", "Stage", "commands_covered", "listing", "make_stock", "sc
 
 STREAMS = "streams"
 """Where the output of a command goes: it can meet a fault too."""
-VOLATILE = ("history.csv", "metrics.json", "config.json", "report.json", "report.html", "results.sqlite")
-"""Files with times in them, so that no two runs write the same bytes; digests or transactions protect them."""
+TIMED = ("history.csv", "metrics.json", "config.json", "report.json", "report.html", "results.sqlite")
+NOISY = ("private.json", "private_common_confusion.csv", "private_class_shares.csv", "private_group_confusion.csv")
+VOLATILE = (*TIMED, *NOISY)
+"""Files with times or noise in them, so that no two runs write the same; digests or transactions protect them."""
 SIMULATE = "simulate --n-train 24 --n-valid 4 --n-test 4 --n-classes 3 --n-annotators 4 --quiet"
 UPDATE_MODEL = "update kept-model other.csv --features features.npy --no-report --quiet"
 TABLES = ("clean.csv", "workers.parquet", "confusion.jsonl")
@@ -85,6 +87,7 @@ def scenarios() -> list[Scenario]:
         *_both("fit report", fit, "model", other="--seed 7", again="--resume"),
         *_both("fit ensemble", f"{fit} --no-report --set ensemble=2", "model", other="--seed 7"),
         *_both("aggregate", f"aggregate labels.csv {tables} --quiet", *TABLES),
+        *_both("aggregate private", "aggregate labels.csv --private 1 --true-labels gold.csv --out rel --quiet", "rel"),
         *_both("convert csv", f"{convert} csv --out out.csv", "out.csv"),
         *_both("convert parquet", f"{convert} parquet --out out.parquet", "out.parquet"),
         *_both("convert label-studio", f"{convert} label-studio --out out.json", "out.json"),
@@ -96,6 +99,7 @@ def scenarios() -> list[Scenario]:
         *_both("export torch", f"{export} m.pt2", "m.pt2", slow=True),
         _one("report stock-model --quiet", "stock-model"),
         *_both("plan", "plan stock-model --experts 3 --quiet --out plan.csv", "plan.csv", other="--seed 7"),
+        *_both("plan crowd", "plan stock-model --budget 5 --quiet --out plan.csv", "plan.csv", other="--seed 7"),
         _one("inspect labels.csv"),
         _one("bound stock-model --features features.npy --n 3 --draws 5"),
         _one("verify stock-model"),
@@ -166,6 +170,7 @@ def make_stock(folder: Path) -> Path:
         shutil.move(folder / f"{source}.csv", folder / f"{name}.csv")
     for source, name in (("crowd/features", "features"), ("other/features", "other")):
         shutil.move(folder / f"{source}.npy", folder / f"{name}.npy")
+    (folder / "gold.csv").write_text("task,label\n0,0\n1,1\n2,2\n", encoding="utf-8")
     for name in ("crowd", "other"):
         shutil.rmtree(folder / name)
     _MADE[:] = [folder]

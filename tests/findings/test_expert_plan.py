@@ -83,6 +83,15 @@ def test_known_tasks_are_left_out() -> None:
     assert not {f"t{k}" for k in range(10)} & set(expert_plan(table(), 50, leave_out=known)["task"].to_pylist())
 
 
+def test_a_task_with_a_true_label_is_never_asked_about() -> None:
+    known = [None if k % 4 else "a" for k in range(200)]
+    labels = table().append_column("true_label", pa.array(known))
+    asked = expert_plan(labels, 149, leave_out=np.arange(200) == 1)["task"].to_pylist()
+    assert sorted(asked) == sorted(f"t{k}" for k in range(200) if k % 4 and k != 1)
+    with pytest.raises(InputError, match="151 tasks are asked for, but there are 150 that have no true label"):
+        expert_plan(labels, 151)
+
+
 def test_what_cannot_be_planned_is_refused() -> None:
     with pytest.raises(InputError, match="201 tasks are asked for, but there are 200; ask for fewer"):
         expert_plan(table(), 201)

@@ -9,6 +9,7 @@ import numpy.typing as npt
 import pytest
 import torch
 from scipy.optimize import minimize
+from scipy.special import softmax
 from torch.nn.functional import cross_entropy
 
 from conal import methods
@@ -18,7 +19,7 @@ from conal.methods import CrowdMethod, Problem
 from conal.methods.conal_em import START_ROUNDS
 from conal.methods.cross_conal import CrossCoNALMethod
 from conal.methods.em import SingleNetworkEM
-from conal.methods.posterior_correction import PosteriorCorrection, random_parts
+from conal.methods.posterior_correction import PosteriorCorrection, _certainty, random_parts
 from conal.methods.two_stage import TwoStageMethod
 from conal.networks import MLP
 from conal.training import CrowdBatches, Instances
@@ -206,13 +207,23 @@ def test_how_sure_to_be_is_judged_by_corrections_that_have_not_seen_the_label() 
 
     def loss(corrected: torch.Tensor, certainty: float) -> float:
         right = (certainty * corrected).log_softmax(-1)[torch.arange(42), truth]
-        return float((np.log(certainty) - np.log(0.8)) ** 2 / 2 - right.sum())
+        return float(np.log(certainty / 0.8) ** 2 / 2 - right.sum())
 
-    grid = np.geomspace(0.02, 2.7, 4000)
+    grid = np.geomspace(0.02, 0.8, 4000)
     expected = grid[np.argmin([loss(unseen, value) for value in grid])]
     assert float(correction.certainty) == pytest.approx(expected, rel=5e-3)
     seen = correction.double()(log_posterior)
     assert expected < 0.8 * grid[np.argmin([loss(seen, value) for value in grid])]
+
+
+def test_posteriors_are_as_sure_as_both_left_out_and_true_labels_allow() -> None:
+    """Left-out labels allow 83 %: where 70 % are right by true labels, that is lowered; where all are, it stays."""
+    sure = np.log([[0.9, 0.05, 0.05]])
+    usual = softmax(0.8 * sure)[0, 0]
+    for right, expected in ((0.7, 0.7), (1.0, usual)):
+        truth = np.where(np.arange(50) < right * 50, 0, 1 + np.arange(50) % 2)
+        reported = softmax(_certainty(np.repeat(sure, 50, 0), truth, 0.8) * sure)[0, 0]
+        assert reported == pytest.approx(expected, abs=0.01)
 
 
 def test_few_true_labels_correct_little() -> None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from conal._support.processes import process_rank
 from conal._support.progress import make_progress
+from conal.cli.defence import Defend, defended_labels
 from conal.cli.discretion import read_discreetly
 from conal.cli.exhibits import Show, check_show
 from conal.cli.files import FitData, FitFiles
@@ -21,6 +22,7 @@ from conal.cli.fit_options import (
     Method,
     ModelPlace,
     NoReport,
+    NotPrivate,
     Privacy,
     Resume,
     Settings,
@@ -56,6 +58,11 @@ __all__ = ["fit"]
 
 ENOUGH_TO_SELECT = 20
 """Tasks on which an epoch can be selected without a warning."""
+NOT_PRIVATE = (
+    "--private: a classifier sees every label in every step of its training, and its weights, labels and tables tell "
+    "about single annotators; use conal aggregate --private, which releases confusion matrices and class shares only, "
+    "or --anonymise, which hides names"
+)
 
 
 def fit(
@@ -76,9 +83,11 @@ def fit(
     training: Training,
     settings: Settings = None,
     privacy: Privacy,
+    private: NotPrivate = None,
     show: Show,
     no_report: NoReport = False,
     keep_data: KeepData = False,
+    defend: Defend = False,
     resume: Resume = False,
     overwrite: Overwrite = False,
     quiet: Quiet = False,
@@ -95,6 +104,8 @@ def fit(
     from conal.io.atomic import claimed
     from conal.io.models import check_target
 
+    if private is not None:
+        raise InputError(NOT_PRIVATE)
     began = time.perf_counter()
     check = partial(check_target, out, overwrite=overwrite)
     check()
@@ -102,6 +113,8 @@ def fit(
         labels, features, text, text_column, valid_features, valid_text, valid_labels, true_labels, annotator_info
     )
     files.check(out)
+    if "encoder" in training and features is not None:
+        raise InputError("--encoder: makes features of texts, and --features are trained on; leave out one of the two")
     if keep_data and privacy.anonymise:
         raise InputError("--keep-data keeps every label of every annotator, which --anonymise hides; leave out one")
     check_show(show, anonymise=privacy.anonymise)
@@ -114,6 +127,8 @@ def fit(
         read = partial(files.read, reading=reading, show=show)
         estimator, data = _prepare(method, parameters, read, discreet=privacy.anonymise)
         offer_truth(true_labels, data.n_true_found, quiet=quiet or not first)
+        if defend:
+            data = _defended(data, quiet=quiet or not first)
         _train(estimator, data, out.with_name(f"{out.name}.checkpoint"), allow_missing=allow_missing, resume=resume)
         if not first:
             return
@@ -170,6 +185,15 @@ def _prepare(
     check_parameters(estimator)
     reading = partial(read, methods.get(method).takes)
     return estimator, read_discreetly(reading) if discreet else reading()
+
+
+def _defended(data: FitData, *, quiet: bool) -> FitData:
+    """The training data without answers that say nothing."""
+    from conal.data.annotations import Annotations
+
+    if not isinstance(data.target, Annotations):
+        raise InputError("--defend: this method learns from true labels, not from those of a crowd; leave it out")
+    return data._replace(target=defended_labels(data.target, quiet=quiet))
 
 
 def _train(estimator: CrowdClassifier, data: FitData, checkpoint: Path, *, allow_missing: bool, resume: bool) -> None:

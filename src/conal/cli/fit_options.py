@@ -19,6 +19,7 @@ __all__ = [
     "Method",
     "ModelPlace",
     "NoReport",
+    "NotPrivate",
     "Privacy",
     "Resume",
     "Settings",
@@ -47,6 +48,10 @@ AllowMissing = Annotated[
 ]
 Privacy = Annotated[PrivacyOptions, Group(PrivacyOptions)]
 """Whether and how annotators' names are hidden."""
+NotPrivate = Annotated[
+    str | None, typer.Option("--private", metavar="EPSILON", hidden=True, help="Refused; see conal aggregate.")
+]
+"""Of `conal aggregate`; `conal fit` says why it cannot do it."""
 NoReport = Annotated[bool, typer.Option("--no-report", help="Do not write report.html.")]
 Method = Annotated[str, typer.Option(help=f"Method: {', '.join(names_in_source('conal.methods'))}.")]
 Training = Annotated[dict[str, Any], Group(ClassifierParameters, make=dict)]

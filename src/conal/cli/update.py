@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from conal.cli.fit_options import Features, NoReport, Text
-from conal.cli.options import AboutAnnotators, AsJson, Overwrite, Quiet, Reading, TextColumn, emit, told
+from conal.cli.options import AboutAnnotators, AsJson, Overwrite, OwnEncoder, Quiet, Reading, TextColumn, emit, told
 from conal.cli.places import check_results
 from conal.errors import InputError
 
@@ -31,6 +31,7 @@ def update(
     features: Features = None,
     text: Text = None,
     text_column: TextColumn = None,
+    encoder: OwnEncoder = None,
     annotator_info: AboutAnnotators = None,
     out: Annotated[
         Path | None, typer.Option(help="Output table of the labels of all tasks: .csv, .tsv, .parquet or .jsonl.")
@@ -64,12 +65,12 @@ def update(
     kind = ModelFolder(model).config["format"]  # this also completes or undoes what a killed process left
     with claimed(model, partial(check_target, model, kind, overwrite=True)):
         if kind == AGGREGATOR:
-            _refuse_instances(features, text, text_column)
+            _refuse_instances(features, text, text_column, encoder)
             result = _update_aggregator(model, labels, annotator_info, out, enough, reading)
         else:
             from conal.cli.update_model import update_model
 
-            instances = {"features": features, "text": text, "text_column": text_column}
+            instances = {"features": features, "text": text, "text_column": text_column, "encoder": encoder}
             result = update_model(
                 model, labels, instances, annotator_info, out, enough, reading, no_report=no_report, verbose=not quiet
             )
@@ -77,8 +78,8 @@ def update(
     emit(result, _summary(result), as_json=as_json, quiet=quiet)
 
 
-def _refuse_instances(features: Path | None, text: Path | None, text_column: str | None) -> None:
-    if features is not None or text is not None or text_column is not None:
+def _refuse_instances(*given: Path | str | None) -> None:
+    if any(option is not None for option in given):
         raise InputError("--features and --text are for model folders; an aggregator has labels alone, so leave it out")
 
 

@@ -33,7 +33,7 @@ def update_model(
     from conal.report import render
     from conal.updates.enough import ENOUGH, enough_table
 
-    fitted = load(folder)
+    fitted = load(folder, encoder=instances["encoder"])
     fitted.verbose = verbose
     file = read_new_labels(labels, reading)
     path = _path(fitted, instances)

@@ -58,6 +58,7 @@ ALIASES: dict[str, tuple[str, ...]] = {
     ),
     "group": ("group",),
     "cost": ("cost", "cost_per_label"),
+    "limit": ("limit", "capacity", "max_labels"),
 }
 """Column names that are understood for each role; the first is the canonical one."""
 

@@ -55,6 +55,8 @@ __all__ = [
 MAX_PRIOR_FACTOR = 2.0
 """By more than this a class's share should not differ from the votes' unnoticed, where a prior is stated."""
 TINY = 1e-3
+JUDGED_TASKS = 500
+"""Tasks whose votes say how to scale features."""
 
 
 def choose_selection(
@@ -131,7 +133,7 @@ def make_builder(
         class_prior=_class_prior(estimator, method, crowd),
         n_true_labels=0 if known is None else int((known >= 0).sum()),
     )
-    chosen = fit_scaler(training.instances, estimator.scaling) if scaler is None else scaler
+    chosen = fit_scaler(training.instances, estimator.scaling, _some_votes(crowd)) if scaler is None else scaler
 
     def build() -> CrowdMethod:
         made = build_method(estimator, method, problem)
@@ -142,6 +144,13 @@ def make_builder(
         return made
 
     return build
+
+
+def _some_votes(crowd: Annotations) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
+    """Some labelled tasks, evenly spaced, and their vote shares."""
+    voted = np.flatnonzero(crowd.labels_per_task())
+    some = voted[np.unique(np.linspace(0, len(voted) - 1, min(JUDGED_TASKS, len(voted))).astype(np.int64))]
+    return some, vote_shares(crowd[some])
 
 
 def build_method(estimator: CrowdClassifier, method: type[CrowdMethod], problem: Problem) -> CrowdMethod:

@@ -60,7 +60,8 @@ def update(
     crowd = growth.annotations
     found = _new_instances(fitted, X, task_ids, new, growth, len(kept.annotations), where)
     instances = kept.instances if found.instances is None else _chained(kept.instances, found.instances)
-    fitted.annotator_info_, _ = preparation.about_annotators(annotator_info, None, crowd)
+    about = fitted.annotator_info_ if annotator_info is None else annotator_info
+    fitted.annotator_info_, _ = preparation.about_annotators(about, None, crowd)
     joined = adapters.Joined(instances, crowd, fitted._feature_names)
     results = _train(fitted, joined, kept.working)
     quoted = _quoted(fitted, found.texts)

@@ -13,7 +13,7 @@ from conal.experiments.store import Store
 from conal.experiments.tables import Row, column, group_by, markdown, n_seeds, standard_error
 from conal.findings.intervals import CONFIDENCE
 
-__all__ = ["CROWDS", "METHODS", "Coverage"]
+__all__ = ["CROWDS", "METHODS", "Coverage", "coverage_table"]
 
 CROWDS: dict[str, dict[str, Any]] = {
     "2,000 tasks, 30 annotators": {"n_train": 2000},
@@ -79,8 +79,18 @@ class Coverage(Experiment):
         return self.document(text, markdown(header, body))
 
 
+def coverage_table(table: pa.Table, method: str) -> str:
+    """The coverage of one method's intervals, without their widths, for the guide to the report."""
+    header = [f"crowd ({n_seeds(table)} of each)", *KINDS.values()]
+    crowds = group_by([row for row in table.to_pylist() if row["method"] == method], "row")
+    return markdown(header, [[crowd, *(_share(rows, kind) for kind in KINDS)] for crowd, rows in crowds.items()])
+
+
 def _held(rows: list[Row], kind: str) -> str:
-    held, of, width = (np.array(column(rows, name)) for name in (f"{kind}_held", kind, f"{kind}_width"))
+    return f"{_share(rows, kind)} ({100 * np.mean(column(rows, f'{kind}_width')):.0f})"
+
+
+def _share(rows: list[Row], kind: str) -> str:
+    held, of = (np.array(column(rows, name)) for name in (f"{kind}_held", kind))
     error = standard_error(100 * held / of)
-    spread = "" if error is None else f" ± {error:.1f}"
-    return f"{100 * held.sum() / of.sum():.1f}{spread} ({100 * width.mean():.0f})"
+    return f"{100 * held.sum() / of.sum():.1f}" + ("" if error is None else f" ± {error:.1f}")

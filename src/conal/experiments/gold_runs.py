@@ -120,7 +120,7 @@ def _gold_only(run: Run, data: CrowdDataset, rows: IntArray) -> _Answer:
     began = time.process_time()
     x: Any = data.x
     if x.dtype == object:  # the vocabulary is that of all texts
-        x = TextFeatures(seed=run.seed).fit_transform(x.tolist())
+        x = _text_features(tuple(x.tolist()), run.seed)
     y = data.y_true[rows]
     if len(np.unique(y)) < 2:  # a classifier needs two classes
         always = np.eye(len(data.classes))[y[0]]
@@ -135,6 +135,12 @@ def _gold_only(run: Run, data: CrowdDataset, rows: IntArray) -> _Answer:
         return probas
 
     return _Answer(predicted(x), None if data.test is None else predicted(data.test.x), seconds)
+
+
+@lru_cache(maxsize=8)
+def _text_features(texts: tuple[str, ...], seed: int) -> FloatArray:
+    """The features of all texts of a crowd, which runs with other numbers of true labels need again."""
+    return np.asarray(TextFeatures(seed=seed).fit_transform(list(texts)))
 
 
 def _labels_only(run: Run, data: CrowdDataset, drawn: Draw) -> _Answer:

@@ -24,6 +24,8 @@ SHARPNESS = 3.0
 """Power of the doubt: the larger, the more of the sample are the most doubtful tasks."""
 SHOWN = {"text": "text", "link": "link", "picture_link": "picture"}
 """What rows about tasks may show of a task, and the column of the plan that has it."""
+TRUE_LABEL = "true_label"
+"""Column of ``labels.csv`` that says which tasks have a true label."""
 REASONS = ("crowd and classifier contradict each other", "the label is uncertain", "random")
 
 
@@ -47,13 +49,13 @@ def expert_plan(
     ----------
     labels : pa.Table
         The table ``labels.csv`` of a model folder, which has ``entropy`` and, if there is a classifier,
-        ``contradiction``.
+        ``contradiction``. A task that has a ``true_label`` is never asked about again.
     n : int
         Number of tasks to draw.
     random_share : float
         :math:`\rho`, from above 0 to 1.
     leave_out : array of bool
-        Tasks that are not asked about, because their true labels are known.
+        Further tasks that are not asked about.
 
     References
     ----------
@@ -61,9 +63,11 @@ def expert_plan(
     """
     whole(1).check("experts", n)
     number(above=0, at_most=1).check("random_share", random_share)
-    open_to_ask = np.flatnonzero(~np.asarray(leave_out, bool)) if np.size(leave_out) else np.arange(labels.num_rows)
+    open_to_ask = _open_to_ask(labels, leave_out)
     if n > len(open_to_ask):
-        raise InputError(f"experts: {n:,} tasks are asked for, but there are {count(len(open_to_ask))}; ask for fewer")
+        closed = " that have no true label" if len(open_to_ask) < labels.num_rows else ""
+        there_are = f"there are {count(len(open_to_ask))}{closed}"
+        raise InputError(f"experts: {n:,} tasks are asked for, but {there_are}; ask for fewer")
     unsure, apart = (values[open_to_ask] for values in _doubts(labels))
     pi = inclusion_probabilities(np.maximum(unsure, apart) ** SHARPNESS, n, random_share)
     drawn = systematic_sample(pi, np.random.default_rng(seed))
@@ -80,6 +84,16 @@ def expert_plan(
             "expected_gain": pa.array(1 - _numbers(labels, "probability")[open_to_ask[drawn]]),
         }
     )
+
+
+def _open_to_ask(labels: pa.Table, leave_out: npt.ArrayLike) -> IntArray:
+    """The tasks without a true label that are not left out."""
+    closed = np.zeros(labels.num_rows, bool)
+    if np.size(leave_out):
+        closed |= np.asarray(leave_out, bool)
+    if TRUE_LABEL in labels.column_names:
+        closed |= np.asarray(labels[TRUE_LABEL].is_valid())
+    return np.flatnonzero(~closed)
 
 
 def with_exhibits(plan: pa.Table, rows: Iterable[Mapping[str, Any]]) -> pa.Table:

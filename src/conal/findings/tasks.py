@@ -94,6 +94,7 @@ class Tasks(Finding[TaskSection]):
         "num_annotations": "count",
         "majority_vote": "class",
         "classifier_label": "class",
+        "true_label": "class",
     }
 
     def section(self, findings: Findings) -> TaskSection:
@@ -127,7 +128,8 @@ def labels_table(evidence: Evidence) -> pa.Table:
 
     ``consensus_label`` and ``consensus_quality_score`` are the label and its probability under cleanlab's names;
     ``annotator_agreement`` is the share of the annotators who gave it, and ``contradiction`` the probability that the
-    classifier contradicts a random one of them.
+    classifier contradicts a random one of them. ``true_label`` is there if true labels were supplied, and empty where
+    the task has none.
     """
     crowd, rows = evidence.annotations, np.arange(evidence.annotations.n_tasks)
     levels = crowd.levels() if crowd.ordinal else None
@@ -153,6 +155,8 @@ def labels_table(evidence: Evidence) -> pa.Table:
             "contradiction": pa.array(_contradiction(evidence, evidence.classifier), mask=~voted),
         }
     columns["entropy"] = pa.array(entropy(evidence.posterior))
+    if evidence.known is not None:
+        columns["true_label"] = classes.take(pa.array(evidence.known, mask=evidence.known < 0))
     for name, column in columns.items():
         table = table.append_column(name, column)
     return table

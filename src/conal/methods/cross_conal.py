@@ -13,7 +13,7 @@ from conal.aggregation.certainty import held_out_certainty
 from conal.data.annotations import Annotations
 from conal.errors import DivergenceError
 from conal.methods.base import Batch, Problem, register
-from conal.methods.class_matching import aligned_with_votes
+from conal.methods.class_matching import aligned_with_votes, most_annotators_agree
 from conal.methods.em import EMMethod
 from conal.methods.held_out_predictions import (
     Predictions,
@@ -85,7 +85,8 @@ class CrossCoNALMethod(EMMethod):
     (:class:`conal.methods.posterior_correction.PosteriorCorrection`).
 
     The likelihood does not say which inferred class is which: after every E-step, classes are matched
-    with the votes, so that annotators are right as often as possible. A class prior :math:`\rho^*` counts only where
+    with the votes, so that annotators are right as often as possible, if the labels of most annotators agree with that:
+    a group who exchange classes and never slip must not name them. A class prior :math:`\rho^*` counts only where
     the user states one.
 
     References
@@ -315,6 +316,8 @@ class CrossCoNALMethod(EMMethod):
             )
         truth = None if self.judged is None else self.judged.inferred_as(self.posterior)
         order = aligned_with_votes(counts.sum(0), truth)
+        if truth is None and not most_annotators_agree(counts, order):
+            order = torch.arange(len(order), device=order.device)
         self.posterior.copy_(self.posterior[:, order])
         self.noise.reorder(order)
         # The copy keeps the memory layout of the counts, which decides the last bit of their sums.
@@ -328,7 +331,8 @@ class CrossCoNALMethod(EMMethod):
             self.pooled_noise.fit(renamed)
         if self.judged is not None:
             self.judged.row_counts.copy_(renamed.sum(2).double() + self.noise_in_use.row_pseudo.double())
-        near_end = int(self.epochs_done) in sorted(self.due)[-2:]  # true labels refine what the last but one said
+        # True labels refine what the last E-step but one said. Without them, only the last is asked.
+        near_end = int(self.epochs_done) in sorted(self.due)[-1 if self.judged is None else -2 :]
         if self.confidence == "held-out" and near_end:
             self.certainty.fill_(self._held_out_certainty(renamed))
 

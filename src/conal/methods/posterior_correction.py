@@ -22,8 +22,8 @@ ENOUGH = 75
 STEPS = 200
 PARTS = 5
 """Parts of the true labels, each of which is corrected by the others to see how sure corrected posteriors may be."""
-CERTAINTIES = (-4.0, 1.0)
-"""Range of the log of the factor by which log-posteriors are flattened or sharpened at the end."""
+LEAST = -4.0
+"""Log of the smallest factor by which log-posteriors are flattened at the end."""
 
 
 class PosteriorCorrection(nn.Module):
@@ -38,8 +38,16 @@ class PosteriorCorrection(nn.Module):
     :math:`\lambda_n = \max(1, (75 / n)^2)` is larger for few labels: some give a direction, but not how far to go.
 
     Posteriors overclaim, because annotators err together. What is reported is therefore
-    :math:`\mathrm{softmax}(e^t l')`, with t fitted to the same labels, each corrected by what the others say: a
-    correction knows the labels that it was fitted to. It changes no label, and takes no part in training.
+    :math:`\mathrm{softmax}(e^t l')`. Two witnesses know t. Labels that were left out say :math:`\tau`
+    (:func:`conal.methods.certainty.held_out_certainty`): there are many of them, but they do not see the mistakes of
+    nearly everybody, so they may allow too much, and hardly too little. The true labels see these mistakes, but are
+    few: 50 of them tell the share of right labels to 4 points at best. Each is corrected by what the others say, which
+    gives :math:`l''`, and posteriors are as sure as both witnesses allow:
+
+    .. math::
+        \max_{t \le \log \tau} \sum_i \log \mathrm{softmax}(e^t l''_i)_{y_i} - \tfrac12 (t - \log \tau)^2
+
+    It changes no label, and takes no part in training.
 
     Parameters
     ----------
@@ -75,7 +83,7 @@ class PosteriorCorrection(nn.Module):
     def fit(self, log_posterior: Tensor, truth: Tensor, usual: float = 1.0) -> None:
         """Fit to (n, C) log-posteriors of tasks whose (n,) true classes are known.
 
-        ``usual`` is the factor by which posteriors are flattened where true labels do not say more.
+        ``usual`` is the factor by which left-out labels flatten posteriors; true labels may lower it.
         """
         if not len(truth):
             return
@@ -85,21 +93,12 @@ class PosteriorCorrection(nn.Module):
         found = _fitted(given, truth.cpu().numpy(), start)
         for buffer, values in zip(learned, _parts(found, given.shape[1]), strict=True):
             buffer.copy_(torch.as_tensor(values))
-        unseen = torch.from_numpy(_cross_fitted(given, truth.cpu().numpy(), found))
-        self._fit_certainty(unseen, truth.cpu(), math.log(usual))
+        unseen = _cross_fitted(given, truth.cpu().numpy(), found)
+        self.certainty.fill_(_certainty(unseen, truth.cpu().numpy(), usual))
 
     def reported(self, posterior: Tensor) -> Tensor:
         """(N, C) corrected posteriors, as sure as the true labels allow."""
         return flattened(posterior, self.certainty)
-
-    def _fit_certainty(self, corrected: Tensor, truth: Tensor, usual: float) -> None:
-        """How sure to be, with a normal prior of its log, of standard deviation 1."""
-
-        def loss(t: float) -> float:
-            right = (math.exp(t) * corrected).log_softmax(-1).gather(-1, truth[:, None])
-            return (t - usual) ** 2 / 2 - float(right.sum())
-
-        self.certainty.fill_(math.exp(minimize_scalar(loss, bounds=CERTAINTIES, method="bounded").x))
 
 
 def flattened(posterior: Tensor, exponent: Tensor) -> Tensor:
@@ -137,6 +136,19 @@ def _cross_fitted(log_posterior: FloatArray, truth: npt.NDArray[np.int64], start
         values = _fitted(log_posterior[others], truth[others], start) if others.any() else np.zeros_like(start)
         corrected[own] = _corrected(log_posterior[own], values)
     return corrected
+
+
+def _certainty(corrected: FloatArray, truth: npt.NDArray[np.int64], usual: float) -> float:
+    """How sure to be, by (n, C) corrected log-posteriors of tasks with known truth, but no surer than usual."""
+    below_best = corrected - corrected.max(1, keepdims=True)
+    right = below_best[np.arange(len(truth)), truth].sum()
+    most = math.log(usual)
+
+    def loss(t: float) -> float:
+        beta = math.exp(t)
+        return float(np.log(np.exp(beta * below_best).sum(1)).sum() - beta * right) + (t - most) ** 2 / 2
+
+    return math.exp(minimize_scalar(loss, bounds=(LEAST, most), method="bounded").x)
 
 
 def _parts(values: FloatArray, n_classes: int) -> tuple[FloatArray, FloatArray, FloatArray]:
