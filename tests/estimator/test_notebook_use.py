@@ -44,7 +44,7 @@ def test_every_chart_of_the_page_is_a_method(fitted: Any) -> None:
     same |= {"curve_validation_accuracy": "validation_accuracy"}
     same |= {"curve_holdout_log_likelihood": "holdout_log_likelihood"}
     assert set(page) <= {*same, "annotator"}
-    assert dir(fitted.plots) == sorted([*same.values(), "annotator"])
+    assert dir(fitted.plots) == sorted([*same.values(), "annotator", "group"])
     for name, method in same.items():
         if name in page:
             spec = getattr(fitted.plots, method)().to_dict()

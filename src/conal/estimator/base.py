@@ -72,7 +72,7 @@ class FittedAttributes:
     annotator_info_: AnnotatorInfo | None = None
     asked_: Asked | None = None
     learned_from_: tuple[Learnt, ...] = ()
-    _kept: TrainingData | None = None
+    kept_: TrainingData | None = None
     instance_shape_: tuple[int, ...]
     n_features_in_: int
     _feature_names: tuple[str, ...]
@@ -208,7 +208,7 @@ class CrowdClassifier(FittedAttributes, Reported, ClassifierParameters, Classifi
                 )
         truth = None if known is None else Truth.of(joined.annotations, known, true_labels)
         self._adopt(members.merged(results), selection, joined, quoted, truth)
-        self._kept = TrainingData.of(joined.instances, joined.annotations, [result.method for result in results])
+        self.kept_ = TrainingData.of(joined.instances, joined.annotations, [result.method for result in results])
         self.learned_from_ = (learnt("fit", joined.annotations),)
         return self
 
@@ -243,10 +243,13 @@ class CrowdClassifier(FittedAttributes, Reported, ClassifierParameters, Classifi
         >>> clf.update(data.x, data.annotations.reindex(range(60, 80))).labels_.shape
         (80,)
         """
-        from conal.estimator.updating import update
+        from conal.estimator.updating import updated
 
         check_is_fitted(self, "model_")
-        update(self, X, y, task_ids, annotator_info, where)
+        found = updated(self, X, y, task_ids, annotator_info, where)
+        self._adopt(found.result, LastEpoch(), found.joined, found.quoted, None)
+        self.kept_ = found.kept
+        self.learned_from_ = (*self.learned_from_, found.entry)
         return self
 
     def _adopt(

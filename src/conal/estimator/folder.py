@@ -168,7 +168,7 @@ def _restore(folder: ModelFolder, backbone: Any) -> CrowdClassifier:
     state = {name: torch.from_numpy(array) for name, array in tensors.items() if name in shapes}
     made.model_ = _rebuild(made, _problem(made, config, state), state)
     made.learned_from_ = learned_from(config)
-    made._kept = TrainingData.stored(folder, made)
+    made.kept_ = TrainingData.stored(folder, made)
     return made
 
 

@@ -94,9 +94,9 @@ class Parts:
 
 def data_tensors(fitted: CrowdClassifier) -> dict[str, npt.NDArray[Any]]:
     """All that a folder keeps for updates."""
-    if fitted._kept is None:
+    if fitted.kept_ is None:
         raise InputError(f"this estimator does not have the data that it was trained on; {REMEDY}")
-    instances, crowd, working = fitted._kept.get()
+    instances, crowd, working = fitted.kept_.get()
     if crowd.abstentions is not None:
         raise InputError("refused answers cannot be kept for updates; leave out --keep-data (keep_data=True)")
     size = len(instances) * int(np.prod(instances.shape)) * 4
@@ -115,8 +115,8 @@ def data_tensors(fitted: CrowdClassifier) -> dict[str, npt.NDArray[Any]]:
 def with_digest(fitted: CrowdClassifier) -> list[dict[str, Any]]:
     """What the estimator has learned from, each with its digest."""
     history = [dict(entry) for entry in fitted.learned_from_]
-    if history and history[0]["sha256"] is None and fitted._kept is not None:
-        history[0]["sha256"] = digest_of_labels(fitted._kept.get().annotations) if len(history) == 1 else "unknown"
+    if history and history[0]["sha256"] is None and fitted.kept_ is not None:
+        history[0]["sha256"] = digest_of_labels(fitted.kept_.get().annotations) if len(history) == 1 else "unknown"
     return history
 
 

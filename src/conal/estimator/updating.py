@@ -12,7 +12,7 @@ from conal import methods
 from conal._support.progress import make_progress
 from conal.data.annotations import Annotations
 from conal.data.encoding import MISSING, as_names, as_text, decode_position
-from conal.data.growing import Growth, digest_of_labels, grown, learnt, refuse_repeat
+from conal.data.growing import Growth, Learnt, digest_of_labels, grown, learnt, refuse_repeat
 from conal.data.joining import differ_in_type
 from conal.errors import InputError, examples
 from conal.estimator import adapters, members, preparation, texts
@@ -24,12 +24,12 @@ from conal.io.texts import is_text, texts_from
 from conal.methods.ensemble import Ensemble
 from conal.parameters.plan import planned_epochs
 from conal.parameters.training import Settings
-from conal.training import CrowdBatches, Instances, LastEpoch, WarmStart, train
+from conal.training import CrowdBatches, Instances, LastEpoch, TrainingResult, WarmStart, train
 
 if TYPE_CHECKING:
     from conal.estimator.base import CrowdClassifier
 
-__all__ = ["update"]
+__all__ = ["Updated", "updated"]
 
 SHARE = 5
 """An update has one of so many epochs, and E-steps, of a fit."""
@@ -45,14 +45,24 @@ class NewInstances(NamedTuple):
     texts: Mapping[Any, str] | None
 
 
-def update(
+class Updated(NamedTuple):
+    """What a classifier adopts after an update."""
+
+    result: TrainingResult
+    joined: adapters.Joined
+    quoted: Mapping[Any, str] | None
+    kept: TrainingData
+    entry: Learnt
+
+
+def updated(
     fitted: CrowdClassifier, X: Any, y: Any, task_ids: Any, annotator_info: Any, where: str = "new labels"
-) -> None:
-    """Add new labels to a fitted classifier; see :meth:`CrowdClassifier.update`."""
-    if fitted._kept is None:
+) -> Updated:
+    """Train a fitted classifier on with new labels; see :meth:`CrowdClassifier.update`."""
+    if fitted.kept_ is None:
         raise InputError(f"this model was saved without its training data, which an update needs; {REMEDY}")
     _refuse_unsupported(fitted)
-    kept = fitted._kept.get()
+    kept = fitted.kept_.get()
     new = Annotations.of(y, where=where)
     entry = learnt("update", new, digest_of_labels(new))
     refuse_repeat(fitted.learned_from_, entry, where)
@@ -62,12 +72,14 @@ def update(
     instances = kept.instances if found.instances is None else _chained(kept.instances, found.instances)
     about = fitted.annotator_info_ if annotator_info is None else annotator_info
     fitted.annotator_info_, _ = preparation.about_annotators(about, None, crowd)
-    joined = adapters.Joined(instances, crowd, fitted._feature_names)
+    joined = adapters.Joined(instances, crowd, _feature_names(fitted))
     results = _train(fitted, joined, kept.working)
-    quoted = _quoted(fitted, found.texts)
-    fitted._adopt(members.merged(results), LastEpoch(), joined, quoted, None)
-    fitted._kept = TrainingData.of(instances, crowd, [result.method for result in results])
-    fitted.learned_from_ = (*fitted.learned_from_, entry)
+    data = TrainingData.of(instances, crowd, [result.method for result in results])
+    return Updated(members.merged(results), joined, _quoted(fitted, found.texts), data, entry)
+
+
+def _feature_names(fitted: CrowdClassifier) -> tuple[str, ...]:
+    return tuple(getattr(fitted, "feature_names_in_", ()))
 
 
 def _refuse_unsupported(fitted: CrowdClassifier) -> None:
@@ -142,7 +154,7 @@ def _new_instances(
     numbers = X
     if fitted.text_features_ is not None or is_text(X):
         numbers = texts.as_numbers(fitted.text_features_, X)
-    features = adapters.as_features(numbers, task_ids, columns=fitted._feature_names)
+    features = adapters.as_features(numbers, task_ids, columns=_feature_names(fitted))
     values = features.values if isinstance(features, FeatureTable) else features
     ids = features.ids if isinstance(features, FeatureTable) else task_ids
     if ids is None:
