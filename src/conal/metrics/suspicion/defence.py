@@ -64,7 +64,7 @@ def defended(
     >>> settings = CrowdSettings(n_annotators=10, adversaries="clickers", adversary_share=0.2, seed=1)
     >>> crowd, _ = simulate_crowd(np.arange(400) % 4, np.ones((400, 1)), range(4), settings)
     >>> print(defended(crowd, DawidSkene().fit(crowd).probas_))
-    --defend: 230 of 1,180 labels are left out. Annotators: 2 whose answers do not depend on the task
+    --defend: 217 of 1,184 labels are left out. Annotators: 2 whose answers do not depend on the task
     """
     times = getattr(crowd, "times", None) if times is None else times
     found = find_suspects(crowd, posterior, times=times)
