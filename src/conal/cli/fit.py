@@ -18,9 +18,11 @@ from conal.cli.files import FitData, FitFiles
 from conal.cli.fit_options import (
     AllowMissing,
     Features,
+    KeepData,
     Method,
     ModelPlace,
     NoReport,
+    NotPrivate,
     Privacy,
     Resume,
     Settings,
@@ -56,6 +58,11 @@ __all__ = ["fit"]
 
 ENOUGH_TO_SELECT = 20
 """Tasks on which an epoch can be selected without a warning."""
+NOT_PRIVATE = (
+    "--private: a classifier sees every label in every step of its training, and its weights, labels and tables tell "
+    "about single annotators; use conal aggregate --private, which releases confusion matrices and class shares only, "
+    "or --anonymise, which hides names"
+)
 
 
 def fit(
@@ -76,8 +83,10 @@ def fit(
     training: Training,
     settings: Settings = None,
     privacy: Privacy,
+    private: NotPrivate = None,
     show: Show,
     no_report: NoReport = False,
+    keep_data: KeepData = False,
     defend: Defend = False,
     resume: Resume = False,
     overwrite: Overwrite = False,
@@ -95,6 +104,8 @@ def fit(
     from conal.io.atomic import claimed
     from conal.io.models import check_target
 
+    if private is not None:
+        raise InputError(NOT_PRIVATE)
     began = time.perf_counter()
     check = partial(check_target, out, overwrite=overwrite)
     check()
@@ -102,6 +113,10 @@ def fit(
         labels, features, text, text_column, valid_features, valid_text, valid_labels, true_labels, annotator_info
     )
     files.check(out)
+    if "encoder" in training and features is not None:
+        raise InputError("--encoder: makes features of texts, and --features are trained on; leave out one of the two")
+    if keep_data and privacy.anonymise:
+        raise InputError("--keep-data keeps every label of every annotator, which --anonymise hides; leave out one")
     check_show(show, anonymise=privacy.anonymise)
     first = _is_first()
     chosen = parse_settings(settings)
@@ -122,10 +137,17 @@ def fit(
             estimator.exhibit(data.exhibits)
         if privacy.anonymise:
             estimator = estimator.anonymised(key, hide_below=privacy.hide_below)
-        page = _finish(estimator, out, overwrite=overwrite, with_page=not no_report, verbose=not quiet)
+        page = _finish(
+            estimator, out, overwrite=overwrite, with_page=not no_report, keep_data=keep_data, verbose=not quiet
+        )
     seconds = time.perf_counter() - began
     result = {"out": out, "files": list(data.files), **estimator.metrics_, "total_seconds": seconds}
-    emit(result, _summary(estimator, out, page, seconds, told(data.files)), as_json=as_json, quiet=quiet)
+    emit(
+        result,
+        _summary(estimator, out, page, seconds, told(data.files), keep_data=keep_data),
+        as_json=as_json,
+        quiet=quiet,
+    )
 
 
 def _key(privacy: PrivacyOptions, out: Path) -> bytes | None:
@@ -220,7 +242,9 @@ def _announce(checkpoint: Path, resume: bool) -> None:
         say(text, err=True)
 
 
-def _finish(estimator: CrowdClassifier, out: Path, *, overwrite: bool, with_page: bool, verbose: bool) -> Path | None:
+def _finish(
+    estimator: CrowdClassifier, out: Path, *, overwrite: bool, with_page: bool, keep_data: bool, verbose: bool
+) -> Path | None:
     """Save the model and its report in one step, before the checkpoint is removed.
 
     A report that fails costs nobody the model: it is saved without, and the report can be written at any time.
@@ -240,7 +264,7 @@ def _finish(estimator: CrowdClassifier, out: Path, *, overwrite: bool, with_page
                 page = render(found)
             except BaseException as error:  # Ctrl-C too
                 failure = error
-        save(estimator, out, page=page, overwrite=overwrite)
+        save(estimator, out, page=page, keep_data=keep_data, overwrite=overwrite)
         remove_checkpoints(out.with_name(f"{out.name}.checkpoint"))
     if failure is not None:
         say(f"the model is complete: {out}; the report failed, run: conal report {out}", err=True)
@@ -249,9 +273,16 @@ def _finish(estimator: CrowdClassifier, out: Path, *, overwrite: bool, with_page
 
 
 def _summary(
-    estimator: CrowdClassifier, out: Path, page: Path | None, seconds: float, files: Sequence[str] = ()
+    estimator: CrowdClassifier,
+    out: Path,
+    page: Path | None,
+    seconds: float,
+    files: Sequence[str] = (),
+    *,
+    keep_data: bool = False,
 ) -> str:
     from conal.findings.wording import count
+    from conal.io.models import DATA
 
     metrics = estimator.metrics_
     rules = {
@@ -272,5 +303,7 @@ def _summary(
         f"{metrics['n_tasks']:,} tasks, {len(estimator.classes_)} classes{predicted}{certain}\n{contributed}"
         f"epoch {metrics['best_epoch']} of {metrics['epochs']} kept, {rules[metrics['selection']]}{score}{note}; "
         f"{seconds:.1f} s, of which {metrics['seconds']:.1f} s for epochs\n"
-        f"model folder: {out}" + ("" if page is None else f"\nreport: {page}")
+        f"model folder: {out}"
+        + (f"\ndata for updates: {DATA}, {(out / DATA).stat().st_size / 1e6:,.1f} MB" if keep_data else "")
+        + ("" if page is None else f"\nreport: {page}")
     )

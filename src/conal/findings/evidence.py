@@ -12,7 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 from conal.data.annotations import Annotations
-from conal.data.encoding import Names
+from conal.data.annotator_info import AnnotatorInfo
+from conal.data.encoding import Names, as_names
 from conal.errors import ConalWarning, InputError
 from conal.findings.discretion import Discretion
 from conal.metrics.co_direction import CoDirection, co_direction
@@ -24,7 +25,17 @@ if TYPE_CHECKING:
     from conal.findings.aggregation import AggregationSection
     from conal.findings.model import ModelSection
 
-__all__ = ["MIN_LABELS_PER_CLASS", "MIN_TRUE_LABELS", "Evidence", "Refit", "entropy", "plain", "plain_names", "quoted"]
+__all__ = [
+    "MIN_LABELS_PER_CLASS",
+    "MIN_TRUE_LABELS",
+    "Evidence",
+    "Refit",
+    "about_annotators",
+    "entropy",
+    "plain",
+    "plain_names",
+    "quoted",
+]
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
@@ -278,6 +289,13 @@ class Evidence:
             weights = self.posterior[crowd.tasks, c]
             counts[:, c] = np.bincount(crowd.annotators, weights=weights, minlength=crowd.n_annotators)
         return counts
+
+
+def about_annotators(info: AnnotatorInfo | None) -> dict[str, Any]:
+    """What findings take of what is known about the annotators."""
+    if info is None:
+        return {}
+    return {"groups": None if info.groups is None else as_names(info.groups), "costs": info.costs}
 
 
 def quoted(text: str) -> str:

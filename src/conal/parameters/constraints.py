@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from os import PathLike
 from typing import Any
 
 from conal.errors import InputError
@@ -17,6 +18,7 @@ __all__ = [
     "number",
     "one_of",
     "optional",
+    "place",
     "several_of",
     "share",
     "whole",
@@ -125,6 +127,11 @@ def several_of(*words: str) -> Constraint:
 def optional(constraint: Constraint) -> Constraint:
     """None, or a value that meets the constraint."""
     return either(Constraint("None", lambda v: v is None), constraint)
+
+
+def place() -> Constraint:
+    """Paths of files or folders."""
+    return Constraint("a path", lambda v: isinstance(v, str | PathLike))
 
 
 def either(*constraints: Constraint) -> Constraint:
