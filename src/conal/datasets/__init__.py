@@ -4,11 +4,7 @@ Each module of this package that contains a function decorated with :func:`conal
 
 >>> from conal import datasets
 >>> datasets.names()
-<<<<<<< HEAD
-['attacked', 'cifar10', 'digits', 'judges', 'labelme', 'music', 'synthetic']
-=======
-['cifar10', 'digits', 'labelme', 'llm_jury', 'music', 'synthetic']
->>>>>>> main
+['attacked', 'cifar10', 'digits', 'labelme', 'llm_jury', 'music', 'synthetic']
 >>> datasets.load("synthetic", n_train=100, n_valid=10, n_test=10).annotations.n_tasks
 100
 """
