@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from conal.aggregation import DawidSkene
 from conal.datasets.base import CrowdDataset, dataset
 from conal.datasets.synthetic import synthetic
-from conal.metrics.suspicion import defended
 from conal.parameters import flag, parameter
 from conal.parameters.keywords import keywords_of
 from conal.parameters.simulation import SyntheticSettings
@@ -38,6 +36,9 @@ def attacked(settings: AttackedSettings) -> CrowdDataset:
     >>> attacked(n_train=200, n_annotators=8, n_test=10, n_valid=0, turn_after=20).annotations.n_tasks
     200
     """
+    from conal.aggregation import DawidSkene  # these load scipy
+    from conal.metrics.suspicion import defended
+
     data = synthetic(**{name: getattr(settings, found.attribute) for name, found in SyntheticSettings.declared.items()})
     if not settings.defend or data.truth is None or data.truth.adversaries is None:
         return replace(data, name="attacked", truth=None)

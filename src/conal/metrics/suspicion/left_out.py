@@ -117,6 +117,8 @@ def typical_confusion(counts: FloatArray) -> FloatArray:
     >>> typical_confusion(np.array([honest, honest, honest, ring, ring])).round(2).tolist()
     [[0.83, 0.17], [0.17, 0.83]]
     """
+    if not len(counts):
+        return np.full(counts.shape[1:], 1 / counts.shape[1])
     met = counts.sum(2)
     rates = counts / np.maximum(met, LEAST)[:, :, None]
     order = np.argsort(rates, axis=0, kind="stable")
