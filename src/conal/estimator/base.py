@@ -38,7 +38,7 @@ from conal.parameters.privacy import PrivacyOptions
 from conal.parameters.training import ClassifierParameters, Settings
 from conal.reported import Reported
 from conal.text import EncodedTexts, TextFeatures
-from conal.training import CrowdBatches, Instances, Selection, TrainingResult, train
+from conal.training import CrowdBatches, Instances, LastEpoch, Selection, TrainingResult, train
 from conal.training.checkpoint import Checkpoint
 from conal.training.history import Row
 
