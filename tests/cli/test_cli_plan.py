@@ -109,3 +109,16 @@ def test_a_plan_is_for_an_expert_or_for_the_crowd(conal: Run, model: Path, tmp_p
     unused = conal("plan", model, "--experts", 3, "--expert-cost", 2, "--out", out)
     assert "--expert-cost needs --budget" in unused.refusal()
     assert not out.exists()
+
+
+def test_labels_alone_can_be_planned_for(conal: Run, tmp_path: Path) -> None:
+    labels = tmp_path / "labels.csv"
+    given = [(t, w, "a" if (t + (w == t % 5)) % 2 else "b") for t in range(30) for w in range(5) if (t + w) % 2]
+    labels.write_text("task,worker,label\n" + "".join(f"t{t},w{w},{label}\n" for t, w, label in given))
+    out, plan = tmp_path / "clean.csv", tmp_path / "plan.csv"
+    both = ["aggregate", labels, "--out", out]
+    assert "belong together" in conal(*both, "--budget", 9).refusal()
+    figures = conal(*both, "--plan", plan, "--budget", 9, "--json").json()["plan"]
+    rows = pv.read_csv(plan).to_pylist()
+    assert figures["n_labels"] == len(rows) <= 9
+    assert not {(row["task"], row["ask"]) for row in rows} & {(f"t{t}", f"w{w}") for t, w, _ in given}
