@@ -206,9 +206,9 @@ def files_with(name: str) -> set[str]:
                 *("training/loop.py", "training/schedule.py"),
             },
         ),
-        ("text_components", {"parameters/training.py", "estimator/base.py"}),
+        ("text_components", {"parameters/training.py", "estimator/texts.py"}),
         ("prior_individual", {"aggregation/common_confusion.py", "methods/conal_em.py"}),
-        ("vote_weight", {"methods/cross_conal.py", "methods/certainty.py"}),
+        ("vote_weight", {"methods/cross_conal.py", "aggregation/certainty.py"}),
         ("gate_scale", {"parameters/simulation.py", "datasets/gate.py"}),
     ],
 )

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from conal.datasets import judges, synthetic
+from conal.datasets import llm_jury, synthetic
 from conal.datasets.sampling import sampled
 from conal.errors import InputError
 
@@ -49,7 +49,7 @@ def test_texts_of_a_jury(tmp_path: Path) -> None:
     (tmp_path / "label.csv").write_text("task,worker,label\n7,m1,B\n7,m2,A\n9,m1,A\n8,m2,B\n5,m1,A\n")
     (tmp_path / "truth.csv").write_text("task,truth\n7,A\n9,A\n8,Z\n5,B\n")
     (tmp_path / "texts.csv").write_text('task,text\n9,"two, lines\nof it"\n7,one\n8,three\n')
-    data = judges(tmp_path)
+    data = llm_jury(tmp_path)
     assert data.classes.tolist() == ["A", "B"]
     assert data.annotations.task_ids.tolist() == ["7", "9"]  # 8 is of a class that nobody names, 5 has no text
     assert data.x.tolist() == ["one", "two, lines\nof it"]
@@ -57,4 +57,4 @@ def test_texts_of_a_jury(tmp_path: Path) -> None:
     np.testing.assert_array_equal(data.annotations.to_matrix(), [[1, 0], [0, -1]])
     (tmp_path / "texts.csv").unlink()
     with pytest.raises(InputError, match=r"texts\.csv"):
-        judges(tmp_path)
+        llm_jury(tmp_path)

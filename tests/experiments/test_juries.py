@@ -12,7 +12,7 @@ from conal import aggregation
 from conal.data.annotations import Annotations
 from conal.datasets.base import CrowdDataset
 from conal.experiments import Store
-from conal.experiments.juries import ALL, ENDS, STACKED, Juries, intervals
+from conal.experiments.juries import ALL, ENDS, STACKED, Juries, _by_seeds, intervals
 
 
 def small_jury(jury: str = "a") -> CrowdDataset:
@@ -32,7 +32,7 @@ def small_jury(jury: str = "a") -> CrowdDataset:
 
 @pytest.fixture
 def few(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("conal.experiments.juries.judges", small_jury)
+    monkeypatch.setattr("conal.experiments.juries.llm_jury", small_jury)
     monkeypatch.setattr("conal.experiments.juries.JUDGES", ("a", "bb"))
     monkeypatch.setattr(aggregation, "names", lambda: ["dawid-skene", "gold-majority-vote", "majority-vote"])
 
@@ -63,6 +63,22 @@ def test_every_way_is_measured_on_every_jury() -> None:
     page = experiment.page(table)
     assert "Reduced size" in page
     assert "| `majority-vote` |" in page
+
+
+def test_no_way_needs_an_order_or_true_labels() -> None:
+    """Every aggregator can be fitted to every jury, and seeds that make no difference are not tried."""
+    ways = list(Juries().ways())
+    assert {"`dawid-skene`", "`group-confusion`, families given", "crowd-kit's Dawid-Skene"} <= set(ways)
+    assert not {"`ordinal`", "`gold-majority-vote`"} & set(ways)
+    tried: list[int] = []
+
+    def infer(seed: int) -> Any:
+        tried.append(seed)
+        return np.array([1.0, np.nan])
+
+    assert _by_seeds(infer, range(5)).shape == (5, 2)
+    assert tried == [0, 1]
+    np.testing.assert_array_equal(_by_seeds(lambda seed: np.array([float(seed)]), range(5))[:, 0], range(5))
 
 
 def test_intervals_are_those_of_the_two_kinds_of_chance() -> None:

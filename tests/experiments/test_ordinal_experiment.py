@@ -36,19 +36,26 @@ def test_rows_are_the_errors_of_each_way_to_aggregate(monkeypatch: pytest.Monkey
         "mean": np.nanmean(grades, axis=1),
         "median": np.nanmedian(grades, axis=1),
     }
+    matrices = {row["method"]: row["matrix_error"] for row in rows}
+    for name, estimate in (("ordinal", Ordinal().fit(crowd).fall_off_), ("dawid-skene", fitted.confusion_)):
+        apart = [abs(estimate[r, c] - truth.confusion[r, c]).sum() / 2 for r in range(len(estimate)) for c in range(4)]
+        assert matrices[name] == pytest.approx(np.mean(apart))
+    assert matrices["median"] is None
     assert found == {name: pytest.approx(np.abs(guess - z).mean()) for name, guess in wanted.items()}
 
 
 def test_the_page_says_by_how_much_others_are_worse() -> None:
-    at = {"row": "discrete", "levels": 5, "labels": 20, "held_out": None}
+    recovery = dict.fromkeys(("matrix_error", "bias_correlation", "spread_correlation"), 0.25)
+    at = {"row": "discrete", "levels": 5, "labels": 20, "held_out": None} | recovery
     rows = [
         at | {"method": method, "seed": seed, "error": 0.2 + (0.1 if method != "ordinal" else 0.0) * (seed + 1)}
         for method in ("ordinal", *OTHERS)
         for seed in range(2)
     ]
-    real = {"row": "cebab_stars", "levels": 5, "labels": None, "error": None}
+    real = {"row": "cebab_stars", "levels": 5, "labels": None, "error": None} | dict.fromkeys(recovery)
     rows += [real | {"method": "ordinal", "seed": seed, "held_out": -1.0} for seed in range(2)]
     rows += [real | {"method": "dawid-skene", "seed": seed, "held_out": -1.1 - 0.2 * seed} for seed in range(2)]
     page = OrdinalScales().page(pa.Table.from_pylist(rows))
     assert "| discrete | 5 | 20 | **0.200** | 0.350 (+0.150 ± 0.050) |" in page
+    assert "| discrete | 5 | 20 | 0.25 | 0.25 | 0.25 | 0.25 |" in page
     assert "| `dawid-skene` | -1.200 | -0.200 ± 0.100 |" in page

@@ -33,7 +33,7 @@ def test_every_crowd_has_its_runs() -> None:
     assert len(experiment.seeds) == 20
     runs = experiment.runs()
     assert len({run.hash for run in runs}) == len(runs) == 20 * len(CROWDS) * len(SIZES)
-    juries = {run.data["jury"] for run in runs if run.dataset == "judges"}
+    juries = {run.data["jury"] for run in runs if run.dataset == "llm_jury"}
     assert len(juries) == 8
     assert len(Small(quick=True).runs()) == 2 * 2 * 2
 

@@ -4,7 +4,7 @@ Each module of this package that contains a function decorated with :func:`conal
 
 >>> from conal import datasets
 >>> datasets.names()
-['cifar10', 'digits', 'judges', 'labelme', 'music', 'synthetic']
+['cifar10', 'digits', 'labelme', 'llm_jury', 'music', 'synthetic']
 >>> datasets.load("synthetic", n_train=100, n_valid=10, n_test=10).annotations.n_tasks
 100
 """
@@ -19,8 +19,8 @@ from conal.datasets.base import CrowdDataset, Split, dataset_registry
 from conal.datasets.cifar10 import cifar10
 from conal.datasets.crowd import CrowdTruth, simulate_crowd
 from conal.datasets.digits import digits
-from conal.datasets.judges import judges
 from conal.datasets.labelme import labelme
+from conal.datasets.llm_jury import llm_jury
 from conal.datasets.music import music
 from conal.datasets.ordinal_crowd import OrdinalTruth, ordinal_crowd
 from conal.datasets.synthetic import synthetic
@@ -34,8 +34,8 @@ __all__ = [
     "Split",
     "cifar10",
     "digits",
-    "judges",
     "labelme",
+    "llm_jury",
     "load",
     "music",
     "names",

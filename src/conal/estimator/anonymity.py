@@ -13,7 +13,8 @@ import torch
 from torch import Tensor
 
 from conal import methods
-from conal.data.encoding import as_names
+from conal.data.annotator_info import AnnotatorInfo
+from conal.data.encoding import Names, as_names, decode_position
 from conal.data.pseudonyms import mentions, pseudonyms, renamed
 from conal.errors import InputError, PrivacyWarning, warn
 from conal.estimator.base import CrowdClassifier
@@ -46,7 +47,8 @@ def anonymised(fitted: Fitted, key: bytes, hide_below: int) -> Fitted:
     order = np.argsort(names)
     discretion = Discretion(hide_below)
     made = copy.copy(fitted)
-    made.annotator_info_ = None  # it has their names
+    about = None if fitted.annotator_info_ is None else fitted.annotator_info_.selected(order, names[order])
+    made._kept, made.learned_from_ = None, ()  # labels by people
     made.results_ = replace(
         results,
         model=_with_rows(fitted, _taken(order)),
@@ -54,15 +56,24 @@ def anonymised(fitted: Fitted, key: bytes, hide_below: int) -> Fitted:
         omega=None if results.omega is None else results.omega[rows],
         origin={**results.origin, "command": f"{results.origin['command']} --anonymise"},
         discretion=discretion,
+        about=None if about is None else replace(about.discreet(), costs=about.costs),  # shares of costs are rounded
         exhibits=replace(results.exhibits, names={}),
     )
     told = order[discretion.told(results.annotations.labels_per_annotator()[order])]
     if len(told):
         made.model_, made.annotator_ids_ = _with_rows(fitted, _rounded(told, discretion)), names[told]
+        made.annotator_info_ = None if about is None else _told_about(about, names[told])
     else:
+        made.annotator_info_ = None
         made.model_ = _with_rows(fitted, _averaged(fitted.model_.labels_per_annotator))
         made.annotator_ids_ = as_names([f"annotators with fewer than {hide_below} labels"])
     return made
+
+
+def _told_about(about: AnnotatorInfo, names: Names) -> AnnotatorInfo | None:
+    """What the folder says about the annotators who are told; None if it is nothing."""
+    found = about.discreet().selected(decode_position(about.annotators, names), names)
+    return None if found.groups is None and found.costs is None else found
 
 
 def _warn_of_mentions(fitted: CrowdClassifier, results: FittedResults) -> None:
@@ -77,6 +88,7 @@ def _warn_of_mentions(fitted: CrowdClassifier, results: FittedResults) -> None:
         "texts": _places(mentions(names, texts), "tasks in row", "labels.csv"),
         "addresses": _places(mentions(names, addresses), "tasks in row", "labels.csv"),
         "classes": _places(mentions(names, fitted.classes_.tolist()), "class", "common_confusion.csv"),
+        "groups of annotators": _places(mentions(names, _groups(fitted)), "group", "report.json"),
         "names of features": _places(
             mentions(names, getattr(fitted, "feature_names_in_", ())), "feature", "config.json"
         ),
@@ -88,6 +100,11 @@ def _warn_of_mentions(fitted: CrowdClassifier, results: FittedResults) -> None:
                 "in your files and fit again before you share the result",
                 PrivacyWarning,
             )
+
+
+def _groups(fitted: CrowdClassifier) -> list[str]:
+    about = fitted.annotator_info_
+    return [] if about is None or about.groups is None else sorted(set(about.groups))
 
 
 def _places(found: list[int], what: str, file: str, limit: int = 3) -> str:

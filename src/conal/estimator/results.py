@@ -12,8 +12,10 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from conal.data.annotations import Annotations
+from conal.data.annotator_info import AnnotatorInfo
 from conal.findings import Evidence, Findings, Report
 from conal.findings.discretion import Discretion
+from conal.findings.evidence import about_annotators
 from conal.findings.exhibits import Exhibits, exhibited
 from conal.findings.model import ModelSection
 from conal.methods import CrowdMethod
@@ -51,6 +53,8 @@ class FittedResults:
         True classes of the tasks, where they were supplied for training, and -1 elsewhere.
     inclusion, unseen
         What :class:`conal.findings.Evidence` takes.
+    about : AnnotatorInfo, optional
+        Groups of the annotators and the costs of their labels.
     """
 
     model: CrowdMethod
@@ -65,6 +69,7 @@ class FittedResults:
     known: npt.NDArray[np.int64] | None = None
     inclusion: FloatArray | None = None
     unseen: FloatArray | None = None
+    about: AnnotatorInfo | None = None
 
     @cached_property
     def findings(self) -> Findings:
@@ -85,6 +90,7 @@ class FittedResults:
             unseen=self.unseen,
             common_meaning=self.model.common_meaning,
             tempered=self.model.tempered,
+            **about_annotators(self.about),
         )
         return Findings(evidence, seed=self.origin["metrics"]["seed"])
 

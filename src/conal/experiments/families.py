@@ -78,14 +78,15 @@ class Families(Experiment):
             f"`common-confusion`; *{SEPARATE}* aggregates the labels of each family by itself (`backoff`) and "
             "multiplies their posteriors; all below are `group-confusion`. The second table has the gain of given "
             "families in points, ± the standard error of the paired differences, and how well learned groups are the "
-            "families: the adjusted Rand index, 1 if they are, 0 for chance."
+            f"families: the adjusted Rand index, 1 if they are, 0 for chance. {_left_out(table)}"
         )
         by = group_by(table.to_pylist(), "method", "labels")
         sizes = sorted({n for _, n in by})
         header = ["", *(f"{n} labels each" for n in sizes)]
         accuracy = [[way, *(f"{100 * np.mean(column(by[way, n], 'accuracy')):.1f}" for n in sizes)] for way in WAYS]
         gains = [[f"{GIVEN} against {way}", *(_gain(by[GIVEN, n], by[way, n]) for n in sizes)] for way in AGAINST]
-        found = [[f"adjusted Rand index, {way}", *(_rand(by[way, n]) for n in sizes)] for way in LEARNED]
+        apart = group_by((row for row in table.to_pylist() if row["families_differ"]), "method", "labels")
+        found = [[f"adjusted Rand index, {way}", *(_rand(apart.get((way, n), [])) for n in sizes)] for way in LEARNED]
         return self.document(text, markdown(header, accuracy), markdown(header, gains + found))
 
 
@@ -104,11 +105,30 @@ def _rows(n: int, seed: int) -> Iterator[Row]:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConalWarning)
             codes, groups = infer(crowd, truth)
-        found: Row = {"accuracy": float((codes == truth.z).mean()), "n_groups": None, "rand": None}
+        found: Row = {
+            "families_differ": _differ(truth),
+            "accuracy": float((codes == truth.z).mean()),
+            "n_groups": None,
+            "rand": None,
+        }
         if groups is not None:
             rand = float(adjusted_rand_score(truth.groups, groups))
             found |= {"n_groups": len(np.unique(groups)), "rand": rand}
         yield {"labels": n, "method": way, "seed": seed} | found
+
+
+def _differ(truth: CrowdTruth) -> bool:
+    """Whether no two families confuse exactly the same: by chance, some do, and nothing tells them apart."""
+    assert truth.pi_f is not None  # noqa: S101 - these crowds have families
+    return len(np.unique(truth.pi_f, axis=0)) == truth.settings.families
+
+
+def _left_out(table: pa.Table) -> str:
+    """Which crowds do not count for the index."""
+    alike = {row["seed"] for row in table.to_pylist() if not row["families_differ"]}
+    if not alike:
+        return ""
+    return f"In {len(alike)} of these crowds two families have the same confusion by chance; they do not count for it."
 
 
 def _families(truth: CrowdTruth) -> list[str]:
@@ -142,4 +162,4 @@ def _gain(ours: list[Row], theirs: list[Row]) -> str:
 
 
 def _rand(rows: list[Row]) -> str:
-    return f"{np.mean(column(rows, 'rand')):.2f}"
+    return f"{np.mean(column(rows, 'rand')):.2f}" if rows else "\u2013"

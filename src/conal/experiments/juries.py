@@ -15,8 +15,8 @@ import pyarrow as pa
 from conal import aggregation
 from conal.data.encoding import as_names, decode_position
 from conal.datasets.base import CrowdDataset
-from conal.datasets.judges import judges
 from conal.datasets.label_sets import JUDGES
+from conal.datasets.llm_jury import llm_jury
 from conal.errors import ConalWarning
 from conal.estimator import make
 from conal.experiments.aggregators import NEEDS_TRUTH
@@ -63,9 +63,9 @@ class Juries(Experiment):
         rows: list[Row] = []
         right: dict[str, list[Right]] = {way: [] for way in self.ways()}
         for name in names:
-            data = judges(jury=name)
+            data = llm_jury(jury=name)
             for way, (infer, seeds) in self.ways().items():
-                found = np.stack([infer(data, seed) for seed in seeds])
+                found = _by_seeds(partial(infer, data), seeds)
                 accuracies = _mean(found.T).tolist()
                 rows += [_row(name, way, seed, each) for seed, each in zip(seeds, accuracies, strict=True)]
                 right[way].append(_mean(found))
@@ -77,7 +77,7 @@ class Juries(Experiment):
         """Every way to infer labels, with the seeds that it is tried with."""
         found: dict[str, tuple[Way, Sequence[int]]] = {}
         for name in aggregation.names():
-            if name not in NEEDS_TRUTH:
+            if name not in NEEDS_TRUTH and not aggregation.get(name).ordered:
                 random = "seed" in aggregation.get(name).parameter_names()
                 found[f"`{name}`"] = partial(_aggregated, name), self.seeds if random else range(1)
         found["`group-confusion`, families given"] = partial(_aggregated, "group-confusion", families=True), self.seeds
@@ -94,6 +94,7 @@ class Juries(Experiment):
         rows = table.to_pylist()
         ways = group_by((row for row in rows if row["row"] != ALL), "method")
         left_out = "" if any("crowd-kit" in way for way in ways) else " crowd-kit is not installed, so it is left out."
+        left_out += "" if any("texts" in way for way in ways) else " The classifiers with texts were not run."
         text = (
             f"Share of right labels in percent, mean of {n_seeds(table)} seeds, on {len(group_by(rows, 'row')) - 1} "
             "juries of 12 or 13 language models (`llm-judges`). Families are those of the models' names: flan, text "
@@ -130,6 +131,15 @@ def intervals(ours: Sequence[Right], theirs: Sequence[Right], rng: np.random.Gen
 
 
 # ---------------------------------------------------------------- ways to infer labels
+
+
+def _by_seeds(infer: Callable[[int], Right], seeds: Sequence[int]) -> FloatArray:
+    """(S, N) the answers with every seed; where two seeds make no difference, the others are not tried."""
+    found: list[Right] = []
+    for seed in seeds:
+        still = len(found) == 2 and np.array_equal(found[0], found[1], equal_nan=True)
+        found.append(found[0] if still or (len(found) > 2 and found[2] is found[0]) else infer(seed))
+    return np.stack(found)
 
 
 def _aggregated(name: str, data: CrowdDataset, seed: int, *, families: bool = False) -> Right:

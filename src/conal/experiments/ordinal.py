@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from conal import aggregation
+from conal.aggregation.arrays import FloatArray
 from conal.aggregation.held_out import fifths, held_out_scores
 from conal.data.annotations import Annotations
 from conal.datasets import OrdinalTruth, ordinal_crowd
@@ -32,6 +33,7 @@ FEW = (5, 20, 100)
 SIZE: dict[str, Any] = {"n_tasks": 500, "labels_per_task": 5}
 CROWDS = 20
 OURS = "ordinal"
+NOT_RECOVERED: dict[str, float | None] = dict.fromkeys(("matrix_error", "bias_correlation", "spread_correlation"))
 OTHERS = ("dawid-skene", "dawid-skene, median", "mean, rounded", "mean", "median")
 REAL = "cebab_stars"
 ON_REAL: dict[str, tuple[str, dict[str, Any]]] = {
@@ -81,23 +83,40 @@ class OrdinalScales(Experiment):
         header = ["generator", "levels", "labels per annotator", f"`{OURS}`", *OTHERS]
         groups = group_by(simulated, "row", "levels", "labels").items()
         body = [[kind, str(levels), str(labels), *_cells(some)] for (kind, levels, labels), some in groups]
-        return self.document(text, markdown(header, body), *_page_of_real(rows))
+        return self.document(text, markdown(header, body), *_page_of_recovery(simulated), *_page_of_real(rows))
 
 
 def _simulated(fall_off: Literal["discrete", "rounded"], levels: int, labels: int, seed: int) -> Iterator[Row]:
     crowd, truth = ordinal_crowd(n_levels=levels, labels_per_annotator=labels, fall_off=fall_off, seed=seed, **SIZE)
     at = {"row": fall_off, "levels": levels, "labels": labels, "seed": seed}
-    for method, error in _errors(crowd, truth):
-        yield at | {"method": method, "error": error, "held_out": None}
+    models = {name: _fitted(name, crowd) for name in (OURS, "dawid-skene")}
+    found = {name: _recovered(model, truth) for name, model in models.items()}
+    for method, error in _errors(crowd, truth, models):
+        yield at | {"method": method, "error": error, "held_out": None} | found.get(method, NOT_RECOVERED)
 
 
-def _errors(crowd: Annotations, truth: OrdinalTruth) -> Iterator[tuple[str, float]]:
+def _recovered(model: Any, truth: OrdinalTruth) -> dict[str, float | None]:
+    """How far fitted matrices are from the generator's, and how well biases and spreads follow its own."""
+    if not isinstance(model, aggregation.Ordinal):
+        return NOT_RECOVERED | {"matrix_error": _distance(model.confusion_, truth)}
+    return {
+        "matrix_error": _distance(model.fall_off_, truth),
+        "bias_correlation": float(np.corrcoef(model.bias_, truth.bias)[0, 1]),
+        "spread_correlation": float(np.corrcoef(np.log(model.spread_), np.log(truth.spread))[0, 1]),
+    }
+
+
+def _distance(matrices: FloatArray, truth: OrdinalTruth) -> float:
+    """Mean total variation distance between the rows of annotators' matrices and the true ones."""
+    return float(np.abs(matrices - truth.confusion).sum(-1).mean() / 2)
+
+
+def _errors(crowd: Annotations, truth: OrdinalTruth, models: dict[str, Any]) -> Iterator[tuple[str, float]]:
     wanted = crowd.classes[truth.z]
-    models = {name: _fitted(name, crowd) for name in ("ordinal", "dawid-skene")}
     labels = crowd.classes[crowd.labels].astype(np.float64)
     means = np.add.reduceat(labels, crowd.indptr[:-1]) / crowd.labels_per_task()
     found = {
-        OURS: models["ordinal"].scores_["median"].to_numpy(),
+        OURS: models[OURS].scores_["median"].to_numpy(),
         "dawid-skene": models["dawid-skene"].labels_,
         "dawid-skene, median": models["dawid-skene"].scores_["median"].to_numpy(),
         "mean, rounded": np.round(means),
@@ -116,7 +135,7 @@ def _real(seed: int) -> Iterator[Row]:
         return
     crowd = Annotations.read(folder / "label.csv", ordinal=True)
     rest, held_out = next(fifths(crowd, np.random.default_rng(100 + seed)))
-    at = {"row": REAL, "levels": crowd.n_classes, "labels": None, "seed": seed, "error": None}
+    at = {"row": REAL, "levels": crowd.n_classes, "labels": None, "seed": seed, "error": None} | NOT_RECOVERED
     for method, (name, settings) in ON_REAL.items():
         model = _fitted(name, rest, **settings)
         scores = held_out_scores(crowd, held_out, model.probas_, model.confusion_)
@@ -138,6 +157,23 @@ def _beside(theirs: Any, ours: Any) -> str:
     gaps = theirs - ours
     error = standard_error(gaps)
     return f"{theirs.mean():.3f} ({gaps.mean():+.3f}{'' if error is None else f' ± {error:.3f}'})"
+
+
+def _page_of_recovery(rows: list[Row]) -> list[str]:
+    text = (
+        "How well the fall-off is recovered: mean total variation distance between the rows of annotators' true "
+        "matrices and those by the fitted bias, slope and spread alone, beside that of `dawid-skene`'s matrices; and "
+        "the correlation over annotators of fitted and true biases, and of the logarithms of the spreads."
+    )
+    header = ["generator", "levels", "labels per annotator", f"`{OURS}`", "`dawid-skene`", "biases", "spreads"]
+    body = []
+    for (kind, levels, labels), some in group_by(rows, "row", "levels", "labels").items():
+        by = group_by(some, "method")
+        ours, theirs = by[OURS], by["dawid-skene"]
+        figures = [np.mean(column(each, "matrix_error")) for each in (ours, theirs)]
+        figures += [np.mean(column(ours, name)) for name in ("bias_correlation", "spread_correlation")]
+        body.append([kind, str(levels), str(labels), *(f"{figure:.2f}" for figure in figures)])
+    return ["## The fall-off", text, markdown(header, body)]
 
 
 def _page_of_real(rows: list[Row]) -> list[str]:

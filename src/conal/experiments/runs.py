@@ -15,8 +15,8 @@ import numpy as np
 from conal import datasets, methods, metrics
 from conal.datasets import CrowdDataset
 from conal.datasets.base import dataset_registry
-from conal.datasets.judges import judges
 from conal.datasets.label_sets import JUDGES
+from conal.datasets.llm_jury import llm_jury
 from conal.datasets.sampling import sampled
 from conal.errors import InputError
 from conal.estimator import CrowdClassifier, make
@@ -193,7 +193,7 @@ def _recovery(clf: CrowdClassifier, data: CrowdDataset) -> dict[str, float]:
 
 @cache
 def _code(method: str, dataset: str, keeps: bool, gold: bool) -> str:
-    data = judges.__module__ if dataset in JUDGES else dataset_registry.get(dataset).__module__
+    data = llm_jury.__module__ if dataset in JUDGES else dataset_registry.get(dataset).__module__
     trained = [methods.get(method).__module__] if method in methods.names() else []  # or an aggregator, of GOLD_ROOTS
     measured = ["conal.experiments.measurements"] if keeps else []
     roots = [*trained, data, *ROOTS, *measured, *(GOLD_ROOTS if gold else [])]
@@ -204,5 +204,5 @@ def _code(method: str, dataset: str, keeps: bool, gold: bool) -> str:
 def _load(name: str, settings: str) -> CrowdDataset:
     options = json.loads(settings)
     part = options.pop("sample", None)
-    data = judges(jury=name, **options) if name in JUDGES else datasets.load(name, **options)
+    data = llm_jury(jury=name, **options) if name in JUDGES else datasets.load(name, **options)
     return data if part is None else sampled(data, **part)

@@ -33,7 +33,7 @@ CROWDS: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
         {},
     ),
     "LabelMe": ("labelme", {}, {}),
-    "texts, juries of language models": ("judges", {}, {}),
+    "texts, juries of language models": ("llm_jury", {}, {}),
 }
 """Dataset, its settings, and further settings of the sample. What is not said is as in the generator's defaults."""
 REAL = ("LabelMe", "texts, juries of language models")
@@ -65,7 +65,7 @@ class Small(Experiment):
         dataset, settings, sample = CROWDS[crowd]
         if dataset == "synthetic":
             settings = settings | {"seed": seed}
-        elif dataset == "judges":
+        elif dataset == "llm_jury":
             settings = settings | {"jury": JUDGES[seed % len(JUDGES)]}
         data = settings | {"sample": sample | {"n_tasks": size, "seed": seed}}
         return Run(dataset, "xconal", seed, "own", data, keep=("two_stage",))

@@ -12,17 +12,30 @@ import numpy as np
 import numpy.typing as npt
 
 from conal.data.annotations import Annotations
-from conal.data.encoding import Names
+from conal.data.annotator_info import AnnotatorInfo
+from conal.data.encoding import Names, as_names
 from conal.errors import ConalWarning, InputError
 from conal.findings.discretion import Discretion
 from conal.metrics.co_direction import CoDirection, co_direction
 from conal.metrics.effective_number import EffectiveNumber, effective_number
+from conal.metrics.suspicion.left_out import LeftOut, left_out
+from conal.metrics.suspicion.suspects import Suspects, suspects_among
 
 if TYPE_CHECKING:
     from conal.findings.aggregation import AggregationSection
     from conal.findings.model import ModelSection
 
-__all__ = ["MIN_LABELS_PER_CLASS", "MIN_TRUE_LABELS", "Evidence", "Refit", "entropy", "plain", "plain_names", "quoted"]
+__all__ = [
+    "MIN_LABELS_PER_CLASS",
+    "MIN_TRUE_LABELS",
+    "Evidence",
+    "Refit",
+    "about_annotators",
+    "entropy",
+    "plain",
+    "plain_names",
+    "quoted",
+]
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
@@ -84,6 +97,8 @@ class Evidence:
         Cost of a label of each annotator; equal by default.
     refit : callable, optional
         How the labels would have been inferred from other annotations of the same tasks, where that is quick.
+    times : (n_annotations,), optional
+        When each label was given, anything that sorts; by default those of the annotations, if they have any.
 
     Examples
     --------
@@ -113,6 +128,7 @@ class Evidence:
     costs: FloatArray | None = None
     refit: Refit | None = None
     tempered: bool = False
+    times: npt.NDArray[Any] | None = None
 
     def __post_init__(self) -> None:
         crowd = self.annotations
@@ -123,6 +139,8 @@ class Evidence:
             array = getattr(self, name)
             if array is not None and array.shape != shape:
                 raise InputError(f"{name}: has shape {array.shape}, expected {shape} for these annotations")
+        if self.times is not None and self.times.shape != (crowd.n_annotations,):
+            raise InputError(f"times: {self.times.shape} values for {crowd.n_annotations} annotations; pass one each")
         if self.omega is not None and self.omega.shape != (crowd.n_annotations,):
             raise InputError(f"omega: {self.omega.shape} values for {crowd.n_annotations} annotations; pass one each")
 
@@ -224,6 +242,21 @@ class Evidence:
         return effective_number(self.annotations[self.some_tasks], self.posterior[self.some_tasks])
 
     @cached_property
+    def left_out(self) -> LeftOut:
+        """Every label, judged by the other labels of its task and by the classifier."""
+        return left_out(self.annotations, self.posterior, self.classifier)
+
+    @property
+    def when(self) -> npt.NDArray[Any] | None:
+        """(n_annotations,) when each label was given; None if that is not known."""
+        return getattr(self.annotations, "times", None) if self.times is None else self.times
+
+    @cached_property
+    def suspects(self) -> Suspects:
+        """Annotators whose labels do not speak for themselves."""
+        return suspects_among(self.left_out, self.when)
+
+    @cached_property
     def expected_right(self) -> FloatArray:
         """(n_annotations,) P(the label is the true class), by the posterior of its task."""
         crowd = self.annotations
@@ -256,6 +289,13 @@ class Evidence:
             weights = self.posterior[crowd.tasks, c]
             counts[:, c] = np.bincount(crowd.annotators, weights=weights, minlength=crowd.n_annotators)
         return counts
+
+
+def about_annotators(info: AnnotatorInfo | None) -> dict[str, Any]:
+    """What findings take of what is known about the annotators."""
+    if info is None:
+        return {}
+    return {"groups": None if info.groups is None else as_names(info.groups), "costs": info.costs}
 
 
 def quoted(text: str) -> str:

@@ -94,7 +94,9 @@ def people_rows(report: Report) -> Iterator[dict[str, Any]]:
     steps: Any = report.get("next_steps", {"people": []})
     jury: Any = report.get("jury", {"judges": [], "smaller": {"rows": []}})
     judges = [row for row in [*jury["judges"], *jury["smaller"]["rows"]] if row["worker"] is not None]
-    yield from cast(Any, chain(report["annotators"]["rows"], report["suggestions"]["rows"], steps["people"], judges))
+    groups: Any = report.get("groups", {"own": []})
+    rows = report["annotators"]["rows"], report["suggestions"]["rows"], steps["people"], judges, groups["own"]
+    yield from cast(Any, chain(*rows))
 
 
 def _lists(report: Report) -> list[list[TaskRow]]:

@@ -123,7 +123,7 @@ def is_jury(evidence: Evidence) -> bool:
 class Jury(Finding[JurySection]):
     """What a small jury consists of. It says that somebody adds nothing, or that fewer do, only where that is likely.
 
-    ``conal reproduce judges`` measures how often it is right.
+    ``conal reproduce jury-claims`` measures how often it is right.
     """
 
     rank = 27
@@ -214,7 +214,7 @@ def _judges(evidence: Evidence, judges: IntArray, changes: list[LabelChange], n_
         }
         if evidence.groups is not None and evidence.groups.tolist()[r] is not None:
             row["group"] = plain(evidence.groups.tolist()[r])
-        if evidence.costs is not None:
+        if evidence.costs is not None and evidence.discretion is None:
             row["cost"] = float(evidence.costs[r])
         rows.append(row)
     return sorted(rows, key=lambda row: -row["changed_share"])

@@ -15,13 +15,15 @@ from conal._support.versions import versions
 from conal.aggregation.arrays import FloatArray
 from conal.aggregation.base import Aggregator
 from conal.aggregation.common_confusion import CommonConfusion
+from conal.aggregation.group_confusion import GroupConfusion
 from conal.data.annotations import Annotations
 from conal.data.encoding import MISSING, as_names
 from conal.data.scales import scale_options
 from conal.errors import ConalWarning
 from conal.findings.aggregation import AggregationSection
 from conal.findings.collection import Findings
-from conal.findings.evidence import Evidence, Refit
+from conal.findings.discretion import Discretion
+from conal.findings.evidence import Evidence, Refit, about_annotators
 
 __all__ = ["findings_of_labels"]
 
@@ -36,8 +38,8 @@ MAX_WORK = 2_000_000
 """Labels times annotators up to which the labels are aggregated again without every annotator."""
 
 
-def findings_of_labels(fitted: Aggregator) -> Findings:
-    """The findings of a fitted aggregator.
+def findings_of_labels(fitted: Aggregator, discretion: Discretion | None = None) -> Findings:
+    """The findings of a fitted aggregator, with less about single annotators if ``discretion`` says so.
 
     An aggregator that separates common from individual confusion supplies both. For others, the common confusion is
     the mean of the annotators' matrices, weighted by their numbers of labels.
@@ -48,7 +50,6 @@ def findings_of_labels(fitted: Aggregator) -> Findings:
     (6, False)
     """
     common, individual, omega = _confusion(fitted)
-    about = fitted.annotator_info_
     evidence = Evidence(
         fitted.annotations_,
         fitted.probas_,
@@ -60,11 +61,19 @@ def findings_of_labels(fitted: Aggregator) -> Findings:
         labels=fitted.codes_,
         known=fitted.known_codes_,
         common_meaning=POOLED if omega is None else ECONOMICAL,
-        groups=None if about is None or about.groups is None else as_names(about.groups),
-        costs=None if about is None else about.costs,
         refit=_refit_of(fitted),
+        **_about(fitted),
+        discretion=discretion,
     )
     return Findings(evidence, seed=int(fitted.get_params().get("seed", 0)))
+
+
+def _about(fitted: Aggregator) -> dict[str, Any]:
+    """What is known about the annotators; groups that the aggregator was given or learned where there are no others."""
+    known = about_annotators(fitted.annotator_info_)
+    if known.get("groups") is None and isinstance(fitted, GroupConfusion):
+        known["groups"] = as_names([fitted.groups_[k] for k in fitted.group_of_.tolist()])
+    return known
 
 
 def _refit_of(fitted: Aggregator) -> Refit | None:

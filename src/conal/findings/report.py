@@ -13,9 +13,11 @@ from conal.findings.annotators import AnnotatorSection
 from conal.findings.base import all_findings
 from conal.findings.common_confusion import ConfusionSection
 from conal.findings.crowd import CrowdSection
+from conal.findings.groups import GroupsSection
 from conal.findings.jury import JurySection
 from conal.findings.model import ModelSection
 from conal.findings.next_steps import NextStepsSection
+from conal.findings.plan import PlanSection
 from conal.findings.rows import PictureSection, is_embedded
 from conal.findings.suggestions import SuggestionSection
 from conal.findings.tasks import TaskSection
@@ -46,8 +48,10 @@ class Report(TypedDict):
     suggestions: SuggestionSection
     model: NotRequired[ModelSection]
     aggregation: NotRequired[AggregationSection]
+    groups: NotRequired[GroupsSection]
     jury: NotRequired[JurySection]
     next_steps: NotRequired[NextStepsSection]
+    plan: NotRequired[PlanSection]
     pictures: NotRequired[PictureSection]
 
 
@@ -95,7 +99,9 @@ def _disagreement(report: Report) -> str | None:
     if not all(0 <= k < n_classes for k in confusion["classes_shown"]):
         return f"common_confusion.classes_shown has other numbers than those of the {n_classes} classes"
     size, people = len(confusion["classes_shown"]), report["annotators"]["rows"]
+    grouped = report["groups"]["rows"] if "groups" in report else []
     matrices = {f"annotators.rows[{k}].matrix": row["matrix"] for k, row in enumerate(people) if "matrix" in row}
+    matrices |= {f"groups.rows[{k}].matrix": row["matrix"] for k, row in enumerate(grouped)}
     for place, matrix in ({"common_confusion.matrix": confusion["matrix"]} | matrices).items():
         if len(matrix) < size or any(len(row) < size for row in matrix):
             return f"{place} has fewer rows or columns than the {size} classes that are shown"
@@ -104,6 +110,8 @@ def _disagreement(report: Report) -> str | None:
     votes = [vote for found in cast(Any, report["tasks"]).values() for row in found["rows"] for vote in row["votes"]]
     if not all(len(vote) == 2 and type(vote[1]) is int for vote in votes):
         return "votes in tasks are not pairs of a class and a number"
+    if "plan" in report and not report["plan"]["curve"]:
+        return "plan.curve is empty"
     advised = report["next_steps"]["people"] if "next_steps" in report else []
     if not all(0 <= person["place"] < len(people) for person in advised):
         return "next_steps.people has annotators who are not in annotators.rows"

@@ -118,12 +118,12 @@ class SharedMistakes(Finding[SharedMistakesSection]):
     def panel(self, section: SharedMistakesSection) -> Panel:
         """Both figures, the classes, and the groups."""
         number = section["effective_number"]
-        ends = "" if number["value"] is None else f"{_number(number['low'])} to {_number(number['high'])}"
+        ends = NONE if number["value"] is None else f"{_number(number['low'])} to {_number(number['high'])}"
         groups = [", ".join(short(name) for name in group) for group in section["groups"]]
         rows = [
             ("co-direction of all mistakes", *_cells(section["co_direction"])),
             (f"independent labels among {number['labels_per_task']:.1f}", _independent(number), ends),
-            *(("group that errs on the same tasks", names, "") for names in groups),
+            *(("group that errs on the same tasks", names, NONE) for names in groups),
             *((f"co-direction, true class {short(each['true'])}", *_cells(each)) for each in section["by_class"]),
         ]
         text = (
@@ -205,4 +205,4 @@ def _independent(number: EffectiveFigure) -> str:
 
 
 def _number(value: float | None) -> str:
-    return NONE if value is None else f"{value:.2f}"
+    return NONE if value is None else f"{round(value, 2) + 0.0:.2f}"  # no -0.00

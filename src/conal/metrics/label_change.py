@@ -18,7 +18,7 @@ IntArray = npt.NDArray[np.int64]
 DRAWS = 4000
 MODEL_WEIGHT = 16.0
 """True labels that the posteriors' expectation about changed labels is worth. This and ``ALIKE`` were chosen on
-the eight juries of language models of ``conal reproduce judges``."""
+the eight juries of language models of ``conal reproduce jury-claims``."""
 ALIKE = 50.0
 """How alike relabellings are: the true labels that what is known about all of them is worth for one."""
 WORTH = np.array([1.0, -1.0, 0.0])

@@ -12,7 +12,7 @@ from conal.findings import Report
 from conal.findings.annotators import AnnotatorRow
 from conal.findings.common_confusion import ConfusedPair
 from conal.findings.wording import called, short_names
-from conal.report.charts import PAGE, Look, correlation_map, course, heat_map, intervals, points
+from conal.report.charts import PAGE, Look, band, correlation_map, course, heat_map, intervals, points
 
 __all__ = [
     "annotators",
@@ -22,13 +22,17 @@ __all__ = [
     "curve",
     "errors_together",
     "figures",
+    "groups",
     "matrix_rows",
+    "more_labels",
     "shared_mistakes",
     "shown_names",
 ]
 
 MAX_BARS = 40
 """Annotators in the chart of qualities."""
+MAX_GROUPS = 6
+"""Groups whose matrices are drawn."""
 QUALITY = "probability that a label is right"
 DIGITS = 4
 """Decimals of shares on the page; the files have all."""
@@ -44,6 +48,7 @@ Spec = dict[str, Any]
 def figures(report: Report) -> dict[str, Spec]:
     """Chart name to Vega-Lite specification, in the page's colours; only charts that have something to show."""
     made = {name: chart(report, PAGE) for name, chart in CHARTS.items()}
+    made |= {f"group_{k}": chart for k, (_, chart) in enumerate(groups(report, PAGE))}
     specs = {name: chart.to_dict() for name, chart in made.items() if chart is not None}
     if "common" in specs:
         # The same definition serves every annotator whose name is clicked; the script puts the numbers in.
@@ -111,9 +116,28 @@ def errors_together(report: Report, look: Look) -> Any:
     return correlation_map(pa.Table.from_pylist(cells), names, look=look) if cells else None
 
 
+def groups(report: Report, look: Look) -> list[tuple[str, Any]]:
+    """The names of the largest groups of annotators, and the confusion matrix of each; none where there are none."""
+    rows = report["groups"]["rows"][:MAX_GROUPS] if "groups" in report else []
+    names = short_names([row["group"] for row in rows], 40)
+    maps = [confusion_map(row["matrix"], shown_names(report), look) for row in rows]
+    return list(zip(names, maps, strict=True))
+
+
 def _name_of(report: Report, worker: Any) -> Any:
     """What readers call an annotator of the jury."""
     return next((called(row) for row in report["jury"]["judges"] if row["worker"] == worker), worker)
+
+
+def more_labels(report: Report, look: Look) -> Any:
+    """The expected accuracy against further labels, as planned; None where none is worth asking for."""
+    if "plan" not in report or len(report["plan"]["curve"]) < 2:
+        return None
+    points = report["plan"]["curve"]
+    columns = {"labels": [point["labels"] for point in points], "value": [_rounded(p["accuracy"]) for p in points]}
+    columns |= {"low": [_rounded(p["low"]) for p in points], "high": [_rounded(p["high"]) for p in points]}
+    titles = {"x_title": "further labels", "y_title": "right labels"}
+    return band(pa.table(columns), x="labels", **titles, mark=report["plan"]["goal"], look=look)
 
 
 def curve(report: Report, look: Look, name: str) -> Any:
@@ -138,6 +162,7 @@ CHARTS: dict[str, Callable[[Report, Look], Any]] = {
     "people": annotators,
     "mistakes": shared_mistakes,
     "errors": errors_together,
+    "plan": more_labels,
     **{f"curve_{name}": partial(curve, name=name) for name in CURVES},
 }
 """The charts, by their names on the page."""

@@ -23,6 +23,8 @@ IN_HEADER = ("crowd",)
 FIRST = ("next_steps",)
 """Sections before the sentences of all findings."""
 PANEL = "panel.html"
+MAX_CELL = 240
+"""Characters of a text in a cell of such a finding: lists of names are longer than a name."""
 MAX_ROWS = 300
 """Maximum number of rows of a finding without its own template; the file has all."""
 
@@ -87,7 +89,7 @@ def _shown(value: Any) -> str:
         return NONE
     if isinstance(value, float):
         return f"{value:.4g}"
-    return count(value) if _is_number(value) else short(value)
+    return count(value) if _is_number(value) else short(value, MAX_CELL)
 
 
 @cache

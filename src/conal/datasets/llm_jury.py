@@ -9,11 +9,11 @@ from conal.datasets.base import CrowdDataset, Folder, dataset
 from conal.datasets.label_sets import JUDGES, jury_texts, label_set, true_codes
 from conal.errors import InputError
 
-__all__ = ["judges"]
+__all__ = ["llm_jury"]
 
 
-@dataset("judges")
-def judges(folder: Folder = None, *, jury: str = "emotion") -> CrowdDataset:
+@dataset("llm_jury")
+def llm_jury(folder: Folder = None, *, jury: str = "emotion") -> CrowdDataset:
     """Texts labelled by juries of 11 to 13 language models: 400 to 500 texts of each of eight kinds.
 
     The instances are texts, of which classifiers make features themselves. There are no validation or test data.
@@ -33,7 +33,7 @@ def judges(folder: Folder = None, *, jury: str = "emotion") -> CrowdDataset:
 
     Examples
     --------
-    >>> judges(jury="chess")
+    >>> llm_jury(jury="chess")
     Traceback (most recent call last):
     ...
     conal.errors.InputError: no jury 'chess'; there are conv_go_awry, discourse, emotion, flute, persuasion, raop, ...
@@ -46,4 +46,4 @@ def judges(folder: Folder = None, *, jury: str = "emotion") -> CrowdDataset:
     codes, names = true_codes(crowd, truth), crowd.task_ids.tolist()
     kept = [row for row, task in enumerate(names) if task in texts and codes[row] >= 0]
     x = np.array([texts[names[row]] for row in kept], dtype=object)
-    return CrowdDataset("judges", x, crowd[kept], codes[kept])
+    return CrowdDataset("llm_jury", x, crowd[kept], codes[kept])

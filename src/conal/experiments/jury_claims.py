@@ -34,7 +34,7 @@ LEAST, HALF = 1e-9, 5e-4
 """What numbers may differ by, exact ones and ends of intervals as the report rounds them."""
 
 
-@register("judges")
+@register("jury-claims")
 class JuryClaims(Experiment):
     """What the report says with fifty true labels, beside what all true labels say."""
 

@@ -10,13 +10,13 @@ import pytest
 from conal import aggregation
 from conal.data.annotations import Annotations
 from conal.experiments import Store
-from conal.experiments.judges import JuryClaims
+from conal.experiments.jury_claims import JuryClaims
 from helpers.real import labelled_crowd
 
 
 def test_rows_say_what_the_report_says_and_what_is_true(monkeypatch: pytest.MonkeyPatch) -> None:
     labels, truth = labelled_crowd("emotion")
-    module = sys.modules["conal.experiments.judges"]
+    module = sys.modules["conal.experiments.jury_claims"]
     monkeypatch.setattr(module, "JUDGES", ("emotion",))
     monkeypatch.setattr(module, "DRAWS", 2)
     with Store(":memory:") as store:
@@ -53,7 +53,7 @@ def test_the_page_counts_statements() -> None:
         )
 
     rows = []
-    for jury in sys.modules["conal.experiments.judges"].JUDGES:
+    for jury in sys.modules["conal.experiments.jury_claims"].JUDGES:
         rows += [row(jury, "nothing", 0.001), row(jury, "nothing", -0.006), row(jury, "open", 0.004)]
         rows += [row(jury, "open", 0.02), row(jury, "smaller", -0.02, 5), row(jury, "smaller", 0.0, 6)]
     page = JuryClaims().page(pa.Table.from_pylist(rows))

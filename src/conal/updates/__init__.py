@@ -1,0 +1,1 @@
+"""Crowds that live: aggregators in folders, what they have learned from, and which tasks have enough labels."""
