@@ -66,10 +66,10 @@ def test_an_update_is_near_a_refit_and_shorter(data: Any) -> None:
 def test_folds_of_known_tasks_stay_and_rows_of_annotators_move(data: Any) -> None:
     made, old, new = data
     clf = fitted(data)
-    before = clf._kept.get()
+    before = clf.kept_.get()
     state = {name: tensor.clone() for name, tensor in clf.model_.state_dict().items()}
     clf.update(made.x, new)
-    after = clf._kept.get()
+    after = clf.kept_.get()
     n = old.n_tasks
     assert torch.equal(after.working[0]["fold_of"][:n], before.working[0]["fold_of"])
     assert set(after.working[0]["fold_of"][n:].tolist()) <= set(range(5))

@@ -41,15 +41,15 @@ def update_model(
     if path is not None:
         X = read_for_model(path, fitted, task=reading.task, text=instances["text_column"], fallback_to_aliases=True)
     info = None
-    if annotator_info is not None and fitted._kept is not None:
+    if annotator_info is not None and fitted.kept_ is not None:
         from conal.data.growing import grown
 
-        whole = grown(fitted._kept.get().annotations, file.annotations, where=file.where).annotations
+        whole = grown(fitted.kept_.get().annotations, file.annotations, where=file.where).annotations
         info = read_annotator_info(annotator_info, whole, worker=reading.worker)
     before = len(fitted.task_ids_)
     fitted.update(X, file.annotations, annotator_info=info, where=file.where)
-    assert fitted._kept is not None  # noqa: S101 - update has set it
-    done = enough_table(fitted._kept.get().annotations, fitted.probas_, fitted.classes_, enough)
+    assert fitted.kept_ is not None  # noqa: S101 - update has set it
+    done = enough_table(fitted.kept_.get().annotations, fitted.probas_, fitted.classes_, enough)
     page = None if no_report else render(fitted.results_.report)
     if out is not None:  # first: if the folder is not replaced, the same command can be run again
         write_tables({out: fitted.tables_["labels.csv"]})
