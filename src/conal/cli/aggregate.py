@@ -123,8 +123,9 @@ def aggregate(
     began = time.perf_counter()
     if (plan is None) != (budget is None):
         raise InputError("--plan FILE and --budget B belong together; pass both, or neither")
-    if plan is not None and privacy.min_labels is not None:
-        raise InputError("--plan names single annotators, and --min-labels hides some; leave out one of the two")
+    for option, value, what in (("plan", plan, "names single annotators"), ("save", save, "keeps everybody's labels")):
+        if value is not None and privacy.min_labels is not None:
+            raise InputError(f"--{option} {what}, and --min-labels hides some annotators; leave out one of the two")
     places = [] if report is None else report_places(report)
     check_results(
         tables=[out, annotators, confusion, plan],
