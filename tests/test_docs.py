@@ -198,17 +198,17 @@ def files_with(name: str) -> set[str]:
 @pytest.mark.parametrize(
     ("name", "files"),
     [
-        ("max_restarts", {"parameters/training.py", "training/loop.py"}),
+        ("max_restarts", {"parameters/training.py", "training/loop.py", "estimator/updating.py"}),
         (
             "warmup_epochs",
             {
                 *("parameters/training.py", "parameters/plan.py", "estimator/preparation.py"),
-                *("training/loop.py", "training/schedule.py"),
+                *("training/loop.py", "training/schedule.py", "estimator/updating.py"),
             },
         ),
-        ("text_components", {"parameters/training.py", "estimator/base.py"}),
+        ("text_components", {"parameters/training.py", "estimator/texts.py"}),
         ("prior_individual", {"aggregation/common_confusion.py", "methods/conal_em.py"}),
-        ("vote_weight", {"methods/cross_conal.py", "methods/certainty.py"}),
+        ("vote_weight", {"methods/cross_conal.py", "aggregation/certainty.py", "updates/enough.py"}),
         ("gate_scale", {"parameters/simulation.py", "datasets/gate.py"}),
     ],
 )

@@ -34,7 +34,7 @@ def test_commands_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_csv(tmp_path / "texts.csv", ("task", "text"), enumerate(texts))
     write_csv(tmp_path / "new_texts.csv", ("id", "text"), [("a", "good"), ("b", "a poor film")])
     commands = [line[2:] for block in blocks("console") for line in block.splitlines()]
-    assert len(commands) == 4
+    assert len(commands) == 6
     for command in commands[:3]:
         more = "--epochs 3 --overwrite" if command.startswith("conal fit") else ""
         run_line(f"{command} {more}")

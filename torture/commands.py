@@ -18,11 +18,16 @@ __all__ = ["Scenario", "Stage", "commands_covered", "listing", "make_stock", "sc
 
 STREAMS = "streams"
 """Where the output of a command goes: it can meet a fault too."""
-VOLATILE = ("history.csv", "metrics.json", "config.json", "report.json", "report.html", "results.sqlite")
-"""Files with times in them, so that no two runs write the same bytes; digests or transactions protect them."""
+TIMED = ("history.csv", "metrics.json", "config.json", "report.json", "report.html", "results.sqlite")
+NOISY = ("private.json", "private_common_confusion.csv", "private_class_shares.csv", "private_group_confusion.csv")
+VOLATILE = (*TIMED, *NOISY)
+"""Files with times or noise in them, so that no two runs write the same; digests or transactions protect them."""
 SIMULATE = "simulate --n-train 24 --n-valid 4 --n-test 4 --n-classes 3 --n-annotators 4 --quiet"
+UPDATE_MODEL = "update kept-model other.csv --features features.npy --no-report --quiet"
 TABLES = ("clean.csv", "workers.parquet", "confusion.jsonl")
 
+MODELS = ("model", "stock-model", "kept-model", "stock-crowd")
+"""Outputs that can be loaded."""
 Snapshot = dict[str, str]
 _MADE: list[Path] = []
 
@@ -82,6 +87,7 @@ def scenarios() -> list[Scenario]:
         *_both("fit report", fit, "model", other="--seed 7", again="--resume"),
         *_both("fit ensemble", f"{fit} --no-report --set ensemble=2", "model", other="--seed 7"),
         *_both("aggregate", f"aggregate labels.csv {tables} --quiet", *TABLES),
+        *_both("aggregate private", "aggregate labels.csv --private 1 --true-labels gold.csv --out rel --quiet", "rel"),
         *_both("convert csv", f"{convert} csv --out out.csv", "out.csv"),
         *_both("convert parquet", f"{convert} parquet --out out.parquet", "out.parquet"),
         *_both("convert label-studio", f"{convert} label-studio --out out.json", "out.json"),
@@ -93,9 +99,12 @@ def scenarios() -> list[Scenario]:
         *_both("export torch", f"{export} m.pt2", "m.pt2", slow=True),
         _one("report stock-model --quiet", "stock-model"),
         *_both("plan", "plan stock-model --experts 3 --quiet --out plan.csv", "plan.csv", other="--seed 7"),
+        *_both("plan crowd", "plan stock-model --budget 5 --quiet --out plan.csv", "plan.csv", other="--seed 7"),
         _one("inspect labels.csv"),
         _one("bound stock-model --features features.npy --n 3 --draws 5"),
         _one("verify stock-model"),
+        _one("update stock-crowd other.csv --quiet", "stock-crowd"),
+        Scenario("update model", tuple(UPDATE_MODEL.split()), ("kept-model",)),
         _one("reproduce torture --out results", "results"),
         _one("demo --seeds 1 --epochs 1 --out model --quiet", "model", slow=True),
     ]
@@ -149,14 +158,19 @@ def make_stock(folder: Path) -> Path:
         f"{SIMULATE} --out other --seed 9",
         "fit crowd/labels.csv --features crowd/features.npy --epochs 2 --method conal --quiet --no-report "
         "--out stock-model",
+        "fit crowd/labels.csv --features crowd/features.npy --epochs 2 --keep-data --quiet --no-report "
+        "--out kept-model",
+        "aggregate crowd/labels.csv --out clean.csv --save stock-crowd --quiet",
     ):
         ended = run(Command(line.split(), folder, streams))
         if ended.code:
             raise RuntimeError(f"{line}: {ended.code} {ended.err}")
+    (folder / "clean.csv").unlink()
     for source, name in (("crowd/labels", "labels"), ("other/labels", "other")):
         shutil.move(folder / f"{source}.csv", folder / f"{name}.csv")
     for source, name in (("crowd/features", "features"), ("other/features", "other")):
         shutil.move(folder / f"{source}.npy", folder / f"{name}.npy")
+    (folder / "gold.csv").write_text("task,label\n0,0\n1,1\n2,2\n", encoding="utf-8")
     for name in ("crowd", "other"):
         shutil.rmtree(folder / name)
     _MADE[:] = [folder]
@@ -209,7 +223,7 @@ class Stage:
 
     def loads(self) -> bool:
         """Whether every output that is a model folder can be loaded; this is also what recovers one, if need be."""
-        models = [name for name in self.scenario.outputs if name in ("model", "stock-model")]
+        models = [name for name in self.scenario.outputs if name in MODELS]
         return all(wait(fork(partial(_load, self.work / name)), 60) == 0 for name in models)
 
     def _run(self, arguments: tuple[str, ...], folder: Path) -> Ended:
@@ -223,12 +237,16 @@ class Stage:
 def _load(folder: Path) -> int:
     import warnings
 
+    from conal import aggregation
     from conal.errors import ConalError
     from conal.estimator import load
 
     warnings.simplefilter("ignore")
     try:
-        load(folder)
+        if folder.name == "stock-crowd":
+            aggregation.load(folder)
+        else:
+            load(folder)
     except ConalError:
         return 1
     return 0

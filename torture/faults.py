@@ -131,6 +131,8 @@ def repair(stage: Stage) -> str | None:
     # What was whole, or what the next run made whole, is not replaced unasked.
     if ended.code == 2 and stage.found() == stage.new and "exists already" in ended.err:
         ended = stage.again("--overwrite")
+    if ended.code == 2 and stage.found() == stage.new and "were added before" in ended.err:
+        return None if stage.loads() else "the updated folder does not load"  # nothing is left to do
     if ended.code:
         return f"the next run ends with {ended.code}: {ended.err.strip().splitlines()[-1:]}"
     if stage.found() != stage.new or not stage.loads():

@@ -20,6 +20,7 @@ __all__ = [
     "ConvergenceWarning",
     "DataWarning",
     "DivergenceError",
+    "DriftWarning",
     "EarlyEpochWarning",
     "FeatureWarning",
     "InputError",
@@ -70,6 +71,10 @@ class ConvergenceWarning(ConalWarning):
 
 class DataWarning(ConalWarning):
     """Something in the data was dropped or merged; the message says what, and how many."""
+
+
+class DriftWarning(ConalWarning):
+    """After updates, labels may differ from those of all labels together: a refit is due."""
 
 
 class EarlyEpochWarning(ConalWarning):

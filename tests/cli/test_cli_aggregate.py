@@ -441,6 +441,7 @@ def test_json_is_one_object_on_stdout(conal: Run, shared_crowd: Crowd, place: Pa
         "counts": {name: labels.count(name) for name in ("cat", "dog", "fish")},
         "n_true_labels": 0,
         "n_refused": None,
+        "saved": None,
     }
 
 

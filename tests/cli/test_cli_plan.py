@@ -57,3 +57,68 @@ def test_a_task_with_a_true_label_is_not_asked_about(conal: Run, crowd: Crowd, t
     assert sorted(pv.read_csv(out)["task"].to_pylist()) == list(range(1, 90, 2))
     refusal = conal("plan", folder, "--experts", 46, "--out", out, "--overwrite").refusal()
     assert "46 tasks are asked for, but there are 45 that have no true label" in refusal
+
+
+def test_a_budget_is_planned_for_the_crowd(conal: Run, model: Path, tmp_path: Path) -> None:
+    out, curve = tmp_path / "plan.csv", tmp_path / "curve.csv"
+    run = conal("plan", model, "--budget", 12, "--out", out, "--curve", curve)
+    assert "expected share of right labels" in run.out
+    rows = pv.read_csv(out).to_pylist()
+    people = pv.read_csv(model / "annotators.csv")["worker"].to_pylist()
+    assert 0 < len(rows) <= 12
+    ends = ["total_cost", "expected_accuracy", "accuracy_low", "accuracy_high"]
+    assert list(rows[0]) == ["task", "ask", "reason", "expected_gain", "cost", *ends]
+    assert {row["ask"] for row in rows} <= set(people)
+    assert rows[-1]["total_cost"] == sum(row["cost"] for row in rows) <= 12
+    assert all(row["accuracy_low"] <= row["expected_accuracy"] <= row["accuracy_high"] for row in rows)
+    drawn = pv.read_csv(curve).to_pylist()
+    assert drawn[0]["labels"] == 0
+    assert drawn[-1]["labels"] == len(rows)
+    again = tmp_path / "again.csv"
+    figures = conal("plan", model, "--budget", 12, "--out", again, "--json").json()
+    assert again.read_bytes() == out.read_bytes()
+    assert figures["n_labels"] == len(rows)
+    assert figures["accuracy_low"] <= figures["expected_accuracy"] <= figures["accuracy_high"]
+
+
+def test_costs_limits_groups_and_experts(conal: Run, model: Path, tmp_path: Path) -> None:
+    people = pv.read_csv(model / "annotators.csv")["worker"].to_pylist()
+    info = tmp_path / "people.csv"
+    lines = [f"{name},{'even' if k % 2 == 0 else 'odd'},{1 + k % 2},1" for k, name in enumerate(people)]
+    info.write_text("worker,group,cost,limit\n" + "\n".join(lines) + "\n")
+    out = tmp_path / "plan.csv"
+    conal("plan", model, "--budget", 20, "--out", out, "--annotator-info", info)
+    rows = pv.read_csv(out).to_pylist()
+    assert len({row["ask"] for row in rows}) == len(rows) > 1  # everybody once
+    costs = {name: 1 + k % 2 for k, name in enumerate(people)}
+    assert all(row["cost"] == costs[row["ask"]] for row in rows)
+    by_group = ["--by", "group", "--annotator-info", info, "--overwrite"]
+    conal("plan", model, "--budget", 20, "--out", out, *by_group)
+    assert {row["ask"] for row in pv.read_csv(out).to_pylist()} <= {"even", "odd"}
+    figures = conal("plan", model, "--budget", 20, "--out", out, "--expert-cost", 1, "--overwrite", "--json").json()
+    assert figures["n_expert_labels"] > 0
+    assert figures["cost"] <= 20
+    assert "no groups" in conal("plan", model, "--budget", 9, "--out", tmp_path / "x.csv", "--by", "group").refusal()
+
+
+def test_a_plan_is_for_an_expert_or_for_the_crowd(conal: Run, model: Path, tmp_path: Path) -> None:
+    out = tmp_path / "plan.csv"
+    assert "pass --experts N" in conal("plan", model, "--out", out).refusal()
+    assert "pass --experts N" in conal("plan", model, "--experts", 3, "--budget", 9, "--out", out).refusal()
+    assert "budget must be" in conal("plan", model, "--budget", -1, "--out", out).refusal()
+    unused = conal("plan", model, "--experts", 3, "--expert-cost", 2, "--out", out)
+    assert "--expert-cost needs --budget" in unused.refusal()
+    assert not out.exists()
+
+
+def test_labels_alone_can_be_planned_for(conal: Run, tmp_path: Path) -> None:
+    labels = tmp_path / "labels.csv"
+    given = [(t, w, "a" if (t + (w == t % 5)) % 2 else "b") for t in range(30) for w in range(5) if (t + w) % 2]
+    labels.write_text("task,worker,label\n" + "".join(f"t{t},w{w},{label}\n" for t, w, label in given))
+    out, plan = tmp_path / "clean.csv", tmp_path / "plan.csv"
+    both = ["aggregate", labels, "--out", out]
+    assert "belong together" in conal(*both, "--budget", 9).refusal()
+    figures = conal(*both, "--plan", plan, "--budget", 9, "--json").json()["plan"]
+    rows = pv.read_csv(plan).to_pylist()
+    assert figures["n_labels"] == len(rows) <= 9
+    assert not {(row["task"], row["ask"]) for row in rows} & {(f"t{t}", f"w{w}") for t, w, _ in given}

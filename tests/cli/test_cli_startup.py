@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 COMMANDS = (
     *("aggregate", "bound", "convert", "demo", "export", "fit", "inspect", "plan", "predict", "report", "reproduce"),
-    *("simulate", "verify"),
+    *("simulate", "update", "verify"),
 )
 SHOWN = ("aggregate", "fit", "bound", "inspect", "convert", "report", "simulate")
 HEAVY = ("torch", "sklearn", "pandas", "scipy", "pyarrow", "numpy", "lightning_fabric", "altair", "jinja2")
@@ -81,5 +81,7 @@ def test_every_option_is_in_the_help_text(conal: Run, name: str, monkeypatch: py
     monkeypatch.setenv("COLUMNS", "200")
     text = conal(name, "--help").out
     for parameter in commands()[name].params:
+        if getattr(parameter, "hidden", False):
+            continue
         words = parameter.opts if parameter.param_type_name == "option" else [parameter.name]
         assert all(word in text for word in words), parameter.name

@@ -36,7 +36,10 @@ def test_a_folder_as_it_was_saved(conal: Run, folder: Path) -> None:
     (folder / "notes.txt").write_text("mine")
     run = conal("verify", folder)
     assert run.code == 0
-    assert run.out.splitlines() == [
+    *lines, learned = run.out.splitlines()
+    assert learned.startswith("fit 20")
+    assert "270 labels by 6 annotators on 90 tasks, digest " in learned
+    assert lines == [
         f"{folder}: 10 files are what was saved",
         "without a digest: report.html",
         "not part of the model: notes.txt",

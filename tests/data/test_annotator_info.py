@@ -133,3 +133,13 @@ def test_messages_name_the_file(tmp_path: Path) -> None:
     path = write_lines(tmp_path / "a.csv", "worker,group", "ann,a", "bob,b")
     with pytest.raises(InputError, match=r"a\.csv: 1 of the 3 annotators are missing: 'gpt'"):
         read_annotator_info(path, crowd())
+
+
+def test_limits_may_be_left_open() -> None:
+    crowd = Annotations.from_triples(["t", "t"], ["ann", "bob"], ["a", "b"])
+    info = AnnotatorInfo.of(pa.table({"worker": ["bob", "ann"], "limit": [None, 7]}), crowd)
+    assert info.limits is not None
+    assert info.limits.tolist() == [7.0, np.inf]
+    assert info.features is None  # a limit is no feature
+    with pytest.raises(InputError, match="the limit of labels cannot be negative, as that of 'ann' is"):
+        AnnotatorInfo.of(pa.table({"worker": ["bob", "ann"], "capacity": [1, -7]}), crowd)

@@ -111,6 +111,7 @@ def test_on_small_data_held_out_annotations_select_as_before() -> None:
     assert clf.history_[-1]["lr"] == clf.lr
 
 
+@pytest.mark.filterwarnings("ignore::conal.errors.ContradictionWarning")
 def test_metrics_and_report_say_how_long_it_was_trained() -> None:
     clf = conal.make("dl-mv", **FAST).fit(X, CROWD)
     assert clf.metrics_["epochs"] == clf.metrics_["epochs_planned"] == len(clf.history_) == EPOCHS

@@ -23,6 +23,7 @@ from conal.data.annotations import Annotations
 from conal.errors import DataWarning, InputError, ModelFolderError
 from conal.io.models import CONFIG
 from conal.report import write_report
+from conal.text import TextFeatures
 from helpers.folders import sign
 
 FAST: dict[str, Any] = {"epochs": 4, "batch_size": 32, "verbose": False, "text_components": 8}
@@ -143,7 +144,7 @@ def test_validation_and_monitored_texts_teach_no_words(data: tuple[Texts, Any, A
     clf = conal.CoNAL(**FAST).fit(data[0], data[2], validation=(strange, z), monitor={"test": (strange, z)})
     assert clf.metrics_["selection"] == "validation_accuracy"
     assert clf.history_[-1]["test_accuracy"] == clf.history_[-1]["validation_accuracy"]
-    assert clf.text_features_ is not None
+    assert isinstance(clf.text_features_, TextFeatures)
     assert "unheardof" not in clf.text_features_.terms_["words"].vocabulary
 
 
@@ -163,7 +164,7 @@ def test_folds_learn_their_own_words(data: tuple[Texts, Any, Annotations]) -> No
     texts = [f"{text} fold{k % 2}" for k, text in enumerate(data[0])]
     even = np.arange(N) % 2 == 0
     clf = conal.CoNAL(**FAST).fit([text for text, here in zip(texts, even, strict=True) if here], data[2][even])
-    assert clf.text_features_ is not None
+    assert isinstance(clf.text_features_, TextFeatures)
     known = clf.text_features_.terms_["words"].vocabulary
     assert "fold0" in known
     assert "fold1" not in known

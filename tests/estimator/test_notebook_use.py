@@ -40,10 +40,11 @@ def test_every_chart_of_the_page_is_a_method(fitted: Any) -> None:
     page = figures(fitted.results_.report)
     same = {"common": "common_confusion", "pairs": "confused_pairs", "people": "annotators"}
     same |= {"mistakes": "shared_mistakes", "errors": "errors_together", "curve_loss": "training_loss"}
+    same |= {"plan": "more_labels"}
     same |= {"curve_validation_accuracy": "validation_accuracy"}
     same |= {"curve_holdout_log_likelihood": "holdout_log_likelihood"}
     assert set(page) <= {*same, "annotator"}
-    assert dir(fitted.plots) == sorted([*same.values(), "annotator"])
+    assert dir(fitted.plots) == sorted([*same.values(), "annotator", "group"])
     for name, method in same.items():
         if name in page:
             spec = getattr(fitted.plots, method)().to_dict()

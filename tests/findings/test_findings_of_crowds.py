@@ -13,7 +13,7 @@ import pytest
 
 from conal.data.annotations import Annotations
 from conal.errors import InputError
-from conal.findings import Evidence, Findings, annotators, common_confusion, suggestions, tasks
+from conal.findings import Evidence, Findings, annotators, common_confusion, label_value, suggestions, tasks
 from conal.findings.annotators import annotators_table
 from conal.findings.common_confusion import confusion_findings, label_shares, shown_classes
 from conal.findings.intervals import intervals_of
@@ -80,7 +80,7 @@ def gain_by_enumeration(q: FloatArray, matrix: FloatArray) -> float:
 
 
 def test_expected_gain(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(suggestions, "CHUNK", 50)
+    monkeypatch.setattr(label_value, "CHUNK", 50)
     found = random_evidence(4)
     gain = expected_gain(found.posterior, found.individual)
     for i, r in itertools.product(range(40), range(6)):
@@ -108,7 +108,9 @@ def test_suggestions_are_the_best_that_nobody_gave_yet(seed: int) -> None:
         for r in range(5):  # the last one never labelled anything
             if matrix[task, r] >= 0:
                 continue
-            met, mine = found.classes_met[r], crowd.annotators == r
+            mine = crowd.annotators == r
+            given = crowd.labels_per_task()[crowd.tasks[mine]]
+            met = (found.posterior[crowd.tasks[mine]] * ((given - 1) / given)[:, None]).sum(0)  # judged by others
             omega = found.omega[mine].mean()  # type: ignore[index]
             mixed = omega * found.common + (1 - omega) * found.individual[r]
             cautious = (met[:, None] * mixed + CAUTION * found.common) / (met[:, None] + CAUTION)

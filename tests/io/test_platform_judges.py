@@ -11,6 +11,7 @@ import pytest
 
 from conal.errors import DataWarning, InputError
 from conal.io import AnnotationFile, import_file
+from helpers.crowds import triples
 
 INSPECT = Path(__file__).parent / "exports" / "inspect_ai"
 MLFLOW = Path(__file__).parent / "exports" / "mlflow"
@@ -18,7 +19,7 @@ TARGETS = {"q0": "A", "q1": "B", "q2": "A", "q3": "B"}
 
 
 def rows_of(found: AnnotationFile) -> list[tuple[Any, Any, Any]]:
-    return list(zip(*found.annotations.to_table().to_pydict().values(), strict=True))
+    return triples(found.annotations)
 
 
 # ---------------------------------------------------------------- Inspect

@@ -11,6 +11,7 @@ import pytest
 
 from conal.errors import InputError
 from conal.io import AnnotationFile, import_file
+from helpers.crowds import triples
 
 HEADER = [
     *("classification_id", "user_name", "user_id", "user_ip", "workflow_id", "workflow_name", "workflow_version"),
@@ -46,7 +47,7 @@ def write(path: Path, *rows: list[Any]) -> Path:
 
 
 def rows_of(found: AnnotationFile) -> list[tuple[Any, Any, Any]]:
-    return list(zip(*found.annotations.to_table().to_pydict().values(), strict=True))
+    return triples(found.annotations)
 
 
 def test_people_who_are_not_logged_in_are_told_apart(path: Path) -> None:

@@ -303,7 +303,8 @@ def test_a_claim_waits_for_a_process_that_only_looks(tmp_path: Path) -> None:
 
 def test_a_place_that_was_written_before_it_was_claimed(tmp_path: Path) -> None:
     """Another process ended just then: what it wrote is not replaced unasked."""
-    target, looks = tmp_path / "model", []
+    target = tmp_path / "model"
+    looks: list[Path] = []
 
     def check() -> None:
         check_folder_place(target, overwrite=False, kind="a folder", own=lambda _: [])

@@ -8,13 +8,14 @@ import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import cross_entropy
 
 import conal
 from conal.methods import cross_conal
 from conal.networks import MLP
 from conal.networks.averaging import WeightAverage
 from conal.networks.cross_fitting import cross_fitted_loss, stacked_loss
-from conal.networks.stacked import StackedNetworks, stack
+from conal.networks.stacked import Seen, StackedNetworks, all_but_one_fold, stack
 
 K, N, D, C = 3, 20, 4, 5
 
@@ -70,6 +71,26 @@ def test_loss_and_gradients_are_those_of_separate_networks(kind: str) -> None:
         torch.testing.assert_close(parameter.grad, torch.stack(expected[name]), atol=1e-6, rtol=1e-5)
 
 
+@pytest.mark.parametrize("hidden", [(), (6,), (6, 7)])
+def test_the_step_written_out_is_that_of_automatic_differentiation(hidden: tuple[int, ...]) -> None:
+    """With the same dropout, and in steps of unequal size that use the same memory."""
+    stacked = StackedNetworks([MLP(D, C, hidden=hidden, dropout=0.5, input_dropout=0.3) for _ in range(K)])
+    for n in (N, N - 6, N):
+        x, target, fold = (each[:n] for each in problem())
+        seen = all_but_one_fold(fold, K)
+        torch.manual_seed(n)
+        expected = 0.3 * cross_entropy(stacked(x, seen), 2 * target[seen.rows], reduction="sum")
+        gradients = torch.autograd.grad(expected, stacked.parameters)
+        torch.manual_seed(n)
+        loss = stacked.loss(x, seen, 2 * target[seen.rows], 0.3)
+        torch.testing.assert_close(loss, expected)
+        assert loss.grad_fn is not None
+        assert "Step" in loss.grad_fn.name()
+        torch.testing.assert_close(torch.autograd.grad(3 * loss, stacked.parameters), [3 * each for each in gradients])
+    with torch.no_grad():
+        assert not stacked.loss(x, seen, target[seen.rows], 0.3).requires_grad
+
+
 def test_a_network_that_sees_one_instance_has_no_loss() -> None:
     """As for separate networks: batch normalisation cannot take a single one."""
     networks = [MAKERS["mlp"]() for _ in range(2)]
@@ -96,7 +117,8 @@ def test_running_statistics_are_those_of_batch_norm() -> None:
     x, _, _ = problem(7)
     for network in networks:
         network.eval()
-    torch.testing.assert_close(stacked(x, torch.ones(K, N)), torch.stack([network(x) for network in networks]))
+    seen = Seen(torch.arange(N), [0] * K, [N] * K)
+    torch.testing.assert_close(stacked(x, seen), torch.cat([network(x) for network in networks]))
 
 
 def test_networks_follow_the_stack_and_it_follows_what_is_loaded() -> None:

@@ -9,6 +9,7 @@ import pytest
 import typer
 
 from conal.cli import app
+from conal.cli.bound import NOT_BOUNDED
 from conal.datasets import CrowdSettings, cifar10, digits, synthetic
 from conal.errors import InputError
 from conal.parameters.simulation import SyntheticSettings
@@ -67,4 +68,4 @@ def test_commands_have_an_option_for_every_setting() -> None:
     commands = typer.main.get_group(app).commands
     shown = {name: {parameter.name for parameter in commands[name].params} for name in ("simulate", "bound")}
     assert shown["simulate"] >= set(SyntheticSettings.declared) - {"pairs"}
-    assert shown["bound"] >= {"n_classes", *CrowdSettings.declared} - {"pairs"}
+    assert shown["bound"] >= {"n_classes", *CrowdSettings.declared} - {"pairs", *NOT_BOUNDED}

@@ -16,6 +16,7 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 from conal.errors import DataWarning, InputError
 from conal.text import TextFeatures
 from conal.text.analysis import piece_terms, word_terms
+from conal.text.style import STYLE, fit_style, style_numbers
 from conal.text.terms import fit_terms
 from helpers.progress import Listener
 
@@ -40,9 +41,17 @@ def weights_by_hand(texts: list[str], analyzer: Any, vocabulary: tuple[str, ...]
         documents = sum(term in found for found in terms)
         for d, found in enumerate(terms):
             if term in found:
-                rows[d, t] = (1 + np.log(found.count(term))) * (1 + np.log((1 + len(texts)) / (1 + documents)))
+                rows[d, t] = 1 + np.log((1 + len(texts)) / (1 + documents))
     lengths = np.linalg.norm(rows, axis=1, keepdims=True)
     return rows / np.where(lengths > 0, lengths, 1)
+
+
+def style_by_hand(texts: list[str]) -> npt.NDArray[np.float64]:
+    """Numbers about style with mean 0 and a hundredth of variance each, at most three deviations from 0."""
+    numbers = np.array([style_numbers(text) for text in texts])
+    deviation = numbers.std(0)
+    scores = (numbers - numbers.mean(0)) / np.where(deviation > 1e-9, deviation, np.inf)
+    return np.asarray(0.1 * scores.clip(-3, 3))
 
 
 # -------------------------------------------------------------------- weights
@@ -53,7 +62,7 @@ def test_weights_are_those_of_the_formula_and_of_scikit_learn(analyzer: Any) -> 
     texts = [*make_texts(20), "", "cat cat cat"]
     terms, weights = fit_terms(texts, analyzer, 10_000)
     np.testing.assert_allclose(weights.toarray(), weights_by_hand(texts, analyzer, terms.vocabulary), rtol=1e-12)
-    theirs = TfidfVectorizer(analyzer=analyzer, sublinear_tf=True, min_df=2)
+    theirs = TfidfVectorizer(analyzer=analyzer, binary=True, min_df=2)
     np.testing.assert_allclose(weights.toarray(), theirs.fit_transform(texts).toarray(), rtol=1e-12)
     assert terms.vocabulary == tuple(theirs.get_feature_names_out())
     new = [*make_texts(5, seed=9), "unheard of", "the the cat"]
@@ -73,6 +82,33 @@ def test_a_capped_vocabulary_keeps_the_terms_of_most_texts() -> None:
     assert [len(terms.vocabulary) for terms in features.terms_.values()] == [2, 2]
 
 
+def test_style_is_what_is_written() -> None:
+    found = dict(zip(STYLE, style_numbers("Who? ME, 12\nme. me"), strict=True))
+    wanted = {
+        "words": np.log(6),
+        "lines": np.log(2),
+        "capitals": 3 / 18,
+        "digits": 2 / 18,
+        "?": 1 / 5,
+        "!": 0,
+        ",": 1 / 5,
+        ".": 1 / 5,
+        "characters per word": 18 / 5,
+        "different words": 1,
+    }
+    assert found == pytest.approx(wanted)
+    assert np.isfinite(style_numbers("")).all()
+
+
+def test_style_of_texts_is_standardised_cut_off_and_constant_numbers_do_not_count() -> None:
+    texts = [*(f"a {'b ' * k}" for k in range(12)), "a " * 4000]
+    style, weights = fit_style(texts)
+    np.testing.assert_allclose(weights.toarray(), style_by_hand(texts), atol=1e-12)
+    assert weights.toarray()[-1, 0] == pytest.approx(0.3)  # cut off
+    assert not weights.toarray()[:, STYLE.index("?")].any()
+    np.testing.assert_array_equal(style.transform(texts[::-1]).toarray(), weights.toarray()[::-1])
+
+
 # -------------------------------------------------------------------- features
 
 
@@ -84,7 +120,7 @@ def test_features_are_projections_of_joined_weights() -> None:
         weights_by_hand(texts, analyzer, made.terms_[kind].vocabulary)
         for kind, analyzer in (("words", word_terms), ("pieces", piece_terms))
     ]
-    joined = np.hstack(blocks) / np.sqrt(2)
+    joined = np.hstack([np.hstack(blocks) / np.sqrt(2), style_by_hand(texts)])
     features = made.transform(texts)
     assert features.dtype == np.float32
     expected = joined @ made.components_.T.astype(float)
@@ -99,11 +135,12 @@ def test_directions_are_those_of_scikit_learn_but_for_a_rotation() -> None:
     """Inner products of the features are those of the exact SVD, and no feature is much fainter than the others."""
     texts = make_texts(60)
     made = TextFeatures(5, seed=3).fit(texts)
-    vectorizers = (TfidfVectorizer(analyzer=a, sublinear_tf=True, min_df=2) for a in (word_terms, piece_terms))
-    joined = np.hstack([each.fit_transform(texts).toarray() for each in vectorizers]) / np.sqrt(2)
+    vectorizers = (TfidfVectorizer(analyzer=a, binary=True, min_df=2) for a in (word_terms, piece_terms))
+    terms = np.hstack([each.fit_transform(texts).toarray() for each in vectorizers]) / np.sqrt(2)
+    joined = np.hstack([terms, style_by_hand(texts)])
     exact = TruncatedSVD(5, algorithm="arpack", random_state=0).fit_transform(joined)
     ours = joined @ made.components_.T
-    np.testing.assert_allclose(ours @ ours.T, exact @ exact.T, atol=0.01)
+    np.testing.assert_allclose(ours @ ours.T, exact @ exact.T, atol=0.02)
 
 
 def test_no_feature_is_much_fainter_than_others() -> None:

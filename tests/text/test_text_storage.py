@@ -11,7 +11,9 @@ import pytest
 
 from conal.errors import ModelFolderError
 from conal.text import TextFeatures
+from conal.text.features import ANALYZERS
 from conal.text.storage import VERSION, from_state, to_state
+from conal.text.style import STYLE
 
 TEXTS = ["the cat sat", "a cat and a dog", "天气很好 cat", "dog 天气", "", "ein Hund sat 👍", "the dog 👍"]
 State = tuple[dict[str, Any], dict[str, Any]]
@@ -28,7 +30,32 @@ def test_transform_is_the_same_after_storing() -> None:
     restored = from_state(tensors, json.loads(json.dumps(document)), "here")
     new = [*TEXTS, "the the cat 天气", "unheard"]
     np.testing.assert_array_equal(restored.transform(new), made.transform(new))
+    assert isinstance(restored, TextFeatures)
     assert restored.get_params() == made.get_params()
+
+
+def test_a_model_of_the_first_version_counts_terms_and_knows_no_style() -> None:
+    """Its weights are those of sublinear TF-IDF, and it is stored as it was."""
+    tensors, document = state()
+    old = {name: value for name, value in tensors.items() if not name.startswith("style.")}
+    old["components"] = tensors["components"][:, : -len(STYLE)]
+    document["version"] = 1
+    restored = from_state(old, document, "here")
+    assert isinstance(restored, TextFeatures)
+    text = "cat cat cat dog"
+    blocks = []
+    for kind, analyzer in ANALYZERS.items():
+        names, idf = document["vocabulary"][kind], tensors[f"{kind}.idf"]
+        found = list(analyzer(text))
+        row = np.array(
+            [(1 + np.log(found.count(name))) * w if name in found else 0 for name, w in zip(names, idf, strict=True)]
+        )
+        blocks.append(row / np.linalg.norm(row) / np.sqrt(2))
+    expected = np.concatenate(blocks) @ old["components"].T - tensors["mean"]
+    np.testing.assert_allclose(restored.transform([text]), [expected], atol=1e-6)
+    again, written = to_state(restored)
+    assert written == document
+    assert again.keys() == old.keys()
 
 
 def drop(name: str) -> Callable[[State], Any]:
@@ -53,6 +80,8 @@ def words(change: Callable[[Any], Any]) -> Callable[[State], Any]:
         (tensor("components", lambda a: a[:, :-1]), "components have shape"),
         (tensor("components", lambda a: a * np.nan), "'components'"),
         (tensor("pieces.idf", lambda a: a[None]), r"'pieces\.idf'"),
+        (drop("style.mean"), r"'style\.mean' is missing"),
+        (tensor("style.factor", lambda a: a[:-1]), "style must have 10 numbers"),
         (words(lambda v: v[:-1]), "different terms in"),
         (words(lambda v: [*v[:-1], v[0]]), "different terms in"),
         (words(lambda v: [*v[:-1], 3]), "must be a list of text"),

@@ -10,6 +10,7 @@ import conal
 from conal.errors import FeatureWarning, InputError
 from conal.training import Instances, fit_scaler
 from conal.training import instances as instances_module
+from conal.training.scale_choice import PENALTIES, leave_one_out_error
 from conal.training.scaling import GLOBAL_STD
 
 RNG = np.random.default_rng(0)
@@ -143,3 +144,39 @@ def test_absurd_cells_are_named_by_the_rows_of_the_users_features() -> None:
     x[40, 2] = 1e9
     with pytest.warns(FeatureWarning, match="row 41, column 3"):
         fit_scaler(Instances(x, rows=np.arange(len(x))[::-1].copy()))
+
+
+def test_leave_one_out_error_is_that_of_refitted_regressions() -> None:
+    rng = np.random.default_rng(0)
+    x, q = rng.normal(size=(12, 20)), rng.dirichlet(np.ones(3), size=12)
+    centred = x - x.mean(0)
+    scale = np.linalg.eigvalsh(centred @ centred.T).clip(min=0).mean()
+    errors = []
+    for penalty in PENALTIES * scale:
+        left_out = []
+        for i in range(12):
+            others = np.arange(12) != i
+            mean, target = x[others].mean(0), q[others].mean(0)
+            centred = x[others] - mean
+            slope = np.linalg.solve(centred.T @ centred + penalty * np.eye(20), centred.T @ (q[others] - target))
+            left_out.append(target + (x[i] - mean) @ slope)
+        errors.append(((q - np.array(left_out)) ** 2).sum(1).mean())
+    assert leave_one_out_error(x, q) == pytest.approx(min(errors), rel=1e-9)
+
+
+@pytest.mark.parametrize("kind", ["rare", "units"])
+def test_votes_of_few_tasks_decide_between_one_factor_and_one_for_each_feature(kind: str) -> None:
+    """Features that single tasks have count little; features in other units count as much as any."""
+    rng = np.random.default_rng(1)
+    z = np.arange(60) % 3
+    telling = np.abs(rng.normal(size=(60, 6)) + 4 * np.eye(3)[z].repeat(2, 1))
+    if kind == "rare":
+        x = np.hstack([telling, 0.3 * (rng.random((60, 300)) < 0.03)])
+    else:
+        x = np.hstack([telling, 1e6 * np.abs(rng.normal(size=(60, 3)))])
+    votes = np.arange(60), np.eye(3)[z]
+    found = fit_scaler(Instances(x.astype(np.float32)), "robust", votes)
+    assert (len(found.factor.unique()) == 1) == (kind == "rare")
+    without = fit_scaler(Instances(x.astype(np.float32)), "robust")
+    assert len(without.factor.unique()) > 1
+    torch.testing.assert_close(found.shift, without.shift)

@@ -1,9 +1,11 @@
 """From crowd labels alone to one label per task: NumPy and SciPy, no torch."""
 
+from os import PathLike
 from typing import Any
 
 from conal.aggregation.auto import Auto
 from conal.aggregation.backoff import Backoff
+from conal.aggregation.base import Aggregator as _Aggregator
 from conal.aggregation.base import aggregators, make
 from conal.aggregation.bayes_dawid_skene import BayesianDawidSkene
 from conal.aggregation.cbcc import CommunityBCC
@@ -49,9 +51,18 @@ __all__ = [
     "WorkerClustering",
     "ZeroBasedSkill",
     "get",
+    "load",
     "make",
     "names",
 ]
+
+
+def load(folder: str | PathLike[str]) -> _Aggregator:
+    """An aggregator that its method ``save`` or ``conal aggregate --save`` wrote; it can be updated."""
+    from conal.updates.folder import load
+
+    return load(folder)
+
 
 names = aggregators.names
 get = aggregators.get

@@ -10,8 +10,9 @@ from scipy.special import digamma, rel_entr, softmax, xlogy
 from conal.aggregation.arrays import FloatArray, normalised
 from conal.aggregation.base import register
 from conal.aggregation.dirichlet import divergence, expected_log, log_normaliser
-from conal.aggregation.em import EMAggregator
+from conal.aggregation.drift import LogParts
 from conal.aggregation.engines import Expectation
+from conal.aggregation.matrices import MatrixAggregator
 from conal.aggregation.votes import Votes, vote_shares
 from conal.parameters import number, parameter
 
@@ -48,7 +49,7 @@ class Communities(NamedTuple):
 
 
 @register("backoff")
-class Backoff(EMAggregator[Communities]):
+class Backoff(MatrixAggregator[Communities]):
     r"""Own confusion matrices that back off to the crowd's where labels are few, with a learned strength.
 
     The rows of an annotator's matrix are drawn from Dirichlet distributions around the crowd's matrix. Their parameters
@@ -100,6 +101,8 @@ class Backoff(EMAggregator[Communities]):
 
     n_iter = 500
     tol = 1e-6
+    parameters_type = Communities
+    by_annotator = ("membership", "counts")
 
     prior_right: float = parameter(
         default=3.0, must_be=number(above=0), help=r"Mode of :math:`\alpha_{cc}` beforehand, on the diagonal."
@@ -143,7 +146,7 @@ class Backoff(EMAggregator[Communities]):
         for _ in range(INNER_STEPS):
             alpha = self._better_alpha(alpha, membership, counts)
         tau = normalised(membership.sum(0) + PSEUDO_MEMBERS)
-        return Communities(1.0 + expectation.posterior.sum(0), tau, alpha, membership, counts)
+        return Communities(1.0 + expectation.shares, tau, alpha, membership, counts)
 
     def _better_alpha(self, alpha: FloatArray, membership: FloatArray, counts: FloatArray) -> FloatArray:
         """One step of Minka's fixed-point iteration, which never lowers the objective."""
@@ -151,10 +154,16 @@ class Backoff(EMAggregator[Communities]):
         modes, strength = self._modes(alpha.shape[-1]), self.prior_strength
         return np.asarray((gained + strength * modes) / (spent[:, :, None] + strength))
 
-    def _log_joint(self, votes: Votes, parameters: Communities) -> FloatArray:
+    def _log_parts(self, parameters: Communities) -> LogParts:
         own = expected_log(parameters.alpha[None] + parameters.counts[:, None])
-        log_confusion = np.einsum("rk,rkcl->rcl", parameters.membership, own)
-        return np.asarray(expected_log(parameters.rho) + votes.log_evidence(log_confusion))
+        return LogParts(expected_log(parameters.rho), np.einsum("rk,rkcl->rcl", parameters.membership, own))
+
+    def _newcomers(self, parameters: Communities, counts: FloatArray, n: int) -> Communities:
+        """No labels of their own: what the communities have in common, by their shares."""
+        more = np.repeat(parameters.tau[None], n, axis=0), np.zeros((n, *parameters.counts.shape[1:]))
+        pairs = zip((parameters.membership, parameters.counts), more, strict=True)
+        membership, own = (np.concatenate(pair) for pair in pairs)
+        return parameters._replace(membership=membership, counts=own)
 
     def _log_prior(self, parameters: Communities) -> float:
         """The part of the evidence lower bound that is not of the tasks, and the prior of alpha and tau."""

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cached_property
+from os import PathLike
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, TypeVar
 
 import numpy as np
@@ -17,8 +18,9 @@ from conal.aggregation.arrays import FloatArray
 from conal.aggregation.guard import Collapse, collapse_of
 from conal.data.annotations import Annotations
 from conal.data.annotator_info import AnnotatorInfo
-from conal.data.encoding import Names, name_column
+from conal.data.encoding import MISSING, Names, name_column
 from conal.data.frames import kind_of_frame
+from conal.data.growing import Growth, Learnt, digest_of_labels, grown, learnt, refuse_repeat
 from conal.data.scales import score_columns
 from conal.data.true_labels import known_codes
 from conal.errors import CollapseWarning, InputError, examples, warn
@@ -78,6 +80,8 @@ class Fitted:
     annotations_: Annotations
     known_codes_: npt.NDArray[np.int64]
     annotator_info_: AnnotatorInfo | None = None
+    learned_from_: tuple[Learnt, ...] = ()
+    stale_share_: float
 
 
 class Aggregator(Fitted, Reported, Parameterised, ABC):
@@ -107,6 +111,8 @@ class Aggregator(Fitted, Reported, Parameterised, ABC):
         True classes of the tasks, where they were given, and -1 elsewhere.
     annotator_info_ : AnnotatorInfo or None
         What was given about the annotators.
+    learned_from_ : tuple of Learnt
+        What it has learned from: the labels of the fit, and of every update.
     """
 
     name: ClassVar[str]
@@ -118,6 +124,9 @@ class Aggregator(Fitted, Reported, Parameterised, ABC):
 
     quick: ClassVar[bool] = True
     """Whether it is fast enough to be fitted once for every annotator who is left out."""
+
+    updatable: ClassVar[bool] = False
+    """Whether :meth:`update` can add labels without a fit to all of them."""
 
     guard: Literal["repair", "warn", "off"] = parameter(
         default="repair",
@@ -171,9 +180,91 @@ class Aggregator(Fitted, Reported, Parameterised, ABC):
         self.annotator_info_ = None if annotator_info is None else AnnotatorInfo.of(annotator_info, crowd)
         self._frame = kind_of_frame(data)
         self.known_codes_ = known = known_codes(crowd, true_labels)
+        self.learned_from_ = (learnt("fit", crowd),)
         probas = self._guarded(crowd, known, self._aggregate(crowd, known))
         self.adopt_posterior(crowd, self._with_abstentions(crowd, probas))
         return self
+
+    def update(self, data: Any, *, annotator_info: Any = None, where: str = "new labels") -> Self:
+        """Add new labels to what is fitted, at a cost that goes with their number.
+
+        Labels may be of known and new tasks, by known and new annotators, and must be of known classes. Of tasks that
+        get no new label, the labels stay as they are; ``stale_share_`` says how many of them would change now, and
+        a warning says when that is more than 0.5 %. True labels that were given to :meth:`fit` stay.
+
+        Only models with a confusion matrix per annotator and a majority vote can be updated; others are fitted again.
+
+        Parameters
+        ----------
+        data : Annotations, long DataFrame or (n_tasks, n_annotators) matrix
+            New labels alone. One by an annotator who has labelled the task already takes the place of the old one.
+        annotator_info : frame or AnnotatorInfo, optional
+            What is known about the annotators, old and new. Without it, new annotators belong to no group, and
+            ``annotator_info_`` is None from then on.
+        where : str
+            How messages name the source, such as the file.
+
+        Examples
+        --------
+        >>> from conal import Annotations
+        >>> from conal.aggregation import DawidSkene
+        >>> crowd = Annotations.from_triples([1, 1, 2, 2], list("abab"), ["x", "x", "y", "y"])
+        >>> new = Annotations.from_triples([3, 3, 1], list("abc"), ["x", "x", "x"])
+        >>> fitted = DawidSkene(prior=0.1).fit(crowd).update(new)
+        >>> fitted.task_ids_.tolist(), fitted.labels_.tolist(), fitted.stale_share_
+        ([1, 2, 3], ['x', 'y', 'x'], 0.0)
+        """
+        self._check_update(where)
+        new = Annotations.of(data, where=where)
+        entry = learnt("update", new, digest_of_labels(new))
+        refuse_repeat(self.learned_from_, entry, where)
+        growth = grown(self.annotations_, new, where=where)
+        crowd = growth.annotations
+        info = None if annotator_info is None else AnnotatorInfo.of(annotator_info, crowd)
+        if info is not None or crowd.n_annotators > len(self.annotator_ids_):
+            self.annotator_info_ = info
+        self.known_codes_ = np.append(self.known_codes_, np.full(crowd.n_tasks - len(self.task_ids_), MISSING))
+        probas = self._absorb(growth)
+        codes = np.append(self.codes_, np.zeros(crowd.n_tasks - len(self.codes_), dtype=np.int64))
+        codes[growth.touched] = self._winners(probas[growth.touched])
+        self._store(crowd, probas, codes)
+        self.learned_from_ = (*self.learned_from_, entry)
+        return self
+
+    def save(self, folder: str | PathLike[str], *, overwrite: bool = False) -> None:
+        """Write labels and all that was learned to a folder, to be updated later; see :func:`conal.aggregation.load`.
+
+        Only aggregators that can be updated have a use for it.
+        """
+        from conal.updates.folder import save
+
+        save(self, folder, overwrite=overwrite)
+
+    def _choices(self) -> dict[str, Any]:
+        """What was settled before the fit and is needed to go on, as plain data for a folder."""
+        return {}
+
+    def _restore_choices(self, choices: Mapping[str, Any]) -> None:
+        """Restore :meth:`_choices`."""
+
+    def _check_update(self, where: str) -> None:
+        if not hasattr(self, "annotations_"):
+            raise InputError(f"{self.name} is not fitted yet; fit it first, and update it with further labels")
+        reason = self._why_no_update() if self.updatable else "every label changes all that it has learned"
+        if reason is not None:
+            able = [name for name in aggregators.names() if aggregators.get(name).updatable]
+            raise InputError(
+                f"{where}: {self.name} cannot be updated, because {reason}; fit old and new labels together (fit), or "
+                f"use one of {', '.join(able)}"
+            )
+
+    def _why_no_update(self) -> str | None:
+        """Why an aggregator with these parameters cannot be updated, although others of its kind can."""
+        return None
+
+    def _absorb(self, growth: Growth) -> FloatArray:
+        """(N, C) probabilities once new labels are added; for aggregators that are ``updatable``."""
+        raise NotImplementedError
 
     def _with_abstentions(self, crowd: Annotations, probas: FloatArray) -> FloatArray:
         """The probabilities once refused answers count, for aggregators whose probabilities they can correct."""
@@ -221,12 +312,14 @@ class Aggregator(Fitted, Reported, Parameterised, ABC):
 
     def adopt_posterior(self, crowd: Annotations, probas: FloatArray) -> None:
         """Store the probabilities (N, C) of the tasks, and what follows from them."""
+        self._store(crowd, probas, self._winners(probas))
+
+    def _store(self, crowd: Annotations, probas: FloatArray, codes: npt.NDArray[np.int64]) -> None:
         self.__dict__.pop("results_", None)  # those of an earlier fit
         self.annotations_ = crowd
         self.classes_, self.task_ids_, self.annotator_ids_ = crowd.classes, crowd.task_ids, crowd.annotator_ids
-        self.probas_ = probas
-        self.codes_ = self._winners(probas)
-        self.labels_ = self.classes_[self.codes_]
+        self.probas_, self.codes_ = probas, codes
+        self.labels_ = self.classes_[codes]
 
     @property
     def scores_(self) -> pa.Table:

@@ -6,11 +6,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from conal.aggregation.arrays import FloatArray
+from conal.aggregation.arrays import FloatArray, normalised
 from conal.aggregation.base import register
 from conal.aggregation.dirichlet import divergence, expected_log
-from conal.aggregation.em import EMAggregator
+from conal.aggregation.drift import LogParts
 from conal.aggregation.engines import Expectation
+from conal.aggregation.matrices import PSEUDO_LABELS, MatrixAggregator
 from conal.aggregation.votes import Votes
 from conal.parameters import number, parameter
 
@@ -25,7 +26,7 @@ class Beliefs(NamedTuple):
 
 
 @register("bayes-dawid-skene")
-class BayesianDawidSkene(EMAggregator[Beliefs]):
+class BayesianDawidSkene(MatrixAggregator[Beliefs]):
     r"""Dawid-Skene with distributions over the confusion matrices: Bayesian classifier combination.
 
     Maximum likelihood trusts the matrix of an annotator with two labels as much as that of one with two thousand. Here
@@ -71,6 +72,7 @@ class BayesianDawidSkene(EMAggregator[Beliefs]):
     """
 
     n_iter = 500
+    parameters_type = Beliefs
     tol = 1e-6
 
     prior_right: float = parameter(
@@ -86,10 +88,16 @@ class BayesianDawidSkene(EMAggregator[Beliefs]):
         return self.prior_wrong + (self.prior_right - self.prior_wrong) * np.eye(C)
 
     def _m_step(self, votes: Votes, expectation: Expectation, previous: Beliefs | None) -> Beliefs:
-        return Beliefs(1.0 + expectation.posterior.sum(0), self._prior(votes.shape[2]) + expectation.counts)
+        return Beliefs(1.0 + expectation.shares, self._prior(votes.shape[2]) + expectation.counts)
 
-    def _log_joint(self, votes: Votes, parameters: Beliefs) -> FloatArray:
-        return np.asarray(expected_log(parameters.rho) + votes.log_evidence(expected_log(parameters.pi_r)))
+    def _log_parts(self, parameters: Beliefs) -> LogParts:
+        return LogParts(expected_log(parameters.rho), expected_log(parameters.pi_r))
+
+    def _newcomers(self, parameters: Beliefs, counts: FloatArray, n: int) -> Beliefs:
+        """The crowd's matrix, as firm as the prior."""
+        C = counts.shape[-1]
+        common = normalised(counts.sum(0) + PSEUDO_LABELS) * self._prior(C).sum(-1, keepdims=True)
+        return parameters._replace(pi_r=np.concatenate([parameters.pi_r, np.repeat(common[None], n, axis=0)]))
 
     def _log_prior(self, parameters: Beliefs) -> float:
         """The parameters' part of the evidence lower bound: -KL of their distributions from the priors."""

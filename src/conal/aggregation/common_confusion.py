@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -12,11 +13,13 @@ from scipy.special import xlogy
 from conal.aggregation.arrays import FloatArray
 from conal.aggregation.base import register
 from conal.aggregation.dawid_skene import posterior_by_dawid_skene
-from conal.aggregation.em import EMAggregator, Start
+from conal.aggregation.drift import LogParts
+from conal.aggregation.em import Start
 from conal.aggregation.engines import Engine, Expectation
 from conal.aggregation.held_out import TRIAL, Mask, held_out_scores, strongest
+from conal.aggregation.matrices import PSEUDO_LABELS, MatrixAggregator
 from conal.aggregation.two_sources import mixture, rows, share_of_common, updated_omega
-from conal.aggregation.votes import Votes, class_shares
+from conal.aggregation.votes import Votes
 from conal.data.annotations import Annotations
 from conal.parameters import Constraint, either, number, one_of, parameter
 
@@ -53,7 +56,7 @@ class Split(NamedTuple):
 
 
 @register("common-confusion")
-class CommonConfusion(EMAggregator[Mixture]):
+class CommonConfusion(MatrixAggregator[Mixture]):
     r"""One confusion matrix that all annotators share and one for each of them, by EM: the paper's Appendix B.
 
     For every label a coin :math:`s_i^r` with probability :math:`\omega^r` decides whether annotator r errs like
@@ -120,6 +123,8 @@ class CommonConfusion(EMAggregator[Mixture]):
     """
 
     n_iter = 500
+    parameters_type = Mixture
+    by_annotator = ("pi_r", "omega")
 
     omega: Literal["annotator", "annotation"] = parameter(
         default="annotator",
@@ -187,7 +192,7 @@ class CommonConfusion(EMAggregator[Mixture]):
         split = self._split_by_annotator if self.omega == "annotator" else self._split_by_annotation
         common, own, omega = split(votes, expectation, previous)
         pi_g = rows(common.sum(0), self.prior_common)
-        return Mixture(class_shares(expectation.posterior), pi_g, rows(own, self._alpha), omega)
+        return Mixture(expectation.shares / max(expectation.n_tasks, 1), pi_g, rows(own, self._alpha), omega)
 
     def _split_by_annotator(self, votes: Votes, expectation: Expectation, previous: Mixture | None) -> Split:
         counts = expectation.counts
@@ -203,13 +208,34 @@ class CommonConfusion(EMAggregator[Mixture]):
             q_s = share_of_common(previous.omega, common, own)
         return Split(votes.counts(posterior, q_s), votes.counts(posterior, 1 - q_s), q_s)
 
-    def _log_joint(self, votes: Votes, parameters: Mixture) -> FloatArray:
+    def _log_parts(self, parameters: Mixture) -> LogParts:
         with np.errstate(divide="ignore"):  # a probability of zero rules a class out
-            log_rho = np.log(parameters.rho)
-            if self.omega == "annotator":
-                return np.asarray(log_rho + votes.log_evidence(np.log(mixture(*_sources(parameters)))))
+            return LogParts(np.log(parameters.rho), np.log(mixture(*_sources(parameters))))
+
+    def _log_joint(self, votes: Votes, parameters: Mixture) -> FloatArray:
+        if self.omega == "annotator":
+            return super()._log_joint(votes, parameters)
+        with np.errstate(divide="ignore"):
             mixed = mixture(parameters.omega, *_columns(votes, parameters))
-            return np.asarray(log_rho + _sum_by_task(votes, np.log(mixed)))
+            return np.asarray(np.log(parameters.rho) + _sum_by_task(votes, np.log(mixed)))
+
+    def _newcomers(self, parameters: Mixture, counts: FloatArray, n: int) -> Mixture:
+        """The crowd's share of common labels, and one matrix by all that are not: together, the crowd's confusion."""
+        common = counts * share_of_common(*_sources(parameters))
+        omega = updated_omega(common.sum(0)[None], counts.sum(0)[None], *self.prior_omega)
+        own = np.repeat(rows((counts - common).sum(0), PSEUDO_LABELS)[None], n, axis=0)
+        return parameters._replace(
+            pi_r=np.concatenate([parameters.pi_r, own]), omega=np.append(parameters.omega, np.repeat(omega, n))
+        )
+
+    def _choices(self) -> dict[str, Any]:
+        return {"prior_individual": float(self.prior_individual_)}
+
+    def _restore_choices(self, choices: Mapping[str, Any]) -> None:
+        self.prior_individual_ = float(choices["prior_individual"])
+
+    def _why_no_update(self) -> str | None:
+        return None if self.omega == "annotator" else "omega='annotation' has a number for every label"
 
     def _log_prior(self, parameters: Mixture) -> float:
         _, pi_g, pi_r, omega = parameters

@@ -12,8 +12,10 @@ from scipy.special import softmax, xlogy
 
 from conal.aggregation.arrays import FloatArray, normalised
 from conal.aggregation.base import register
-from conal.aggregation.em import EMAggregator, Run, Start
+from conal.aggregation.drift import LogParts
+from conal.aggregation.em import Run, Start
 from conal.aggregation.engines import CompiledEngine, Engine, Expectation, Sums
+from conal.aggregation.matrices import PSEUDO_LABELS, Learned, MatrixAggregator
 from conal.aggregation.spectral import NoMoments, spectral_confusion
 from conal.aggregation.squarem import extrapolated
 from conal.aggregation.votes import Votes
@@ -27,6 +29,8 @@ INFERRED_TASKS = 50
 """Tasks that the class shares of inferred labels count beside those of known truth."""
 SMOOTHING = 0.5
 """Pseudo-labels in every cell by inferred labels, so that true labels meet no zero."""
+DRAWN = 1.0
+"""Labels in every row of a matrix by which it is drawn to the crowd's where an update begins."""
 
 
 class Confusions(NamedTuple):
@@ -37,7 +41,7 @@ class Confusions(NamedTuple):
 
 
 @register("dawid-skene")
-class DawidSkene(EMAggregator[Confusions]):
+class DawidSkene(MatrixAggregator[Confusions]):
     r"""A confusion matrix for every annotator, by maximum likelihood and EM.
 
     A task's class is drawn from :math:`\rho`. Annotator r labels class c as l with probability :math:`\pi^r_{cl}`:
@@ -92,6 +96,7 @@ class DawidSkene(EMAggregator[Confusions]):
     """
 
     sums_suffice = True
+    parameters_type = Confusions
 
     prior: float = parameter(
         default=0.0,
@@ -156,7 +161,9 @@ class DawidSkene(EMAggregator[Confusions]):
             return posterior
         parameters = _beside_truth(truth, best.expectation.sums, self.inferred_labels)
         self._adopt(engine.votes, parameters)
-        return engine.expect(parameters).posterior
+        expectation = engine.expect(parameters)
+        self.learned_ = Learned(parameters, expectation.known_sums)
+        return expectation.posterior
 
     def _m_step(self, votes: Votes, expectation: Expectation, previous: Confusions | None) -> Confusions:
         counts, shares, n_tasks = expectation.sums
@@ -171,12 +178,26 @@ class DawidSkene(EMAggregator[Confusions]):
     def _confusion(self, counts: FloatArray) -> FloatArray:
         return normalised(counts + self.prior)
 
-    def _log_joint(self, votes: Votes, parameters: Confusions) -> FloatArray:
+    def _first_parts(self, parameters: Confusions, counts: FloatArray) -> LogParts:
+        """Matrices drawn to the crowd's: nobody's first label of a kind may be impossible in every class."""
+        common = normalised(counts.sum(0) + PSEUDO_LABELS)
+        with np.errstate(divide="ignore"):
+            return LogParts(np.log(parameters.rho), np.log(normalised(counts + self.prior + DRAWN * common)))
+
+    def _refined(self, votes: Votes, sums: Sums, previous: Confusions) -> Confusions:
+        if self.inferred_labels is None or not (self.known_codes_ >= 0).any():
+            return super()._refined(votes, sums, previous)
+        return _beside_truth(self._truth(votes), sums, self.inferred_labels)
+
+    def _truth(self, votes: Votes) -> Sums:
+        """Expected counts of the tasks whose class is known: those of an update, and all others."""
+        known = np.flatnonzero(self.known_codes_ >= 0)
+        posterior = np.eye(votes.shape[2])[self.known_codes_[known]]
+        return Sums(Votes(self._growing[known]).counts(posterior), posterior.sum(0), len(known))
+
+    def _log_parts(self, parameters: Confusions) -> LogParts:
         with np.errstate(divide="ignore"):  # a probability of zero rules a class out
-            log_rho, log_confusion = np.log(parameters.rho), np.log(parameters.pi_r)
-        log_joint = votes.log_evidence(log_confusion)
-        log_joint += log_rho
-        return log_joint
+            return LogParts(np.log(parameters.rho), np.log(parameters.pi_r))
 
     def _log_prior(self, parameters: Confusions) -> float:
         return float(xlogy(self.prior, parameters.pi_r).sum()) if self.prior else 0.0

@@ -211,8 +211,12 @@ class EMAggregator(Aggregator, Generic[Parameters]):
             posterior = other._aggregate(crowd, known)
             if collapse_of(crowd, posterior, known) is None:
                 vars(self).update({name: value for name, value in vars(other).items() if name.endswith("_")})
+                self._note_remedy(remedy)
                 return posterior, " and ".join(f"{name}={value!r}" for name, value in remedy.items())
         return None
+
+    def _note_remedy(self, remedy: Mapping[str, Any]) -> None:
+        """Called if the results are those of other parameters, for a subclass that needs to know."""
 
     def _run(
         self, engine: Engine[Parameters], start: Start[Parameters], progress: Progress, number: str

@@ -73,6 +73,7 @@ class FastDawidSkene(DawidSkene):
     """
 
     sums_suffice = False
+    updatable = False
 
     accelerate = False
     inferred_labels = None

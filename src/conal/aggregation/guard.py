@@ -6,7 +6,6 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from scipy.optimize import linear_sum_assignment
 
 from conal.aggregation.arrays import FloatArray
 from conal.aggregation.votes import lost_classes
@@ -76,6 +75,8 @@ def collapse_of(
 
 def _exchanged(crowd: Annotations, codes: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
     """Codes of classes whose tasks would fit the labels better under each other's names."""
+    from scipy.optimize import linear_sum_assignment  # loading it takes a quarter of a second
+
     C = crowd.n_classes
     pairs = codes[crowd.tasks] * C + crowd.labels
     counts = np.bincount(pairs, minlength=C * C).reshape(C, C)

@@ -12,6 +12,7 @@ from conal.aggregation.base import register
 from conal.aggregation.votes import clamped, vote_shares
 from conal.aggregation.voting import ROUNDING, VoteAggregator, agreement
 from conal.data.annotations import Annotations
+from conal.data.growing import Growth
 from conal.parameters import one_of, parameter, whole
 
 __all__ = ["MajorityVote"]
@@ -44,6 +45,7 @@ class MajorityVote(VoteAggregator):
     [0, 1]
     """
 
+    updatable = True
     guard = "off"  # votes cannot contradict themselves
 
     ties: Literal["first", "random"] = parameter(
@@ -54,13 +56,23 @@ class MajorityVote(VoteAggregator):
     )
     seed: int = parameter(default=0, must_be=whole(0), help="Seed for ``ties='random'``.")
 
-    def adopt_posterior(self, crowd: Annotations, probas: FloatArray) -> None:
-        """Keep the shares (N, C) of the votes, and compare every annotator with the winners."""
-        super().adopt_posterior(crowd, probas)
-        self.skills_ = agreement(crowd, self.codes_)
+    def _store(self, crowd: Annotations, probas: FloatArray, codes: npt.NDArray[np.int64]) -> None:
+        super()._store(crowd, probas, codes)
+        self.skills_ = agreement(crowd, codes)
+
+    def _absorb(self, growth: Growth) -> FloatArray:
+        """The votes of tasks that have new labels; those of others stay."""
+        crowd, touched = growth.annotations, growth.touched
+        probas = np.concatenate([self.probas_, np.zeros((crowd.n_tasks - len(self.probas_), crowd.n_classes))])
+        probas[touched] = clamped(vote_shares(crowd[touched]), self.known_codes_[touched])
+        self.stale_share_ = 0.0
+        return probas
 
     def _aggregate(self, crowd: Annotations, known: npt.NDArray[np.int64]) -> FloatArray:
         return clamped(vote_shares(crowd), known)
+
+    def _why_no_update(self) -> str | None:
+        return None if self.ties == "first" else "ties='random' draws for all tasks at once"
 
     def _winners(self, probas: FloatArray) -> npt.NDArray[np.int64]:
         if self.ties == "first":

@@ -6,7 +6,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from scipy.optimize import minimize
 from scipy.special import log_ndtr, logsumexp
 
 from conal.aggregation.arrays import FloatArray, normalised
@@ -129,6 +128,8 @@ class Multidimensional(Aggregator):
 
     def _answered(self, votes: Votes, c: int, known: Codes) -> tuple[Space, float, FloatArray]:
         """The space for the question whether a task is of class c, its objective, and (N,) the probability of yes."""
+        from scipy.optimize import minimize  # loading it takes a quarter of a second
+
         question = Question(self, votes, c, known)
         start = question.start(np.random.default_rng([self.seed, c])).flat()
         options = {"maxiter": self.n_iter, "maxfun": 2 * self.n_iter, "ftol": self.tol, "gtol": 0.0}

@@ -29,7 +29,6 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from scipy.optimize import linear_sum_assignment
 
 from conal.aggregation.arrays import FloatArray
 from conal.aggregation.votes import Votes
@@ -107,6 +106,8 @@ def _group_confusion(
     weights, columns = decomposed(moments_of(Z_a, Z_b, Z_c), rng)
     columns = np.maximum(columns, LEAST)
     columns /= columns.sum(0)
+    from scipy.optimize import linear_sum_assignment  # loading it takes a quarter of a second
+
     _, true = linear_sum_assignment(columns, maximize=True)  # the column that speaks most for each class, all different
     return weights[true], columns[:, true]
 

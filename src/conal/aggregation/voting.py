@@ -25,10 +25,10 @@ class VoteAggregator(Aggregator):
     the winners.
     """
 
-    def adopt_posterior(self, crowd: Annotations, probas: FloatArray) -> None:
+    def _store(self, crowd: Annotations, probas: FloatArray, codes: npt.NDArray[np.int64]) -> None:
         """Keep the shares (N, C) of the votes, and compare every annotator with the winners."""
-        super().adopt_posterior(crowd, probas)
-        self.confusion_ = normalised(Votes(crowd).counts(np.eye(crowd.n_classes)[self.codes_]))
+        super()._store(crowd, probas, codes)
+        self.confusion_ = normalised(Votes(crowd).counts(np.eye(crowd.n_classes)[codes]))
 
     def _winners(self, probas: FloatArray) -> npt.NDArray[np.int64]:
         return super()._winners(probas >= probas.max(1, keepdims=True) - ROUNDING)

@@ -10,6 +10,10 @@ import typer
 
 from conal._support.processes import process_number, process_rank
 from conal._support.registry import names_in_source
+from conal.cli.aggregate_results import report_parts, report_places, result_tables
+from conal.cli.crowd_plan import Budget, planned_labels, text_of
+from conal.cli.defence import Defend, defended_labels
+from conal.cli.groups import Group
 from conal.cli.options import (
     AboutAnnotators,
     AsJson,
@@ -23,10 +27,12 @@ from conal.cli.options import (
     told,
 )
 from conal.cli.places import check_results
+from conal.cli.private import refuse_beside_private, release
 from conal.cli.terminal import one_line
 from conal.cli.true_labels import TrueLabels, offer_truth, read_truth, truth_files
 from conal.errors import DataWarning, InputError, examples, warn
 from conal.parameters import check_parameters
+from conal.parameters.privacy import ReleaseOptions
 
 if TYPE_CHECKING:
     import numpy as np
@@ -39,14 +45,19 @@ if TYPE_CHECKING:
 
 __all__ = ["aggregate"]
 
+DEFAULT = "dawid-skene"
+
 
 def aggregate(
     *,
     labels: Labels,
-    out: Annotated[Path, typer.Option(help="Output table of labels: .csv, .tsv, .parquet or .jsonl.")],
+    out: Annotated[
+        Path,
+        typer.Option(help="Output table of labels: .csv, .tsv, .parquet or .jsonl. With --private, an output folder."),
+    ],
     method: Annotated[
         str, typer.Option(help=f"Aggregation method: {', '.join(names_in_source('conal.aggregation'))}.")
-    ] = "dawid-skene",
+    ] = DEFAULT,
     true_labels: TrueLabels = None,
     annotator_info: AboutAnnotators = None,
     annotators: Annotated[
@@ -63,7 +74,19 @@ def aggregate(
             help="Output folder of the report about these labels: report.html, which works offline, and its tables.",
         ),
     ] = None,
+    plan: Annotated[
+        Path | None, typer.Option(help="With --budget: output table of the labels to ask for next, as by conal plan.")
+    ] = None,
+    budget: Budget = None,
+    save: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR",
+            help="Output folder of the labels and all that was learned, to which conal update adds further labels.",
+        ),
+    ] = None,
     reading: Reading,
+    privacy: Annotated[ReleaseOptions, Group(ReleaseOptions)],
     settings: Annotated[
         list[str] | None,
         typer.Option(
@@ -73,6 +96,7 @@ def aggregate(
             "An unknown name lists all parameters.",
         ),
     ] = None,
+    defend: Defend = False,
     seed: Seed = 0,
     overwrite: Overwrite = False,
     quiet: Quiet = False,
@@ -89,19 +113,35 @@ def aggregate(
     from conal.io.annotator_tables import read_annotator_info
     from conal.io.tables import write_tables
 
+    if privacy.private is not None:
+        unfit: dict[str, Any] = {"annotators": annotators, "confusion": confusion, "report": report, "save": save}
+        unfit |= {"plan": plan, "budget": budget, "defend": defend, "seed": seed, "set": settings}
+        refuse_beside_private(method=method != DEFAULT, **unfit)
+        known_to_all = {"true_labels": true_labels, "annotator_info": annotator_info}
+        release(labels, out, privacy, reading, **known_to_all, overwrite=overwrite, quiet=quiet, as_json=as_json)
+        return
     began = time.perf_counter()
-    places = [] if report is None else _report_places(report)
+    if (plan is None) != (budget is None):
+        raise InputError("--plan FILE and --budget B belong together; pass both, or neither")
+    for option, value, what in (("plan", plan, "names single annotators"), ("save", save, "keeps everybody's labels")):
+        if value is not None and privacy.min_labels is not None:
+            raise InputError(f"--{option} {what}, and --min-labels hides some annotators; leave out one of the two")
+    places = [] if report is None else report_places(report)
     check_results(
-        tables=[out, annotators, confusion],
+        tables=[out, annotators, confusion, plan],
         files=places,
         sources=[*labels, *truth_files(true_labels), annotator_info],
         overwrite=overwrite,
     )
     aggregator = _make(method, parse_settings(settings), seed=seed, verbose=not quiet)
+    if save is not None:
+        _check_save(save, aggregator, [*labels, *places, out], overwrite=overwrite)
     file = import_file(labels, reading)
     file.warn_of_dropped()
     crowd = file.annotations
     warn_of_problems(crowd, file.where)
+    if defend:
+        crowd = defended_labels(crowd, rings=not _is_vote(method), quiet=quiet or process_rank() > 0)
     known = read_truth(true_labels, reading, file, crowd)
     offer_truth(true_labels, len(file.gold), quiet=quiet)
     info = None if annotator_info is None else read_annotator_info(annotator_info, crowd, worker=reading.worker)
@@ -109,21 +149,31 @@ def aggregate(
         return
     labelled = _labelled(crowd, known)
     _warn_of_unlabelled(crowd, labelled, out)
-    tables = _tables(aggregator, crowd, labelled, out, annotators, confusion)
-    more, texts = ({}, {}) if report is None else _report(aggregator, report)
+    few = privacy.min_labels
+    tables = result_tables(aggregator, labelled, out, annotators, confusion, min_labels=few)
+    more, texts = ({}, {}) if report is None else report_parts(aggregator, report, min_labels=few)
+    figures: dict[str, Any] = {}
+    told_of_plan: list[str] = []
+    if plan is not None and budget is not None:
+        tables[plan], figures, text = _plan(aggregator, budget, seed, plan)
+        told_of_plan = [text]
     write_tables(tables | more, texts)
+    if save is not None:
+        aggregator.save(save, overwrite=overwrite)
     result = {
         "out": out,
         "annotators": annotators,
         "confusion": confusion,
         "report": places[0] if places else None,
+        "saved": save,
         "method": method,
         "files": contributions(file),
         **_figures(aggregator, crowd, labelled),
         "n_true_labels": len(known),
         "seconds": time.perf_counter() - began,
+        **({"plan": {"out": plan, **figures}} if figures else {}),
     }
-    emit(result, _summary(result), as_json=as_json, quiet=quiet)
+    emit(result, "\n".join([_summary(result), *told_of_plan]), as_json=as_json, quiet=quiet)
 
 
 def _make(method: str, settings: dict[str, Any], *, seed: int, verbose: bool) -> Aggregator:
@@ -136,6 +186,29 @@ def _make(method: str, settings: dict[str, Any], *, seed: int, verbose: bool) ->
     aggregator = aggregation.make(method, **(own | settings))
     check_parameters(aggregator)  # before the work starts
     return aggregator
+
+
+def _check_save(folder: Path, aggregator: Aggregator, files: list[Path], *, overwrite: bool) -> None:
+    """Reject a folder, or an aggregator, that cannot be saved, before the work starts."""
+    from conal.io.models import AGGREGATOR, check_target
+
+    if not aggregator.updatable:
+        from conal.aggregation import get, names
+
+        able = ", ".join(name for name in names() if get(name).updatable)
+        raise InputError(f"--save: {aggregator.name} cannot be updated; leave out --save, or use one of {able}")
+    inside = [path for path in files if path.resolve().is_relative_to(folder.resolve())]
+    if inside:
+        raise InputError(f"{inside[0]}: is inside {folder}, which is reserved for conal; choose another place")
+    check_target(folder, AGGREGATOR, overwrite=overwrite)
+
+
+def _is_vote(method: str) -> bool:
+    """Whether an aggregator counts votes, and so cannot read labels backwards."""
+    from conal import aggregation
+    from conal.aggregation.voting import VoteAggregator
+
+    return issubclass(aggregation.get(method), VoteAggregator)
 
 
 def _fit(aggregator: Aggregator, crowd: Annotations, known: dict[Any, Any], info: AnnotatorInfo | None) -> bool:
@@ -169,44 +242,18 @@ def _warn_of_unlabelled(crowd: Annotations, labelled: npt.NDArray[np.bool_], out
         )
 
 
-def _tables(
-    fitted: Aggregator,
-    crowd: Annotations,
-    labelled: npt.NDArray[np.bool_],
-    out: Path,
-    annotators: Path | None,
-    confusion: Path | None,
-) -> dict[Path, pa.Table]:
-    from conal.io.results import annotator_table, confusion_table, label_table, where_labelled
+def _plan(fitted: Aggregator, budget: float, seed: int, out: Path) -> tuple[pa.Table, dict[str, Any], str]:
+    """The labels to ask for next, figures about them, and a summary."""
+    from conal.findings.asking import Asking
+    from conal.findings.labels_alone import findings_of_labels
 
-    levels = crowd.levels() if fitted.annotations_.ordinal else None
-    found = fitted.task_ids_, fitted.probas_, fitted.classes_, fitted.codes_
-    tables = {out: label_table(*found, labelled, levels=levels)}
-    if annotators is not None:
-        tables[annotators] = annotator_table(crowd, where_labelled(crowd, fitted.skills_), fitted.codes_)
-    if confusion is not None:
-        tables[confusion] = confusion_table(crowd, fitted.confusion_, fitted.abstention_)
-    return tables
-
-
-def _report_places(folder: Path) -> list[Path]:
-    """Every file that a report may have, the page first."""
-    from conal.findings.base import all_findings
-    from conal.io.models import CONFIG, PAGE, REPORT
-
-    if (folder / CONFIG).exists():
-        raise InputError(f"{folder}: is a model folder, which has its own report; choose another place")
-    tables = {finding.table for finding in all_findings() if finding.table}
-    return [folder / name for name in (PAGE, REPORT, *sorted(tables))]
-
-
-def _report(fitted: Aggregator, folder: Path) -> tuple[dict[Path, pa.Table], dict[Path, str]]:
-    """The tables of the report, and its texts: the page and what it is made from."""
-    from conal.io.models import PAGE, REPORT, compact_json
-
-    page = fitted.report()
-    tables = {folder / name: table for name, table in fitted.tables_.items()}
-    return tables, {folder / PAGE: page.html, folder / REPORT: compact_json(page.document)}
+    crowd, about = fitted.annotations_, fitted.annotator_info_
+    evidence = findings_of_labels(fitted).evidence
+    asking = Asking.by_evidence(evidence, limits=None if about is None else about.limits)
+    found, figures = planned_labels(
+        asking, crowd.annotator_ids, crowd.task_ids, budget, expert_cost=None, per_task=3, seed=seed
+    )
+    return found.table, figures, text_of(figures, out, budget)
 
 
 def _figures(fitted: Aggregator, crowd: Annotations, labelled: npt.NDArray[np.bool_]) -> dict[str, Any]:
@@ -238,7 +285,13 @@ def _summary(result: dict[str, Any]) -> str:
         f"{_convergence(result)}{result['seconds']:.1f} s{known}",
         ", ".join(f"{one_line(name)} {count:,}" for name, count in result["counts"].items()),
     ]
-    titles = {"out": "labels", "annotators": "annotators", "confusion": "confusion", "report": "report"}
+    titles = {
+        "out": "labels",
+        "annotators": "annotators",
+        "confusion": "confusion",
+        "report": "report",
+        "saved": "saved",
+    }
     return "\n".join(lines + [f"{title}: {result[key]}" for key, title in titles.items() if result[key] is not None])
 
 

@@ -29,6 +29,7 @@ from conal.cli.report import report
 from conal.cli.reproduce import reproduce
 from conal.cli.simulate import simulate
 from conal.cli.terminal import say, with_flags
+from conal.cli.update import update
 from conal.cli.verify import verify
 from conal.errors import ConalError, InputError
 
@@ -58,6 +59,7 @@ for command in (
     report,
     reproduce,
     simulate,
+    update,
     verify,
 ):
     app.command()(with_groups(command))

@@ -29,7 +29,13 @@ __all__ = ["bound"]
 SIMULATED = 100
 """Default number of instances of a simulated crowd."""
 
-SIMULATION = Group(SyntheticSettings, make=dict, only=("n_classes", *CrowdSettings.declared))
+NOT_BOUNDED = ("adversaries", "adversary_share", "copied_share", "turn_after")
+"""Settings of people whose labels depend on those of others, or on time: the theorem knows no such people."""
+SIMULATION = Group(
+    SyntheticSettings,
+    make=dict,
+    only=("n_classes", *(name for name in CrowdSettings.declared if name not in NOT_BOUNDED)),
+)
 
 
 class Crowd(NamedTuple):

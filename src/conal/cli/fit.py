@@ -11,15 +11,18 @@ from typing import TYPE_CHECKING, Any
 
 from conal._support.processes import process_rank
 from conal._support.progress import make_progress
+from conal.cli.defence import Defend, defended_labels
 from conal.cli.discretion import read_discreetly
 from conal.cli.exhibits import Show, check_show
 from conal.cli.files import FitData, FitFiles
 from conal.cli.fit_options import (
     AllowMissing,
     Features,
+    KeepData,
     Method,
     ModelPlace,
     NoReport,
+    NotPrivate,
     Privacy,
     Resume,
     Settings,
@@ -55,6 +58,11 @@ __all__ = ["fit"]
 
 ENOUGH_TO_SELECT = 20
 """Tasks on which an epoch can be selected without a warning."""
+NOT_PRIVATE = (
+    "--private: a classifier sees every label in every step of its training, and its weights, labels and tables tell "
+    "about single annotators; use conal aggregate --private, which releases confusion matrices and class shares only, "
+    "or --anonymise, which hides names"
+)
 
 
 def fit(
@@ -75,8 +83,11 @@ def fit(
     training: Training,
     settings: Settings = None,
     privacy: Privacy,
+    private: NotPrivate = None,
     show: Show,
     no_report: NoReport = False,
+    keep_data: KeepData = False,
+    defend: Defend = False,
     resume: Resume = False,
     overwrite: Overwrite = False,
     quiet: Quiet = False,
@@ -93,6 +104,8 @@ def fit(
     from conal.io.atomic import claimed
     from conal.io.models import check_target
 
+    if private is not None:
+        raise InputError(NOT_PRIVATE)
     began = time.perf_counter()
     check = partial(check_target, out, overwrite=overwrite)
     check()
@@ -100,6 +113,10 @@ def fit(
         labels, features, text, text_column, valid_features, valid_text, valid_labels, true_labels, annotator_info
     )
     files.check(out)
+    if "encoder" in training and features is not None:
+        raise InputError("--encoder: makes features of texts, and --features are trained on; leave out one of the two")
+    if keep_data and privacy.anonymise:
+        raise InputError("--keep-data keeps every label of every annotator, which --anonymise hides; leave out one")
     check_show(show, anonymise=privacy.anonymise)
     first = _is_first()
     chosen = parse_settings(settings)
@@ -110,6 +127,8 @@ def fit(
         read = partial(files.read, reading=reading, show=show)
         estimator, data = _prepare(method, parameters, read, discreet=privacy.anonymise)
         offer_truth(true_labels, data.n_true_found, quiet=quiet or not first)
+        if defend:
+            data = _defended(data, quiet=quiet or not first)
         _train(estimator, data, out.with_name(f"{out.name}.checkpoint"), allow_missing=allow_missing, resume=resume)
         if not first:
             return
@@ -118,10 +137,17 @@ def fit(
             estimator.exhibit(data.exhibits)
         if privacy.anonymise:
             estimator = estimator.anonymised(key, hide_below=privacy.hide_below)
-        page = _finish(estimator, out, overwrite=overwrite, with_page=not no_report, verbose=not quiet)
+        page = _finish(
+            estimator, out, overwrite=overwrite, with_page=not no_report, keep_data=keep_data, verbose=not quiet
+        )
     seconds = time.perf_counter() - began
     result = {"out": out, "files": list(data.files), **estimator.metrics_, "total_seconds": seconds}
-    emit(result, _summary(estimator, out, page, seconds, told(data.files)), as_json=as_json, quiet=quiet)
+    emit(
+        result,
+        _summary(estimator, out, page, seconds, told(data.files), keep_data=keep_data),
+        as_json=as_json,
+        quiet=quiet,
+    )
 
 
 def _key(privacy: PrivacyOptions, out: Path) -> bytes | None:
@@ -159,6 +185,15 @@ def _prepare(
     check_parameters(estimator)
     reading = partial(read, methods.get(method).takes)
     return estimator, read_discreetly(reading) if discreet else reading()
+
+
+def _defended(data: FitData, *, quiet: bool) -> FitData:
+    """The training data without answers that say nothing."""
+    from conal.data.annotations import Annotations
+
+    if not isinstance(data.target, Annotations):
+        raise InputError("--defend: this method learns from true labels, not from those of a crowd; leave it out")
+    return data._replace(target=defended_labels(data.target, quiet=quiet))
 
 
 def _train(estimator: CrowdClassifier, data: FitData, checkpoint: Path, *, allow_missing: bool, resume: bool) -> None:
@@ -207,7 +242,9 @@ def _announce(checkpoint: Path, resume: bool) -> None:
         say(text, err=True)
 
 
-def _finish(estimator: CrowdClassifier, out: Path, *, overwrite: bool, with_page: bool, verbose: bool) -> Path | None:
+def _finish(
+    estimator: CrowdClassifier, out: Path, *, overwrite: bool, with_page: bool, keep_data: bool, verbose: bool
+) -> Path | None:
     """Save the model and its report in one step, before the checkpoint is removed.
 
     A report that fails costs nobody the model: it is saved without, and the report can be written at any time.
@@ -227,7 +264,7 @@ def _finish(estimator: CrowdClassifier, out: Path, *, overwrite: bool, with_page
                 page = render(found)
             except BaseException as error:  # Ctrl-C too
                 failure = error
-        save(estimator, out, page=page, overwrite=overwrite)
+        save(estimator, out, page=page, keep_data=keep_data, overwrite=overwrite)
         remove_checkpoints(out.with_name(f"{out.name}.checkpoint"))
     if failure is not None:
         say(f"the model is complete: {out}; the report failed, run: conal report {out}", err=True)
@@ -236,9 +273,16 @@ def _finish(estimator: CrowdClassifier, out: Path, *, overwrite: bool, with_page
 
 
 def _summary(
-    estimator: CrowdClassifier, out: Path, page: Path | None, seconds: float, files: Sequence[str] = ()
+    estimator: CrowdClassifier,
+    out: Path,
+    page: Path | None,
+    seconds: float,
+    files: Sequence[str] = (),
+    *,
+    keep_data: bool = False,
 ) -> str:
     from conal.findings.wording import count
+    from conal.io.models import DATA
 
     metrics = estimator.metrics_
     rules = {
@@ -259,5 +303,7 @@ def _summary(
         f"{metrics['n_tasks']:,} tasks, {len(estimator.classes_)} classes{predicted}{certain}\n{contributed}"
         f"epoch {metrics['best_epoch']} of {metrics['epochs']} kept, {rules[metrics['selection']]}{score}{note}; "
         f"{seconds:.1f} s, of which {metrics['seconds']:.1f} s for epochs\n"
-        f"model folder: {out}" + ("" if page is None else f"\nreport: {page}")
+        f"model folder: {out}"
+        + (f"\ndata for updates: {DATA}, {(out / DATA).stat().st_size / 1e6:,.1f} MB" if keep_data else "")
+        + ("" if page is None else f"\nreport: {page}")
     )

@@ -15,9 +15,11 @@ from conal.parameters.training import ClassifierParameters
 __all__ = [
     "AllowMissing",
     "Features",
+    "KeepData",
     "Method",
     "ModelPlace",
     "NoReport",
+    "NotPrivate",
     "Privacy",
     "Resume",
     "Settings",
@@ -46,6 +48,10 @@ AllowMissing = Annotated[
 ]
 Privacy = Annotated[PrivacyOptions, Group(PrivacyOptions)]
 """Whether and how annotators' names are hidden."""
+NotPrivate = Annotated[
+    str | None, typer.Option("--private", metavar="EPSILON", hidden=True, help="Refused; see conal aggregate.")
+]
+"""Of `conal aggregate`; `conal fit` says why it cannot do it."""
 NoReport = Annotated[bool, typer.Option("--no-report", help="Do not write report.html.")]
 Method = Annotated[str, typer.Option(help=f"Method: {', '.join(names_in_source('conal.methods'))}.")]
 Training = Annotated[dict[str, Any], Group(ClassifierParameters, make=dict)]
@@ -57,6 +63,14 @@ Settings = Annotated[
         metavar="NAME=VALUE",
         help="Set any other parameter, such as hidden=[64,32], dropout=0.3, batch_norm=true, lam=1e-4, "
         "holdout=0.2, selection=last. An unknown name lists all parameters.",
+    ),
+]
+KeepData = Annotated[
+    bool,
+    typer.Option(
+        "--keep-data",
+        help="Keep labels and features in the model folder, so that conal update can add further labels. Do not share "
+        "such a folder with people who must not see them.",
     ),
 ]
 Resume = Annotated[bool, typer.Option("--resume", help="Continue an interrupted fit.")]

@@ -23,6 +23,7 @@ __all__ = [
     "Exports",
     "Labels",
     "Overwrite",
+    "OwnEncoder",
     "Quiet",
     "Reading",
     "Seed",
@@ -55,7 +56,7 @@ AboutAnnotators = Annotated[
     Path | None,
     typer.Option(
         help="Table with a row for every annotator: worker, group (human or llm, a family of models, a vendor), cost "
-        "(of a label), and any numbers as features of the annotators."
+        "(of a label), limit (how many more labels a plan may ask for), and any numbers as features of the annotators."
     ),
 ]
 Reading = Annotated[ReadOptions, Group(ReadOptions)]
@@ -66,6 +67,10 @@ Exports = Annotated[ReadOptions, Group(ReadOptions, only=("format", "question", 
 
 TextColumn = Annotated[
     str | None, typer.Option(help="Column with the texts.", show_default="text, sentence, content, body, ...")
+]
+
+OwnEncoder = Annotated[
+    Path | None, typer.Option(help="Folder of the encoder that the model was fitted with (--encoder of conal fit).")
 ]
 
 

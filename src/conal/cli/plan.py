@@ -1,30 +1,57 @@
-"""``conal plan``: which tasks to give to an expert next."""
+"""``conal plan``: which tasks to give to an expert next, or whom of the crowd to ask what."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from enum import StrEnum
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from conal.cli.options import AsJson, Overwrite, Quiet, Seed, emit
+from conal.cli.crowd_plan import Budget, ExpertCost, planned_labels, text_of
+from conal.cli.options import AboutAnnotators, AsJson, Overwrite, Quiet, Seed, emit
 from conal.cli.places import check_results
 from conal.errors import InputError, examples
+from conal.parameters import number
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from conal.data.encoding import Names
+    from conal.estimator import CrowdClassifier
+    from conal.findings.asking import Asking
     from conal.findings.report import Report
 
 __all__ = ["plan"]
 
 
+class By(StrEnum):
+    """Whom to ask."""
+
+    annotator = "annotator"
+    group = "group"
+
+
 def plan(
     *,
     model: Annotated[Path, typer.Argument(help="Model folder written by conal fit.")],
-    experts: Annotated[int, typer.Option(metavar="N", help="Number of tasks that an expert can label.")],
+    experts: Annotated[
+        int | None, typer.Option(metavar="N", help="Plan for an expert: number of tasks that can be labelled.")
+    ] = None,
+    budget: Budget = None,
     out: Annotated[Path, typer.Option(help="Output table: .csv, .tsv, .parquet or .jsonl.")],
+    annotator_info: AboutAnnotators = None,
+    by: Annotated[By, typer.Option(help="With --budget: whom to ask, single annotators or anybody of a group.")] = (
+        By.annotator
+    ),
+    expert_cost: ExpertCost = None,
+    per_task: Annotated[int, typer.Option(min=1, max=5, help="With --budget: labels of one task, at most.")] = 3,
+    curve: Annotated[
+        Path | None, typer.Option(help="With --budget: output table of the expected accuracy against the budget.")
+    ] = None,
     random_share: Annotated[
         float,
         typer.Option(help="Share of the tasks that are drawn at random; above 0: every task can be drawn."),
@@ -38,37 +65,92 @@ def plan(
     quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
-    """Choose the tasks whose true labels would teach most, and write them as a table for an expert.
+    """Plan the next labels: true labels by an expert (--experts), or labels of the crowd (--budget).
 
-    Most are tasks on which the crowd and the classifier contradict each other, or whose label is uncertain; the rest
-    are drawn at random. A task whose true label the model was trained with is not asked about again. Add a column
-    "label" with the expert's answers and pass the table to conal fit --true-labels: its column inclusion_probability
-    says how likely each task was to be drawn, so that the report can tell from these few labels how many of all labels
-    are right. The table also has the text, address or picture's address of a task where the model's report shows it,
-    and the texts of all tasks with --text.
+    --experts chooses the tasks whose true labels would teach most. Most are tasks on which the crowd and the classifier
+    contradict each other, or whose label is uncertain; the rest are drawn at random. A task whose true label the model
+    was trained with is not asked about again. Add a column "label" with the expert's answers and pass the table to
+    conal fit --true-labels: its column inclusion_probability says how likely each task was to be drawn, so that the
+    report can tell from these few labels how many of all labels are right.
+
+    --budget chooses tasks and annotators together: the answers that are expected to turn most labels right for their
+    cost. Nobody is asked twice about a task. Costs and limits are columns of --annotator-info; those that the model was
+    fitted with are remembered. The table says what each label is expected to gain, and how many labels are then right,
+    with an interval.
+
+    The table also has the text, address or picture's address of a task where the model's report shows it, and the
+    texts of all tasks with --text.
     """
     from conal.estimator import load
-    from conal.findings.expert_plan import expert_plan, with_exhibits
+    from conal.findings.expert_plan import with_exhibits
+    from conal.findings.plan_table import curve_table
     from conal.io.tables import write_tables
 
-    check_results(tables=[out], model=model, overwrite=overwrite)
+    _check_options(experts, budget, annotator_info=annotator_info, expert_cost=expert_cost, curve=curve)
+    check_results(tables=[out, curve], sources=[annotator_info, text], model=model, overwrite=overwrite)
     fitted = load(model)
     texts = [] if text is None else list(_texts(text))
-    drawn = expert_plan(fitted.tables_["labels.csv"], experts, random_share=random_share, seed=seed)
-    found = with_exhibits(drawn, chain(_shown(fitted.results_.report), texts))
+    if budget is None:
+        found, figures, summary = _for_experts(fitted, experts or 0, random_share, seed, out)
+    else:
+        planned, figures = planned_labels(
+            *_asking(fitted, annotator_info, by, per_task),
+            fitted.task_ids_,
+            budget,
+            expert_cost=expert_cost,
+            per_task=per_task,
+            seed=seed,
+        )
+        found, summary = planned.table, text_of(figures, out, budget)
+    found = with_exhibits(found, chain(_shown(fitted.results_.report), texts))
     if texts and "text" not in found.column_names:
         raise InputError(
             f"{text}: has no text of these tasks; its tasks are {examples(row['task'] for row in texts)}, those of the "
             f"model {examples(fitted.task_ids_)}"
         )
-    write_tables({out: found})
+    tables = {out: found}
+    if curve is not None:
+        tables[curve] = curve_table(planned.promise)
+    write_tables(tables)
+    emit({"out": out, "curve": curve} | figures, summary, as_json=as_json, quiet=quiet)
+
+
+def _check_options(experts: int | None, budget: float | None, **only_budget: Any) -> None:
+    """A plan is for an expert or for the crowd; what has no effect is refused."""
+    if (experts is None) == (budget is None):
+        raise InputError("pass --experts N for true labels by an expert, or --budget B for labels of the crowd")
+    unused = [name for name, value in only_budget.items() if value is not None]
+    if budget is None and unused:
+        raise InputError(f"--{unused[0].replace('_', '-')} needs --budget; add it, or remove the option")
+    number(above=0).check("budget", 1.0 if budget is None else budget)
+
+
+def _for_experts(
+    fitted: CrowdClassifier, n: int, random_share: float, seed: int, out: Path
+) -> tuple[pa.Table, dict[str, Any], str]:
+    """The tasks of an expert, figures about them, and a summary."""
+    from conal.findings.expert_plan import expert_plan
+
+    found = expert_plan(fitted.tables_["labels.csv"], n, random_share=random_share, seed=seed)
     figures: dict[str, Any] = {
         "out": out,
         "n_tasks": found.num_rows,
         "reasons": dict(Counter(found["reason"].to_pylist())),
         "expected_gain": sum(found["expected_gain"].to_pylist()),
     }
-    emit(figures, _text(figures), as_json=as_json, quiet=quiet)
+    return found, figures, _text(figures)
+
+
+def _asking(fitted: CrowdClassifier, path: Path | None, by: By, per_task: int) -> tuple[Asking, Names]:
+    from conal.data.annotations import Annotations
+    from conal.estimator.planning import asking_of
+    from conal.io.annotator_tables import read_annotator_info
+
+    info = None
+    if path is not None:
+        crowd = Annotations([], [], [], task_ids=[], annotator_ids=fitted.annotator_ids_, classes=fitted.classes_)
+        info = read_annotator_info(path, crowd)
+    return asking_of(fitted, info, by=by.value, per_task=per_task)
 
 
 def _shown(report: Report) -> Iterator[Any]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from conal.cli.fit_options import AllowMissing
-from conal.cli.options import AsJson, Exports, Overwrite, Quiet, TextColumn, emit
+from conal.cli.options import AsJson, Exports, Overwrite, OwnEncoder, Quiet, TextColumn, emit
 from conal.cli.places import check_results
 from conal.cli.terminal import one_line
 from conal.cli.to_predict import PredictFiles
@@ -47,6 +47,7 @@ def predict(
     ] = None,
     text: Annotated[Path | None, typer.Option(help="Texts of the tasks, by id, likewise.")] = None,
     text_column: TextColumn = None,
+    encoder: OwnEncoder = None,
     unlabelled: Annotated[
         bool, typer.Option("--unlabelled", help="Predict only the tasks of an export that nobody has labelled.")
     ] = False,
@@ -71,7 +72,7 @@ def predict(
     _check(to, out, new_tasks=new_tasks)
     places = {"tables": [out]} if to is None else {"files": [out]}
     check_results(**places, sources=[tasks, features, text], model=model, overwrite=overwrite)
-    estimator = load(model)
+    estimator = load(model, encoder=encoder)
     files = PredictFiles(tasks, features, text, text_column)
     instances, file = files.read(estimator, reading, unlabelled=unlabelled, allow_missing=allow_missing)
     table = _table(instances.ids, estimator.predict_proba(instances), estimator)

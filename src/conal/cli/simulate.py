@@ -15,6 +15,8 @@ from conal.errors import InputError
 from conal.parameters.simulation import SyntheticSettings
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from conal.datasets import CrowdDataset
 
 __all__ = ["simulate"]
@@ -23,6 +25,8 @@ TRUTH = "truth.npz"
 IN_TRUTH = ("z", "s", "omega", "pi_g", "pi_r")
 OF_FAMILIES = ("groups", "pi_f")
 """Further arrays of the truth, where annotators belong to families."""
+OF_ADVERSARIES = ("kind", "source", "turns_after", "copied", "time")
+"""Further arrays of the truth, where some annotators mean harm."""
 ANNOTATORS = "annotators.csv"
 
 
@@ -38,7 +42,10 @@ def simulate(
 
     The folder contains labels.csv, features.npy, valid_features.npy, valid_labels.csv, test_features.npy,
     test_labels.csv and truth.npz (z, s, omega, pi_g, pi_r). With --families, annotators.csv has the family of every
-    annotator, for --annotator-info, and truth.npz also groups and pi_f.
+    annotator, for --annotator-info, and truth.npz also groups and pi_f. With --adversaries, labels.csv is in the order
+    in which the labels were given and has a column time, and truth.npz also says of every annotator which kind it is
+    (kind), whom it copies (source, -1 for nobody) and after how many labels it turns (turns_after, -1 for never), and
+    of every label whether it is a copy (copied) and when it was given (time).
     """
     from conal.datasets import synthetic
     from conal.io.atomic import check_folder_place, claimed
@@ -68,8 +75,8 @@ def _written(folder: Path) -> set[str]:
     if not is_zipfile(folder / TRUTH):
         raise InputError(f"{folder}: has no {TRUTH}")
     with ZipFile(folder / TRUTH) as archive:
-        kinds = (IN_TRUTH, (*IN_TRUTH, *OF_FAMILIES))
-        if set(archive.namelist()) not in [{f"{name}.npy" for name in names} for names in kinds]:
+        more = {f"{name}.npy" for name in (*OF_FAMILIES, *OF_ADVERSARIES)}
+        if set(archive.namelist()) - more != {f"{name}.npy" for name in IN_TRUTH}:
             raise InputError(f"{folder / TRUTH}: is not the truth of a simulation")
     own = {TRUTH, ANNOTATORS}
     return own | {f"{split}{name}" for split in ("", "valid_", "test_") for name in ("labels.csv", "features.npy")}
@@ -84,7 +91,7 @@ def _write(data: CrowdDataset, out: Path) -> None:
 
     assert data.truth is not None  # noqa: S101 - the synthetic generator always returns it
     with atomic_folder(out) as temporary:
-        fill_table(data.annotations.to_table(), temporary / "labels.csv")
+        fill_table(_labels(data), temporary / "labels.csv")
         np.save(temporary / "features.npy", data.x)
         for name, split in (("valid", data.valid), ("test", data.test)):
             if split is not None and len(split.x):
@@ -92,8 +99,22 @@ def _write(data: CrowdDataset, out: Path) -> None:
                 labels = {"task": np.arange(len(split.y)), "label": data.classes[split.y].tolist()}
                 fill_table(pa.table(labels), temporary / f"{name}_labels.csv")
         truth = data.truth
-        names = IN_TRUTH if truth.groups is None else (*IN_TRUTH, *OF_FAMILIES)
         if truth.groups is not None:
             families = [f"family {k}" for k in truth.groups.tolist()]
             fill_table(pa.table({"worker": data.annotations.annotator_ids, "group": families}), temporary / ANNOTATORS)
-        np.savez_compressed(temporary / TRUTH, **{name: getattr(truth, name) for name in names})
+        found = {name: getattr(truth, name) for name in IN_TRUTH}
+        found |= {} if truth.groups is None else {name: getattr(truth, name) for name in OF_FAMILIES}
+        harmful = truth.adversaries
+        found |= {} if harmful is None else {name: getattr(harmful, name) for name in OF_ADVERSARIES}
+        np.savez_compressed(temporary / TRUTH, **found)
+
+
+def _labels(data: CrowdDataset) -> pa.Table:
+    """The labels; in the order of their time where somebody means harm, for copies come after their source."""
+    import pyarrow as pa
+
+    table, truth = data.annotations.to_table(), data.truth
+    if truth is None or truth.adversaries is None:
+        return table
+    time = pa.array(truth.adversaries.time)
+    return table.append_column("time", time).sort_by("time")

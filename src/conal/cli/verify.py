@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from conal.cli.options import AsJson, Quiet, emit
+from conal.cli.terminal import one_line
 from conal.errors import ModelFolderError
 
 if TYPE_CHECKING:
@@ -17,24 +18,38 @@ __all__ = ["verify"]
 
 
 def verify(
-    model: Annotated[Path, typer.Argument(help="Model folder written by conal fit.")],
+    model: Annotated[Path, typer.Argument(help="Folder written by conal fit or conal aggregate --save.")],
     quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
-    """Compare every file of a model folder with its digest.
+    """Compare every file of a model folder with its digest, and list what it has learned from.
 
     Exits with 0 if all files are what was saved, and with 2 if one is missing or has changed. This finds accidents: bad
     disks, broken copies, edited files. It cannot tell who wrote a folder: whoever changes a file on purpose can change
     its digest too.
     """
-    from conal.io.models import verify_model
+    from conal.io.models import ModelFolder, verify_model
 
     found = verify_model(model)
-    figures: dict[str, Any] = {"model": model, "ok": not found.problems, **found._asdict()}
-    emit(figures, "" if found.problems else _text(model, found), as_json=as_json, quiet=quiet or bool(found.problems))
+    history = ModelFolder(model).config.get("learned_from", [])
+    figures: dict[str, Any] = {"model": model, "ok": not found.problems, **found._asdict(), "learned_from": history}
+    text = "" if found.problems else "\n".join([_text(model, found), *_learned_from(history)])
+    emit(figures, text, as_json=as_json, quiet=quiet or bool(found.problems))
     if found.problems:
         listed = "; ".join(f"{name} {problem}" for name, problem in found.problems.items())
         raise ModelFolderError(f"{model}: is not what was saved: {listed}")
+
+
+def _learned_from(history: Any) -> list[str]:
+    """A line for every set of labels; a folder may come from anybody, so that nothing is taken for granted."""
+    entries = [entry for entry in history if isinstance(entry, dict)] if isinstance(history, list) else []
+    return [
+        one_line(
+            f"{entry.get('kind')} {entry.get('when')}: {entry.get('labels')} labels by {entry.get('annotators')} "
+            f"annotators on {entry.get('tasks')} tasks, digest {str(entry.get('sha256'))[:12]}"
+        )
+        for entry in entries
+    ]
 
 
 def _text(model: Path, found: Verification) -> str:

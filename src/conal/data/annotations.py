@@ -17,12 +17,13 @@ from conal.data.cleaning import (
     resolve_duplicates,
     warn_of_lookalikes,
 )
-from conal.data.columns import find_column, find_columns
+from conal.data.columns import find_column, find_columns, find_time
 from conal.data.container import LabelArrays, frozen
 from conal.data.encoding import MISSING, Encoded, Names, as_names, encode
 from conal.data.frames import column_names, frame_column, is_arrow, matrix_cells, open_frame
 from conal.data.missing import Labels, drop_blank_names, read_labels, remedy_for, warn_of_dropped
 from conal.data.scales import levels_of
+from conal.data.times import read_times
 from conal.errors import InputError
 
 __all__ = ["MISSING", "Annotations", "OnDuplicate"]
@@ -53,6 +54,8 @@ class Annotations(LabelArrays):
     abstentions : LabelArrays or None
         Refused answers: which annotator declined which task. Its classes are the words for that; None if no words were
         listed.
+    times : (n_annotations,) datetime64[us] or None
+        When each label was given, NaT where that is not known; None if the source has no times.
 
     Examples
     --------
@@ -74,6 +77,7 @@ class Annotations(LabelArrays):
         missing: Any = None,
         abstain: Any = None,
         on_duplicate: OnDuplicate = "last",
+        times: object = None,
         where: str = "annotations",
     ) -> Annotations:
         """From three equally long sequences, one entry per annotation.
@@ -92,12 +96,18 @@ class Annotations(LabelArrays):
             Labels that mean "declined to answer", such as "refused". They are no classes; ``abstentions`` has them.
         on_duplicate : {"last", "first", "error"}
             What to do when a worker labelled a task twice.
+        times : sequence, optional
+            When each label was given: dates, text as in 2026-11-17T10:00:00Z, or seconds since 1970. A column of which
+            most values are no times is ignored.
         where : str
             How messages name the source, such as the file.
         """
         task, worker = (_encoded(values, role, where) for values, role in ((tasks, "task"), (workers, "worker")))
         if not isinstance(labels, Labels):
             labels = read_labels(labels, missing=missing, abstain=abstain, classes=classes, where=where)
+        when = None if times is None else read_times(times)
+        if when is not None and len(when) != len(labels.codes):
+            raise InputError(f"{where}: {len(when):,} times for {len(labels.codes):,} labels; pass one for each")
         lengths = {len(task.codes), len(worker.codes), len(labels.codes)}
         if len(lengths) > 1:
             raise InputError(
@@ -124,6 +134,7 @@ class Annotations(LabelArrays):
             annotator_ids=worker.names,
             classes=class_names,
             abstentions=refused_answers(labels, task, worker, where),
+            times=None if when is None else when[present][single],
         )
 
     @classmethod
@@ -143,7 +154,8 @@ class Annotations(LabelArrays):
         """From a long table (pandas, polars, Arrow) with one row per annotation.
 
         Columns are found by name: ``task``, ``worker``, ``label``, or one of their usual aliases
-        (:data:`conal.data.columns.ALIASES`); name other columns by keyword.
+        (:data:`conal.data.columns.ALIASES`); name other columns by keyword. A column of times (``time``,
+        ``created_at``, ...) is kept where there is one.
 
         >>> import pandas as pd
         >>> frame = pd.DataFrame({"item": [7, 7], "annotator": ["a", "b"], "answer": ["yes", "no"]})
@@ -153,7 +165,9 @@ class Annotations(LabelArrays):
         table = open_frame(frame, where)
         found = find_columns(table.columns, {"task": task, "worker": worker, "label": label}, where)
         columns = [frame_column(table[found[role]]) for role in ("task", "worker", "label")]
-        options: dict[str, Any] = {"missing": missing, "abstain": abstain, "on_duplicate": on_duplicate}
+        time = find_time([name for name in table.columns if name not in found.values()])
+        times = None if time is None else frame_column(table[time])
+        options: dict[str, Any] = {"missing": missing, "abstain": abstain, "on_duplicate": on_duplicate, "times": times}
         return cls.from_triples(*columns, classes=classes, **options, where=where)
 
     @classmethod

@@ -43,6 +43,8 @@ class AnnotatorInfo:
         Further numbers.
     feature_names : tuple of str
         What they are called.
+    limits : (R,) array, optional
+        How many more labels each can give, infinite where there is no limit; for plans.
 
     Examples
     --------
@@ -58,6 +60,7 @@ class AnnotatorInfo:
     costs: FloatArray | None = None
     features: FloatArray | None = None
     feature_names: tuple[str, ...] = ()
+    limits: FloatArray | None = None
 
     @classmethod
     def of(
@@ -69,7 +72,7 @@ class AnnotatorInfo:
         ----------
         info : pandas or polars frame, Arrow table, or AnnotatorInfo
             A row for every annotator. The column of names is called worker, annotator, user or similar. Others that
-            count are ``group``, ``cost``, and numbers under any name, which are features.
+            count are ``group``, ``cost``, ``limit``, and numbers under any name, which are features.
         crowd : Annotations
             An annotator who is not in the table is an error. Annotators who are not in the crowd are left out, with a
             warning.
@@ -88,18 +91,22 @@ class AnnotatorInfo:
             raise InputError(f"{where}: no column of annotators; it has {examples(columns, 8)}. Rename one to 'worker'")
         frame = open_frame(info, where)
         at = in_order_of(crowd, _values(frame, ids), where)
-        group, cost = (find_column([c for c in columns if c != ids], role, None, where) for role in ("group", "cost"))
-        others = [name for name in columns if name not in (ids, group, cost)]
+        rest = [name for name in columns if name != ids]
+        group, cost, limit = (find_column(rest, role, None, where) for role in ("group", "cost", "limit"))
+        others = [name for name in rest if name not in (group, cost, limit)]
         numbers = [name for name in others if _is_number(frame[name])]
         _tell_unused([name for name in others if name not in numbers], where)
-        if group is None and cost is None and not numbers:
+        if group is None and cost is None and limit is None and not numbers:
             raise InputError(f"{where}: says nothing about the annotators; add a column 'group', 'cost' or of numbers")
         return cls(
             crowd.annotator_ids,
             None if group is None else _groups([_values(frame, group)[k] for k in at], crowd, where),
-            None if cost is None else _costs(_numbers(frame, cost, at, crowd, where), crowd, where),
+            None
+            if cost is None
+            else _at_least_0(_numbers(frame, cost, at, crowd, where), "the cost of a label", crowd, where),
             np.stack([_numbers(frame, name, at, crowd, where) for name in numbers], axis=1) if numbers else None,
             tuple(numbers),
+            None if limit is None else _limits(_values(frame, limit), at, limit, crowd, where),
         )
 
     def coded_groups(self) -> tuple[tuple[str, ...], npt.NDArray[np.int64]] | None:
@@ -129,6 +136,7 @@ class AnnotatorInfo:
             None if self.costs is None else self.costs[rows],
             None if self.features is None else self.features[rows],
             self.feature_names,
+            None if self.limits is None else self.limits[rows],
         )
 
     def discreet(self) -> AnnotatorInfo:
@@ -184,11 +192,21 @@ def _groups(values: list[Any], crowd: Annotations, where: str) -> tuple[str, ...
     return tuple(names)
 
 
-def _costs(values: FloatArray, crowd: Annotations, where: str) -> FloatArray:
+def _at_least_0(values: FloatArray, what: str, crowd: Annotations, where: str) -> FloatArray:
     wrong = crowd.annotator_ids[values < 0].tolist()
     if wrong:
-        raise InputError(f"{where}: the cost of a label cannot be negative, as that of {people(wrong)} is")
+        raise InputError(f"{where}: {what} cannot be negative, as that of {people(wrong)} is")
     return values
+
+
+def _limits(values: list[Any], at: npt.NDArray[np.int64], name: str, crowd: Annotations, where: str) -> FloatArray:
+    """(R,) numbers of labels; infinite where nothing is said."""
+    given = [np.inf if values[k] is None or values[k] != values[k] or values[k] == "" else values[k] for k in at]
+    try:
+        found = np.array(given, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InputError(f"{where}: column {name!r} must contain numbers, not {examples(given)}") from None
+    return _at_least_0(found, "the limit of labels", crowd, where)
 
 
 def _numbers(frame: Any, name: str, at: npt.NDArray[np.int64], crowd: Annotations, where: str) -> FloatArray:
@@ -213,7 +231,8 @@ def _refuse_gaps(gaps: npt.NDArray[np.bool_], name: str, crowd: Annotations, whe
 def _tell_unused(names: list[str], where: str) -> None:
     if names:
         warn(
-            f"{where}: did not use {examples(names)}; columns that count are 'group', 'cost', and numbers", DataWarning
+            f"{where}: did not use {examples(names)}; columns that count are 'group', 'cost', 'limit', and numbers",
+            DataWarning,
         )
 
 

@@ -11,7 +11,7 @@ from functools import cache
 
 from conal.errors import InputError
 
-__all__ = ["ALIASES", "NAME_ROLES", "find_annotators", "find_column", "find_columns", "is_name_column"]
+__all__ = ["ALIASES", "NAME_ROLES", "find_annotators", "find_column", "find_columns", "find_time", "is_name_column"]
 
 ALIASES: dict[str, tuple[str, ...]] = {
     "task": ("task", "task_id", "id", "item", "item_id", "unit", "unit_id", "question", "example", "example_id"),
@@ -45,8 +45,20 @@ ALIASES: dict[str, tuple[str, ...]] = {
         "passage",
         "paragraph",
     ),
+    "time": (
+        "time",
+        "timestamp",
+        "created_at",
+        "submitted_at",
+        "submit_time",
+        "completed_at",
+        "complete_time",
+        "answered_at",
+        "updated_at",
+    ),
     "group": ("group",),
     "cost": ("cost", "cost_per_label"),
+    "limit": ("limit", "capacity", "max_labels"),
 }
 """Column names that are understood for each role; the first is the canonical one."""
 
@@ -96,6 +108,16 @@ def find_column(columns: Sequence[str], role: str, name: str | None, where: str)
             f"choose one with {_option(role)}"
         )
     return candidates[0] if candidates else None
+
+
+def find_time(columns: Sequence[str]) -> str | None:
+    """The column of times: the first usual name that there is, since a file may have several; None without one.
+
+    >>> find_time(["task", "updated_at", "created_at"])
+    'created_at'
+    """
+    plain = {_plain(column): column for column in reversed(columns)}
+    return next((plain[name] for name in map(_plain, ALIASES["time"]) if name in plain), None)
 
 
 def find_annotators(columns: Sequence[str], where: str) -> str | None:

@@ -13,7 +13,7 @@ from conal.data.cleaning import pair_order
 from conal.data.encoding import MISSING, Names, as_names, decode_position
 from conal.errors import InputError
 
-__all__ = ["LabelArrays", "frozen", "gather_ranges"]
+__all__ = ["LabelArrays", "as_times", "frozen", "gather_ranges"]
 
 
 class LabelArrays:
@@ -24,6 +24,9 @@ class LabelArrays:
 
     _ordinal = False  # of objects that were pickled before there were scales and refused answers
     _abstentions: LabelArrays | None = None
+    _times: npt.NDArray[np.datetime64] | None = None
+    directory: object = None
+    """Codes of the tasks by name, kept by whatever adds labels to these (:mod:`conal.data.growing`)."""
 
     def __init__(
         self,
@@ -37,6 +40,7 @@ class LabelArrays:
         by_position: bool = False,
         ordinal: bool = False,
         abstentions: LabelArrays | None = None,
+        times: npt.ArrayLike | None = None,
     ) -> None:
         names = [_frozen_names(ids) for ids in (task_ids, annotator_ids, classes)]
         self._task_ids, self._annotator_ids, self._classes = names
@@ -52,6 +56,27 @@ class LabelArrays:
         self._by_position = by_position
         self._ordinal = ordinal
         self._abstentions = abstentions
+        self._times = None if times is None else frozen(as_times(times, len(columns[0]))[order])
+
+    @classmethod
+    def assembled(
+        cls,
+        columns: Sequence[npt.NDArray[np.int32]],
+        indptr: npt.NDArray[np.int64],
+        names: Sequence[Names],
+        *,
+        by_position: bool = False,
+        ordinal: bool = False,
+        abstentions: LabelArrays | None = None,
+        times: npt.NDArray[np.datetime64] | None = None,
+    ) -> Self:
+        """From arrays that are as the constructor would make them: sorted, checked and read-only. Nothing is copied."""
+        made = cls.__new__(cls)
+        made._tasks, made._annotators, made._labels = columns
+        made._indptr, made._times = indptr, times
+        made._task_ids, made._annotator_ids, made._classes = names
+        made._by_position, made._ordinal, made._abstentions = by_position, ordinal, abstentions
+        return made
 
     # ---------------------------------------------------------------- what is inside
 
@@ -94,6 +119,10 @@ class LabelArrays:
     @property
     def abstentions(self) -> LabelArrays | None:
         return self._abstentions
+
+    @property
+    def times(self) -> npt.NDArray[np.datetime64] | None:
+        return self._times
 
     @property
     def n_tasks(self) -> int:
@@ -145,13 +174,15 @@ class LabelArrays:
         picked = np.atleast_1d(np.arange(self.n_tasks)[rows])
         counts = self.labels_per_task()[picked]
         at = gather_ranges(self._indptr[picked], counts)
-        return self.replace(
-            tasks=np.repeat(np.arange(len(picked)), counts),
-            annotators=self._annotators[at],
-            labels=self._labels[at],
-            task_ids=self._task_ids[picked],
+        columns = np.repeat(np.arange(len(picked), dtype=np.int32), counts), self._annotators[at], self._labels[at]
+        return self.assembled(
+            tuple(map(frozen, columns)),
+            frozen(np.concatenate([[0], np.cumsum(counts, dtype=np.int64)])),
+            (frozen(self._task_ids[picked]), self._annotator_ids, self._classes),
             by_position=True,
+            ordinal=self._ordinal,
             abstentions=None if self._abstentions is None else self._abstentions[rows],
+            times=None if self._times is None else frozen(self._times[at]),
         )
 
     def reindex(self, task_ids: Sequence[Any] | Names) -> Self:
@@ -175,12 +206,21 @@ class LabelArrays:
             labels=self._labels[kept],
             task_ids=wanted,
             abstentions=None if self._abstentions is None else self._abstentions.reindex(wanted),
+            times=self._times_at(kept),
         )
 
     def select(self, kept: npt.ArrayLike) -> Self:
         """Only the annotations where ``kept`` is true; tasks, annotators and classes stay."""
         mask = np.asarray(kept, dtype=bool)
-        return self.replace(tasks=self._tasks[mask], annotators=self._annotators[mask], labels=self._labels[mask])
+        return self.replace(
+            tasks=self._tasks[mask],
+            annotators=self._annotators[mask],
+            labels=self._labels[mask],
+            times=self._times_at(mask),
+        )
+
+    def _times_at(self, rows: npt.NDArray[Any]) -> npt.NDArray[np.datetime64] | None:
+        return None if self._times is None else self._times[rows]
 
     def replace(self, **changes: Any) -> Self:
         """A copy with other codes, names or statements: keywords as of the constructor.
@@ -200,6 +240,7 @@ class LabelArrays:
             "by_position": self._by_position,
             "ordinal": self._ordinal,
             "abstentions": self._abstentions,
+            "times": self._times,
         }
         return type(self)(**(arguments | changes))
 
@@ -212,18 +253,20 @@ class LabelArrays:
         return matrix
 
     def to_table(self) -> pa.Table:
-        """An Arrow table with columns task, worker, label in the user's names, one row per annotation."""
+        """An Arrow table with columns task, worker, label in the user's names, one row per annotation.
+
+        Where times are known, a fourth column has them.
+        """
         columns = (
             (self._task_ids, self._tasks),
             (self._annotator_ids, self._annotators),
             (self._classes, self._labels),
         )
-        return pa.table(
-            {
-                name: _arrow_names(names, name).take(pa.array(codes))
-                for name, (names, codes) in zip(("task", "worker", "label"), columns, strict=True)
-            }
-        )
+        given = {
+            name: _arrow_names(names, name).take(pa.array(codes))
+            for name, (names, codes) in zip(("task", "worker", "label"), columns, strict=True)
+        }
+        return pa.table(given if self._times is None else given | {"time": pa.array(self._times)})
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> npt.NDArray[Any]:
         """(n_tasks,) objects, one per task: the set of its (annotator, label) codes.
@@ -240,9 +283,16 @@ class LabelArrays:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, LabelArrays):
             return NotImplemented
-        return self._abstentions == other._abstentions and all(
-            np.array_equal(getattr(self, name), getattr(other, name))
-            for name in ("tasks", "annotators", "labels", "task_ids", "annotator_ids", "classes", "ordinal")
+        same_times = (self._times is None) == (other._times is None) and (
+            self._times is None or np.array_equal(self._times, other._times, equal_nan=True)  # type: ignore[arg-type]
+        )
+        return (
+            self._abstentions == other._abstentions
+            and same_times
+            and all(
+                np.array_equal(getattr(self, name), getattr(other, name))
+                for name in ("tasks", "annotators", "labels", "task_ids", "annotator_ids", "classes", "ordinal")
+            )
         )
 
     __hash__ = None  # type: ignore[assignment]
@@ -280,6 +330,14 @@ def _frozen_names(values: Sequence[Any] | Names) -> Names:
     if isinstance(values, np.ndarray) and not values.flags.writeable:
         return values
     return as_names(values)
+
+
+def as_times(values: npt.ArrayLike, n: int) -> npt.NDArray[np.datetime64]:
+    """Times of n labels, in microseconds; NaT where a time is not known."""
+    times = np.array(values, dtype="datetime64[us]")  # a copy, which is then frozen
+    if times.shape != (n,):
+        raise InputError(f"{times.size:,} times for {n:,} labels; pass one for each, NaT where it is not known")
+    return times
 
 
 def _check_codes(columns: list[npt.NDArray[np.int32]], sizes: list[int]) -> None:

@@ -49,8 +49,24 @@ def join_annotations(
     names, labels = match_classes(found, labels, classes, where)
     kept = resolve_duplicates(tasks, annotators, on_duplicate, where, (task_ids, annotator_ids))
     codes = [frozen(column[kept]) for column in (tasks, annotators, labels)]
-    made = Annotations(*codes, task_ids=task_ids, annotator_ids=annotator_ids, classes=names)
+    times = _joined_times(parts)
+    made = Annotations(
+        *codes,
+        task_ids=task_ids,
+        annotator_ids=annotator_ids,
+        classes=names,
+        times=None if times is None else times[kept],
+    )
     return made.replace(abstentions=_joined_refusals(parts, made))
+
+
+def _joined_times(parts: Sequence[Annotations]) -> npt.NDArray[np.datetime64] | None:
+    """Times of all labels, one part after the other, NaT where a part has none; None if no part has any."""
+    if all(part.times is None for part in parts):
+        return None
+    none = np.datetime64("NaT", "us")
+    each = [np.full(part.n_annotations, none) if part.times is None else part.times for part in parts]
+    return np.concatenate(each)
 
 
 def _joined_refusals(parts: Sequence[Annotations], made: Annotations) -> LabelArrays | None:

@@ -81,6 +81,7 @@ def renamed(annotations: Annotations, names: Names) -> tuple[Annotations, npt.ND
         labels=annotations.labels[rows],
         annotator_ids=names[order],
         abstentions=refused,
+        times=None if annotations.times is None else annotations.times[rows],
     )
     return made, rows
 

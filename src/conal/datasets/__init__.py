@@ -4,7 +4,7 @@ Each module of this package that contains a function decorated with :func:`conal
 
 >>> from conal import datasets
 >>> datasets.names()
-['cifar10', 'digits', 'labelme', 'llm_jury', 'music', 'synthetic']
+['attacked', 'cifar10', 'digits', 'labelme', 'llm_jury', 'music', 'synthetic']
 >>> datasets.load("synthetic", n_train=100, n_valid=10, n_test=10).annotations.n_tasks
 100
 """
@@ -13,9 +13,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from conal.datasets.base import CrowdDataset, Split, dataset_registry
-
 # The functions take the place of the modules of the same name as attributes of this package.
+from conal.datasets.attacked import attacked
+from conal.datasets.base import CrowdDataset, Split, dataset_registry
 from conal.datasets.cifar10 import cifar10
 from conal.datasets.crowd import CrowdTruth, simulate_crowd
 from conal.datasets.digits import digits
@@ -32,6 +32,7 @@ __all__ = [
     "CrowdTruth",
     "OrdinalTruth",
     "Split",
+    "attacked",
     "cifar10",
     "digits",
     "labelme",

@@ -12,6 +12,7 @@ import numpy.typing as npt
 from conal._support.arrays import draw_from_rows
 from conal.data.annotations import Annotations
 from conal.data.encoding import as_names
+from conal.datasets.adversaries import CARELESS, Adversaries, draw_adversaries
 from conal.datasets.confusion_matrices import common_confusion, family_confusions, individual_confusions
 from conal.datasets.gate import Gate, draw_gate, variance_shares
 from conal.datasets.streams import stream
@@ -48,6 +49,9 @@ class CrowdTruth:
         The family of every annotator, where there are families.
     pi_f : (G, C, C) float64, optional
         What each family has in common: ``settings.family_share`` of its members' ``pi_r``.
+    adversaries : Adversaries, optional
+        Who means harm: the kind, whom they copy, when they turn. Their labels have an ``omega`` of 0; ``pi_r`` is what
+        copyists do where they do not copy, and sleepers before they turn.
     """
 
     z: IntArray
@@ -59,9 +63,10 @@ class CrowdTruth:
     settings: CrowdSettings
     groups: IntArray | None = None
     pi_f: FloatArray | None = None
+    adversaries: Adversaries | None = None
 
     def omega_matrix(self) -> FloatArray:
-        """(N, R) omega of every pair, observed or not; for crowds of which such a matrix fits into memory."""
+        """(N, R) omega of every pair, observed or not, if all were honest; for crowds whose matrix fits in memory."""
         return self.gate.matrix()
 
     def omega_shares(self) -> FloatArray:
@@ -90,6 +95,9 @@ def simulate_crowd(
 
     With ``settings.families``, the annotators are divided into families of equal size, and their own confusion is
     partly the family's: :math:`\pi^r = h \pi^{f(r)} + (1 - h) \tilde\pi^r`, where h is ``settings.family_share``.
+
+    With ``settings.adversaries``, some annotators mean harm instead (:class:`conal.datasets.adversaries.Adversaries`).
+    The labels of the others stay the same, but for tasks that copyists leave or take.
 
     Parameters
     ----------
@@ -124,6 +132,10 @@ def simulate_crowd(
     tasks, annotators = draw_assignment(counts, settings.n_annotators, stream(settings.seed, "annotators"))
     if settings.prolific_share:
         tasks, annotators = _with_prolific(tasks, annotators, len(codes), settings)
+    harmful = draw_adversaries(len(classes), settings)
+    if harmful is not None:
+        tasks, annotators = harmful.move_copyists((tasks, annotators), settings.seed)
+        harmful = harmful.act((tasks, annotators), settings)
     gate = draw_gate(features, (tasks, annotators), settings)
     pi_g = common_confusion(as_names(classes), settings, stream(settings.seed, "common"))
     pi_r = individual_confusions(len(classes), settings, stream(settings.seed, "individual"))
@@ -137,16 +149,23 @@ def simulate_crowd(
     uniform = stream(settings.seed, "labels").random((2, len(tasks)))
     s: npt.NDArray[np.bool_] = uniform[0] < omega
     rows = np.where(s[:, None], pi_g[codes[tasks]], pi_r[annotators, codes[tasks]])
+    labels = draw_from_rows(rows, uniform[1])
+    if harmful is not None:
+        turned = harmful.has_turned(annotators)
+        s, omega = s & ~turned & ~harmful.copied, np.where(turned | harmful.copied, 0.0, omega)
+        rows = np.where(turned[:, None], harmful.matrices[annotators, codes[tasks]], rows)
+        labels = harmful.copy_labels(draw_from_rows(rows, uniform[1]), (tasks, annotators))
+        pi_r = np.where(np.isin(harmful.kind, CARELESS)[:, None, None], harmful.matrices, pi_r)
     annotations = Annotations(
         tasks,
         annotators,
-        draw_from_rows(rows, uniform[1]),
+        labels,
         task_ids=np.arange(len(codes)),
         annotator_ids=np.arange(settings.n_annotators),
         classes=as_names(classes),
         by_position=True,
     )
-    return annotations, CrowdTruth(codes, s, omega, pi_g, pi_r, gate, settings, groups, pi_f)
+    return annotations, CrowdTruth(codes, s, omega, pi_g, pi_r, gate, settings, groups, pi_f, harmful)
 
 
 def draw_counts(n_instances: int, settings: CrowdSettings, rng: np.random.Generator) -> IntArray:

@@ -25,6 +25,9 @@ Purpose = Literal[
     "prolific",
     "levels",
     "families",
+    "adversaries",
+    "copyists",
+    "order",
 ]
 
 

@@ -107,9 +107,7 @@ def with_classes(crowd: Annotations, classes: Names) -> Annotations:
             f"{examples(crowd.classes[position < 0])}",
             DataWarning,
         )
-    return crowd.replace(
-        tasks=crowd.tasks[known], annotators=crowd.annotators[known], labels=codes[known], classes=classes
-    )
+    return crowd.select(known).replace(labels=codes[known], classes=classes)
 
 
 def as_gold(y: Any) -> Annotations:

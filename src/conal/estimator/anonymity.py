@@ -48,6 +48,7 @@ def anonymised(fitted: Fitted, key: bytes, hide_below: int) -> Fitted:
     discretion = Discretion(hide_below)
     made = copy.copy(fitted)
     about = None if fitted.annotator_info_ is None else fitted.annotator_info_.selected(order, names[order])
+    made.kept_, made.learned_from_ = None, ()  # labels by people
     made.results_ = replace(
         results,
         model=_with_rows(fitted, _taken(order)),

@@ -21,10 +21,12 @@ from conal.data.annotations import Annotations
 from conal.data.annotator_info import AnnotatorInfo
 from conal.data.encoding import Names, as_names, decode_position
 from conal.data.frames import kind_of_frame
+from conal.data.growing import Learnt, learnt
 from conal.data.pseudonyms import new_key
 from conal.errors import InputError
 from conal.estimator import adapters, compute, members, preparation, texts
 from conal.estimator.exhibits import drawn
+from conal.estimator.kept_data import TrainingData
 from conal.estimator.provenance import model_section
 from conal.estimator.results import FittedResults
 from conal.estimator.true_labels import Truth, truth_for_training, truth_metrics
@@ -35,13 +37,15 @@ from conal.parameters.plan import plan, planned_epochs
 from conal.parameters.privacy import PrivacyOptions
 from conal.parameters.training import ClassifierParameters, Settings
 from conal.reported import Reported
-from conal.text import TextFeatures
-from conal.training import CrowdBatches, Instances, Selection, TrainingResult, train
+from conal.text import EncodedTexts, TextFeatures
+from conal.training import CrowdBatches, Instances, LastEpoch, Selection, TrainingResult, train
 from conal.training.checkpoint import Checkpoint
 from conal.training.history import Row
 
 if TYPE_CHECKING:
     from conal.estimator.deployment import Exported
+    from conal.estimator.planning import Asked, By
+    from conal.findings.plan_table import CrowdPlan
     from conal.report.plots import TrainingPlots
 
 __all__ = ["CrowdClassifier"]
@@ -63,9 +67,12 @@ class FittedAttributes:
     history_: list[Row]
     metrics_: dict[str, Any]
     model_: CrowdMethod
-    text_features_: TextFeatures | None = None
+    text_features_: TextFeatures | EncodedTexts | None = None
     ordinal_: bool = False
     annotator_info_: AnnotatorInfo | None = None
+    asked_: Asked | None = None
+    learned_from_: tuple[Learnt, ...] = ()
+    kept_: TrainingData | None = None
     instance_shape_: tuple[int, ...]
     n_features_in_: int
     _feature_names: tuple[str, ...]
@@ -86,12 +93,14 @@ class CrowdClassifier(FittedAttributes, Reported, ClassifierParameters, Classifi
         The most probable class of every training task: the cleaned labels.
     feature_names_in_ : (n_features,) array of str
         Names of the features, only where they came with names; predictions then put columns in this order.
-    text_features_ : conal.TextFeatures or None
+    text_features_ : conal.TextFeatures, conal.text.EncodedTexts or None
         What makes features of texts, where the model was trained on texts.
     ordinal_ : bool
         Whether the classes are a scale, from the lowest to the highest, as the annotations stated.
     annotator_info_ : AnnotatorInfo or None
         What was given about the annotators.
+    learned_from_ : tuple of Learnt
+        The sets of labels that it has learned from: that of the fit, and of every update.
     history_ : list of dict
         One row per epoch.
     metrics_ : dict
@@ -163,9 +172,7 @@ class CrowdClassifier(FittedAttributes, Reported, ClassifierParameters, Classifi
         method = methods.get(self.method)
         crowd = adapters.as_target(y, method.takes)
         self._frame = kind_of_frame(y, X)
-        X, self.text_features_, quoted = texts.learn_texts(
-            X, task_ids, TextFeatures(self.text_components, seed=int(self.seed)), verbose=self.verbose
-        )
+        X, self.text_features_, quoted = texts.learn_texts(X, task_ids, self)
         validation, monitor = texts.further_as_numbers(self.text_features_, validation, monitor or {})
         joined = adapters.aligned(X, crowd, task_ids, allow_missing=allow_missing)
         self.annotator_info_, annotator_features = preparation.about_annotators(
@@ -201,6 +208,48 @@ class CrowdClassifier(FittedAttributes, Reported, ClassifierParameters, Classifi
                 )
         truth = None if known is None else Truth.of(joined.annotations, known, true_labels)
         self._adopt(members.merged(results), selection, joined, quoted, truth)
+        self.kept_ = TrainingData.of(joined.instances, joined.annotations, [result.method for result in results])
+        self.learned_from_ = (learnt("fit", joined.annotations),)
+        return self
+
+    def update(
+        self, X: Any, y: Any, *, task_ids: Any = None, annotator_info: Any = None, where: str = "new labels"
+    ) -> Self:
+        """Add new labels to a fitted classifier, and train it further for a fifth of the epochs of a fit.
+
+        Networks and noise model start where they were. Batches contain old and new tasks: a fitted estimator refers
+        to the data that it was fitted to, and one from a folder of ``save(folder, keep_data=True)`` reads them there.
+        Tasks keep their folds; what makes features of texts stays as it was. The last epoch is kept.
+
+        Parameters
+        ----------
+        X : (n, ...) array, DataFrame, torch Dataset, texts, or None
+            As in :meth:`fit`, for new tasks; rows of known tasks are not used. None if all tasks are known.
+        y : Annotations, long DataFrame, or (n, n_annotators) matrix
+            New labels alone, of known classes.
+        task_ids : (n,) sequence, optional
+            Ids of the rows of X.
+        annotator_info : frame or AnnotatorInfo, optional
+            Groups of all annotators, where they were fitted with groups.
+        where : str
+            How messages name the labels, such as their file.
+
+        Examples
+        --------
+        >>> import conal
+        >>> data = conal.datasets.synthetic(n_train=80, n_classes=3, seed=1)
+        >>> first = data.annotations[:60]
+        >>> clf = conal.CrossCoNAL(epochs=5).fit(data.x[:60], first)
+        >>> clf.update(data.x, data.annotations.reindex(range(60, 80))).labels_.shape
+        (80,)
+        """
+        from conal.estimator.updating import updated
+
+        check_is_fitted(self, "model_")
+        found = updated(self, X, y, task_ids, annotator_info, where)
+        self._adopt(found.result, LastEpoch(), found.joined, found.quoted, None)
+        self.kept_ = found.kept
+        self.learned_from_ = (*self.learned_from_, found.entry)
         return self
 
     def _adopt(
@@ -274,6 +323,41 @@ class CrowdClassifier(FittedAttributes, Reported, ClassifierParameters, Classifi
         """
         check_is_fitted(self, "model_")
         return compute.posterior(self.model_, self._batches(*self._joined(X, y, task_ids)))
+
+    def plan(
+        self,
+        budget: float,
+        *,
+        annotator_info: Any = None,
+        by: By = "annotator",
+        expert_cost: float | None = None,
+        per_task: int = 3,
+        seed: int = 0,
+    ) -> CrowdPlan:
+        """Whom to ask what next, for at most a budget: a table, and the accuracy that it promises.
+
+        Parameters
+        ----------
+        budget : float
+            What all labels together may cost; one costs 1, or as ``annotator_info`` says.
+        annotator_info : frame or AnnotatorInfo, optional
+            Columns worker, ``group``, ``cost`` and ``limit``; by default what the model was fitted with.
+        by : {"annotator", "group"}
+            Whom to ask: single annotators, or anybody of a group.
+        expert_cost : float, optional
+            Cost of a true label, if there is an expert.
+        per_task : int
+            Labels of one task, at most.
+        seed : int
+            Seed of the simulated answers behind the intervals.
+        """
+        from conal.estimator.planning import asking_of
+        from conal.findings.plan_table import crowd_plan
+
+        check_is_fitted(self, "model_")
+        asking, names = asking_of(self, annotator_info, by=by, per_task=per_task)
+        options: dict[str, Any] = {"expert_cost": expert_cost, "per_task": per_task, "seed": seed}
+        return crowd_plan(asking, budget, task_ids=self.task_ids_, people=names, **options)
 
     def score(self, X: Any, y: Any) -> float:
         """Accuracy for true labels; for annotations, the mean log-likelihood of a label.
@@ -356,12 +440,15 @@ class CrowdClassifier(FittedAttributes, Reported, ClassifierParameters, Classifi
 
     # ---------------------------------------------------------------- save
 
-    def save(self, folder: str | PathLike[str], *, overwrite: bool = False) -> None:
-        """Write a model folder (safetensors, JSON, CSV); see :func:`conal.load`."""
+    def save(self, folder: str | PathLike[str], *, keep_data: bool = False, overwrite: bool = False) -> None:
+        """Write a model folder (safetensors, JSON, CSV); see :func:`conal.load`.
+
+        With ``keep_data``, the folder also has the training labels and features, which :meth:`update` needs.
+        """
         from conal.estimator.folder import save
 
         check_is_fitted(self, "model_")
-        save(self, folder, overwrite=overwrite)
+        save(self, folder, keep_data=keep_data, overwrite=overwrite)
 
     def to_torch(self, *, features_only: bool = False) -> nn.Module:
         """The trained networks as one torch module, whose output equals :meth:`predict_proba`.

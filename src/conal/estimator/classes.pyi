@@ -28,6 +28,7 @@ class CoNAL(CrowdClassifier):
     class_prior: ClassPrior
     ensemble: int
     text_components: int
+    encoder: str | None
     verbose: bool
     lr: float
     epochs: int | Literal["auto"]
@@ -61,6 +62,7 @@ class CoNAL(CrowdClassifier):
         class_prior: ClassPrior = "estimate",
         ensemble: int = 1,
         text_components: int = 200,
+        encoder: str | None = None,
         verbose: bool = True,
         lr: float = 0.01,
         epochs: int | Literal["auto"] = "auto",
@@ -99,6 +101,7 @@ class CrossCoNAL(CrowdClassifier):
     class_prior: ClassPrior
     ensemble: int
     text_components: int
+    encoder: str | None
     verbose: bool
     lr: float
     epochs: int | Literal["auto"]
@@ -137,6 +140,7 @@ class CrossCoNAL(CrowdClassifier):
         class_prior: ClassPrior = "estimate",
         ensemble: int = 1,
         text_components: int = 200,
+        encoder: str | None = None,
         verbose: bool = True,
         lr: float = 0.005,
         epochs: int | Literal["auto"] = "auto",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from math import prod
 from os import PathLike
@@ -17,20 +18,33 @@ from conal.errors import InputError, ModelFolderError, examples
 from conal.estimator import known_annotators
 from conal.estimator.base import CrowdClassifier
 from conal.estimator.factory import make
+from conal.estimator.kept_data import TrainingData, data_tensors, with_digest
+from conal.estimator.planning import ASKED_TENSOR, asked_of, restored, to_tensors
 from conal.estimator.preparation import build_members
 from conal.estimator.provenance import CUSTOM, plain_parameters
 from conal.estimator.results import StoredResults
 from conal.estimator.sketch import SCALER, check_shapes, checked_instance_shape, scaled
 from conal.findings.report import Report
 from conal.findings.tables import read_tables
-from conal.io.models import METRICS, REPORT, TASKS, TEXT, ModelFolder, names_from_json, names_to_json, write_model
+from conal.io.models import (
+    FORMAT,
+    METRICS,
+    REPORT,
+    TASKS,
+    TEXT,
+    ModelFolder,
+    names_from_json,
+    names_to_json,
+    write_model,
+)
 from conal.io.results import proba_columns
 from conal.methods import CrowdMethod, Problem
 from conal.networks import FeatureScaler
 from conal.parameters import check_parameters
 from conal.parameters.numbers import is_whole
-from conal.text import TextFeatures
+from conal.text import EncodedTexts, TextFeatures
 from conal.text.storage import from_state, to_state
+from conal.updates.folder import learned_from
 
 __all__ = ["load", "save"]
 
@@ -45,7 +59,13 @@ UNFIT = (LookupError, TypeError, ValueError, RuntimeError, AttributeError, Arith
 
 
 def save(
-    fitted: CrowdClassifier, folder: str | PathLike[str], *, page: str | None = None, overwrite: bool = False
+    fitted: CrowdClassifier,
+    folder: str | PathLike[str],
+    *,
+    page: str | None = None,
+    keep_data: bool = False,
+    more_tables: Mapping[str, pa.Table] | None = None,
+    overwrite: bool = False,
 ) -> None:
     """Write a fitted estimator as a model folder, with its report as HTML if ``page`` is given."""
     from conal import __version__
@@ -61,17 +81,23 @@ def save(
         "feature_names": list(getattr(fitted, "feature_names_in_", ())),
         "n_tasks_trained_on": problem.n_tasks,
     }
+    history = with_digest(fitted)
+    if history:
+        config["learned_from"] = history
     if problem.n_true_labels:
         config["n_true_labels"] = problem.n_true_labels
     if fitted.ordinal_:
         config["ordinal"] = True
     config |= known_annotators.to_config(fitted.annotator_info_)
     tensors = {name: tensor.detach().numpy() for name, tensor in fitted.model_.state_dict().items()}
+    tensors |= to_tensors(asked_of(fitted))
     documents: dict[str, Mapping[str, Any]] = {REPORT: fitted.results_.report, **_task_document(fitted)}
     if fitted.text_features_ is not None:
         numbers, documents[TEXT] = to_state(fitted.text_features_)
         tensors |= {TEXT_TENSOR + name: array for name, array in numbers.items()}
-    write_model(folder, tensors, config, fitted.metrics_, fitted.tables_, documents, page=page, overwrite=overwrite)
+    tables = {**fitted.tables_, **(more_tables or {})}
+    data = data_tensors(fitted) if keep_data else None
+    write_model(folder, tensors, config, fitted.metrics_, tables, documents, page=page, data=data, overwrite=overwrite)
 
 
 def _task_document(fitted: CrowdClassifier) -> dict[str, dict[str, Any]]:
@@ -82,7 +108,9 @@ def _task_document(fitted: CrowdClassifier) -> dict[str, dict[str, Any]]:
         return {}
 
 
-def load(folder: str | PathLike[str], *, backbone: Any = None) -> CrowdClassifier:
+def load(
+    folder: str | PathLike[str], *, backbone: Any = None, encoder: str | PathLike[str] | None = None
+) -> CrowdClassifier:
     """Load a model folder that :meth:`CrowdClassifier.save` or ``conal fit`` wrote.
 
     A folder may come from anybody: it is checked before anything is built, and no code in it is run.
@@ -92,16 +120,26 @@ def load(folder: str | PathLike[str], *, backbone: Any = None) -> CrowdClassifie
     folder : path
     backbone : nn.Module or callable, optional
         The architecture, for a model whose backbone was the user's own: only its weights are stored.
+    encoder : path, optional
+        The folder of the encoder, for a model that was trained with one: only a digest of it is stored. Without it, the
+        model loads, but cannot take texts.
     """
     found = ModelFolder(folder)
+    found.expect(FORMAT)
     found.check_complete()
     try:
-        return _restore(found, backbone)
+        made = _restore(found, backbone)
     except InputError:
         raise
     except UNFIT as error:
         name = examples([found.config.get("method")])
         raise ModelFolderError(f"{folder}: does not match this version of {name}: {error}") from error
+    if encoder is not None:
+        if not isinstance(made.text_features_, EncodedTexts):
+            raise InputError(f"{folder}: the model was trained without an encoder; leave it out")
+        made.text_features_.attach(encoder)
+        made.encoder = os.fspath(encoder)
+    return made
 
 
 def _restore(folder: ModelFolder, backbone: Any) -> CrowdClassifier:
@@ -115,7 +153,8 @@ def _restore(folder: ModelFolder, backbone: Any) -> CrowdClassifier:
     made.instance_shape_ = checked_instance_shape(config["instance_shape"], str(folder.path))
     made.n_features_in_ = prod(made.instance_shape_)
     made.feature_names_in_ = _feature_names(config, made.n_features_in_)
-    shapes = {name: found.shape for name, found in folder.shapes().items() if not name.startswith(TEXT_TENSOR)}
+    beside = (TEXT_TENSOR, ASKED_TENSOR)
+    shapes = {name: found.shape for name, found in folder.shapes().items() if not name.startswith(beside)}
     sketched = {name: torch.empty(shape, device="meta") for name, shape in shapes.items() if name in IN_PROBLEM}
     check_shapes(made, _problem(made, config, sketched), shapes, str(folder.path))
     tensors = folder.tensors()
@@ -125,8 +164,11 @@ def _restore(folder: ModelFolder, backbone: Any) -> CrowdClassifier:
     made.results_ = _stored_results(folder, made, task_ids)
     made.history_ = made.tables_["history.csv"].to_pylist()
     _restore_labels(made, task_ids)
+    made.asked_ = restored(tensors, len(made.task_ids_), len(made.annotator_ids_))
     state = {name: torch.from_numpy(array) for name, array in tensors.items() if name in shapes}
     made.model_ = _rebuild(made, _problem(made, config, state), state)
+    made.learned_from_ = learned_from(config)
+    made.kept_ = TrainingData.stored(folder, made)
     return made
 
 
@@ -158,13 +200,13 @@ def _feature_names(config: Mapping[str, Any], count: int) -> list[str]:
     return names
 
 
-def _restore_texts(folder: ModelFolder, tensors: dict[str, Any]) -> TextFeatures | None:
+def _restore_texts(folder: ModelFolder, tensors: dict[str, Any]) -> TextFeatures | EncodedTexts | None:
     if TEXT not in folder.files:
         return None
     numbers = {name.removeprefix(TEXT_TENSOR): array for name, array in tensors.items() if name.startswith(TEXT_TENSOR)}
     where = str(folder.path / TEXT)
     features = from_state(numbers, folder.document(TEXT), where)
-    if features.components_.shape[:1] != tuple(folder.config["instance_shape"]):
+    if (features.n_features,) != tuple(folder.config["instance_shape"]):
         raise ModelFolderError(f"{where}: makes features that do not match the model; fit the model again")
     return features
 

@@ -17,7 +17,7 @@ KEY = "annotator_info"
 
 
 def to_config(info: AnnotatorInfo | None) -> dict[str, Any]:
-    """Groups, costs and features as JSON values, in the order of ``annotator_ids``; nothing if nothing is known."""
+    """Groups, costs, limits and features as JSON values, in the order of the annotators; empty if none is known."""
     if info is None:
         return {}
     found: dict[str, Any] = {}
@@ -25,6 +25,8 @@ def to_config(info: AnnotatorInfo | None) -> dict[str, Any]:
         found["groups"] = list(info.groups)
     if info.costs is not None:
         found["costs"] = info.costs.tolist()
+    if info.limits is not None:  # JSON has no infinity
+        found["limits"] = [None if np.isinf(limit) else limit for limit in info.limits.tolist()]
     if info.features is not None:
         found |= {"features": info.features.tolist(), "feature_names": list(info.feature_names)}
     return {KEY: found} if found else {}
@@ -44,10 +46,29 @@ def from_config(config: Mapping[str, Any], annotators: Names) -> AnnotatorInfo |
     names = found.get("feature_names", [])
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
         raise TypeError(f"{KEY}.feature_names must be names")
-    costs, features = _numbers(found, "costs", (R,)), _numbers(found, "features", (R, len(names)))
-    if costs is not None and (costs < 0).any():
-        raise TypeError(f"{KEY}.costs must be at least 0")
-    return AnnotatorInfo(annotators, None if groups is None else tuple(groups), costs, features, tuple(names))
+    features = _numbers(found, "features", (R, len(names)))
+    costs, limits = _at_least_0(found, "costs", R), _limits(found, R)
+    about = None if groups is None else tuple(groups)
+    return AnnotatorInfo(annotators, about, costs, features, tuple(names), limits)
+
+
+def _at_least_0(found: Mapping[str, Any], name: str, length: int) -> Any:
+    values = _numbers(found, name, (length,))
+    if values is not None and (values < 0).any():
+        raise TypeError(f"{KEY}.{name} must be at least 0")
+    return values
+
+
+def _limits(found: Mapping[str, Any], length: int) -> Any:
+    """Numbers of labels, infinite where nothing is said."""
+    given = found.get("limits")
+    if given is None:
+        return None
+    if not _is_list(given, length):
+        raise TypeError(f"{KEY}.limits must be {length:,} numbers, or null for no limit")
+    stated = np.array([limit is not None for limit in given])
+    values = _at_least_0({"limits": [0 if limit is None else limit for limit in given]}, "limits", length)
+    return np.where(stated, values, np.inf)
 
 
 def _is_list(values: Any, length: int) -> bool:

@@ -23,7 +23,7 @@ from conal.methods import CrowdMethod, Problem
 from conal.methods.class_prior import read_class_prior
 from conal.methods.em import EMMethod
 from conal.methods.ensemble import Ensemble
-from conal.networks import build_backbone
+from conal.networks import FeatureScaler, build_backbone
 from conal.parameters.plan import Plan, is_large
 from conal.training import (
     AnnotationLikelihood,
@@ -55,6 +55,8 @@ __all__ = [
 MAX_PRIOR_FACTOR = 2.0
 """By more than this a class's share should not differ from the votes' unnoticed, where a prior is stated."""
 TINY = 1e-3
+JUDGED_TASKS = 500
+"""Tasks whose votes say how to scale features."""
 
 
 def choose_selection(
@@ -113,8 +115,12 @@ def make_builder(
     annotator_features: npt.ArrayLike | None,
     known: npt.NDArray[np.int64] | None = None,
     groups: npt.NDArray[np.int64] | None = None,
+    scaler: FeatureScaler | None = None,
 ) -> Callable[[], CrowdMethod]:
-    """A function that makes the untrained method, scaler included, once for every (re)start."""
+    """A function that makes the untrained method, scaler included, once for every (re)start.
+
+    The scaler is fitted to the instances, unless one is given.
+    """
     crowd = training.annotations
     problem = Problem(
         shape=training.instances.shape,
@@ -127,17 +133,24 @@ def make_builder(
         class_prior=_class_prior(estimator, method, crowd),
         n_true_labels=0 if known is None else int((known >= 0).sum()),
     )
-    scaler = fit_scaler(training.instances, estimator.scaling)
+    chosen = fit_scaler(training.instances, estimator.scaling, _some_votes(crowd)) if scaler is None else scaler
 
     def build() -> CrowdMethod:
         made = build_method(estimator, method, problem)
-        made.scaler = scaler
+        made.scaler = chosen
         made.known = None if known is None else torch.from_numpy(known)
         if not isinstance(estimator.backbone, str):
             _try_out(made, training.instances)
         return made
 
     return build
+
+
+def _some_votes(crowd: Annotations) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
+    """Some labelled tasks, evenly spaced, and their vote shares."""
+    voted = np.flatnonzero(crowd.labels_per_task())
+    some = voted[np.unique(np.linspace(0, len(voted) - 1, min(JUDGED_TASKS, len(voted))).astype(np.int64))]
+    return some, vote_shares(crowd[some])
 
 
 def build_method(estimator: CrowdClassifier, method: type[CrowdMethod], problem: Problem) -> CrowdMethod:

@@ -13,7 +13,8 @@ from conal.errors import DataWarning, InputError, warn
 from conal.findings.evidence import plain_names
 from conal.io import FeatureTable
 from conal.io.texts import TextTable, is_text, texts_from
-from conal.text import TextFeatures
+from conal.parameters.training import ClassifierParameters
+from conal.text import EncodedTexts, TextFeatures
 from conal.text.features import STEPS
 
 __all__ = ["Learned", "as_numbers", "further_as_numbers", "learn_texts"]
@@ -26,23 +27,32 @@ class Learned(NamedTuple):
     """Features to train on; for texts, also the fitted text features and the texts by task name."""
 
     X: Any
-    features: TextFeatures | None = None
+    features: TextFeatures | EncodedTexts | None = None
     texts: Mapping[Any, str] | None = None
 
 
-def learn_texts(X: Any, task_ids: Any, features: TextFeatures, *, verbose: bool = False) -> Learned:
-    """Features of the texts X, by vocabulary and directions learned from them; X itself if it is not text."""
+def learn_texts(X: Any, task_ids: Any, parameters: ClassifierParameters) -> Learned:
+    """Features of the texts X, by directions that are learned from them or by an encoder; other X as they are."""
     if not is_text(X):
+        if parameters.encoder is not None:
+            raise InputError("encoder: the instances are features, not texts; leave it out")
         return Learned(X)
+    features = _untrained(parameters)
     table = texts_from(X, task_ids=task_ids)
     _warn_of_empty(table)
     names = range(len(table)) if table.ids is None else plain_names(table.ids)
-    with make_progress("texts", verbose, total=STEPS) as progress:
+    with make_progress("texts", parameters.verbose, total=STEPS) as progress:
         numbers = _feature_table(features.fit_transform(table.texts, progress=progress), table)
     return Learned(numbers, features, dict(zip(names, table.texts, strict=True)))
 
 
-def as_numbers(fitted: TextFeatures | None, X: Any, where: str = "texts") -> Any:
+def _untrained(parameters: ClassifierParameters) -> TextFeatures | EncodedTexts:
+    if parameters.encoder is not None:
+        return EncodedTexts(parameters.encoder)
+    return TextFeatures(parameters.text_components, seed=int(parameters.seed))
+
+
+def as_numbers(fitted: TextFeatures | EncodedTexts | None, X: Any, where: str = "texts") -> Any:
     """Features of the texts X, for a model with these text features; X itself for other models."""
     if fitted is None:
         if is_text(X):
@@ -60,7 +70,9 @@ def as_numbers(fitted: TextFeatures | None, X: Any, where: str = "texts") -> Any
 
 
 def further_as_numbers(
-    fitted: TextFeatures | None, validation: tuple[Any, Any] | None, monitor: Mapping[str, tuple[Any, Any]]
+    fitted: TextFeatures | EncodedTexts | None,
+    validation: tuple[Any, Any] | None,
+    monitor: Mapping[str, tuple[Any, Any]],
 ) -> tuple[tuple[Any, Any] | None, dict[str, tuple[Any, Any]]]:
     """The same for validation sets and other data; nothing is learned from their texts."""
 

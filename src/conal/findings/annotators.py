@@ -72,6 +72,7 @@ class AnnotatorRow(TypedDict):
     worst_class: Any
     co_direction: NotRequired[float | None]
     expected_mistakes: float | None
+    labels_changed_without: NotRequired[int]
     matrix: NotRequired[list[list[float]]]
     classes_met: NotRequired[list[float]]
     name: NotRequired[str]
@@ -102,6 +103,7 @@ class Annotators(Finding[AnnotatorSection]):
         "num_examples_labeled": "count",
         "num_examples_refused": "count",
         "worst_class": "class",
+        "labels_changed_without": "count",
     }
 
     def section(self, findings: Findings) -> AnnotatorSection:
@@ -201,6 +203,7 @@ def annotators_table(evidence: Evidence, ends: Interval) -> pa.Table:
         "worst_class": name_column(crowd.classes).take(pa.array(worst, mask=worst < 0)),
         "co_direction": pa.array(direction, mask=np.isnan(direction)),
         "expected_mistakes": where_labelled(crowd, crowd.labels_per_annotator() * (1 - values)),
+        "labels_changed_without": pa.array(evidence.left_out.changes()),
     }
     for name, column in columns.items():
         table = table.append_column(name, column)
@@ -213,8 +216,8 @@ def _discreet(table: pa.Table, evidence: Evidence, discretion: Discretion) -> pa
     labels = discretion.count(table["num_examples_labeled"].to_numpy())
     quality = table["annotator_quality"].to_numpy(zero_copy_only=False).astype(float)
     columns = {"num_examples_labeled": labels, "expected_mistakes": discretion.share(labels * (1 - quality))}
-    if "num_examples_refused" in table.column_names:
-        columns["num_examples_refused"] = discretion.count(table["num_examples_refused"].to_numpy())
+    for name in {"num_examples_refused", "labels_changed_without"} & set(table.column_names):
+        columns[name] = discretion.count(table[name].to_numpy())
     for name, column in columns.items():
         table = table.set_column(table.column_names.index(name), name, pa.array(column))
     return table

@@ -40,8 +40,8 @@ class Finding(ABC, Generic[Section]):
     """Key of the section in ``report.json``; set by :func:`register`."""
     rank: ClassVar[float] = 100
     """Sections and headlines are in the order of their ranks. The built-in ones are contradiction 5, next_steps 6,
-    crowd 10, common_confusion 20, groups 26, jury 27, annotators 30, tasks 40, suggestions 50, and model or aggregation
-    1000."""
+    crowd 10, common_confusion 20, groups 26, jury 27, annotators 30, tasks 40, suggestions 50, plan 51, and model or
+    aggregation 1000."""
     title: ClassVar[str] = ""
     """Heading of the panel on the page."""
     table: ClassVar[str | None] = None

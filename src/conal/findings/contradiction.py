@@ -1,9 +1,9 @@
-"""Labels that contradict both the votes and Dawid-Skene widely: the model, or the crowd, is upside down."""
+"""Labels that contradict the votes and either Dawid-Skene or most annotators: the model may be upside down."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, TypedDict
+from typing import TYPE_CHECKING, NotRequired, TypedDict
 
 import numpy as np
 from markupsafe import Markup
@@ -35,11 +35,15 @@ LEAST_TASKS = 100
 
 
 class ContradictionSection(TypedDict):
-    """On which share of the labelled tasks the inferred label contradicts the votes, and Dawid-Skene's label."""
+    """On which share of the labelled tasks the inferred label contradicts the votes, and Dawid-Skene's label.
+
+    ``exchanged_share`` is the share of labels by annotators who exchange classes in one way, if it is more than half.
+    """
 
     text: str
     against_votes: float
     against_dawid_skene: float
+    exchanged_share: NotRequired[float]
 
 
 @register("contradiction")
@@ -65,11 +69,11 @@ class Contradiction(Finding[ContradictionSection]):
 
 
 def contradiction(evidence: Evidence) -> ContradictionSection | None:
-    """Whether the inferred labels contradict both the votes and Dawid-Skene widely; None if they do not.
+    """Whether the inferred labels contradict the votes and, widely, Dawid-Skene or most annotators; None if not.
 
     A group of annotators who all make the same exchange of classes explains the labels as well as the truth does. A
-    model that follows the group flags everybody else. Dawid-Skene may fall for it too, but rarely on the same crowd;
-    it is only run where the votes are contradicted already.
+    model that follows the group flags everybody else. Dawid-Skene may fall for it too; then more than half of the
+    labels follow one exchange of classes. Both are only looked at where the votes are contradicted already.
     """
     labelled = np.flatnonzero(evidence.annotations.labels_per_task())
     if len(labelled) < LEAST_TASKS:
@@ -80,10 +84,22 @@ def contradiction(evidence: Evidence) -> ContradictionSection | None:
     if outvoted < AGAINST_VOTES:
         return None
     apart = float((evidence.dawid_skene[labelled] != label).mean())
-    if apart < AGAINST_DAWID_SKENE:
-        return None
     trained = evidence.classifier is not None
-    return {"text": _text(outvoted, apart, trained=trained), "against_votes": outvoted, "against_dawid_skene": apart}
+    found: ContradictionSection
+    found = {"text": "", "against_votes": outvoted, "against_dawid_skene": apart}
+    if apart >= AGAINST_DAWID_SKENE:
+        return found | {"text": _text(outvoted, apart, trained=trained)}
+    exchanged = evidence.suspects.upside_down
+    return found | {"text": _exchanged(outvoted, exchanged), "exchanged_share": exchanged} if exchanged else None
+
+
+def _exchanged(outvoted: float, exchanged: float) -> str:
+    return (
+        f"the inferred labels contradict the votes on {percent(outvoted)} of the tasks, and {percent(exchanged)} "
+        "of the labels are by annotators who seem to exchange the classes in one way. Rather a smaller group does, and "
+        "has turned the model upside down: all figures about annotators are then wrong. Label a few dozen tasks "
+        "yourself and pass them as true labels."
+    )
 
 
 def _text(outvoted: float, apart: float, *, trained: bool) -> str:

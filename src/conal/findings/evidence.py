@@ -18,6 +18,8 @@ from conal.errors import ConalWarning, InputError
 from conal.findings.discretion import Discretion
 from conal.metrics.co_direction import CoDirection, co_direction
 from conal.metrics.effective_number import EffectiveNumber, effective_number
+from conal.metrics.suspicion.left_out import LeftOut, left_out
+from conal.metrics.suspicion.suspects import Suspects, suspects_among
 
 if TYPE_CHECKING:
     from conal.findings.aggregation import AggregationSection
@@ -95,6 +97,8 @@ class Evidence:
         Cost of a label of each annotator; equal by default.
     refit : callable, optional
         How the labels would have been inferred from other annotations of the same tasks, where that is quick.
+    times : (n_annotations,), optional
+        When each label was given, anything that sorts; by default those of the annotations, if they have any.
 
     Examples
     --------
@@ -124,6 +128,7 @@ class Evidence:
     costs: FloatArray | None = None
     refit: Refit | None = None
     tempered: bool = False
+    times: npt.NDArray[Any] | None = None
 
     def __post_init__(self) -> None:
         crowd = self.annotations
@@ -134,6 +139,8 @@ class Evidence:
             array = getattr(self, name)
             if array is not None and array.shape != shape:
                 raise InputError(f"{name}: has shape {array.shape}, expected {shape} for these annotations")
+        if self.times is not None and self.times.shape != (crowd.n_annotations,):
+            raise InputError(f"times: {self.times.shape} values for {crowd.n_annotations} annotations; pass one each")
         if self.omega is not None and self.omega.shape != (crowd.n_annotations,):
             raise InputError(f"omega: {self.omega.shape} values for {crowd.n_annotations} annotations; pass one each")
 
@@ -233,6 +240,21 @@ class Evidence:
     def errors_by_posterior(self) -> EffectiveNumber:
         """How annotators err together, by inferred labels: less than they do."""
         return effective_number(self.annotations[self.some_tasks], self.posterior[self.some_tasks])
+
+    @cached_property
+    def left_out(self) -> LeftOut:
+        """Every label, judged by the other labels of its task and by the classifier."""
+        return left_out(self.annotations, self.posterior, self.classifier)
+
+    @property
+    def when(self) -> npt.NDArray[Any] | None:
+        """(n_annotations,) when each label was given; None if that is not known."""
+        return getattr(self.annotations, "times", None) if self.times is None else self.times
+
+    @cached_property
+    def suspects(self) -> Suspects:
+        """Annotators whose labels do not speak for themselves."""
+        return suspects_among(self.left_out, self.when)
 
     @cached_property
     def expected_right(self) -> FloatArray:

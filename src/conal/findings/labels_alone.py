@@ -22,6 +22,7 @@ from conal.data.scales import scale_options
 from conal.errors import ConalWarning
 from conal.findings.aggregation import AggregationSection
 from conal.findings.collection import Findings
+from conal.findings.discretion import Discretion
 from conal.findings.evidence import Evidence, Refit, about_annotators
 
 __all__ = ["findings_of_labels"]
@@ -37,8 +38,8 @@ MAX_WORK = 2_000_000
 """Labels times annotators up to which the labels are aggregated again without every annotator."""
 
 
-def findings_of_labels(fitted: Aggregator) -> Findings:
-    """The findings of a fitted aggregator.
+def findings_of_labels(fitted: Aggregator, discretion: Discretion | None = None) -> Findings:
+    """The findings of a fitted aggregator, with less about single annotators if ``discretion`` says so.
 
     An aggregator that separates common from individual confusion supplies both. For others, the common confusion is
     the mean of the annotators' matrices, weighted by their numbers of labels.
@@ -62,6 +63,7 @@ def findings_of_labels(fitted: Aggregator) -> Findings:
         common_meaning=POOLED if omega is None else ECONOMICAL,
         refit=_refit_of(fitted),
         **_about(fitted),
+        discretion=discretion,
     )
     return Findings(evidence, seed=int(fitted.get_params().get("seed", 0)))
 

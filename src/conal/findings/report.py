@@ -17,6 +17,7 @@ from conal.findings.groups import GroupsSection
 from conal.findings.jury import JurySection
 from conal.findings.model import ModelSection
 from conal.findings.next_steps import NextStepsSection
+from conal.findings.plan import PlanSection
 from conal.findings.rows import PictureSection, is_embedded
 from conal.findings.suggestions import SuggestionSection
 from conal.findings.tasks import TaskSection
@@ -50,6 +51,7 @@ class Report(TypedDict):
     groups: NotRequired[GroupsSection]
     jury: NotRequired[JurySection]
     next_steps: NotRequired[NextStepsSection]
+    plan: NotRequired[PlanSection]
     pictures: NotRequired[PictureSection]
 
 
@@ -108,6 +110,8 @@ def _disagreement(report: Report) -> str | None:
     votes = [vote for found in cast(Any, report["tasks"]).values() for row in found["rows"] for vote in row["votes"]]
     if not all(len(vote) == 2 and type(vote[1]) is int for vote in votes):
         return "votes in tasks are not pairs of a class and a number"
+    if "plan" in report and not report["plan"]["curve"]:
+        return "plan.curve is empty"
     advised = report["next_steps"]["people"] if "next_steps" in report else []
     if not all(0 <= person["place"] < len(people) for person in advised):
         return "next_steps.people has annotators who are not in annotators.rows"

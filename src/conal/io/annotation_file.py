@@ -159,6 +159,7 @@ def annotations_from(
     dropped: Mapping[str, int],
     untyped: bool = False,
     choice_question: str | None = None,
+    times: Any = None,
 ) -> Annotations:
     """The annotations in three equally long columns, once classes are matched and repeated pairs resolved.
 
@@ -182,7 +183,13 @@ def annotations_from(
             )
         classes = coerce_classes(options.classes, labels.names)
         return Annotations.from_triples(
-            tasks, workers, labels, classes=classes, on_duplicate=options.on_duplicate, where=str(where)
+            tasks,
+            workers,
+            labels,
+            classes=classes,
+            on_duplicate=options.on_duplicate,
+            times=times,
+            where=str(where),
         )
     except UnicodeEncodeError as error:
         half = error.object[error.start]

@@ -34,6 +34,8 @@ from conal.io.tables import fill_table
 from conal.io.transactions import recover
 
 __all__ = [
+    "AGGREGATOR",
+    "FORMAT",
     "FORMAT_VERSION",
     "ModelFolder",
     "TensorShape",
@@ -49,12 +51,16 @@ __all__ = [
     "write_model",
 ]
 
-FORMAT = "conal-model"
+FORMAT, AGGREGATOR = "conal-model", "conal-aggregator"
+"""What a folder contains: a classifier, or labels and what an aggregator learned from them."""
+KINDS = {FORMAT: "a conal model folder", AGGREGATOR: "a folder of conal aggregate --save"}
 FORMAT_VERSION = 2
 """Version 1 had digests of the weights and of some documents only."""
 WEIGHTS, CONFIG, METRICS = "model.safetensors", "config.json", "metrics.json"
 REPORT, PAGE, TASKS, TEXT = "report.json", "report.html", "tasks.json", "text.json"
-_NAMED = {WEIGHTS, METRICS, REPORT, TASKS, TEXT}
+DATA = "data.safetensors"
+"""Labels and features that a model was trained on, where the user wants to update it."""
+_NAMED = {WEIGHTS, METRICS, REPORT, TASKS, TEXT, DATA}
 _TABLE = re.compile(r"[A-Za-z][A-Za-z0-9_-]*\.csv")
 """Files of a model folder: a folder from elsewhere must not name any others, inside of itself or outside."""
 MAX_JSON = 2**28
@@ -73,6 +79,8 @@ def write_model(
     documents: Mapping[str, Mapping[str, Any]] | None = None,
     *,
     page: str | None = None,
+    data: Tensors | None = None,
+    format: str = FORMAT,  # noqa: A002 - what config.json calls it
     overwrite: bool = False,
 ) -> None:
     """Write a model folder under a temporary name, then rename it.
@@ -89,12 +97,16 @@ def write_model(
         File name to JSON object that is too long for ``config.json``, such as a vocabulary or ``report.json``.
     page : str, optional
         The report as HTML.
+    data : mapping, optional
+        What the model was trained on.
     """
     path = Path(folder)
     _check_names([*tables, *(documents or {})], path)
-    check_target(path, overwrite=overwrite)
+    check_target(path, format, overwrite=overwrite)
     with atomic_folder(path) as temporary:
         _save_tensors(tensors, temporary / WEIGHTS)
+        if data is not None:
+            _save_tensors(data, temporary / DATA)
         _write_json(temporary / METRICS, metrics)
         for name, table in tables.items():
             fill_table(table, temporary / name)
@@ -102,9 +114,9 @@ def write_model(
             _write_compact_json(temporary / name, document)
         if page is not None:
             (temporary / PAGE).write_text(page, encoding="utf-8")
-        files = sorted([WEIGHTS, METRICS, *tables, *(documents or {})])
+        files = sorted([WEIGHTS, METRICS, *([] if data is None else [DATA]), *tables, *(documents or {})])
         content = {
-            "format": FORMAT,
+            "format": format,
             "format_version": FORMAT_VERSION,
             **config,
             "files": files,
@@ -114,13 +126,15 @@ def write_model(
     warn_of_formulas(tables.values(), path)
 
 
-def check_target(path: Path, *, overwrite: bool) -> None:
-    """Reject an existing path, unless it is a model folder that may be replaced."""
-    check_folder_place(path, overwrite=overwrite, kind="a conal model folder", own=_written)
+def check_target(path: Path, format: str = FORMAT, *, overwrite: bool) -> None:  # noqa: A002
+    """Reject an existing path, unless it is a folder of this kind that may be replaced."""
+    check_folder_place(path, overwrite=overwrite, kind=KINDS[format], own=partial(_written, format=format))
 
 
-def _written(path: Path) -> set[str]:
-    return {CONFIG, PAGE, *ModelFolder(path).files}
+def _written(path: Path, format: str) -> set[str]:  # noqa: A002
+    found = ModelFolder(path)
+    found.expect(format)
+    return {CONFIG, PAGE, *found.files}
 
 
 def read_model(folder: str | PathLike[str]) -> tuple[dict[str, npt.NDArray[Any]], dict[str, Any], dict[str, Any]]:
@@ -166,6 +180,11 @@ class ModelFolder:
         self.config = _read_config(self.path)
         self.files: list[str] = self.config["files"]
 
+    def expect(self, format: str) -> None:  # noqa: A002
+        """Reject a folder that contains something else."""
+        if self.config["format"] != format:
+            raise ModelFolderError(f"{self.path}: is {KINDS[self.config['format']]}, not {KINDS[format]}")
+
     def check_complete(self) -> None:
         """Reject a folder from which a file is missing."""
         missing = [name for name in self.files if not os.path.lexists(self.path / name)]
@@ -205,12 +224,12 @@ class ModelFolder:
             except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
                 raise ModelFolderError(f"{path}: cannot be read ({error}); fit the model again") from error
 
-    def tensors(self) -> dict[str, npt.NDArray[Any]]:
-        """The weights."""
+    def tensors(self, name: str = WEIGHTS) -> dict[str, npt.NDArray[Any]]:
+        """The weights, or other tensors."""
         from safetensors import SafetensorError
         from safetensors.numpy import load_file
 
-        path = self.checked(WEIGHTS)
+        path = self.checked(name)
         try:
             return load_file(path)
         except (SafetensorError, KeyError, TypeError, ValueError) as error:  # also types that NumPy does not have
@@ -284,7 +303,7 @@ def _read_config(path: Path) -> dict[str, Any]:
     if not os.path.lexists(path / CONFIG):
         raise ModelFolderError(f"{path}: is not a model folder, it has no {CONFIG}")
     config = _load_json(path / CONFIG)
-    if config.get("format") != FORMAT:
+    if config.get("format") not in KINDS:
         raise ModelFolderError(f"{path / CONFIG}: does not describe a conal model")
     version = config.get("format_version")
     if isinstance(version, int) and version > FORMAT_VERSION:

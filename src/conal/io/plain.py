@@ -44,6 +44,7 @@ class PlainTable(Reader):
             labels,
             classes=coerce_classes(options.classes, labels.names),
             on_duplicate=options.on_duplicate,
+            times=columns.pop("time", None),
             where=str(path),
         )
         return AnnotationFile(path, kind, self.title, crowd)

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from conal.data.annotations import Annotations
-from conal.data.columns import NAME_ROLES, find_columns, is_name_column
+from conal.data.columns import NAME_ROLES, find_columns, find_time, is_name_column
 from conal.data.encoding import Names
 from conal.data.missing import Rule, missing_rule, words_among
 from conal.errors import DataWarning, InputError, examples, warn
@@ -144,13 +144,18 @@ def read_first_row(path: Path) -> pa.Table:
 
 
 def read_roles(path: Path, format: str | None, wanted: Mapping[str, str | None]) -> dict[str, pa.ChunkedArray]:  # noqa: A002
-    """The column of each role as Arrow dictionaries, that is 32-bit codes and distinct names, batch by batch."""
+    """The column of each role as Arrow dictionaries, that is 32-bit codes and distinct names, batch by batch.
+
+    If the table has a column of times, it is there too, as "time".
+    """
     found: dict[str, str] = {}
 
     def read(path: Path, kind: str) -> pa.Table:
         def choose(header: Sequence[str]) -> list[str]:
             _check_header(path, kind, header)
             found.update(find_columns(header, wanted, str(path)))
+            time = find_time([name for name in header if name not in found.values()])
+            found.update({} if time is None else {"time": time})
             return list(found.values())
 
         return read_coded(path, kind, choose)
@@ -163,7 +168,8 @@ def read_roles(path: Path, format: str | None, wanted: Mapping[str, str | None])
         where = f"{path}: column {name!r}"
         return with_class_names(column, classes[name], where) if name in classes else decoded(column, where)
 
-    return {role: map_names(table[name], partial(named, name=name)) for role, name in found.items()}
+    times = {"time": table[found.pop("time")]} if "time" in found else {}
+    return {role: map_names(table[name], partial(named, name=name)) for role, name in found.items()} | times
 
 
 def table_schema(path: Path, kind: str) -> pa.Schema:

@@ -129,6 +129,19 @@ class CrowdMethod(nn.Module):
     def prepare(self, annotations: Annotations) -> None:
         """Called once before training with the training annotations; two-stage methods aggregate here."""
 
+    def take_up(self, working: Mapping[str, Tensor], annotations: Annotations) -> None:
+        """Called after :meth:`prepare` in an update, with the :meth:`working_state` of the fit before it.
+
+        The annotations begin with the tasks of that fit, in the same order.
+        """
+
+    def trained_weights(self) -> set[str]:
+        """Names of the tensors of networks, which an update draws back to where a training starts."""
+        return {f"backbone.{name}" for name in self.backbone.state_dict()}
+
+    def begin(self, batches: Iterable[Batch]) -> None:
+        """Called before the first epoch of an update, with the training data in order."""
+
     def end_step(self) -> None:
         """Called after every step of the optimiser, for example to update averages of weights."""
 

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar, Literal
 
 import torch
 from torch import Tensor, nn
 
+from conal.aggregation.certainty import held_out_certainty
 from conal.data.annotations import Annotations
 from conal.errors import DivergenceError
 from conal.methods.base import Batch, Problem, register
-from conal.methods.certainty import held_out_certainty
-from conal.methods.class_matching import aligned_with_votes
+from conal.methods.class_matching import aligned_with_votes, most_annotators_agree
 from conal.methods.em import EMMethod
 from conal.methods.held_out_predictions import (
     Predictions,
@@ -85,7 +85,8 @@ class CrossCoNALMethod(EMMethod):
     (:class:`conal.methods.posterior_correction.PosteriorCorrection`).
 
     The likelihood does not say which inferred class is which: after every E-step, classes are matched
-    with the votes, so that annotators are right as often as possible. A class prior :math:`\rho^*` counts only where
+    with the votes, so that annotators are right as often as possible, if the labels of most annotators agree with that:
+    a group who exchange classes and never slip must not name them. A class prior :math:`\rho^*` counts only where
     the user states one.
 
     References
@@ -228,6 +229,16 @@ class CrossCoNALMethod(EMMethod):
         self.register_buffer("posterior", posterior, persistent=False)
         self.update_confusion(counts)
 
+    @torch.no_grad()
+    def take_up(self, working: Mapping[str, Tensor], annotations: Annotations) -> None:
+        """As for every EM; known tasks stay in their folds, so that no network predicts what it was trained on."""
+        self.fold_of[: len(working["fold_of"])] = working["fold_of"]
+        super().take_up(working, annotations)
+
+    def trained_weights(self) -> set[str]:
+        """Those of all networks, and of their averages."""
+        return {name for name in self.state_dict() if name.startswith(("backbone.", "others.", "averages.networks."))}
+
     def loss(self, batch: Batch) -> Tensor:
         """Mean over the networks of the cross-entropy to the inferred labels, each without its held-out fold."""
         target, fold = self.posterior[batch.instances], self.fold_of[batch.instances]
@@ -305,6 +316,8 @@ class CrossCoNALMethod(EMMethod):
             )
         truth = None if self.judged is None else self.judged.inferred_as(self.posterior)
         order = aligned_with_votes(counts.sum(0), truth)
+        if truth is None and not most_annotators_agree(counts, order):
+            order = torch.arange(len(order), device=order.device)
         self.posterior.copy_(self.posterior[:, order])
         self.noise.reorder(order)
         # The copy keeps the memory layout of the counts, which decides the last bit of their sums.
@@ -318,7 +331,8 @@ class CrossCoNALMethod(EMMethod):
             self.pooled_noise.fit(renamed)
         if self.judged is not None:
             self.judged.row_counts.copy_(renamed.sum(2).double() + self.noise_in_use.row_pseudo.double())
-        near_end = int(self.epochs_done) in sorted(self.due)[-2:]  # true labels refine what the last but one said
+        # True labels refine what the last E-step but one said. Without them, only the last is asked.
+        near_end = int(self.epochs_done) in sorted(self.due)[-1 if self.judged is None else -2 :]
         if self.confidence == "held-out" and near_end:
             self.certainty.fill_(self._held_out_certainty(renamed))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import torch
@@ -84,6 +84,19 @@ class EMMethod(CrowdMethod):
         if self.is_due(int(self.epochs_done)):
             self.eval()
             self.em_round(batches)
+
+    @torch.no_grad()
+    def take_up(self, working: Mapping[str, Tensor], annotations: Annotations) -> None:
+        """Known tasks keep what was inferred for them; the annotators are fitted to that."""
+        known = working["posterior"].to(self.posterior)
+        self.posterior[: len(known)] = known
+        self.update_confusion(counts_from_votes(Votes(annotations), self.posterior.double().numpy()))
+
+    @torch.no_grad()
+    def begin(self, batches: Iterable[Batch]) -> None:
+        """Infer all labels anew, by networks that have not seen the new ones."""
+        self.eval()
+        self.em_round(batches)
 
     def em_round(self, batches: Iterable[Batch]) -> None:
         """One E-step and the closed forms of the M-step."""

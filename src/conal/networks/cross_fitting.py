@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from conal.networks.parallel import Part, mean_loss
-from conal.networks.stacked import StackedNetworks
+from conal.networks.stacked import StackedNetworks, all_but_one_fold
 
 __all__ = ["Network", "cross_fitted_loss", "held_out_log_proba", "mean_log_proba", "stacked_loss"]
 
@@ -47,11 +47,9 @@ def cross_fitted_loss(
 
 
 def stacked_loss(networks: StackedNetworks, x: Tensor, target: Tensor, fold: Tensor, weight: float) -> Tensor:
-    """:func:`cross_fitted_loss` of stacked networks, in which a mask leaves out what is held out."""
-    mask = (fold != torch.arange(len(networks.networks))[:, None]).to(x.dtype)
-    mask *= mask.sum(1, keepdim=True) > 1  # as above
-    log_proba = networks(x, mask).log_softmax(-1)
-    return (mask * (target * log_proba).sum(-1)).sum() * (-weight / len(mask))
+    """:func:`cross_fitted_loss` of stacked networks."""
+    seen = all_but_one_fold(fold, len(networks.networks))
+    return networks.loss(x, seen, target.index_select(0, seen.rows), weight / len(seen.sizes))
 
 
 def held_out_log_proba(networks: Iterable[Network], x: Tensor, fold: Tensor) -> Tensor:

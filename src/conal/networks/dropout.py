@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-__all__ = ["Dropout"]
+__all__ = ["Dropout", "draw_kept"]
 
 LEVELS = 2**16
 
@@ -29,12 +29,22 @@ class Dropout(nn.Dropout):
 
     def forward(self, x: Tensor) -> Tensor:
         """Zeros and scaled values in training, x itself otherwise."""
-        dropped = min(round(self.p * LEVELS), LEVELS - 1)
-        if not self.training or dropped == 0:
+        if not self.training or _dropped(self.p) == 0:
             return x
         if x.device.type != "cpu" or not x.is_floating_point():
             return nn.functional.dropout(x, self.p)
-        bits = torch.empty(-(-x.numel() // 4), dtype=torch.int64).random_(-(2**63), None)
-        chance = bits.view(torch.int16)[: x.numel()].view(x.shape)  # four numbers of 16 bits in each
-        kept = torch.ge(chance, dropped - LEVELS // 2, out=x.new_empty(x.shape))  # ones and zeros, in one pass
-        return x * kept.mul_(LEVELS / (LEVELS - dropped))
+        return x * draw_kept(x.new_empty(x.shape), self.p)
+
+
+def draw_kept(kept: Tensor, p: float) -> Tensor:
+    """Fill a tensor with zeros, of probability p, and otherwise with the factor that keeps the mean."""
+    dropped, n = _dropped(p), kept.numel()
+    bits = torch.empty(-(-n // 4), dtype=torch.int64).random_(-(2**63), None)
+    chance = bits.view(torch.int16)[:n].view(kept.shape)  # four numbers of 16 bits in each
+    torch.ge(chance, dropped - LEVELS // 2, out=kept)  # ones and zeros, in one pass
+    return kept.mul_(LEVELS / (LEVELS - dropped))
+
+
+def _dropped(p: float) -> int:
+    """Of the levels, how many are dropped."""
+    return min(round(p * LEVELS), LEVELS - 1)

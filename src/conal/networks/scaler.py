@@ -36,10 +36,11 @@ class FeatureScaler(nn.Module):
         self.register_buffer("factor", torch.ones(()) if factor is None else factor)
         self.register_buffer("limit", torch.as_tensor(limit, dtype=torch.float32))
         self.register_buffer("root", torch.as_tensor(root, dtype=torch.bool))
-        self._limited, self._rooted = math.isfinite(float(limit)), bool(root)
+        # Numbers beside the tensors: tensors as limits take ten times as long, and looking into them takes time too.
+        self._limit, self._rooted = float(limit), bool(root)
 
     def forward(self, x: Tensor) -> Tensor:
         """Scale a batch of instances."""
         x = x.to(self.shift.dtype)
         scaled = ((x.clamp(min=0).sqrt_() if self._rooted else x) - self.shift).mul_(self.factor)
-        return scaled.clamp_(-self.limit, self.limit) if self._limited else scaled
+        return scaled.clamp_(-self._limit, self._limit) if math.isfinite(self._limit) else scaled

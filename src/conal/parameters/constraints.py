@@ -4,12 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from os import PathLike
 from typing import Any
 
 from conal.errors import InputError
 from conal.parameters.numbers import is_number, is_whole
 
-__all__ = ["Constraint", "anything", "either", "flag", "number", "one_of", "optional", "share", "whole", "widths"]
+__all__ = [
+    "Constraint",
+    "anything",
+    "either",
+    "flag",
+    "number",
+    "one_of",
+    "optional",
+    "place",
+    "several_of",
+    "share",
+    "whole",
+    "widths",
+]
 
 
 @dataclass(frozen=True)
@@ -96,9 +110,28 @@ def one_of(*values: str) -> Constraint:
     return Constraint(meaning, lambda v: isinstance(v, str) and v in values, choices=values)
 
 
+def several_of(*words: str) -> Constraint:
+    """A text of some of these words, each once, separated by commas; an empty text for none.
+
+    >>> several_of("a", "b").holds("b, a"), several_of("a", "b").holds("a,a"), several_of("a", "b").holds("c")
+    (True, False, False)
+    """
+
+    def holds(value: Any) -> bool:
+        found = [word.strip() for word in value.split(",")] if isinstance(value, str) and value.strip() else []
+        return isinstance(value, str) and set(found) <= set(words) and len(set(found)) == len(found)
+
+    return Constraint(f"empty, or one or several of {', '.join(words)}, separated by commas", holds)
+
+
 def optional(constraint: Constraint) -> Constraint:
     """None, or a value that meets the constraint."""
     return either(Constraint("None", lambda v: v is None), constraint)
+
+
+def place() -> Constraint:
+    """Paths of files or folders."""
+    return Constraint("a path", lambda v: isinstance(v, str | PathLike))
 
 
 def either(*constraints: Constraint) -> Constraint:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from conal.errors import InputError
-from conal.parameters.constraints import anything, flag, whole
+from conal.parameters.constraints import anything, flag, number, optional, whole
 from conal.parameters.declaration import Option, Parameterised, parameter
 
-__all__ = ["PrivacyOptions"]
+__all__ = ["PrivacyOptions", "ReleaseOptions"]
 
 
 class PrivacyOptions(Parameterised):
@@ -48,3 +48,51 @@ class PrivacyOptions(Parameterised):
             found = self.declared[name]
             if not self.anonymise and getattr(self, name) != found.default:
                 raise InputError(f"{found.flag} needs --anonymise; add it, or remove {found.flag}")
+
+
+class ReleaseOptions(Parameterised):
+    """What `conal aggregate` tells about single annotators: everything, less about those with few labels, or nothing.
+
+    Examples
+    --------
+    >>> ReleaseOptions(private=0.5).max_labels
+    10
+    """
+
+    private: float | None = parameter(
+        default=None,
+        must_be=optional(number(above=0, at_most=100)),
+        help="Epsilon of a differentially private release; by default, results are not private.",
+        option=Option(
+            metavar="EPSILON",
+            help="Write only a differentially private release into the folder --out: the common confusion, that of "
+            "groups, and class shares, counted beside --true-labels, with noise that hides each annotator's whole "
+            "contribution. The smaller, the more noise; 1 is usual.",
+        ),
+    )
+    max_labels: int = parameter(
+        default=10,
+        must_be=whole(1, below=10**6),
+        help="The largest weight of a person in a private release: more labels count as much as this many.",
+        option=Option(
+            help="With --private: labels of an annotator who gave more weigh as much as this many. The more, the more "
+            "noise. Do not choose it by looking at the labels."
+        ),
+    )
+    min_labels: int | None = parameter(
+        default=None,
+        must_be=optional(whole(1)),
+        help="Leave annotators with fewer labels out of tables about annotators and of the report, and round the "
+        "figures of the others, as hide_below does for anonymous models.",
+        option=Option(
+            help="Leave annotators with fewer labels out of --annotators, --confusion and --report, and round the "
+            "figures of the others."
+        ),
+    )
+
+    def __post_init__(self) -> None:
+        """Refuse what would have no effect."""
+        if self.private is None and self.max_labels != type(self).max_labels:
+            raise InputError("--max-labels needs --private; add it, or remove --max-labels")
+        if self.private is not None and self.min_labels is not None:
+            raise InputError("--min-labels: a private release has no tables about annotators; remove --min-labels")

@@ -6,14 +6,16 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from conal.errors import InputError
-from conal.parameters.constraints import anything, number, one_of, whole
+from conal.parameters.constraints import anything, number, one_of, several_of, share, whole
 from conal.parameters.declaration import Option, parameter
 from conal.parameters.frozen import FrozenParameters
 
-__all__ = ["CommonType", "CrowdSettings", "GateKind", "OrdinalSettings", "Pairs", "SyntheticSettings"]
+__all__ = ["ADVERSARIES", "CommonType", "CrowdSettings", "GateKind", "OrdinalSettings", "Pairs", "SyntheticSettings"]
 
 CommonType = Literal["asymmetric", "symmetric"]
 GateKind = Literal["interaction", "effects"]
+ADVERSARIES = ("spammers", "clickers", "ring", "copyists", "sleepers")
+"""Kinds of annotators who mean harm."""
 Pairs = Mapping[Any, Any] | Sequence[tuple[Any, Any]]
 
 
@@ -115,6 +117,29 @@ class CrowdSettings(FrozenParameters):
         must_be=anything(),
         help="Classes to confuse, by name, instead of random ones: {true: observed} for asymmetric, [(a, b), ...] for "
         "symmetric confusion. Classes that are not mentioned stay uncorrupted.",
+    )
+    adversaries: str = parameter(
+        default="",
+        must_be=several_of(*ADVERSARIES),
+        help="Annotators who mean harm, one kind or several with commas. spammers: each says one class; clickers: "
+        "any class at random; ring: all exchange the classes in the same way; copyists: each copies an honest "
+        "annotator, whose tasks they take; sleepers: honest first, clickers after turn_after labels.",
+        option=Option(shown_default="none", metavar="KINDS"),
+    )
+    adversary_share: float = parameter(
+        default=0.2,
+        must_be=share(),
+        help="Share of the annotators who mean harm, if there are any, in equal parts of all kinds.",
+        option=Option(),
+    )
+    copied_share: float = parameter(
+        default=0.9,
+        must_be=number(at_least=0, at_most=1),
+        help="Share of the labels that copyists copy, on tasks of their source; the others are their own.",
+        option=Option(),
+    )
+    turn_after: int = parameter(
+        default=50, must_be=whole(0), help="Number of labels that sleepers give honestly.", option=Option()
     )
     seed: int = parameter(default=0, must_be=whole(0), help="Random seed; the same seed and data give the same crowd.")
 

@@ -5,7 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
-from conal.parameters.constraints import anything, either, flag, number, one_of, optional, share, whole, widths
+from conal.parameters.constraints import (
+    anything,
+    either,
+    flag,
+    number,
+    one_of,
+    optional,
+    place,
+    share,
+    whole,
+    widths,
+)
 from conal.parameters.declaration import Option, Parameterised, parameter
 from conal.parameters.text import json_or_text
 
@@ -150,6 +161,17 @@ class ClassifierParameters(Settings):
         default=200,
         must_be=whole(1),
         help="If X is text: the maximum number of features per text (see conal.TextFeatures).",
+    )
+    encoder: str | None = parameter(
+        default=None,
+        must_be=optional(place()),
+        help="If X is text: a local folder with an encoder (sentence-transformers, or model.onnx and tokenizer.json) "
+        "whose embeddings are the features, in place of conal.TextFeatures.",
+        option=Option(
+            help="Local folder with an encoder of texts: sentence-transformers, or model.onnx with tokenizer.json. Its "
+            "embeddings take the place of the terms of the texts. Nothing is downloaded.",
+            metavar="<folder>",
+        ),
     )
     verbose: bool = parameter(
         default=True, must_be=flag(), help="Show progress in a terminal or notebook.", free_on_resume=True

@@ -20,6 +20,7 @@ __all__ = [
     "PAPER",
     "SCREEN",
     "Look",
+    "band",
     "correlation_map",
     "course",
     "heat_map",
@@ -199,6 +200,29 @@ def points(table: pa.Table, *, x_title: str, y_title: str, size_title: str, look
             tooltip=[*tips, alt.Tooltip("size:Q", title=size_title)],
         )
     )
+
+
+def band(table: pa.Table, *, x: str, x_title: str, y_title: str, mark: float | None = None, look: Look = PAPER) -> Any:
+    """A line with the band of its intervals.
+
+    Parameters
+    ----------
+    table : pa.Table
+        Columns ``x``, value, low and high (shares).
+    mark : float, optional
+        A share to compare with, drawn as a line if the chart reaches it.
+    """
+    base = alt.Chart(_values(table), width=420, height=220).encode(x=alt.X(f"{x}:Q", title=x_title))
+    share = alt.Axis(format="%", tickCount=8)
+    area = base.mark_area(opacity=0.2, color=look.right).encode(
+        y=alt.Y("low:Q", title=y_title, axis=share, scale=alt.Scale(zero=False)), y2="high:Q"
+    )
+    tips = [f"{x}:Q", *(alt.Tooltip(f"{name}:Q", format=".1%") for name in ("value", *ENDS))]
+    line = base.mark_line(color=look.right, strokeWidth=1.8, point=True).encode(y="value:Q", tooltip=tips)
+    if mark is None or mark > max(table["high"].to_pylist()):
+        return area + line
+    rule = alt.Chart(alt.InlineData(values=[{"at": mark}])).mark_rule(color=look.wrong, strokeDash=[4, 3])
+    return area + line + rule.encode(y="at:Q")
 
 
 def course(table: pa.Table, *, value: str, title: str, kept: int | None = None, look: Look = PAPER) -> Any:

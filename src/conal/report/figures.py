@@ -12,7 +12,7 @@ from conal.findings import Report
 from conal.findings.annotators import AnnotatorRow
 from conal.findings.common_confusion import ConfusedPair
 from conal.findings.wording import called, short_names
-from conal.report.charts import PAGE, Look, correlation_map, course, heat_map, intervals, points
+from conal.report.charts import PAGE, Look, band, correlation_map, course, heat_map, intervals, points
 
 __all__ = [
     "annotators",
@@ -24,6 +24,7 @@ __all__ = [
     "figures",
     "groups",
     "matrix_rows",
+    "more_labels",
     "shared_mistakes",
     "shown_names",
 ]
@@ -128,6 +129,17 @@ def _name_of(report: Report, worker: Any) -> Any:
     return next((called(row) for row in report["jury"]["judges"] if row["worker"] == worker), worker)
 
 
+def more_labels(report: Report, look: Look) -> Any:
+    """The expected accuracy against further labels, as planned; None where none is worth asking for."""
+    if "plan" not in report or len(report["plan"]["curve"]) < 2:
+        return None
+    points = report["plan"]["curve"]
+    columns = {"labels": [point["labels"] for point in points], "value": [_rounded(p["accuracy"]) for p in points]}
+    columns |= {"low": [_rounded(p["low"]) for p in points], "high": [_rounded(p["high"]) for p in points]}
+    titles = {"x_title": "further labels", "y_title": "right labels"}
+    return band(pa.table(columns), x="labels", **titles, mark=report["plan"]["goal"], look=look)
+
+
 def curve(report: Report, look: Look, name: str) -> Any:
     """A figure after every epoch of the training; None where it was not noted."""
     if "model" not in report:
@@ -150,6 +162,7 @@ CHARTS: dict[str, Callable[[Report, Look], Any]] = {
     "people": annotators,
     "mistakes": shared_mistakes,
     "errors": errors_together,
+    "plan": more_labels,
     **{f"curve_{name}": partial(curve, name=name) for name in CURVES},
 }
 """The charts, by their names on the page."""

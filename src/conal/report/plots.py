@@ -26,7 +26,7 @@ class Plots:
     >>> from conal.aggregation import MajorityVote
     >>> charts = MajorityVote().fit([[0, 0, 1], [1, 1, 1]]).plots
     >>> charts
-    Plots(annotator, annotators, common_confusion, confused_pairs, errors_together, group, shared_mistakes)
+    Plots(annotator, annotators, common_confusion, confused_pairs, errors_together, group, more_labels, shared_mistakes)
     >>> type(charts.annotators()).__name__
     'LayerChart'
     """
@@ -72,6 +72,10 @@ class Plots:
                 f"the report has no matrix of group {name!r}; it has those of {', '.join(found) or 'none'}"
             )
         return found[short(name, 40)].properties(title=short(name))
+
+    def more_labels(self) -> Any:
+        """The expected accuracy of the labels against the number of further ones, as planned, with intervals."""
+        return _made(figures.more_labels(self._report, SCREEN), "no further label is worth asking for")
 
     def annotator(self, name: Any) -> Any:
         """The confusion matrix of one annotator.

@@ -17,6 +17,7 @@ from conal._support.progress import Progress
 from conal.errors import DataWarning, InputError, warn
 from conal.parameters import whole
 from conal.text.analysis import piece_terms, word_terms
+from conal.text.style import StyleWeights, fit_style
 from conal.text.terms import TermWeights, fit_terms
 
 __all__ = ["ANALYZERS", "STEPS", "TextFeatures", "check_texts", "is_missing"]
@@ -32,8 +33,9 @@ SMALLEST = 1e-6
 class TextFeatures(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # type: ignore[call-arg]
     r"""Texts to features: which words and pieces of words occur, condensed to a few hundred numbers.
 
-    Words, pairs of neighbouring words and pieces of words are weighted by TF-IDF; a truncated SVD keeps the directions
-    in which texts differ most (latent semantic analysis):
+    Words, pairs of neighbouring words and pieces of words are weighted by inverse document frequency; beside them
+    stand ten numbers about style (:data:`conal.text.style.STYLE`). A truncated SVD keeps the directions in which texts
+    differ most (latent semantic analysis):
 
     .. math:: x_d = Q V^\top w_d - \bar x
 
@@ -60,7 +62,9 @@ class TextFeatures(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
     ----------
     terms_ : dict of str to TermWeights
         Vocabulary and inverse document frequencies of each kind.
-    components_ : (n_features, n_terms) float32
+    style_ : StyleWeights or None
+        Means and scales of the numbers about style; None in models of earlier versions, which have none.
+    components_ : (n_features, n_terms + n_style) float32
         Directions that are kept, rotated: orthogonal rows of length 1.
     mean_ : (n_features,) float64
         Features of the average training text.
@@ -77,6 +81,7 @@ class TextFeatures(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
     """
 
     terms_: dict[str, TermWeights]
+    style_: StyleWeights | None
     components_: npt.NDArray[np.float32]
     mean_: npt.NDArray[np.float64]
 
@@ -106,7 +111,8 @@ class TextFeatures(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
         self.terms_ = {kind: terms for kind, (terms, _) in fitted.items()}
         if not any(terms.vocabulary for terms in self.terms_.values()):
             raise InputError("no text contains a word; are these the texts, and is it the right column?")
-        weights = _joined([found for _, found in fitted.values()])
+        self.style_, style = fit_style(texts)
+        weights = _joined([found for _, found in fitted.values()], style)
         # In one order whatever the order of the texts, since the start of the SVD is drawn by row.
         ordered = weights[sorted(range(len(texts)), key=texts.__getitem__)]
         self.components_ = self._directions(ordered)
@@ -121,7 +127,13 @@ class TextFeatures(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
         """(n, n_features) features; zero where a text is empty or contains no known term."""
         check_is_fitted(self, "components_")
         texts = check_texts(X)
-        return self._project(_joined([terms.transform(texts) for terms in self.terms_.values()]))
+        style = None if self.style_ is None else self.style_.transform(texts)
+        return self._project(_joined([terms.transform(texts) for terms in self.terms_.values()], style))
+
+    @property
+    def n_features(self) -> int:
+        """Number of features of a text."""
+        return len(self.components_)
 
     def _directions(self, weights: Any) -> npt.NDArray[np.float32]:
         most = max(1, min(self.n_components, *(size - 1 for size in weights.shape)))
@@ -157,9 +169,12 @@ def is_missing(value: Any) -> bool:
     return value is None or (isinstance(value, float) and value != value) or type(value).__name__ == "NAType"
 
 
-def _joined(parts: list[Any]) -> Any:
-    """All terms side by side; rows of length 1 again."""
-    return normalize(sparse.hstack(parts, format="csr"), copy=False)
+def _joined(parts: list[Any], style: Any) -> Any:
+    """All terms side by side, rows of length 1 again, and then the style of texts that have any known term."""
+    terms = normalize(sparse.hstack(parts, format="csr"), copy=False)
+    if style is None:
+        return terms
+    return sparse.hstack([terms, sparse.diags(_informative(terms).astype(np.float64)) @ style], format="csr")
 
 
 def _informative(weights: Any) -> npt.NDArray[np.bool_]:

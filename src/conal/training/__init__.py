@@ -6,6 +6,7 @@ from conal.training.instances import Instances
 from conal.training.loop import TrainingResult, train
 from conal.training.scaling import fit_scaler
 from conal.training.selection import AnnotationLikelihood, GoldAccuracy, LastEpoch, Selection, hold_out
+from conal.training.warm_start import WarmStart
 
 __all__ = [
     "AnnotationLikelihood",
@@ -16,6 +17,7 @@ __all__ = [
     "Selection",
     "Settings",
     "TrainingResult",
+    "WarmStart",
     "fit_scaler",
     "hold_out",
     "train",

@@ -36,6 +36,7 @@ from conal.training.optimizer import LazyAdam
 from conal.training.schedule import make_scheduler
 from conal.training.selection import GoldAccuracy, Selection, class_logits, predict_proba
 from conal.training.threads import threads_for
+from conal.training.warm_start import WarmStart
 
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
@@ -71,6 +72,7 @@ def train(
     monitors: Mapping[str, GoldAccuracy] | None = None,
     progress: Progress | None = None,
     checkpoint: Checkpoint | None = None,
+    warm: WarmStart | None = None,
 ) -> TrainingResult:
     """Train a method and return it with the weights of its best epoch.
 
@@ -84,11 +86,13 @@ def train(
         Scores epochs; the best is kept.
     monitors : mapping of str to GoldAccuracy, optional
         Accuracies to note in the history after every epoch, under their names; they influence nothing.
+    warm : WarmStart, optional
+        What an earlier training on fewer labels has learned, from which this one goes on.
     """
     fabric = make_fabric(settings.accelerator, settings.precision, settings.devices, settings.num_nodes)
     devices = [fabric.device] if fabric.device.type == "cuda" else []
     with torch.random.fork_rng(devices=devices), progress or Progress() as shown:
-        trainer = _Trainer(fabric, build, data, selection, settings, monitors or {}, shown, checkpoint)
+        trainer = _Trainer(fabric, build, data, selection, settings, monitors or {}, shown, checkpoint, warm)
         with guarded(fabric.world_size > 1):
             return trainer.fit()
 
@@ -136,7 +140,9 @@ class _Trainer:
         monitors: Mapping[str, GoldAccuracy],
         progress: Progress,
         checkpoint: Checkpoint | None,
+        warm: WarmStart | None = None,
     ) -> None:
+        self.warm = warm
         self.fabric = fabric
         self.build = build
         self.data = data
@@ -158,6 +164,8 @@ class _Trainer:
         if not self._resume():
             self._start(restarts=0)
         with threads_for(self.method.backbone, self.data.batch_size):
+            if self.warm is not None and self.epoch == 0:
+                self.method.begin(_Placed(self.fabric, self.data))
             while self.epoch < self.plan.epochs and not self._out_of_patience():
                 self.run_epoch()
                 if self._must_restart():
@@ -271,6 +279,8 @@ class _Trainer:
                 "train it with one process"
             )
         self.method.prepare(self.data.annotations)
+        if self.warm is not None:
+            self.warm.load(self.method, self.data.annotations)
         if isinstance(self.fabric, OneCpu):
             self.method.merge_networks(self.method.scaler(self.data.cut(self.data.labelled[:2]).x))
         optimizer = LazyAdam(self.method.learned_parameters(), lr=self.settings.lr, fused=True)

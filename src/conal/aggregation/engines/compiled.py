@@ -38,7 +38,7 @@ class CompiledEngine(Engine[tuple[FloatArray, FloatArray]]):
         """The E-step under class prior and confusion matrices."""
         C = self.votes.shape[2]
         sums, log_evidence = self._pass(parameters, np.empty((0, C)))
-        return Expectation(log_evidence, lambda: sums, lambda: self._posterior(parameters))
+        return Expectation(log_evidence, sums, lambda: self._posterior(parameters))
 
     def _posterior(self, parameters: tuple[FloatArray, FloatArray]) -> FloatArray:
         N, _, C = self.votes.shape

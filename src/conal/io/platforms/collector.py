@@ -106,7 +106,7 @@ class Collector:
             self.question.check(self.choices, self.path)
         if self.disputed:
             self.dropped["true labels that contradict each other"] += len(self.disputed)
-        tasks, workers, labels = self._columns()
+        tasks, workers, labels, times = self._columns()
         gold = self._settled_gold(tasks, labels)
         if names is not None:
             tasks, workers = names(tasks), names(workers)
@@ -120,6 +120,7 @@ class Collector:
             dropped=self.dropped,
             untyped=untyped,
             choice_question=example,
+            times=None if all(time is None for time in times) else times,
         )
         return AnnotationFile(
             self.path,
@@ -148,13 +149,13 @@ class Collector:
         return str(self.question._replace(choice=self.choices.most_common(1)[0][0]))
 
     def _columns(self) -> list[list[Any]]:
-        """Tasks, workers and labels, sorted by time if all have one."""
-        rows = self.rows
-        if rows and None not in self.times:
-            order = sorted(range(len(rows)), key=self.times.__getitem__)  # type: ignore[arg-type]
-            rows = [rows[k] for k in order]
+        """Tasks, workers, labels and times, sorted by time if all have one."""
+        rows, times = self.rows, self.times
+        if rows and None not in times:
+            order = sorted(range(len(rows)), key=times.__getitem__)  # type: ignore[arg-type]
+            rows, times = [rows[k] for k in order], [times[k] for k in order]
         columns = zip(*rows, strict=True) if rows else ((), (), ())
-        return [_of_one_type(list(column)) for column in columns]
+        return [*(_of_one_type(list(column)) for column in columns), times]
 
 
 def _of_one_type(names: list[Any]) -> list[Any]:

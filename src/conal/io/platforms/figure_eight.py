@@ -49,6 +49,7 @@ class FigureEight(Importer):
             label=question,
             question=question,
             gold=f"{question}_gold",
+            time="_created_at",
             data=shown,
         )
 

@@ -77,6 +77,7 @@ class MTurk(Importer):
             task="task*",
             worker=worker,
             label="label*",
+            time="SubmitTime",
             question=str(question),
             choice_question=str(question._replace(choice=choices.most_common(1)[0][0])) if several else None,
             gold=None if items else gold,

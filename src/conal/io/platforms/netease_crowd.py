@@ -31,4 +31,6 @@ class NetEaseCrowd(Importer):
         if not {"taskId", "workerId", "answer"} <= set(sheet.names):
             self.unlike(path, f"a table with the columns {examples(sheet.names, 8)}")
         sheet.sort_by_time("completeTime")
-        return sheet.finish(self, options, task="taskId", worker="workerId", label="answer", gold="truth")
+        return sheet.finish(
+            self, options, task="taskId", worker="workerId", label="answer", gold="truth", time="completeTime"
+        )

@@ -103,10 +103,12 @@ class Sheet:
         data: Sequence[str] = (),
         prefix: str = "",
         choice_question: str | None = None,
+        time: str | None = None,
     ) -> AnnotationFile:
         """Annotations from three columns, true labels from a fourth, and the data of the tasks from others.
 
-        ``choice_question`` is an example of a question about one choice, for messages about several answers.
+        ``choice_question`` is an example of a question about one choice, for messages about several answers; ``time``
+        is the column of times, if there is one of that name.
         """
         for name in (task, worker, label):
             self.column(name)
@@ -127,7 +129,12 @@ class Sheet:
             self.dropped["true labels that contradict each other"] += disputed
         columns = self.column(task), self.column(worker), labels
         crowd = annotations_from(
-            *columns, options, where=self.path, dropped=self.dropped, choice_question=choice_question
+            *columns,
+            options,
+            where=self.path,
+            dropped=self.dropped,
+            choice_question=choice_question,
+            times=None if time is None or time not in self.names else self.table[time],
         )
         return AnnotationFile(
             self.path,

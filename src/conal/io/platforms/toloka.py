@@ -55,6 +55,7 @@ class Toloka(Importer):
             label=label,
             question=question,
             gold=GOLDEN + question,
+            time=f"{ASSIGNMENT}submitted",
             data=[name for name in sheet.names if name.startswith(INPUT)],
             prefix=INPUT,
         )

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -14,7 +15,7 @@ from conal.data.columns import is_name_column
 from conal.data.encoding import spelling
 from conal.data.missing import NOT_ANNOTATED, Labels, Rule, missing_rule, read_labels, refusal_words
 from conal.data.numbers import numbers_or_text
-from conal.errors import InputError, examples
+from conal.errors import DataWarning, InputError, examples, warn
 from conal.io.annotation_file import AnnotationFile, annotations_from
 from conal.io.platforms.base import Importer, register
 from conal.io.platforms.head import Head
@@ -69,7 +70,7 @@ class Wide(Importer):
         if not annotators:
             self.unlike(path, f"a table with the columns {examples(sheet.names, 8)}")
         _refuse_repeats(tasks, sheet.where, task)
-        labels = _read_cells([sheet.column(name) for name in annotators], options, untyped=sheet.untyped)
+        labels = _read_cells(sheet, annotators, options)
         workers = numbers_or_text(pa.chunked_array([pa.array(annotators, pa.string())]))
         present = labels.answered
         who, row = np.divmod(np.flatnonzero(present), rows)  # one annotator's column after the other
@@ -101,14 +102,14 @@ def _is_fraction(cell: str) -> bool:
         return False
 
 
-def _read_cells(columns: Sequence[pa.ChunkedArray], options: ReadOptions, *, untyped: bool) -> Labels:
+def _read_cells(sheet: Sheet, annotators: Sequence[str], options: ReadOptions) -> Labels:
     """The labels of all cells, one annotator's column after the other."""
-    rule = _no_class(options)
+    columns, rule = [sheet.column(name) for name in annotators], _no_class(options)
     read = partial(
         read_labels, missing=options.missing, abstain=options.abstain, classes=options.classes, in_matrix=True
     )
-    typed = [_numbers(column, rule) if untyped else column for column in columns]
-    labels = read(_one_type(_agreed(typed) if untyped else typed))
+    typed = [_numbers(column, rule) if sheet.untyped else column for column in columns]
+    labels = read(_one_type(_agreed(typed, columns, sheet.where) if sheet.untyped else typed))
     words = Counter(labels.words)
     for column, numbers in zip(columns, typed, strict=True):
         if numbers is not column:  # text only because of the words among its numbers
@@ -134,24 +135,43 @@ def _numbers(column: pa.ChunkedArray, rule: Rule) -> pa.ChunkedArray:
     return column if pa.types.is_string(numbers.type) else numbers
 
 
-def _agreed(columns: Sequence[pa.ChunkedArray]) -> list[pa.ChunkedArray]:
-    """Beside columns of text, whole numbers with gaps (3.0) keep their spelling, unless other columns spell them 3."""
+def _agreed(columns: Sequence[pa.ChunkedArray], cells: Sequence[pa.ChunkedArray], where: str) -> list[pa.ChunkedArray]:
+    """Columns in which a class is spelled alike: 3.0 stays text where it is not what pandas makes of 3 beside gaps.
+
+    It is not if another column with gaps, which are empty cells, spells the same number 3, nor beside columns of text,
+    unless these spell it 3.
+    """
+    gapped = [column for column in columns if _is_whole(column)]
+    values = {value for column in gapped for value in _distinct(column)}
+    others = [
+        column
+        for column, texts in zip(columns, cells, strict=True)
+        if pa.types.is_integer(column.type) and not {None, ""}.isdisjoint(texts.unique().to_pylist())
+    ]
+    if not values.isdisjoint(value for column in others for value in _distinct(column)):
+        return list(map(_as_spelled, columns))
     kept = [column for column in columns if not pa.types.is_floating(column.type)]
     if not any(pa.types.is_string(column.type) or _cast_all([column], pa.float64()) is None for column in kept):
         return list(columns)
-    texts = {str(cell) for column in kept for cell in column.unique().to_pylist() if cell is not None}
-    gapped = [column for column in columns if _is_whole(column)]
-    values = {value for column in gapped for value in column.unique().to_pylist() if value is not None}
-    if texts.isdisjoint(map(repr, values)) and not texts.isdisjoint(map(_spelled_whole, values)):
+    texts = {str(cell) for column in kept for cell in _distinct(column)}
+    same = sorted(value for value in values if _spelled_whole(value) in texts)
+    if same and texts.isdisjoint(map(repr, values)):
+        warn(
+            f"{where}: {same[0]!r} is read as {_spelled_whole(same[0])!r}, as another column spells it: pandas writes "
+            "whole numbers so in columns with empty cells; if they are two classes, rename one",
+            DataWarning,
+        )
         return list(columns)
-    return [_as_spelled(column) if _is_whole(column) else column for column in columns]
+    return list(map(_as_spelled, columns))
+
+
+def _distinct(column: pa.ChunkedArray) -> list[Any]:
+    return [value for value in column.unique().to_pylist() if value is not None]
 
 
 def _is_whole(column: pa.ChunkedArray) -> bool:
     """Whether these are decimals only because of gaps: 3.0 and no 3.5."""
-    return pa.types.is_floating(column.type) and all(
-        value is None or value.is_integer() for value in column.unique().to_pylist()
-    )
+    return pa.types.is_floating(column.type) and all(value.is_integer() for value in _distinct(column))
 
 
 def _spelled_whole(value: float) -> str:
@@ -159,6 +179,9 @@ def _spelled_whole(value: float) -> str:
 
 
 def _as_spelled(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Whole numbers with gaps as text, 3.0; other columns as they are."""
+    if not _is_whole(column):
+        return column
     cells = (None if value is None else repr(value) for value in column.to_pylist())
     return pa.chunked_array([pa.array(cells, pa.string())])
 

@@ -1,0 +1,161 @@
+"""``conal aggregate --private``: a release that hides each annotator's whole contribution, and nothing else."""
+
+from __future__ import annotations
+
+import json
+import warnings
+from collections.abc import Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from conal.cli.options import emit
+from conal.cli.true_labels import EXPORT
+from conal.errors import ConalWarning, InputError, people_hidden
+from conal.parameters.privacy import ReleaseOptions
+from conal.parameters.reading import ReadOptions
+
+if TYPE_CHECKING:
+    from conal.privacy import PrivateRelease
+
+__all__ = ["refuse_beside_private", "release"]
+
+DOCUMENT = "private.json"
+TABLES = ("private_common_confusion.csv", "private_class_shares.csv", "private_group_confusion.csv")
+NO_REFERENCE = (
+    "--private needs --true-labels FILE: labels that the annotators did not make, such as an expert's, or the "
+    "predictions of a classifier that was not trained on these labels. Inferred labels are made from everybody's "
+    "labels, so that counts beside them would tell about single annotators"
+)
+
+
+def refuse_beside_private(**given: object) -> None:
+    """Reject options that ask for what a private release withholds, or that it has no use for."""
+    reasons = {
+        "annotators": "a private release has no tables about annotators",
+        "confusion": "a private release has no tables about annotators",
+        "report": "a private release has no report about tasks and annotators",
+        "plan": "a private release does not say whom to ask",
+        "budget": "a private release does not say whom to ask",
+        "save": "a folder for updates has every label of every annotator",
+        "defend": "whose labels are left out would depend on the labels",
+        "method": "a private release counts labels beside true labels, and aggregates nothing",
+        "set": "a private release counts labels beside true labels, and aggregates nothing",
+        "seed": "who knows the seed of the noise can take it away; the noise of a private release has none",
+    }
+    for name, value in given.items():
+        if value:
+            raise InputError(f"--{name} cannot be used with --private: {reasons[name]}; remove --{name}")
+
+
+def release(
+    labels: Sequence[Path],
+    out: Path,
+    options: ReleaseOptions,
+    reading: ReadOptions,
+    *,
+    true_labels: Path | None,
+    annotator_info: Path | None,
+    overwrite: bool,
+    quiet: bool,
+    as_json: bool,
+) -> None:
+    """Read the files, make the release and write its folder; no message depends on the labels."""
+    from conal.io.atomic import check_folder_place, claimed
+    from conal.privacy import private_release
+
+    if true_labels is None or true_labels == EXPORT:
+        raise InputError(NO_REFERENCE + ("; those in an export may be answers of annotators" if true_labels else ""))
+    _check_folder(out)
+    check = partial(check_folder_place, out, overwrite=overwrite, kind="an earlier private release", own=_written)
+    with claimed(out, check), people_hidden(), warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConalWarning)  # what is wrong with the labels tells about the labels
+        reference, classes = _reference(true_labels, reading)
+        groups = None if annotator_info is None else _groups(annotator_info, reading.worker)
+        crowd = _crowd(labels, reading)
+        assert options.private is not None  # noqa: S101 - whoever calls this has looked
+        bounds: dict[str, Any] = {"epsilon": options.private, "max_labels": options.max_labels}
+        made = private_release(crowd, reference, classes=classes, groups=groups, **bounds)
+        _write(made, out)
+    result = {"out": out, **made.document()}
+    emit(result, _summary(made, out), as_json=as_json, quiet=quiet)
+
+
+def _check_folder(out: Path) -> None:
+    from conal.io.tables import ENDINGS
+
+    if out.suffix.lower() in ENDINGS:
+        raise InputError(f"{out}: with --private, --out is a folder, for several tables; leave out {out.suffix}")
+
+
+def _reference(path: Path, reading: ReadOptions) -> tuple[dict[Any, Any], Sequence[Any] | None]:
+    """Task to true label, and the classes if the user listed them; read without a look at the crowd's labels."""
+    from conal.io import read_gold
+
+    columns = {"task": reading.task, "label": reading.label}
+    gold = read_gold(path, **columns, classes=reading.classes, missing=reading.missing, fallback_to_aliases=True)
+    if gold.task_ids is None:
+        raise InputError(f"{path}: true labels without task ids; add a column 'task' with the task ids")
+    return dict(zip(gold.task_ids.tolist(), gold.labels.tolist(), strict=True)), reading.classes
+
+
+def _groups(path: Path, worker: str | None) -> dict[Any, str]:
+    """Annotator to group, from the table alone: who is in the crowd makes no difference."""
+    from conal.data.columns import find_annotators, find_column
+    from conal.data.encoding import spelling
+    from conal.io.annotator_tables import ROLES
+    from conal.io.tables import read_table
+
+    table = read_table(path, names=[worker], roles=ROLES)
+    columns = table.column_names
+    ids = worker if worker in columns else find_annotators(columns, str(path))
+    group = find_column([name for name in columns if name != ids], "group", None, str(path))
+    if ids is None or group is None:
+        raise InputError(f"{path}: needs a column of annotators, such as 'worker', and a column 'group'; add them")
+    pairs = zip(table[ids].to_pylist(), table[group].to_pylist(), strict=True)
+    return {who: spelling(name).strip() for who, name in pairs if who is not None and name is not None}
+
+
+def _crowd(labels: Sequence[Path], reading: ReadOptions) -> Any:
+    """The annotations. A label outside of the listed classes does not count; an error would tell that there is one."""
+    from conal.io import import_file
+
+    if reading.classes is not None and any(path.suffix.lower() == ".npy" for path in labels):
+        raise InputError("--classes cannot name the numbers of a matrix with --private; write numbers as true labels")
+    return import_file(labels, reading.replace(classes=None, ordinal=False)).annotations
+
+
+def _write(made: PrivateRelease, out: Path) -> None:
+    from conal.io.atomic import atomic_folder
+    from conal.io.tables import fill_table
+
+    with atomic_folder(out) as temporary:
+        for name, table in made.tables().items():
+            fill_table(table, temporary / name)
+        text = json.dumps(made.document(), indent=2, ensure_ascii=False, allow_nan=False)
+        (temporary / DOCUMENT).write_text(text + "\n", encoding="utf-8")
+
+
+def _written(folder: Path) -> set[str]:
+    """The files of an earlier release."""
+    from conal.privacy.release import FORMAT
+
+    try:
+        content = json.loads((folder / DOCUMENT).read_text(encoding="utf-8")[:10_000_000])
+    except (OSError, ValueError, RecursionError) as error:
+        raise InputError(f"{folder}: has no {DOCUMENT}") from error
+    if not isinstance(content, Mapping) or content.get("format") != FORMAT:
+        raise InputError(f"{folder / DOCUMENT}: is not that of a private release")
+    return {DOCUMENT, *TABLES}
+
+
+def _summary(made: PrivateRelease, out: Path) -> str:
+    about = made.document()
+    return (
+        f"private release: epsilon {made.epsilon:g}, delta 0, for an annotator's whole contribution of at most "
+        f"{made.max_labels:,} labels\n"
+        f"labels counted: {about['labels']:,.0f} ± {about['labels_sd']:,.0f} (noise; each of the {made.counts.size:,} "
+        f"counts ± {about['mechanism']['standard_deviation']:,.0f})\n"
+        f"every further release of these labels adds its epsilon\n"
+        f"release: {out}"
+    )

@@ -1,0 +1,173 @@
+"""``conal update``: further labels for a folder of ``conal aggregate --save`` or a model folder of ``conal fit``."""
+
+from __future__ import annotations
+
+import time
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from conal.cli.fit_options import Features, NoReport, Text
+from conal.cli.options import AboutAnnotators, AsJson, Overwrite, OwnEncoder, Quiet, Reading, TextColumn, emit, told
+from conal.cli.places import check_results
+from conal.errors import InputError
+
+if TYPE_CHECKING:
+    from conal.aggregation.base import Aggregator
+    from conal.io import AnnotationFile
+    from conal.parameters.reading import ReadOptions
+
+__all__ = ["update"]
+
+
+def update(
+    *,
+    model: Annotated[
+        Path, typer.Argument(help="Folder of conal aggregate --save, or model folder of conal fit --keep-data.")
+    ],
+    labels: Annotated[list[Path], typer.Argument(help="New crowd labels alone, in any format that conal fit takes.")],
+    features: Features = None,
+    text: Text = None,
+    text_column: TextColumn = None,
+    encoder: OwnEncoder = None,
+    annotator_info: AboutAnnotators = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Output table of the labels of all tasks: .csv, .tsv, .parquet or .jsonl.")
+    ] = None,
+    enough: Annotated[
+        float,
+        typer.Option(
+            help="Probability above which a task needs no more labels; enough_labels.csv in the folder lists these "
+            "tasks. Probabilities are calibrated by labels that were left out."
+        ),
+    ] = 0.95,
+    reading: Reading,
+    no_report: NoReport = False,
+    overwrite: Overwrite = False,
+    quiet: Quiet = False,
+    as_json: AsJson = False,
+) -> None:
+    """Add new labels to a folder, without a fit to all of them.
+
+    Labels may be of known and new tasks, by known and new annotators; classes are fixed. The folder is replaced in one
+    step: whenever the command ends, it is the old one or the new one. The same labels are refused a second time. A
+    model folder needs --features or --text of the new tasks.
+    """
+    from conal.io.atomic import claimed
+    from conal.io.models import AGGREGATOR, ModelFolder, check_target
+    from conal.updates.enough import check_level
+
+    began = time.perf_counter()
+    check_level(enough)
+    check_results(tables=[out], sources=[*labels, features, text, annotator_info], model=model, overwrite=overwrite)
+    kind = ModelFolder(model).config["format"]  # this also completes or undoes what a killed process left
+    with claimed(model, partial(check_target, model, kind, overwrite=True)):
+        if kind == AGGREGATOR:
+            _refuse_instances(features, text, text_column, encoder)
+            result = _update_aggregator(model, labels, annotator_info, out, enough, reading)
+        else:
+            from conal.cli.update_model import update_model
+
+            instances = {"features": features, "text": text, "text_column": text_column, "encoder": encoder}
+            result = update_model(
+                model, labels, instances, annotator_info, out, enough, reading, no_report=no_report, verbose=not quiet
+            )
+    result["seconds"] = time.perf_counter() - began
+    emit(result, _summary(result), as_json=as_json, quiet=quiet)
+
+
+def _refuse_instances(*given: Path | str | None) -> None:
+    if any(option is not None for option in given):
+        raise InputError("--features and --text are for model folders; an aggregator has labels alone, so leave it out")
+
+
+def _update_aggregator(
+    folder: Path,
+    labels: list[Path],
+    annotator_info: Path | None,
+    out: Path | None,
+    enough: float,
+    reading: ReadOptions,
+) -> dict[str, Any]:
+    from conal.io.annotator_tables import read_annotator_info
+    from conal.io.results import label_table
+    from conal.io.tables import write_tables
+    from conal.updates.folder import load, save
+
+    fitted = load(folder)
+    file = read_new_labels(labels, reading)
+    info = None
+    if annotator_info is not None:
+        from conal.data.growing import grown
+
+        whole = grown(fitted.annotations_, file.annotations, where=file.where).annotations
+        info = read_annotator_info(annotator_info, whole, worker=reading.worker)
+    before = fitted.annotations_.n_tasks
+    fitted.update(file.annotations, annotator_info=info, where=file.where)
+    crowd = fitted.annotations_
+    if out is not None:  # first: if the folder is not replaced, the same command can be run again
+        levels = crowd.levels() if crowd.ordinal else None
+        labelled = (crowd.labels_per_task() > 0) | (fitted.known_codes_ >= 0)
+        found = fitted.task_ids_, fitted.probas_, fitted.classes_, fitted.codes_
+        write_tables({out: label_table(*found, labelled, levels=levels)})
+    n_enough = save(fitted, folder, enough=enough, overwrite=True)
+    return {
+        "model": folder,
+        "method": fitted.name,
+        "out": out,
+        "files": parts_of(file),
+        **figures_of(fitted, before, file),
+        "stale_share": fitted.stale_share_,
+        "n_labels_read": getattr(fitted, "n_touched_", None),
+        "enough": enough,
+        "n_enough": n_enough,
+    }
+
+
+def read_new_labels(labels: list[Path], reading: ReadOptions) -> AnnotationFile:
+    """The files of new labels as one."""
+    from conal.io import import_file
+
+    file = import_file(labels, reading)
+    file.warn_of_dropped()
+    return file
+
+
+def parts_of(file: AnnotationFile) -> list[dict[str, Any]]:
+    """What each of several files has, as :func:`told` shows it."""
+    return [
+        {
+            "file": str(part.path),
+            "title": part.title,
+            "n_annotations": part.annotations.n_annotations,
+            "n_annotators": part.annotations.n_annotators,
+            "n_tasks": part.annotations.n_tasks,
+        }
+        for part in file.parts
+    ]
+
+
+def figures_of(fitted: Aggregator | Any, before: int, file: AnnotationFile) -> dict[str, Any]:
+    """How much there is now, and how much of it is new."""
+    return {
+        "n_new_labels": file.annotations.n_annotations,
+        "n_new_tasks": len(fitted.task_ids_) - before,
+        "n_tasks": len(fitted.task_ids_),
+        "n_annotators": len(fitted.annotator_ids_),
+        "n_updates": sum(entry["kind"] == "update" for entry in fitted.learned_from_),
+    }
+
+
+def _summary(result: dict[str, Any]) -> str:
+    lines = [
+        f"{result['method']}: {result['n_new_labels']:,} new labels, {result['n_new_tasks']:,} new tasks; now "
+        f"{result['n_tasks']:,} tasks and {result['n_annotators']:,} annotators after {result['n_updates']:,} updates",
+        *told(result["files"]),
+        f"{result['n_enough']:,} tasks have enough labels (probability of at least {result['enough']:g})",
+    ]
+    if result.get("stale_share") is not None:
+        lines.append(f"{result['stale_share']:.2%} of the labels may differ from those of a full E-step")
+    lines.append(f"{result['seconds']:.1f} s; folder: {result['model']}")
+    return "\n".join(lines + ([f"labels: {result['out']}"] if result["out"] is not None else []))

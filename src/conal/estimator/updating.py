@@ -1,0 +1,195 @@
+"""Updates of fitted classifiers: new labels, and further training that starts from what was learned."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from conal import methods
+from conal._support.progress import make_progress
+from conal.data.annotations import Annotations
+from conal.data.encoding import MISSING, as_names, as_text, decode_position
+from conal.data.growing import Growth, Learnt, digest_of_labels, grown, learnt, refuse_repeat
+from conal.data.joining import differ_in_type
+from conal.errors import InputError, examples
+from conal.estimator import adapters, members, preparation, texts
+from conal.estimator.kept_data import REMEDY, Parts, TrainingData
+from conal.estimator.results import FittedResults
+from conal.findings.evidence import plain_names
+from conal.io import FeatureTable
+from conal.io.texts import is_text, texts_from
+from conal.methods.ensemble import Ensemble
+from conal.parameters.plan import planned_epochs
+from conal.parameters.training import Settings
+from conal.training import CrowdBatches, Instances, LastEpoch, TrainingResult, WarmStart, train
+
+if TYPE_CHECKING:
+    from conal.estimator.base import CrowdClassifier
+
+__all__ = ["Updated", "updated"]
+
+SHARE = 5
+"""An update has one of so many epochs, and E-steps, of a fit."""
+FEWEST_EPOCHS = 4
+SPAWN = 0x0D
+"""Keeps the seeds of updates apart from those of restarts and members."""
+
+
+class NewInstances(NamedTuple):
+    """Instances of new tasks, in their order, and their texts by name."""
+
+    instances: Instances | None
+    texts: Mapping[Any, str] | None
+
+
+class Updated(NamedTuple):
+    """What a classifier adopts after an update."""
+
+    result: TrainingResult
+    joined: adapters.Joined
+    quoted: Mapping[Any, str] | None
+    kept: TrainingData
+    entry: Learnt
+
+
+def updated(
+    fitted: CrowdClassifier, X: Any, y: Any, task_ids: Any, annotator_info: Any, where: str = "new labels"
+) -> Updated:
+    """Train a fitted classifier on with new labels; see :meth:`CrowdClassifier.update`."""
+    if fitted.kept_ is None:
+        raise InputError(f"this model was saved without its training data, which an update needs; {REMEDY}")
+    _refuse_unsupported(fitted)
+    kept = fitted.kept_.get()
+    new = Annotations.of(y, where=where)
+    entry = learnt("update", new, digest_of_labels(new))
+    refuse_repeat(fitted.learned_from_, entry, where)
+    growth = grown(kept.annotations, new, where=where)
+    crowd = growth.annotations
+    found = _new_instances(fitted, X, task_ids, new, growth, len(kept.annotations), where)
+    instances = kept.instances if found.instances is None else _chained(kept.instances, found.instances)
+    about = fitted.annotator_info_ if annotator_info is None else annotator_info
+    fitted.annotator_info_, _ = preparation.about_annotators(about, None, crowd)
+    joined = adapters.Joined(instances, crowd, _feature_names(fitted))
+    results = _train(fitted, joined, kept.working)
+    data = TrainingData.of(instances, crowd, [result.method for result in results])
+    return Updated(members.merged(results), joined, _quoted(fitted, found.texts), data, entry)
+
+
+def _feature_names(fitted: CrowdClassifier) -> tuple[str, ...]:
+    return tuple(getattr(fitted, "feature_names_in_", ()))
+
+
+def _refuse_unsupported(fitted: CrowdClassifier) -> None:
+    together = "fit old and new labels together"
+    if methods.get(fitted.method).takes == "gold":
+        raise InputError(f"a classifier of true labels cannot be updated; {together}")
+    if fitted.model_.problem.n_true_labels:
+        raise InputError(f"a model that was trained with true labels of some tasks cannot be updated; {together}")
+    if fitted.model_.problem.annotator_features is not None:
+        raise InputError(f"a model that was trained with features of annotators cannot be updated; {together}")
+
+
+def _train(fitted: CrowdClassifier, joined: adapters.Joined, working: list[Any]) -> list[Any]:
+    """A short training of every member, from where it was."""
+    crowd = joined.annotations
+    training = CrowdBatches(joined.instances, crowd, fitted.batch_size)
+    short = _shortened(fitted, len(training.labelled))
+    settings = Settings(**{name: getattr(short, name) for name in Settings.declared})
+    found = None if fitted.annotator_info_ is None else fitted.annotator_info_.coded_groups()
+    groups = None if found is None else found[1]
+    model = fitted.model_
+    before = model.each if isinstance(model, Ensemble) else [model]
+    results = []
+    for number, (old, state) in enumerate(zip(before, working, strict=True)):
+        build = preparation.make_builder(
+            short, methods.get(fitted.method), training, None, None, groups, scaler=copy.deepcopy(old.scaler)
+        )
+        title = f"{fitted.method} update" + ("" if len(before) == 1 else f" {number + 1}/{len(before)}")
+        tensors = {name: tensor.detach().clone() for name, tensor in old.state_dict().items()}
+        with make_progress(title, fitted.verbose, total=settings.epochs) as progress:  # type: ignore[arg-type]
+            results.append(
+                train(
+                    build,
+                    training,
+                    LastEpoch(),
+                    members.settings_of_member(settings, number),
+                    progress=progress,
+                    warm=WarmStart(tensors, state),
+                )
+            )
+    return results
+
+
+def _shortened(fitted: CrowdClassifier, n_tasks: int) -> CrowdClassifier:
+    """The estimator with the schedule of an update: fewer epochs and E-steps, and a rate that falls to the end."""
+    short = copy.copy(fitted)
+    epochs = max(FEWEST_EPOCHS, -(-planned_epochs(fitted.epochs, n_tasks) // SHARE))
+    number = sum(entry["kind"] == "update" for entry in fitted.learned_from_) + 1
+    seed = np.random.SeedSequence(int(fitted.seed), spawn_key=(SPAWN, number)).generate_state(1)[0]
+    changes: dict[str, Any] = {"epochs": epochs, "warmup_epochs": 1, "schedule": "cosine", "seed": int(seed)}
+    changes |= {"patience": None, "max_restarts": 0, "selection": "last"}
+    if "rounds" in methods.get(fitted.method).declared:
+        changes["rounds"] = max(1, -(-int(getattr(fitted, "rounds")) // SHARE))  # noqa: B009 - of one method only
+    for name, value in changes.items():
+        setattr(short, name, value)
+    return short
+
+
+def _new_instances(
+    fitted: CrowdClassifier, X: Any, task_ids: Any, new: Annotations, growth: Growth, n_known: int, where: str
+) -> NewInstances:
+    """Features of the tasks that are new, in the order of their codes."""
+    wanted = growth.annotations.task_ids[n_known:]
+    if not len(wanted):
+        return NewInstances(None, None)
+    if X is None:
+        raise InputError(
+            f"{where}: {len(wanted):,} tasks are new ({examples(wanted)}); pass their features or texts (--features, "
+            "--text)"
+        )
+    quoted = _texts_by_name(X, task_ids) if is_text(X) else None
+    numbers = X
+    if fitted.text_features_ is not None or is_text(X):
+        numbers = texts.as_numbers(fitted.text_features_, X)
+    features = adapters.as_features(numbers, task_ids, columns=_feature_names(fitted))
+    values = features.values if isinstance(features, FeatureTable) else features
+    ids = features.ids if isinstance(features, FeatureTable) else task_ids
+    if ids is None:
+        by_row = new.by_position and len(new) == len(features)  # type: ignore[arg-type]
+        ids = new.task_ids if by_row else np.arange(len(features))  # type: ignore[arg-type]
+    known = as_names(ids)
+    rows = decode_position(*((as_text(known), as_text(wanted)) if differ_in_type([known, wanted]) else (known, wanted)))
+    missing = wanted[rows == MISSING].tolist()
+    if missing:
+        raise InputError(
+            f"{where}: {len(missing):,} new tasks have no features: {examples(missing)}; complete the features, or "
+            "leave out the labels of these tasks"
+        )
+    instances = Instances(values, rows)
+    if instances.shape != fitted.instance_shape_:
+        raise InputError(f"instances have shape {instances.shape}, the model was trained on {fitted.instance_shape_}")
+    return NewInstances(instances, quoted)
+
+
+def _texts_by_name(X: Any, task_ids: Any) -> dict[Any, str]:
+    table = texts_from(X, task_ids=task_ids)
+    names = range(len(table)) if table.ids is None else plain_names(table.ids)
+    return dict(zip(names, table.texts, strict=True))
+
+
+def _quoted(fitted: CrowdClassifier, more: Mapping[Any, str] | None) -> dict[Any, str] | None:
+    """Texts of old and new tasks, as far as they are known: a model folder does not have the old ones."""
+    if fitted.text_features_ is None:
+        return None
+    results = fitted.results_
+    old = (results.texts or {}) if isinstance(results, FittedResults) else {}
+    return {**old, **(more or {})}
+
+
+def _chained(old: Instances, new: Instances) -> Instances:
+    """Old and new instances as one; those of earlier updates are not nested."""
+    parts = old.source.parts if isinstance(old.source, Parts) and old.rows is None else [old]
+    return Instances(Parts([*parts, new]))

@@ -1,0 +1,78 @@
+"""Which tasks have enough labels: their calibrated probability is above a level that the user sets."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from conal.aggregation.base import Aggregator
+from conal.aggregation.certainty import held_out_certainty
+from conal.aggregation.matrices import MatrixAggregator
+from conal.aggregation.votes import Votes
+from conal.data.annotations import Annotations
+from conal.data.encoding import name_column
+from conal.parameters import share
+
+__all__ = ["ENOUGH", "calibrated", "check_level", "enough_table"]
+
+ENOUGH = "enough_labels.csv"
+"""The table's name in a folder."""
+POOLING = 1.0
+"""Labels of the crowd in a row of an annotator's matrix, where labels are left out one by one."""
+LABELS = 20_000
+"""So many labels at most are left out, one by one."""
+TINY = 1e-300
+
+FloatArray = npt.NDArray[np.float64]
+
+
+def check_level(level: float) -> None:
+    """An error unless this is a probability between 0 and 1."""
+    share().check("enough (--enough)", level)
+
+
+def calibrated(fitted: Aggregator) -> FloatArray:
+    """(N, C) the posterior of an aggregator, as sure as labels that were left out allow.
+
+    Aggregators count annotators as independent, and claim too much where these err together. The exponent is that of
+    :func:`conal.aggregation.certainty.held_out_certainty`; labels do not change. Known true labels stay certain.
+    """
+    crowd = fitted.annotations_
+    log_posterior = np.log(np.maximum(fitted.probas_, TINY))
+    some = crowd if crowd.n_annotations <= LABELS else _part(crowd)
+    votes: Any = (some.tasks, some.annotators, some.labels)
+    learned = fitted.learned_.sums if isinstance(fitted, MatrixAggregator) else None
+    counts = Votes(crowd).counts(fitted.probas_) if learned is None else learned.counts
+    tau = held_out_certainty(log_posterior, votes, counts, vote_weight=1.0, pooling=POOLING)
+    flat = fitted.probas_**tau
+    flat /= flat.sum(1, keepdims=True)
+    known = fitted.known_codes_ >= 0
+    flat[known] = fitted.probas_[known]
+    return flat
+
+
+def _part(crowd: Annotations) -> Annotations:
+    """Labels of random tasks, enough to see how sure to be."""
+    kept = np.random.default_rng(0).random(crowd.n_tasks) < LABELS / crowd.n_annotations
+    return crowd.select(kept[crowd.tasks])
+
+
+def enough_table(crowd: Annotations, probas: FloatArray, classes: Any, level: float) -> pa.Table:
+    """The tasks whose most probable class has at least this probability; the surest first.
+
+    Columns: task, label, probability, and how many labels the task has.
+    """
+    best = probas.max(1)
+    rows = np.flatnonzero((best >= level) & ~np.isnan(best))
+    rows = rows[np.argsort(-best[rows], kind="stable")]
+    return pa.table(
+        {
+            "task": name_column(crowd.task_ids[rows]),
+            "label": name_column(classes[probas[rows].argmax(1)]),
+            "probability": best[rows],
+            "labels": crowd.labels_per_task()[rows],
+        }
+    )

@@ -1,0 +1,130 @@
+"""``conal aggregate --private`` and ``--min-labels``: what is written, and that nothing else is."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow.csv as pv
+import pyarrow.parquet as pq
+import pytest
+
+if TYPE_CHECKING:
+    from cli.conftest import Crowd, Run
+
+Write = Callable[..., Path]
+
+
+@pytest.fixture
+def gold(crowd: Crowd, tmp_path: Path, write: Write) -> Path:
+    return write(tmp_path / "gold.csv", ("task", "label"), list(enumerate(crowd.z.tolist())))
+
+
+def test_a_release_has_its_figures_and_no_name_or_task(
+    conal: Run, crowd: Crowd, gold: Path, tmp_path: Path, write: Write
+) -> None:
+    names = {f"w{k}": f"person-{k}-Olsson" for k in range(6)}
+    rows = [(f"item-{task}-x", names[worker], label) for task, worker, label in crowd.rows]
+    rows += [("item-0-x", names["w0"], "unheard-of")]  # a duplicate, and a class that only one person uses
+    labels = write(tmp_path / "labels.csv", ("task", "worker", "label"), rows)
+    write(gold, ("task", "label"), [(f"item-{task}-x", label) for task, label in enumerate(crowd.z.tolist())])
+    teams = [(name, f"team {k % 2}") for k, name in enumerate(names.values())]
+    info = write(tmp_path / "who.csv", ("worker", "group"), teams)
+    out = tmp_path / "rel"
+    arguments = ("aggregate", labels, "--private", 50, "--max-labels", 40, "--true-labels", gold, "--out", out)
+    first = conal(*arguments)
+    assert (first.code, first.err) == (0, "")
+    second = conal(*arguments, "--annotator-info", info, "--overwrite", "--json")
+    about = second.json()
+    assert (about["epsilon"], about["delta"], about["bounds"]) == (50.0, 0.0, {"max_labels": 40})
+    assert about["mechanism"]["scale"] == 0.8
+    files = {path.name: path.read_text(encoding="utf-8") for path in out.iterdir()}
+    assert set(files) == {
+        "private.json",
+        "private_common_confusion.csv",
+        "private_class_shares.csv",
+        "private_group_confusion.csv",
+    }
+    assert {**json.loads(files["private.json"]), "out": str(out)} == about
+    for text in (first.out, second.out, second.err, *files.values()):
+        assert not any(word in text for word in ("person", "Olsson", "item-", "unheard"))
+    found = pv.read_csv(out / "private_common_confusion.csv").to_pydict()
+    given = [(crowd.z[task], label) for task, _, label in crowd.rows if (task, label) != (0, "unheard-of")]
+    for true, observed, count, low, high in zip(
+        found["true"], found["observed"], found["count"], found["low"], found["high"], strict=True
+    ):
+        exact = sum(pair == (true, observed) for pair in given)
+        assert count == pytest.approx(exact * 40 / 45, abs=12)  # everybody's 45 labels weigh as 40, with some noise
+        assert 0 <= low <= high <= 1
+    conal(*arguments, "--overwrite")
+    assert not (out / "private_group_confusion.csv").exists()  # nothing of another release stays
+
+
+def test_noise_is_drawn_anew_every_time(conal: Run, crowd: Crowd, gold: Path, tmp_path: Path) -> None:
+    arguments = ("aggregate", crowd.labels, "--private", 0.5, "--true-labels", gold, "--json", "--out")
+    first, second = (conal(*arguments, tmp_path / out).json()["counts"] for out in "ab")
+    assert (np.array(first) != np.array(second)).all()
+
+
+def test_what_a_release_withholds_is_refused(conal: Run, crowd: Crowd, gold: Path, tmp_path: Path) -> None:
+    out = tmp_path / "rel"
+    private = ("aggregate", crowd.labels, "--private", 1, "--out", out)
+    reference = ("--true-labels", gold)
+    cases: list[tuple[tuple[Any, ...], str]] = [
+        ((), "--private needs --true-labels FILE"),
+        (("--true-labels", "export"), "may be answers of annotators"),
+        ((*reference, "--annotators", tmp_path / "a.csv"), "--annotators cannot be used with --private"),
+        ((*reference, "--confusion", tmp_path / "a.csv"), "--confusion cannot be used"),
+        ((*reference, "--report", tmp_path / "r"), "--report cannot be used"),
+        ((*reference, "--seed", 1), "who knows the seed of the noise can take it away"),
+        ((*reference, "--method", "glad"), "--method cannot be used"),
+        ((*reference, "--set", "prior=1"), "--set cannot be used"),
+        ((*reference, "--min-labels", 3), "no tables about annotators"),
+    ]
+    for more, problem in cases:
+        assert problem in conal(*private, *more).refusal()
+    common = ("aggregate", crowd.labels, "--out", tmp_path / "x.csv")
+    assert "--max-labels needs --private" in conal(*common, "--max-labels", 3).refusal()
+    assert "--out is a folder" in conal(*common, "--private", 1, *reference).refusal()
+    assert "'--private'" in conal(*common, "--private", 0).refusal()
+    fit = ("fit", crowd.labels, "--features", crowd.features, "--out", tmp_path / "m", "--private", 1)
+    assert "use conal aggregate --private" in conal(*fit).refusal()
+    assert not out.exists()
+    out.mkdir()
+    (out / "mine.txt").write_text("precious", encoding="utf-8")
+    assert "is not an earlier private release" in conal(*private, *reference, "--overwrite").refusal()
+    assert [path.name for path in out.iterdir()] == ["mine.txt"]
+
+
+def test_annotators_with_few_labels_are_left_out(conal: Run, tmp_path: Path, write: Write) -> None:
+    rows = [(task, f"w{worker}", "ab"[(task + (worker == 2)) % 2]) for task in range(24) for worker in range(3)]
+    rows += [(task, "rare-name", "a") for task in range(4)]
+    labels = write(tmp_path / "labels.csv", ("task", "worker", "label"), rows)
+    places = {name: tmp_path / f"{name}.parquet" for name in ("annotators", "confusion")}
+    flags = [word for name, place in places.items() for word in (f"--{name}", place)]
+    arguments = ("aggregate", labels, "--out", tmp_path / "out.csv", *flags, "--report", tmp_path / "r", "--quiet")
+    assert conal(*arguments).code == 0
+    full = pq.read_table(places["confusion"])
+    assert "rare-name" in full["worker"].to_pylist()
+    assert "rare-name" in (tmp_path / "r" / "report.html").read_text(encoding="utf-8")
+    assert conal(*arguments, "--min-labels", 5, "--overwrite").code == 0
+    for place in places.values():
+        assert set(pq.read_table(place)["worker"].to_pylist()) == {"w0", "w1", "w2"}
+    assert pq.read_table(places["annotators"])["num_examples_labeled"].to_pylist() == [25, 25, 25]
+    kept = full.filter(np.array(full["worker"].to_pylist()) != "rare-name")["probability"].to_numpy()
+    np.testing.assert_allclose(pq.read_table(places["confusion"])["probability"].to_numpy(), kept.round(2))
+    for path in (tmp_path / "r").iterdir():
+        assert "rare-name" not in path.read_text(encoding="utf-8"), path.name
+
+
+@pytest.mark.parametrize("more", [("--save", "crowd"), ("--plan", "plan.csv", "--budget", 3)])
+def test_nobody_is_hidden_here_and_named_there(conal: Run, crowd: Crowd, tmp_path: Path, more: tuple[Any, ...]) -> None:
+    option, name, *rest = more
+    arguments = ("aggregate", crowd.labels, "--out", tmp_path / "out.csv", "--min-labels", 5)
+    refusal = conal(*arguments, option, tmp_path / name, *rest).refusal()
+    assert f"{option} " in refusal
+    assert "--min-labels hides some annotators; leave out one of the two" in refusal
+    assert not (tmp_path / name).exists()

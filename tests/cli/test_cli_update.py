@@ -1,0 +1,181 @@
+"""``conal update``: folders of aggregators and models get further labels, and are the old or the new one."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import shutil
+import signal
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+if TYPE_CHECKING:
+    from cli.conftest import Crowd, Run
+
+KILLS = 6
+"""The campaign (``python -m torture``) has faults at every change of a file."""
+
+
+def split(crowd: Crowd, folder: Path) -> tuple[Path, Path]:
+    """The labels of most tasks, and the rest: labels of known tasks and of new ones, some by a new annotator."""
+    old, new = folder / "old.csv", folder / "new.csv"
+    late = [row for k, row in enumerate(crowd.rows) if row[0] >= 80 or k % 10 == 0]
+    early = [row for row in crowd.rows if row not in late]
+    late += [(task, "eve", crowd.z[task]) for task in (3, 85)]
+    for path, rows in ((old, early), (new, late)):
+        with path.open("w", newline="") as file:
+            csv.writer(file).writerows([("task", "worker", "label"), *rows])
+    return old, new
+
+
+def labels_in(path: Path) -> dict[str, str]:
+    with path.open(newline="") as file:
+        return {row["task"]: row["label"] for row in csv.DictReader(file)}
+
+
+def test_an_aggregator_is_saved_and_updated(conal: Run, shared_crowd: Crowd, tmp_path: Path) -> None:
+    old, new = split(shared_crowd, tmp_path)
+    folder, out = tmp_path / "crowd", tmp_path / "clean.csv"
+    assert conal("aggregate", old, "--out", out, "--save", folder, "--quiet").code == 0
+    found = conal("update", folder, new, "--out", tmp_path / "updated.csv", "--json").json()
+    assert found["n_new_tasks"] == 10
+    assert found["n_tasks"] == 90
+    assert found["n_annotators"] == 7
+    conal("aggregate", old, new, "--out", tmp_path / "refit.csv", "--quiet")
+    updated, refit = (labels_in(tmp_path / f"{name}.csv") for name in ("updated", "refit"))
+    assert np.mean([updated[task] == refit[task] for task in refit]) > 0.95
+    enough = labels_in(folder / "enough_labels.csv")
+    assert 0 < found["n_enough"] == len(enough) < 90
+    assert all(updated[task] == label for task, label in enough.items())
+    again = conal("update", folder, new)
+    assert "labels were added before (update of 20" in again.refusal()
+    assert "pass new labels only" in again.err
+    assert "were added before (fit of 20" in conal("update", folder, old).refusal()
+    listed = conal("verify", folder, "--json").json()
+    assert [entry["kind"] for entry in listed["learned_from"]] == ["fit", "update"]
+    assert conal("verify", folder).out.count("labels by") == 2
+    assert (
+        "use one of"
+        in conal("aggregate", old, "--out", tmp_path / "x.csv", "--save", tmp_path / "y", "--method", "glad").refusal()
+    )
+    assert (
+        "an aggregator has labels alone" in conal("update", folder, new, "--features", shared_crowd.features).refusal()
+    )
+    assert (
+        "is a folder of conal aggregate --save"
+        in conal("predict", folder, shared_crowd.features, "--out", tmp_path / "p.csv").refusal()
+    )
+
+
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path, Crowd]:
+    """A model folder with its data, and new labels for it."""
+    from cli.conftest import make_crowd
+    from helpers.commands import run_line
+
+    folder = tmp_path_factory.mktemp("kept")
+    crowd = make_crowd(folder)
+    old, new = split(crowd, folder)
+    run_line(
+        f"conal fit {old} --features {crowd.features} --out {folder / 'model'} --epochs 10 --keep-data --quiet "
+        "--no-report --allow-missing"
+    )
+    return folder / "model", new, crowd
+
+
+def test_a_model_is_updated_and_remembers_what_it_has_learned_from(
+    conal: Run, kept: tuple[Path, Path, Crowd], tmp_path: Path
+) -> None:
+    stock, new, crowd = kept
+    folder = tmp_path / "model"
+    shutil.copytree(stock, folder)
+    found = conal("update", folder, new, "--features", crowd.features, "--json", "--no-report").json()
+    assert found["n_new_labels"] > 0
+    assert found["n_updates"] == 1
+    assert found["epochs"] == 4
+    assert (folder / "enough_labels.csv").exists()
+    assert found["n_enough"] > 0
+    labels = labels_in(folder / "labels.csv")
+    assert np.mean([labels[str(task)] == crowd.z[task] for task in range(90)]) > 0.9
+    assert "were added before" in conal("update", folder, new, "--features", crowd.features).refusal()
+    history = json.loads((folder / "config.json").read_text())["learned_from"]
+    assert [entry["kind"] for entry in history] == ["fit", "update"]
+    assert all(len(e["sha256"]) == 64 for e in history)
+    assert conal("verify", folder).code == 0
+
+
+def test_what_cannot_be_updated_is_refused_and_stays(
+    conal: Run, kept: tuple[Path, Path, Crowd], model: Path, tmp_path: Path, write: Any
+) -> None:
+    stock, new, crowd = kept
+    refused = conal("update", model, new, "--features", crowd.features)
+    assert "saved without its training data" in refused.refusal()
+    assert "--keep-data" in refused.err
+    folder = tmp_path / "model"
+    shutil.copytree(stock, folder)
+    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+    other = write(tmp_path / "other.csv", ("task", "worker", "label"), [(1, "w1", "bird")])
+    assert "'bird' not among the 3 classes" in conal("update", folder, other).refusal()
+    unknown = write(tmp_path / "unknown.csv", ("task", "worker", "label"), [(999, "w1", "cat")])
+    assert "1 tasks are new (999); pass their features" in conal("update", folder, unknown).refusal()
+    assert "have no features: 999" in conal("update", folder, unknown, "--features", crowd.features).refusal()
+    assert "trained on features" in conal("update", folder, new, "--text", new).refusal()
+    assert "enough (--enough) must be" in conal("update", folder, new, "--enough", 1.5).refusal()
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
+    both = conal("fit", new, "--features", crowd.features, "--out", tmp_path / "m", "--keep-data", "--anonymise")
+    assert "leave out one" in both.refusal()
+
+
+@pytest.mark.skipif(os.name != "posix", reason="sends signals")
+def test_a_killed_update_leaves_the_old_or_the_new_folder(kept: tuple[Path, Path, Crowd], tmp_path: Path) -> None:
+    assert kills(kept, tmp_path, KILLS, seed=0) == {"old", "new"} or KILLS < 10
+
+
+def kills(kept: tuple[Path, Path, Crowd], place: Path, number: int, seed: int) -> set[str]:
+    """Kill updates at random moments; the folder must be whole, at once or when it is next opened, each time."""
+    from conal.estimator import load
+
+    stock, new, crowd = kept
+    folder = place / "model"
+    words = ["conal", "update", str(folder), str(new), "--features", str(crowd.features), "--no-report", "--quiet"]
+    rng, outcomes = np.random.default_rng(seed), set()
+    length = _run(words, stock, folder, None)
+    for _ in range(number):
+        _run(words, stock, folder, rng.random() * 1.1 * length)
+        found = load(folder)  # this is also what recovers a folder, if need be
+        updates = len(found.learned_from_) - 1
+        assert updates in (0, 1)
+        assert len(found.task_ids_) == 90
+        outcomes.add(("old", "new")[updates])
+    return outcomes
+
+
+def _run(words: list[str], stock: Path, folder: Path, delay: float | None) -> float:
+    """The command in a fork of this process, killed after a delay; how long it took."""
+    shutil.rmtree(folder, ignore_errors=True)
+    shutil.rmtree(folder.with_name(f".{folder.name}.conal"), ignore_errors=True)
+    shutil.copytree(stock, folder)
+    began = time.monotonic()
+    child = os.fork()
+    if child == 0:
+        try:
+            from conal.cli import main
+
+            sys.argv = words
+            main()
+        except SystemExit as ended:
+            os._exit(int(ended.code or 0))
+        finally:
+            os._exit(70)
+    if delay is not None:
+        time.sleep(delay)
+        os.kill(child, signal.SIGKILL)
+    _, status = os.waitpid(child, 0)
+    assert delay is not None or os.waitstatus_to_exitcode(status) == 0
+    return time.monotonic() - began

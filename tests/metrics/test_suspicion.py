@@ -1,0 +1,215 @@
+"""Tests of suspicion against slow references, and on crowds of which it is known who means harm."""
+
+from __future__ import annotations
+
+from itertools import permutations, product
+from typing import Any
+
+import numpy as np
+import pytest
+
+from conal.aggregation import DawidSkene
+from conal.data.annotations import Annotations
+from conal.datasets import CrowdSettings, simulate_crowd
+from conal.datasets.crowd import CrowdTruth
+from conal.metrics.suspicion import defended, find_suspects
+from conal.metrics.suspicion.copies import POOLING as PAIR_POOLING
+from conal.metrics.suspicion.copies import find_copies
+from conal.metrics.suspicion.false_discovery import discoveries
+from conal.metrics.suspicion.left_out import POOLING, left_out
+from conal.metrics.suspicion.tails import lower_tail
+from conal.metrics.suspicion.turning import _largest_fall
+
+
+def simulated(kinds: str, seed: int = 0, **options: Any) -> tuple[Annotations, CrowdTruth, np.ndarray]:
+    """A crowd of 20 with 80 labels each, its truth, and Dawid-Skene's posterior."""
+    rng = np.random.default_rng(seed)
+    z = rng.integers(6, size=400)
+    settings: dict[str, Any] = {
+        "n_annotators": 20,
+        "labels_per_instance": 4,
+        "turn_after": 40,
+        "adversaries": kinds,
+        "seed": seed,
+    }
+    ann, truth = simulate_crowd(z, rng.standard_normal((400, 4)), range(6), CrowdSettings(**(settings | options)))
+    return ann, truth, DawidSkene(verbose=False).fit(ann).probas_
+
+
+# ---------------------------------------------------------------- parts, against slow references
+
+
+def test_discoveries_by_the_rule_itself() -> None:
+    rng = np.random.default_rng(0)
+    for _ in range(30):
+        p = rng.random(12) ** 3
+        k = max((k for k in range(1, 13) if np.sort(p)[k - 1] <= 0.05 * k / 12), default=0)
+        expected = np.zeros(12, dtype=bool)
+        expected[np.argsort(p)[:k]] = True
+        np.testing.assert_array_equal(discoveries(p), expected)
+    assert not discoveries(np.full(3, np.nan)).any()
+
+
+def test_tails_of_sums_by_enumeration() -> None:
+    rng = np.random.default_rng(1)
+    scores, proba = rng.normal(size=(9, 3)), rng.dirichlet(np.ones(3), size=9)
+    ways = np.array(list(product(range(3), repeat=9)))
+    totals = scores[np.arange(9), ways].sum(1)
+    chances = proba[np.arange(9), ways].prod(1)
+    for quantile in (0.001, 0.01, 0.05, 0.3):
+        at = np.sort(totals)[np.searchsorted(np.cumsum(chances[np.argsort(totals)]), quantile)]
+        exact = chances[totals <= at].sum()
+        found = lower_tail(scores, proba, np.zeros(9, dtype=np.int64), np.array([at]))[0]
+        assert found == pytest.approx(exact, rel=0.2)
+    least = scores.min(1).sum()  # the end of what is possible
+    exact = proba[np.arange(9), scores.argmin(1)].prod()
+    assert lower_tail(scores, proba, np.zeros(9, dtype=np.int64), np.array([least]))[0] == pytest.approx(exact, rel=0.3)
+    assert lower_tail(scores, proba, np.zeros(9, dtype=np.int64), np.array([scores.max(1).sum()]))[0] > 0.9
+
+
+def small_crowd() -> tuple[Annotations, np.ndarray]:
+    rng = np.random.default_rng(2)
+    matrix = np.where(rng.random((40, 5)) < 0.7, rng.integers(3, size=(40, 5)), -1)
+    crowd = Annotations.from_matrix(matrix, classes=range(3))
+    return crowd, rng.dirichlet(np.ones(3), size=40)
+
+
+def slow_matrices(crowd: Annotations, q: np.ndarray) -> np.ndarray:
+    counts = np.zeros((5, 3, 3))
+    for i, r, y in zip(crowd.tasks, crowd.annotators, crowd.labels, strict=True):
+        counts[r, :, y] += q[i]
+    pooled = counts.sum(0) + 0.5
+    rows = counts + POOLING * pooled / pooled.sum(1, keepdims=True)
+    return np.asarray(rows / rows.sum(2, keepdims=True))
+
+
+@pytest.mark.parametrize("trained", [False, True])
+def test_posteriors_without_a_label(trained: bool) -> None:
+    crowd, q = small_crowd()
+    f = np.random.default_rng(3).dirichlet(np.ones(3), size=40) if trained else None
+    found = left_out(crowd, q, f)
+    pi = slow_matrices(crowd, q)
+    changes = np.zeros(5, dtype=int)
+    for k, (i, r) in enumerate(zip(crowd.tasks, crowd.annotators, strict=True)):
+        prior = q.mean(0) if f is None else np.maximum(f[i], 1e-3)
+        others = prior.copy()
+        for s, y in zip(crowd.annotators[crowd.tasks == i], crowd.labels[crowd.tasks == i], strict=True):
+            others *= pi[s, :, y] if s != r else 1.0
+        np.testing.assert_allclose(found.posterior[k], others / others.sum(), rtol=1e-6)
+        changes[r] += others.argmax() != (others * pi[r, :, crowd.labels[k]]).argmax()
+    np.testing.assert_array_equal(found.changes(), changes)
+    assert changes.sum() > 5
+
+
+def test_expected_agreement_of_pairs() -> None:
+    crowd, q = small_crowd()
+    found = left_out(crowd, q)
+    pairs = find_copies(found, np.zeros(5, dtype=bool))
+    pi, matrix = slow_matrices(crowd, q), crowd.to_matrix()
+    assert len(pairs.first) > 3
+    for k, (r, s) in enumerate(zip(pairs.first, pairs.second, strict=True)):
+        tasks = np.flatnonzero((matrix[:, r] >= 0) & (matrix[:, s] >= 0))
+        others = np.empty((len(tasks), 3))
+        for row, i in enumerate(tasks):
+            rest = [u for u in range(5) if u not in (r, s) and matrix[i, u] >= 0]
+            joint = q.mean(0) * np.prod([pi[u, :, matrix[i, u]] for u in rest], axis=0)
+            others[row] = joint / joint.sum()
+        rows = []
+        for u in (r, s):
+            counts = PAIR_POOLING * found.typical
+            counts = counts + np.stack([others[matrix[tasks, u] == y].sum(0) for y in range(3)], axis=1)
+            rows.append(counts / counts.sum(1, keepdims=True))
+        expected = (others @ (rows[0] * rows[1]).sum(1)).sum()
+        assert pairs.expected[k] == pytest.approx(expected)
+        assert (pairs.shared[k], pairs.agreed[k]) == (len(tasks), (matrix[tasks, r] == matrix[tasks, s]).sum())
+
+
+def test_turns_by_all_orders() -> None:
+    residuals = np.array([0.9, 0.5, 0.6, -0.4, -0.2, -0.5, -0.5, -0.4])
+    tops = [np.cumsum(order)[:3].max() for order in permutations(residuals - residuals.mean())]
+    exact = np.mean(np.array(tops) >= np.cumsum(residuals - residuals.mean())[:3].max() - 1e-12)
+    p, before = _largest_fall(residuals, np.random.default_rng(0))
+    assert before == 3
+    assert p == pytest.approx(exact, abs=0.01)
+
+
+def test_who_has_labels_without_a_time_is_not_said_to_have_turned() -> None:
+    ann, truth, q = simulated("sleepers", seed=1)
+    assert truth.adversaries is not None
+    times = truth.adversaries.time.astype("datetime64[s]")
+    turned = find_suspects(ann, q, times=times).turned
+    times[np.flatnonzero(ann.annotators == turned[0])[0]] = np.datetime64("NaT")
+    assert find_suspects(ann, q, times=times).turned.tolist() == turned[1:].tolist()
+
+
+# ---------------------------------------------------------------- crowds
+
+
+def people_named(found: Any) -> set[int]:
+    return set(np.concatenate([found.careless, found.turned, *(ring.members for ring in found.rings)]).tolist())
+
+
+@pytest.mark.parametrize("kind", ["spammers", "clickers", "ring", "sleepers"])
+def test_who_means_harm_is_found(kind: str) -> None:
+    ann, truth, q = simulated(kind, seed=1)
+    assert truth.adversaries is not None
+    found = find_suspects(ann, q, times=truth.adversaries.time)
+    assert people_named(found) == set(np.flatnonzero(truth.adversaries.kind == kind).tolist())
+    assert not len(found.copies.first)
+    lists = {"spammers": found.careless, "clickers": found.careless, "sleepers": found.turned}
+    if kind == "ring":
+        (ring,) = found.rings
+        np.testing.assert_array_equal(ring.exchange, truth.pi_r[ring.members[0]].argmax(1))
+    else:
+        assert len(lists[kind]) == 4
+    if kind == "sleepers":
+        assert found.turning is not None
+        assert np.abs(found.turning.before[found.turned] - 40).max() <= 12
+
+
+def test_copies_are_found_and_count_once() -> None:
+    ann, truth, q = simulated("copyists", seed=0)
+    assert truth.adversaries is not None
+    found = find_suspects(ann, q)
+    source, pairs = truth.adversaries.source, found.copies
+    assert not people_named(found)
+    for r, s in zip(pairs.first, pairs.second, strict=True):
+        assert source[r] == s or source[s] == r or source[r] == source[s] >= 0
+    assert set(np.flatnonzero(source >= 0)) <= set(pairs.first) | set(pairs.second)
+    kept = found.trusted()
+    matrix = ann.select(kept).to_matrix()
+    both = (matrix[:, pairs.first] >= 0) & (matrix[:, pairs.second] >= 0)
+    assert not both.any()
+    left = defended(ann, q).annotations
+    right = [(DawidSkene(verbose=False).fit(each).codes_ == truth.z).mean() for each in (ann, left)]
+    assert right[1] > right[0]
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"gate": "effects", "proportion": 0.8, "common_strength": 0.6}, {"individual_strength": 0.6}]
+)
+def test_nobody_is_named_in_honest_crowds(options: dict[str, Any]) -> None:
+    for seed in range(2):
+        ann, _, q = simulated("", seed=seed, **options)
+        found = find_suspects(ann, q, times=np.random.default_rng(seed).permutation(ann.n_annotations))
+        assert not found.anybody
+        assert found.trusted().all()
+
+
+def test_an_honest_expert_of_one_class_is_not_careless() -> None:
+    """Who sees tasks of one class alone gives one label; that says nothing against them."""
+    ann, truth, q = simulated("", seed=0)
+    mine = (ann.annotators == 3) & (truth.z[ann.tasks] != 2)
+    ann = ann.select(~mine)
+    labels = np.where(ann.annotators == 3, 2, ann.labels)
+    assert not find_suspects(ann.replace(labels=labels), q).anybody
+
+
+def test_rings_stay_for_matrices_and_go_for_votes() -> None:
+    ann, truth, q = simulated("ring", seed=1)
+    assert defended(ann, q).kept.all()
+    votes = defended(ann, q, rings=False)
+    assert not votes.kept[np.isin(ann.annotators, votes.suspects.rings[0].members)].all()
+    assert (votes.annotations.labels_per_task() > 0).all()  # no task loses its last label
+    before, after = ((each.votes().argmax(1) == truth.z).mean() for each in (ann, votes.annotations))
+    assert after > before + 0.05

@@ -1,0 +1,135 @@
+"""Aggregators in folders: what is loaded is what was saved, and what is damaged is refused."""
+
+from __future__ import annotations
+
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from safetensors.numpy import load_file, save_file
+
+import conal
+from conal import aggregation
+from conal.aggregation.base import aggregators
+from conal.aggregation.certainty import held_out_certainty
+from conal.data.annotations import Annotations
+from conal.errors import InputError, ModelFolderError
+from conal.io import models
+from conal.io.models import verify_model
+from conal.updates.enough import calibrated, enough_table
+
+pytestmark = pytest.mark.filterwarnings("ignore::conal.errors.DriftWarning", "ignore::conal.errors.DataWarning")
+UPDATABLE = [name for name in aggregators.names() if aggregators.get(name).updatable]
+FEW: dict[str, dict[str, Any]] = {"cbcc": {"n_restarts": 1}, "common-confusion": {"prior_individual": 0.3}}
+
+
+def crowd(seed: int, first: int = 0, n: int = 40, names: Any = "t{}".format) -> Annotations:
+    rng = np.random.default_rng(seed)
+    rows = [
+        (names(task), f"w{worker}", "abc"[task % 3 if rng.random() < 0.75 else rng.integers(3)])
+        for task in range(first, first + n)
+        for worker in rng.choice(8, 4, replace=False)
+    ]
+    return Annotations.from_triples(
+        *zip(*rows, strict=True), times=[f"2026-01-{1 + k % 28:02}" for k in range(len(rows))]
+    )
+
+
+def fitted(name: str, labels: Annotations) -> Any:
+    verbose = {"verbose": False} if "verbose" in aggregators.get(name).declared else {}
+    made = aggregation.make(name, **verbose, **FEW.get(name, {}))
+    if name != "group-confusion":
+        return made.fit(labels)
+    groups = ["one" if k % 2 else "two" for k in range(labels.n_annotators)]
+    return made.fit(labels, annotator_info=pa.table({"worker": labels.annotator_ids.tolist(), "group": groups}))
+
+
+@pytest.mark.parametrize("name", UPDATABLE)
+def test_a_loaded_aggregator_goes_on_like_the_saved_one(name: str, tmp_path: Path) -> None:
+    saved = fitted(name, crowd(0)).update(crowd(1, first=35, n=8))
+    saved.save(tmp_path / "crowd")
+    loaded: Any = aggregation.load(tmp_path / "crowd")
+    assert type(loaded) is type(saved)
+    assert loaded.annotations_ == saved.annotations_
+    for attribute in ("probas_", "codes_", "labels_", "confusion_", "skills_", "known_codes_"):
+        found, wanted = getattr(loaded, attribute), getattr(saved, attribute)
+        same = np.allclose(found, wanted, rtol=0, atol=1e-12) if wanted.dtype.kind == "f" else (found == wanted).all()
+        assert same, attribute  # the layout of arrays decides the last bit of sums
+    assert loaded.stale_share_ == saved.stale_share_
+    more = crowd(2, first=44, n=5)
+    assert np.allclose(loaded.update(more).probas_, saved.update(more).probas_, rtol=0, atol=1e-9)
+    assert loaded.stale_share_ == saved.stale_share_
+    assert [entry["kind"] for entry in loaded.learned_from_] == ["fit", "update", "update"]
+
+
+@pytest.mark.parametrize(
+    "names", [int, "täsk {}".format, lambda k: date(2026, 1, 1 + k % 28) if k < 28 else date(2027, 1, k)]
+)
+def test_names_of_every_kind_survive(names: Any, tmp_path: Path) -> None:
+    made = fitted("majority-vote", crowd(0, n=20, names=names))
+    made.save(tmp_path / "crowd")
+    assert aggregation.load(tmp_path / "crowd").task_ids_.tolist() == made.task_ids_.tolist()
+    assert not verify_model(tmp_path / "crowd").problems
+
+
+def test_folders_are_kept_apart(tmp_path: Path) -> None:
+    fitted("dawid-skene", crowd(0)).save(tmp_path / "crowd")
+    with pytest.raises(ModelFolderError, match="is a folder of conal aggregate --save, not a conal model folder"):
+        conal.load(tmp_path / "crowd")
+    with pytest.raises(InputError, match="exists already"):
+        fitted("dawid-skene", crowd(0)).save(tmp_path / "crowd")
+    with pytest.raises(InputError, match="glad cannot be updated"):
+        aggregation.make("glad", verbose=False, n_iter=2, tol=1e9).fit(crowd(0)).save(tmp_path / "glad")
+
+
+@pytest.mark.parametrize(
+    ("tensor", "change"),
+    [
+        ("tasks", lambda array: array[::-1].copy()),
+        ("annotators", lambda array: array + 100),
+        ("probas", lambda array: array * 2),
+        ("probas", lambda array: array[:-1]),
+        ("known", lambda array: array + 9),
+        ("times", lambda array: array[:-1]),
+        ("parameters.pi_r", lambda array: array[:-1]),
+        ("parameters.rho", lambda array: np.append(array, 0.0)),
+        ("sums.counts", lambda array: array * np.nan),
+        ("drift.margin", lambda array: array[:-1]),
+        ("task_ids", lambda array: array + 200),
+        ("task_ids.ends", lambda array: array - 1),
+    ],
+)
+def test_tensors_that_do_not_fit_are_refused(tensor: str, change: Any, tmp_path: Path) -> None:
+    folder = tmp_path / "crowd"
+    fitted("dawid-skene", crowd(0)).update(crowd(1, first=35, n=8)).save(folder)
+    tensors = load_file(folder / models.WEIGHTS)
+    tensors[tensor] = change(tensors[tensor])
+    config = models.ModelFolder(folder).config
+    save_file(tensors, folder / models.WEIGHTS)
+    with pytest.raises(ModelFolderError, match="has changed since it was saved"):
+        aggregation.load(folder)
+    # Whoever forges the digests too meets the checks of the content.
+    config["digests"][models.WEIGHTS] = models._digest_of_file(folder / models.WEIGHTS)
+    models._write_json(folder / models.CONFIG, {**config, "config_sha256": models._digest(models._canonical(config))})
+    with pytest.raises(ModelFolderError, match="does not match this version of conal"):
+        aggregation.load(folder)
+
+
+def test_enough_labels_by_calibrated_probabilities() -> None:
+    labels = crowd(0, n=120)
+    made = fitted("dawid-skene", labels)
+    found = calibrated(made)
+    votes = labels.tasks, labels.annotators, labels.labels
+    tau = held_out_certainty(
+        np.log(np.maximum(made.probas_, 1e-300)), votes, made._sums_of(labels).counts, vote_weight=1.0, pooling=1.0
+    )
+    slow = np.array([[p**tau for p in row] for row in made.probas_.tolist()])
+    assert np.allclose(found, slow / slow.sum(1, keepdims=True))
+    table = enough_table(labels, found, labels.classes, 0.9).to_pylist()
+    best = {name: row.max() for name, row in zip(labels.task_ids.tolist(), found, strict=True)}
+    assert {row["task"] for row in table} == {name for name, p in best.items() if p >= 0.9}
+    assert [row["probability"] for row in table] == sorted((row["probability"] for row in table), reverse=True)
+    assert all(row["labels"] == 4 for row in table)
