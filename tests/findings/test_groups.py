@@ -18,6 +18,8 @@ from conal.aggregation.votes import Votes
 from conal.data.annotations import Annotations
 from conal.data.encoding import as_names
 from conal.findings import Evidence, Findings
+from conal.findings.discretion import Discretion
+from conal.findings.labels_alone import findings_of_labels
 from conal.findings.report import checked_report
 from conal.report import render
 
@@ -120,6 +122,14 @@ def test_names_of_groups_and_annotators_stay_text() -> None:
     assert 'id="groups"' in page
     assert HOSTILE not in page
     assert fitted.plots.group(HOSTILE + "elm").to_dict()["title"]
+
+
+def test_small_groups_are_not_told_where_names_are_hidden() -> None:
+    crowd, _ = planted()
+    info = pa.table({"worker": crowd.annotator_ids.tolist(), "group": ["ash", "fir"] + ["oak"] * 3 + ["elm"] * 5})
+    fitted = aggregation.DawidSkene(verbose=False).fit(crowd, annotator_info=info)
+    rows = findings_of_labels(fitted, Discretion(10)).section("groups")["rows"]
+    assert {row["group"]: row["annotators"] for row in rows} == {"elm": 5, "oak": 3, "others": 2}
 
 
 def test_no_groups_no_section() -> None:

@@ -56,7 +56,7 @@ def anonymised(fitted: Fitted, key: bytes, hide_below: int) -> Fitted:
         omega=None if results.omega is None else results.omega[rows],
         origin={**results.origin, "command": f"{results.origin['command']} --anonymise"},
         discretion=discretion,
-        about=None if about is None else replace(about.discreet(), costs=about.costs),  # shares of costs are rounded
+        about=about,
         exhibits=replace(results.exhibits, names={}),
     )
     told = order[discretion.told(results.annotations.labels_per_annotator()[order])]

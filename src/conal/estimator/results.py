@@ -90,7 +90,7 @@ class FittedResults:
             unseen=self.unseen,
             common_meaning=self.model.common_meaning,
             tempered=self.model.tempered,
-            **about_annotators(self.about),
+            **about_annotators(self.about, discreet=self.discretion is not None),
         )
         return Findings(evidence, seed=self.origin["metrics"]["seed"])
 

@@ -291,11 +291,15 @@ class Evidence:
         return counts
 
 
-def about_annotators(info: AnnotatorInfo | None) -> dict[str, Any]:
-    """What findings take of what is known about the annotators."""
+def about_annotators(info: AnnotatorInfo | None, *, discreet: bool = False) -> dict[str, Any]:
+    """What findings take of what is known about the annotators; groups that may be told where names are hidden.
+
+    Costs stay as they are: findings then tell rounded shares of their sum only.
+    """
     if info is None:
         return {}
-    return {"groups": None if info.groups is None else as_names(info.groups), "costs": info.costs}
+    groups = info.discreet().groups if discreet else info.groups
+    return {"groups": None if groups is None else as_names(groups), "costs": info.costs}
 
 
 def quoted(text: str) -> str:

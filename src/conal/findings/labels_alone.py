@@ -17,7 +17,8 @@ from conal.aggregation.base import Aggregator
 from conal.aggregation.common_confusion import CommonConfusion
 from conal.aggregation.group_confusion import GroupConfusion
 from conal.data.annotations import Annotations
-from conal.data.encoding import MISSING, as_names
+from conal.data.annotator_info import AnnotatorInfo
+from conal.data.encoding import MISSING
 from conal.data.scales import scale_options
 from conal.errors import ConalWarning
 from conal.findings.aggregation import AggregationSection
@@ -62,17 +63,18 @@ def findings_of_labels(fitted: Aggregator, discretion: Discretion | None = None)
         known=fitted.known_codes_,
         common_meaning=POOLED if omega is None else ECONOMICAL,
         refit=_refit_of(fitted),
-        **_about(fitted),
+        **_about(fitted, discreet=discretion is not None),
         discretion=discretion,
     )
     return Findings(evidence, seed=int(fitted.get_params().get("seed", 0)))
 
 
-def _about(fitted: Aggregator) -> dict[str, Any]:
+def _about(fitted: Aggregator, *, discreet: bool) -> dict[str, Any]:
     """What is known about the annotators; groups that the aggregator was given or learned where there are no others."""
-    known = about_annotators(fitted.annotator_info_)
+    known = about_annotators(fitted.annotator_info_, discreet=discreet)
     if known.get("groups") is None and isinstance(fitted, GroupConfusion):
-        known["groups"] = as_names([fitted.groups_[k] for k in fitted.group_of_.tolist()])
+        groups = tuple(fitted.groups_[k] for k in fitted.group_of_.tolist())
+        known |= about_annotators(AnnotatorInfo(fitted.annotator_ids_, groups, known.get("costs")), discreet=discreet)
     return known
 
 
