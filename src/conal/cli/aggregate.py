@@ -121,11 +121,7 @@ def aggregate(
         release(labels, out, privacy, reading, **known_to_all, overwrite=overwrite, quiet=quiet, as_json=as_json)
         return
     began = time.perf_counter()
-    if (plan is None) != (budget is None):
-        raise InputError("--plan FILE and --budget B belong together; pass both, or neither")
-    for option, value, what in (("plan", plan, "names single annotators"), ("save", save, "keeps everybody's labels")):
-        if value is not None and privacy.min_labels is not None:
-            raise InputError(f"--{option} {what}, and --min-labels hides some annotators; leave out one of the two")
+    _check_options(plan, budget, save, privacy)
     places = [] if report is None else report_places(report)
     check_results(
         tables=[out, annotators, confusion, plan],
@@ -186,6 +182,15 @@ def _make(method: str, settings: dict[str, Any], *, seed: int, verbose: bool) ->
     aggregator = aggregation.make(method, **(own | settings))
     check_parameters(aggregator)  # before the work starts
     return aggregator
+
+
+def _check_options(plan: Path | None, budget: float | None, save: Path | None, privacy: ReleaseOptions) -> None:
+    """Reject options that need each other, or contradict each other."""
+    if (plan is None) != (budget is None):
+        raise InputError("--plan FILE and --budget B belong together; pass both, or neither")
+    for option, value, what in (("plan", plan, "names single annotators"), ("save", save, "keeps everybody's labels")):
+        if value is not None and privacy.min_labels is not None:
+            raise InputError(f"--{option} {what}, and --min-labels hides some annotators; leave out one of the two")
 
 
 def _check_save(folder: Path, aggregator: Aggregator, files: list[Path], *, overwrite: bool) -> None:
