@@ -23,11 +23,16 @@ NOISY = ("private.json", "private_common_confusion.csv", "private_class_shares.c
 VOLATILE = (*TIMED, *NOISY)
 """Files with times or noise in them, so that no two runs write the same; digests or transactions protect them."""
 SIMULATE = "simulate --n-train 24 --n-valid 4 --n-test 4 --n-classes 3 --n-annotators 4 --quiet"
+UPDATE_CROWD = "update stock-crowd other.csv --quiet"
 UPDATE_MODEL = "update kept-model other.csv --features features.npy --no-report --quiet"
+SAVE = "aggregate labels.csv --out clean.csv --save saved --quiet"
+PLANNED = "aggregate labels.csv --out clean.csv --plan plan.csv --budget 5 --quiet"
 TABLES = ("clean.csv", "workers.parquet", "confusion.jsonl")
 
-MODELS = ("model", "stock-model", "kept-model", "stock-crowd")
+MODELS = ("model", "stock-model", "kept-model", "stock-crowd", "saved")
 """Outputs that can be loaded."""
+CROWDS = ("stock-crowd", "saved")
+"""Those of them that are folders of aggregators."""
 Snapshot = dict[str, str]
 _MADE: list[Path] = []
 
@@ -88,6 +93,9 @@ def scenarios() -> list[Scenario]:
         *_both("fit ensemble", f"{fit} --no-report --set ensemble=2", "model", other="--seed 7"),
         *_both("aggregate", f"aggregate labels.csv {tables} --quiet", *TABLES),
         *_both("aggregate private", "aggregate labels.csv --private 1 --true-labels gold.csv --out rel --quiet", "rel"),
+        *_both("aggregate save", SAVE, "clean.csv", "saved"),
+        *_both("aggregate report", "aggregate labels.csv --out clean.csv --report page --quiet", "clean.csv", "page"),
+        *_both("aggregate plan", PLANNED, "clean.csv", "plan.csv"),
         *_both("convert csv", f"{convert} csv --out out.csv", "out.csv"),
         *_both("convert parquet", f"{convert} parquet --out out.parquet", "out.parquet"),
         *_both("convert label-studio", f"{convert} label-studio --out out.json", "out.json"),
@@ -103,7 +111,8 @@ def scenarios() -> list[Scenario]:
         _one("inspect labels.csv"),
         _one("bound stock-model --features features.npy --n 3 --draws 5"),
         _one("verify stock-model"),
-        _one("update stock-crowd other.csv --quiet", "stock-crowd"),
+        _one(UPDATE_CROWD, "stock-crowd"),
+        Scenario("update crowd out", (*UPDATE_CROWD.split(), "--out", "clean.csv"), ("stock-crowd", "clean.csv")),
         Scenario("update model", tuple(UPDATE_MODEL.split()), ("kept-model",)),
         _one("reproduce torture --out results", "results"),
         _one("demo --seeds 1 --epochs 1 --out model --quiet", "model", slow=True),
@@ -243,7 +252,7 @@ def _load(folder: Path) -> int:
 
     warnings.simplefilter("ignore")
     try:
-        if folder.name == "stock-crowd":
+        if folder.name in CROWDS:
             aggregation.load(folder)
         else:
             load(folder)

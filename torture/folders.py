@@ -25,7 +25,7 @@ from torture.tally import Tally
 __all__ = ["replay", "torture"]
 
 BATCH = 100
-CHECKPOINT = "checkpoint"
+CHECKPOINT, CROWD = "checkpoint", "crowd"
 CHECKPOINTS = 0.05
 """Share of tampered checkpoints: a fit goes on from each of them, which takes time."""
 
@@ -131,11 +131,10 @@ def _state(secret: Path) -> list[tuple[str, int, bytes]]:
 
 def _use(case: dict[str, Any], folder: Path, place: Place) -> tuple[str, str]:
     from conal.errors import ConalError
-    from conal.estimator import load
 
     outcome, message = "refused", ""
     try:
-        found = _fingerprint(load(folder), place.inputs[case["model"]])
+        found = _fingerprint_of(folder, case["model"], place.inputs[case["model"]])
         same = found == place.expected[case["model"]]
         outcome = "harmless" if same else "accepted"
         if not same and not case["signed"]:
@@ -154,16 +153,46 @@ def _use(case: dict[str, Any], folder: Path, place: Place) -> tuple[str, str]:
 
 
 def _then(case: dict[str, Any], folder: Path, place: Place) -> None:
-    """Make its report, or replace it."""
+    """Make its report, add labels to it, or replace it."""
     from conal.estimator import load
     from conal.report import write_report
 
-    if case["then"] == "report":
+    if case["model"] == CROWD:
+        _then_of_crowd(case, folder, place)
+    elif case["then"] == "report":
         write_report(folder, place.folder / "out.html")
     elif case["then"] == "page":
         write_report(folder)
     elif case["then"] == "overwrite":
         load(place.models["plain"]).save(folder, overwrite=True)
+
+
+def _then_of_crowd(case: dict[str, Any], folder: Path, place: Place) -> None:
+    from conal import aggregation
+
+    if case["then"] in ("report", "page"):
+        model = aggregation.load(folder)
+        model.update(place.inputs[CROWD])
+        model.save(folder, overwrite=True)
+    elif case["then"] == "overwrite":
+        aggregation.load(place.models[CROWD]).save(folder, overwrite=True)
+
+
+def _fingerprint_of(folder: Path, name: str, x: Any) -> str:
+    from conal import aggregation
+    from conal.estimator import load
+
+    return _fingerprint_of_crowd(aggregation.load(folder)) if name == CROWD else _fingerprint(load(folder), x)
+
+
+def _fingerprint_of_crowd(model: Any) -> str:
+    """Everything that a loaded aggregator says."""
+    names = [model.classes_, model.annotator_ids_, model.task_ids_, model.labels_]
+    text = json.dumps([[each.tolist() for each in names], model.learned_from_], default=str, sort_keys=True)
+    crowd = model.annotations_
+    numbers = [model.probas_, model.confusion_, model.skills_, crowd.tasks, crowd.annotators, crowd.labels]
+    data = b"".join(np.ascontiguousarray(each).tobytes() for each in numbers)
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass") + data).hexdigest()
 
 
 def _fingerprint(model: Any, x: Any) -> str:
@@ -210,7 +239,7 @@ def _check_checkpoint(case: dict[str, Any], place: Place) -> tuple[str, str]:
 
 
 def make_place(folder: Path) -> Place:
-    """Models of three kinds and a checkpoint, made in children; what they do when nobody tampers with them."""
+    """Models of three kinds, an aggregator and a checkpoint, made in children; what they do if they are left alone."""
     stock = make_stock(folder / "stock")
     crowd_rows = [line.split(",") for line in (stock / "labels.csv").read_text(encoding="utf-8").splitlines()[1:]]
     tasks = sorted({int(row[0]) for row in crowd_rows})
@@ -225,29 +254,27 @@ def make_place(folder: Path) -> Place:
         if ended.code:
             raise RuntimeError(f"{line}: {ended.code} {ended.err}")
     models = {"plain": stock / "stock-model", "ensemble": stock / "ensemble", "text": stock / "text"}
-    models[CHECKPOINT] = stock / "a.checkpoint"
+    models |= {CROWD: stock / "stock-crowd", CHECKPOINT: stock / "a.checkpoint"}
     x = np.load(stock / "features.npy")
-    inputs: dict[str, Any] = {"plain": x, "ensemble": x, "text": texts}
+    inputs: dict[str, Any] = {"plain": x, "ensemble": x, "text": texts, CROWD: _crowd(stock / "other.csv")}
     place = Place(folder, models, {}, inputs, make_secret(folder, models["plain"]))
     found = folder / "expected.json"
     if wait(fork(partial(_expect, place, stock, found)), 120):
         raise RuntimeError("the models that nobody tampered with cannot be used")
-    inputs[CHECKPOINT] = (x, _crowd(stock))
+    inputs[CHECKPOINT] = (x, _crowd(stock / "labels.csv"))
     return place._replace(expected=json.loads(found.read_text(encoding="utf-8")))
 
 
-def _crowd(stock: Path) -> Any:
+def _crowd(path: Path) -> Any:
     from conal.io import read_annotations
 
-    return read_annotations(stock / "labels.csv")
+    return read_annotations(path)
 
 
 def _expect(place: Place, stock: Path, found: Path) -> int:
-    from conal.estimator import load
-
-    x = place.inputs["plain"]
-    expected = {CHECKPOINT: _fit(place.models[CHECKPOINT], x, _crowd(stock), resume=False)}
-    for name in ("plain", "ensemble", "text"):
-        expected[name] = _fingerprint(load(place.models[name]), place.inputs[name])
+    crowd = _crowd(stock / "labels.csv")
+    expected = {CHECKPOINT: _fit(place.models[CHECKPOINT], place.inputs["plain"], crowd, resume=False)}
+    for name in ("plain", "ensemble", "text", CROWD):
+        expected[name] = _fingerprint_of(place.models[name], name, place.inputs[name])
     found.write_text(json.dumps(expected), encoding="utf-8")
     return 0

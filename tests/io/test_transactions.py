@@ -90,10 +90,18 @@ def write_folder(folder: Path, text: str) -> None:
         (aside / "y").write_text(text)
 
 
+def write_mixed(folder: Path, text: str) -> None:
+    """A file and a folder, by transactions of their own that are one."""
+    with atomic.together():
+        write_file(folder, text)
+        write_folder(folder, text)
+
+
 RESULTS: dict[Write, tuple[str, ...]] = {
     write_file: ("a.csv",),
     write_group: FILES,
     write_folder: ("model/x", "model/y"),
+    write_mixed: ("a.csv", "model/x", "model/y"),
 }
 
 
@@ -108,7 +116,7 @@ def everything(folder: Path) -> set[str]:
 
 
 def recover_all(folder: Path, write: Write) -> None:
-    for place in {folder / ("model" if write is write_folder else name) for name in RESULTS[write]}:
+    for place in {folder / ("model" if name.startswith("model/") else name) for name in RESULTS[write]}:
         transactions.recover(place)
 
 
@@ -123,6 +131,8 @@ def recover_all(folder: Path, write: Write) -> None:
         (write_folder, "nothing", True),
         (write_folder, "old", True),
         (write_folder, "old", False),
+        (write_mixed, "nothing", True),
+        (write_mixed, "old", True),
     ],
 )
 def test_a_fault_at_every_step_leaves_all_old_or_all_new(
@@ -153,6 +163,43 @@ def test_a_fault_at_every_step_leaves_all_old_or_all_new(
             break
     assert outcomes == {"new", whole[0]}
     assert at > 15
+
+
+def test_an_error_after_the_first_of_two_results_leaves_both_old(tmp_path: Path) -> None:
+    write_mixed(tmp_path, "old")
+
+    def fail_between() -> None:
+        with atomic.together():
+            write_file(tmp_path, "new")
+            assert (tmp_path / "a.csv").read_text() == "old"
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fail_between()
+    assert texts(tmp_path, write_mixed) == ["old"] * 3
+    assert everything(tmp_path) == set(RESULTS[write_mixed])
+    write_file(tmp_path, "new")  # outside of the block, results are put into place one by one
+    assert (tmp_path / "a.csv").read_text() == "new"
+
+
+def test_a_claim_keeps_what_was_committed_when_the_disk_is_full(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*places: Path) -> None:
+        raise OSError(errno.ENOSPC, "the disk is full")
+
+    def write_and_fail() -> None:
+        with atomic.claimed(tmp_path / "model", lambda: None), monkeypatch.context() as patched:
+            patched.setattr(os, "replace", full)
+            write_mixed(tmp_path, "new")
+
+    write_mixed(tmp_path, "old")
+    with pytest.raises(OSError, match="the disk is full"):
+        write_and_fail()
+    assert texts(tmp_path, write_mixed) == ["old"] * 3
+    transactions.recover(tmp_path / "a.csv")
+    assert texts(tmp_path, write_mixed) == ["new"] * 3
+    assert everything(tmp_path) == set(RESULTS[write_mixed])
 
 
 def test_a_killed_process_in_the_middle_of_its_work(tmp_path: Path) -> None:

@@ -111,6 +111,7 @@ def aggregate(
     from conal.findings.inspection import contributions, warn_of_problems
     from conal.io import import_file
     from conal.io.annotator_tables import read_annotator_info
+    from conal.io.atomic import together
     from conal.io.tables import write_tables
 
     if privacy.private is not None:
@@ -153,9 +154,10 @@ def aggregate(
     if plan is not None and budget is not None:
         tables[plan], figures, text = _plan(aggregator, budget, seed, plan)
         told_of_plan = [text]
-    write_tables(tables | more, texts)
-    if save is not None:
-        aggregator.save(save, overwrite=overwrite)
+    with together():
+        write_tables(tables | more, texts)
+        if save is not None:
+            aggregator.save(save, overwrite=overwrite)
     result = {
         "out": out,
         "annotators": annotators,

@@ -92,6 +92,7 @@ def _update_aggregator(
     reading: ReadOptions,
 ) -> dict[str, Any]:
     from conal.io.annotator_tables import read_annotator_info
+    from conal.io.atomic import together
     from conal.io.results import label_table
     from conal.io.tables import write_tables
     from conal.updates.folder import load, save
@@ -107,12 +108,13 @@ def _update_aggregator(
     before = fitted.annotations_.n_tasks
     fitted.update(file.annotations, annotator_info=info, where=file.where)
     crowd = fitted.annotations_
-    if out is not None:  # first: if the folder is not replaced, the same command can be run again
-        levels = crowd.levels() if crowd.ordinal else None
-        labelled = (crowd.labels_per_task() > 0) | (fitted.known_codes_ >= 0)
-        found = fitted.task_ids_, fitted.probas_, fitted.classes_, fitted.codes_
-        write_tables({out: label_table(*found, labelled, levels=levels)})
-    n_enough = save(fitted, folder, enough=enough, overwrite=True)
+    with together():
+        if out is not None:
+            levels = crowd.levels() if crowd.ordinal else None
+            labelled = (crowd.labels_per_task() > 0) | (fitted.known_codes_ >= 0)
+            found = fitted.task_ids_, fitted.probas_, fitted.classes_, fitted.codes_
+            write_tables({out: label_table(*found, labelled, levels=levels)})
+        n_enough = save(fitted, folder, enough=enough, overwrite=True)
     return {
         "model": folder,
         "method": fitted.name,

@@ -29,6 +29,7 @@ def update_model(
     from conal.estimator import load
     from conal.estimator.folder import save
     from conal.io.annotator_tables import read_annotator_info
+    from conal.io.atomic import together
     from conal.io.tables import write_tables
     from conal.report import render
     from conal.updates.enough import ENOUGH, enough_table
@@ -51,9 +52,10 @@ def update_model(
     assert fitted.kept_ is not None  # noqa: S101 - update has set it
     done = enough_table(fitted.kept_.get().annotations, fitted.probas_, fitted.classes_, enough)
     page = None if no_report else render(fitted.results_.report)
-    if out is not None:  # first: if the folder is not replaced, the same command can be run again
-        write_tables({out: fitted.tables_["labels.csv"]})
-    save(fitted, folder, page=page, keep_data=True, more_tables={ENOUGH: done}, overwrite=True)
+    with together():
+        if out is not None:
+            write_tables({out: fitted.tables_["labels.csv"]})
+        save(fitted, folder, page=page, keep_data=True, more_tables={ENOUGH: done}, overwrite=True)
     return {
         "model": folder,
         "method": fitted.method,

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from conal.errors import InputError, examples
 from conal.io import transactions
+from conal.io.transactions import together
 
 __all__ = [
     "atomic_file",
@@ -23,6 +24,7 @@ __all__ = [
     "claimed",
     "is_free",
     "real_place",
+    "together",
 ]
 
 

@@ -4,7 +4,7 @@ The staging folder of ``labels.csv`` is ``.labels.csv.conal``. It contains
 
 - ``lock``, locked by the process that writes (the system releases the lock when the process ends, however it ends),
 - ``new``, the file or folder that is being written,
-- ``old``, the folder that is being replaced, where the file system cannot exchange two folders,
+- ``old``, the folder that is being replaced, in a group, or where the file system cannot exchange two folders,
 - ``group.json``, an id and the places of all results that belong together, if there are several,
 - ``commit``, in one of the staging folders of a group: all of the group's ``new`` are complete and durable.
 
@@ -26,6 +26,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -36,7 +37,7 @@ from conal.io.interruptions import uninterrupted
 if sys.platform != "win32":
     import fcntl
 
-__all__ = ["claimed", "exchange", "recover", "staging_folder", "transaction"]
+__all__ = ["claimed", "exchange", "recover", "staging_folder", "together", "transaction"]
 
 LOCK, NEW, OLD, GROUP, COMMIT = "lock", "new", "old", "group.json", "commit"
 PATIENCE = 60.0
@@ -64,6 +65,7 @@ def transaction(targets: Sequence[Path], prepare: Callable[[Path], None]) -> Ite
     prepare : callable
         Makes the empty file or folder at a temporary path.
     """
+    whole = _whole.get()
     stagings: list[_Staging] = []
     try:
         for target in sorted(targets):  # everywhere in this order, so that two processes never wait for each other
@@ -72,8 +74,26 @@ def transaction(targets: Sequence[Path], prepare: Callable[[Path], None]) -> Ite
             prepare(staging.new)
         found = {staging.target: staging.new for staging in stagings}
         yield [found[target] for target in targets]
+        if whole is None:
+            _commit(stagings)
+        else:
+            whole += stagings
+            stagings = []
+    finally:
+        with uninterrupted():
+            _end(stagings)
+
+
+@contextmanager
+def together() -> Iterator[None]:
+    """Commit all transactions inside of the block as one, when it ends without an error."""
+    stagings: list[_Staging] = []
+    token = _whole.set(stagings)
+    try:
+        yield
         _commit(stagings)
     finally:
+        _whole.reset(token)
         with uninterrupted():
             _end(stagings)
 
@@ -97,7 +117,7 @@ def claimed(target: Path) -> Iterator[None]:
         with uninterrupted():
             _claims.pop(key, None)
             for staging in opened:
-                staging.remove()
+                staging.leave()
             with suppress(OSError):  # a folder that is in use stays
                 for parent in made:
                     parent.rmdir()
@@ -146,6 +166,8 @@ def exchange(one: Path, other: Path) -> bool:
 # -------------------------------------------------------------------- steps of a transaction
 
 
+_whole: ContextVar[list[_Staging] | None] = ContextVar("_whole", default=None)
+"""What was written so far of results that belong together."""
 _claims: dict[tuple[int, int, Path], _Staging] = {}
 """Places that a thread of this process has claimed: it may write there."""
 
@@ -191,7 +213,7 @@ def _commit(stagings: Sequence[_Staging]) -> None:
         (stagings[0].folder / COMMIT).touch()
         _sync_folder(stagings[0].folder)
     for staging in stagings:
-        staging.install()
+        staging.install(alone=len(stagings) == 1)
     for parent in {staging.target.parent for staging in stagings}:
         _sync_folder(parent)
 
@@ -310,11 +332,14 @@ class _Staging:
             if isinstance(place, str) and "\0" not in place
         ]
 
-    def install(self) -> None:
-        """Put the new file or folder into place; the old one is there until then."""
+    def install(self, *, alone: bool) -> None:
+        """Put the new file or folder into place; the old one is there until then.
+
+        In a group, whatever is still called ``new`` is not in place yet, so that folders are not exchanged.
+        """
         if not (self.new.is_dir() and self.target.exists()):
             os.replace(self.new, self.target)
-        elif not exchange(self.new, self.target):
+        elif not (alone and exchange(self.new, self.target)):
             os.rename(self.target, self.folder / OLD)
             os.rename(self.new, self.target)
 
@@ -322,7 +347,7 @@ class _Staging:
         """Make the target whole: new if that was committed, old otherwise."""
         old = self.folder / OLD
         if committed and os.path.lexists(self.new):
-            os.replace(self.new, self.target)
+            self.install(alone=False)
         elif os.path.lexists(old) and not os.path.lexists(self.target):
             os.rename(old, self.target)
         else:
@@ -334,6 +359,13 @@ class _Staging:
         for found in self.folder.iterdir() if self.folder.is_dir() else ():
             if found.name != LOCK:
                 _remove(found)
+
+    def leave(self) -> None:
+        """Remove the folder, unless it contains a result that was committed and could not be put into place."""
+        with suppress(OSError):
+            if self.is_empty():
+                self.remove()
+        self.unlock()
 
     def remove(self) -> None:
         """Remove the folder, the lock last: a folder without one is empty, or not conal's. Then let others in."""
