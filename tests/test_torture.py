@@ -14,6 +14,7 @@ import pytest
 from conal.io import platforms
 from torture.commands import commands_covered, scenarios
 from torture.documents import LAYOUTS
+from torture.forge import apply, resign
 from torture.intercept import build
 from torture.page import table, write_page
 from torture.tally import Tally
@@ -88,6 +89,27 @@ def test_every_command_meets_faults() -> None:
 
 def test_every_file_format_is_fuzzed() -> None:
     assert sorted(LAYOUTS) == sorted(["plain", "xlsx", *platforms.names()])
+
+
+def test_forged_folders_never_change_what_a_link_leads_to(tmp_path: Path) -> None:
+    outside, folder = tmp_path / "outside.json", tmp_path / "model"
+    outside.write_text("precious")
+    folder.mkdir()
+    for name in ("config.json", "labels.csv"):
+        (folder / name).write_text("{}")
+    link = {"change": "link", "file": "config.json", "to": str(outside)}
+    changes = [
+        {"change": "flip", "file": "config.json", "byte": 0, "bit": 0},
+        {"change": "cut", "file": "config.json", "share": 0.5},
+        {"change": "write", "file": "config.json", "value": {}},
+        {"change": "swap", "file": "labels.csv", "other": "config.json"},
+    ]
+    apply([link, *changes], folder)
+    resign(folder)
+    assert outside.read_text() == "precious"
+    assert (folder / "labels.csv").read_text() == "{}"
+    apply([{"change": "cut", "file": "labels.csv", "share": 0.5}], folder)
+    assert (folder / "labels.csv").read_text() == "{"
 
 
 def test_the_library_counts_every_change_and_lets_the_chosen_one_fail(tmp_path: Path) -> None:

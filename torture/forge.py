@@ -44,19 +44,25 @@ def random_changes(folder: Path, rng: random.Random) -> list[Change]:
 def apply(changes: list[Change], folder: Path) -> None:
     """Make the changes; one that no longer applies, because of another, is left out."""
     for change in changes:
-        if not (folder / change["file"]).is_file() and change["change"] != "link":
+        touched = [change[key] for key in ("file", "other") if key in change]
+        if change["change"] != "link" and not all(_is_plain(folder / name) for name in touched):
             continue
         try:
             APPLIED[change["change"]](folder, change)
-        except (OSError, ValueError, KeyError, IndexError, TypeError, struct.error):
+        except (OSError, ValueError, LookupError, ArithmeticError, TypeError, struct.error):
             continue
+
+
+def _is_plain(path: Path) -> bool:
+    """Whether a path is a file of its own: what a link leads to is not the folder's."""
+    return path.is_file() and not path.is_symlink()
 
 
 def resign(folder: Path) -> None:
     """Compute all digests anew, as anybody can: they protect from accidents, not from people."""
     from conal.io import models
 
-    if not (folder / CONFIG).is_file():  # but a link to a device, say
+    if not _is_plain(folder / CONFIG):
         return
     try:
         config = json.loads((folder / CONFIG).read_text(encoding="utf-8"))
@@ -166,7 +172,10 @@ def _tensor(folder: Path, rng: random.Random) -> Change:
 
 
 def _cell(folder: Path, rng: random.Random) -> Change:
-    name = rng.choice([name for name in _files(folder) if name.endswith(".csv")])
+    tables = [name for name in _files(folder) if name.endswith(".csv")]
+    if not tables:
+        return _flip(folder, rng)
+    name = rng.choice(tables)
     rows = [line.split(",") for line in (folder / name).read_text(encoding="utf-8").splitlines()]
     row = rng.choice(rows)
     row[rng.randrange(len(row))] = rng.choice(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -93,6 +94,7 @@ def test_folders_are_kept_apart(tmp_path: Path) -> None:
         ("probas", lambda array: array * 2),
         ("probas", lambda array: array[:-1]),
         ("known", lambda array: array + 9),
+        ("known", lambda array: array - 9),
         ("times", lambda array: array[:-1]),
         ("parameters.pi_r", lambda array: array[:-1]),
         ("parameters.rho", lambda array: np.append(array, 0.0)),
@@ -113,8 +115,28 @@ def test_tensors_that_do_not_fit_are_refused(tensor: str, change: Any, tmp_path:
         aggregation.load(folder)
     # Whoever forges the digests too meets the checks of the content.
     config["digests"][models.WEIGHTS] = models._digest_of_file(folder / models.WEIGHTS)
-    models._write_json(folder / models.CONFIG, {**config, "config_sha256": models._digest(models._canonical(config))})
+    sign(config, folder)
     with pytest.raises(ModelFolderError, match="does not match this version of conal"):
+        aggregation.load(folder)
+
+
+def sign(config: dict[str, Any], folder: Path) -> None:
+    content = {**config, "config_sha256": models._digest(models._canonical(config))}
+    (folder / models.CONFIG).write_text(json.dumps(content))
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"format": [[]]}, "does not describe a conal model"),
+        ({"course": {"objective_history_": ["\ud800"]}}, "cannot be read"),
+    ],
+)
+def test_configurations_that_no_folder_has_are_refused(change: dict[str, Any], message: str, tmp_path: Path) -> None:
+    folder = tmp_path / "crowd"
+    fitted("dawid-skene", crowd(0)).save(folder)
+    sign(models.ModelFolder(folder).config | change, folder)
+    with pytest.raises(ModelFolderError, match=message):
         aggregation.load(folder)
 
 

@@ -303,7 +303,7 @@ def _read_config(path: Path) -> dict[str, Any]:
     if not os.path.lexists(path / CONFIG):
         raise ModelFolderError(f"{path}: is not a model folder, it has no {CONFIG}")
     config = _load_json(path / CONFIG)
-    if config.get("format") not in KINDS:
+    if config.get("format") not in tuple(KINDS):  # it may be anything, also what cannot be looked up
         raise ModelFolderError(f"{path / CONFIG}: does not describe a conal model")
     version = config.get("format_version")
     if isinstance(version, int) and version > FORMAT_VERSION:
@@ -363,7 +363,10 @@ def _load_json(path: Path) -> dict[str, Any]:
                 f"{path}: has more than {MAX_JSON:,} bytes, which no model needs; fit the model again"
             )
         try:
-            content = json.loads(file.read().decode("utf-8"))
+            text = file.read().decode("utf-8")
+            content = json.loads(text)
+            if "\\ud" in text or "\\uD" in text:  # JSON can spell half a character, which no file can contain
+                json.dumps(content, ensure_ascii=False).encode("utf-8")
         except (ValueError, OSError, RecursionError) as error:
             raise ModelFolderError(f"{path}: cannot be read ({error}); fit the model again") from error
     if not isinstance(content, dict):

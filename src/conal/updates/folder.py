@@ -17,7 +17,7 @@ from conal.aggregation.matrices import Learned, MatrixAggregator
 from conal.aggregation.votes import Votes
 from conal.data.annotations import Annotations
 from conal.data.container import frozen
-from conal.data.encoding import Names
+from conal.data.encoding import MISSING, Names
 from conal.data.growing import Learnt, digest_of_labels, learnt
 from conal.errors import InputError, ModelFolderError
 from conal.io.models import AGGREGATOR, TASKS, ModelFolder, names_from_json, names_to_json, write_model
@@ -216,7 +216,12 @@ def _posterior(tensors: Tensors, crowd: Annotations) -> tuple[npt.NDArray[np.flo
         probas.min(initial=0.0) >= 0 and np.abs(probas @ np.ones(crowd.n_classes) - 1).max(initial=0) < SUM_TOLERANCE
     ):
         raise ValueError("probabilities must sum to 1")
-    if known.dtype != np.int64 or known.shape != (crowd.n_tasks,) or (known >= crowd.n_classes).any():
+    if (
+        known.dtype != np.int64
+        or known.shape != (crowd.n_tasks,)
+        or (known >= crowd.n_classes).any()
+        or (known < -1).any()
+    ):
         raise ValueError("known true labels must be classes")
     return probas, known
 
