@@ -36,13 +36,16 @@ def test_the_page() -> None:
         for seed in (0, 1)
     ]
     rows += [
-        {"row": "detection", "kind": "ring", "share": 0.2, "seed": seed}
-        | {"harmful": 10, "found": 8 + seed, "named": 10, "false": seed}
+        {"row": row, "kind": "ring", "share": 0.2, "seed": seed}
+        | {"harmful": 10, "found": found + seed, "named": 10, "false": seed}
+        for row, found in (("detection", 8), ("few", 6))
         for seed in (0, 1)
     ]
     page = Attacks().page(pa.Table.from_pylist([{key: row.get(key) for key in KEYS} for row in rows]))
     assert "55.0 → 75.0" in page
     assert "0.85, 5.0 %" in page
+    assert "46 labels each in the mean" in page
+    assert "0.65, 5.0 %" in page
 
 
 def test_every_network_sees_the_crowd_with_and_without_defence() -> None:

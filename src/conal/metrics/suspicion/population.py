@@ -145,7 +145,7 @@ def _turns(logs: FloatArray, by_habit: float) -> tuple[FloatArray, int]:
 
 def _mixed(logs: FloatArray) -> FloatArray:
     """(R, K) posterior of the parts of a mixture, from log-likelihoods (R, K), with weights by EM."""
-    likelihood = np.exp(logs - logs.max(1, keepdims=True, initial=-np.inf))
+    likelihood: FloatArray = np.exp(logs - logs.max(1, keepdims=True, initial=-np.inf))
     weights = np.full(logs.shape[1], 1 / logs.shape[1])
     posterior = likelihood
     for _ in range(STEPS):
