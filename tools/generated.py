@@ -15,8 +15,9 @@ from typing import Any
 from choice import choice_table
 from conal import aggregation, methods
 from conal.experiments.coverage import Coverage, coverage_table
-from conal.experiments.outputs import CODE
-from conal.experiments.results_page import read_outputs, results_page
+from conal.experiments.outputs import CODE, read_outputs
+from conal.experiments.results_page import results_page
+from statements import STATEMENTS
 
 __all__ = ["PAGES", "PARTS", "renewed"]
 
@@ -101,6 +102,7 @@ PARTS: dict[str, Callable[[], Any]] = {
     "rooms": rooms,
     "choice": choice_table,
     "coverage": coverage,
+    **STATEMENTS,
 }
 
 

@@ -17,9 +17,9 @@ from conal.errors import InputError
 from conal.experiments import Store
 from conal.experiments.bounds import Bound
 from conal.experiments.learned_noise import Recovery
-from conal.experiments.outputs import write_outputs
+from conal.experiments.outputs import read_outputs, write_outputs
 from conal.experiments.real_tables import Table2
-from conal.experiments.results_page import read_outputs, results_page
+from conal.experiments.results_page import results_page
 
 DOCS = Path(__file__).parents[2] / "docs"
 

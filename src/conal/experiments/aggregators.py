@@ -33,6 +33,7 @@ class Aggregators(Experiment):
     """All aggregators on five crowds of people and eight juries of language models, whose members err alike."""
 
     title = "Aggregators on thirteen public crowds"
+    minutes = 3.0
     reducible = False
 
     def table(self, store: Store) -> pa.Table:
