@@ -24,7 +24,10 @@ __all__ = ["PAGES", "PARTS", "renewed"]
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "src" / "conal"
 DOCS = ROOT / "docs"
-PAGES = (ROOT / "README.md", *(DOCS / f"{name}.md" for name in ("architecture", "choosing", "reading-the-report")))
+PAGES = (
+    ROOT / "README.md",
+    *(DOCS / f"{name}.md" for name in ("architecture", "choosing", "reading-the-report", "reproducing")),
+)
 WIDTH = 120
 FIRST = ("conal", "xconal", "conal-em")
 """The project's own methods come first; all others follow in order of their names."""

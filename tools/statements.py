@@ -10,12 +10,14 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
+from conal.experiments import Experiment, Store, get, names
 from conal.experiments.claims import claims, counted
 from conal.experiments.comparisons import Difference, corrected, paired_difference
+from conal.experiments.costs import estimate
 from conal.experiments.gold_free import OURS, RECIPE, TITLES, WITH_PRIOR, GoldFree, beside_ensembles
 from conal.experiments.outputs import read_outputs
 from conal.experiments.real_tables import PAPER_FIGURES, PROTOCOLS_OF, Table1, chosen_rows
-from conal.experiments.results_page import full_tables
+from conal.experiments.results_page import full_tables, in_order
 from conal.experiments.tables import Row, column, group_by, markdown
 
 __all__ = ["STATEMENTS"]
@@ -142,6 +144,27 @@ def ensembles() -> str:
     )
 
 
+def costs() -> str:
+    """Every experiment with its runs and estimated time, in the order in which `all` runs them."""
+    planned = [get(name)() for name in in_order(names())]
+    with Store(":memory:") as store:
+        found = estimate(planned, store, Path("none"))
+    body = [
+        [f"`{cost.name}`", _story(each), f"{cost.runs:,}" if each.runs() else "none", _minutes(cost.seconds)]
+        for each, cost in zip(planned, found, strict=True)
+    ]
+    total = ["all", "", f"{sum(cost.runs for cost in found):,}", _minutes(sum(cost.seconds for cost in found))]
+    return markdown(["experiment", "content", "runs", "CPU minutes, about"], [*body, total])
+
+
+def _story(each: Experiment) -> str:
+    return str(each.__doc__).partition("\n")[0].replace("``", "`").rstrip(".")
+
+
+def _minutes(seconds: float) -> str:
+    return f"{seconds / 60:,.0f}" if seconds >= 30 else "at once"
+
+
 def _cells(prior: str) -> dict[tuple[str, str, str], list[Row]]:
     lines = [line for line in _gold_free().to_pylist() if line["prior"] == prior]
     return group_by(lines, "dataset", "row", "protocol")
@@ -179,7 +202,7 @@ def _fill(line: str) -> str:
 
 WIDTH = 120
 _WRAP = textwrap.TextWrapper(WIDTH, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
-STATEMENTS: dict[str, Callable[[], str]] = {"excerpt": excerpt} | {
+STATEMENTS: dict[str, Callable[[], str]] = {"excerpt": excerpt, "costs": costs} | {
     make.__name__: _wrapped(make) for make in (verdict, without_gold, selection, prior, ensembles)
 }
 """Parts of pages, by the names that pages call them."""
