@@ -17,7 +17,8 @@ from conal import aggregation, methods
 from conal.experiments.coverage import Coverage, coverage_table
 from conal.experiments.outputs import CODE, read_outputs
 from conal.experiments.results_page import results_page
-from statements import STATEMENTS
+from noise_statements import commonness, effective_number_of_juries
+from statements import STATEMENTS, wrapped
 
 __all__ = ["PAGES", "PARTS", "renewed"]
 
@@ -26,7 +27,10 @@ PACKAGE = ROOT / "src" / "conal"
 DOCS = ROOT / "docs"
 PAGES = (
     ROOT / "README.md",
-    *(DOCS / f"{name}.md" for name in ("architecture", "choosing", "reading-the-report", "reproducing")),
+    *(
+        DOCS / f"{name}.md"
+        for name in ("architecture", "choosing", "common-noise", "reading-the-report", "reproducing")
+    ),
 )
 WIDTH = 120
 FIRST = ("conal", "xconal", "conal-em")
@@ -106,6 +110,8 @@ PARTS: dict[str, Callable[[], Any]] = {
     "choice": choice_table,
     "coverage": coverage,
     **STATEMENTS,
+    "commonness": wrapped(commonness),
+    "juries": effective_number_of_juries,
 }
 
 

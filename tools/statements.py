@@ -20,7 +20,7 @@ from conal.experiments.real_tables import PAPER_FIGURES, PROTOCOLS_OF, Table1, c
 from conal.experiments.results_page import full_tables, in_order
 from conal.experiments.tables import Row, column, group_by, markdown
 
-__all__ = ["STATEMENTS"]
+__all__ = ["STATEMENTS", "wrapped"]
 
 RESULTS = Path(__file__).parents[1] / "docs" / "results"
 EXCERPT = {
@@ -186,7 +186,7 @@ def _percent(values: list[float]) -> str:
     return f"{100 * np.mean(values):.1f} ± {100 * np.std(values, ddof=1):.1f}"
 
 
-def _wrapped(make: Callable[[], str]) -> Callable[[], str]:
+def wrapped(make: Callable[[], str]) -> Callable[[], str]:
     """Lines of a page's width; a list item goes on below its text."""
 
     def made() -> str:
@@ -203,6 +203,6 @@ def _fill(line: str) -> str:
 WIDTH = 120
 _WRAP = textwrap.TextWrapper(WIDTH, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
 STATEMENTS: dict[str, Callable[[], str]] = {"excerpt": excerpt, "costs": costs} | {
-    make.__name__: _wrapped(make) for make in (verdict, without_gold, selection, prior, ensembles)
+    make.__name__: wrapped(make) for make in (verdict, without_gold, selection, prior, ensembles)
 }
 """Parts of pages, by the names that pages call them."""

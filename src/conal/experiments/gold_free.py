@@ -71,7 +71,7 @@ class GoldFree(Experiment):
                     "seed": number,
                     "selection": found["selection"],
                     **member,
-                    "ensemble_right": found["right"] if number == 0 else None,
+                    "ensemble_right": found["right"] if number == 0 else "",
                     "ensemble_accuracy": found["test_accuracy"],
                     "ensemble_label_accuracy": found["label_accuracy"],
                     "seconds": found["seconds"] / len(found["members"]),

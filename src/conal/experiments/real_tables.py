@@ -121,7 +121,7 @@ class RealCrowds(Experiment):
                         "seed": run.seed,
                         "chosen": key == chosen,
                         **{name: found[name] for name in ("test_accuracy", "label_accuracy", "best_score", "seconds")},
-                        "right": found["right"] if key == chosen else None,
+                        "right": found["right"] if key == chosen else "",
                     }
                     for run, key in points
                     if (found := figures[run.hash]) is not None
