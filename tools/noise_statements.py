@@ -24,16 +24,17 @@ def commonness() -> str:
     bounded = [row for row in rows if row["effective"] and row["effective_true"]]
     ratios = [row["effective_at_most"] / row["effective_true"] for row in bounded]
     many = [row["effective"] / row["effective_true"] for row in bounded if row["labels"] >= 8 or row["row"][0] == "8"]
+    error, held = np.mean(errors_of(told)), _percent([holds(row) for row in told])
+    wrong = sum(map(wrong_headline, rows)) or "No"
+    farthest = 100 * max(abs(ratio - 1) for ratio in many)
     return (
-        f"On {crowds} crowds, co-direction by labels of `xconal` or Dawid-Skene is {np.mean(errors_of(told)):.3f} from "
-        f"its value by true labels in the mean. Its intervals contain that value in {_percent([holds(r) for r in told])} "
-        "of the fits: they allow for other annotators of the same kind too, and so are wider than inferred labels alone "
-        f"would need. It abstains in {_percent([row['value'] is None for row in rows])}. "
-        f"{sum(map(wrong_headline, rows)) or 'No'} headlines were wrong.\n\n"
-        "The effective number by inferred labels is at most "
-        f"{100 * max(abs(ratio - 1) for ratio in many):.0f} % from its value by true labels on crowds of eight "
-        "annotators, and on crowds with ten labels per task. Inferred labels hide shared mistakes, so without true labels a report "
-        "says *at most*, and the upper end of the 95 % interval. This bound is at least "
+        f"On {crowds} crowds, co-direction by labels of `xconal` or Dawid-Skene is {error:.3f} from its value by true "
+        f"labels in the mean. Its intervals contain that value in {held} of the fits: they allow for other annotators "
+        "of the same kind too, and so are wider than inferred labels alone would need. It abstains in "
+        f"{_percent([row['value'] is None for row in rows])}. {wrong} headlines were wrong.\n\n"
+        f"The effective number by inferred labels is at most {farthest:.0f} % from its value by true labels on crowds "
+        "of eight annotators, and on crowds with ten labels per task. Inferred labels hide shared mistakes, so without "
+        "true labels a report says *at most*, and the upper end of the 95 % interval. This bound is at least "
         f"{min(ratios):.2f} of the value by true labels on all of these crowds."
     )
 

@@ -51,6 +51,13 @@ FIGURES = (
 MARKS = {"above": " ▲", "below": " ▼"}
 """Beside the accuracy of a baseline that is above or below CoNAL."""
 
+PLACES = (
+    "above every baseline",
+    "level with the best baseline",
+    "behind the best baseline",
+    "not judged, on a single crowd,",
+)
+
 Cells = dict[tuple[str, float], list[Row]]
 """Rows of all seeds, by method and by the value of what varies."""
 Gaps = dict[tuple[str, float], Difference]
@@ -165,11 +172,12 @@ class Sweep(Experiment):
             f"The epoch is chosen on gold validation labels, as in the paper. {_training(rows)} `gold` was trained on "
             "true labels: the ceiling. *Strength* is the off-diagonal mass of a row of the common confusion; it varies "
             f"at proportion 0.5, the proportion at strength 0.4. {MARKS['above'].strip()} marks baselines that are "
-            f"above CoNAL, {MARKS['below'].strip()} those below; no mark: level. {RULE} {self.about}"
+            f"above CoNAL, {MARKS['below'].strip()} those below; no mark: level. {RULE} {self._about()}"
         )
 
-    about: ClassVar[str] = ""
-    """What readers should know about the crowds."""
+    def _about(self) -> str:
+        """What readers should know about the crowds."""
+        return ""
 
 
 def sweep_rows(table: pa.Table) -> list[Row]:
@@ -242,24 +250,26 @@ def _best_baseline(cells: Cells, value: float) -> str:
 
 def _comparison(cells: Cells, gaps: Gaps, values: list[float]) -> str:
     """In words: where CoNAL is above all baselines, where level with the best, and where behind."""
-    places: dict[str, list[str]] = {
-        "above every baseline": [],
-        "level with the best baseline": [],
-        "behind the best baseline": [],
-        "not judged, on a single crowd,": [],
-    }
+    places: dict[str, list[str]] = {}
     for value in values:
         best = _best_baseline(cells, value)
-        verdicts = {gaps[name, value].verdict for name, at in gaps if at == value}
-        found = gaps[best, value].verdict
-        place = 3 if found == "unknown" else 2 if found == "below" else 0 if verdicts == {"above"} else 1
-        list(places.values())[place].append(f"{value:g}: {gaps[best, value]} against `{best}`")
-    parts = [f"CoNAL is {place} at {'; '.join(texts)}." for place, texts in places.items() if texts]
+        text = f"{value:g}: {gaps[best, value]} against `{best}`"
+        places.setdefault(_place(gaps, best, value), []).append(text)
+    parts = [f"CoNAL is {place} at {'; '.join(places[place])}." for place in PLACES if place in places]
     note = (
         "Points. The best baseline is the one with the best test accuracy at that value, which favours it; forms of "
         f"the paper's model ({', '.join(f'`{name}`' for name in OURS)}) do not count as baselines."
     )
     return " ".join([*parts, note])
+
+
+def _place(gaps: Gaps, best: str, value: float) -> str:
+    """One of :data:`PLACES`."""
+    above, level, behind, unknown = PLACES
+    verdict = gaps[best, value].verdict
+    if verdict in ("unknown", "below"):
+        return unknown if verdict == "unknown" else behind
+    return above if {gap.verdict for (_, at), gap in gaps.items() if at == value} == {"above"} else level
 
 
 def _diagnosis(cells: Cells, values: list[float]) -> str:
@@ -300,12 +310,6 @@ class Synthetic(Sweep):
     title = "Synthetic data: accuracy against common noise"
     dataset = "synthetic"
     quick_data: ClassVar[dict[str, Any]] = {"n_train": 1000, "n_valid": 300, "n_test": 500}
-    about = (
-        "The paper's individual strength of 0.7 may mean accuracy or error; both are shown, the latter at the ends of "
-        "the sweep only. With the gate of Equation 3, some instances are difficult for all, and some annotators lean "
-        "on common confusion everywhere; with the earlier gate of this library, nearly all of omega is particular to a "
-        "pair of instance and annotator."
-    )
 
     def points(self) -> list[Point]:
         """All of both sweeps with the gate of Equation 3; for the other gate and the other reading, some strengths."""
@@ -321,6 +325,14 @@ class Synthetic(Sweep):
             for gate, strength, varies, value, times in places
         ]
 
+    def _about(self) -> str:
+        return (
+            "The paper's individual strength of 0.7 may mean accuracy or error; both are shown, the latter at the ends "
+            "of the sweep only. With the gate of Equation 3, some instances are difficult for all, and some annotators "
+            "lean on common confusion everywhere; with the earlier gate of this library, nearly all of omega is "
+            "particular to a pair of instance and annotator."
+        )
+
 
 @register("cifar10")
 class Cifar10(Sweep):
@@ -334,9 +346,7 @@ class Cifar10(Sweep):
     def __init__(self, *, quick: bool = False, seeds: int | None = None, images: bool = False) -> None:
         super().__init__(quick=quick, seeds=seeds or (2 if quick else 3), images=images)
 
-    @property
-    def about(self) -> str:  # type: ignore[override]
-        """Which inputs the networks see."""
+    def _about(self) -> str:
         if self.images:
             return "The network is VGG-16 on 40,000 labelled images."
         return (
