@@ -12,6 +12,7 @@ from conal.experiments import Run, Store
 from conal.experiments.base import PAPER_METHODS, every_method
 from conal.experiments.real_tables import N_TEST, RealCrowds, Table1, Table2, Table3, gaps_to
 from conal.experiments.right_answers import packed
+from conal.experiments.tables import Row
 
 
 def filled(experiment: RealCrowds, best: dict[str, float]) -> Store:
@@ -87,7 +88,7 @@ def test_runs_that_two_tables_share_are_run_once() -> None:
 
 
 def test_differences_are_of_the_same_seeds_and_instances() -> None:
-    def fits(accuracies: list[float], right: list[bool]) -> list[dict[str, object]]:
+    def fits(accuracies: list[float], right: list[bool]) -> list[Row]:
         text = packed(right * 100)
         return [{"dataset": "music", "seed": k, "test_accuracy": a, "right": text} for k, a in enumerate(accuracies)]
 

@@ -63,7 +63,8 @@ def more_parameters(tables: Tables) -> list[Claim]:
     pairs = (("dl-cl", "dl-cl-over"), (OURS, "dl-cl-over"))
     texts = ("DL-CL_Over is less accurate than DL-CL", "CoNAL is more accurate than DL-CL_Over")
     for text, (better, worse) in zip(texts, pairs, strict=True):
-        gaps, papers = {}, {}
+        gaps: dict[str, Difference] = {}
+        papers: dict[str, float] = {}
         for place, (dataset, title) in enumerate(TITLES.items()):
             rows = chosen_rows(tables["table-3"], dataset, PROTOCOLS_OF[dataset][0])
             gaps[title] = seed_gap(rows[better], rows[worse])

@@ -52,7 +52,8 @@ class Cost(NamedTuple):
 
 def estimate(planned: Iterable[Experiment], store: Store, folder: Path, *, stale: bool = False) -> list[Cost]:
     """What experiments cost beyond the store and the tables of a folder; shared runs count for the first."""
-    seen, rates, found = set[str](), _rates(store), []
+    seen, rates = set[str](), _rates(store)
+    found: list[Cost] = []
     for each in planned:
         runs = {run.hash: run for run in each.runs() if run.hash not in seen}
         seen |= set(runs)
