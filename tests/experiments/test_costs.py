@@ -10,16 +10,16 @@ from typer.testing import CliRunner
 from conal.cli.app import app
 from conal.experiments import Run, Store
 from conal.experiments.bounds import Bound
-from conal.experiments.costs import RATES, estimate, estimated_seconds
+from conal.experiments.costs import FACTORS, RATES, estimate, estimated_seconds
 from conal.experiments.outputs import write_outputs
 from conal.experiments.real_tables import Table1, Table3
 
 
 def test_a_run_costs_tasks_times_epochs_times_networks() -> None:
     run = Run("labelme", "dl-mv", parameters={"epochs": 50, "ensemble": 2})
-    assert estimated_seconds(run) == pytest.approx(1e-6 * RATES["dl-mv"] * 1000 * 50 * 2)
+    assert estimated_seconds(run) == pytest.approx(1e-6 * RATES["dl-mv"] * FACTORS["labelme"] * 1000 * 50 * 2)
     part = Run("synthetic", "dl-mv", data={"n_train": 3000, "sample": {"n_tasks": 300}}, parameters={"epochs": "auto"})
-    assert estimated_seconds(part) == pytest.approx(1e-6 * RATES["dl-mv"] * 300 * 100)
+    assert estimated_seconds(part) == pytest.approx(1e-6 * RATES["dl-mv"] * FACTORS["synthetic"] * 300 * 100)
     assert estimated_seconds(part, {("synthetic", "dl-mv"): 1.0}) == pytest.approx(0.03)
 
 
