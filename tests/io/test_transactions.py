@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 from conal.errors import InputError
-from conal.io import atomic, transactions
+from conal.io import atomic, staging, transactions
 from conal.io.atomic import atomic_file, atomic_files, atomic_folder, check_folder_place
 from helpers.files import names_in
 
@@ -61,7 +61,7 @@ def in_child(act: Callable[[], None], fault: Fault | None = None) -> int:
             if fault is not None:
                 for name in STEPS:
                     setattr(os, name, fault.wrap(getattr(os, name)))
-                transactions.exchange = fault.wrap(transactions.exchange)
+                staging.exchange = fault.wrap(staging.exchange)
             act()
             code = 4 if fault is not None and fault.count < fault.at else 0
         except (OSError, InputError) as error:
@@ -141,7 +141,7 @@ def test_a_fault_at_every_step_leaves_all_old_or_all_new(
     """``exchange``: with the system's call that exchanges two folders, and without."""
     monkeypatch.setattr(os, "fsync", lambda handle: None)  # a step like all others, but the disk is real and slow
     if not exchange:
-        monkeypatch.setattr(transactions, "exchange", lambda one, other: False)
+        monkeypatch.setattr(staging, "exchange", lambda one, other: False)
     outcomes = set()
     for at in itertools.count(1):
         folder = tmp_path / str(at)
@@ -283,7 +283,7 @@ class waiting_writer:  # noqa: N801 - used like a function
                 aside.write_text("half")
                 time.sleep(60)
             os._exit(0)
-        half = transactions.staging_folder(self.path) / "new"
+        half = staging.staging_folder(self.path) / "new"
         while not (half.exists() and half.read_text() == "half"):
             time.sleep(0.01)
 
@@ -338,7 +338,7 @@ def test_a_claim_keeps_others_out_and_lets_its_holder_write(tmp_path: Path) -> N
 def test_a_claim_waits_for_a_process_that_only_looks(tmp_path: Path) -> None:
     """Of several processes of one run, another may be looking for something to recover just then."""
     target = tmp_path / "model"
-    looking = transactions._Staging(target)
+    looking = staging.Staging(target)
     assert looking.try_lock()
     leaving = threading.Timer(0.3, looking.unlock)
     leaving.start()
@@ -484,7 +484,7 @@ def synced(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
     monkeypatch.setattr(os, "fsync", noted(os.fsync, lambda handle: Path(os.readlink(f"/proc/self/fd/{handle}")).name))
     monkeypatch.setattr(os, "replace", noted(os.replace, lambda one, to: f"> {Path(to).name}"))
-    monkeypatch.setattr(transactions, "exchange", noted(transactions.exchange, lambda one, to: f"> {to.name}"))
+    monkeypatch.setattr(staging, "exchange", noted(staging.exchange, lambda one, to: f"> {to.name}"))
     return seen
 
 
@@ -511,11 +511,11 @@ def test_all_is_on_the_disk_before_it_is_put_into_place(tmp_path: Path, synced: 
 # ---------------------------------------------------------------- signals at the worst moment
 
 
-@pytest.mark.parametrize("moment", ["_Staging.is_empty", "_settle", "_Staging.unlock"])
+@pytest.mark.parametrize("moment", ["Staging.is_empty", "_settle", "Staging.unlock"])
 def test_control_c_while_a_staging_folder_is_made_or_removed_leaves_none(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, moment: str
 ) -> None:
-    owner, name = (transactions._Staging, moment.split(".")[1]) if "." in moment else (transactions, moment)
+    owner, name = (staging.Staging, moment.split(".")[1]) if "." in moment else (transactions, moment)
     step = getattr(owner, name)
 
     def interrupted(*arguments: Any) -> Any:
