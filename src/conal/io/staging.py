@@ -20,7 +20,8 @@ from pathlib import Path
 from typing import Any
 
 from conal.errors import InputError
-from conal.io.file_system import exchange, lock, remove, sync, sync_folder
+from conal.io import file_system
+from conal.io.file_system import lock, remove, sync, sync_folder
 
 __all__ = ["Staging", "staging_folder"]
 
@@ -137,7 +138,7 @@ class Staging:
         """
         if not (self.new.is_dir() and self.target.exists()):
             os.replace(self.new, self.target)
-        elif not (alone and exchange(self.new, self.target)):
+        elif not (alone and file_system.exchange(self.new, self.target)):
             os.rename(self.target, self.folder / OLD)
             os.rename(self.new, self.target)
 
