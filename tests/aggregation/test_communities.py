@@ -117,7 +117,7 @@ def test_an_iteration_agrees_with_slow_loops(seed: int, K: int) -> None:
     strength=st.sampled_from([0.01, 1.0, 20.0]),
     known=st.integers(0, 5),
 )
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 def test_the_bound_never_falls(seed: int, n_classes: int, K: int, strength: float, known: int) -> None:
     crowd = sparse_crowd(seed, n_classes=n_classes)
     common: dict[str, Any] = {"prior_strength": strength, "n_iter": 30, "tol": 0, "n_restarts": 1 + seed % 2}

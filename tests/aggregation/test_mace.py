@@ -82,7 +82,7 @@ def test_an_iteration_agrees_with_slow_loops(seed: int, method: Any) -> None:
     method=st.sampled_from(["vb", "em"]),
     known=st.integers(0, 5),
 )
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 @pytest.mark.filterwarnings("ignore::conal.errors.ConvergenceWarning")
 def test_the_objective_never_falls(seed: int, n_classes: int, method: Any, known: int) -> None:
     crowd = sparse_crowd(seed, n_classes=n_classes)

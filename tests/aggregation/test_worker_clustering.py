@@ -114,7 +114,7 @@ def test_an_iteration_agrees_with_slow_loops(seed: int, n_groups: int) -> None:
     prior=st.sampled_from([1e-6, 0.1, 2.0]),
     known=st.integers(0, 5),
 )
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=30, deadline=None)
 @pytest.mark.filterwarnings("ignore::conal.errors.ConvergenceWarning")
 def test_the_lower_bound_never_falls(seed: int, n_classes: int, n_groups: int, prior: float, known: int) -> None:
     crowd = sparse_crowd(seed, n_classes=n_classes)
