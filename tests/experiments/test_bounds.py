@@ -10,7 +10,7 @@ from conal.experiments import Store
 from conal.experiments.bounds import METHODS, Bound, _draw, errors_of_methods, random_crowd
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(20))
 def test_bound_then_bayes_then_methods(seed: int) -> None:
     crowd = random_crowd(seed)
     assert min(part.min() for part in (crowd.rho, crowd.pi_g, crowd.pi_r)) > 0
