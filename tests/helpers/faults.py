@@ -154,7 +154,7 @@ def faults(folder: Path, kind: str, write: Write, before: str) -> Iterator[dict[
 
 def main(folder: Path, cases: list[Any]) -> dict[str, list[dict[str, Any]]]:
     """Case to what is left after a fault at every step."""
-    os.fsync = lambda handle: None  # a step like all others, but the disk is real and slow
+    os.fsync = lambda fd: None  # a step like all others, but the disk is real and slow
     exchange, found = file_system.exchange, {}
     for number, case in enumerate(cases):
         kind, write, before, exchanges = case
