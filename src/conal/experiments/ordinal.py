@@ -182,7 +182,7 @@ def _page_of_real(rows: list[Row]) -> list[str]:
     by = group_by((row for row in rows if row["row"] == REAL), "method")
     if not by:
         return []
-    ours = np.array(column(by[OURS], "held_out"))
+    ours = column(by[OURS], "held_out")
     text = (
         "The stars of restaurant reviews by people and language models (`people-and-llms/cebab_stars`), which have no "
         f"true labels: mean log-likelihood of a held-out fifth of the labels, {len(ours)} times, and the difference "

@@ -114,7 +114,8 @@ def run_of(config: Mapping[str, Any]) -> Run:
     >>> run_of(run.config).hash == run.hash
     True
     """
-    return Run(**{name: tuple(value) if name == "keep" else value for name, value in config.items()})
+    given: dict[str, Any] = dict(config)
+    return Run(**given | {"keep": tuple(given.get("keep", ()))})
 
 
 def execute(run: Run) -> dict[str, Any]:
