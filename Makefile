@@ -8,7 +8,7 @@ STAMP := $(VENV)/.installed
 LABEL_STUDIO := .venv-label-studio
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test coverage dist test-wheel test-label-studio lint format results bench bench-aggregation bench-training bench-scale bench-processes bench-components bench-texts bench-fit bench-update docs pages vega torture clean test-exports notebook
+.PHONY: help install demo test coverage dist test-wheel test-label-studio lint format results bench bench-aggregation bench-training bench-scale bench-processes bench-components bench-texts bench-fit bench-update docs pages vega torture clean test-exports test-kills notebook
 
 help:  ## show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
@@ -32,6 +32,9 @@ coverage: $(STAMP)  ## run the tests, which takes half as long again, and report
 
 test-exports: $(STAMP)  ## export every combination of method and network, and run the files without conal (two minutes)
 	CONAL_TEST_EXPORTS=1 $(BIN)/python -m pytest tests/estimator/test_exports.py -k every_method
+
+test-kills: $(STAMP)  ## kill fifty updates of a model folder at random moments (three minutes)
+	CONAL_TEST_KILLS=50 $(BIN)/python -m pytest tests/cli/test_cli_update.py -k killed
 
 dist: $(STAMP)  ## build the wheel and the source distribution in dist/
 	rm -rf dist build

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+import scipy
 from scipy.special import xlogy
 
 from conal.aggregation import base, make, matrices
+from conal.aggregation.arrays import softmax
 from conal.aggregation.base import Aggregator
-from conal.aggregation.votes import Votes
+from conal.aggregation.votes import FewVotes, Votes
 from conal.data.annotations import Annotations
 from conal.data.joining import join_annotations
 from conal.errors import DriftWarning, InputError
@@ -206,3 +211,30 @@ def test_what_cannot_be_updated_says_so() -> None:
         model.update(parts[1])
     with pytest.raises(InputError, match="known already"):
         model.update(parts[0])
+
+
+def test_products_without_scipy_are_the_same_to_the_bit() -> None:
+    (crowd, *_), _ = crowds(parts=2)
+    crowd = crowd.select(crowd.tasks % 7 != 0)  # some tasks have no label
+    rng = np.random.default_rng(0)
+    posterior, weights = rng.dirichlet([1.0] * 3, size=crowd.n_tasks), rng.random(crowd.n_annotations)
+    matrices = np.log(rng.dirichlet([1.0] * 3, size=(crowd.n_annotators, 3)))
+    few, all_ = FewVotes(crowd), Votes(crowd)
+    np.testing.assert_array_equal(few.counts(posterior), all_.counts(posterior))
+    np.testing.assert_allclose(few.counts(posterior, weights), all_.counts(posterior, weights), rtol=1e-14)
+    np.testing.assert_array_equal(few.log_evidence(matrices), all_.log_evidence(matrices))
+    np.testing.assert_array_equal(
+        softmax(few.log_evidence(matrices)), scipy.special.softmax(few.log_evidence(matrices), 1)
+    )
+
+
+def test_an_update_of_dawid_skene_does_not_load_scipy(tmp_path: Path) -> None:
+    (first, second), _ = crowds(parts=2)
+    fitted("dawid-skene").fit(first).save(tmp_path / "crowd")
+    second.to_table().to_pandas().to_csv(tmp_path / "new.csv", index=False)
+    script = (
+        "import sys; from conal.cli import main; sys.argv = ['conal', 'update', 'crowd', 'new.csv', '--quiet']\n"
+        "try: main()\nfinally: print([name for name in ('scipy.special', 'scipy.sparse') if name in sys.modules])"
+    )
+    run = subprocess.run([sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert run.stdout.strip() == "[]"

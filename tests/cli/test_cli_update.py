@@ -18,7 +18,7 @@ import pytest
 if TYPE_CHECKING:
     from cli.conftest import Crowd, Run
 
-KILLS = 6
+KILLS = int(os.environ.get("CONAL_TEST_KILLS", "6"))
 """The campaign (``python -m torture``) has faults at every change of a file."""
 
 

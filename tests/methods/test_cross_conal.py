@@ -324,3 +324,21 @@ def test_tensors_of_a_saved_model_keep_their_names() -> None:
     witness = {f"gaussian.{name}" for name in ("weight", "bias", "temperatures", "shares")}
     others = {"labels_per_annotator", "prior_shift", "temperature", "certainty", "steps"}
     assert names == networks | noise | scaler | witness | others
+
+
+def test_a_ring_of_colluders_does_not_rename_the_classes() -> None:
+    """Two in five exchange all classes and never slip: they win the votes together, but most people are not theirs."""
+    data = conal.datasets.synthetic(
+        n_train=1000,
+        n_annotators=40,
+        labels_per_instance=5.0,
+        n_valid=0,
+        n_test=10,
+        adversaries="ring",
+        adversary_share=0.4,
+        seed=1,
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConalWarning)
+        clf = conal.CrossCoNAL(epochs=15, seed=0, verbose=False).fit(data.x, data.annotations)
+    assert (clf.labels_ == data.classes[data.y_true]).mean() > 0.9

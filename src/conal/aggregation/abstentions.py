@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from scipy.sparse import csr_array
-from scipy.special import xlogy
+import scipy
 
 from conal.aggregation.arrays import FloatArray
 from conal.data.annotations import Annotations
@@ -34,8 +33,8 @@ class Abstained(NamedTuple):
 class Asked(NamedTuple):
     """Which annotator was asked about which task, (R, N) sparse: refused and answered; and rates beforehand (R,)."""
 
-    refused: csr_array
-    answered: csr_array
+    refused: scipy.sparse.csr_array
+    answered: scipy.sparse.csr_array
     usual: FloatArray
 
 
@@ -91,11 +90,11 @@ def _asked(crowd: Annotations) -> Asked:
     return Asked(refused, answered, usual)
 
 
-def _pairs(crowd: Annotations, given: LabelArrays | None) -> csr_array:
+def _pairs(crowd: Annotations, given: LabelArrays | None) -> scipy.sparse.csr_array:
     shape = crowd.n_annotators, crowd.n_tasks
     if given is None:
-        return csr_array(shape)
-    return csr_array((np.ones(given.n_annotations), (given.annotators, given.tasks)), shape=shape)
+        return scipy.sparse.csr_array(shape)
+    return scipy.sparse.csr_array((np.ones(given.n_annotations), (given.annotators, given.tasks)), shape=shape)
 
 
 def _rates(asked: Asked, posterior: FloatArray) -> FloatArray:
@@ -115,4 +114,4 @@ def _expected(asked: Asked, posterior: FloatArray, rates: FloatArray) -> tuple[F
 
 def _log_prior(asked: Asked, rates: FloatArray) -> float:
     usual = asked.usual[:, None]
-    return float(STRENGTH * (xlogy(usual, rates) + xlogy(1 - usual, 1 - rates)).sum())
+    return float(STRENGTH * (scipy.special.xlogy(usual, rates) + scipy.special.xlogy(1 - usual, 1 - rates)).sum())

@@ -1,4 +1,4 @@
-"""Functions for both NumPy arrays and torch tensors; torch is never imported."""
+"""Distributions from counts, also of torch tensors, and from logarithms; neither torch nor scipy is imported."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy.typing as npt
 if TYPE_CHECKING:
     from torch import Tensor
 
-__all__ = ["Array", "FloatArray", "normalised"]
+__all__ = ["Array", "FloatArray", "normalised", "softmax"]
 
 FloatArray = npt.NDArray[np.float64]
 Array = TypeVar("Array", FloatArray, "Tensor")
@@ -28,3 +28,16 @@ def normalised(counts: Array) -> Array:
     empty = total <= 0
     filled: Array = counts + empty * (1.0 / counts.shape[-1])
     return filled / (total + empty)
+
+
+def softmax(logarithms: FloatArray) -> FloatArray:
+    """Distributions over the last axis from their logarithms up to a constant, as ``scipy.special.softmax``.
+
+    Loading scipy takes longer than an update of a large crowd.
+
+    >>> softmax(np.log([[3.0, 1.0]])).round(2).tolist()
+    [[0.75, 0.25]]
+    """
+    odds = np.exp(logarithms - logarithms.max(-1, keepdims=True))
+    proba: FloatArray = odds / odds.sum(-1, keepdims=True)
+    return proba

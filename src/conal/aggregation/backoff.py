@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import digamma, rel_entr, softmax, xlogy
+import scipy
 
-from conal.aggregation.arrays import FloatArray, normalised
+from conal.aggregation.arrays import FloatArray, normalised, softmax
 from conal.aggregation.base import register
 from conal.aggregation.dirichlet import divergence, expected_log, log_normaliser
 from conal.aggregation.drift import LogParts
@@ -170,11 +170,11 @@ class Backoff(MatrixAggregator[Communities]):
         rho, tau, alpha, membership, counts = parameters
         own = alpha[None] + counts[:, None]
         apart = (membership * divergence(own, alpha[None]).sum(-1)).sum() + divergence(rho, np.ones(len(rho)))
-        apart += rel_entr(membership, tau).sum()
+        apart += scipy.special.rel_entr(membership, tau).sum()
         return float(self._log_prior_of(alpha) + PSEUDO_MEMBERS * np.log(tau).sum() - apart)
 
     def _log_prior_of(self, alpha: FloatArray) -> float:
-        return float(self.prior_strength * (xlogy(self._modes(alpha.shape[-1]), alpha) - alpha).sum())
+        return float(self.prior_strength * (scipy.special.xlogy(self._modes(alpha.shape[-1]), alpha) - alpha).sum())
 
     def _modes(self, C: int) -> FloatArray:
         return self.prior_wrong + (self.prior_right - self.prior_wrong) * np.eye(C)
@@ -193,16 +193,16 @@ class Backoff(MatrixAggregator[Communities]):
 
 def fixed_point(alpha: FloatArray, membership: FloatArray, counts: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Sums of Minka's fixed-point iteration, whose ratio is the next alpha: (K, C, C) by cell and (K, C) by row."""
-    cells = digamma(alpha[None] + counts[:, None]) - digamma(alpha)[None]
+    cells = scipy.special.digamma(alpha[None] + counts[:, None]) - scipy.special.digamma(alpha)[None]
     totals = alpha.sum(-1)
-    rows = digamma(totals[None] + counts.sum(-1)[:, None]) - digamma(totals)[None]
+    rows = scipy.special.digamma(totals[None] + counts.sum(-1)[:, None]) - scipy.special.digamma(totals)[None]
     gained = alpha * np.einsum("rk,rkcl->kcl", membership, cells)
     return np.asarray(gained), np.einsum("rk,rkc->kc", membership, rows)
 
 
 def memberships(tau: FloatArray, alpha: FloatArray, counts: FloatArray) -> FloatArray:
     """(R, K) q(annotator r belongs to community k), given the communities' shares and Dirichlet parameters."""
-    return np.asarray(softmax(np.log(tau) + _log_evidence(alpha, counts), axis=1))
+    return softmax(np.log(tau) + _log_evidence(alpha, counts))
 
 
 def _log_evidence(alpha: FloatArray, counts: FloatArray) -> FloatArray:

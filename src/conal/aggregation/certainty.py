@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import softmax
 
 from conal._support.arrays import row_slices
+from conal.aggregation.arrays import softmax
 
 __all__ = ["Votes", "held_out_certainty"]
 
@@ -63,7 +63,7 @@ def held_out_certainty(
     losses = np.zeros(len(CANDIDATES))
     for part in row_slices(len(tasks), cells=log_posterior.shape[1], limit=CELLS):
         i, r, y = tasks[part], annotators[part], labels[part]
-        own = softmax(log_posterior[i], axis=1)
+        own = softmax(log_posterior[i])
         drawn = pooling * common[:, y].T
         with_it = (counts[r, :, y] + drawn) / (total[r] + pooling)
         without = (np.maximum(counts[r, :, y] - own, 0) + drawn) / (np.maximum(total[r] - own, 0) + pooling)

@@ -7,8 +7,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from scipy.sparse import csr_array
-from scipy.special import xlogy
+import scipy
 
 from conal.aggregation.arrays import FloatArray
 from conal.aggregation.base import register
@@ -239,11 +238,11 @@ class CommonConfusion(MatrixAggregator[Mixture]):
 
     def _log_prior(self, parameters: Mixture) -> float:
         _, pi_g, pi_r, omega = parameters
-        matrices = xlogy(self.prior_common, pi_g).sum() + xlogy(self._alpha, pi_r).sum()
+        matrices = scipy.special.xlogy(self.prior_common, pi_g).sum() + scipy.special.xlogy(self._alpha, pi_r).sum()
         if self.omega == "annotation":
             return float(matrices)
         a, b = self.prior_omega
-        return float(matrices + xlogy(a, omega).sum() + xlogy(b, 1 - omega).sum())
+        return float(matrices + scipy.special.xlogy(a, omega).sum() + scipy.special.xlogy(b, 1 - omega).sum())
 
     def _adopt(self, votes: Votes, parameters: Mixture) -> None:
         self.class_prior_, self.common_confusion_, self.annotator_confusion_, omega = parameters
@@ -270,7 +269,7 @@ def _columns(votes: Votes, parameters: Mixture) -> tuple[FloatArray, FloatArray]
 def _sum_by_task(votes: Votes, values: FloatArray) -> FloatArray:
     """(N, C) sums over a task's labels of values (P, C)."""
     P = len(values)
-    labels_of = csr_array((np.ones(P), np.arange(P), votes.annotations.indptr), shape=(votes.shape[0], P))
+    labels_of = scipy.sparse.csr_array((np.ones(P), np.arange(P), votes.annotations.indptr), shape=(votes.shape[0], P))
     return np.asarray(labels_of @ values)
 
 

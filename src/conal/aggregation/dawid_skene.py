@@ -8,9 +8,9 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import softmax, xlogy
+import scipy
 
-from conal.aggregation.arrays import FloatArray, normalised
+from conal.aggregation.arrays import FloatArray, normalised, softmax
 from conal.aggregation.base import register
 from conal.aggregation.drift import LogParts
 from conal.aggregation.em import Run, Start
@@ -146,7 +146,7 @@ class DawidSkene(MatrixAggregator[Confusions]):
             warn(f"{self.name}: no spectral start, because {why}; it starts from the votes", DataWarning)
             return self._from_votes(engine, None)
         log_joint = self._log_joint(engine.votes, Confusions(*found))
-        return self._from(engine, np.asarray(softmax(log_joint, axis=1)))
+        return self._from(engine, softmax(log_joint))
 
     def engine(self, votes: Votes, known: npt.NDArray[np.int64]) -> Engine[Confusions]:
         """A compiled pass if the crowd is large and there is a compiler, sparse products otherwise."""
@@ -200,7 +200,7 @@ class DawidSkene(MatrixAggregator[Confusions]):
             return LogParts(np.log(parameters.rho), np.log(parameters.pi_r))
 
     def _log_prior(self, parameters: Confusions) -> float:
-        return float(xlogy(self.prior, parameters.pi_r).sum()) if self.prior else 0.0
+        return float(scipy.special.xlogy(self.prior, parameters.pi_r).sum()) if self.prior else 0.0
 
     def _adopt(self, votes: Votes, parameters: Confusions) -> None:
         self.class_prior_, self.confusion_ = parameters
@@ -251,7 +251,7 @@ class OneCoinDawidSkene(DawidSkene):
 
     def _log_prior(self, parameters: Confusions) -> float:
         skill = parameters.pi_r[:, 0, 0]
-        return float((xlogy(self.prior, skill) + xlogy(self.prior, 1 - skill)).sum())
+        return float((scipy.special.xlogy(self.prior, skill) + scipy.special.xlogy(self.prior, 1 - skill)).sum())
 
 
 def posterior_by_dawid_skene(votes: Votes, known: npt.NDArray[np.int64], prior: float = 0.0) -> FloatArray:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from scipy.special import digamma, gammaln
+import scipy
 
 from conal.aggregation.arrays import FloatArray
 
@@ -12,12 +12,12 @@ __all__ = ["divergence", "expected_log", "log_normaliser"]
 
 def expected_log(alpha: FloatArray) -> FloatArray:
     """E log p under Dirichlet(alpha) over the last axis."""
-    return np.asarray(digamma(alpha) - digamma(alpha.sum(-1, keepdims=True)))
+    return np.asarray(scipy.special.digamma(alpha) - scipy.special.digamma(alpha.sum(-1, keepdims=True)))
 
 
 def log_normaliser(alpha: FloatArray) -> FloatArray:
     """Logarithm of the multivariate beta function over the last axis."""
-    return np.asarray(gammaln(alpha).sum(-1) - gammaln(alpha.sum(-1)))
+    return np.asarray(scipy.special.gammaln(alpha).sum(-1) - scipy.special.gammaln(alpha.sum(-1)))
 
 
 def divergence(alpha: FloatArray, prior: FloatArray) -> FloatArray:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-from scipy.special import logsumexp
+import scipy
 
 from conal.aggregation.arrays import FloatArray
 from conal.aggregation.base import register
@@ -146,7 +146,7 @@ class EnhancedBCC(EMAggregator[Subtypes]):
         log_confusion = expected_log(parameters.nu).transpose(0, 3, 1, 2).reshape(R * C, -1)
         joint = np.asarray(votes.by_task @ log_confusion).reshape(N, C, -1)
         joint += expected_log(parameters.eta) + expected_log(parameters.tau)[:, None]
-        log_joint = np.asarray(logsumexp(joint, axis=2))
+        log_joint = np.asarray(scipy.special.logsumexp(joint, axis=2))
         joint -= log_joint[:, :, None]
         parameters.within = np.exp(joint, out=joint)
         return log_joint

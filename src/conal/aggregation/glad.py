@@ -6,7 +6,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import expit, log_expit
+import scipy
 
 from conal.aggregation.arrays import FloatArray, normalised
 from conal.aggregation.base import register
@@ -118,7 +118,7 @@ class GLAD(EMAggregator[Abilities]):
         s = _log_odds(votes, parameters.alpha, parameters.b)
         # Every label first counts as wrong for every class; then the odds make it right for the class it names.
         log_others = np.log(max(C - 1, 1))
-        wrong = _sums(crowd.tasks, log_expit(-s) - log_others, N)
+        wrong = _sums(crowd.tasks, scipy.special.log_expit(-s) - log_others, N)
         cells = crowd.tasks.astype(np.int64) * C + crowd.labels
         odds = _sums(cells, s + log_others, N * C).reshape(N, C)
         with np.errstate(divide="ignore"):  # an estimated prior of zero rules a class out
@@ -160,7 +160,7 @@ def _log_normal(x: FloatArray) -> FloatArray:
 
 def _expected_log_likelihood(right: FloatArray, s: FloatArray) -> FloatArray:
     """right log sigma(s) + (1 - right) log(1 - sigma(s)), as log sigma(s) = s + log(1 - sigma(s))."""
-    return np.asarray(right * s + log_expit(-s))
+    return np.asarray(right * s + scipy.special.log_expit(-s))
 
 
 def _better_alpha(votes: Votes, right: FloatArray, alpha: FloatArray, b: FloatArray) -> FloatArray:
@@ -171,7 +171,7 @@ def _better_alpha(votes: Votes, right: FloatArray, alpha: FloatArray, b: FloatAr
     def objective(alpha: FloatArray) -> FloatArray:
         return _sums(who, _expected_log_likelihood(right, alpha[who] * easiness), R) + _log_normal(alpha)
 
-    sigma = expit(alpha[who] * easiness)
+    sigma = scipy.special.expit(alpha[who] * easiness)
     gradient = _sums(who, (right - sigma) * easiness, R) - (alpha - PRIOR_MEAN)
     curvature = _sums(who, sigma * (1 - sigma) * easiness**2, R) + 1
     return climb(objective, alpha, _at_most(gradient / curvature))
@@ -186,7 +186,7 @@ def _better_b(votes: Votes, right: FloatArray, alpha: FloatArray, b: FloatArray)
         return _sums(task, _expected_log_likelihood(right, ability * _easiness(b)[task]), N) + _log_normal(b)
 
     s = ability * _easiness(b)[task]
-    sigma = expit(s)
+    sigma = scipy.special.expit(s)
     gradient = _sums(task, (right - sigma) * s, N) - (b - PRIOR_MEAN)
     # The objective is not concave in b. The expected curvature is always positive, so that every step goes up.
     curvature = _sums(task, sigma * (1 - sigma) * s**2, N) + 1
@@ -201,6 +201,6 @@ def _mean_skill(votes: Votes, parameters: Abilities) -> FloatArray:
     """(R,) mean probability of a right label over the annotator's tasks; without any, at the prior mean of easiness."""
     crowd = votes.annotations
     given = crowd.labels_per_annotator()
-    right = _sums(crowd.annotators, expit(_log_odds(votes, parameters.alpha, parameters.b)), len(given))
-    unseen = expit(parameters.alpha * np.exp(PRIOR_MEAN))
+    right = _sums(crowd.annotators, scipy.special.expit(_log_odds(votes, parameters.alpha, parameters.b)), len(given))
+    unseen = scipy.special.expit(parameters.alpha * np.exp(PRIOR_MEAN))
     return np.where(given > 0, right / np.maximum(given, 1), unseen)

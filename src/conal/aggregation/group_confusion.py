@@ -8,7 +8,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import logsumexp
+import scipy
 
 from conal.aggregation.arrays import FloatArray, normalised
 from conal.aggregation.backoff import Backoff, Communities, fixed_point, memberships
@@ -335,7 +335,9 @@ class GroupConfusion(Choices, Backoff):
     def _log_prior_of(self, alpha: FloatArray) -> float:
         """With the best common matrix: the divergences from it are the logarithms of its rows' sums."""
         sizes, prior = alpha[:, 0].sum(-1), normalised(self._modes(alpha.shape[-1]))
-        apart = (self.pooling_ * len(alpha) + self.prior_strength) * logsumexp(self._log_common(alpha), axis=-1).sum()
+        apart = (self.pooling_ * len(alpha) + self.prior_strength) * scipy.special.logsumexp(
+            self._log_common(alpha), axis=-1
+        ).sum()
         apart += self.prior_strength * (prior * np.log(normalised(alpha))).sum()
         return float(apart + (np.log(sizes) - EASE * sizes).sum())
 

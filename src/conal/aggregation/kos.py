@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
-from scipy.sparse import csr_array
-from scipy.sparse.csgraph import connected_components
+import scipy
 
 from conal.aggregation.arrays import FloatArray, normalised
 from conal.aggregation.base import register
@@ -103,8 +102,10 @@ class KOS(VoteAggregator):
 def _islands(crowd: Annotations) -> npt.NDArray[np.int32]:
     """(n_annotations,) which part of the crowd a label is in; no annotator of one part labelled a task of another."""
     N, R = crowd.shape
-    edges = csr_array((np.ones(len(crowd.tasks)), (crowd.tasks, crowd.annotators + N)), shape=(N + R, N + R))
-    return np.asarray(connected_components(edges, directed=False)[1])[crowd.tasks]
+    edges = scipy.sparse.csr_array(
+        (np.ones(len(crowd.tasks)), (crowd.tasks, crowd.annotators + N)), shape=(N + R, N + R)
+    )
+    return np.asarray(scipy.sparse.csgraph.connected_components(edges, directed=False)[1])[crowd.tasks]
 
 
 def _from_others(groups: npt.NDArray[np.int32], values: FloatArray, size: int) -> FloatArray:

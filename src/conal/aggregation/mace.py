@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Literal, NamedTuple
 
 import numpy as np
-from scipy.special import xlogy
+import scipy
 
 from conal.aggregation.arrays import FloatArray, normalised
 from conal.aggregation.base import register
@@ -126,7 +126,7 @@ class MACE(EMAggregator[Habits]):
             priors = np.full(2, first), np.full(parameters.spam.shape[1], second)
             return -float(sum(divergence(*pair).sum() for pair in zip(parameters, priors, strict=True)))
         theta, xi = (normalised(part) for part in parameters)
-        return float(xlogy(first, theta).sum() + xlogy(second, xi).sum())
+        return float(scipy.special.xlogy(first, theta).sum() + scipy.special.xlogy(second, xi).sum())
 
     def _adopt(self, votes: Votes, parameters: Habits) -> None:
         knowing, self.spam_ = (normalised(part) for part in parameters)

@@ -9,13 +9,12 @@ from typing import Any, ClassVar, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import softmax
 
-from conal.aggregation.arrays import FloatArray, normalised
+from conal.aggregation.arrays import FloatArray, normalised, softmax
 from conal.aggregation.drift import REFIT_SHARE, Drift, LogParts, first_drift, in_doubt
 from conal.aggregation.em import EMAggregator, Run
 from conal.aggregation.engines import Engine, Expectation, Sums
-from conal.aggregation.votes import Votes, clamped
+from conal.aggregation.votes import FewVotes, Votes, clamped
 from conal.data.annotations import Annotations
 from conal.data.growing import Growth
 from conal.errors import DriftWarning, warn
@@ -155,7 +154,7 @@ class MatrixAggregator(Updated, EMAggregator[Parameters]):
             parameters = model._newcomers(parameters, sums.counts, crowd.n_annotators - old.n_annotators)
         probas = np.concatenate([self.probas_, np.zeros((crowd.n_tasks - old.n_tasks, crowd.n_classes))])
         rest = _without(sums, old, self.probas_, touched[touched < old.n_tasks], crowd)
-        votes, known = Votes(crowd[touched]), self.known_codes_[touched]
+        votes, known = FewVotes(crowd[touched]), self.known_codes_[touched]
         parameters, sums, probas[touched] = model._sweep(votes, known, rest, parameters)
         self.n_touched_, self.n_sweeps_ = model.n_touched_, model.n_sweeps_
         self.learned_ = Learned(parameters, sums, self.learned_.settings)
@@ -212,7 +211,7 @@ class MatrixAggregator(Updated, EMAggregator[Parameters]):
         drift.moved(*touched, codes[touched[0]])
         doubtful = in_doubt(drift, present, Votes(crowd))
         doubtful = doubtful[self.known_codes_[doubtful] < 0]
-        log_joint = model._log_joint(Votes(crowd[doubtful]), parameters)
+        log_joint = model._log_joint(FewVotes(crowd[doubtful]), parameters)
         own = log_joint[np.arange(len(doubtful)), codes[doubtful]]
         log_joint[np.arange(len(doubtful)), codes[doubtful]] = -np.inf
         stale = ~(own - log_joint.max(1, initial=-np.inf) > EVEN)
@@ -230,7 +229,7 @@ def _inferred(votes: Votes, known: npt.NDArray[np.int64], parts: LogParts) -> Fl
     """(T, C) posterior by class prior and matrices, with known true labels certain."""
     log_joint = votes.log_evidence(parts.pi_r)
     log_joint += parts.rho
-    return clamped(np.asarray(softmax(log_joint, axis=1)), known)
+    return clamped(softmax(log_joint), known)
 
 
 def _expected(sums: Sums) -> Expectation:
@@ -253,5 +252,5 @@ def _without(
     """Expected counts without those of some tasks, with rows for the annotators of the whole crowd."""
     counts = np.zeros((crowd.n_annotators, crowd.n_classes, crowd.n_classes))
     mine = probas[tasks]
-    counts[: old.n_annotators] = sums.counts - Votes(old[tasks]).counts(mine)
+    counts[: old.n_annotators] = sums.counts - FewVotes(old[tasks]).counts(mine)
     return Sums(np.where(counts < ROUNDING, 0.0, counts), sums.shares - mine.sum(0), sums.n_tasks - len(tasks))

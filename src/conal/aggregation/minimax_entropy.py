@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import Literal, NamedTuple
 
 import numpy as np
-from scipy.special import softmax
 
-from conal.aggregation.arrays import FloatArray
+from conal.aggregation.arrays import FloatArray, softmax
 from conal.aggregation.base import register
 from conal.aggregation.em import EMAggregator
 from conal.aggregation.engines import Engine, Expectation
@@ -167,7 +166,7 @@ class MinimaxEntropy(EMAggregator[Scores]):
 
     def _adopt(self, votes: Votes, parameters: Scores) -> None:
         self.sigma_, self.tau_ = parameters.sigma, parameters.tau
-        posterior = np.asarray(softmax(self._log_joint(votes, parameters), axis=1))
+        posterior = softmax(self._log_joint(votes, parameters))
         self.class_prior_ = class_shares(posterior)
         self.confusion_ = rows(votes.counts(posterior), PSEUDO_LABELS)
         self.skills_ = np.einsum("c,rcc->r", self.class_prior_, self.confusion_)

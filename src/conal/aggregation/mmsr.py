@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import softmax
 
-from conal.aggregation.arrays import FloatArray
+from conal.aggregation.arrays import FloatArray, softmax
 from conal.aggregation.base import Aggregator, register
 from conal.aggregation.votes import Votes, clamped
 from conal.aggregation.voting import weighted_votes
@@ -88,7 +87,7 @@ class MMSR(Aggregator):
         self.weights_ = _log_odds(self.skills_, C)
         identity, skill = np.eye(C), self.skills_[:, None, None]
         self.confusion_ = identity * skill + (1 - identity) * (1 - skill) / max(C - 1, 1)
-        return clamped(np.asarray(softmax(weighted_votes(crowd, self.weights_), axis=1)), known)
+        return clamped(softmax(weighted_votes(crowd, self.weights_)), known)
 
     def _abilities(self, crowd: Annotations) -> FloatArray:
         """(R,) s; the mean where an annotator shares no task with anybody."""

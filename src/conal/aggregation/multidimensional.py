@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import log_ndtr, logsumexp
+import scipy
 
 from conal.aggregation.arrays import FloatArray, normalised
 from conal.aggregation.base import Aggregator, register
@@ -175,7 +175,7 @@ class Question:
         """(N,) log-density of the points, up to a constant, and the probability that each is around the second."""
         gaps = ((x[:, None, :] - self.place[:, None]) ** 2).sum(2)
         joint = self.log_prior - gaps / (2 * self.model.sigma_x**2)
-        log_density = np.asarray(logsumexp(joint, axis=1))
+        log_density = np.asarray(scipy.special.logsumexp(joint, axis=1))
         return log_density, np.exp(joint[:, 1] - log_density)
 
     def loss(self, flat: FloatArray) -> tuple[float, FloatArray]:
@@ -184,7 +184,7 @@ class Question:
         crowd, model = self.votes.annotations, self.model
         own_x, own_w = x[crowd.tasks], w[crowd.annotators]
         margin = self.sign * ((own_x * own_w).sum(1) - tau[crowd.annotators])
-        fit = log_ndtr(margin)
+        fit = scipy.special.log_ndtr(margin)
         slope = self.sign * np.exp(-0.5 * margin**2 - 0.5 * np.log(2 * np.pi) - fit)
         log_density, yes = self.places(x)
         objective = fit.sum() + log_density.sum() - ((w - 1) ** 2).sum() / (2 * model.sigma_w**2)

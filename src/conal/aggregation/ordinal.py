@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
-from scipy.special import rel_entr, softmax
+import scipy
 
-from conal.aggregation.arrays import FloatArray, normalised
+from conal.aggregation.arrays import FloatArray, normalised, softmax
 from conal.aggregation.base import register
 from conal.aggregation.climbing import climb
 from conal.aggregation.em import EMAggregator
@@ -194,7 +194,7 @@ class Ordinal(EMAggregator[Scale]):
             return np.asarray(np.log(parameters.rho) + votes.log_evidence(np.log(parameters.pi_r)))
 
     def _log_prior(self, parameters: Scale) -> float:
-        apart = self.strength_ * rel_entr(parameters.near, parameters.pi_r).sum()
+        apart = self.strength_ * scipy.special.rel_entr(parameters.near, parameters.pi_r).sum()
         crowd = -0.5 * (parameters.typical / CROWD) ** 2 + TASKS * np.log(parameters.rho).sum()
         return float(_log_normal(parameters.habits, parameters.typical).sum() + crowd - apart)
 
@@ -218,7 +218,7 @@ def _probable(habits: FloatArray, levels: FloatArray) -> tuple[FloatArray, Float
     middle = levels.mean()
     expected = middle + bias + slope * (levels[:, None] - middle)
     apart = (levels - expected) * np.exp(-log_spread)
-    return np.asarray(softmax(-0.5 * apart**2, axis=-1)), apart
+    return softmax(-0.5 * apart**2), apart
 
 
 def _slopes_of_fall_off(habits: FloatArray, levels: FloatArray) -> tuple[FloatArray, FloatArray]:

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import log_softmax
+import scipy
 
 from conal._support.compiled import kernel
 from conal.aggregation.arrays import FloatArray
@@ -23,7 +23,7 @@ Codes = npt.NDArray[np.integer]
 
 def log_prob(scores: FloatArray, labels: Codes) -> FloatArray:
     """(A,) log-probability of the labels by scores (A, C): log softmax."""
-    return np.asarray(log_softmax(scores, axis=1)[np.arange(len(labels)), labels])
+    return np.asarray(scipy.special.log_softmax(scores, axis=1)[np.arange(len(labels)), labels])
 
 
 class Kind(NamedTuple):
@@ -69,7 +69,7 @@ class Kind(NamedTuple):
             gradient, curvature = np.zeros((B, C)), np.zeros((B, C, C))
             _slopes(self.whose, self.others, self.labels, weights, own, other, gradient, curvature)
             return gradient, curvature
-        p = np.exp(log_softmax(own[self.whose] + other[self.others], axis=1))
+        p = np.exp(scipy.special.log_softmax(own[self.whose] + other[self.others], axis=1))
         expected = weights[:, None] * p
         missing = -expected
         missing[np.arange(len(p)), self.labels] += weights

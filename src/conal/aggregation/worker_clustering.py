@@ -6,9 +6,9 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import rel_entr, softmax
+import scipy
 
-from conal.aggregation.arrays import FloatArray, normalised
+from conal.aggregation.arrays import FloatArray, normalised, softmax
 from conal.aggregation.base import register
 from conal.aggregation.em import EMAggregator
 from conal.aggregation.engines import Expectation
@@ -140,7 +140,9 @@ class WorkerClustering(EMAggregator[Clusters]):
     def _log_prior(self, parameters: Clusters) -> float:
         """With the groups' part of the evidence lower bound, -KL(q(h) || tau)."""
         _, tau, theta, membership = parameters
-        return float(self.prior * (np.log(theta).sum() + np.log(tau).sum()) - rel_entr(membership, tau).sum())
+        return float(
+            self.prior * (np.log(theta).sum() + np.log(tau).sum()) - scipy.special.rel_entr(membership, tau).sum()
+        )
 
     def _adopt(self, votes: Votes, parameters: Clusters) -> None:
         rho, tau, theta, membership = parameters
@@ -161,7 +163,7 @@ def _log_likelihoods(counts: FloatArray, theta: FloatArray) -> FloatArray:
 
 def _memberships(counts: FloatArray, tau: FloatArray, theta: FloatArray) -> FloatArray:
     """(R, K) q(h_r = k)."""
-    return np.asarray(softmax(np.log(tau) + _log_likelihoods(counts, theta), axis=1))
+    return softmax(np.log(tau) + _log_likelihoods(counts, theta))
 
 
 def _pick(gain: FloatArray, rng: np.random.Generator | None) -> int | None:

@@ -126,6 +126,8 @@ def decode_position(names: Names, wanted: Names) -> npt.NDArray[np.int64]:
 
 def name_column(names: Names) -> pa.Array:
     """Names as a column; values without an Arrow type become text."""
+    if names.dtype.kind == "i":
+        return pa.array(names)
     try:
         column = pa.array(names.tolist())
     except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):

@@ -15,6 +15,7 @@ from conal.aggregation.base import Aggregator
 from conal.data.annotations import Annotations
 from conal.datasets import load
 from conal.datasets.adversaries import HONEST, Adversaries
+from conal.datasets.base import CrowdDataset
 from conal.datasets.label_sets import LABEL_SETS, label_set, true_codes
 from conal.datasets.synthetic import synthetic
 from conal.errors import ConalWarning
@@ -22,7 +23,7 @@ from conal.experiments.base import Experiment, register
 from conal.experiments.runs import Run
 from conal.experiments.store import Store
 from conal.experiments.tables import Row, column, group_by, markdown, n_seeds
-from conal.metrics.suspicion import Defence, Suspects, defended
+from conal.metrics.suspicion import Suspects, find_suspects, without
 from conal.parameters.simulation import ADVERSARIES
 
 __all__ = ["Attacks", "counted"]
@@ -30,6 +31,8 @@ __all__ = ["Attacks", "counted"]
 SHARES = (0.1, 0.2, 0.3, 0.4)
 CROWD: dict[str, Any] = {"n_train": 1500, "n_annotators": 60, "labels_per_instance": 4.0, "n_valid": 0, "n_test": 200}
 """What differs from the generator's defaults: 100 labels by each of 60 annotators, on tasks of six classes."""
+FEW: dict[str, Any] = {"n_train": 690, "turn_after": 23}
+"""Fewer tasks: 46 labels by an annotator in the mean, and hardly anybody with less than 30."""
 AGGREGATORS: dict[str, Callable[[], Aggregator]] = {
     "dawid-skene": lambda: DawidSkene(verbose=False),
     "majority-vote": MajorityVote,
@@ -78,6 +81,7 @@ class Attacks(Experiment):
             rows.append(at | {"row": "accuracy", "method": method, "defended": defend, "accuracy": accuracy})
         for point in self.points():
             rows += _labels_alone(*point)
+        rows += [_few_labels(*point) for point in self.points() if point[1] == SHARES[1]]
         for name in () if self.quick else (*LABEL_SETS, *REAL):
             rows += _real(name)
         return pa.Table.from_pylist([{key: row.get(key) for key in KEYS} for row in rows])
@@ -94,6 +98,7 @@ class Attacks(Experiment):
         )
         parts = [text, "## Cleaned labels that are right, in percent", _accuracies(rows["accuracy"])]
         parts += ["## Who is found", _FOUND, _detection(rows["detection"])]
+        parts += [f"Of annotators with {FEW['n_train'] * 4 // 60} labels each in the mean:", _detection(rows["few"])]
         if "real" in rows:
             parts += ["## Crowds of people and of language models", _REAL, _named(rows)]
         return self.document(*parts)
@@ -106,22 +111,35 @@ def _settings(kind: str, share: float, seed: int) -> dict[str, Any]:
 def _labels_alone(kind: str, share: float, seed: int) -> Iterator[Row]:
     """Accuracy of the aggregators with and without defence, and who is found."""
     data = synthetic(**_settings(kind, share, seed))
-    harmful = None if data.truth is None else data.truth.adversaries
-    assert harmful is not None  # noqa: S101 - it is simulated
+    harmful = _harmful(data)
     at = {"kind": kind, "share": share, "seed": seed}
-    for row in _by_aggregators(data.annotations, data.y_true, harmful.time):
+    found, plain = _suspects(data.annotations, harmful.time)
+    for row in _by_aggregators(found, plain, data.y_true):
         yield at | {"row": "accuracy"} | row
-    found = _defence(data.annotations, harmful.time).suspects
     yield at | {"row": "detection"} | counted(found, harmful)
 
 
-def _by_aggregators(crowd: Annotations, z: npt.NDArray[np.int64], times: Any = None) -> Iterator[Row]:
-    judged = z >= 0
+def _few_labels(kind: str, share: float, seed: int) -> Row:
+    """Who is found where annotators gave few labels."""
+    data = synthetic(**_settings(kind, share, seed) | FEW)
+    harmful = _harmful(data)
+    found, _ = _suspects(data.annotations, harmful.time)
+    return {"kind": kind, "share": share, "seed": seed, "row": "few"} | counted(found, harmful)
+
+
+def _harmful(data: CrowdDataset) -> Adversaries:
+    assert data.truth is not None  # noqa: S101 - it is simulated
+    assert data.truth.adversaries is not None  # noqa: S101
+    return data.truth.adversaries
+
+
+def _by_aggregators(found: Suspects, plain: Aggregator, z: npt.NDArray[np.int64]) -> Iterator[Row]:
+    """Accuracy with and without defence; ``plain`` is Dawid-Skene of all labels, by which the suspects were found."""
+    judged, crowd = z >= 0, found.found.crowd
     for name in AGGREGATORS:
-        left = _defence(crowd, times, rings=name != "majority-vote").annotations
-        for labels, defend in ((crowd, False), (left, True)):
-            codes = _fit(name, labels).codes_
-            yield {"method": name, "defended": defend, "accuracy": float((codes == z)[judged].mean())}
+        left = without(found, rings=name != "majority-vote").annotations
+        for fitted, defend in ((plain if name == plain.name else _fit(name, crowd), False), (_fit(name, left), True)):
+            yield {"method": name, "defended": defend, "accuracy": float((fitted.codes_ == z)[judged].mean())}
 
 
 def _fit(name: str, crowd: Annotations) -> Aggregator:
@@ -130,8 +148,9 @@ def _fit(name: str, crowd: Annotations) -> Aggregator:
         return AGGREGATORS[name]().fit(crowd)
 
 
-def _defence(crowd: Annotations, times: Any = None, *, rings: bool = True) -> Defence:
-    return defended(crowd, _fit("dawid-skene", crowd).probas_, times=times, rings=rings)
+def _suspects(crowd: Annotations, times: Any = None) -> tuple[Suspects, Aggregator]:
+    fitted = _fit("dawid-skene", crowd)
+    return find_suspects(crowd, fitted.probas_, times=times), fitted
 
 
 def counted(found: Suspects, truth: Adversaries) -> Row:
@@ -163,9 +182,9 @@ def _real(name: str) -> Iterator[Row]:
         table, truth = label_set(name)
         crowd = Annotations.from_frame(table)
         z = true_codes(crowd, truth)
-    for row in _by_aggregators(crowd, z):
+    found, plain = _suspects(crowd, crowd.times)
+    for row in _by_aggregators(found, plain, z):
         yield {"row": "real", "kind": name, "seed": 0} | row
-    found = _defence(crowd).suspects
     yield {"row": "named", "kind": name, "seed": 0, "who": _who(found, crowd, z)}
 
 

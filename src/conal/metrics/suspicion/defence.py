@@ -10,7 +10,7 @@ import numpy.typing as npt
 from conal.data.annotations import Annotations
 from conal.metrics.suspicion.suspects import Suspects, find_suspects
 
-__all__ = ["Defence", "defended"]
+__all__ = ["Defence", "defended", "without"]
 
 
 class Defence(NamedTuple):
@@ -67,7 +67,12 @@ def defended(
     --defend: 217 of 1,184 labels are left out. Annotators: 2 whose answers do not depend on the task
     """
     times = getattr(crowd, "times", None) if times is None else times
-    found = find_suspects(crowd, posterior, times=times)
+    return without(find_suspects(crowd, posterior, times=times), rings=rings)
+
+
+def without(found: Suspects, *, rings: bool = True) -> Defence:
+    """As :func:`defended`, once it is known who the suspects are."""
+    crowd = found.found.crowd
     kept = found.trusted(rings=rings)
     left = np.bincount(crowd.tasks[kept], minlength=crowd.n_tasks)
     kept = kept | (left[crowd.tasks] == 0)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -11,19 +11,23 @@ import numpy.typing as npt
 from conal.data.annotations import Annotations
 from conal.metrics.suspicion.attention import Attention, attention, dependence
 from conal.metrics.suspicion.copies import Copies, find_copies
-from conal.metrics.suspicion.false_discovery import discoveries
+from conal.metrics.suspicion.false_discovery import discoveries, likely
 from conal.metrics.suspicion.left_out import LeftOut, left_out
+from conal.metrics.suspicion.population import FEWEST_AFTER, in_time, population
 from conal.metrics.suspicion.rings import Ring, find_rings, follows
-from conal.metrics.suspicion.turning import Turning, turning
 from conal.metrics.validation import task_posterior
 
-__all__ = ["FEWEST", "Suspects", "find_suspects", "suspects_among"]
+__all__ = ["FEWEST", "Suspects", "Turning", "find_suspects", "suspects_among"]
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
 
 FEWEST = 10
 """Annotators with fewer labels are not judged."""
+CARELESS = 0.05
+"""P-value of careful answers, below which somebody may be called careless, whatever the others of the crowd do."""
+FROM_THE_START = 0.1
+"""Probability of having been careless from the start, above which nobody is said to have turned."""
 DEPENDS = 0.005
 """P-value of independence, below which answers depend on the task."""
 MAJORITY = 0.5
@@ -34,11 +38,30 @@ JOINS = 3.0
 """Standard deviations by which somebody follows the exchange of a ring to belong to it."""
 
 
+class Turning(NamedTuple):
+    """When annotators turned, if they did.
+
+    Attributes
+    ----------
+    p_value : (R,)
+        Of the hypothesis that the answers after the most probable turn are careful; NaN where there are too few.
+    before : (R,)
+        Number of labels before it.
+    after : (n_annotations,) bool
+        The labels after it.
+    """
+
+    p_value: FloatArray
+    before: IntArray
+    after: npt.NDArray[np.bool_]
+
+
 @dataclass(frozen=True, eq=False)
 class Suspects:
     """Who answers without regard to the task, exchanges classes, copies, or turned careless.
 
-    Each kind is controlled by itself: at most 5 % of those who are named are expected to be false alarms.
+    At most 5 % of those who are named are expected to be false alarms, for each kind; people who are careless and
+    people who turned are controlled together.
 
     Attributes
     ----------
@@ -136,9 +159,14 @@ def suspects_among(
     """As :func:`find_suspects`, for labels that have been judged by those of the others."""
     crowd = found.crowd
     care = attention(found, FEWEST)
-    turn = None if times is None else turning(found, np.asarray(times), 2 * FEWEST, seed)
-    turned = np.flatnonzero(discoveries(turn.p_value, level)) if turn is not None else np.empty(0, dtype=np.int64)
-    low = np.setdiff1d(np.flatnonzero(discoveries(care.p_value, level)), turned)
+    when = None if times is None else np.asarray(times)
+    people = population(found, FEWEST, when)
+    flagged = likely(1 - people.careless - people.turned, level)
+    little_care = care.p_value < CARELESS
+    from_the_start = little_care & (people.careless > FROM_THE_START)
+    turned = np.flatnonzero(flagged & (people.turned > people.careless) & ~from_the_start)
+    turn = None if when is None else _turning(found, when, people.before)
+    low = np.setdiff1d(np.flatnonzero(flagged & little_care), turned)
     rings = [_joined(found, ring, low) for ring in find_rings(found, FEWEST)]
     shares = [float(np.isin(crowd.annotators, ring.members).mean()) for ring in rings]
     upside_down = max((share for share in shares if share > MAJORITY), default=0.0)
@@ -150,6 +178,15 @@ def suspects_among(
     copies = _flagged(find_copies(found, excluded, seed), crowd, level)
     rings = [ring for ring, share in zip(rings, shares, strict=True) if share <= MAJORITY]
     return Suspects(found, care, careless, rings, copies, turned, turn, upside_down)
+
+
+def _turning(found: LeftOut, times: npt.NDArray[np.generic], before: IntArray) -> Turning:
+    annotators = found.crowd.annotators
+    order, starts = in_time(found, times)
+    place = np.empty(len(order), dtype=np.int64)
+    place[order] = np.arange(len(order)) - starts[annotators[order]]
+    after = np.asarray(place >= before[annotators])
+    return Turning(attention(found, FEWEST_AFTER, after).p_value, before, after)
 
 
 def _joined(found: LeftOut, ring: Ring, low: IntArray) -> Ring:
