@@ -57,7 +57,6 @@ class LazyAdam(torch.optim.Adam):
         """As in torch."""
         _ADD_PARAM_GROUP(self, param_group)
 
-
     def state_dict(self) -> dict[str, Any]:
         """As in torch; every checkpoint asks for it."""
         found: dict[str, Any] = _STATE_DICT(self)
