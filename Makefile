@@ -2,6 +2,8 @@
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV := .venv
 BIN := $(VENV)/bin
+# A file stays on one worker, for its shared fits; in the order of collection, in which files with slow tests come first.
+WORKERS := -n 2 --dist loadfile --no-loadscope-reorder
 STAMP := $(VENV)/.installed
 LABEL_STUDIO := .venv-label-studio
 
@@ -23,10 +25,10 @@ demo: $(STAMP)  ## train on the embedded data and compare with majority vote and
 	$(BIN)/conal demo --out conal-demo --overwrite
 
 test: $(STAMP)  ## run the tests
-	$(BIN)/python -m pytest -n 2 --dist loadfile --durations=10
+	$(BIN)/python -m pytest $(WORKERS) --durations=10
 
 coverage: $(STAMP)  ## run the tests, which takes half as long again, and report what they do not reach
-	$(BIN)/python -m pytest -n 2 --dist loadfile --cov --cov-report=term:skip-covered --cov-fail-under=90
+	$(BIN)/python -m pytest $(WORKERS) --cov --cov-report=term:skip-covered --cov-fail-under=90
 
 test-exports: $(STAMP)  ## export every combination of method and network, and run the files without conal (two minutes)
 	CONAL_TEST_EXPORTS=1 $(BIN)/python -m pytest tests/estimator/test_exports.py -k every_method

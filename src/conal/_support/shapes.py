@@ -9,8 +9,8 @@ from typing import Any, NotRequired, Union, get_args, get_origin, get_type_hints
 
 __all__ = ["mismatch"]
 
-LARGEST = 2**63
-"""Whole numbers beyond it are no counts, and many of them no floats either."""
+LARGEST = 2**53
+"""Whole numbers beyond it are no counts, and many of them no floats either, so that columns cannot contain both."""
 WORDS = {dict: "an object", list: "a list", str: "text", bool: "true or false", int: "a number", float: "a number"}
 
 
@@ -22,6 +22,8 @@ def mismatch(value: Any, declared: Any, place: str = "") -> str | None:
 
     >>> mismatch({"rows": [1, "2"]}, dict[str, list[int]])
     'rows[1] is text, expected a number'
+    >>> mismatch([0.5, 2**60], list[float])
+    '[1] is 1152921504606846976, which is no usual number'
     """
     if declared is Any:
         return None

@@ -16,6 +16,7 @@ class CoNAL(CrowdClassifier):
     mixing: Mixing
     layer: Layer
     likelihood: Literal["annotation", "joint"]
+    start: float
     omega_scale: float | Literal["learn"]
     backbone: Backbone
     hidden: Sequence[int]
@@ -50,6 +51,7 @@ class CoNAL(CrowdClassifier):
         mixing: Mixing = "probability",
         layer: Layer = "softmax",
         likelihood: Literal["annotation", "joint"] = "annotation",
+        start: float = 2.0,
         omega_scale: float | Literal["learn"] = "learn",
         backbone: Backbone = "mlp",
         hidden: Sequence[int] = (128,),
