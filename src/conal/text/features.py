@@ -18,11 +18,11 @@ from conal.errors import DataWarning, InputError, warn
 from conal.parameters import whole
 from conal.text.analysis import piece_terms, word_terms
 from conal.text.style import StyleWeights, fit_style
-from conal.text.terms import TermWeights, fit_terms
+from conal.text.terms import Analyzer, TermWeights, fit_terms
 
 __all__ = ["ANALYZERS", "STEPS", "TextFeatures", "check_texts", "is_missing"]
 
-ANALYZERS = {"words": word_terms, "pieces": piece_terms}
+ANALYZERS: dict[str, Analyzer] = {"words": word_terms, "pieces": piece_terms}
 """Kinds of terms, in the order of their columns; each has its own vocabulary."""
 STEPS = len(ANALYZERS) + 2
 """Steps of learning features: the terms of each kind, their decomposition, and the features."""

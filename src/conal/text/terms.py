@@ -13,9 +13,10 @@ from sklearn.feature_extraction.text import CountVectorizer, TfidfTransformer
 
 from conal.text.analysis import WordByWord
 
-__all__ = ["TermWeights", "count_terms", "fit_terms"]
+__all__ = ["Analyzer", "TermWeights", "count_terms", "fit_terms"]
 
 Analyzer = Callable[[str], Iterable[str]]
+"""From a text to its terms."""
 
 
 @dataclass(frozen=True)
