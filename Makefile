@@ -8,7 +8,7 @@ STAMP := $(VENV)/.installed
 LABEL_STUDIO := .venv-label-studio
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test coverage dist test-wheel test-label-studio lint format results bench bench-aggregation bench-training bench-scale bench-processes bench-components bench-texts bench-fit bench-update docs pages vega torture clean test-exports test-kills notebook
+.PHONY: help install demo test coverage dist test-wheel test-label-studio lint format results bench bench-aggregation bench-training bench-scale bench-processes bench-components bench-texts bench-fit bench-update bench-threads docs pages vega torture clean test-exports test-kills notebook
 
 help:  ## show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
@@ -64,7 +64,7 @@ format: $(STAMP)  ## let ruff format the code
 results: $(STAMP)  ## run what is missing of the paper's evaluation (hours; needs the data), then make docs/results.md
 	$(BIN)/conal reproduce all --out docs/results --page docs/results.md --jobs 2 --overwrite
 
-bench: bench-aggregation bench-training bench-components bench-scale bench-processes bench-texts bench-fit bench-update  ## all benchmarks, and docs/performance.md from their results
+bench: bench-aggregation bench-training bench-components bench-scale bench-processes bench-texts bench-fit bench-update bench-threads  ## all benchmarks, and docs/performance.md from their results
 
 bench-aggregation: $(STAMP)  ## every aggregator on every crowd and beside crowd-kit, in an hour; CROWDS=1: only the crowds
 	$(if $(CROWDS),,$(BIN)/python benchmarks/aggregation.py)
@@ -90,8 +90,12 @@ bench-components: $(STAMP)  ## parts of a training step against PyTorch's own
 bench-update: $(STAMP)  ## updates of an aggregator against refits, in memory and as commands
 	$(BIN)/python benchmarks/update.py
 
-bench-texts: $(STAMP)  ## `conal fit --text`, from files to the report
-	$(BIN)/python benchmarks/texts.py
+bench-threads: $(STAMP)  ## an epoch by one thread and by all cores, on a machine with nothing else to do
+	$(BIN)/python benchmarks/threads.py
+	$(BIN)/python benchmarks/page.py
+
+bench-texts: $(STAMP)  ## `conal fit --text`, from files to the report; BESIDE=DIR for another version's src in turn
+	$(BIN)/python benchmarks/texts.py $(if $(BESIDE),--beside $(BESIDE))
 	$(BIN)/python benchmarks/page.py
 
 bench-fit: $(STAMP)  ## whole fits from files to a model folder as data grow; SIZES=20000,200000,1000000 for large ones
