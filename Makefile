@@ -2,11 +2,13 @@
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV := .venv
 BIN := $(VENV)/bin
+# A file stays on one worker, for its shared fits; in the order of collection, in which files with slow tests come first.
+WORKERS := -n 2 --dist loadfile --no-loadscope-reorder
 STAMP := $(VENV)/.installed
 LABEL_STUDIO := .venv-label-studio
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test coverage dist test-wheel test-label-studio lint format results bench bench-aggregation bench-training bench-scale bench-processes bench-components bench-texts bench-fit bench-update docs pages vega torture clean test-exports test-kills notebook
+.PHONY: help install demo test coverage dist test-wheel test-label-studio lint format results bench bench-aggregation bench-training bench-scale bench-processes bench-components bench-texts bench-fit bench-update bench-threads docs pages vega torture clean test-exports test-kills notebook
 
 help:  ## show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
@@ -23,10 +25,10 @@ demo: $(STAMP)  ## train on the embedded data and compare with majority vote and
 	$(BIN)/conal demo --out conal-demo --overwrite
 
 test: $(STAMP)  ## run the tests
-	$(BIN)/python -m pytest -n 2 --dist loadfile --durations=10
+	$(BIN)/python -m pytest $(WORKERS) --durations=10
 
 coverage: $(STAMP)  ## run the tests, which takes half as long again, and report what they do not reach
-	$(BIN)/python -m pytest -n 2 --dist loadfile --cov --cov-report=term:skip-covered --cov-fail-under=90
+	$(BIN)/python -m pytest $(WORKERS) --cov --cov-report=term:skip-covered --cov-fail-under=90
 
 test-exports: $(STAMP)  ## export every combination of method and network, and run the files without conal (two minutes)
 	CONAL_TEST_EXPORTS=1 $(BIN)/python -m pytest tests/estimator/test_exports.py -k every_method
@@ -62,7 +64,7 @@ format: $(STAMP)  ## let ruff format the code
 results: $(STAMP)  ## run what is missing of the paper's evaluation (hours; needs the data), then make docs/results.md
 	$(BIN)/conal reproduce all --out docs/results --page docs/results.md --jobs 2 --overwrite
 
-bench: bench-aggregation bench-training bench-components bench-scale bench-processes bench-texts bench-fit bench-update  ## all benchmarks, and docs/performance.md from their results
+bench: bench-aggregation bench-training bench-components bench-scale bench-processes bench-texts bench-fit bench-update bench-threads  ## all benchmarks, and docs/performance.md from their results
 
 bench-aggregation: $(STAMP)  ## every aggregator on every crowd and beside crowd-kit, in an hour; CROWDS=1: only the crowds
 	$(if $(CROWDS),,$(BIN)/python benchmarks/aggregation.py)
@@ -88,8 +90,12 @@ bench-components: $(STAMP)  ## parts of a training step against PyTorch's own
 bench-update: $(STAMP)  ## updates of an aggregator against refits, in memory and as commands
 	$(BIN)/python benchmarks/update.py
 
-bench-texts: $(STAMP)  ## `conal fit --text`, from files to the report
-	$(BIN)/python benchmarks/texts.py
+bench-threads: $(STAMP)  ## an epoch by one thread and by all cores, on a machine with nothing else to do
+	$(BIN)/python benchmarks/threads.py
+	$(BIN)/python benchmarks/page.py
+
+bench-texts: $(STAMP)  ## `conal fit --text`, from files to the report; BESIDE=DIR for another version's src in turn
+	$(BIN)/python benchmarks/texts.py $(if $(BESIDE),--beside $(BESIDE))
 	$(BIN)/python benchmarks/page.py
 
 bench-fit: $(STAMP)  ## whole fits from files to a model folder as data grow; SIZES=20000,200000,1000000 for large ones

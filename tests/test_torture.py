@@ -98,7 +98,7 @@ def test_forged_folders_never_change_what_a_link_leads_to(tmp_path: Path) -> Non
     for name in ("config.json", "labels.csv"):
         (folder / name).write_text("{}")
     link = {"change": "link", "file": "config.json", "to": str(outside)}
-    changes = [
+    changes: list[dict[str, Any]] = [
         {"change": "flip", "file": "config.json", "byte": 0, "bit": 0},
         {"change": "cut", "file": "config.json", "share": 0.5},
         {"change": "write", "file": "config.json", "value": {}},

@@ -15,15 +15,23 @@ from typing import Any
 from choice import choice_table
 from conal import aggregation, methods
 from conal.experiments.coverage import Coverage, coverage_table
-from conal.experiments.outputs import CODE
-from conal.experiments.results_page import read_outputs, results_page
+from conal.experiments.outputs import CODE, read_outputs
+from conal.experiments.results_page import results_page
+from noise_statements import commonness, effective_number_of_juries
+from statements import STATEMENTS, wrapped
 
 __all__ = ["PAGES", "PARTS", "renewed"]
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "src" / "conal"
 DOCS = ROOT / "docs"
-PAGES = (ROOT / "README.md", *(DOCS / f"{name}.md" for name in ("architecture", "choosing", "reading-the-report")))
+PAGES = (
+    ROOT / "README.md",
+    *(
+        DOCS / f"{name}.md"
+        for name in ("architecture", "choosing", "common-noise", "reading-the-report", "reproducing")
+    ),
+)
 WIDTH = 120
 FIRST = ("conal", "xconal", "conal-em")
 """The project's own methods come first; all others follow in order of their names."""
@@ -101,6 +109,9 @@ PARTS: dict[str, Callable[[], Any]] = {
     "rooms": rooms,
     "choice": choice_table,
     "coverage": coverage,
+    **STATEMENTS,
+    "commonness": wrapped(commonness),
+    "juries": effective_number_of_juries,
 }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import random
@@ -60,7 +61,7 @@ def _is_plain(path: Path) -> bool:
 
 def resign(folder: Path) -> None:
     """Compute all digests anew, as anybody can: they protect from accidents, not from people."""
-    from conal.io import models
+    from conal.io.model_files import digest_of_json
 
     if not _is_plain(folder / CONFIG):
         return
@@ -70,17 +71,15 @@ def resign(folder: Path) -> None:
             if key in DIGESTS and isinstance(value, dict):
                 config[key] = {name: _digest(folder / name) or old for name, old in value.items()}
         config.pop("config_sha256", None)
-        config["config_sha256"] = models._digest(models._canonical(config))
+        config["config_sha256"] = digest_of_json(config)
         (folder / CONFIG).write_text(json.dumps(config), encoding="utf-8")
     except (OSError, ValueError, AttributeError, TypeError, RecursionError):
         return
 
 
 def _digest(path: Path) -> str | None:
-    from conal.io import models
-
     try:
-        return str(models._digest(path.read_bytes())) if path.is_file() else None
+        return hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else None
     except OSError:
         return None
 

@@ -85,7 +85,7 @@ def test_the_objective_is_the_evidence_lower_bound() -> None:
     priors=st.sampled_from([(3.0, 1.0), (1.0, 1.0), (0.3, 0.1), (1.0, 5.0)]),
     known=st.integers(0, 5),
 )
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 def test_the_bound_never_falls(seed: int, priors: tuple[float, float], known: int) -> None:
     crowd = graded_crowd(seed, 15, 5, 2 + seed % 3)
     model = BayesianDawidSkene(prior_right=priors[0], prior_wrong=priors[1], n_iter=30, tol=0, n_restarts=1 + seed % 2)

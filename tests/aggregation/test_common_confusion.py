@@ -220,7 +220,7 @@ def test_appendix_b_to_the_letter(seed: int, priors: tuple[float, float]) -> Non
     beta=st.sampled_from([(0.0, 0.0), (1.0, 1.0), (0.0, 4.0)]),
     known=st.integers(0, 5),
 )
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=40, deadline=None)
 @pytest.mark.filterwarnings("ignore::conal.errors.ConvergenceWarning")
 def test_the_objective_never_falls(seed: int, n_classes: int, priors: Any, beta: Any, known: int) -> None:
     crowd = sparse_crowd(seed, n_classes=n_classes)

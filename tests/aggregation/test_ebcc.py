@@ -91,7 +91,7 @@ def test_an_iteration_agrees_with_slow_loops(seed: int, class_prior: Any) -> Non
     class_prior=st.sampled_from(["votes", "uniform"]),
     known=st.integers(0, 5),
 )
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 def test_the_lower_bound_never_falls(seed: int, n_classes: int, n_subtypes: int, class_prior: Any, known: int) -> None:
     crowd = sparse_crowd(seed, n_classes=n_classes)
     model = EnhancedBCC(

@@ -94,7 +94,7 @@ def test_it_stops_where_the_objective_is_flat(seed: int, class_prior: Literal["u
 )
 @example(seed=0, n_classes=2, known=5, shape=(6, 80, 1.0), class_prior="uniform")
 @example(seed=1, n_classes=4, known=3, shape=(6, 80, 1.0), class_prior="estimate")
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 def test_the_objective_never_falls(
     seed: int, n_classes: int, known: int, shape: tuple[int, int, float], class_prior: Literal["uniform", "estimate"]
 ) -> None:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 
@@ -23,27 +24,60 @@ if TYPE_CHECKING:
 Start = Callable[..., "subprocess.Popen[str]"]
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="sends signals")
 
-KILLED_AT = """
-import os, signal, sys
-name, at, sent = sys.argv[1], int(sys.argv[2]), getattr(signal, sys.argv[3])
-step, count = getattr(os, name), 0
-def faulty(*arguments, **options):
-    global count
-    count += 1
-    if count == at:
-        os.kill(os.getpid(), sent)
-    return step(*arguments, **options)
-setattr(os, name, faulty)
-sys.argv = ["conal", *sys.argv[4:]]
+SERVER = """
+import json, os, signal, sys
+from conal import aggregation, estimator, report
 from conal.cli import main
-main()
+
+def signalled(name, at, sent):
+    step, count = getattr(os, name), 0
+    def faulty(*arguments, **options):
+        nonlocal count
+        count += 1
+        if count == at:
+            os.kill(os.getpid(), getattr(signal, sent))
+        return step(*arguments, **options)
+    return faulty
+
+for line in sys.stdin:
+    job = json.loads(line)
+    child = os.fork()
+    if child == 0:
+        for stream, path in ((1, job["out"]), (2, job["err"])):
+            os.dup2(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), stream)
+        setattr(os, job["function"], signalled(job["function"], job["at"], job["signal"]))
+        sys.argv = ["conal", *job["arguments"]]
+        main()
+    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
 """
-"""``conal`` in a process of its own, which gets a signal at the n-th call of a function of ``os``."""
+"""Runs ``conal`` in processes that get a signal at the n-th call of a function of ``os``. They are forked from one that
+has loaded everything, which takes longer than the commands."""
+
+Signalled = Callable[..., "Ended"]
 
 
-def signalled(function: str, at: int, sent: str, *arguments: object) -> subprocess.CompletedProcess[str]:
-    words = [sys.executable, "-c", KILLED_AT, function, str(at), sent, *map(str, arguments)]
-    return subprocess.run(words, env=one_thread(), capture_output=True, text=True, check=False, timeout=120)
+class Ended(NamedTuple):
+    """How a process ended, and what it said."""
+
+    code: int
+    err: str
+
+
+@pytest.fixture(scope="module")
+def signalled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Signalled]:
+    folder = tmp_path_factory.mktemp("streams")
+    out, err = folder / "out", folder / "err"
+    pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    with subprocess.Popen([sys.executable, "-c", SERVER], env=one_thread(), **pipes) as server:
+
+        def run(function: str, at: int, sent: str, *arguments: object) -> Ended:
+            job = {"function": function, "at": at, "signal": sent, "arguments": [str(word) for word in arguments]}
+            server.stdin.write(json.dumps({**job, "out": str(out), "err": str(err)}) + "\n")  # type: ignore[union-attr]
+            server.stdin.flush()  # type: ignore[union-attr]
+            return Ended(int(server.stdout.readline()), err.read_text())  # type: ignore[union-attr]
+
+        yield run
+        server.stdin.close()  # type: ignore[union-attr]
 
 
 def fit(crowd: Crowd, out: Path, *options: object) -> tuple[Any, ...]:
@@ -73,16 +107,14 @@ def test_a_terminated_fit_cleans_up_like_an_interrupted_one(start: Start, shared
     assert names_in(tmp_path) == ["m.checkpoint"]
 
 
-def test_a_second_fit_is_refused_at_the_start(
-    start: Start, conal_process: Run, shared_crowd: Crowd, tmp_path: Path
-) -> None:
+def test_a_second_fit_is_refused_at_the_start(start: Start, conal: Run, shared_crowd: Crowd, tmp_path: Path) -> None:
     first = endless(start, shared_crowd, tmp_path / "m")
-    second = conal_process(*fit(shared_crowd, tmp_path / "m", "--epochs", 1_000_000))
+    second = conal(*fit(shared_crowd, tmp_path / "m", "--epochs", 1_000_000))
     assert "m: is being written by another process; wait until it ends, or choose another place" in second.refusal()
     first.kill()  # whatever ends the first, the place is free
     first.communicate()
     assert ".m.conal" in names_in(tmp_path)
-    third = conal_process(*fit(shared_crowd, tmp_path / "m", "--epochs", 2))
+    third = conal(*fit(shared_crowd, tmp_path / "m", "--epochs", 2))
     assert third.code == 0, third.err
     assert names_in(tmp_path) == ["m"]
 
@@ -100,7 +132,7 @@ def contents(folder: Path) -> list[bytes]:
 
 
 def test_tables_that_belong_together_are_completed_by_the_next_run(
-    conal: Run, shared_crowd: Crowd, tmp_path: Path
+    conal: Run, signalled: Signalled, shared_crowd: Crowd, tmp_path: Path
 ) -> None:
     for name, method in (("old", "majority-vote"), ("new", "dawid-skene")):
         assert conal(*aggregate(shared_crowd, tmp_path / name, method)).code == 0
@@ -110,7 +142,7 @@ def test_tables_that_belong_together_are_completed_by_the_next_run(
         folder = tmp_path / str(at)
         shutil.copytree(tmp_path / "old", folder)
         done = signalled("replace", at, "SIGKILL", *aggregate(shared_crowd, folder, "dawid-skene"))
-        assert done.returncode == -signal.SIGKILL
+        assert done.code == -signal.SIGKILL
         assert contents(folder).count(b"") == 0
         assert sum(one == other for one, other in zip(contents(folder), new, strict=True)) == at - 1
         refused = conal("aggregate", shared_crowd.labels, "--out", folder / "labels.csv")  # the next run, of any kind
@@ -120,22 +152,22 @@ def test_tables_that_belong_together_are_completed_by_the_next_run(
 
 
 def test_tables_are_all_old_if_the_command_is_terminated_before_they_are_complete(
-    conal: Run, shared_crowd: Crowd, tmp_path: Path
+    conal: Run, signalled: Signalled, shared_crowd: Crowd, tmp_path: Path
 ) -> None:
     assert conal(*aggregate(shared_crowd, tmp_path, "majority-vote")).code == 0
     old = contents(tmp_path)
     done = signalled("fsync", 2, "SIGTERM", *aggregate(shared_crowd, tmp_path, "dawid-skene"))
-    assert (done.returncode, done.stderr) == (143, "terminated\n")
+    assert done == (143, "terminated\n")
     assert contents(tmp_path) == old
     assert names_in(tmp_path) == sorted(TABLES)
 
 
 def test_what_a_killed_report_leaves_does_not_block_overwriting(
-    conal: Run, shared_crowd: Crowd, model: Path, tmp_path: Path
+    conal: Run, signalled: Signalled, shared_crowd: Crowd, model: Path, tmp_path: Path
 ) -> None:
     folder = shutil.copytree(model, tmp_path / "m")
     before = (folder / "report.html").read_bytes()
-    assert signalled("replace", 1, "SIGKILL", "report", folder).returncode == -signal.SIGKILL
+    assert signalled("replace", 1, "SIGKILL", "report", folder).code == -signal.SIGKILL
     assert ".report.html.conal" in names_in(folder)
     assert (folder / "report.html").read_bytes() == before
     assert conal("verify", folder).code == 0
@@ -145,15 +177,14 @@ def test_what_a_killed_report_leaves_does_not_block_overwriting(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("function", ["fsync", "unlink", "rmdir"])
 def test_a_model_that_was_being_replaced_is_whole(
-    conal: Run, shared_crowd: Crowd, model: Path, tmp_path: Path, function: str
+    conal: Run, signalled: Signalled, shared_crowd: Crowd, model: Path, tmp_path: Path
 ) -> None:
     """Killed while the new folder is written, and while the old one is removed."""
     folder = shutil.copytree(model, tmp_path / "m")
-    for at in (1, 6):
+    for function, at in (("fsync", 1), ("fsync", 6), ("unlink", 1), ("unlink", 6), ("rmdir", 1)):
         done = signalled(function, at, "SIGKILL", *fit(shared_crowd, folder, "--epochs", 2, "--overwrite"))
-        assert done.returncode in (-signal.SIGKILL, 0)
+        assert done.code == -signal.SIGKILL
         assert conal("verify", folder).code == 0
         assert conal("predict", folder, shared_crowd.features, "--out", tmp_path / "p.csv", "--overwrite").code == 0
     assert conal(*fit(shared_crowd, folder, "--epochs", 2, "--overwrite")).code == 0

@@ -172,7 +172,7 @@ def test_omega_of_all_of_pairs_and_of_annotations(data: CrowdDataset, fitted: Cr
 def test_a_huge_omega_matrix_is_never_made_by_accident(
     data: CrowdDataset, fitted: CrowdClassifier, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("conal.estimator.base.MAX_DENSE_CELLS", 100)
+    monkeypatch.setattr("conal.estimator.fitted.MAX_DENSE_CELLS", 100)
     with pytest.raises(InputError, match="240 x 8 rates are too many at once"):
         fitted.common_noise_rate(data.x)
 

@@ -11,8 +11,7 @@ import pytest
 from conal import aggregation, datasets
 from conal.experiments import Run, Store
 from conal.experiments.commonness import CROWDS, Commonness
-from conal.experiments.outputs import write_outputs
-from conal.experiments.results_page import read_outputs
+from conal.experiments.outputs import read_outputs, write_outputs
 from conal.experiments.runs import execute
 from conal.metrics import co_direction, effective_number
 

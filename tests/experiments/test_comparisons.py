@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from conal.experiments.comparisons import holm, paired_difference
+from conal.experiments.comparisons import Difference, bootstrap_difference, corrected, holm, paired_difference
 
 
 def test_one_crowd_is_the_paired_t_test() -> None:
@@ -47,3 +47,39 @@ def test_holm_rejects_as_his_procedure_does() -> None:
         np.testing.assert_array_equal(holm(p) <= alpha, rejected)
     adjusted = holm([0.01, np.nan, 0.9])
     np.testing.assert_allclose(adjusted, [0.02, np.nan, 0.9])
+
+
+def test_other_units_than_points() -> None:
+    found = paired_difference(([1.5, 1.7], [1.0, 1.0]), scale=1)
+    assert found.value == pytest.approx(0.6)
+    assert found.written(2) == f"+0.60 ({found.low:+.2f} to {found.high:+.2f})"
+
+
+def test_the_bootstrap_is_about_test_instances() -> None:
+    """Against the normal interval of the mean of paired differences, to which it tends; fits are averaged first."""
+    rng = np.random.default_rng(0)
+    theirs = rng.random((3, 1500)) < 0.8
+    ours = theirs | (rng.random((3, 1500)) < 0.2)
+    found = bootstrap_difference(ours, theirs)
+    gaps = 100 * (ours.mean(0) - theirs.mean(0))
+    half = 1.96 * gaps.std() / np.sqrt(len(gaps))
+    np.testing.assert_allclose(found[:3], [gaps.mean(), gaps.mean() - half, gaps.mean() + half], atol=0.1)
+    assert found.verdict == "above"
+    assert bootstrap_difference(theirs, ours).verdict == "below"
+    assert bootstrap_difference(ours[:1], ours[:1]).verdict == "level"
+
+
+def test_its_p_value_is_uniform_where_there_is_no_difference() -> None:
+    rng = np.random.default_rng(2)
+    p = [bootstrap_difference(rng.random(200) < 0.7, rng.random(200) < 0.7).p for _ in range(60)]
+    assert 0.2 < np.mean(np.array(p) < 0.5) < 0.8
+    assert np.mean(np.array(p) < 0.05) < 0.15
+
+
+def test_a_family_is_judged_after_holms_correction() -> None:
+    clear, weak = Difference(2.0, 1.0, 3.0, 0.001), Difference(1.0, 0.1, 1.9, 0.03)
+    assert weak.verdict == "above"
+    judged = corrected({"clear": clear, "weak": weak, "none": Difference(0.0, -1.0, 1.0, 1.0)})
+    assert {name: each.verdict for name, each in judged.items()} == {"clear": "above", "weak": "level", "none": "level"}
+    assert judged["clear"].starred == "+2.0 (+1.0 to +3.0) \\*"
+    assert judged["weak"].starred == "+1.0 (+0.1 to +1.9)"

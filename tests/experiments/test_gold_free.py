@@ -11,17 +11,20 @@ from conal import Annotations, methods
 from conal.datasets import digits
 from conal.estimator import make
 from conal.experiments import Run, Store
-from conal.experiments.gold_free import RECIPE, GoldFree
+from conal.experiments.gold_free import N_TEST, RECIPE, GoldFree, beside_ensembles
 from conal.experiments.measurements import MEASUREMENTS
+from conal.experiments.right_answers import packed, unpacked
 from conal.experiments.runner import run_missing
 
 
 def figures(run: Run) -> dict[str, Any]:
     """Five members of rising accuracy; gold-selected ones a little better; labels of the balanced ones too."""
     better = 0.02 * (run.protocol == "gold")
-    members = [{"test_accuracy": 0.80 + better + 0.01 * k, "label_accuracy": 0.9} for k in range(5)]
+    right = packed(np.arange(N_TEST[run.dataset]) % 10 < (9 if run.method == "xconal" else 8))
+    members = [{"test_accuracy": 0.80 + better + 0.01 * k, "label_accuracy": 0.9, "right": right} for k in range(5)]
     seconds = 30.0 if run.method == "xconal" else 10.0
     found = {"test_accuracy": 0.85 + better, "label_accuracy": 0.92, "selection": "last", "seconds": seconds}
+    found |= {"right": right}
     return found | {"members": members}
 
 
@@ -47,8 +50,24 @@ def test_the_page() -> None:
     assert "| `xconal` | 82.00 ± 1.58 | 82.00 ± 1.58 | 84.00 ± 1.58 | 85.0 | 87.0 | 90.00 ± 0.00 | last | 3.0 |" in page
     assert f"| `{RECIPE}` |" in page
     assert "| `gold` | 82.00 ± 1.58 | 82.00 ± 1.58 | 84.00 ± 1.58 | 85.0 | 87.0 | (given) | last | 1.0 |" in page
-    assert page.count("\n## ") == 6
+    assert page.count("\n## ") == 7
     assert "1,188 test instances: an accuracy of 82 % has a sampling error of 1.1 points" in page
+
+
+def test_xconal_is_compared_with_ensembles_over_test_instances() -> None:
+    experiment = GoldFree()
+    with Store(":memory:") as store:
+        for run in experiment.runs():
+            store.add(run, figures(run))
+        table = experiment.table(store)
+    gaps = beside_ensembles(table)
+    assert {row for _, row in gaps} == set(methods.names()) - {"gold", "xconal"}
+    assert abs(gaps["music", "aggnet"].value - 10) < 0.1
+    assert gaps["music", "aggnet"].verdict == "above"
+    assert "| `aggnet` | +9.9 (+8.3 to +11.6) \\* | +10.0 (+7" in experiment.page(table)
+    older = table.drop(["right", "ensemble_right"])
+    assert beside_ensembles(older) == {}
+    assert "older than its single answers" in experiment.page(older)
 
 
 def test_members_are_measured_each_for_itself() -> None:
@@ -61,6 +80,8 @@ def test_members_are_measured_each_for_itself() -> None:
     single = [member["test_accuracy"] for member in found["members"]]
     assert min(single) - 0.05 <= found["test_accuracy"] <= max(single) + 0.05
     assert found["selection"] == "holdout_log_likelihood"
+    assert [unpacked([member["right"]], 500).mean() for member in found["members"]] == single
+    assert unpacked([found["right"]], 500).mean() == found["test_accuracy"]
 
 
 def test_a_single_fit_is_its_own_only_member() -> None:

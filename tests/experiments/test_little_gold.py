@@ -10,8 +10,7 @@ from conal.experiments import Run, Store
 from conal.experiments.gold_measurements import KINDS
 from conal.experiments.gold_rates import GoldRatesCoverage
 from conal.experiments.little_gold import COUNTS, LittleGold
-from conal.experiments.outputs import write_outputs
-from conal.experiments.results_page import read_outputs
+from conal.experiments.outputs import read_outputs, write_outputs
 from conal.io.tables import write_table
 
 

@@ -56,6 +56,8 @@ def test_the_page_says_by_how_much_others_are_worse() -> None:
     rows += [real | {"method": "ordinal", "seed": seed, "held_out": -1.0} for seed in range(2)]
     rows += [real | {"method": "dawid-skene", "seed": seed, "held_out": -1.1 - 0.2 * seed} for seed in range(2)]
     page = OrdinalScales().page(pa.Table.from_pylist(rows))
-    assert "| discrete | 5 | 20 | **0.200** | 0.350 (+0.150 ± 0.050) |" in page
+    assert (
+        "| discrete | 5 | 20 | **0.200** | 0.350; +0.150 (-0.485 to +0.785) |" in page
+    )  # 12.706 times 0.05 either way
     assert "| discrete | 5 | 20 | 0.25 | 0.25 | 0.25 | 0.25 |" in page
-    assert "| `dawid-skene` | -1.200 | -0.200 ± 0.100 |" in page
+    assert "| `dawid-skene` | -1.200 | -0.200 (-1.471 to +1.071) |" in page

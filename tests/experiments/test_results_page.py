@@ -17,9 +17,10 @@ from conal.errors import InputError
 from conal.experiments import Store
 from conal.experiments.bounds import Bound
 from conal.experiments.learned_noise import Recovery
-from conal.experiments.outputs import write_outputs
+from conal.experiments.outputs import read_outputs, write_outputs
 from conal.experiments.real_tables import Table2
-from conal.experiments.results_page import read_outputs, results_page
+from conal.experiments.results_page import results_page
+from conal.experiments.right_answers import packed
 
 DOCS = Path(__file__).parents[2] / "docs"
 
@@ -31,7 +32,7 @@ def table_2(tmp_path: Path) -> Table2:
     with Store(":memory:") as store:
         for run in experiment.runs():
             figures = {"test_accuracy": 0.8 + 0.01 * run.seed, "label_accuracy": 0.9, "best_score": 0.5}
-            store.add(run, figures | {"seconds": 1.0})
+            store.add(run, figures | {"seconds": 1.0, "right": packed([True] * 1188)})
         write_outputs(experiment, store, tmp_path)
         assert read_outputs(experiment, tmp_path).drop("code").to_pylist() == experiment.table(store).to_pylist()
     return experiment

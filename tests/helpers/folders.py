@@ -18,7 +18,7 @@ def sign(folder: Path, **changes: Any) -> None:
     if "digests" in config and "digests" not in changes:
         present = [name for name in config["digests"] if (folder / name).is_file()]
         config["digests"] |= {name: hashlib.sha256((folder / name).read_bytes()).hexdigest() for name in present}
-    canonical = json.dumps(config, sort_keys=True, ensure_ascii=False).encode()
+    canonical = json.dumps(config, sort_keys=True, ensure_ascii=False).encode("utf-8", "surrogatepass")
     config["config_sha256"] = hashlib.sha256(canonical).hexdigest()
     path.write_text(json.dumps(config), encoding="utf-8")
 

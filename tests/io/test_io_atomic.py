@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from conal.errors import InputError
-from conal.io import transactions
+from conal.io import file_system
 from conal.io.atomic import atomic_file, atomic_folder, check_place
 from helpers.files import names_in as names
 
@@ -160,7 +160,7 @@ def test_failing_to_move_into_place_brings_the_old_folder_back(tmp_path: Path, m
             raise OSError("no space")
         rename(one, other)
 
-    monkeypatch.setattr(transactions, "exchange", lambda one, other: False)
+    monkeypatch.setattr(file_system, "exchange", lambda one, other: False)
     monkeypatch.setattr(os, "rename", failing)
     with pytest.raises(OSError, match="no space"), atomic_folder(target) as aside:
         (aside / "new").write_text("1")

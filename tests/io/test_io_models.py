@@ -19,10 +19,9 @@ from hypothesis import strategies as st
 
 from conal.data.encoding import as_names
 from conal.errors import InputError, ModelFolderError
-from conal.io import models
+from conal.io.model_files import MAX_JSON, load_json
 from conal.io.models import (
     FORMAT_VERSION,
-    MAX_JSON,
     ModelFolder,
     check_target,
     names_from_json,
@@ -400,7 +399,7 @@ def test_json_of_absurd_size_or_depth_is_not_read(folder: Path) -> None:
     with (folder / "metrics.json").open("wb") as file:
         file.truncate(MAX_JSON + 1)  # takes no space on the disk
     with pytest.raises(ModelFolderError, match=r"metrics\.json: has more than 268,435,456 bytes"):
-        models._load_json(folder / "metrics.json")
+        load_json(folder / "metrics.json")
     (folder / "metrics.json").write_text('{"a": ' + "[" * 100_000 + "]" * 100_000 + "}")
     sign(folder)
     with pytest.raises(ModelFolderError, match=r"metrics\.json: cannot be read"):

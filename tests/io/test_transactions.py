@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import errno
-import itertools
 import json
 import os
 import signal
+import subprocess
+import sys
 import threading
 import time
 import traceback
@@ -18,151 +19,74 @@ from typing import Any
 import pytest
 
 from conal.errors import InputError
-from conal.io import atomic, transactions
+from conal.io import atomic, file_system, staging, transactions
 from conal.io.atomic import atomic_file, atomic_files, atomic_folder, check_folder_place
+from helpers.faults import (
+    FILES,
+    RESULTS,
+    WRITERS,
+    Fault,
+    everything,
+    in_child,
+    texts,
+    write_file,
+    write_folder,
+    write_group,
+    write_mixed,
+)
 from helpers.files import names_in
+from helpers.processes import one_thread
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="kills processes, and forks them")
 
-STEPS = ("mkdir", "open", "chmod", "fsync", "replace", "rename", "unlink", "rmdir")
-"""Functions of ``os`` by which everything is written, moved and removed."""
-FILES = ("a.csv", "b.csv", "deep/c.csv")
 
-Write = Callable[[Path, str], None]
-
-
-class Fault:
-    """What happens instead of the n-th step: the process is killed, or the disk fails."""
-
-    def __init__(self, at: int, kind: str) -> None:
-        self.at, self.kind, self.count = at, kind, 0
-
-    def wrap(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        def step(*arguments: Any, **options: Any) -> Any:
-            self.count += 1
-            if self.count == self.at:
-                if self.kind == "kill":
-                    os.kill(os.getpid(), signal.SIGKILL)
-                raise OSError(errno.EIO, "the disk failed")
-            return function(*arguments, **options)
-
-        return step
+CASES = [
+    ("file", "nothing", True),
+    ("file", "old", True),
+    ("group", "nothing", True),
+    ("group", "old", True),
+    ("folder", "nothing", True),
+    ("folder", "old", True),
+    ("folder", "old", False),
+    ("mixed", "nothing", True),
+    ("mixed", "old", True),
+]
 
 
-def in_child(act: Callable[[], None], fault: Fault | None = None) -> int:
-    """Run in a process of its own; its exit code, or minus the signal that ended it.
-
-    3 is an error of the failed disk, 4 is success before it failed.
-    """
-    child = os.fork()
-    if child == 0:
-        code = 1
-        try:
-            if fault is not None:
-                for name in STEPS:
-                    setattr(os, name, fault.wrap(getattr(os, name)))
-                transactions.exchange = fault.wrap(transactions.exchange)
-            act()
-            code = 4 if fault is not None and fault.count < fault.at else 0
-        except (OSError, InputError) as error:
-            code = 3 if "the disk failed" in str(error) else 1
-        except BaseException:
-            traceback.print_exc()
-        finally:
-            os._exit(code)
-    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-
-
-def write_file(folder: Path, text: str) -> None:
-    with atomic_file(folder / "a.csv") as aside:
-        aside.write_text(text)
-
-
-def write_group(folder: Path, text: str) -> None:
-    with atomic_files([folder / name for name in FILES]) as asides:
-        for aside in asides:
-            aside.write_text(text)
-
-
-def write_folder(folder: Path, text: str) -> None:
-    with atomic_folder(folder / "model") as aside:
-        (aside / "x").write_text(text)
-        (aside / "y").write_text(text)
-
-
-def write_mixed(folder: Path, text: str) -> None:
-    """A file and a folder, by transactions of their own that are one."""
-    with atomic.together():
-        write_file(folder, text)
-        write_folder(folder, text)
-
-
-RESULTS: dict[Write, tuple[str, ...]] = {
-    write_file: ("a.csv",),
-    write_group: FILES,
-    write_folder: ("model/x", "model/y"),
-    write_mixed: ("a.csv", "model/x", "model/y"),
-}
-
-
-def texts(folder: Path, write: Write) -> list[str | None]:
-    """What each file of the result contains; None where there is none."""
-    paths = [folder / name for name in RESULTS[write]]
-    return [path.read_text() if path.exists() else None for path in paths]
-
-
-def everything(folder: Path) -> set[str]:
-    return {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
-
-
-def recover_all(folder: Path, write: Write) -> None:
-    for place in {folder / ("model" if name.startswith("model/") else name) for name in RESULTS[write]}:
-        transactions.recover(place)
+@pytest.fixture(scope="module")
+def at_every_step(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[dict[str, Any]]]:
+    """What faults do, by a process without torch: it forks hundreds of times, and copies little each time."""
+    folder = tmp_path_factory.mktemp("faults")
+    cases = [[kind, *case] for kind in ("kill", "error") for case in CASES]
+    words = [sys.executable, "-m", "helpers.faults", str(folder), json.dumps(cases)]
+    done = subprocess.run(words, cwd=Path(__file__).parents[1], env=one_thread(), capture_output=True, check=False)
+    assert done.returncode == 0, done.stderr.decode()
+    found: dict[str, list[dict[str, Any]]] = json.loads(done.stdout)
+    assert len(found) == len(cases)
+    return found
 
 
 @pytest.mark.parametrize("kind", ["kill", "error"])
-@pytest.mark.parametrize(
-    ("write", "before", "exchange"),
-    [
-        (write_file, "nothing", True),
-        (write_file, "old", True),
-        pytest.param(write_group, "nothing", True, marks=pytest.mark.slow),
-        (write_group, "old", True),
-        (write_folder, "nothing", True),
-        (write_folder, "old", True),
-        (write_folder, "old", False),
-        (write_mixed, "nothing", True),
-        (write_mixed, "old", True),
-    ],
-)
+@pytest.mark.parametrize(("write", "before", "exchange"), CASES)
 def test_a_fault_at_every_step_leaves_all_old_or_all_new(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, write: Write, before: str, kind: str, exchange: bool
+    at_every_step: dict[str, list[dict[str, Any]]], write: str, before: str, kind: str, exchange: bool
 ) -> None:
     """``exchange``: with the system's call that exchanges two folders, and without."""
-    monkeypatch.setattr(os, "fsync", lambda handle: None)  # a step like all others, but the disk is real and slow
-    if not exchange:
-        monkeypatch.setattr(transactions, "exchange", lambda one, other: False)
-    outcomes = set()
-    for at in itertools.count(1):
-        folder = tmp_path / str(at)
-        folder.mkdir()
-        if before == "old":
-            write(folder, "old")
-        code = in_child(lambda folder=folder: write(folder, "new"), Fault(at, kind))  # type: ignore[misc]
-        assert code in ({-signal.SIGKILL, 4} if kind == "kill" else {0, 3, 4}), at
-        recover_all(folder, write)
-        found = texts(folder, write)
-        whole = ["old" if before == "old" else None] * len(found)
-        assert found in (["new"] * len(found), whole), (at, found)
-        outcomes.add(found[0])
-        assert everything(folder) == {name for name, text in zip(RESULTS[write], found, strict=True) if text}, at
-        write(folder, "again")  # and nothing is in the way of the next run
-        assert texts(folder, write) == ["again"] * len(found)
-        assert everything(folder) == set(RESULTS[write])
-        if code == 4:
-            break
-    assert outcomes == {"new", whole[0]}
-    assert at > 15
+    names = RESULTS[WRITERS[write]]
+    new, again = ["new"] * len(names), ["again"] * len(names)
+    whole = ["old" if before == "old" else None] * len(names)
+    steps = at_every_step[json.dumps([kind, write, before, exchange])]
+    for at, step in enumerate(steps, start=1):
+        last = at == len(steps)
+        assert step["code"] in ({-signal.SIGKILL, 4} if kind == "kill" else {0, 3, 4}), at
+        assert (step["code"] == 4) == last, at
+        found = step["found"]
+        assert found in (new, whole), (at, found)
+        assert set(step["files"]) == {name for name, text in zip(names, found, strict=True) if text}, at
+        assert step["found again"] == again  # nothing is in the way of the next run
+        assert set(step["files again"]) == set(names)
+    assert {step["found"][0] for step in steps} == {"new", whole[0]}
+    assert len(steps) > 15
 
 
 def test_an_error_after_the_first_of_two_results_leaves_both_old(tmp_path: Path) -> None:
@@ -283,7 +207,7 @@ class waiting_writer:  # noqa: N801 - used like a function
                 aside.write_text("half")
                 time.sleep(60)
             os._exit(0)
-        half = transactions.staging_folder(self.path) / "new"
+        half = staging.staging_folder(self.path) / "new"
         while not (half.exists() and half.read_text() == "half"):
             time.sleep(0.01)
 
@@ -338,7 +262,7 @@ def test_a_claim_keeps_others_out_and_lets_its_holder_write(tmp_path: Path) -> N
 def test_a_claim_waits_for_a_process_that_only_looks(tmp_path: Path) -> None:
     """Of several processes of one run, another may be looking for something to recover just then."""
     target = tmp_path / "model"
-    looking = transactions._Staging(target)
+    looking = staging.Staging(target)
     assert looking.try_lock()
     leaving = threading.Timer(0.3, looking.unlock)
     leaving.start()
@@ -484,7 +408,7 @@ def synced(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
     monkeypatch.setattr(os, "fsync", noted(os.fsync, lambda handle: Path(os.readlink(f"/proc/self/fd/{handle}")).name))
     monkeypatch.setattr(os, "replace", noted(os.replace, lambda one, to: f"> {Path(to).name}"))
-    monkeypatch.setattr(transactions, "exchange", noted(transactions.exchange, lambda one, to: f"> {to.name}"))
+    monkeypatch.setattr(file_system, "exchange", noted(file_system.exchange, lambda one, to: f"> {to.name}"))
     return seen
 
 
@@ -511,11 +435,11 @@ def test_all_is_on_the_disk_before_it_is_put_into_place(tmp_path: Path, synced: 
 # ---------------------------------------------------------------- signals at the worst moment
 
 
-@pytest.mark.parametrize("moment", ["_Staging.is_empty", "_settle", "_Staging.unlock"])
+@pytest.mark.parametrize("moment", ["Staging.is_empty", "_settle", "Staging.unlock"])
 def test_control_c_while_a_staging_folder_is_made_or_removed_leaves_none(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, moment: str
 ) -> None:
-    owner, name = (transactions._Staging, moment.split(".")[1]) if "." in moment else (transactions, moment)
+    owner, name = (staging.Staging, moment.split(".")[1]) if "." in moment else (transactions, moment)
     step = getattr(owner, name)
 
     def interrupted(*arguments: Any) -> Any:

@@ -18,18 +18,9 @@ from hypothesis import strategies as st
 from conal.data.annotations import Annotations
 from conal.errors import InputError
 from conal.metrics import Agreement, agreement, cohen_kappa, fleiss_kappa, krippendorff_alpha
+from helpers.agreement import KRIPPENDORFF_2011, pairable_units
 
 Matrix = npt.NDArray[np.int64]
-
-_ = -1
-KRIPPENDORFF_2011 = np.array(
-    [
-        [1, 2, 3, 3, 2, 1, 4, 1, 2, _, _, _],
-        [1, 2, 3, 3, 2, 2, 4, 1, 2, 5, _, 3],
-        [_, 3, 3, 3, 2, 3, 4, 2, 2, 5, 1, _],
-        [1, 2, 3, 3, 2, 4, 4, 1, 2, 5, 1, _],
-    ]
-).T
 
 FLEISS_1971_STYLE = [  # ten subjects, fourteen raters, five categories
     [0, 0, 0, 0, 14],
@@ -43,11 +34,6 @@ FLEISS_1971_STYLE = [  # ten subjects, fourteen raters, five categories
     [6, 5, 2, 1, 0],
     [0, 2, 2, 3, 7],
 ]
-
-
-def pairable_units(matrix: Matrix) -> list[list[int]]:
-    units = [[int(label) for label in row if label >= 0] for row in matrix]
-    return [labels for labels in units if len(labels) >= 2]
 
 
 def slow_alpha(matrix: Matrix) -> float:

@@ -11,25 +11,12 @@ import pytest
 from conal.data.annotations import Annotations
 from conal.errors import InputError
 from conal.metrics import gwet_ac1, krippendorff_alpha, pairwise_agreement
-
-_ = -1
-KRIPPENDORFF_2011 = np.array(
-    [
-        [1, 2, 3, 3, 2, 1, 4, 1, 2, _, _, _],
-        [1, 2, 3, 3, 2, 2, 4, 1, 2, 5, _, 3],
-        [_, 3, 3, 3, 2, 3, 4, 2, 2, 5, 1, _],
-        [1, 2, 3, 3, 2, 4, 4, 1, 2, 5, 1, _],
-    ]
-).T
-
-
-def units_of(matrix: Any) -> list[list[int]]:
-    return [own for row in matrix if len(own := [int(y) for y in row if y >= 0]) >= 2]
+from helpers.agreement import KRIPPENDORFF_2011, pairable_units
 
 
 def slow_alpha(matrix: Any, level: str) -> float:
     """All ordered pairs of labels, within tasks and anywhere, by the definition of the distance."""
-    units = units_of(matrix)
+    units = pairable_units(matrix)
     everything = [y for labels in units for y in labels]
 
     def distance(a: int, b: int) -> float:
@@ -46,7 +33,7 @@ def slow_alpha(matrix: Any, level: str) -> float:
 
 
 def slow_ac1(matrix: Any, C: int) -> float:
-    units = units_of(matrix)
+    units = pairable_units(matrix)
     agreed = np.mean([np.mean([a == b for a, b in permutations(labels, 2)]) for labels in units])
     shares = [np.mean([labels.count(c) / len(labels) for labels in units]) for c in range(C)]
     chance = sum(p * (1 - p) for p in shares) / (C - 1)

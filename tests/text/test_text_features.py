@@ -11,13 +11,13 @@ import numpy.typing as npt
 import pytest
 from sklearn.base import clone
 from sklearn.decomposition import TruncatedSVD
-from sklearn.feature_extraction.text import TfidfVectorizer
+from sklearn.feature_extraction.text import CountVectorizer, TfidfVectorizer
 
 from conal.errors import DataWarning, InputError
 from conal.text import TextFeatures
 from conal.text.analysis import piece_terms, word_terms
 from conal.text.style import STYLE, fit_style, style_numbers
-from conal.text.terms import fit_terms
+from conal.text.terms import count_terms, fit_terms
 from helpers.progress import Listener
 
 TOPICS = (
@@ -67,6 +67,19 @@ def test_weights_are_those_of_the_formula_and_of_scikit_learn(analyzer: Any) -> 
     assert terms.vocabulary == tuple(theirs.get_feature_names_out())
     new = [*make_texts(5, seed=9), "unheard of", "the the cat"]
     np.testing.assert_allclose(terms.transform(new).toarray(), theirs.transform(new).toarray(), rtol=1e-12)
+
+
+@pytest.mark.parametrize("analyzer", [word_terms, piece_terms])
+def test_terms_are_counted_as_scikit_learn_does_text_by_text(analyzer: Any) -> None:
+    texts = [*make_texts(20), "", "!", "cat cat cat", "a\0 \0", "\u13a0"]  # the last stays a capital without case
+    theirs = CountVectorizer(analyzer=analyzer)
+    expected = theirs.fit_transform(texts).toarray()
+    counts, terms = count_terms(texts, analyzer)
+    assert terms.tolist() == theirs.get_feature_names_out().tolist()
+    np.testing.assert_array_equal(counts.toarray(), expected)
+    some = terms[::-2].tolist()  # a vocabulary has an order of its own
+    np.testing.assert_array_equal(count_terms(texts, analyzer, some)[0].toarray(), expected[:, ::-2])
+    assert [count_terms(["", ""], analyzer, known)[0].shape for known in (None, some)] == [(2, 0), (2, len(some))]
 
 
 def test_terms_of_one_text_are_left_out_unless_all_are() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from typing import Any
 
 import numpy as np
@@ -105,3 +107,20 @@ def test_a_closure_is_called() -> None:
 
     assert float(optimizer.step(closure)) == 1.0
     assert float(weight.detach()) < 1
+
+
+def test_steps_and_checkpoints_do_not_import_the_compiler() -> None:
+    code = """
+import sys, torch
+from conal.training.checkpoint import optimizer_tensors
+from conal.training.optimizer import LazyAdam
+layer = torch.nn.Linear(2, 1)
+optimizer = LazyAdam(layer.parameters(), lr=0.1)
+optimizer.zero_grad()
+layer(torch.ones(1, 2)).sum().backward()
+optimizer.step()
+assert len(optimizer_tensors(optimizer)) == 6
+assert "torch._dynamo" not in sys.modules
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -18,9 +17,9 @@ from conal.aggregation.base import aggregators
 from conal.aggregation.certainty import held_out_certainty
 from conal.data.annotations import Annotations
 from conal.errors import InputError, ModelFolderError
-from conal.io import models
-from conal.io.models import verify_model
+from conal.io.models import WEIGHTS, verify_model
 from conal.updates.enough import calibrated, enough_table
+from helpers.folders import sign
 
 pytestmark = pytest.mark.filterwarnings("ignore::conal.errors.DriftWarning", "ignore::conal.errors.DataWarning")
 UPDATABLE = [name for name in aggregators.names() if aggregators.get(name).updatable]
@@ -107,22 +106,15 @@ def test_folders_are_kept_apart(tmp_path: Path) -> None:
 def test_tensors_that_do_not_fit_are_refused(tensor: str, change: Any, tmp_path: Path) -> None:
     folder = tmp_path / "crowd"
     fitted("dawid-skene", crowd(0)).update(crowd(1, first=35, n=8)).save(folder)
-    tensors = load_file(folder / models.WEIGHTS)
+    tensors = load_file(folder / WEIGHTS)
     tensors[tensor] = change(tensors[tensor])
-    config = models.ModelFolder(folder).config
-    save_file(tensors, folder / models.WEIGHTS)
+    save_file(tensors, folder / WEIGHTS)
     with pytest.raises(ModelFolderError, match="has changed since it was saved"):
         aggregation.load(folder)
     # Whoever forges the digests too meets the checks of the content.
-    config["digests"][models.WEIGHTS] = models._digest_of_file(folder / models.WEIGHTS)
-    sign(config, folder)
+    sign(folder)
     with pytest.raises(ModelFolderError, match="does not match this version of conal"):
         aggregation.load(folder)
-
-
-def sign(config: dict[str, Any], folder: Path) -> None:
-    content = {**config, "config_sha256": models._digest(models._canonical(config))}
-    (folder / models.CONFIG).write_text(json.dumps(content))
 
 
 @pytest.mark.parametrize(
@@ -135,7 +127,7 @@ def sign(config: dict[str, Any], folder: Path) -> None:
 def test_configurations_that_no_folder_has_are_refused(change: dict[str, Any], message: str, tmp_path: Path) -> None:
     folder = tmp_path / "crowd"
     fitted("dawid-skene", crowd(0)).save(folder)
-    sign(models.ModelFolder(folder).config | change, folder)
+    sign(folder, **change)
     with pytest.raises(ModelFolderError, match=message):
         aggregation.load(folder)
 

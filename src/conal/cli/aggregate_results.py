@@ -1,46 +1,148 @@
-"""Results of ``conal aggregate``: its tables, and its report."""
+"""Results of ``conal aggregate``: where they go, its tables, its report, and the folder for updates."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from conal.errors import InputError
+from conal.cli.crowd_plan import planned_labels, text_of
+from conal.cli.places import check_results
+from conal.errors import DataWarning, InputError, examples, warn
 
 if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
     import pyarrow as pa
 
     from conal.aggregation.base import Aggregator
     from conal.data.annotations import Annotations
 
-__all__ = ["report_parts", "report_places", "result_tables"]
+__all__ = ["Outputs", "inferred_labels"]
 
 
-def result_tables(
-    fitted: Aggregator,
-    labelled: npt.NDArray[np.bool_],
-    out: Path,
-    annotators: Path | None,
-    confusion: Path | None,
-    *,
-    min_labels: int | None = None,
-) -> dict[Path, pa.Table]:
-    """Place to table: of labels, and of annotators and their confusion where they are wanted."""
-    from conal.io.results import annotator_table, confusion_table, label_table, where_labelled
+@dataclass(frozen=True)
+class Outputs:
+    """Where results go, None for those that are not wanted, and what is asked of them.
+
+    Attributes
+    ----------
+    out, annotators, confusion, report, plan, save : path or None
+        As the options are called.
+    budget : float or None
+        What the labels of the plan may cost.
+    min_labels : int or None
+        Annotators with fewer labels are not in the tables.
+    """
+
+    out: Path
+    annotators: Path | None
+    confusion: Path | None
+    report: Path | None
+    plan: Path | None
+    save: Path | None
+    budget: float | None
+    min_labels: int | None
+
+    def places(self) -> dict[str, Path | None]:
+        """Where results are, as the command tells."""
+        page = None if self.report is None else report_places(self.report)[0]
+        about = {"annotators": self.annotators, "confusion": self.confusion}
+        return {"out": self.out, **about, "report": page, "saved": self.save}
+
+    def check(self, sources: Sequence[Path | None], *, overwrite: bool) -> None:
+        """Reject options that contradict each other, and places where nothing may be written."""
+        self._check_options()
+        check_results(
+            tables=[self.out, self.annotators, self.confusion, self.plan],
+            files=self._report_files(),
+            sources=sources,
+            overwrite=overwrite,
+        )
+
+    def _report_files(self) -> list[Path]:
+        return [] if self.report is None else report_places(self.report)
+
+    def _check_options(self) -> None:
+        """Reject options that need each other, or contradict each other."""
+        if (self.plan is None) != (self.budget is None):
+            raise InputError("--plan FILE and --budget B belong together; pass both, or neither")
+        telling = (("plan", self.plan, "names single annotators"), ("save", self.save, "keeps everybody's labels"))
+        for option, value, what in telling:
+            if value is not None and self.min_labels is not None:
+                raise InputError(f"--{option} {what}, and --min-labels hides some annotators; leave out one of the two")
+
+    def check_save(self, aggregator: Aggregator, labels: Sequence[Path], *, overwrite: bool) -> None:
+        """Reject a folder, or an aggregator, that cannot be saved, before the work starts."""
+        from conal.io.models import AGGREGATOR, check_target
+
+        folder = self.save
+        if folder is None:
+            return
+        if not aggregator.updatable:
+            from conal.aggregation import get, names
+
+            able = ", ".join(name for name in names() if get(name).updatable)
+            raise InputError(f"--save: {aggregator.name} cannot be updated; leave out --save, or use one of {able}")
+        files = [*labels, *self._report_files(), self.out]
+        inside = [path for path in files if path.resolve().is_relative_to(folder.resolve())]
+        if inside:
+            raise InputError(f"{inside[0]}: is inside {folder}, which is reserved for conal; choose another place")
+        check_target(folder, AGGREGATOR, overwrite=overwrite)
+
+    def write(self, fitted: Aggregator, *, seed: int, overwrite: bool) -> tuple[dict[str, Any], list[str]]:
+        """Write everything in one step; figures of the plan, and its summary."""
+        from conal.io.atomic import together
+        from conal.io.tables import write_tables
+
+        tables = self._tables(fitted)
+        more, texts = ({}, {}) if self.report is None else report_parts(fitted, self.report, self.min_labels)
+        figures: dict[str, Any] = {}
+        told: list[str] = []
+        if self.plan is not None and self.budget is not None:
+            tables[self.plan], figures, text = _plan(fitted, self.budget, seed, self.plan)
+            told = [text]
+        with together():
+            write_tables(tables | more, texts)
+            if self.save is not None:
+                fitted.save(self.save, overwrite=overwrite)
+        return figures, told
+
+    def _tables(self, fitted: Aggregator) -> dict[Path, pa.Table]:
+        """Place to table: of labels, and of annotators and their confusion where they are wanted."""
+        from conal.io.results import annotator_table, confusion_table, where_labelled
+
+        crowd = fitted.annotations_
+        _warn_of_unlabelled(fitted, self.out)
+        about = {}
+        if self.annotators is not None:
+            about[self.annotators] = annotator_table(crowd, where_labelled(crowd, fitted.skills_), fitted.codes_)
+        if self.confusion is not None:
+            about[self.confusion] = confusion_table(crowd, fitted.confusion_, fitted.abstention_)
+        if self.min_labels is not None:
+            about = {path: _discreet(table, crowd, self.min_labels) for path, table in about.items()}
+        return {self.out: inferred_labels(fitted)} | about
+
+
+def inferred_labels(fitted: Aggregator) -> pa.Table:
+    """The table of labels: a row for every task, empty where nobody labelled it."""
+    from conal.findings.summaries import labelled_tasks
+    from conal.io.results import label_table
 
     crowd = fitted.annotations_
     levels = crowd.levels() if crowd.ordinal else None
     found = fitted.task_ids_, fitted.probas_, fitted.classes_, fitted.codes_
-    about = {}
-    if annotators is not None:
-        about[annotators] = annotator_table(crowd, where_labelled(crowd, fitted.skills_), fitted.codes_)
-    if confusion is not None:
-        about[confusion] = confusion_table(crowd, fitted.confusion_, fitted.abstention_)
-    if min_labels is not None:
-        about = {path: _discreet(table, crowd, min_labels) for path, table in about.items()}
-    return {out: label_table(*found, labelled, levels=levels)} | about
+    return label_table(*found, labelled_tasks(fitted), levels=levels)
+
+
+def _warn_of_unlabelled(fitted: Aggregator, out: Path) -> None:
+    from conal.findings.summaries import labelled_tasks
+
+    names = fitted.task_ids_[~labelled_tasks(fitted)].tolist()
+    if names:
+        warn(
+            f"{out}: the label of {len(names):,} tasks is empty, because nobody labelled them: {examples(names)}",
+            DataWarning,
+        )
 
 
 def _discreet(table: pa.Table, crowd: Annotations, min_labels: int) -> pa.Table:
@@ -71,7 +173,7 @@ def report_places(folder: Path) -> list[Path]:
 
 
 def report_parts(
-    fitted: Aggregator, folder: Path, *, min_labels: int | None = None
+    fitted: Aggregator, folder: Path, min_labels: int | None
 ) -> tuple[dict[Path, pa.Table], dict[Path, str]]:
     """The tables of the report, and its texts: the page and what it is made from."""
     from conal.findings.discretion import Discretion
@@ -83,3 +185,17 @@ def report_parts(
     page = ReportPage(found.report)
     tables = {folder / name: table for name, table in found.tables.items()}
     return tables, {folder / PAGE: page.html, folder / REPORT: compact_json(page.document)}
+
+
+def _plan(fitted: Aggregator, budget: float, seed: int, out: Path) -> tuple[pa.Table, dict[str, Any], str]:
+    """The labels to ask for next, figures about them, and a summary."""
+    from conal.findings.asking import Asking
+    from conal.findings.labels_alone import findings_of_labels
+
+    crowd, about = fitted.annotations_, fitted.annotator_info_
+    evidence = findings_of_labels(fitted).evidence
+    asking = Asking.by_evidence(evidence, limits=None if about is None else about.limits)
+    found, figures = planned_labels(
+        asking, crowd.annotator_ids, crowd.task_ids, budget, expert_cost=None, per_task=3, seed=seed
+    )
+    return found.table, figures, text_of(figures, out, budget)

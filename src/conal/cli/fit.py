@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from conal._support.processes import process_rank
-from conal._support.progress import make_progress
 from conal.cli.defence import Defend, defended_labels
 from conal.cli.discretion import read_discreetly
 from conal.cli.exhibits import Show, check_show
@@ -32,6 +31,7 @@ from conal.cli.fit_options import (
     ValidLabels,
     ValidText,
 )
+from conal.cli.fit_results import checkpoint_of, finish, summary_of, warn_of_few
 from conal.cli.options import (
     DEFAULT_METHOD,
     AboutAnnotators,
@@ -47,7 +47,7 @@ from conal.cli.options import (
 )
 from conal.cli.terminal import say
 from conal.cli.true_labels import TrueLabels, offer_truth
-from conal.errors import DataWarning, DivergenceError, InputError, warn
+from conal.errors import DivergenceError, InputError
 from conal.parameters import check_parameters
 from conal.parameters.privacy import PrivacyOptions
 
@@ -56,8 +56,6 @@ if TYPE_CHECKING:
 
 __all__ = ["fit"]
 
-ENOUGH_TO_SELECT = 20
-"""Tasks on which an epoch can be selected without a warning."""
 NOT_PRIVATE = (
     "--private: a classifier sees every label in every step of its training, and its weights, labels and tables tell "
     "about single annotators; use conal aggregate --private, which releases confusion matrices and class shares only, "
@@ -113,15 +111,10 @@ def fit(
         labels, features, text, text_column, valid_features, valid_text, valid_labels, true_labels, annotator_info
     )
     files.check(out)
-    if "encoder" in training and features is not None:
-        raise InputError("--encoder: makes features of texts, and --features are trained on; leave out one of the two")
-    if keep_data and privacy.anonymise:
-        raise InputError("--keep-data keeps every label of every annotator, which --anonymise hides; leave out one")
+    _check_options(files, training, privacy, keep_data=keep_data)
     check_show(show, anonymise=privacy.anonymise)
     first = _is_first()
-    chosen = parse_settings(settings)
-    _refuse_repeats(training, chosen)
-    parameters = training | {"verbose": first and not quiet} | chosen
+    parameters = _parameters(training, parse_settings(settings), verbose=first and not quiet)
     with claimed(out, check) if first else nullcontext():
         key = _key(privacy, out) if first else None
         read = partial(files.read, reading=reading, show=show)
@@ -129,25 +122,26 @@ def fit(
         offer_truth(true_labels, data.n_true_found, quiet=quiet or not first)
         if defend:
             data = _defended(data, quiet=quiet or not first)
-        _train(estimator, data, out.with_name(f"{out.name}.checkpoint"), allow_missing=allow_missing, resume=resume)
+        _train(estimator, data, checkpoint_of(out), allow_missing=allow_missing, resume=resume)
         if not first:
             return
-        _warn_of_few(estimator, data)
-        if data.exhibits is not None:
-            estimator.exhibit(data.exhibits)
-        if privacy.anonymise:
-            estimator = estimator.anonymised(key, hide_below=privacy.hide_below)
-        page = _finish(
+        warn_of_few(estimator, data)
+        estimator = _to_show(estimator, data, privacy, key)
+        page = finish(
             estimator, out, overwrite=overwrite, with_page=not no_report, keep_data=keep_data, verbose=not quiet
         )
     seconds = time.perf_counter() - began
     result = {"out": out, "files": list(data.files), **estimator.metrics_, "total_seconds": seconds}
-    emit(
-        result,
-        _summary(estimator, out, page, seconds, told(data.files), keep_data=keep_data),
-        as_json=as_json,
-        quiet=quiet,
-    )
+    summary = summary_of(estimator, out, page, seconds, told(data.files), keep_data=keep_data)
+    emit(result, summary, as_json=as_json, quiet=quiet)
+
+
+def _check_options(files: FitFiles, training: dict[str, Any], privacy: PrivacyOptions, *, keep_data: bool) -> None:
+    """Reject options that contradict each other."""
+    if "encoder" in training and files.features is not None:
+        raise InputError("--encoder: makes features of texts, and --features are trained on; leave out one of the two")
+    if keep_data and privacy.anonymise:
+        raise InputError("--keep-data keeps every label of every annotator, which --anonymise hides; leave out one")
 
 
 def _key(privacy: PrivacyOptions, out: Path) -> bytes | None:
@@ -167,11 +161,12 @@ def _is_first() -> bool:
     return process_rank() == 0
 
 
-def _refuse_repeats(options: dict[str, Any], settings: dict[str, Any]) -> None:
-    """A parameter that is set by its own option and by --set has two values; which one counts?"""
+def _parameters(options: dict[str, Any], settings: dict[str, Any], *, verbose: bool) -> dict[str, Any]:
+    """Parameters by their own options and by --set; one that is set by both has two values, and which one counts?"""
     both = sorted(options.keys() & settings.keys())
     if both:
         raise InputError(f"--set {both[0]}: is also set by --{both[0].replace('_', '-')}; leave out one of the two")
+    return options | {"verbose": verbose} | settings
 
 
 def _prepare(
@@ -221,17 +216,11 @@ def _train(estimator: CrowdClassifier, data: FitData, checkpoint: Path, *, allow
         raise
 
 
-def _warn_of_few(estimator: CrowdClassifier, data: FitData) -> None:
-    """Warn if the epoch was selected on so few tasks that chance decides."""
-    from conal.findings.wording import count
-
-    metrics = estimator.metrics_
-    number, remedy = metrics["n_tasks_labelled"] - metrics["n_tasks_trained_on"], "hold out more (--set holdout=0.2)"
-    if data.validation is not None and metrics["selection"] == "validation_accuracy":
-        number, remedy = len(data.validation[0]), "supply more validation tasks"
-    if 0 < number < ENOUGH_TO_SELECT:
-        text = f"the epoch was selected on {count(number, 'task', 'tasks')}; chance decides among so few"
-        warn(f"{text}: {remedy}, or keep the last epoch (--set selection=last)", DataWarning)
+def _to_show(estimator: CrowdClassifier, data: FitData, privacy: PrivacyOptions, key: bytes | None) -> CrowdClassifier:
+    """With what the report shows, and without what it hides."""
+    if data.exhibits is not None:
+        estimator.exhibit(data.exhibits)
+    return estimator.anonymised(key, hide_below=privacy.hide_below) if privacy.anonymise else estimator
 
 
 def _announce(checkpoint: Path, resume: bool) -> None:
@@ -240,70 +229,3 @@ def _announce(checkpoint: Path, resume: bool) -> None:
     if not resume and checkpoint.exists():
         text = f"starting from the beginning and replacing the checkpoint {checkpoint} (continue it with --resume)"
         say(text, err=True)
-
-
-def _finish(
-    estimator: CrowdClassifier, out: Path, *, overwrite: bool, with_page: bool, keep_data: bool, verbose: bool
-) -> Path | None:
-    """Save the model and its report in one step, before the checkpoint is removed.
-
-    A report that fails costs nobody the model: it is saved without, and the report can be written at any time.
-    """
-    from conal.estimator.folder import save
-    from conal.io.models import page_place
-    from conal.report import render
-    from conal.training.checkpoint import remove_checkpoints
-
-    page, failure = None, None
-    with make_progress("results", verbose, total=1 + with_page) as progress:
-        progress.update(0, 1 + with_page, "what was found about tasks and annotators")
-        found = estimator.results_.report
-        if with_page:
-            progress.update(1, 2, "report")
-            try:
-                page = render(found)
-            except BaseException as error:  # Ctrl-C too
-                failure = error
-        save(estimator, out, page=page, keep_data=keep_data, overwrite=overwrite)
-        remove_checkpoints(out.with_name(f"{out.name}.checkpoint"))
-    if failure is not None:
-        say(f"the model is complete: {out}; the report failed, run: conal report {out}", err=True)
-        raise failure
-    return None if page is None else page_place(out)
-
-
-def _summary(
-    estimator: CrowdClassifier,
-    out: Path,
-    page: Path | None,
-    seconds: float,
-    files: Sequence[str] = (),
-    *,
-    keep_data: bool = False,
-) -> str:
-    from conal.findings.wording import count
-    from conal.io.models import DATA
-
-    metrics = estimator.metrics_
-    rules = {
-        "validation_accuracy": "by accuracy on the validation labels",
-        "holdout_log_likelihood": "by the likelihood of held-out annotations",
-        "last": "the last one",
-    }
-    held_out = metrics["n_tasks_labelled"] - metrics["n_tasks_trained_on"]
-    note = f"; {count(held_out, 'task was', 'tasks were')} held out to select it" if held_out else ""
-    score = "" if metrics["best_score"] is None else f" ({metrics['best_score']:.4f})"
-    unlabelled = metrics["n_tasks"] - metrics["n_tasks_labelled"]
-    predicted = f"\n{unlabelled:,} of the tasks have no label; labels.csv has the classifier's" if unlabelled else ""
-    known = metrics.get("n_true_labels", 0)
-    certain = f"\n{count(known, 'true label', 'true labels')} taken as certain" if known else ""
-    contributed = "".join(f"{line}\n" for line in files)
-    return (
-        f"{estimator.method}: {metrics['n_annotations']:,} labels by {metrics['n_annotators']:,} annotators on "
-        f"{metrics['n_tasks']:,} tasks, {len(estimator.classes_)} classes{predicted}{certain}\n{contributed}"
-        f"epoch {metrics['best_epoch']} of {metrics['epochs']} kept, {rules[metrics['selection']]}{score}{note}; "
-        f"{seconds:.1f} s, of which {metrics['seconds']:.1f} s for epochs\n"
-        f"model folder: {out}"
-        + (f"\ndata for updates: {DATA}, {(out / DATA).stat().st_size / 1e6:,.1f} MB" if keep_data else "")
-        + ("" if page is None else f"\nreport: {page}")
-    )

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from enum import StrEnum
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
@@ -82,8 +82,6 @@ def plan(
     texts of all tasks with --text.
     """
     from conal.estimator import load
-    from conal.findings.expert_plan import with_exhibits
-    from conal.findings.plan_table import curve_table
     from conal.io.tables import write_tables
 
     _check_options(experts, budget, annotator_info=annotator_info, expert_cost=expert_cost, curve=curve)
@@ -91,28 +89,35 @@ def plan(
     fitted = load(model)
     texts = [] if text is None else list(_texts(text))
     if budget is None:
-        found, figures, summary = _for_experts(fitted, experts or 0, random_share, seed, out)
+        planned = _for_experts(fitted, experts or 0, random_share, seed, out)
     else:
-        planned, figures = planned_labels(
-            *_asking(fitted, annotator_info, by, per_task),
-            fitted.task_ids_,
-            budget,
-            expert_cost=expert_cost,
-            per_task=per_task,
-            seed=seed,
-        )
-        found, summary = planned.table, text_of(figures, out, budget)
-    found = with_exhibits(found, chain(_shown(fitted.results_.report), texts))
-    if texts and "text" not in found.column_names:
-        raise InputError(
-            f"{text}: has no text of these tasks; its tasks are {examples(row['task'] for row in texts)}, those of the "
-            f"model {examples(fitted.task_ids_)}"
-        )
-    tables = {out: found}
-    if curve is not None:
-        tables[curve] = curve_table(planned.promise)
+        crowd = CrowdOptions(budget, annotator_info, by, expert_cost, per_task, seed)
+        planned = _for_crowd(fitted, crowd, out, with_curve=curve is not None)
+    tables = {out: _with_items(planned.table, fitted, texts, text)}
+    if curve is not None and planned.curve is not None:
+        tables[curve] = planned.curve
     write_tables(tables)
-    emit({"out": out, "curve": curve} | figures, summary, as_json=as_json, quiet=quiet)
+    emit({"out": out, "curve": curve} | planned.figures, planned.summary, as_json=as_json, quiet=quiet)
+
+
+class CrowdOptions(NamedTuple):
+    """What ``--budget`` goes with: whom to ask, and at what cost."""
+
+    budget: float
+    annotator_info: Path | None
+    by: By
+    expert_cost: float | None
+    per_task: int
+    seed: int
+
+
+class Planned(NamedTuple):
+    """A plan: its table, figures about it, a summary, and the expected accuracy against the budget."""
+
+    table: pa.Table
+    figures: dict[str, Any]
+    summary: str
+    curve: pa.Table | None = None
 
 
 def _check_options(experts: int | None, budget: float | None, **only_budget: Any) -> None:
@@ -125,10 +130,8 @@ def _check_options(experts: int | None, budget: float | None, **only_budget: Any
     number(above=0).check("budget", 1.0 if budget is None else budget)
 
 
-def _for_experts(
-    fitted: CrowdClassifier, n: int, random_share: float, seed: int, out: Path
-) -> tuple[pa.Table, dict[str, Any], str]:
-    """The tasks of an expert, figures about them, and a summary."""
+def _for_experts(fitted: CrowdClassifier, n: int, random_share: float, seed: int, out: Path) -> Planned:
+    """The tasks of an expert."""
     from conal.findings.expert_plan import expert_plan
 
     found = expert_plan(fitted.tables_["labels.csv"], n, random_share=random_share, seed=seed)
@@ -138,19 +141,50 @@ def _for_experts(
         "reasons": dict(Counter(found["reason"].to_pylist())),
         "expected_gain": sum(found["expected_gain"].to_pylist()),
     }
-    return found, figures, _text(figures)
+    return Planned(found, figures, _text(figures))
 
 
-def _asking(fitted: CrowdClassifier, path: Path | None, by: By, per_task: int) -> tuple[Asking, Names]:
+def _for_crowd(fitted: CrowdClassifier, options: CrowdOptions, out: Path, *, with_curve: bool) -> Planned:
+    """The labels to ask of the crowd."""
+    from conal.findings.plan_table import curve_table
+
+    found, figures = planned_labels(
+        *_asking(fitted, options),
+        fitted.task_ids_,
+        options.budget,
+        expert_cost=options.expert_cost,
+        per_task=options.per_task,
+        seed=options.seed,
+    )
+    curve = curve_table(found.promise) if with_curve else None
+    return Planned(found.table, figures, text_of(figures, out, options.budget), curve)
+
+
+def _asking(fitted: CrowdClassifier, options: CrowdOptions) -> tuple[Asking, Names]:
     from conal.data.annotations import Annotations
     from conal.estimator.planning import asking_of
     from conal.io.annotator_tables import read_annotator_info
 
     info = None
-    if path is not None:
+    if options.annotator_info is not None:
         crowd = Annotations([], [], [], task_ids=[], annotator_ids=fitted.annotator_ids_, classes=fitted.classes_)
-        info = read_annotator_info(path, crowd)
-    return asking_of(fitted, info, by=by.value, per_task=per_task)
+        info = read_annotator_info(options.annotator_info, crowd)
+    return asking_of(fitted, info, by=options.by.value, per_task=options.per_task)
+
+
+def _with_items(
+    table: pa.Table, fitted: CrowdClassifier, texts: Sequence[dict[str, Any]], where: Path | None
+) -> pa.Table:
+    """With texts and addresses of the tasks; a file of texts that has none of them is refused."""
+    from conal.findings.expert_plan import with_exhibits
+
+    found = with_exhibits(table, chain(_shown(fitted.results_.report), texts))
+    if texts and "text" not in found.column_names:
+        raise InputError(
+            f"{where}: has no text of these tasks; its tasks are {examples(row['task'] for row in texts)}, those of "
+            f"the model {examples(fitted.task_ids_)}"
+        )
+    return found
 
 
 def _shown(report: Report) -> Iterator[Any]:

@@ -14,7 +14,9 @@ from conal.cli.terminal import say
 from conal.errors import InputError, examples
 
 if TYPE_CHECKING:
+    from conal.experiments.base import Experiment
     from conal.experiments.runs import Run
+    from conal.experiments.store import Store
 
 __all__ = ["reproduce"]
 
@@ -52,28 +54,40 @@ def reproduce(
 ) -> None:
     """Reproduce a table or figure of the paper, beside the published figures.
 
-    Finished runs are stored in results.sqlite. Run the same command again to continue an interrupted one: results of
-    earlier runs are replaced without --overwrite, other files only with it.
+    Finished runs are stored in results.sqlite, and as text in the folder runs, which can be copied to another machine.
+    Run the same command again to continue an interrupted one: results of earlier runs are replaced without --overwrite,
+    other files only with it.
     """
     from conal import experiments
     from conal.experiments.outputs import write_outputs
-    from conal.experiments.results_page import results_page
+    from conal.experiments.results_page import in_order, results_page
+    from conal.experiments.run_files import FOLDER, read_runs, take_runs, write_runs
     from conal.experiments.runner import run_missing
     from conal.experiments.store import Store
     from conal.io.atomic import atomic_file
 
     if page is not None and (quick or images):
         raise InputError("--page needs the full experiments; remove --quick and --images")
-    chosen = experiments.names() if experiment == ALL else [experiment]
+    chosen = in_order(experiments.names()) if experiment == ALL else [experiment]
     planned = [experiments.get(name)(quick=quick, seeds=seeds, images=images) for name in chosen]
     _check_places(out, page, overwrite=overwrite)
     out.mkdir(parents=True, exist_ok=True)
     done, files = 0, []
     with Store(out / STORE) as store:
+        take_runs(store, read_runs(out / FOLDER))
+        _tell_cost(planned, store, out, stale=stale, jobs=jobs, quiet=quiet)
         try:
             for each in planned:
                 _tell_stale(store.stale(each.runs()), repeated=stale, quiet=quiet)
-                done += run_missing(store, each.runs(), jobs=jobs, backend=backend, verbose=not quiet, stale=stale)
+                done += run_missing(
+                    store,
+                    each.runs(),
+                    jobs=jobs,
+                    backend=backend,
+                    verbose=not quiet,
+                    stale=stale,
+                    checkpoint=lambda: write_runs(store, out / FOLDER),
+                )
                 files += write_outputs(each, store, out)
                 if not (quiet or as_json):
                     say((out / f"{each.stem}.md").read_text(encoding="utf-8"))
@@ -86,6 +100,22 @@ def reproduce(
         files.append(page)
     result = {"out": out, "experiments": chosen, "runs": done, "quick": quick, "files": [str(path) for path in files]}
     emit(result, f"{done:,} runs; {len(files)} files in {out}", as_json=as_json, quiet=quiet)
+
+
+def _tell_cost(planned: list[Experiment], store: Store, folder: Path, *, stale: bool, jobs: int, quiet: bool) -> None:
+    """How many runs are to be done, and about how long they take: of each experiment, and in all."""
+    from conal.experiments.costs import estimate
+
+    if quiet:
+        return
+    costs = estimate(planned, store, folder, stale=stale)
+    long = [cost for cost in costs if cost.seconds >= 60]
+    for name, runs, seconds in long if len(long) > 1 else []:
+        say(f"  {name}: {runs:,} runs, about {seconds / 60:,.0f} CPU minutes", err=True)
+    runs, minutes = sum(cost.runs for cost in costs), sum(cost.seconds for cost in costs) / 60
+    hours = f", {minutes / 60 / jobs:.1f} hours with --jobs {jobs}" if minutes >= 60 * jobs else ""
+    if minutes >= 1:
+        say(f"{runs:,} runs to do, about {minutes:,.0f} CPU minutes{hours}", err=True)
 
 
 def _tell_stale(runs: list[Run], *, repeated: bool, quiet: bool) -> None:
@@ -104,13 +134,14 @@ def _tell_stale(runs: list[Run], *, repeated: bool, quiet: bool) -> None:
 def _check_places(out: Path, page: Path | None, *, overwrite: bool) -> None:
     """Reject places where files would be replaced that conal did not write."""
     from conal.experiments.results_page import NOTE, is_results_page
+    from conal.experiments.run_files import FOLDER
     from conal.io.atomic import check_file_place
 
     if out.exists() and not out.is_dir():
         raise InputError(f"{out}: is a file; choose a folder")
     if page is not None:
         check_file_place(page, overwrite=overwrite or (page.is_file() and is_results_page(page)))
-    if overwrite or not out.exists() or (out / STORE).exists():
+    if overwrite or not out.exists() or (out / STORE).exists() or (out / FOLDER).exists():
         return
     others = sorted(path.name for path in out.iterdir() if path.suffix in OUTPUTS and path.name != NOTE)
     if others:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from conal.cli.aggregate_results import inferred_labels
 from conal.cli.fit_options import Features, NoReport, Text
 from conal.cli.options import AboutAnnotators, AsJson, Overwrite, OwnEncoder, Quiet, Reading, TextColumn, emit, told
 from conal.cli.places import check_results
@@ -93,7 +94,6 @@ def _update_aggregator(
 ) -> dict[str, Any]:
     from conal.io.annotator_tables import read_annotator_info
     from conal.io.atomic import together
-    from conal.io.results import label_table
     from conal.io.tables import write_tables
     from conal.updates.folder import load, save
 
@@ -107,13 +107,9 @@ def _update_aggregator(
         info = read_annotator_info(annotator_info, whole, worker=reading.worker)
     before = fitted.annotations_.n_tasks
     fitted.update(file.annotations, annotator_info=info, where=file.where)
-    crowd = fitted.annotations_
     with together():
         if out is not None:
-            levels = crowd.levels() if crowd.ordinal else None
-            labelled = (crowd.labels_per_task() > 0) | (fitted.known_codes_ >= 0)
-            found = fitted.task_ids_, fitted.probas_, fitted.classes_, fitted.codes_
-            write_tables({out: label_table(*found, labelled, levels=levels)})
+            write_tables({out: inferred_labels(fitted)})
         n_enough = save(fitted, folder, enough=enough, overwrite=True)
     return {
         "model": folder,

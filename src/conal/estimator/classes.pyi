@@ -16,6 +16,7 @@ class CoNAL(CrowdClassifier):
     mixing: Mixing
     layer: Layer
     likelihood: Literal["annotation", "joint"]
+    start: float
     omega_scale: float | Literal["learn"]
     backbone: Backbone
     hidden: Sequence[int]
@@ -50,6 +51,7 @@ class CoNAL(CrowdClassifier):
         mixing: Mixing = "probability",
         layer: Layer = "softmax",
         likelihood: Literal["annotation", "joint"] = "annotation",
+        start: float = 2.0,
         omega_scale: float | Literal["learn"] = "learn",
         backbone: Backbone = "mlp",
         hidden: Sequence[int] = (128,),
@@ -79,16 +81,16 @@ class CoNAL(CrowdClassifier):
     ) -> None: ...
 
 class CrossCoNAL(CrowdClassifier):
-    folds: int
     vote_weight: float
     pooling: float
     start: float
     rounds: int
+    confusion: Literal["both", "mixture", "pooled"]
+    confidence: Literal["held-out", "model"]
+    folds: int
     averaging: float
     calibrate: bool
-    confusion: Literal["both", "mixture", "pooled"]
     witness: Literal["gaussian", "none"]
-    confidence: Literal["held-out", "model"]
     n_jobs: int
     backbone: Backbone
     hidden: Sequence[int]
@@ -118,16 +120,16 @@ class CrossCoNAL(CrowdClassifier):
     def __init__(
         self,
         *,
-        folds: int = 5,
         vote_weight: float = 0.7,
         pooling: float = 1.0,
         start: float = 0.2,
         rounds: int = 17,
+        confusion: Literal["both", "mixture", "pooled"] = "both",
+        confidence: Literal["held-out", "model"] = "held-out",
+        folds: int = 5,
         averaging: float = 0.98,
         calibrate: bool = True,
-        confusion: Literal["both", "mixture", "pooled"] = "both",
         witness: Literal["gaussian", "none"] = "gaussian",
-        confidence: Literal["held-out", "model"] = "held-out",
         n_jobs: int = 1,
         backbone: Backbone = "mlp",
         hidden: Sequence[int] = (128,),

@@ -20,7 +20,7 @@ from conal.io.atomic import atomic_file, check_file_place
 from conal.io.models import names_to_json
 
 if TYPE_CHECKING:
-    from conal.estimator.base import CrowdClassifier
+    from conal.estimator.fitted import FittedClassifier
 
 __all__ = ["Exported", "check_text_choice", "export", "to_torch"]
 
@@ -40,7 +40,7 @@ class Exported(NamedTuple):
     largest_difference: float
 
 
-def to_torch(fitted: CrowdClassifier, *, features_only: bool = False) -> nn.Module:
+def to_torch(fitted: FittedClassifier, *, features_only: bool = False) -> nn.Module:
     """A copy of the trained networks as one module; see :meth:`CrowdClassifier.to_torch`."""
     check_text_choice(fitted, features_only)
     module = copy.deepcopy(fitted.model_.predictor()).cpu().eval().requires_grad_(False)
@@ -53,7 +53,7 @@ def to_torch(fitted: CrowdClassifier, *, features_only: bool = False) -> nn.Modu
 
 
 def export(
-    fitted: CrowdClassifier,
+    fitted: FittedClassifier,
     path: str | PathLike[str],
     to: str | None = None,
     *,
@@ -76,7 +76,7 @@ def export(
     return Exported(place, writer.name, metadata, len(rows), difference)
 
 
-def describe(fitted: CrowdClassifier) -> dict[str, Any]:
+def describe(fitted: FittedClassifier) -> dict[str, Any]:
     """What users of a file need to know, as plain data."""
     from conal import __version__
 
@@ -93,7 +93,7 @@ def describe(fitted: CrowdClassifier) -> dict[str, Any]:
     }
 
 
-def check_text_choice(fitted: CrowdClassifier, features_only: bool) -> None:
+def check_text_choice(fitted: FittedClassifier, features_only: bool) -> None:
     """Texts are made into features by conal's own code, which no export contains: the user must know that."""
     if fitted.text_features_ is None:
         if features_only:
@@ -111,7 +111,7 @@ def check_text_choice(fitted: CrowdClassifier, features_only: bool) -> None:
         )
 
 
-def random_rows(fitted: CrowdClassifier) -> npt.NDArray[np.float32]:
+def random_rows(fitted: FittedClassifier) -> npt.NDArray[np.float32]:
     """Instances about as far apart as those that the model was trained on, from its scaling."""
     scaler = fitted.model_.scaler
     z = np.random.default_rng(0).normal(size=(N_ROWS, *fitted.instance_shape_))
@@ -121,7 +121,7 @@ def random_rows(fitted: CrowdClassifier) -> npt.NDArray[np.float32]:
 
 
 def _compare(
-    fitted: CrowdClassifier, found: npt.NDArray[np.float32], rows: npt.NDArray[np.float32], what: str
+    fitted: FittedClassifier, found: npt.NDArray[np.float32], rows: npt.NDArray[np.float32], what: str
 ) -> float:
     wanted = fitted.predict_proba(FeatureTable(rows, checked=True))
     difference = float(np.abs(found - wanted).max()) if found.shape == wanted.shape else float("nan")

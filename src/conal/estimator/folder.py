@@ -18,6 +18,7 @@ from conal.errors import InputError, ModelFolderError, examples
 from conal.estimator import known_annotators
 from conal.estimator.base import CrowdClassifier
 from conal.estimator.factory import make
+from conal.estimator.fitted import FittedClassifier
 from conal.estimator.kept_data import TrainingData, data_tensors, with_digest
 from conal.estimator.planning import ASKED_TENSOR, asked_of, restored, to_tensors
 from conal.estimator.preparation import build_members
@@ -59,7 +60,7 @@ UNFIT = (LookupError, TypeError, ValueError, RuntimeError, AttributeError, Arith
 
 
 def save(
-    fitted: CrowdClassifier,
+    fitted: FittedClassifier,
     folder: str | PathLike[str],
     *,
     page: str | None = None,
@@ -100,7 +101,7 @@ def save(
     write_model(folder, tensors, config, fitted.metrics_, tables, documents, page=page, data=data, overwrite=overwrite)
 
 
-def _task_document(fitted: CrowdClassifier) -> dict[str, dict[str, Any]]:
+def _task_document(fitted: FittedClassifier) -> dict[str, dict[str, Any]]:
     """The task ids, unless they are of a type without a JSON form: these are text in a loaded model."""
     try:
         return {TASKS: {"task_ids": names_to_json(fitted.task_ids_)}}

@@ -19,7 +19,7 @@ from conal.training import Instances
 from conal.updates.folder import labels_from, labels_to
 
 if TYPE_CHECKING:
-    from conal.estimator.base import CrowdClassifier
+    from conal.estimator.fitted import FittedClassifier
 
 __all__ = ["Parts", "Remembered", "TrainingData", "data_tensors", "with_digest"]
 
@@ -42,7 +42,7 @@ class TrainingData:
     """The data of a fit, in memory or in a model folder. They are no part of a pickle or copy."""
 
     def __init__(
-        self, found: Remembered | None = None, source: tuple[ModelFolder, CrowdClassifier] | None = None
+        self, found: Remembered | None = None, source: tuple[ModelFolder, FittedClassifier] | None = None
     ) -> None:
         self._found, self._source = found, source
 
@@ -56,7 +56,7 @@ class TrainingData:
         return cls(Remembered(instances, annotations, working))
 
     @classmethod
-    def stored(cls, folder: ModelFolder, made: CrowdClassifier) -> TrainingData | None:
+    def stored(cls, folder: ModelFolder, made: FittedClassifier) -> TrainingData | None:
         """The data in a folder, which are read when somebody asks for them; None where it has none."""
         return cls(source=(folder, made)) if DATA in folder.files else None
 
@@ -92,7 +92,7 @@ class Parts:
         return made
 
 
-def data_tensors(fitted: CrowdClassifier) -> dict[str, npt.NDArray[Any]]:
+def data_tensors(fitted: FittedClassifier) -> dict[str, npt.NDArray[Any]]:
     """All that a folder keeps for updates."""
     if fitted.kept_ is None:
         raise InputError(f"this estimator does not have the data that it was trained on; {REMEDY}")
@@ -112,7 +112,7 @@ def data_tensors(fitted: CrowdClassifier) -> dict[str, npt.NDArray[Any]]:
     return tensors
 
 
-def with_digest(fitted: CrowdClassifier) -> list[dict[str, Any]]:
+def with_digest(fitted: FittedClassifier) -> list[dict[str, Any]]:
     """What the estimator has learned from, each with its digest."""
     history = [dict(entry) for entry in fitted.learned_from_]
     if history and history[0]["sha256"] is None and fitted.kept_ is not None:
@@ -120,7 +120,7 @@ def with_digest(fitted: CrowdClassifier) -> list[dict[str, Any]]:
     return history
 
 
-def _read(folder: ModelFolder, made: CrowdClassifier) -> Remembered:
+def _read(folder: ModelFolder, made: FittedClassifier) -> Remembered:
     tensors = folder.tensors(DATA)
     try:
         names = made.task_ids_, made.annotator_ids_, made.classes_
@@ -138,7 +138,7 @@ def _read(folder: ModelFolder, made: CrowdClassifier) -> Remembered:
 
 
 def _working(
-    tensors: Mapping[str, npt.NDArray[Any]], number: int, crowd: Annotations, made: CrowdClassifier
+    tensors: Mapping[str, npt.NDArray[Any]], number: int, crowd: Annotations, made: FittedClassifier
 ) -> Iterator[tuple[str, Tensor]]:
     sizes = {"posterior": (crowd.n_tasks, crowd.n_classes), "fold_of": (crowd.n_tasks,)}
     for name, shape in sizes.items():

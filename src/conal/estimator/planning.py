@@ -16,7 +16,7 @@ from conal.findings.asking import Asking, Pairs, cautious, checked_by_others
 from conal.findings.crowd_plan import PER_TASK
 
 if TYPE_CHECKING:
-    from conal.estimator.base import CrowdClassifier
+    from conal.estimator.fitted import FittedClassifier
 
 __all__ = ["ASKED_TENSOR", "Asked", "By", "asked_of", "asking_of", "restored", "to_tensors"]
 
@@ -36,7 +36,7 @@ class Asked(NamedTuple):
     common_share: FloatArray
 
 
-def asked_of(fitted: CrowdClassifier) -> Asked | None:
+def asked_of(fitted: FittedClassifier) -> Asked | None:
     """What a fitted model remembers of it; None where annotators have pseudonyms, or labels were true ones."""
     from conal.estimator.results import FittedResults
 
@@ -79,7 +79,7 @@ def restored(tensors: Mapping[str, npt.NDArray[Any]], n_tasks: int, n_annotators
 
 
 def asking_of(
-    fitted: CrowdClassifier, info: Any = None, *, by: By = "annotator", per_task: int = PER_TASK
+    fitted: FittedClassifier, info: Any = None, *, by: By = "annotator", per_task: int = PER_TASK
 ) -> tuple[Asking, Names]:
     """What a plan is made from, and what those are called who can be asked: annotators, or groups of them.
 
@@ -112,14 +112,14 @@ def asking_of(
     return asking.in_groups(coded[1], len(coded[0]), per_task), as_names(coded[0])
 
 
-def _about(fitted: CrowdClassifier, info: Any) -> AnnotatorInfo | None:
+def _about(fitted: FittedClassifier, info: Any) -> AnnotatorInfo | None:
     if info is None:
         return fitted.annotator_info_
     crowd = Annotations([], [], [], task_ids=[], annotator_ids=fitted.annotator_ids_, classes=fitted.classes_)
     return AnnotatorInfo.of(info, crowd)
 
 
-def _anyone(fitted: CrowdClassifier, costs: FloatArray | None, limits: FloatArray | None, per_task: int) -> Asking:
+def _anyone(fitted: FittedClassifier, costs: FloatArray | None, limits: FloatArray | None, per_task: int) -> Asking:
     """Plans that name nobody: by the common confusion, at the mean cost."""
     n, c = fitted.probas_.shape
     allowed = Pairs(np.arange(n + 1) * per_task, np.zeros(n * per_task, np.int64))

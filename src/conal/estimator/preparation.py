@@ -10,21 +10,18 @@ import numpy.typing as npt
 import torch
 
 from conal import methods
-from conal.aggregation.guard import collapse_of
 from conal.aggregation.votes import vote_shares
 from conal.data.annotations import Annotations
 from conal.data.annotator_info import AnnotatorInfo
-from conal.errors import CollapseWarning, ContradictionWarning, DataWarning, InputError, PriorWarning, warn
+from conal.errors import DataWarning, InputError, warn
 from conal.estimator import adapters
 from conal.estimator.true_labels import digest_of_truth
-from conal.findings.contradiction import contradiction
-from conal.findings.evidence import Evidence
 from conal.methods import CrowdMethod, Problem
 from conal.methods.class_prior import read_class_prior
-from conal.methods.em import EMMethod
 from conal.methods.ensemble import Ensemble
 from conal.networks import FeatureScaler, build_backbone
 from conal.parameters.plan import Plan, is_large
+from conal.parameters.training import Settings
 from conal.training import (
     AnnotationLikelihood,
     CrowdBatches,
@@ -45,16 +42,12 @@ __all__ = [
     "build_method",
     "choose_selection",
     "fingerprint_of",
+    "groups_of",
     "make_builder",
     "make_monitors",
-    "warn_of_collapse",
-    "warn_of_contradiction",
-    "warn_of_prior",
+    "settings_of",
 ]
 
-MAX_PRIOR_FACTOR = 2.0
-"""By more than this a class's share should not differ from the votes' unnoticed, where a prior is stated."""
-TINY = 1e-3
 JUDGED_TASKS = 500
 """Tasks whose votes say how to scale features."""
 
@@ -181,56 +174,15 @@ def _class_prior(estimator: CrowdClassifier, method: type[CrowdMethod], crowd: A
     return prior
 
 
-def warn_of_prior(model: CrowdMethod, probas: npt.NDArray[np.float64], crowd: Annotations) -> None:
-    """Warn if a class prior moves the inferred shares far from the vote shares."""
-    if model.problem.class_prior is None:
-        return
-    labelled = crowd.labels_per_task() > 0
-    votes, inferred = vote_shares(crowd)[labelled].mean(0), probas[labelled].mean(0)
-    factor = (inferred + TINY) / (votes + TINY)
-    far = np.flatnonzero((factor > MAX_PRIOR_FACTOR) | (factor < 1 / MAX_PRIOR_FACTOR))
-    if len(far):
-        moved = ", ".join(f"{crowd.classes[c]!r} from {votes[c]:.1%} to {inferred[c]:.1%}" for c in far[:5])
-        warn(
-            f"class_prior is far from the vote shares: {moved}. Either most annotators miss or overuse these classes, "
-            "or the prior is wrong, and a wrong prior costs more than a right one gains: check some of these tasks by "
-            "hand, or use class_prior='estimate'",
-            PriorWarning,
-        )
+def settings_of(estimator: CrowdClassifier) -> Settings:
+    """What the training loop reads of an estimator's parameters."""
+    return Settings(**{name: getattr(estimator, name) for name in Settings.declared})
 
 
-def warn_of_contradiction(evidence: Evidence) -> bool:
-    """Warn if the inferred labels contradict both the votes and Dawid-Skene widely; whether they do."""
-    found = contradiction(evidence)
-    if found is not None:
-        warn(found["text"], ContradictionWarning)
-    return found is not None
-
-
-def warn_of_collapse(
-    name: str,
-    model: CrowdMethod,
-    crowd: Annotations,
-    probas: npt.NDArray[np.float64],
-    known: npt.NDArray[np.int64] | None = None,
-) -> None:
-    """Warn if EM has lost, exchanged or overgrown a class, as the aggregators' guard does.
-
-    EM alone is led astray in this way: what it infers is what it learns from next. A class prior that the user states
-    may well change the shares.
-    """
-    member = model.each[0] if isinstance(model, Ensemble) else model
-    if not isinstance(member, EMMethod) or model.problem.class_prior is not None:
-        return
-    found = collapse_of(crowd, probas, known)
-    if found is not None:
-        doubt = "This may be wrong" if found.certain else "This may be right or wrong"
-        warn(
-            f"{name}: {found.sentence}. {doubt}: compare the labels with those of conal aggregate --method "
-            "dawid-skene, and with some that you give yourself; then try another seed, state the class shares "
-            "(class_prior), or use the method 'dl-ds'",
-            CollapseWarning,
-        )
+def groups_of(estimator: CrowdClassifier) -> npt.NDArray[np.int64] | None:
+    """(R,) group of every annotator; None where nothing was said about groups."""
+    found = None if estimator.annotator_info_ is None else estimator.annotator_info_.coded_groups()
+    return None if found is None else found[1]
 
 
 def fingerprint_of(

@@ -15,7 +15,7 @@ from conal.findings.model import Metrics, ModelSection
 from conal.parameters.training import ClassifierParameters
 
 if TYPE_CHECKING:
-    from conal.estimator.base import CrowdClassifier
+    from conal.estimator.fitted import FittedClassifier
 
 __all__ = ["CUSTOM", "ENCODER", "model_section", "plain_parameters"]
 
@@ -27,7 +27,7 @@ LIBRARIES = ("torch", "numpy", "scipy", "scikit-learn")
 """Libraries that figures depend on, beside conal itself."""
 
 
-def model_section(fitted: CrowdClassifier) -> ModelSection:
+def model_section(fitted: FittedClassifier) -> ModelSection:
     """The model section of the report."""
     parameters = plain_parameters(fitted)
     return {
@@ -41,7 +41,7 @@ def model_section(fitted: CrowdClassifier) -> ModelSection:
     }
 
 
-def plain_parameters(estimator: CrowdClassifier) -> dict[str, Any]:
+def plain_parameters(estimator: FittedClassifier) -> dict[str, Any]:
     """The parameters as JSON values."""
     parameters = estimator.get_params(deep=False)
     if isinstance(parameters["backbone"], nn.Module) or callable(parameters["backbone"]):
@@ -59,7 +59,7 @@ def _plain(value: Any) -> Any:
     return value.item() if hasattr(value, "item") else value
 
 
-def _command(fitted: CrowdClassifier, parameters: Mapping[str, Any]) -> str:
+def _command(fitted: FittedClassifier, parameters: Mapping[str, Any]) -> str:
     """The command that fits such a model; users fill in the names of their files."""
     kind = "features" if fitted.text_features_ is None else "text"
     words = ["conal", "fit", "LABELS", f"--{kind}", kind.upper(), "--out", "FOLDER", "--method", fitted.method]

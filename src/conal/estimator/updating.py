@@ -12,24 +12,24 @@ from conal import methods
 from conal._support.progress import make_progress
 from conal.data.annotations import Annotations
 from conal.data.encoding import MISSING, as_names, as_text, decode_position
-from conal.data.growing import Growth, Learnt, digest_of_labels, grown, learnt, refuse_repeat
+from conal.data.growing import Growth, digest_of_labels, grown, learnt, refuse_repeat
 from conal.data.joining import differ_in_type
 from conal.errors import InputError, examples
 from conal.estimator import adapters, members, preparation, texts
 from conal.estimator.kept_data import REMEDY, Parts, TrainingData
+from conal.estimator.learned import Learned
 from conal.estimator.results import FittedResults
 from conal.findings.evidence import plain_names
 from conal.io import FeatureTable
 from conal.io.texts import is_text, texts_from
 from conal.methods.ensemble import Ensemble
 from conal.parameters.plan import planned_epochs
-from conal.parameters.training import Settings
-from conal.training import CrowdBatches, Instances, LastEpoch, TrainingResult, WarmStart, train
+from conal.training import CrowdBatches, Instances, LastEpoch, WarmStart, train
 
 if TYPE_CHECKING:
     from conal.estimator.base import CrowdClassifier
 
-__all__ = ["Updated", "updated"]
+__all__ = ["updated"]
 
 SHARE = 5
 """An update has one of so many epochs, and E-steps, of a fit."""
@@ -45,19 +45,9 @@ class NewInstances(NamedTuple):
     texts: Mapping[Any, str] | None
 
 
-class Updated(NamedTuple):
-    """What a classifier adopts after an update."""
-
-    result: TrainingResult
-    joined: adapters.Joined
-    quoted: Mapping[Any, str] | None
-    kept: TrainingData
-    entry: Learnt
-
-
 def updated(
     fitted: CrowdClassifier, X: Any, y: Any, task_ids: Any, annotator_info: Any, where: str = "new labels"
-) -> Updated:
+) -> Learned:
     """Train a fitted classifier on with new labels; see :meth:`CrowdClassifier.update`."""
     if fitted.kept_ is None:
         raise InputError(f"this model was saved without its training data, which an update needs; {REMEDY}")
@@ -75,7 +65,8 @@ def updated(
     joined = adapters.Joined(instances, crowd, _feature_names(fitted))
     results = _train(fitted, joined, kept.working)
     data = TrainingData.of(instances, crowd, [result.method for result in results])
-    return Updated(members.merged(results), joined, _quoted(fitted, found.texts), data, entry)
+    quoted = _quoted(fitted, found.texts)
+    return Learned(members.merged(results), LastEpoch(), joined, quoted, None, data, entry)
 
 
 def _feature_names(fitted: CrowdClassifier) -> tuple[str, ...]:
@@ -97,9 +88,7 @@ def _train(fitted: CrowdClassifier, joined: adapters.Joined, working: list[Any])
     crowd = joined.annotations
     training = CrowdBatches(joined.instances, crowd, fitted.batch_size)
     short = _shortened(fitted, len(training.labelled))
-    settings = Settings(**{name: getattr(short, name) for name in Settings.declared})
-    found = None if fitted.annotator_info_ is None else fitted.annotator_info_.coded_groups()
-    groups = None if found is None else found[1]
+    settings, groups = preparation.settings_of(short), preparation.groups_of(fitted)
     model = fitted.model_
     before = model.each if isinstance(model, Ensemble) else [model]
     results = []

@@ -9,10 +9,11 @@ import numpy as np
 import pyarrow as pa
 
 from conal.experiments.base import Experiment, register
+from conal.experiments.comparisons import RULE, corrected, paired_difference
 from conal.experiments.gold_free import RECIPE_PARAMETERS
 from conal.experiments.runs import Run
 from conal.experiments.store import Store
-from conal.experiments.tables import Row, column, gap_and_error, group_by, markdown, mean_and_spread, n_seeds
+from conal.experiments.tables import Row, column, group_by, markdown, mean_and_spread, n_seeds
 
 __all__ = ["Ablation"]
 
@@ -89,16 +90,20 @@ class Ablation(Experiment):
         return pa.Table.from_pylist(lines)
 
     def page(self, table: pa.Table) -> str:
-        """Accuracy, and the difference from the default with its standard error over the same seeds."""
+        """Accuracy, and the difference from the default over the same seeds, with its interval."""
         lines = table.to_pylist()
         datasets = list(group_by(lines, "dataset"))
         header = [" ", *(TITLES[dataset] for dataset in datasets), "time"]
         cells = group_by(lines, "row", "dataset")
+        gaps = _gaps(cells)
         seconds = {row: np.mean(column(found, "seconds")) for row, found in group_by(lines, "row").items()}
         body = [
             [
                 row,
-                *(_cell(cells[row, dataset], cells[BASE, dataset]) for dataset in datasets),
+                *(
+                    mean_and_spread(column(cells[row, dataset], "accuracy")) + gaps[row, dataset]
+                    for dataset in datasets
+                ),
                 f"{seconds[row] / seconds[BASE]:.1f}",
             ]
             for row in seconds
@@ -107,7 +112,7 @@ class Ablation(Experiment):
             "Accuracy on validation data in percent (in the last column, of the cleaned training labels), mean ± "
             f"sample standard deviation over {n_seeds(table)} seeds (on Music and simulated crowds each seed is "
             "another split or crowd); in brackets the difference from the "
-            "first row, with its standard error over the same seeds. The defaults were chosen on data like these, "
+            f"first row in points, starred unless it is level. {RULE} The defaults were chosen on data like these, "
             "never on test labels, so the first row is slightly optimistic. Time is CPU time relative to the first row."
         )
         return self.document(text, markdown(header, body), DROPPED)
@@ -137,9 +142,12 @@ class Ablation(Experiment):
         return Run(source, method, seed, "own", settings[dataset], epochs | parameters, keep=("validation",))
 
 
-def _cell(lines: list[Row], base: list[Row]) -> str:
-    values = column(lines, "accuracy")
-    if lines is base:
-        return mean_and_spread(values)
-    gap, error = gap_and_error(values, column(base, "accuracy"))
-    return f"{mean_and_spread(values)} ({gap:+.1f}" + (")" if error is None else f" ± {error:.1f})")
+def _gaps(cells: dict[tuple[str, str], list[Row]]) -> dict[tuple[str, str], str]:
+    """Differences from the default, in brackets; nothing for the default itself."""
+    found = {
+        (row, dataset): paired_difference((column(lines, "accuracy"), column(cells[BASE, dataset], "accuracy")))
+        for (row, dataset), lines in cells.items()
+        if row != BASE
+    }
+    shown = {place: f" ({each.starred})" for place, each in corrected(found).items()}
+    return dict.fromkeys(cells, "") | shown

@@ -18,7 +18,7 @@ from conal.experiments.store import Store
 from conal.experiments.tables import Row, column, group_by, markdown
 from conal.metrics import EffectiveNumber, effective_number
 
-__all__ = ["BASE", "NEEDS_TRUTH", "Aggregators", "aggregated"]
+__all__ = ["BASE", "NEEDS_TRUTH", "Aggregators", "aggregated", "effective_numbers"]
 
 TRUTH = "true labels"
 SOME = "50 true labels"
@@ -33,6 +33,7 @@ class Aggregators(Experiment):
     """All aggregators on five crowds of people and eight juries of language models, whose members err alike."""
 
     title = "Aggregators on thirteen public crowds"
+    minutes = 3.0
     reducible = False
 
     def table(self, store: Store) -> pa.Table:
@@ -54,7 +55,9 @@ class Aggregators(Experiment):
             "from the value by all of them, and how many of the 95 % intervals contain that value), and the upper "
             "bound by labels that `dawid-skene` inferred: the upper end of a 95 % interval."
         )
-        return self.document(text, _accuracies(rows), "## Effective number of annotators", numbers, _numbers(rows))
+        return self.document(
+            text, _accuracies(rows), "## Effective number of annotators", numbers, effective_numbers(rows)
+        )
 
 
 def _rows(name: str) -> Iterator[Row]:
@@ -119,7 +122,8 @@ def _accuracies(rows: list[Row]) -> str:
     return markdown([" ", *crowds, "mean", "mean of the juries", "worst regret", "worst against votes"], body)
 
 
-def _numbers(rows: list[Row]) -> str:
+def effective_numbers(rows: list[Row]) -> str:
+    """A line per crowd: by all true labels, by some of them, and by inferred labels."""
     body = []
     for crowd, some in group_by(rows, "row").items():
         by = group_by(some, "method")

@@ -49,6 +49,7 @@ class Attacks(Experiment):
     """Five kinds of harm, at 10 to 40 % of the annotators; and who is named in crowds of honest people."""
 
     title = "People who mean harm"
+    minutes = 10.0
 
     def __init__(self, *, quick: bool = False, seeds: int | None = None, images: bool = False) -> None:
         super().__init__(quick=quick, seeds=seeds or (2 if quick else 50), images=images)

@@ -54,6 +54,9 @@ class Experiment(ABC):
     reducible: ClassVar[bool] = True
     """Whether there is a reduced size; an experiment without runs has none."""
 
+    minutes: ClassVar[float] = 0.0
+    """CPU minutes that the table itself takes, beyond its runs."""
+
     def __init__(self, *, quick: bool = False, seeds: int | None = None, images: bool = False) -> None:
         if images and not self.supports_images:
             raise InputError(f"{self.name}: has no images; use cifar10")
@@ -74,7 +77,8 @@ class Experiment(ABC):
         """A fingerprint of the code that can change the table: the present one, or the one that made a store's runs."""
         runs = {run.hash: run.code for run in self.runs()}
         if not runs:
-            return fingerprint([type(self).__module__], rooms=(*ROOMS, "experiments", "findings", "theory"))
+            code = fingerprint([type(self).__module__], rooms=(*ROOMS, "experiments", "findings", "theory"))
+            return code if len(self.seeds) == len(type(self)().seeds) else f"{code}, {len(self.seeds)} seeds"
         made = runs if store is None else store.codes()
         return digest_of(made.get(each, "") for each in runs)
 

@@ -75,6 +75,7 @@ class Bound(Experiment):
     """Random small crowds: the lower bound, the Bayes-optimal error, and the error of label-only methods."""
 
     title = "Theorem 1: the bound and the achievable error"
+    minutes = 1.0
     full_size = (20, 300)
     """Number of crowds, and of draws from each."""
     quick_size = (5, 60)

@@ -12,7 +12,7 @@ from conal.experiments.runs import Run
 from conal.experiments.store import Store
 from conal.experiments.tables import Row, column, group_by, markdown
 
-__all__ = ["CROWDS", "ENDS", "PROPORTIONS", "Commonness"]
+__all__ = ["CROWDS", "ENDS", "PROPORTIONS", "Commonness", "errors_of", "holds", "wrong_headline"]
 
 CROWDS: dict[str, dict[str, Any]] = {
     "8 annotators": {"n_annotators": 8},
@@ -141,16 +141,27 @@ def _summary(rows: list[Row]) -> list[str]:
     return [
         str(len(rows)),
         f"{100 * np.mean([row['label_accuracy'] for row in rows]):.1f}",
-        _percent([_holds(row) for row in good]),
-        _percent([_holds(row) for row in told]),
+        _percent([holds(row) for row in good]),
+        _percent([holds(row) for row in told]),
         _percent([row["value"] is None for row in rows]),
-        _percent([row["value"] is not None and row["low"] > 0 and not _holds(row) for row in rows]),
-        _mean([abs(row["value"] - row["true_value"]) for row in told if row["true_value"] is not None]),
+        _percent([wrong_headline(row) for row in rows]),
+        _mean(errors_of(told)),
         _mean([row["high"] - row["low"] for row in told]),
     ]
 
 
-def _holds(row: Row) -> bool:
+def wrong_headline(row: Row) -> bool:
+    """Whether a report says that mistakes are common, and the true labels say otherwise."""
+    return row["value"] is not None and row["low"] > 0 and not holds(row)
+
+
+def errors_of(told: list[Row]) -> list[float]:
+    """Distances of the values by inferred labels from those by true labels."""
+    return [abs(row["value"] - row["true_value"]) for row in told if row["true_value"] is not None]
+
+
+def holds(row: Row) -> bool:
+    """Whether the interval contains the value by true labels, if there is one."""
     return row["true_value"] is None or bool(row["low"] <= row["true_value"] <= row["high"])
 
 

@@ -16,8 +16,9 @@ from conal.data.annotations import Annotations
 from conal.datasets.crowd import CrowdTruth, simulate_crowd
 from conal.errors import ConalWarning
 from conal.experiments.base import Experiment, register
+from conal.experiments.comparisons import RULE, Difference, corrected, paired_difference
 from conal.experiments.store import Store
-from conal.experiments.tables import Row, column, gap_and_error, group_by, markdown, n_seeds
+from conal.experiments.tables import Row, column, group_by, markdown, n_seeds
 from conal.parameters.simulation import CrowdSettings
 
 __all__ = ["WAYS", "Families", "crowd_of_families"]
@@ -61,6 +62,7 @@ class Families(Experiment):
     """Accuracy of ``group-confusion`` and of models without one of its levels, and whether the families are found."""
 
     title = "Families of annotators"
+    minutes = 4.0
 
     def __init__(self, *, quick: bool = False, seeds: int | None = None, images: bool = False) -> None:
         super().__init__(quick=quick, seeds=seeds or (2 if quick else 20), images=images)
@@ -77,14 +79,15 @@ class Families(Experiment):
             f"families of five annotators, {LABELS_PER_TASK} labels per task, {N_CLASSES} classes. *{COMMON}* is "
             f"`common-confusion`; *{SEPARATE}* aggregates the labels of each family by itself (`backoff`) and "
             "multiplies their posteriors; all below are `group-confusion`. The second table has the gain of given "
-            "families in points, ± the standard error of the paired differences, and how well learned groups are the "
-            f"families: the adjusted Rand index, 1 if they are, 0 for chance. {_left_out(table)}"
+            "families in points, starred unless it is level, and how well learned groups are the families: the "
+            f"adjusted Rand index, 1 if they are, 0 for chance. {RULE} {_left_out(table)}"
         )
         by = group_by(table.to_pylist(), "method", "labels")
         sizes = sorted({n for _, n in by})
         header = ["", *(f"{n} labels each" for n in sizes)]
         accuracy = [[way, *(f"{100 * np.mean(column(by[way, n], 'accuracy')):.1f}" for n in sizes)] for way in WAYS]
-        gains = [[f"{GIVEN} against {way}", *(_gain(by[GIVEN, n], by[way, n]) for n in sizes)] for way in AGAINST]
+        gained = corrected({(way, n): _gain(by[GIVEN, n], by[way, n]) for way in AGAINST for n in sizes})
+        gains = [[f"{GIVEN} against {way}", *(gained[way, n].starred for n in sizes)] for way in AGAINST]
         apart = group_by((row for row in table.to_pylist() if row["families_differ"]), "method", "labels")
         found = [[f"adjusted Rand index, {way}", *(_rand(apart.get((way, n), [])) for n in sizes)] for way in LEARNED]
         return self.document(text, markdown(header, accuracy), markdown(header, gains + found))
@@ -156,9 +159,8 @@ def _separately(crowd: Annotations, truth: CrowdTruth) -> Answer:
     return log_joint.argmax(1), truth.groups
 
 
-def _gain(ours: list[Row], theirs: list[Row]) -> str:
-    gap, error = gap_and_error(column(ours, "accuracy"), column(theirs, "accuracy"))
-    return f"{gap:+.1f}" + ("" if error is None else f" ± {error:.1f}")
+def _gain(ours: list[Row], theirs: list[Row]) -> Difference:
+    return paired_difference((column(ours, "accuracy"), column(theirs, "accuracy")))
 
 
 def _rand(rows: list[Row]) -> str:

@@ -56,6 +56,7 @@ class Juries(Experiment):
     """Labels of eight juries, with and without families, texts and true labels, with bootstrap intervals."""
 
     title = "Juries of language models"
+    minutes = 12.0
 
     def table(self, store: Store) -> pa.Table:
         """A row per jury, way and seed; then, per way, its difference from Dawid-Skene over all juries."""

@@ -39,6 +39,7 @@ class JuryClaims(Experiment):
     """What the report says with fifty true labels, beside what all true labels say."""
 
     title = "What the report says about juries"
+    minutes = 4.0
     reducible = False
 
     def table(self, store: Store) -> pa.Table:

@@ -16,6 +16,8 @@ from conal.experiments.tables import Row, group_by, markdown
 __all__ = ["Confusions", "Omega", "Recovery"]
 
 COMMON = "common"
+N_DRAWN = 3
+"""Annotators in the charts of recovery."""
 
 
 def _cells(kept: dict[str, Any], who: str, learned: Any, true: Any = None) -> list[Row]:
@@ -151,18 +153,20 @@ class Recovery(Experiment):
         return self.document(text, markdown(header, body))
 
     def charts(self, table: pa.Table) -> dict[str, Any]:
-        """The common matrix, true beside learned."""
+        """The common matrix and those of three annotators, as in the paper's figure, true beside learned."""
         from conal.report.charts import heat_maps
 
         charts = {}
-        cells = group_by(table.to_pylist(), "dataset", "common_type", "who")
+        cells = group_by(table.to_pylist(), "dataset", "common_type")
         for dataset, kind in self.points():
+            matrices = group_by(cells[dataset, kind], "who")
             both = [
-                {"which": which, "true": r["true"], "observed": r["observed"], "probability": r[which]}
+                {"which": f"{who}, {which}", "true": r["true"], "observed": r["observed"], "probability": r[which]}
+                for who in [COMMON, *(who for who in matrices if who != COMMON)][: 1 + N_DRAWN]
                 for which in ("truth", "learned")
-                for r in cells[dataset, kind, COMMON]
+                for r in matrices[who]
             ]
-            title = f"Common confusion, {dataset}, {kind}"
+            title = f"True and learned confusion, {dataset}, {kind}"
             charts[f"{self.name}-{dataset}-{kind}"] = heat_maps(
                 pa.Table.from_pylist(both), "probability", by="which", title=title
             )

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from conal.datasets.label_sets import JUDGES
 from conal.experiments.base import Experiment, register
-from conal.experiments.comparisons import Difference, holm, paired_difference
+from conal.experiments.comparisons import RULE, Difference, corrected, paired_difference
 from conal.experiments.gold_runs import GOLD_ONLY, STACKED
 from conal.experiments.runs import Protocol, Run
 from conal.experiments.store import Store
@@ -208,11 +208,10 @@ def _differences(rows: list[Row], measure: str) -> str:
     places = [
         (name, crowd, n) for name in (BASE, PLANNED) for crowd in crowds for n in counts if (name, n, crowd) in cells
     ]
-    found = {(name, crowd, n): paired_difference(pair(name, n, crowd)) for name, crowd, n in places}
-    adjusted = dict(zip(found, holm([each.p for each in found.values()]), strict=True))
+    found = corrected({(name, crowd, n): paired_difference(pair(name, n, crowd)) for name, crowd, n in places})
 
     def shown(place: tuple[str, str, int]) -> str:
-        return f"{found[place]}" + (" \\*" if adjusted[place] < 0.05 else "") if place in found else ""
+        return found[place].starred if place in found else ""
 
     body = []
     for name in (BASE, PLANNED):
@@ -303,10 +302,9 @@ def _explain(seeds: int) -> str:
 
 
 _DIFFERENCES = (
-    "`xconal` with true labels less `xconal` without, in points, with 95 % intervals by Student's distribution over "
-    "the same seeds. For *all*, the mean over these crowds. \\* p < 0.05 after Holm's correction for all crowds, "
-    "numbers and designs of the table. Juries have fewer numbers of planned tasks, so *all* is of fewer crowds "
-    "there. Cleaned labels are compared on the tasks that have no true label."
+    "`xconal` with true labels less `xconal` without, in points, over the same seeds; for *all*, the mean over these "
+    f"crowds. {RULE} \\* marks single crowds that are not. Juries have fewer numbers of planned "
+    "tasks, so *all* is of fewer crowds there. Cleaned labels are compared on the tasks that have no true label."
 )
 _LABELS_ONLY = (
     f"{LABELS_ONLY} random true labels, cleaned labels of the other tasks, in points above Dawid and Skene's EM in "

@@ -13,7 +13,9 @@ from conal.aggregation import DawidSkene
 from conal.datasets import CrowdDataset
 from conal.estimator import CrowdClassifier, compute
 from conal.estimator.results import FittedResults
+from conal.experiments.cleaned_labels import cleaned_labels
 from conal.experiments.gold_measurements import annotator_intervals, pipeline_rates, replayed_rates
+from conal.experiments.right_answers import packed, right_answers
 from conal.findings.evidence import MIN_LABELS_PER_CLASS
 from conal.findings.shared_mistakes import SharedMistakesSection, figure_of
 from conal.methods.ensemble import Ensemble
@@ -69,21 +71,23 @@ def _history(clf: CrowdClassifier, data: CrowdDataset) -> list[dict[str, float]]
     return [{name: row[name] for name in ("epoch", "training_accuracy", "test_accuracy")} for row in clf.history_]
 
 
-def _members(clf: CrowdClassifier, data: CrowdDataset) -> list[dict[str, float]]:
+def _members(clf: CrowdClassifier, data: CrowdDataset) -> list[dict[str, Any]]:
     """Accuracy of every member of an ensemble, on test data and of the cleaned training labels."""
     if data.test is None:
         return []
     members = clf.model_.each if isinstance(clf.model_, Ensemble) else [clf.model_]
     test, batches = Instances(data.test.x), CrowdBatches(Instances(data.x), data.annotations, clf.batch_size)
     truth = {"test_accuracy": data.classes[data.test.y], "label_accuracy": data.classes[data.y_true]}
-    found = []
+    found: list[dict[str, Any]] = []
     for member in members:
         probas = {
             "test_accuracy": compute.class_probas(member, test),
             "label_accuracy": compute.training_posterior(member, batches),
         }
         # by name: a model of gold labels may order the classes differently
-        found.append({name: float((clf.classes_[p.argmax(1)] == truth[name]).mean()) for name, p in probas.items()})
+        right = {name: clf.classes_[p.argmax(1)] == truth[name] for name, p in probas.items()}
+        shares = {name: float(each.mean()) for name, each in right.items()}
+        found.append(shares | {"right": packed(right["test_accuracy"])})
     return found
 
 
@@ -193,4 +197,6 @@ MEASUREMENTS: dict[str, Callable[[CrowdClassifier, CrowdDataset], Any]] = {
     "pipeline_rates": pipeline_rates,
     "replayed_rates": replayed_rates,
     "two_stage": _two_stage,
+    "right": right_answers,
+    "cleaned_labels": cleaned_labels,
 }

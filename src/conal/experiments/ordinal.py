@@ -17,8 +17,9 @@ from conal.datasets import OrdinalTruth, ordinal_crowd
 from conal.datasets.base import data_folder
 from conal.errors import ConalWarning, InputError
 from conal.experiments.base import Experiment, register
+from conal.experiments.comparisons import paired_difference
 from conal.experiments.store import Store
-from conal.experiments.tables import Row, column, group_by, markdown, standard_error
+from conal.experiments.tables import Row, column, group_by, markdown
 from conal.metrics import mean_absolute_error
 
 __all__ = ["OrdinalScales"]
@@ -50,6 +51,7 @@ class OrdinalScales(Experiment):
     """Mean absolute error on simulated crowds of 5 and 7 levels, and held-out likelihood on a real one."""
 
     title = "Grades on a scale"
+    minutes = 12.0
 
     def __init__(self, *, quick: bool = False, seeds: int | None = None, images: bool = False) -> None:
         super().__init__(quick=quick, seeds=seeds or (2 if quick else CROWDS), images=images)
@@ -77,8 +79,9 @@ class OrdinalScales(Experiment):
             "deviation 0.5 levels), a slope (0.15 around 1) and a spread (median 1 level), and 2 % guesses. "
             f"*discrete*: labels fall off by a {GENERATORS['discrete']}, as the model has it; *rounded*: a "
             f"{GENERATORS['rounded']}, which it has not. `ordinal` is the posterior median; beside it the label and "
-            "the posterior median of `dawid-skene`, and the mean and the median of a task's labels. In brackets: how "
-            "much higher the error is than that of `ordinal`, and the standard error of the difference over crowds."
+            "the posterior median of `dawid-skene`, and the mean and the median of a task's labels. After the "
+            "semicolon: how much higher the error is than that of `ordinal`, with the 95 % interval of "
+            "the difference over crowds."
         )
         header = ["generator", "levels", "labels per annotator", f"`{OURS}`", *OTHERS]
         groups = group_by(simulated, "row", "levels", "labels").items()
@@ -154,9 +157,8 @@ def _cells(rows: list[Row]) -> list[str]:
 
 
 def _beside(theirs: Any, ours: Any) -> str:
-    gaps = theirs - ours
-    error = standard_error(gaps)
-    return f"{theirs.mean():.3f} ({gaps.mean():+.3f}{'' if error is None else f' ± {error:.3f}'})"
+    gap = paired_difference((theirs, ours), scale=1)
+    return f"{theirs.mean():.3f}; {gap.written(3)}"
 
 
 def _page_of_recovery(rows: list[Row]) -> list[str]:
@@ -180,15 +182,15 @@ def _page_of_real(rows: list[Row]) -> list[str]:
     by = group_by((row for row in rows if row["row"] == REAL), "method")
     if not by:
         return []
-    ours = np.array(column(by[OURS], "held_out"))
+    ours = column(by[OURS], "held_out")
     text = (
         "The stars of restaurant reviews by people and language models (`people-and-llms/cebab_stars`), which have no "
-        f"true labels: mean log-likelihood of a held-out fifth of the labels, {len(ours)} times, and the standard "
-        "error of the difference from `ordinal`."
+        f"true labels: mean log-likelihood of a held-out fifth of the labels, {len(ours)} times, and the difference "
+        "from `ordinal` with its 95 % interval."
     )
     body = []
     for method, some in by.items():
-        gaps = np.array(column(some, "held_out")) - ours
-        spread = f"{gaps.mean():+.3f} ± {standard_error(gaps) or 0.0:.3f}"
-        body.append([f"`{method}`", f"{(gaps + ours).mean():.3f}", "" if method == OURS else spread])
+        theirs = column(some, "held_out")
+        gap = paired_difference((theirs, ours), scale=1).written(3)
+        body.append([f"`{method}`", f"{np.mean(theirs):.3f}", "" if method == OURS else gap])
     return ["## A real crowd", text, markdown(["model", "log-likelihood per label", "difference"], body)]

@@ -50,6 +50,7 @@ class Plans(Experiment):
     """What planned labels bring, and whether plans keep what they promise."""
 
     title = "Plans of further labels"
+    minutes = 10.0
 
     def __init__(self, *, quick: bool = False, seeds: int | None = None, images: bool = False) -> None:
         super().__init__(quick=quick, seeds=seeds or (2 if quick else 20), images=images)

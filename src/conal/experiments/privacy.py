@@ -36,6 +36,7 @@ class Privacy(Experiment):
     """Mean total variation distance of the rows of released matrices from the matrices without noise and bounds."""
 
     title = "What privacy costs"
+    minutes = 1.0
 
     def __init__(self, *, quick: bool = False, seeds: int | None = None, images: bool = False) -> None:
         super().__init__(quick=quick, seeds=seeds or (2 if quick else RELEASES), images=images)

@@ -4,20 +4,36 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterable
 from pathlib import Path
 
 import pyarrow as pa
-import pyarrow.csv
 
 from conal.experiments.base import Experiment, experiments
-from conal.experiments.outputs import CODE, REDUCED
+from conal.experiments.claims import claims_section
+from conal.experiments.outputs import CODE, REDUCED, read_outputs
 
-__all__ = ["NOTE", "is_results_page", "read_outputs", "results_page"]
+__all__ = ["NOTE", "full_tables", "in_order", "is_results_page", "results_page"]
 
-ORDER = ("table-1", "table-2", "table-3", "figure-1", "synthetic", "cifar10")
-"""The order of the paper; other experiments follow by name."""
-TEXT = ("dataset", "protocol", "row", "method", "parameters", "who", "true", "observed", "class", "warning", CODE)
-"""Columns that are text, whatever their values look like."""
+ORDER = (
+    "table-1",
+    "table-2",
+    "table-3",
+    "classes",
+    "fair-trial",
+    "figure-1",
+    "cifar10",
+    "synthetic",
+    "recovery",
+    "confusions",
+    "omega",
+    "curves",
+    "gold-free",
+    "calibration",
+)
+"""What the paper has, in its order, then what it claims nothing about; other experiments follow by name."""
+CLAIMED = "table-1"
+"""With this table, a page judges the paper's claims."""
 
 INTRODUCTION = """# Results
 
@@ -28,6 +44,15 @@ INTRODUCTION = """# Results
 
 NOTE = "NOTE.md"
 """What readers should know about all tables of a folder, such as that they are older than the code."""
+
+
+def in_order(names: Iterable[str]) -> list[str]:
+    """Experiments as the page has them, and as they are run.
+
+    >>> in_order(["bound", "synthetic", "table-1"])
+    ['table-1', 'synthetic', 'bound']
+    """
+    return sorted(names, key=lambda name: (ORDER.index(name) if name in ORDER else len(ORDER), name))
 
 
 def is_results_page(page: Path) -> bool:
@@ -45,19 +70,18 @@ def results_page(folder: Path, page: Path) -> str:
     beside = Path(os.path.relpath(folder, page.parent)).as_posix()
     note = folder / NOTE
     parts = [INTRODUCTION.format(folder=beside), *([note.read_text(encoding="utf-8")] if note.is_file() else [])]
-    for name in sorted(experiments.names(), key=lambda name: (ORDER.index(name) if name in ORDER else 99, name)):
-        if (folder / f"{name}.csv").is_file():
-            experiment = experiments.get(name)()
-            table = read_outputs(experiment, folder)
-            if REDUCED not in table.column_names:
-                parts.append(_section(experiment, table, beside))
+    tables = full_tables(folder)
+    if CLAIMED in tables:
+        parts.append(claims_section(tables))
+    parts += [_section(experiments.get(name)(), table, beside) for name, table in tables.items()]
     return "\n".join(parts)
 
 
-def read_outputs(experiment: Experiment, folder: Path) -> pa.Table:
-    """The table that an experiment wrote."""
-    options = pyarrow.csv.ConvertOptions(column_types=dict.fromkeys(TEXT, pa.string()))
-    return pyarrow.csv.read_csv(folder / f"{experiment.stem}.csv", convert_options=options)
+def full_tables(folder: Path) -> dict[str, pa.Table]:
+    """The tables of full size in a folder, by the names of their experiments, in the order of the page."""
+    there = [name for name in in_order(experiments.names()) if (folder / f"{name}.csv").is_file()]
+    tables = {name: read_outputs(experiments.get(name)(), folder) for name in there}
+    return {name: table for name, table in tables.items() if REDUCED not in table.column_names}
 
 
 def _section(experiment: Experiment, table: pa.Table, beside: str) -> str:

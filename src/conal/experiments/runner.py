@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import time
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from conal._support.progress import Progress, make_progress
@@ -15,6 +16,10 @@ from conal.experiments.store import Store
 __all__ = ["run_missing"]
 
 
+EVERY = 300.0
+"""Seconds between checkpoints."""
+
+
 def run_missing(
     store: Store,
     runs: Sequence[Run],
@@ -23,6 +28,7 @@ def run_missing(
     backend: str | None = None,
     verbose: bool = True,
     stale: bool = False,
+    checkpoint: Callable[[], object] = lambda: None,
 ) -> int:
     """Run what the store does not have yet, and return the number of runs.
 
@@ -41,14 +47,24 @@ def run_missing(
         Show progress, in a terminal or notebook.
     stale : bool
         Also repeat the runs that other code made.
+    checkpoint : callable
+        Called every few minutes, and at the end also of an interrupted run.
     """
     runs = list({run.hash: run for run in runs}.values())  # points that two sweeps share are run once
     missing = store.missing(runs) + (store.stale(runs) if stale else [])
     done = len(runs) - len(missing)
-    with make_progress("runs", verbose) as progress:
-        for number, (run, figures) in enumerate(_results(missing, jobs, backend), start=1):
-            store.add(run, figures)
-            _show(progress, run, figures, done + number, len(runs))
+    last = time.monotonic()
+    try:
+        with make_progress("runs", verbose) as progress:
+            for number, (run, figures) in enumerate(_results(missing, jobs, backend), start=1):
+                store.add(run, figures)
+                _show(progress, run, figures, done + number, len(runs))
+                if time.monotonic() - last > EVERY:
+                    checkpoint()
+                    last = time.monotonic()
+    finally:
+        if missing:
+            checkpoint()
     return len(missing)
 
 

@@ -24,7 +24,7 @@ from conal.experiments.bayes_labels import bayes_label_accuracy
 from conal.experiments.fingerprint import ROOMS, fingerprint
 from conal.experiments.measurements import MEASUREMENTS
 
-__all__ = ["PROTOCOLS", "Protocol", "Run", "execute", "load_data", "settings_of"]
+__all__ = ["PROTOCOLS", "Protocol", "Run", "execute", "load_data", "run_of", "settings_of"]
 
 Protocol = Literal["gold", "own", "annotations", "last", "test"]
 
@@ -104,7 +104,18 @@ class Run:
     @property
     def code(self) -> str:
         """A fingerprint of the code that can change its results, as it is now."""
-        return _code(self.method, self.dataset, bool(self.keep), bool(self.gold))
+        return _code(self.method, self.dataset, self.keep, bool(self.gold))
+
+
+def run_of(config: Mapping[str, Any]) -> Run:
+    """The run of a plain dict, such as :attr:`Run.config`; what is left out has its default.
+
+    >>> run = Run("synthetic", "dl-mv", data={"n_train": 100}, keep=("right",))
+    >>> run_of(run.config).hash == run.hash
+    True
+    """
+    given: dict[str, Any] = dict(config)
+    return Run(**given | {"keep": tuple(given.get("keep", ()))})
 
 
 def execute(run: Run) -> dict[str, Any]:
@@ -192,12 +203,12 @@ def _recovery(clf: CrowdClassifier, data: CrowdDataset) -> dict[str, float]:
 
 
 @cache
-def _code(method: str, dataset: str, keeps: bool, gold: bool) -> str:
+def _code(method: str, dataset: str, keep: tuple[str, ...], gold: bool) -> str:
     data = llm_jury.__module__ if dataset in JUDGES else dataset_registry.get(dataset).__module__
     trained = [methods.get(method).__module__] if method in methods.names() else []  # or an aggregator, of GOLD_ROOTS
-    measured = ["conal.experiments.measurements"] if keeps else []
+    measured = [MEASUREMENTS[name].__module__ for name in keep]
     roots = [*trained, data, *ROOTS, *measured, *(GOLD_ROOTS if gold else [])]
-    return fingerprint(roots, rooms=(*ROOMS, "findings") if keeps else ROOMS)
+    return fingerprint(roots, rooms=(*ROOMS, "findings") if keep else ROOMS)
 
 
 @lru_cache(maxsize=4)

@@ -93,6 +93,7 @@ class SimulatedLabels(Experiment):
     """All aggregators on simulated crowds that suit different ones: who is best, and how far `auto` follows."""
 
     title = "Aggregators on forty simulated crowds"
+    minutes = 4.0
     reducible = False
 
     def __init__(self, *, quick: bool = False, seeds: int | None = None, images: bool = False) -> None:

@@ -6,14 +6,14 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from scipy.special import stdtrit
 
 from conal.datasets.label_sets import JUDGES
 from conal.experiments.base import Experiment, register
+from conal.experiments.comparisons import RULE, Difference, corrected, paired_difference
 from conal.experiments.measurements import TWO_STAGE
 from conal.experiments.runs import Run
 from conal.experiments.store import Store
-from conal.experiments.tables import Row, column, gap_and_error, group_by, markdown, n_seeds
+from conal.experiments.tables import Row, column, group_by, markdown, n_seeds
 
 __all__ = ["CROWDS", "SIZES", "Small"]
 
@@ -39,7 +39,6 @@ CROWDS: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
 REAL = ("LabelMe", "texts, juries of language models")
 ALL = "all"
 KINDS = {"label_accuracy": "cleaned labels", "test_accuracy": "other tasks"}
-CONFIDENCE = 0.95
 
 
 @register("small")
@@ -87,15 +86,20 @@ class Small(Experiment):
             f"`LogisticRegression` trained on the result. {n_seeds(table)} crowds each: simulated ones, random parts "
             "of LabelMe's training data, and of texts that eight juries of language models classified, each jury in "
             "turn. *Cleaned labels* are those of the tasks that were labelled, *other tasks* are tasks of "
-            "the same crowd that were not drawn. Accuracy in percent; differences in points with a "
-            f"{100 * CONFIDENCE:.0f} % interval of their mean, paired by crowd. \\* marks intervals below 0."
+            f"the same crowd that were not drawn. Accuracy in percent; differences in points. {RULE} \\* marks "
+            "those that are not."
         )
         rows = table.to_pylist()
         parts = [text]
         for kind, title in KINDS.items():
             header = ["", "tasks", "`xconal`"]
             header += [label for name in TWO_STAGE for label in (f"`{name}`", "difference")]
-            body = [[crowd, str(size), *_cells(some, kind)] for (crowd, size), some in _groups(rows).items()]
+            groups = _groups(rows)
+            gaps = corrected({(*at, name): _gap(some, name, kind) for at, some in groups.items() for name in TWO_STAGE})
+            body = [
+                [at[0], str(at[1]), *_cells(some, kind, {name: gaps[*at, name] for name in TWO_STAGE})]
+                for at, some in groups.items()
+            ]
             parts += [f"## {title.capitalize()}", markdown(header, body)]
         return self.document(*parts)
 
@@ -106,19 +110,16 @@ def _groups(rows: list[Row]) -> dict[tuple[str, Any], list[Row]]:
     return group_by(rows, "row", "tasks") | pooled | {(ALL, ALL): rows}
 
 
-def _cells(rows: list[Row], kind: str) -> list[str]:
-    ours = column(rows, kind)
-    cells = [f"{100 * np.mean(ours):.1f}"]
-    for name in TWO_STAGE:
-        theirs = column(rows, f"{name} {kind}")
-        cells += [f"{100 * np.mean(theirs):.1f}", _difference(ours, theirs)]
+def _cells(rows: list[Row], kind: str, gaps: dict[str, Difference]) -> list[str]:
+    cells = [_percent(rows, kind)]
+    for name, gap in gaps.items():
+        cells += [_percent(rows, f"{name} {kind}"), gap.starred]
     return cells
 
 
-def _difference(ours: list[float], theirs: list[float]) -> str:
-    """Mean difference and its interval, marked where it is below 0."""
-    gap, error = gap_and_error(ours, theirs)
-    if error is None:
-        return f"{gap:+.1f}"
-    reach = error * float(stdtrit(len(ours) - 1, (1 + CONFIDENCE) / 2))
-    return f"{gap:+.1f} ± {reach:.1f}" + (" \\*" if gap + reach < 0 else "")
+def _percent(rows: list[Row], name: str) -> str:
+    return f"{100 * np.mean(column(rows, name)):.1f}"
+
+
+def _gap(rows: list[Row], name: str, kind: str) -> Difference:
+    return paired_difference((column(rows, kind), column(rows, f"{name} {kind}")))

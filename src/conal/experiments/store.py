@@ -9,12 +9,12 @@ from collections.abc import Iterable, Iterator
 from contextlib import closing, contextmanager
 from os import PathLike
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 from conal.errors import InputError
-from conal.experiments.runs import Run
+from conal.experiments.runs import Run, run_of
 
-__all__ = ["Store", "versions"]
+__all__ = ["Finished", "Store", "rounded", "versions"]
 
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS runs (
@@ -29,6 +29,20 @@ CREATE TABLE IF NOT EXISTS runs (
 """
 ADDED = "ALTER TABLE runs ADD COLUMN code TEXT NOT NULL DEFAULT ''"
 """For stores of versions that kept no fingerprint of the code."""
+
+
+DIGITS = 7
+
+
+class Finished(NamedTuple):
+    """A run with its results, and what made them."""
+
+    run: Run
+    figures: dict[str, Any]
+    code: str
+    """Fingerprint of the code."""
+    made_by: dict[str, str]
+    """Versions of the software, and the machine."""
 
 
 class Store:
@@ -88,13 +102,25 @@ class Store:
 
     def add(self, run: Run, figures: dict[str, Any]) -> None:
         """Store the results of a finished run; they replace those of other code, but not those of the same."""
-        row = (run.hash, _json(run.config), _json(figures), float(figures["seconds"]), _json(versions()), run.code)
+        self.put(Finished(run, rounded(json.loads(_json(figures))), run.code, versions()))
+
+    def put(self, found: Finished) -> None:
+        """Store a finished run with the code and versions that it names, in place of one by other code."""
+        run, figures, code, made_by = found
+        row = (run.hash, _json(run.config), _json(figures), float(figures["seconds"]), _json(made_by), code)
         with self._at_work() as connection:
-            connection.execute("DELETE FROM runs WHERE hash = ? AND code <> ?", (run.hash, run.code))
+            connection.execute("DELETE FROM runs WHERE hash = ? AND code <> ?", (run.hash, code))
             connection.execute(
                 "INSERT OR IGNORE INTO runs (hash, config, figures, seconds, versions, code) VALUES (?, ?, ?, ?, ?, ?)",
                 row,
             )
+
+    def finished(self) -> Iterator[Finished]:
+        """All finished runs."""
+        with self._at_work() as connection:
+            rows = connection.execute("SELECT config, figures, code, versions FROM runs").fetchall()
+        for config, figures, code, made_by in rows:
+            yield Finished(run_of(json.loads(config)), json.loads(figures), code, json.loads(made_by))
 
     def get(self, run: Run) -> dict[str, Any] | None:
         """The figures of a run; None if it has not been finished."""
@@ -127,6 +153,19 @@ class Store:
     def __len__(self) -> int:
         with self._at_work() as connection:
             return int(connection.execute("SELECT COUNT(*) FROM runs").fetchone()[0])
+
+
+def rounded(value: Any) -> Any:
+    """Plain data with numbers of seven digits: more than a test set tells, and half the size as text.
+
+    >>> rounded({"accuracy": 0.8712121212121212, "epochs": 100, "each": [1 / 3]})
+    {'accuracy': 0.8712121, 'epochs': 100, 'each': [0.3333333]}
+    """
+    if isinstance(value, float):
+        return float(f"{value:.{DIGITS}g}")
+    if isinstance(value, dict):
+        return {name: rounded(each) for name, each in value.items()}
+    return [rounded(each) for each in value] if isinstance(value, list) else value
 
 
 def versions() -> dict[str, str]:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-__all__ = ["Row", "column", "gap_and_error", "group_by", "markdown", "mean_and_spread", "n_seeds", "standard_error"]
+__all__ = ["Row", "column", "group_by", "markdown", "mean_and_spread", "n_seeds", "standard_error"]
 
 Row = dict[str, Any]
 
@@ -55,17 +55,6 @@ def standard_error(values: Iterable[float]) -> float | None:
     """
     found = np.asarray(values)
     return float(found.std(ddof=1) / len(found) ** 0.5) if len(found) > 1 else None
-
-
-def gap_and_error(ours: list[float], theirs: list[float]) -> tuple[float, float | None]:
-    """Mean difference of paired shares in points, and its standard error.
-
-    >>> gap_and_error([0.9, 0.8], [0.8, 0.8])
-    (5.0, 5.0)
-    """
-    gaps = 100 * (np.array(ours) - np.array(theirs))
-    error = standard_error(gaps)
-    return round(float(gaps.mean()), 9), None if error is None else round(error, 9)
 
 
 def markdown(header: list[str], rows: list[list[str]]) -> str:

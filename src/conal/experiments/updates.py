@@ -18,8 +18,9 @@ from conal.datasets.base import CrowdDataset
 from conal.errors import ConalWarning
 from conal.estimator import make
 from conal.experiments.base import Experiment, register
+from conal.experiments.comparisons import RULE, Difference, corrected, paired_difference
 from conal.experiments.store import Store
-from conal.experiments.tables import Row, column, group_by, markdown, standard_error
+from conal.experiments.tables import Row, column, group_by, markdown
 
 __all__ = ["Updates"]
 
@@ -36,6 +37,7 @@ class Updates(Experiment):
     """LabelMe in ten parts: a classifier that is updated with each, beside one that is fitted again."""
 
     title = "Labels that come in parts"
+    minutes = 15.0
 
     def table(self, store: Store) -> pa.Table:
         """A row per seed and part, and per seed and way to hear unseen annotators."""
@@ -52,10 +54,15 @@ class Updates(Experiment):
         text = (
             f"The labels of LabelMe in {PARTS} random parts. `{METHOD}` is fitted to the first and updated with each "
             f"of the others; beside it, a fit to all labels so far. Accuracy on the test set, means of {seeds} seeds; "
-            "the difference has its standard error. Time is CPU time of the update over that of the fit."
+            f"differences in points, starred unless they are level. {RULE} Time is CPU time of the "
+            "update over that of the fit."
         )
         header = ["labels", "update", "fit", "difference", "share of the time"]
-        body = [_line(some) for _, some in sorted(group_by(parts, "part").items())]
+        by_part = dict(sorted(group_by(parts, "part").items()))
+        gaps = corrected(
+            {k: paired_difference((column(by_part[k], "update"), column(by_part[k], "fit"))) for k in by_part}
+        )
+        body = [_line(some, gaps[part]) for part, some in by_part.items()]
         return self.document(text, markdown(header, body), *_page_of_unseen(rows))
 
 
@@ -135,13 +142,11 @@ def _quietly(work: Callable[[], Any]) -> Any:
         return work()
 
 
-def _line(rows: list[Row]) -> list[str]:
+def _line(rows: list[Row], gap: Difference) -> list[str]:
     update, fit = (100 * np.array(column(rows, name)) for name in ("update", "fit"))
-    error = standard_error(update - fit)
-    gap = f"{(update - fit).mean():+.2f}" + ("" if error is None else f" ± {error:.2f}")
     first = rows[0]["part"] == 1
     share = "" if first else f"{np.mean(column(rows, 'share')):.2f}"
-    return [f"{rows[0]['labels']:,}", f"{update.mean():.2f}", f"{fit.mean():.2f}", gap, share]
+    return [f"{rows[0]['labels']:,}", f"{update.mean():.2f}", f"{fit.mean():.2f}", gap.starred, share]
 
 
 def _page_of_unseen(rows: list[Row]) -> list[str]:
@@ -152,12 +157,12 @@ def _page_of_unseen(rows: list[Row]) -> list[str]:
         "task and the crowd's confusion, as an update hears new annotators; by the votes of the others on the task, "
         "with one vote spread over all classes; and by equal chances."
     )
-    ours = np.array(column(by["common"], "log_likelihood"))
+    ours = column(by["common"], "log_likelihood")
     body = []
     for name in HEARD:
-        gaps = np.array(column(by[name], "log_likelihood")) - ours
-        beside = "" if name == "common" else f"{gaps.mean():+.3f} ± {standard_error(gaps) or 0.0:.3f}"
-        body.append([name, f"{(gaps + ours).mean():.3f}", beside])
+        theirs = column(by[name], "log_likelihood")
+        beside = "" if name == "common" else paired_difference((theirs, ours), scale=1).written(3)
+        body.append([name, f"{np.mean(theirs):.3f}", beside])
     return [
         "## Annotators nobody has seen",
         text,

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from conal.datasets.label_sets import JUDGES
 from conal.experiments.base import Experiment, register
-from conal.experiments.comparisons import paired_difference
+from conal.experiments.comparisons import RULE, Difference, corrected, paired_difference
 from conal.experiments.runs import Run
 from conal.experiments.store import Store
 from conal.experiments.tables import Row, column, group_by, markdown, mean_and_spread, n_seeds
@@ -89,8 +89,8 @@ class SecondWitness(Experiment):
         rows = table.to_pylist()
         text = (
             f"`xconal` with its defaults and no true label, {n_seeds(table)} seeds: accuracy in percent, mean ± sample "
-            "standard deviation. The difference is in points, with a 95 % interval by Student's distribution over the "
-            "same seeds; for *all juries*, of the mean over the juries. Each seed draws another simulated crowd. "
+            "standard deviation. The difference is in points; for *all juries*, of the mean over the juries. "
+            f"{RULE} \\* marks single crowds that are not. Each seed draws another simulated crowd. "
             "Juries have no test data. *Time* is CPU time with the witness as a multiple of that without."
         )
         parts = [text]
@@ -102,11 +102,15 @@ class SecondWitness(Experiment):
 
 def _comparison(rows: list[Row], measure: str) -> str:
     cells = group_by(rows, "row", "method")
+    crowds = list(group_by(rows, "row"))
+    gaps = corrected(
+        {crowd: paired_difference(_pair(cells[crowd, BOTH], cells[crowd, ALONE], measure)) for crowd in crowds}
+    )
     body = [
-        _line(crowd, {way: cells[crowd, way] for way in WAYS if (crowd, way) in cells}, measure)
-        for crowd in group_by(rows, "row")
+        _line(crowd, {way: cells[crowd, way] for way in WAYS if (crowd, way) in cells}, measure, gaps[crowd])
+        for crowd in crowds
     ]
-    juries = [crowd for crowd in group_by(rows, "row") if crowd.startswith("jury: ")]
+    juries = [crowd for crowd in crowds if crowd.startswith("jury: ")]
     if juries:
         pairs = [_pair(cells[crowd, BOTH], cells[crowd, ALONE], measure) for crowd in juries]
         means = [[float(np.mean(seeds)) for seeds in zip(*(pair[k] for pair in pairs), strict=True)] for k in (1, 0)]
@@ -114,11 +118,10 @@ def _comparison(rows: list[Row], measure: str) -> str:
     return markdown([" ", ALONE, BOTH, "difference", BALANCED, "time"], body)
 
 
-def _line(crowd: str, ways: dict[str, list[Row]], measure: str) -> list[str]:
+def _line(crowd: str, ways: dict[str, list[Row]], measure: str, gap: Difference) -> list[str]:
     shown = {way: mean_and_spread(column(rows, measure)) for way, rows in ways.items()}
     cost = np.mean(column(ways[BOTH], "seconds")) / np.mean(column(ways[ALONE], "seconds"))
-    gap = str(paired_difference(_pair(ways[BOTH], ways[ALONE], measure)))
-    return [crowd, shown[ALONE], shown[BOTH], gap, shown.get(BALANCED, ""), f"{cost:.2f}"]
+    return [crowd, shown[ALONE], shown[BOTH], gap.starred, shown.get(BALANCED, ""), f"{cost:.2f}"]
 
 
 def _pair(ours: list[Row], theirs: list[Row], measure: str) -> tuple[list[float], list[float]]:

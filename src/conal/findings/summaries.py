@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from conal.data.annotations import Annotations
     from conal.data.encoding import Names
 
-__all__ = ["aggregator_summary", "annotations_summary"]
+__all__ = ["aggregator_summary", "annotations_summary", "labelled_tasks"]
 
 MOST_CLASSES = 10
 """Classes in a table, those with the most labels."""
@@ -43,7 +43,7 @@ def aggregator_summary(aggregator: Aggregator) -> str:
     if not hasattr(aggregator, "probas_"):
         return _summary(repr(aggregator), "not fitted", [], (), [])
     crowd = aggregator.annotations_
-    labelled = (crowd.labels_per_task() > 0) | (aggregator.known_codes_ >= 0)
+    labelled = labelled_tasks(aggregator)
     facts = []
     converged = getattr(aggregator, "converged_", None)
     if converged is not None:
@@ -54,6 +54,12 @@ def aggregator_summary(aggregator: Aggregator) -> str:
         facts.append(("tasks without labels", count(int((~labelled).sum()))))
     given = np.bincount(aggregator.codes_[labelled], minlength=crowd.n_classes)
     return _summary(repr(aggregator), _counts(crowd), facts, ("label", "tasks"), _by_class(crowd.classes, given))
+
+
+def labelled_tasks(aggregator: Aggregator) -> npt.NDArray[np.bool_]:
+    """(N,) which tasks have a label or a known true label; of the others, aggregation knows only the class prior."""
+    labelled: npt.NDArray[np.bool_] = (aggregator.annotations_.labels_per_task() > 0) | (aggregator.known_codes_ >= 0)
+    return labelled
 
 
 def _counts(crowd: Annotations) -> str:

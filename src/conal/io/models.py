@@ -8,28 +8,33 @@ folder is ever touched.
 
 from __future__ import annotations
 
-import errno
-import hashlib
-import json
-import math
 import os
 import re
-import stat
 from collections.abc import Collection, Mapping
-from datetime import date, datetime
 from functools import partial
 from os import PathLike
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from conal.data.encoding import Names, as_names
-from conal.errors import InputError, ModelFolderError, examples
+from conal.errors import ModelFolderError, examples
 from conal.io.atomic import atomic_folder, check_folder_place, real_place
 from conal.io.formulas import warn_of_formulas
+from conal.io.json_names import names_from_json, names_to_json
+from conal.io.model_files import (
+    Tensors,
+    TensorShape,
+    compact_json,
+    digest_of_file,
+    digest_of_json,
+    load_json,
+    load_tensors,
+    save_tensors,
+    tensor_shapes,
+    write_json,
+)
 from conal.io.tables import fill_table
 from conal.io.transactions import recover
 
@@ -63,11 +68,6 @@ DATA = "data.safetensors"
 _NAMED = {WEIGHTS, METRICS, REPORT, TASKS, TEXT, DATA}
 _TABLE = re.compile(r"[A-Za-z][A-Za-z0-9_-]*\.csv")
 """Files of a model folder: a folder from elsewhere must not name any others, inside of itself or outside."""
-MAX_JSON = 2**28
-"""Bytes of a JSON file: a quarter of a gigabyte is enough for the ids of ten million tasks."""
-MAX_HEADER = 10**8
-"""Bytes of the header of the weights, as safetensors has it."""
-Tensors = Mapping[str, npt.NDArray[Any]]
 
 
 def write_model(
@@ -104,14 +104,14 @@ def write_model(
     _check_names([*tables, *(documents or {})], path)
     check_target(path, format, overwrite=overwrite)
     with atomic_folder(path) as temporary:
-        _save_tensors(tensors, temporary / WEIGHTS)
+        save_tensors(tensors, temporary / WEIGHTS)
         if data is not None:
-            _save_tensors(data, temporary / DATA)
-        _write_json(temporary / METRICS, metrics)
+            save_tensors(data, temporary / DATA)
+        write_json(temporary / METRICS, metrics)
         for name, table in tables.items():
             fill_table(table, temporary / name)
         for name, document in (documents or {}).items():
-            _write_compact_json(temporary / name, document)
+            (temporary / name).write_text(compact_json(document), encoding="utf-8")
         if page is not None:
             (temporary / PAGE).write_text(page, encoding="utf-8")
         files = sorted([WEIGHTS, METRICS, *([] if data is None else [DATA]), *tables, *(documents or {})])
@@ -120,9 +120,9 @@ def write_model(
             "format_version": FORMAT_VERSION,
             **config,
             "files": files,
-            "digests": {name: _digest_of_file(temporary / name) for name in files},
+            "digests": {name: digest_of_file(temporary / name) for name in files},
         }
-        _write_json(temporary / CONFIG, {**content, "config_sha256": _digest(_canonical(content))})
+        write_json(temporary / CONFIG, {**content, "config_sha256": digest_of_json(content)})
     warn_of_formulas(tables.values(), path)
 
 
@@ -155,13 +155,6 @@ def page_place(folder: str | PathLike[str]) -> Path:
     if path.is_symlink():
         raise ModelFolderError(f"{path}: is a symbolic link, which conal does not follow; delete it")
     return path
-
-
-class TensorShape(NamedTuple):
-    """A tensor as the header of the weights describes it: safetensors' name of its type, and its shape."""
-
-    dtype: str
-    shape: tuple[int, ...]
 
 
 class ModelFolder:
@@ -203,37 +196,22 @@ class ModelFolder:
         if name not in self.files or not os.path.lexists(self.path / name):
             raise ModelFolderError(f"{self.path}: has no {name}; fit the model again with this version of conal")
         path, wanted = self.path / name, self.digest(name)
-        found = _digest_of_file(path)
+        found = digest_of_file(path)
         if wanted is not None and found != wanted:
             raise ModelFolderError(f"{path}: has changed since it was saved; fit the model again")
         return path
 
     def document(self, name: str) -> dict[str, Any]:
         """A JSON document."""
-        return _load_json(self.checked(name))
+        return load_json(self.checked(name))
 
     def shapes(self) -> dict[str, TensorShape]:
         """Types and shapes of the weights, from their header: nothing else is read."""
-        path = self.checked(WEIGHTS)
-        with _open_file(path) as file:
-            size = int.from_bytes(file.read(8), "little")
-            try:
-                header: Any = json.loads(file.read(size)) if size <= MAX_HEADER else None
-                room = os.fstat(file.fileno()).st_size - 8 - size
-                return {name: _tensor_shape(entry, room) for name, entry in header.items() if name != "__metadata__"}
-            except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-                raise ModelFolderError(f"{path}: cannot be read ({error}); fit the model again") from error
+        return tensor_shapes(self.checked(WEIGHTS))
 
     def tensors(self, name: str = WEIGHTS) -> dict[str, npt.NDArray[Any]]:
         """The weights, or other tensors."""
-        from safetensors import SafetensorError
-        from safetensors.numpy import load_file
-
-        path = self.checked(name)
-        try:
-            return load_file(path)
-        except (SafetensorError, KeyError, TypeError, ValueError) as error:  # also types that NumPy does not have
-            raise ModelFolderError(f"{path}: cannot be read ({error}); fit the model again") from error
+        return load_tensors(self.checked(name))
 
 
 class Verification(NamedTuple):
@@ -268,41 +246,12 @@ def verify_model(folder: str | PathLike[str]) -> Verification:
     return Verification(found.config["format_version"], same, problems, unchecked, other)
 
 
-def names_to_json(names: Names) -> list[Any]:
-    """Names as JSON values; dates and tuples are marked so that they can be restored."""
-    return [_to_json(name) for name in names.tolist()]
-
-
-def names_from_json(values: list[Any]) -> Names:
-    """The inverse of :func:`names_to_json`."""
-    return as_names([_from_json(value) for value in values])
-
-
-def _to_json(name: Any) -> Any:
-    if isinstance(name, str | bool | int | float):
-        return name
-    if isinstance(name, tuple):
-        return {"tuple": [_to_json(part) for part in name]}
-    if isinstance(name, date):  # and datetime, which is one
-        return {"datetime" if isinstance(name, datetime) else "date": name.isoformat()}
-    raise InputError(f"names of type {type(name).__name__}, such as {name!r}, cannot be saved; use text or numbers")
-
-
-def _from_json(value: Any) -> Any:
-    if not isinstance(value, dict):
-        return value
-    ((kind, content),) = value.items()
-    if kind == "tuple":
-        return tuple(_from_json(part) for part in content)
-    return {"date": date, "datetime": datetime}[kind].fromisoformat(content)
-
-
 def _read_config(path: Path) -> dict[str, Any]:
     if not path.is_dir():
         raise ModelFolderError(f"{path}: no such model folder")
     if not os.path.lexists(path / CONFIG):
         raise ModelFolderError(f"{path}: is not a model folder, it has no {CONFIG}")
-    config = _load_json(path / CONFIG)
+    config = load_json(path / CONFIG)
     if config.get("format") not in tuple(KINDS):  # it may be anything, also what cannot be looked up
         raise ModelFolderError(f"{path / CONFIG}: does not describe a conal model")
     version = config.get("format_version")
@@ -311,8 +260,8 @@ def _read_config(path: Path) -> dict[str, Any]:
             f"{path}: was written by a newer conal (model format {version}, this version reads up to "
             f"{FORMAT_VERSION}); upgrade conal"
         )
-    digest = config.pop("config_sha256", None)
-    if digest != _digest(_canonical(config)):
+    found = config.pop("config_sha256", None)
+    if found != digest_of_json(config):
         raise ModelFolderError(f"{path / CONFIG}: has changed since it was saved; fit the model again")
     if type(version) is not int or version < 1:
         raise ModelFolderError(f"{path / CONFIG}: has no usable format_version ({version!r}); fit the model again")
@@ -338,86 +287,3 @@ def _check_names(names: Collection[object], where: Path) -> None:
     outside = [name for name in names if not (isinstance(name, str) and (name in _NAMED or _TABLE.fullmatch(name)))]
     if outside:
         raise ModelFolderError(f"{where}: lists {examples(outside)}, which is not a file of a model folder")
-
-
-def _open_file(path: Path) -> Any:
-    """Open a file of the folder for reading: a link could lead anywhere, and a pipe would never end."""
-    try:
-        handle = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0))
-    except OSError as error:
-        if error.errno == errno.ELOOP or path.is_symlink():
-            raise ModelFolderError(
-                f"{path}: is a symbolic link, which conal does not follow; copy the file itself into the folder"
-            ) from error
-        raise ModelFolderError(f"{path}: cannot be read ({error.strerror}); fit the model again") from error
-    if not stat.S_ISREG(os.fstat(handle).st_mode):
-        os.close(handle)
-        raise ModelFolderError(f"{path}: is not a file; fit the model again")
-    return os.fdopen(handle, "rb")
-
-
-def _load_json(path: Path) -> dict[str, Any]:
-    with _open_file(path) as file:
-        if os.fstat(file.fileno()).st_size > MAX_JSON:
-            raise ModelFolderError(
-                f"{path}: has more than {MAX_JSON:,} bytes, which no model needs; fit the model again"
-            )
-        try:
-            text = file.read().decode("utf-8")
-            content = json.loads(text)
-            if "\\ud" in text or "\\uD" in text:  # JSON can spell half a character, which no file can contain
-                json.dumps(content, ensure_ascii=False).encode("utf-8")
-        except (ValueError, OSError, RecursionError) as error:
-            raise ModelFolderError(f"{path}: cannot be read ({error}); fit the model again") from error
-    if not isinstance(content, dict):
-        raise ModelFolderError(f"{path}: does not contain a JSON object; fit the model again")
-    return content
-
-
-def _tensor_shape(entry: Mapping[str, Any], room: int) -> TensorShape:
-    """One entry of the header of the weights; what it describes must be in the file."""
-    begin, end = map(int, entry["data_offsets"])
-    shape = tuple(map(int, entry["shape"]))
-    if not 0 <= begin <= end <= room or min(shape, default=0) < 0 or math.prod(shape) > 2 * (end - begin):
-        raise ValueError(f"a tensor of shape {examples([shape])} in {end - begin:,} bytes")
-    return TensorShape(str(entry["dtype"]), shape)
-
-
-def _save_tensors(tensors: Tensors, path: Path) -> None:
-    from safetensors import SafetensorError
-    from safetensors.numpy import save_file
-
-    try:
-        save_file({name: np.asarray(array, order="C") for name, array in tensors.items()}, path)
-    except SafetensorError as error:  # such as a full disk
-        raise OSError(f"{path.name} cannot be written: {error}") from error
-
-
-def _write_json(path: Path, content: Mapping[str, Any]) -> None:
-    path.write_text(json.dumps(content, indent=2, ensure_ascii=False, default=_to_json) + "\n", encoding="utf-8")
-
-
-def compact_json(content: Mapping[str, Any]) -> str:
-    """A document of a model folder, such as ``report.json``."""
-    text = json.dumps(content, separators=(",", ":"), ensure_ascii=False, allow_nan=False, default=_to_json)
-    return text + "\n"
-
-
-def _write_compact_json(path: Path, content: Mapping[str, Any]) -> None:
-    path.write_text(compact_json(content), encoding="utf-8")
-
-
-def _canonical(content: Mapping[str, Any]) -> bytes:
-    return json.dumps(content, sort_keys=True, ensure_ascii=False).encode("utf-8", "surrogatepass")
-
-
-def _digest(data: bytes) -> str:
-    return hashlib.sha256(data).hexdigest()
-
-
-def _digest_of_file(path: Path) -> str:
-    digest = hashlib.sha256()
-    with _open_file(path) as file:
-        for block in iter(partial(file.read, 2**20), b""):
-            digest.update(block)
-    return digest.hexdigest()

@@ -79,6 +79,12 @@ class CoNALMethod(CrowdMethod):
         "instance jointly, as "
         "log sum_z f_z prod_r p(y^r | z), which needs layer='row-stochastic'.",
     )
+    start: float = parameter(
+        default=2.0,
+        must_be=number(),
+        help="Every layer starts at this multiple of the identity, since annotators are mostly right; twice the "
+        "identity is that of published code.",
+    )
     omega_scale: float | Literal["learn"] = parameter(
         default="learn",
         must_be=either(number(), one_of("learn")),
@@ -92,7 +98,7 @@ class CoNALMethod(CrowdMethod):
         if self.likelihood == "joint" and self.layer != "row-stochastic":
             raise InputError("likelihood='joint' needs P(y | z), a confusion matrix; use layer='row-stochastic'")
         R, C = problem.n_annotators, problem.n_classes
-        self.noise = NoiseAdaptation(C, R, layer=self.layer, mixing=self.mixing)
+        self.noise = NoiseAdaptation(C, R, layer=self.layer, mixing=self.mixing, start=float(self.start))
         self.auxiliary = AuxiliaryNetwork(
             math.prod(problem.shape),
             R,

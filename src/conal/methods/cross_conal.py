@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any, ClassVar, Literal
 
 import torch
@@ -14,27 +13,13 @@ from conal.data.annotations import Annotations
 from conal.errors import DivergenceError
 from conal.methods.base import Batch, Problem, register
 from conal.methods.class_matching import aligned_with_votes, most_annotators_agree
-from conal.methods.em import EMMethod
-from conal.methods.held_out_predictions import (
-    Predictions,
-    ScaledBatches,
-    fit_witness,
-    held_out_predictions,
-    mixed_predictions,
-)
+from conal.methods.cross_fitted_em import CrossFittedEM
 from conal.methods.judged_tasks import JudgedTasks
 from conal.methods.labels_only import infer_from_labels
 from conal.methods.posterior_correction import PosteriorCorrection, flattened, logarithm
 from conal.methods.round_schedule import due_epochs
 from conal.methods.two_source_noise import PseudoLabels, TwoSourceNoise
-from conal.networks.averaging import WeightAverage
-from conal.networks.backbones import fresh_copy
-from conal.networks.calibration import fit_temperature
-from conal.networks.cross_fitting import cross_fitted_loss, mean_log_proba, stacked_loss
-from conal.networks.deployed import MeanOfNetworks
-from conal.networks.stacked import StackedNetworks, stack
-from conal.networks.witness import GaussianWitness, MixtureOfWitnesses
-from conal.parameters import flag, number, one_of, parameter, share, whole
+from conal.parameters import number, one_of, parameter, share, whole
 from conal.parameters.plan import planned_epochs, planned_rounds
 
 __all__ = ["CrossCoNALMethod"]
@@ -51,7 +36,7 @@ Large data hardly notice them. With 50 tasks, few pseudo-labels let a frequent c
 
 
 @register("xconal")
-class CrossCoNALMethod(EMMethod):
+class CrossCoNALMethod(CrossFittedEM):
     r"""The paper's noise model by EM with cross-fitting: the default of ``conal fit``, needs no gold labels.
 
     A network that was trained on an instance's inferred label repeats that label, mistakes included, when it predicts
@@ -115,12 +100,8 @@ class CrossCoNALMethod(EMMethod):
     defaults: ClassVar[dict[str, Any]] = {"lr": 0.005, "scaling": "robust", "input_dropout": 0.3}
 
     epochs: int | Literal["auto"]
-    fold_of: Tensor
-    labelled: Tensor
-    temperature: Tensor
     certainty: Tensor
 
-    folds: int = parameter(default=5, must_be=whole(2), help="Number K of networks and folds.")
     vote_weight: float = parameter(
         default=0.7,
         must_be=number(above=0),
@@ -138,12 +119,6 @@ class CrossCoNALMethod(EMMethod):
         help="Number of E-steps, evenly spaced, the last at the end of training. With epochs='auto', at most one for "
         "every second epoch.",
     )
-    averaging: float = parameter(
-        default=0.98,
-        must_be=number(at_least=0, below=1),
-        help="Decay of the moving average of the weights, per step; 0 for none.",
-    )
-    calibrate: bool = parameter(default=True, must_be=flag(), help="Fit the networks' temperature before each E-step.")
     noise_model: Literal["both", "mixture", "pooled"] = parameter(
         default="both",
         must_be=one_of("both", "mixture", "pooled"),
@@ -152,13 +127,6 @@ class CrossCoNALMethod(EMMethod):
         "labels, and the pooled matrices from then on.",
         alias="confusion",
     )
-    witness: Literal["gaussian", "none"] = parameter(
-        default="gaussian",
-        must_be=one_of("gaussian", "none"),
-        help="Second witness beside the networks, in the E-step and in predictions: 'gaussian', a Gaussian classifier "
-        "of the features (linear discriminant analysis on principal components), or 'none'. Images have none.",
-        before="none",
-    )
     confidence: Literal["held-out", "model"] = parameter(
         default="held-out",
         must_be=one_of("held-out", "model"),
@@ -166,29 +134,16 @@ class CrossCoNALMethod(EMMethod):
         "'model': as sure as the model is, which counts annotators as independent and claims too much.",
         before="model",
     )
-    n_jobs: int = parameter(
-        default=1,
-        must_be=whole(1),
-        help="Number of threads in which networks are trained one by one. With 1, all networks are trained as one if "
-        "possible, which takes the least CPU time. With more than one, the same seed gives an equally good model, but "
-        "not the same one bit for bit.",
-    )
 
     def __init__(self, problem: Problem, backbone: nn.Module, **given: Any) -> None:
         super().__init__(problem, backbone, **given)
         epochs = planned_epochs(self.epochs, problem.n_tasks)
         self.due = due_epochs(epochs, self.start, planned_rounds(self.rounds, self.epochs, epochs))
-        self.others = nn.ModuleList(fresh_copy(backbone) for _ in range(self.folds - 1))
-        self.averages = WeightAverage(self.backbones, self.averaging)
         self.noise = self._make_noise(learn_omega=self.noise_model != "pooled")
         self.pooled_noise = self._make_noise(learn_omega=False) if self.noise_model == "both" else None
-        self.register_buffer("temperature", torch.ones(()))
-        sizes = problem.shape[0] if len(problem.shape) == 1 else 0, problem.n_classes
-        self.gaussian = GaussianWitness(*sizes, self.folds) if self.witness == "gaussian" and sizes[0] else None
         self.correction = PosteriorCorrection(problem.n_classes) if problem.n_true_labels else None
         if self.confidence == "held-out":
             self.register_buffer("certainty", torch.ones(()))
-        self.stacked: StackedNetworks | None = None
         self.judged: JudgedTasks | None = None
 
     def _make_noise(self, *, learn_omega: bool) -> TwoSourceNoise:
@@ -200,28 +155,10 @@ class CrossCoNALMethod(EMMethod):
 
     # ---------------------------------------------------------------- training
 
-    def merge_networks(self, example: Tensor) -> None:
-        """Train the networks as one, where they can be."""
-        self.stacked = stack(self.backbones, example) if self.n_jobs == 1 else None
-        if self.stacked is not None:
-            self.averages.follow(self.stacked)
-
-    def learned_parameters(self) -> list[nn.Parameter]:
-        """The stacked weights, if there are, in place of those that are views of them."""
-        learned = super().learned_parameters()
-        if self.stacked is None:
-            return learned
-        views = {id(weight) for network in self.backbones for weight in network.parameters()}
-        stacked = [weight for weight in self.stacked.parameters if weight.requires_grad]
-        return stacked + [weight for weight in learned if id(weight) not in views]
-
     @torch.no_grad()
     def prepare(self, annotations: Annotations) -> None:
         """Draw the folds, and infer the first labels from the annotations alone."""
-        self.register_buffer("fold_of", torch.randperm(annotations.n_tasks) % self.folds, persistent=False)
-        voted = torch.from_numpy(annotations.labels_per_task() > 0)
-        labelled = voted if self.known is None else voted | (self.known >= 0)
-        self.register_buffer("labelled", labelled, persistent=False)
+        self.draw_folds(annotations)
         self.votes = annotations.tasks, annotations.annotators, annotations.labels
         if self.known is not None:
             self.judged = JudgedTasks(self.known, self.votes, self.problem.n_annotators, self.problem.n_classes)
@@ -229,54 +166,12 @@ class CrossCoNALMethod(EMMethod):
         self.register_buffer("posterior", posterior, persistent=False)
         self.update_confusion(counts)
 
-    @torch.no_grad()
-    def take_up(self, working: Mapping[str, Tensor], annotations: Annotations) -> None:
-        """As for every EM; known tasks stay in their folds, so that no network predicts what it was trained on."""
-        self.fold_of[: len(working["fold_of"])] = working["fold_of"]
-        super().take_up(working, annotations)
-
-    def trained_weights(self) -> set[str]:
-        """Those of all networks, and of their averages."""
-        return {name for name in self.state_dict() if name.startswith(("backbone.", "others.", "averages.networks."))}
-
-    def loss(self, batch: Batch) -> Tensor:
-        """Mean over the networks of the cross-entropy to the inferred labels, each without its held-out fold."""
-        target, fold = self.posterior[batch.instances], self.fold_of[batch.instances]
-        weight = batch.instance_weight * self.folds / (self.folds - 1)  # one over what a network sees of a batch
-        if self.stacked is not None:
-            return stacked_loss(self.stacked, batch.x, target, fold, weight)
-        return cross_fitted_loss(self.backbones, batch.x, target, fold, weight, self.n_jobs)
-
-    def end_step(self) -> None:
-        """The average follows the weights."""
-        self.averages.update()
-
     def is_due(self, epoch: int) -> bool:
         """After a share ``start`` of the epochs, and then at equal intervals."""
         return epoch in self.due
 
-    def predictions(self, batches: Iterable[Batch]) -> Predictions:
-        """Held-out predictions of every batch, and its labels without features; then the temperature of all."""
-        target = self.posterior[self.labelled]
-        if self.gaussian is None:
-            found = held_out_predictions(self.averages.networks, map(self._scaled, batches), self.fold_of)
-        else:
-            found = self._by_all_witnesses(self.gaussian, batches, target)
-        if self.calibrate:
-            self.temperature.copy_(fit_temperature(torch.cat([each for each, _ in found]), target))
-        return found
-
-    def _by_all_witnesses(self, witness: GaussianWitness, batches: Iterable[Batch], target: Tensor) -> Predictions:
-        """Predictions by the mixture of the networks and the second witness, fitted to what they were trained on."""
-        scaled = ScaledBatches(batches, self._scaled, len(target) * math.prod(self.problem.shape))
-        is_fitted = fit_witness(witness, scaled, self.fold_of, self.posterior, len(target))
-        found = held_out_predictions(self.averages.networks, scaled, self.fold_of)
-        if not is_fitted:
-            return found
-        others = held_out_predictions(witness.without, scaled, self.fold_of)
-        return mixed_predictions(witness, found, others, target, self._weighted_votes, calibrate=self.calibrate)
-
-    def _weighted_votes(self, batch: Batch) -> Tensor:
+    def weighted_evidence(self, batch: Batch) -> Tensor:
+        """(P, C) log of the annotators' confusion at the observed labels, by the weight of the votes."""
         return self.vote_weight * self.log_prob_given_class(batch)
 
     def learn_from_truth(self, predictions: Iterable[tuple[Tensor, Batch]]) -> Iterable[tuple[Tensor, Batch]]:
@@ -303,10 +198,6 @@ class CrossCoNALMethod(EMMethod):
     def settled(self, posterior: Tensor, batch: Batch) -> Tensor:
         """As it was inferred: classes are named first, and then :meth:`update_confusion` sets true labels."""
         return posterior
-
-    def inferred_shares(self) -> Tensor:
-        """(C,) shares of the classes among the inferred labels of tasks that have training labels."""
-        return self.posterior[self.labelled].mean(0)
 
     def update_confusion(self, counts: Tensor) -> None:
         """Match the inferred classes with the votes, and fit the confusion to (R, C, C) expected counts."""
@@ -351,8 +242,8 @@ class CrossCoNALMethod(EMMethod):
         )
 
     def working_state(self) -> dict[str, Tensor]:
-        """As for every EM, and the folds."""
-        found = {**super().working_state(), "fold_of": self.fold_of}
+        """As for every cross-fitted EM, and what was inferred where the truth is known."""
+        found = super().working_state()
         if self.judged is None:
             return found
         return found | {"judged_log_joint": self.judged.log_joint, "row_counts": self.judged.row_counts}
@@ -360,29 +251,9 @@ class CrossCoNALMethod(EMMethod):
     # ---------------------------------------------------------------- what was learned
 
     @property
-    def backbones(self) -> list[nn.Module]:
-        """The K networks, each trained without one fold."""
-        return [self.backbone, *self.others]
-
-    @property
     def noise_in_use(self) -> TwoSourceNoise:
         """The model of the annotators by which labels are inferred."""
         return self.noise if self.pooled_noise is None else self.pooled_noise
-
-    def class_logits(self, x: Tensor) -> Tensor:
-        """(N, C) log of the networks' mean probabilities, by their averaged weights once they are trained.
-
-        A second witness takes part once it is fitted.
-        """
-        networks = mean_log_proba(self.backbones if self.training else self.averages.networks, x)
-        if self.gaussian is None or self.training:
-            return networks
-        return self.gaussian.mixed(networks, self.gaussian.log_proba(x))
-
-    def class_network(self) -> nn.Module:
-        """The mean of the K networks, by their averaged weights, and the second witness."""
-        networks = self.averages.networks
-        return MeanOfNetworks(networks) if self.gaussian is None else MixtureOfWitnesses(networks, self.gaussian)
 
     def joint_posterior(self, class_logits: Tensor, rows: Tensor, evidence: Tensor) -> Tensor:
         """(N, C) posterior, with the classifier at its temperature and the votes by their weight, and corrected."""

@@ -37,10 +37,10 @@ class PosteriorCorrection(nn.Module):
     W moves what is inferred as one class to others, b the shares of the classes, and s says how sure to be.
     :math:`\lambda_n = \max(1, (75 / n)^2)` is larger for few labels: some give a direction, but not how far to go.
 
-    Posteriors overclaim, because annotators err together. What is reported is therefore
-    :math:`\mathrm{softmax}(e^t l')`. Two witnesses know t. Labels that were left out say :math:`\tau`
-    (:func:`conal.methods.certainty.held_out_certainty`): there are many of them, but they do not see the mistakes of
-    nearly everybody, so they may allow too much, and hardly too little. The true labels see these mistakes, but are
+    Posteriors overclaim, because annotators err together. What is reported is therefore :math:`\mathrm{softmax}(e^t
+    l')`. Two witnesses know t. Labels that were left out say :math:`\tau`
+    (:func:`conal.aggregation.certainty.held_out_certainty`): there are many of them, but they do not see the mistakes
+    of nearly everybody, so they may allow too much, and hardly too little. The true labels see these mistakes, but are
     few: 50 of them tell the share of right labels to 4 points at best. Each is corrected by what the others say, which
     gives :math:`l''`, and posteriors are as sure as both witnesses allow:
 

@@ -43,6 +43,8 @@ class NoiseAdaptation(nn.Module):
     layer : {"softmax", "row-stochastic"}
     mixing : {"probability", "logit"}
         "logit" needs ``layer="softmax"``.
+    start : float
+        Every layer starts at this multiple of the identity.
     """
 
     def __init__(
@@ -52,6 +54,7 @@ class NoiseAdaptation(nn.Module):
         *,
         layer: Layer = "softmax",
         mixing: Mixing = "probability",
+        start: float = 2.0,
     ) -> None:
         super().__init__()
         if layer not in ("softmax", "row-stochastic"):
@@ -62,10 +65,9 @@ class NoiseAdaptation(nn.Module):
             raise InputError("mixing='logit' mixes the inputs of a softmax; use it with layer='softmax'")
         self.layer = layer
         self.mixing = mixing
-        # Annotators are mostly right: every layer starts at twice the identity, as in published code.
-        start = 2.0 * torch.eye(n_classes)
-        self.raw_pi_g = nn.Parameter(start.clone())
-        self.raw_pi_r = row_table(start.repeat(n_annotators, 1, 1))
+        identity = start * torch.eye(n_classes)
+        self.raw_pi_g = nn.Parameter(identity.clone())
+        self.raw_pi_r = row_table(identity.repeat(n_annotators, 1, 1))
 
     @property
     def pi_g(self) -> Tensor:

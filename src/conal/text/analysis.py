@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterator
-from functools import cache, lru_cache
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from functools import cache
 from itertools import pairwise
 
-__all__ = ["PIECE_LENGTHS", "piece_terms", "word_terms"]
+__all__ = ["PIECE_LENGTHS", "WordByWord", "piece_terms", "word_terms"]
 
 PIECE_LENGTHS = (3, 4)
 """Characters in a piece of a word, a blank at either end included.
@@ -24,8 +25,6 @@ characters 57.6 %, for half as many terms again.
 UNSPACED = "\u3005\u3040-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U000323af"
 """Han characters and kana. Accuracy on simulated text without blanks: characters and pairs 46.9 %, pieces of three to
 five characters 28.6 %."""
-CACHED_LENGTH = 32
-"""Longest words whose pieces are cached."""
 JOINERS = "\u200c\u200d"
 SURROGATES = "\ud800-\udfff"
 
@@ -44,14 +43,29 @@ def word_terms(text: str) -> Iterator[str]:
         yield f"{first} {second}"
 
 
-def piece_terms(text: str) -> Iterator[str]:
-    """Pieces of the words that are written with blanks between them; a blank marks where a word begins or ends.
+@dataclass(frozen=True)
+class WordByWord:
+    """Terms of a text that follow from its words one by one, so that a word of many texts is analysed once.
 
-    >>> list(piece_terms("Cat 猫"))
-    [' ca', 'cat', 'at ', ' cat', 'cat ']
+    Parameters
+    ----------
+    words : callable
+        From a text to its words.
+    terms : callable
+        From a word to its terms.
     """
-    for word in _words().findall(_plain(text)):
-        yield from _cached_pieces(word) if len(word) <= CACHED_LENGTH else _pieces(word)
+
+    words: Callable[[str], Iterable[str]]
+    terms: Callable[[str], Iterable[str]]
+
+    def __call__(self, text: str) -> Iterator[str]:
+        """The terms of a text."""
+        for word in self.words(text):
+            yield from self.terms(word)
+
+
+def _spaced_words(text: str) -> list[str]:
+    return _words().findall(_plain(text))
 
 
 def _pieces(word: str) -> Iterator[str]:
@@ -61,10 +75,12 @@ def _pieces(word: str) -> Iterator[str]:
             yield padded[start : start + length]
 
 
-@lru_cache(maxsize=2**14)
-def _cached_pieces(word: str) -> tuple[str, ...]:
-    """Pieces of a word, cached: most of a text consists of few words."""
-    return tuple(_pieces(word))
+piece_terms = WordByWord(_spaced_words, _pieces)
+"""Pieces of the words that are written with blanks between them; a blank marks where a word begins or ends.
+
+>>> list(piece_terms("Cat 猫"))
+[' ca', 'cat', 'at ', ' cat', 'cat ']
+"""
 
 
 def _plain(text: str) -> str:

@@ -23,6 +23,7 @@ LONG = 20_000
 _ADD_PARAM_GROUP = inspect.unwrap(torch.optim.Adam.add_param_group)
 _ZERO_GRAD = inspect.unwrap(torch.optim.Adam.zero_grad)
 _STEP = inspect.unwrap(torch.optim.Adam.step)
+_STATE_DICT = inspect.unwrap(torch.optim.Adam.state_dict)
 
 
 class LazyAdam(torch.optim.Adam):
@@ -55,6 +56,11 @@ class LazyAdam(torch.optim.Adam):
     def add_param_group(self, param_group: dict[str, Any]) -> None:
         """As in torch."""
         _ADD_PARAM_GROUP(self, param_group)
+
+    def state_dict(self) -> dict[str, Any]:
+        """As in torch; every checkpoint asks for it."""
+        found: dict[str, Any] = _STATE_DICT(self)
+        return found
 
     def zero_grad(self, set_to_none: bool = True) -> None:
         """As in torch, without its profiler where gradients are dropped: that takes a twentieth of a small step."""

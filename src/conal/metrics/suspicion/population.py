@@ -147,7 +147,7 @@ def _mixed(logs: FloatArray) -> FloatArray:
     """(R, K) posterior of the parts of a mixture, from log-likelihoods (R, K), with weights by EM."""
     likelihood: FloatArray = np.exp(logs - logs.max(1, keepdims=True, initial=-np.inf))
     weights = np.full(logs.shape[1], 1 / logs.shape[1])
-    posterior = likelihood
+    posterior: FloatArray = likelihood
     for _ in range(STEPS):
         posterior = likelihood * weights
         posterior /= posterior.sum(1, keepdims=True)

@@ -1,0 +1,130 @@
+"""How a fit is made: arguments read and joined, the method prepared, and every member of an ensemble trained."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from conal import methods
+from conal._support.progress import make_progress
+from conal.data.frames import kind_of_frame
+from conal.data.growing import learnt
+from conal.estimator import adapters, members, preparation, texts
+from conal.estimator.kept_data import TrainingData
+from conal.estimator.learned import Learned
+from conal.estimator.true_labels import Truth, truth_for_training
+from conal.parameters.plan import plan
+from conal.training import CrowdBatches, Selection, TrainingResult, train
+from conal.training.checkpoint import Checkpoint
+
+if TYPE_CHECKING:
+    from conal.estimator.base import CrowdClassifier
+
+__all__ = ["Given", "fit_to"]
+
+
+class Given(NamedTuple):
+    """The arguments of :meth:`CrowdClassifier.fit`."""
+
+    X: Any
+    y: Any
+    validation: tuple[Any, Any] | None
+    monitor: Mapping[str, tuple[Any, Any]]
+    task_ids: Any
+    annotator_features: npt.ArrayLike | None
+    annotator_info: Any
+    true_labels: Any
+    allow_missing: bool
+    checkpoint: str | PathLike[str] | None
+    resume: bool
+
+
+class Read(NamedTuple):
+    """The arguments as training data, and the texts among them."""
+
+    joined: adapters.Joined
+    validation: tuple[Any, Any] | None
+    monitor: Mapping[str, tuple[Any, Any]]
+    quoted: Mapping[Any, str] | None
+    annotator_features: npt.ArrayLike | None
+    known: npt.NDArray[np.int64] | None
+
+
+def fit_to(estimator: CrowdClassifier, given: Given) -> Learned:
+    """Train an estimator's method; see :meth:`CrowdClassifier.fit`."""
+    adapters.refuse_labels_alone(given.X, given.y)
+    read = _read(estimator, given)
+    joined, known = read.joined, read.known
+    kept, selection = preparation.choose_selection(estimator, joined, read.validation, known)
+    training = CrowdBatches(joined.instances, kept, estimator.batch_size, known=known)
+    results = _train(estimator, read, training, selection, _checkpointing(given))
+    return Learned(
+        members.merged(results),
+        selection,
+        joined,
+        read.quoted,
+        None if known is None else Truth.of(joined.annotations, known, given.true_labels),
+        TrainingData.of(joined.instances, joined.annotations, [result.method for result in results]),
+        learnt("fit", joined.annotations),
+    )
+
+
+def _read(estimator: CrowdClassifier, given: Given) -> Read:
+    """Training data from what the user passed; what makes features of texts is learned on the way."""
+    takes = methods.get(estimator.method).takes
+    crowd = adapters.as_target(given.y, takes)
+    estimator._frame = kind_of_frame(given.y, given.X)
+    X, estimator.text_features_, quoted = texts.learn_texts(given.X, given.task_ids, estimator)
+    validation, monitor = texts.further_as_numbers(estimator.text_features_, given.validation, given.monitor)
+    joined = adapters.aligned(X, crowd, given.task_ids, allow_missing=given.allow_missing)
+    estimator.annotator_info_, features = preparation.about_annotators(
+        given.annotator_info, given.annotator_features, joined.annotations
+    )
+    known = truth_for_training(joined, given.true_labels, takes)
+    return Read(joined, validation, monitor, quoted, features, known)
+
+
+def _checkpointing(given: Given) -> Callable[[dict[str, str]], Checkpoint] | None:
+    """What makes the checkpoint from the marks of a run; None without one."""
+    return None if given.checkpoint is None else partial(Checkpoint, Path(given.checkpoint), resume=given.resume)
+
+
+def _train(
+    estimator: CrowdClassifier,
+    read: Read,
+    training: CrowdBatches,
+    selection: Selection,
+    checkpointing: Callable[[dict[str, str]], Checkpoint] | None,
+) -> list[TrainingResult]:
+    """A result for every member of the ensemble."""
+    features, known, groups = read.annotator_features, read.known, preparation.groups_of(estimator)
+    build = preparation.make_builder(estimator, methods.get(estimator.method), training, features, known, groups)
+    settings = preparation.settings_of(estimator)
+    planned = plan(settings, len(training.labelled))
+    saver = None
+    if checkpointing is not None:
+        marks = preparation.fingerprint_of(estimator, read.joined, selection, planned, features, known, groups)
+        saver = checkpointing(marks)
+    monitors = preparation.make_monitors(read.joined, read.monitor)
+    results = []
+    for number in range(estimator.ensemble):
+        title = estimator.method if estimator.ensemble == 1 else f"{estimator.method} {number + 1}/{estimator.ensemble}"
+        with make_progress(title, estimator.verbose, total=planned.epochs) as progress:
+            results.append(
+                train(
+                    build,
+                    training,
+                    selection,
+                    members.settings_of_member(settings, number),
+                    monitors=monitors,
+                    progress=progress,
+                    checkpoint=None if saver is None else saver.of_member(number),
+                )
+            )
+    return results

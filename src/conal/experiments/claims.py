@@ -1,0 +1,88 @@
+"""What the paper claims, and what the tables say about it: holds, fails, or cannot be told."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from conal.experiments.claims_on_crowds import falls_less, most_accurate_in, recovered
+from conal.experiments.claims_on_tables import (
+    entropies,
+    lambda_helps,
+    more_parameters,
+    most_accurate,
+    omega_by_class,
+    on_equal_terms,
+    open_country,
+    shared_mistakes,
+)
+from conal.experiments.comparisons import RULE
+from conal.experiments.rulings import RULINGS, VERDICTS, Claim, Tables
+from conal.experiments.tables import markdown
+
+__all__ = ["CLAIMS", "claims", "claims_section", "counted"]
+
+CLAIMS: tuple[tuple[str, Callable[[Tables], list[Claim]]], ...] = (
+    ("table-1", most_accurate),
+    ("cifar10", most_accurate_in("cifar10", "CIFAR-10")),
+    ("cifar10", falls_less("cifar10", "CIFAR-10")),
+    ("synthetic", most_accurate_in("synthetic", "synthetic data")),
+    ("synthetic", falls_less("synthetic", "synthetic data")),
+    ("classes", open_country),
+    ("table-2", lambda_helps),
+    ("table-3", more_parameters),
+    ("fair-trial", on_equal_terms),
+    ("recovery", recovered),
+    ("figure-1", shared_mistakes),
+    ("classes", entropies),
+    ("omega", omega_by_class),
+)
+"""The table that a claim needs, and how it is judged."""
+NOT_THERE = {
+    "cifar10": "Claims about CIFAR-10",
+    "synthetic": "Claims about synthetic data",
+    "classes": "Claims about single classes",
+    "fair-trial": "CoNAL is above DL-CL on LabelMe on equal terms",
+}
+
+
+def claims(tables: Tables) -> list[Claim]:
+    """All claims, judged by the tables that are there.
+
+    Parameters
+    ----------
+    tables : mapping of str to pyarrow.Table
+        Tables as experiments write them, by the names of the experiments.
+    """
+    found = [claim for needed, judge in CLAIMS for claim in _judged(needed, judge, tables)]
+    return list(dict.fromkeys(found))  # several claims may need the same missing table
+
+
+def claims_section(tables: Tables) -> str:
+    """A part of the page: a line per claim."""
+    found = claims(tables)
+    body = [[claim.text, f"**{claim.ruling}**", claim.why] for claim in found]
+    parts = [
+        "## What holds of the paper's claims",
+        f"{counted(found)}. Computed from the tables below. {VERDICTS} {RULE}",
+        markdown(["the paper says", "here", "why"], body),
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def counted(found: list[Claim]) -> str:
+    """How many claims hold, fail, and cannot be told.
+
+    >>> counted([Claim("a", "holds", ""), Claim("b", "fails", ""), Claim("c", "holds", "")])
+    'Of 3 claims of the paper, 2 hold, 1 fails, 0 cannot be told'
+    """
+    numbers = {ruling: sum(claim.ruling == ruling for claim in found) for ruling in RULINGS}
+    words = {ruling: ruling.removesuffix("s") if number != 1 else ruling for ruling, number in numbers.items()}
+    counts = ", ".join(f"{number} {words[ruling]}" for ruling, number in numbers.items())
+    return f"Of {len(found)} claims of the paper, {counts}"
+
+
+def _judged(needed: str, judge: Callable[[Tables], list[Claim]], tables: Tables) -> list[Claim]:
+    if needed in tables:
+        return judge(tables)
+    text = NOT_THERE.get(needed, f"Claims about {needed}")
+    return [Claim(text, "cannot be told", f"`conal reproduce {needed}` has not been run.")]

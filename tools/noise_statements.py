@@ -1,0 +1,49 @@
+"""Sentences and a table of docs/common-noise.md, made from the tables of docs/results."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from conal.datasets.label_sets import JUDGES
+from conal.experiments.aggregators import Aggregators, effective_numbers
+from conal.experiments.commonness import Commonness, errors_of, holds, wrong_headline
+from conal.experiments.outputs import read_outputs
+
+__all__ = ["commonness", "effective_number_of_juries"]
+
+RESULTS = Path(__file__).parents[1] / "docs" / "results"
+
+
+def commonness() -> str:
+    """How far figures about shared mistakes by inferred labels are from those by true labels."""
+    rows = read_outputs(Commonness(), RESULTS).to_pylist()
+    crowds = len({(row["row"], row["labels"], row["proportion"], row["seed"]) for row in rows})
+    told = [row for row in rows if row["value"] is not None]
+    bounded = [row for row in rows if row["effective"] and row["effective_true"]]
+    ratios = [row["effective_at_most"] / row["effective_true"] for row in bounded]
+    many = [row["effective"] / row["effective_true"] for row in bounded if row["labels"] >= 8 or row["row"][0] == "8"]
+    error, held = np.mean(errors_of(told)), _percent([holds(row) for row in told])
+    wrong = sum(map(wrong_headline, rows)) or "No"
+    farthest = 100 * max(abs(ratio - 1) for ratio in many)
+    return (
+        f"On {crowds} crowds, co-direction by labels of `xconal` or Dawid-Skene is {error:.3f} from its value by true "
+        f"labels in the mean. Its intervals contain that value in {held} of the fits: they allow for other annotators "
+        "of the same kind too, and so are wider than inferred labels alone would need. It abstains in "
+        f"{_percent([row['value'] is None for row in rows])}. {wrong} headlines were wrong.\n\n"
+        f"The effective number by inferred labels is at most {farthest:.0f} % from its value by true labels on crowds "
+        "of eight annotators, and on crowds with ten labels per task. Inferred labels hide shared mistakes, so without "
+        "true labels a report says *at most*, and the upper end of the 95 % interval. This bound is at least "
+        f"{min(ratios):.2f} of the value by true labels on all of these crowds."
+    )
+
+
+def effective_number_of_juries() -> str:
+    """The effective number on juries of language models."""
+    rows = read_outputs(Aggregators(), RESULTS).to_pylist()
+    return effective_numbers([row for row in rows if row["row"] in JUDGES])
+
+
+def _percent(found: list[bool]) -> str:
+    return f"{100 * np.mean(found):.1f} %"
