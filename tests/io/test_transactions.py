@@ -437,10 +437,12 @@ def test_all_is_on_the_disk_before_it_is_put_into_place(tmp_path: Path, synced: 
 
 @pytest.mark.parametrize("moment", ["Staging.is_empty", "_settle", "Staging.unlock"])
 def test_control_c_while_a_staging_folder_is_made_or_removed_leaves_none(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, moment: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest, moment: str
 ) -> None:
     owner, name = (staging.Staging, moment.split(".")[1]) if "." in moment else (transactions, moment)
     step = getattr(owner, name)
+    handler = signal.signal(signal.SIGINT, signal.default_int_handler)  # processes in the background ignore Ctrl-C
+    request.addfinalizer(lambda: signal.signal(signal.SIGINT, handler))
 
     def interrupted(*arguments: Any) -> Any:
         signal.raise_signal(signal.SIGINT)

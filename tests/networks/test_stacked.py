@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 import conal
-from conal.methods import cross_conal
+from conal.methods import cross_fitted_em
 from conal.networks import MLP
 from conal.networks.averaging import WeightAverage
 from conal.networks.cross_fitting import cross_fitted_loss, stacked_loss
@@ -157,7 +157,7 @@ def test_a_fit_is_that_of_separate_networks(batch_norm: bool, monkeypatch: pytes
         return clf.fit(data.x, data.annotations)
 
     together = fitted()
-    monkeypatch.setattr(cross_conal, "stack", lambda networks, example: None)
+    monkeypatch.setattr(cross_fitted_em, "stack", lambda networks, example: None)
     alone = fitted()
     assert data.test is not None
     np.testing.assert_allclose(together.predict_proba(data.test.x), alone.predict_proba(data.test.x), atol=2e-4, rtol=0)

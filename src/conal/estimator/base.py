@@ -9,6 +9,7 @@ from typing import Any, Self
 import numpy.typing as npt
 from sklearn.utils.validation import check_is_fitted
 
+from conal.data.frames import kind_of_frame
 from conal.estimator.fitting import Given, fit_to
 from conal.estimator.learned import adopt
 from conal.estimator.shared import SharedClassifier
@@ -120,6 +121,7 @@ class CrowdClassifier(SharedClassifier):
                 resume,
             ),
         )
+        self._frame = kind_of_frame(y, X)
         adopt(self, learned)
         self.learned_from_ = (learned.entry,)
         return self

@@ -13,7 +13,6 @@ import numpy.typing as npt
 
 from conal import methods
 from conal._support.progress import make_progress
-from conal.data.frames import kind_of_frame
 from conal.data.growing import learnt
 from conal.estimator import adapters, members, preparation, texts
 from conal.estimator.kept_data import TrainingData
@@ -79,7 +78,6 @@ def _read(estimator: CrowdClassifier, given: Given) -> Read:
     """Training data from what the user passed; what makes features of texts is learned on the way."""
     takes = methods.get(estimator.method).takes
     crowd = adapters.as_target(given.y, takes)
-    estimator._frame = kind_of_frame(given.y, given.X)
     X, estimator.text_features_, quoted = texts.learn_texts(given.X, given.task_ids, estimator)
     validation, monitor = texts.further_as_numbers(estimator.text_features_, given.validation, given.monitor)
     joined = adapters.aligned(X, crowd, given.task_ids, allow_missing=given.allow_missing)

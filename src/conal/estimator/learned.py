@@ -59,7 +59,7 @@ class Learned(NamedTuple):
 def adopt(estimator: FittedClassifier, learned: Learned) -> None:
     """Set everything that a fitted estimator has, but ``learned_from_``; warn where the labels are in doubt."""
     result, joined = learned.result, learned.joined
-    instances, crowd, estimator._feature_names = joined
+    instances, crowd, estimator.feature_names_in_ = joined
     estimator.model_ = result.method
     estimator.classes_ = crowd.classes
     estimator.ordinal_ = crowd.ordinal
@@ -102,7 +102,7 @@ def _adopt_labels(estimator: FittedClassifier, learned: Learned) -> None:
     """What the model says about the training tasks, and the results that are computed from it."""
     model, known = learned.result.method, _known(learned)
     instances, crowd, _ = learned.joined
-    reading = compute.read_training_tasks(model, estimator._batches(instances, crowd), learned.result.class_logits)
+    reading = compute.read_training_tasks(model, CrowdBatches(instances, crowd, estimator.batch_size), learned.result.class_logits)
     estimator.probas_ = reading.posterior if known is None else clamped(reading.posterior, known)
     doubts.warn_of_prior(model, estimator.probas_, crowd)
     estimator.labels_ = estimator.classes_[estimator.probas_.argmax(1)]
