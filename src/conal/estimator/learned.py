@@ -102,7 +102,9 @@ def _adopt_labels(estimator: FittedClassifier, learned: Learned) -> None:
     """What the model says about the training tasks, and the results that are computed from it."""
     model, known = learned.result.method, _known(learned)
     instances, crowd, _ = learned.joined
-    reading = compute.read_training_tasks(model, CrowdBatches(instances, crowd, estimator.batch_size), learned.result.class_logits)
+    reading = compute.read_training_tasks(
+        model, CrowdBatches(instances, crowd, estimator.batch_size), learned.result.class_logits
+    )
     estimator.probas_ = reading.posterior if known is None else clamped(reading.posterior, known)
     doubts.warn_of_prior(model, estimator.probas_, crowd)
     estimator.labels_ = estimator.classes_[estimator.probas_.argmax(1)]
