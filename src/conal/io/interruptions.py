@@ -22,6 +22,7 @@ def uninterrupted() -> Iterator[None]:
     Examples
     --------
     >>> done = []
+    >>> handler = signal.signal(signal.SIGINT, signal.default_int_handler)  # a process in the background has none
     >>> try:
     ...     with uninterrupted():
     ...         signal.raise_signal(signal.SIGINT)
@@ -30,6 +31,8 @@ def uninterrupted() -> Iterator[None]:
     ...     done.append("interrupted")
     >>> done
     ['both steps', 'interrupted']
+    >>> signal.signal(signal.SIGINT, handler) == signal.default_int_handler
+    True
     """
     if threading.current_thread() is not threading.main_thread():
         yield
