@@ -18,7 +18,15 @@ __all__ = ["Scenario", "Stage", "commands_covered", "listing", "make_stock", "sc
 
 STREAMS = "streams"
 """Where the output of a command goes: it can meet a fault too."""
-TIMED = ("history.csv", "metrics.json", "config.json", "report.json", "report.html", "results.sqlite")
+TIMED = (
+    "history.csv",
+    "metrics.json",
+    "config.json",
+    "report.json",
+    "report.html",
+    "results.sqlite",
+    "synthetic.jsonl",
+)
 NOISY = ("private.json", "private_common_confusion.csv", "private_class_shares.csv", "private_group_confusion.csv")
 VOLATILE = (*TIMED, *NOISY)
 """Files with times or noise in them, so that no two runs write the same; digests or transactions protect them."""
