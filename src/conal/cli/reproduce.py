@@ -88,7 +88,6 @@ def reproduce(
                     stale=stale,
                     checkpoint=lambda: write_runs(store, out / FOLDER),
                 )
-                write_runs(store, out / FOLDER)  # also what a killed command had stored, but not written
                 files += write_outputs(each, store, out)
                 if not (quiet or as_json):
                     say((out / f"{each.stem}.md").read_text(encoding="utf-8"))

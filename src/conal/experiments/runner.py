@@ -48,7 +48,7 @@ def run_missing(
     stale : bool
         Also repeat the runs that other code made.
     checkpoint : callable
-        Called every few minutes, and at the end also of an interrupted run.
+        Called every few minutes, and at the end, also of an interrupted run or where nothing was missing.
     """
     runs = list({run.hash: run for run in runs}.values())  # points that two sweeps share are run once
     missing = store.missing(runs) + (store.stale(runs) if stale else [])
@@ -63,8 +63,7 @@ def run_missing(
                     checkpoint()
                     last = time.monotonic()
     finally:
-        if missing:
-            checkpoint()
+        checkpoint()  # also of what a killed process had stored
     return len(missing)
 
 
