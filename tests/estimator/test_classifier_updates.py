@@ -13,6 +13,7 @@ import torch
 import conal
 from conal.data.annotations import Annotations
 from conal.errors import InputError
+from conal.parameters import plan
 from conal.training.warm_start import WarmStart
 
 N, EARLY = 160, 120
@@ -76,6 +77,17 @@ def test_folds_of_known_tasks_stay_and_rows_of_annotators_move(data: Any) -> Non
     rows = after.instances.take(np.arange(N)).numpy()
     assert np.array_equal(rows, made.x[clf.task_ids_].astype(np.float32))
     assert clf.model_.scaler.factor.equal(state["scaler.factor"])
+
+
+def test_a_crowd_that_grows_large_keeps_its_networks(data: Any, tmp_path: Path, monkeypatch: Any) -> None:
+    made, _, new = data
+    clf = fitted(data, epochs=5)
+    assert clf.model_.n_folds == 5
+    monkeypatch.setattr(plan, "LARGE", EARLY + 1)
+    clf.update(made.x, new)
+    assert (clf.folds, clf.model_.n_folds) == (5, 5)
+    clf.save(tmp_path / "m")
+    np.testing.assert_array_equal(conal.load(tmp_path / "m").predict_proba(made.x), clf.predict_proba(made.x))
 
 
 def test_a_warm_start_takes_over_every_tensor(data: Any) -> None:

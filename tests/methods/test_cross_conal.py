@@ -10,9 +10,11 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 import torch
+from scipy.special import softmax
 
 import conal
 from conal import methods
+from conal.aggregation.certainty import held_out_certainty
 from conal.data.annotations import Annotations
 from conal.errors import ConalWarning, InputError, PriorWarning
 from conal.estimator.results import FittedResults
@@ -205,7 +207,7 @@ def test_the_mean_of_the_networks_predicts() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"folds": 1}, "folds must be a whole number of at least 2, not 1"),
+        ({"folds": 1}, "folds must be a whole number of at least 2 or 'auto', not 1"),
         ({"vote_weight": 0}, "vote_weight must be a finite number above 0, not 0"),
         ({"pooling": float("inf")}, "pooling must be a finite number above 0, not inf"),
         ({"start": 1.0}, "start must be a share above 0 and below 1, not 1.0"),
@@ -290,6 +292,46 @@ def test_a_model_says_whether_it_was_made_less_sure() -> None:
     assert taught.model_.tempered
     assert isinstance(taught.results_, FittedResults)
     assert taught.results_.findings.evidence.tempered
+
+
+def test_how_sure_posteriors_are_is_that_of_the_selected_epoch() -> None:
+    """Validation data select an early epoch: labels, and how sure they are said to be, are those of that epoch."""
+    data = conal.datasets.synthetic(n_train=300, n_classes=4, common_strength=0.8, seed=1)
+    assert data.test is not None
+    fast: dict[str, Any] = {"seed": 1, "verbose": False, "warmup_epochs": 0, "start": 0.1}
+    gold = dict(enumerate(data.classes[data.y_true[:30]].tolist()))
+    for truth in (None, gold):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConalWarning)
+            clf = conal.make("xconal", epochs=20, **fast)
+            clf.fit(data.x, data.annotations, true_labels=truth, validation=(data.test.x, data.test.y))
+        chosen = clf.metrics_["best_epoch"]
+        assert 2 <= chosen < 20
+        model = clf.model_
+        assert isinstance(model, CrossCoNALMethod)
+        assert int(model.epochs_done) == chosen
+        votes = data.annotations.tasks, data.annotations.annotators, data.annotations.labels
+        if truth is not None:
+            votes = tuple(each[data.annotations.tasks >= 30] for each in votes)  # type: ignore[assignment]
+        q = model.posterior.double().numpy()
+        counts = np.zeros((data.annotations.n_annotators, 4, 4))
+        for i, r, y in zip(data.annotations.tasks, data.annotations.annotators, data.annotations.labels, strict=True):
+            counts[r, :, y] += q[i]
+        log_q = np.log(np.maximum(q, np.finfo(np.float32).tiny))
+        expected = held_out_certainty(log_q, votes, counts, vote_weight=0.7, pooling=1.0)
+        assert expected < 1
+        assert float(model.certainty) == pytest.approx(expected, rel=1e-6)
+        if truth is None:
+            np.testing.assert_allclose(clf.probas_, softmax(expected * log_q, axis=1), atol=1e-5)
+        else:
+            assert float(model.correction.certainty) <= expected * (1 + 1e-6)  # type: ignore[union-attr]
+
+
+def test_large_data_have_fewer_folds() -> None:
+    assert made()[0].n_folds == 5
+    assert made(folds=4)[0].n_folds == 4
+    problem = Problem((D,), C, R, 16_000, torch.ones(R, dtype=torch.int64))
+    assert CrossCoNALMethod(problem, MLP(D, C)).n_folds == 3
 
 
 def test_folds_train_in_threads() -> None:

@@ -197,7 +197,8 @@ def test_how_sure_to_be_is_judged_by_corrections_that_have_not_seen_the_label() 
     log_posterior = torch.from_numpy(np.log(rng.dirichlet(np.full(C, 0.5), size=42)))
     truth = torch.from_numpy(rng.integers(0, C, size=42))
     correction = PosteriorCorrection(C)
-    correction.fit(log_posterior, truth, 0.8)
+    correction.fit(log_posterior, truth)
+    correction.fit_certainty(log_posterior, truth, 0.8)
     unseen = torch.empty(42, C, dtype=torch.float64)
     for k in range(5):
         others = torch.from_numpy(random_parts(42, 5)) != k

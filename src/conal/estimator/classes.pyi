@@ -87,7 +87,7 @@ class CrossCoNAL(CrowdClassifier):
     rounds: int
     confusion: Literal["both", "mixture", "pooled"]
     confidence: Literal["held-out", "model"]
-    folds: int
+    folds: int | Literal["auto"]
     averaging: float
     calibrate: bool
     witness: Literal["gaussian", "none"]
@@ -126,7 +126,7 @@ class CrossCoNAL(CrowdClassifier):
         rounds: int = 17,
         confusion: Literal["both", "mixture", "pooled"] = "both",
         confidence: Literal["held-out", "model"] = "held-out",
-        folds: int = 5,
+        folds: int | Literal["auto"] = "auto",
         averaging: float = 0.98,
         calibrate: bool = True,
         witness: Literal["gaussian", "none"] = "gaussian",

@@ -15,6 +15,7 @@ from conal.data.growing import digest_of_labels
 from conal.errors import InputError, ModelFolderError
 from conal.io.models import DATA, ModelFolder
 from conal.methods import CrowdMethod
+from conal.methods.ensemble import Ensemble
 from conal.training import Instances
 from conal.updates.folder import labels_from, labels_to
 
@@ -140,6 +141,9 @@ def _read(folder: ModelFolder, made: FittedClassifier) -> Remembered:
 def _working(
     tensors: Mapping[str, npt.NDArray[Any]], number: int, crowd: Annotations, made: FittedClassifier
 ) -> Iterator[tuple[str, Tensor]]:
+    model = made.model_
+    trained = model.each[number] if isinstance(model, Ensemble) else model
+    n_folds = getattr(trained, "n_folds", 0)
     sizes = {"posterior": (crowd.n_tasks, crowd.n_classes), "fold_of": (crowd.n_tasks,)}
     for name, shape in sizes.items():
         found = tensors.get(f"working.{number}.{name}")
@@ -147,6 +151,6 @@ def _working(
             continue
         if found.shape != shape or not np.isfinite(found).all():
             raise ValueError(f"{name} of shape {found.shape} for {crowd.n_tasks:,} tasks")
-        if name == "fold_of" and (found.min(initial=0) < 0 or found.max(initial=0) >= getattr(made, "folds", 0)):
+        if name == "fold_of" and (found.min(initial=0) < 0 or found.max(initial=0) >= n_folds):
             raise ValueError("there is no such fold")
         yield name, torch.from_numpy(found)

@@ -22,8 +22,9 @@ from conal.estimator.results import FittedResults
 from conal.findings.evidence import plain_names
 from conal.io import FeatureTable
 from conal.io.texts import is_text, texts_from
+from conal.methods.cross_fitted_em import CrossFittedEM
 from conal.methods.ensemble import Ensemble
-from conal.parameters.plan import planned_epochs
+from conal.parameters.plan import planned_epochs, planned_folds
 from conal.training import CrowdBatches, Instances, LastEpoch, WarmStart, train
 
 if TYPE_CHECKING:
@@ -87,6 +88,7 @@ def _train(fitted: CrowdClassifier, joined: adapters.Joined, working: list[Any])
     """A short training of every member, from where it was."""
     crowd = joined.annotations
     training = CrowdBatches(joined.instances, crowd, fitted.batch_size)
+    _keep_folds(fitted, len(training.labelled))
     short = _shortened(fitted, len(training.labelled))
     settings, groups = preparation.settings_of(short), preparation.groups_of(fitted)
     model = fitted.model_
@@ -110,6 +112,14 @@ def _train(fitted: CrowdClassifier, joined: adapters.Joined, working: list[Any])
                 )
             )
     return results
+
+
+def _keep_folds(fitted: CrowdClassifier, n_tasks: int) -> None:
+    """There are as many networks as before, also where so many tasks would be fitted with fewer."""
+    model = fitted.model_
+    trained = model.each[0] if isinstance(model, Ensemble) else model
+    if isinstance(trained, CrossFittedEM) and trained.n_folds != planned_folds(trained.folds, n_tasks):
+        fitted.set_params(folds=trained.n_folds)
 
 
 def _shortened(fitted: CrowdClassifier, n_tasks: int) -> CrowdClassifier:

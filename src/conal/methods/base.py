@@ -148,6 +148,9 @@ class CrowdMethod(nn.Module):
     def end_epoch(self, batches: Iterable[Batch]) -> None:
         """Called after every epoch with the training data in order; methods with an E-step do it here."""
 
+    def finish(self) -> None:
+        """Called once after training, with the weights and the working state of the selected epoch."""
+
     def working_state(self) -> dict[str, Tensor]:
         """Tensors that an interrupted training needs to resume, although they are not part of the model."""
         return {}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, ClassVar, Literal
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -182,18 +183,18 @@ class CrossCoNALMethod(CrossFittedEM):
         for logits, batch in collected:
             unseen = self.judged.evidence_without_truth(self.log_prob_given_class(batch), batch)
             self.judged.remember(self._log_joint(logits, batch.rows, unseen), batch)
-        self.correction.fit(self.judged.log_joint, self.judged.truth, self._usual_certainty())
+        self.correction.fit(self.judged.log_joint, self.judged.truth)
         return collected
 
     def _usual_certainty(self) -> float:
-        """How sure to be by left-out labels, before true labels say more."""
+        """How sure to be by left-out labels alone."""
         return float(self.certainty) if self.confidence == "held-out" else 1.0
 
     def unseen_posterior(self) -> tuple[Tensor, Tensor] | None:
         """Posteriors of the tasks with a true label by the network and the correction that have not seen it."""
         if self.correction is None or self.judged is None or not len(self.judged.truth):
             return None
-        return self.judged.unseen_posterior(self.folds, self._usual_certainty())
+        return self.judged.unseen_posterior(self.n_folds, self._usual_certainty())
 
     def settled(self, posterior: Tensor, batch: Batch) -> Tensor:
         """As it was inferred: classes are named first, and then :meth:`update_confusion` sets true labels."""
@@ -222,21 +223,27 @@ class CrossCoNALMethod(CrossFittedEM):
             self.pooled_noise.fit(renamed)
         if self.judged is not None:
             self.judged.row_counts.copy_(renamed.sum(2).double() + self.noise_in_use.row_pseudo.double())
-        # True labels refine what the last E-step but one said. Without them, only the last is asked.
-        near_end = int(self.epochs_done) in sorted(self.due)[-1 if self.judged is None else -2 :]
-        if self.confidence == "held-out" and near_end:
-            self.certainty.fill_(self._held_out_certainty(renamed))
 
-    def _held_out_certainty(self, counts: Tensor) -> float:
+    @torch.no_grad()
+    def finish(self) -> None:
+        """How sure posteriors may be: by left-out labels, and by true labels, which say more."""
+        if self.confidence == "held-out":
+            self.certainty.fill_(self._held_out_certainty())
+        if self.correction is not None and self.judged is not None:
+            self.correction.fit_certainty(self.judged.log_joint, self.judged.truth, self._usual_certainty())
+
+    def _held_out_certainty(self) -> float:
         """How sure the labels of tasks without a true label may be."""
-        votes = self.votes
+        votes, counts = self.votes, self.empty_counts()
+        codes = torch.from_numpy(np.stack([each.astype(np.int64) for each in votes])).to(self.posterior.device)
+        counts.add(self.posterior[codes[0]], codes[1], codes[2])
         if self.judged is not None:
             is_open = ~self.judged.mask.cpu().numpy()[votes[0]]
             votes = votes[0][is_open], votes[1][is_open], votes[2][is_open]
         return held_out_certainty(
             logarithm(self.posterior).double().cpu().numpy(),
             votes,
-            counts.double().cpu().numpy(),
+            counts.matrices().double().cpu().numpy(),
             vote_weight=float(self.vote_weight),
             pooling=float(self.pooling),
         )

@@ -26,7 +26,8 @@ from conal.networks.cross_fitting import cross_fitted_loss, mean_log_proba, stac
 from conal.networks.deployed import MeanOfNetworks
 from conal.networks.stacked import StackedNetworks, stack
 from conal.networks.witness import GaussianWitness, MixtureOfWitnesses
-from conal.parameters import flag, number, one_of, parameter, whole
+from conal.parameters import either, flag, number, one_of, parameter, whole
+from conal.parameters.plan import planned_folds
 
 __all__ = ["CrossFittedEM"]
 
@@ -45,7 +46,11 @@ class CrossFittedEM(EMMethod):
     labelled: Tensor
     temperature: Tensor
 
-    folds: int = parameter(default=5, must_be=whole(2), help="Number K of networks and folds.")
+    folds: int | Literal["auto"] = parameter(
+        default="auto",
+        must_be=either(whole(2), one_of("auto")),
+        help="Number K of networks and folds. 'auto' is 5, and 3 for 16,000 labelled tasks or more.",
+    )
     averaging: float = parameter(
         default=0.98,
         must_be=number(at_least=0, below=1),
@@ -69,11 +74,12 @@ class CrossFittedEM(EMMethod):
 
     def __init__(self, problem: Problem, backbone: nn.Module, **given: Any) -> None:
         super().__init__(problem, backbone, **given)
-        self.others = nn.ModuleList(fresh_copy(backbone) for _ in range(self.folds - 1))
+        self.n_folds = planned_folds(self.folds, problem.n_tasks)
+        self.others = nn.ModuleList(fresh_copy(backbone) for _ in range(self.n_folds - 1))
         self.averages = WeightAverage(self.backbones, self.averaging)
         self.register_buffer("temperature", torch.ones(()))
         sizes = problem.shape[0] if len(problem.shape) == 1 else 0, problem.n_classes
-        self.gaussian = GaussianWitness(*sizes, self.folds) if self.witness == "gaussian" and sizes[0] else None
+        self.gaussian = GaussianWitness(*sizes, self.n_folds) if self.witness == "gaussian" and sizes[0] else None
         self.stacked: StackedNetworks | None = None
 
     def weighted_evidence(self, batch: Batch) -> Tensor:
@@ -104,7 +110,7 @@ class CrossFittedEM(EMMethod):
 
     def draw_folds(self, annotations: Annotations) -> None:
         """A fold for every task, and which tasks are trained on."""
-        self.register_buffer("fold_of", torch.randperm(annotations.n_tasks) % self.folds, persistent=False)
+        self.register_buffer("fold_of", torch.randperm(annotations.n_tasks) % self.n_folds, persistent=False)
         voted = torch.from_numpy(annotations.labels_per_task() > 0)
         labelled = voted if self.known is None else voted | (self.known >= 0)
         self.register_buffer("labelled", labelled, persistent=False)
@@ -122,7 +128,7 @@ class CrossFittedEM(EMMethod):
     def loss(self, batch: Batch) -> Tensor:
         """Mean over the networks of the cross-entropy to the inferred labels, each without its held-out fold."""
         target, fold = self.posterior[batch.instances], self.fold_of[batch.instances]
-        weight = batch.instance_weight * self.folds / (self.folds - 1)  # one over what a network sees of a batch
+        weight = batch.instance_weight * self.n_folds / (self.n_folds - 1)  # one over what a network sees of a batch
         if self.stacked is not None:
             return stacked_loss(self.stacked, batch.x, target, fold, weight)
         return cross_fitted_loss(self.backbones, batch.x, target, fold, weight, self.n_jobs)

@@ -109,6 +109,8 @@ class JudgedTasks(nn.Module):
         posterior = torch.empty_like(self.log_joint)
         for k in range(n_parts):
             correction = PosteriorCorrection(self.sizes[1])
-            correction.fit(self.log_joint[part != k], self.truth[part != k], usual_certainty)
+            others = self.log_joint[part != k], self.truth[part != k]
+            correction.fit(*others)
+            correction.fit_certainty(*others, usual_certainty)
             posterior[part == k] = correction.reported(correction(self.log_joint[part == k]).softmax(-1))
         return torch.nonzero(self.mask).squeeze(1), posterior

@@ -80,21 +80,33 @@ class PosteriorCorrection(nn.Module):
         log_posterior = log_posterior.log_softmax(-1)
         return self.log_scale.exp() * log_posterior + log_posterior.exp() @ self.weight + self.shift
 
-    def fit(self, log_posterior: Tensor, truth: Tensor, usual: float = 1.0) -> None:
-        """Fit to (n, C) log-posteriors of tasks whose (n,) true classes are known.
+    def fit(self, log_posterior: Tensor, truth: Tensor) -> None:
+        """Fit to (n, C) log-posteriors of tasks whose (n,) true classes are known."""
+        if not len(truth):
+            return
+        given = log_posterior.detach().double().log_softmax(-1).cpu().numpy()
+        found = _fitted(given, truth.cpu().numpy(), self._values())
+        for buffer, values in zip(self._learned(), _parts(found, given.shape[1]), strict=True):
+            buffer.copy_(torch.as_tensor(values))
+
+    def fit_certainty(self, log_posterior: Tensor, truth: Tensor, usual: float = 1.0) -> None:
+        """Fit how sure corrected posteriors are said to be, by the same labels after :meth:`fit`.
 
         ``usual`` is the factor by which left-out labels flatten posteriors; true labels may lower it.
         """
         if not len(truth):
+            self.certainty.fill_(usual)
             return
         given = log_posterior.detach().double().log_softmax(-1).cpu().numpy()
-        learned = (self.log_scale, self.weight, self.shift)
-        start = np.concatenate([each.double().cpu().numpy().ravel() for each in learned])
-        found = _fitted(given, truth.cpu().numpy(), start)
-        for buffer, values in zip(learned, _parts(found, given.shape[1]), strict=True):
-            buffer.copy_(torch.as_tensor(values))
-        unseen = _cross_fitted(given, truth.cpu().numpy(), found)
+        unseen = _cross_fitted(given, truth.cpu().numpy(), self._values())
         self.certainty.fill_(_certainty(unseen, truth.cpu().numpy(), usual))
+
+    def _learned(self) -> tuple[Tensor, Tensor, Tensor]:
+        return self.log_scale, self.weight, self.shift
+
+    def _values(self) -> FloatArray:
+        """s, W and b in a row."""
+        return np.concatenate([each.double().cpu().numpy().ravel() for each in self._learned()])
 
     def reported(self, posterior: Tensor) -> Tensor:
         """(N, C) corrected posteriors, as sure as the true labels allow."""

@@ -118,6 +118,10 @@ def _seed(seed: int, *numbers: int) -> int:
     return int(np.random.SeedSequence(seed, spawn_key=numbers).generate_state(1)[0])
 
 
+def _copied(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    return {name: tensor.detach().clone() for name, tensor in tensors.items()}
+
+
 @dataclass
 class _Placed:
     """The training data in order, on the device; can be gone through several times."""
@@ -158,6 +162,7 @@ class _Trainer:
         self.epoch, self.best_epoch, self.restarts = 0, 0, 0
         self.best_score: float | None = None
         self.best: dict[str, Tensor] = {}
+        self.best_working: dict[str, Tensor] = {}
         self.history: list[Row] = []
 
     def fit(self) -> TrainingResult:
@@ -228,7 +233,7 @@ class _Trainer:
         row[self.selection.name] = score
         if self.best_score is None or score > self.best_score:
             self.best_score, self.best_epoch = score, self.epoch
-            self.best = {name: tensor.detach().clone() for name, tensor in self.method.state_dict().items()}
+            self.best, self.best_working = _copied(self.method.state_dict()), _copied(self.method.working_state())
 
     def _out_of_patience(self) -> bool:
         patience = self.settings.patience
@@ -268,7 +273,7 @@ class _Trainer:
         torch.manual_seed(self.settings.seed if restarts == 0 else seed)
         self.rng = np.random.default_rng(self.settings.seed if restarts == 0 else seed)
         self.epoch, self.best_epoch, self.best_score = 0, 0, None
-        self.history, self.best = [], {}
+        self.history, self.best, self.best_working = [], {}, {}
         self._build()
 
     def _build(self) -> None:
@@ -293,6 +298,7 @@ class _Trainer:
             "method": self.method.state_dict(),
             "working": self.method.working_state(),
             "best": self.best,
+            "best_working": self.best_working,
             "optimizer": optimizer_tensors(self.optimizer),
             "random": {"torch": torch.get_rng_state()},
         }
@@ -320,10 +326,13 @@ class _Trainer:
         self.rng = restore_generator(values["rng"])
 
     def _restore_tensors(self, state: State) -> None:
+        self.best, self.best_working = state.group("best"), state.group("best_working")
+        if self.best:  # an unusable best epoch is told of now, and not at the end of training
+            self.method.load_state_dict(self.best)
+            self.method.restore_working_state(self.best_working)
         self.method.load_state_dict(state.group("method"))
         self.method.restore_working_state(state.group("working"))
         restore_optimizer(self.optimizer, state.group("optimizer"))
-        self.best = state.group("best")
         random = state.group("random")
         torch.set_rng_state(random["torch"])
         if "cuda" in random:
@@ -332,6 +341,8 @@ class _Trainer:
     def _result(self) -> TrainingResult:
         if self.best:
             self.method.load_state_dict(self.best)
+            self.method.restore_working_state(self.best_working)
+        self.method.finish()
         method = self.method.float()  # whatever precision it was trained in, a model is single precision
         # The one pass over the training instances. The prior and the estimated confusion change what is made of the
         # logits, not the logits, so that they, the check below and the estimator can all start from these.
