@@ -1,4 +1,4 @@
-"""Small crowds: runs on parts of datasets, what they are compared with, and the page."""
+"""Crowds of every size: runs on parts of datasets, what they are compared with, and the page."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from sklearn.linear_model import LogisticRegression
 from conal import aggregation
 from conal.experiments import Run, Store
 from conal.experiments.runs import execute, load_data
-from conal.experiments.small import CROWDS, SIZES, Small
+from conal.experiments.small import Sizes, Small
 
 
 def test_a_run_is_measured_beside_two_stages() -> None:
@@ -32,10 +32,13 @@ def test_every_crowd_has_its_runs() -> None:
     experiment = Small()
     assert len(experiment.seeds) == 20
     runs = experiment.runs()
-    assert len({run.hash for run in runs}) == len(runs) == 20 * len(CROWDS) * len(SIZES)
+    assert len({run.hash for run in runs}) == len(runs) == 20 * len(Small.crowds) * len(Small.sizes)
     juries = {run.data["jury"] for run in runs if run.dataset == "llm_jury"}
     assert len(juries) == 8
     assert len(Small(quick=True).runs()) == 2 * 2 * 2
+    growing = Sizes().runs()
+    assert {run.data["sample"]["n_tasks"] for run in growing} == {300, 1_000, 5_000, 20_000}
+    assert len({run.hash for run in growing}) == len(growing) == 10 * 2 * 4
 
 
 def test_table_and_page() -> None:

@@ -1,8 +1,8 @@
-"""Small crowds: 50 to 300 tasks, against what users would do without conal's classifiers."""
+"""Crowds of every size, against what users would do without conal's classifiers: small ones, and as they grow."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -15,11 +15,13 @@ from conal.experiments.runs import Run
 from conal.experiments.store import Store
 from conal.experiments.tables import Row, column, group_by, markdown, n_seeds
 
-__all__ = ["CROWDS", "SIZES", "Small"]
+__all__ = ["Sizes", "Small"]
 
-SIZES = (50, 100, 300)
+Crowd = tuple[str, dict[str, Any], dict[str, Any]]
+"""Dataset, its settings, and further settings of the sample. What is not said is as in the generator's defaults."""
+
 SIMULATED: dict[str, Any] = {"n_train": 3000, "n_valid": 0, "n_test": 0}
-CROWDS: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
+SMALL: dict[str, Crowd] = {
     "simulated, 8 annotators": ("synthetic", SIMULATED | {"n_annotators": 8, "n_classes": 4}, {}),
     "simulated, common mistakes": ("synthetic", SIMULATED | {"n_annotators": 8, "common_strength": 0.7}, {}),
     "simulated, two classes, 9 : 1": (
@@ -35,7 +37,19 @@ CROWDS: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
     "LabelMe": ("labelme", {}, {}),
     "texts, juries of language models": ("llm_jury", {}, {}),
 }
-"""Dataset, its settings, and further settings of the sample. What is not said is as in the generator's defaults."""
+GROWING: dict[str, Any] = {
+    "n_train": 25_000,
+    "n_valid": 0,
+    "n_test": 0,
+    "n_annotators": 100,
+    "labels_per_instance": 3,
+    "n_features": 100,
+    "separation": 0.25,
+}
+LARGE: dict[str, Crowd] = {
+    "no common mistakes": ("synthetic", GROWING | {"common_strength": 0.0}, {}),
+    "common mistakes": ("synthetic", GROWING | {"common_strength": 0.7}, {}),
+}
 REAL = ("LabelMe", "texts, juries of language models")
 ALL = "all"
 KINDS = {"label_accuracy": "cleaned labels", "test_accuracy": "other tasks"}
@@ -46,14 +60,21 @@ class Small(Experiment):
     """`xconal` with its defaults on few tasks, against aggregation and then scikit-learn's logistic regression."""
 
     title = "Small crowds"
+    crowds: ClassVar[dict[str, Crowd]] = SMALL
+    sizes: ClassVar[tuple[int, ...]] = (50, 100, 300)
+    n_crowds: ClassVar[int] = 20
+    story: ClassVar[str] = (
+        "simulated ones, random parts of LabelMe's training data, and of texts that eight juries of language models "
+        "classified, each jury in turn"
+    )
 
     def __init__(self, *, quick: bool = False, seeds: int | None = None, images: bool = False) -> None:
-        super().__init__(quick=quick, seeds=seeds or (2 if quick else 20), images=images)
+        super().__init__(quick=quick, seeds=seeds or (2 if quick else self.n_crowds), images=images)
 
     def points(self) -> list[tuple[str, int, int]]:
         """Crowd, number of tasks and seed; every seed draws another crowd, or another part of it."""
-        crowds = list(CROWDS)[:1] + list(REAL[:1]) if self.quick else list(CROWDS)
-        sizes = SIZES[:2] if self.quick else SIZES
+        crowds = [name for k, name in enumerate(self.crowds) if not self.quick or k == 0 or name == REAL[0]]
+        sizes = self.sizes[:2] if self.quick else self.sizes
         return [(crowd, size, seed) for crowd in crowds for size in sizes for seed in self.seeds]
 
     def runs(self) -> list[Run]:
@@ -61,7 +82,7 @@ class Small(Experiment):
         return [self._run(*point) for point in self.points()]
 
     def _run(self, crowd: str, size: int, seed: int) -> Run:
-        dataset, settings, sample = CROWDS[crowd]
+        dataset, settings, sample = self.crowds[crowd]
         if dataset == "synthetic":
             settings = settings | {"seed": seed}
         elif dataset == "llm_jury":
@@ -82,12 +103,10 @@ class Small(Experiment):
     def page(self, table: pa.Table) -> str:
         """Accuracy, and the paired difference with its interval."""
         text = (
-            "`xconal` with its defaults on few tasks, against Dawid-Skene or majority vote, and scikit-learn's "
-            f"`LogisticRegression` trained on the result. {n_seeds(table)} crowds each: simulated ones, random parts "
-            "of LabelMe's training data, and of texts that eight juries of language models classified, each jury in "
-            "turn. *Cleaned labels* are those of the tasks that were labelled, *other tasks* are tasks of "
-            f"the same crowd that were not drawn. Accuracy in percent; differences in points. {RULE} \\* marks "
-            "those that are not."
+            "`xconal` with its defaults, against Dawid-Skene or majority vote, and scikit-learn's `LogisticRegression` "
+            f"trained on the result. {n_seeds(table)} crowds each: {self.story}. *Cleaned labels* are those of the "
+            "tasks that were labelled, *other tasks* are tasks of the same crowd that were not drawn. Accuracy in "
+            f"percent; differences in points. {RULE} \\* marks those that are not."
         )
         rows = table.to_pylist()
         parts = [text]
@@ -102,6 +121,20 @@ class Small(Experiment):
             ]
             parts += [f"## {title.capitalize()}", markdown(header, body)]
         return self.document(*parts)
+
+
+@register("sizes")
+class Sizes(Small):
+    """The same comparison as the number of tasks grows, with and without common mistakes."""
+
+    title = "From 300 to 20,000 tasks"
+    crowds: ClassVar[dict[str, Crowd]] = LARGE
+    sizes: ClassVar[tuple[int, ...]] = (300, 1_000, 5_000, 20_000)
+    n_crowds: ClassVar[int] = 10
+    story: ClassVar[str] = (
+        "simulated ones of six classes and 100 features, three labels per task by 100 annotators, with the noise of "
+        "the generator's defaults and either no common mistakes or strong ones"
+    )
 
 
 def _groups(rows: list[Row]) -> dict[tuple[str, Any], list[Row]]:
