@@ -125,8 +125,7 @@ class Outputs:
 
 def inferred_labels(fitted: Aggregator) -> pa.Table:
     """The table of labels: a row for every task, empty where nobody labelled it."""
-    from conal.findings.summaries import labelled_tasks
-    from conal.io.results import label_table
+    from conal.io.results import label_table, labelled_tasks
 
     crowd = fitted.annotations_
     levels = crowd.levels() if crowd.ordinal else None
@@ -135,7 +134,7 @@ def inferred_labels(fitted: Aggregator) -> pa.Table:
 
 
 def _warn_of_unlabelled(fitted: Aggregator, out: Path) -> None:
-    from conal.findings.summaries import labelled_tasks
+    from conal.io.results import labelled_tasks
 
     names = fitted.task_ids_[~labelled_tasks(fitted)].tolist()
     if names:

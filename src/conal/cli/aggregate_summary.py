@@ -18,13 +18,12 @@ def figures_of(fitted: Aggregator, file: AnnotationFile) -> dict[str, Any]:
     """How much was read, and what was inferred."""
     import numpy as np
 
-    from conal.findings.inspection import contributions
-    from conal.findings.summaries import labelled_tasks
+    from conal.io.results import labelled_tasks
 
     crowd, labelled = fitted.annotations_, labelled_tasks(fitted)
     counts = np.bincount(fitted.codes_[labelled], minlength=crowd.n_classes).tolist()
     return {
-        "files": contributions(file),
+        "files": file.contributions(),
         "n_annotations": crowd.n_annotations,
         "n_refused": None if crowd.abstentions is None else crowd.abstentions.n_annotations,
         "n_annotators": crowd.n_annotators,

@@ -69,7 +69,6 @@ def convert(
     Label Studio assigns annotations to users by e-mail address or number and rejects unknown users. Use
     --no-annotations if the annotators are not Label Studio users.
     """
-    from conal.findings.inspection import contributions
     from conal.io import import_file
 
     _check(to, out, with_tasks=inferred is not None or no_annotations or new_tasks)
@@ -85,7 +84,7 @@ def convert(
     count = _write(file, out, tables, to, records)
     note = "" if records is None else f" ({count:,} {records.note})"
     crowd = file.annotations
-    files = contributions(file)
+    files = file.contributions()
     lines = [
         f"{file.title}: {crowd.n_annotations:,} labels by {crowd.n_annotators:,} annotators on {crowd.n_tasks:,} tasks",
         *told(files),

@@ -85,7 +85,7 @@ class FitFiles:
 
     def read(self, takes: str, reading: ReadOptions, show: ShowOptions) -> FitData:
         """The training data for a method that ``takes`` true labels ("gold") or annotations ("crowd")."""
-        from conal.findings.inspection import contributions, warn_of_problems
+        from conal.findings.inspection import warn_of_problems
         from conal.io import import_file
         from conal.io.task_items import items_of
 
@@ -110,7 +110,7 @@ class FitFiles:
         instances = texts or self._read_instances(self.features, self.text, reading.task)
         known = read_sample(self.true_labels, reading, file, _with_unlabelled(crowd, instances))
         info = self._read_annotator_info(crowd, reading)
-        return FitData(instances, crowd, validation, shown, contributions(file), known, len(file.gold), info)
+        return FitData(instances, crowd, validation, shown, file.contributions(), known, len(file.gold), info)
 
     def _read_annotator_info(self, crowd: Annotations, reading: ReadOptions) -> AnnotatorInfo | None:
         from conal.io.annotator_tables import read_annotator_info

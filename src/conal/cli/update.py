@@ -115,7 +115,7 @@ def _update_aggregator(
         "model": folder,
         "method": fitted.name,
         "out": out,
-        "files": parts_of(file),
+        "files": file.contributions(),
         **figures_of(fitted, before, file),
         "stale_share": fitted.stale_share_,
         "n_labels_read": getattr(fitted, "n_touched_", None),
@@ -131,20 +131,6 @@ def read_new_labels(labels: list[Path], reading: ReadOptions) -> AnnotationFile:
     file = import_file(labels, reading)
     file.warn_of_dropped()
     return file
-
-
-def parts_of(file: AnnotationFile) -> list[dict[str, Any]]:
-    """What each of several files has, as :func:`told` shows it."""
-    return [
-        {
-            "file": str(part.path),
-            "title": part.title,
-            "n_annotations": part.annotations.n_annotations,
-            "n_annotators": part.annotations.n_annotators,
-            "n_tasks": part.annotations.n_tasks,
-        }
-        for part in file.parts
-    ]
 
 
 def figures_of(fitted: Aggregator | Any, before: int, file: AnnotationFile) -> dict[str, Any]:

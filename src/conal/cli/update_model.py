@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from conal.cli.files import read_for_model
-from conal.cli.update import figures_of, parts_of, read_new_labels
+from conal.cli.update import figures_of, read_new_labels
 from conal.errors import InputError
 from conal.parameters.reading import ReadOptions
 
@@ -60,7 +60,7 @@ def update_model(
         "model": folder,
         "method": fitted.method,
         "out": out,
-        "files": parts_of(file),
+        "files": file.contributions(),
         **figures_of(fitted, before, file),
         "epochs": fitted.metrics_["epochs"],
         "enough": enough,

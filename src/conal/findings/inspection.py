@@ -17,7 +17,7 @@ from conal.io.importing import Paths
 from conal.io.remedies import remedy
 from conal.metrics import Agreement, cohen_kappa, fleiss_kappa, krippendorff_alpha
 
-__all__ = ["contributions", "inspect_file", "inspect_import", "warn_of_problems"]
+__all__ = ["inspect_file", "inspect_import", "warn_of_problems"]
 
 DRAWS = 10**8
 """Tasks times bootstrap replicates for an interval: a second or two."""
@@ -57,7 +57,7 @@ def inspect_import(found: AnnotationFile, notes: list[str] | None = None) -> Fac
     agreement = _agreement(crowd)
     problems = [*_reading_problems(found, notes or []), *_crowd_problems(crowd, counts, agreement)]
     return {
-        "files": contributions(found),
+        "files": found.contributions(),
         "format": found.format,
         "title": found.title,
         "question": found.question,
@@ -76,21 +76,6 @@ def inspect_import(found: AnnotationFile, notes: list[str] | None = None) -> Fac
         "dropped": dict(found.dropped),
         "problems": [{"problem": problem, "remedy": remedy} for problem, remedy in problems],
     }
-
-
-def contributions(found: AnnotationFile) -> list[Facts]:
-    """What each of several files contributes, before labels that two of them repeat are left out."""
-    return [
-        {
-            "file": str(part.path),
-            "format": part.format,
-            "title": part.title,
-            "n_annotations": part.annotations.n_annotations,
-            "n_tasks": part.annotations.n_tasks,
-            "n_annotators": part.annotations.n_annotators,
-        }
-        for part in found.parts
-    ]
 
 
 def warn_of_problems(crowd: Annotations, where: object) -> None:

@@ -10,13 +10,14 @@ import numpy.typing as npt
 from markupsafe import Markup
 
 from conal.findings.wording import NONE, count, percent, short
+from conal.io.results import labelled_tasks
 
 if TYPE_CHECKING:
     from conal.aggregation.base import Aggregator
     from conal.data.annotations import Annotations
     from conal.data.encoding import Names
 
-__all__ = ["aggregator_summary", "annotations_summary", "labelled_tasks"]
+__all__ = ["aggregator_summary", "annotations_summary"]
 
 MOST_CLASSES = 10
 """Classes in a table, those with the most labels."""
@@ -54,12 +55,6 @@ def aggregator_summary(aggregator: Aggregator) -> str:
         facts.append(("tasks without labels", count(int((~labelled).sum()))))
     given = np.bincount(aggregator.codes_[labelled], minlength=crowd.n_classes)
     return _summary(repr(aggregator), _counts(crowd), facts, ("label", "tasks"), _by_class(crowd.classes, given))
-
-
-def labelled_tasks(aggregator: Aggregator) -> npt.NDArray[np.bool_]:
-    """(N,) which tasks have a label or a known true label; of the others, aggregation knows only the class prior."""
-    labelled: npt.NDArray[np.bool_] = (aggregator.annotations_.labels_per_task() > 0) | (aggregator.known_codes_ >= 0)
-    return labelled
 
 
 def _counts(crowd: Annotations) -> str:

@@ -119,6 +119,20 @@ class AnnotationFile:
         """How messages name the file, or all files."""
         return ", ".join(str(part.path) for part in self.parts) or str(self.path)
 
+    def contributions(self) -> list[dict[str, Any]]:
+        """What each of several files contributes, before labels that two of them repeat are left out."""
+        return [
+            {
+                "file": str(part.path),
+                "format": part.format,
+                "title": part.title,
+                "n_annotations": part.annotations.n_annotations,
+                "n_tasks": part.annotations.n_tasks,
+                "n_annotators": part.annotations.n_annotators,
+            }
+            for part in self.parts
+        ]
+
     def all_tasks(self) -> Annotations:
         """The annotations of all tasks in the file; those that nobody has labelled come last."""
         labelled = self.annotations.task_ids.tolist()

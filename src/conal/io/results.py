@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -18,12 +18,16 @@ from conal.errors import ModelFolderError
 from conal.io.delimited import open_delimited, with_long_rows
 from conal.io.refusals import ARROW_ERRORS, first_line
 
+if TYPE_CHECKING:
+    from conal.aggregation.base import Aggregator
+
 __all__ = [
     "ColumnKind",
     "NamesOf",
     "annotator_table",
     "confusion_table",
     "label_table",
+    "labelled_tasks",
     "mean_by_annotator",
     "name_column",
     "proba_columns",
@@ -123,6 +127,11 @@ def mean_by_annotator(crowd: Annotations, values: FloatArray) -> pa.Array:
     """The mean of a figure of each annotation over those of every annotator; empty for those without labels."""
     total = np.bincount(crowd.annotators, weights=values, minlength=crowd.n_annotators)
     return where_labelled(crowd, total / np.maximum(crowd.labels_per_annotator(), 1))
+
+
+def labelled_tasks(aggregator: Aggregator) -> npt.NDArray[np.bool_]:
+    """(N,) which tasks have a label or a known true label; of the others, aggregation knows only the class prior."""
+    return np.asarray((aggregator.annotations_.labels_per_task() > 0) | (aggregator.known_codes_ >= 0))
 
 
 def where_labelled(crowd: Annotations, values: FloatArray) -> pa.Array:
