@@ -16,8 +16,9 @@ import conal
 from conal import methods
 from conal.aggregation.certainty import held_out_certainty
 from conal.data.annotations import Annotations
-from conal.errors import ConalWarning, InputError, PriorWarning
+from conal.errors import ConalWarning, DataWarning, InputError, PriorWarning
 from conal.estimator.results import FittedResults
+from conal.experiments.gold_draws import random_draw
 from conal.methods import Batch, Problem
 from conal.methods.class_matching import aligned_with_votes
 from conal.methods.cross_conal import CrossCoNALMethod
@@ -366,6 +367,56 @@ def test_tensors_of_a_saved_model_keep_their_names() -> None:
     witness = {f"gaussian.{name}" for name in ("weight", "bias", "temperatures", "shares")}
     others = {"labels_per_annotator", "prior_shift", "temperature", "certainty", "steps"}
     assert names == networks | noise | scaler | witness | others
+
+
+@pytest.mark.parametrize("stacked", [True, False])
+def test_new_names_of_classes_reach_networks_witness_and_noise(stacked: bool) -> None:
+    method, batches = made(folds=3, witness="gaussian")
+    if stacked:
+        method.merge_networks(torch.zeros(2, D))
+    method.begin(batches.labelled_in_order())
+    x = torch.randn(7, D)
+    before = method.class_logits(x), method.posterior.clone(), *(each.clone() for each in method.confusion())
+    held_out = [network(x) for network in method.averages.networks]
+    order = torch.tensor([2, 0, 1])
+    method._rename(order)
+    logits, posterior, pi_g, pi_r = before
+    torch.testing.assert_close(method.class_logits(x), logits[:, order])
+    for network, own in zip(method.averages.networks, held_out, strict=True):
+        torch.testing.assert_close(network(x), own[:, order])
+    torch.testing.assert_close(method.posterior, posterior[:, order])
+    torch.testing.assert_close(method.confusion()[0], pi_g[order])
+    torch.testing.assert_close(method.confusion()[1], pi_r[:, order])
+    if stacked:
+        assert method.stacked is not None
+        biases = [weight for name, weight in method.backbone.named_parameters() if name.endswith("bias")]
+        torch.testing.assert_close(method.stacked.parameters[-1].detach()[0], biases[-1].detach())
+
+
+def test_true_labels_name_classes_that_networks_tell_apart() -> None:
+    """Four in ten labels are of the other class of a pair: votes do not name them, and networks must follow."""
+    data = conal.datasets.synthetic(n_train=4000, n_valid=0, common_type="symmetric", common_strength=0.8, seed=3)
+    gold = {int(task): data.classes[data.y_true[task]].item() for task in random_draw(data, 100, 3).rows}
+    with pytest.warns(DataWarning, match="27 of 100 contradict every vote"):
+        clf = conal.CrossCoNAL(seed=3, verbose=False).fit(data.x, data.annotations, true_labels=gold)
+    assert data.test is not None
+    assert clf.score(data.test.x, data.classes[data.test.y]) > 0.9
+
+
+def test_a_ring_of_colluders_does_not_name_the_classes() -> None:
+    """24 of 60 exchange all classes and never slip; the other 36 are right more often than they make any mistake."""
+    crowd_of: dict[str, Any] = {
+        "n_train": 1500,
+        "n_annotators": 60,
+        "labels_per_instance": 4.0,
+        "n_valid": 0,
+        "n_test": 10,
+    }
+    data = conal.datasets.synthetic(**crowd_of, adversaries="ring", adversary_share=0.4, seed=2)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConalWarning)
+        clf = conal.CrossCoNAL(epochs=20, seed=2, verbose=False).fit(data.x, data.annotations)
+    assert (clf.labels_ == data.classes[data.y_true]).mean() > 0.9
 
 
 def test_a_ring_of_colluders_does_not_rename_the_classes() -> None:

@@ -32,7 +32,7 @@ TITLES = {
 } | {name: f"Jury: {name}" for name in JUDGES}
 DATA: dict[str, dict[str, Any]] = {
     "cifar10": {"inputs": "features", "n_train": 4000, "n_valid": 0},
-    "synthetic": {"n_train": 2000, "n_valid": 0, "common_type": "symmetric", "common_strength": 0.8},
+    "synthetic": {"n_valid": 0, "common_type": "symmetric", "common_strength": 0.8},
 }
 """Settings of simulated crowds; every seed draws another one."""
 PEOPLE = ("labelme", "music")
@@ -296,7 +296,7 @@ def _explain(seeds: int) -> str:
         "*auto*: the aggregators, without features; with *labels certain and no more*, a true label counts in EM as "
         "much as an inferred one. *Stacked votes*: logistic regression on the votes, trained on the tasks with a true "
         "label. CIFAR-10 has 4,000 tasks and the crowd of the paper's settings, the synthetic crowd "
-        "2,000. The juries are of 11 to 13 language models and have no test data; their figures are means over the "
+        "8,000. The juries are of 11 to 13 language models and have no test data; their figures are means over the "
         "eight."
     )
 

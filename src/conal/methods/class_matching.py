@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-__all__ = ["aligned_with_votes", "most_annotators_agree"]
+__all__ = ["aligned_with_people", "aligned_with_votes", "is_identity", "most_annotators_agree"]
 
 TRUTH_WEIGHT = 0.3
 
@@ -42,6 +42,42 @@ def aligned_with_votes(agreement: Tensor, truth: Tensor | None = None) -> Tensor
     return order.to(agreement.device)
 
 
+def aligned_with_people(counts: Tensor) -> Tensor:
+    """(C,) the inferred class of each class name, such that most annotators are right; the present names if in doubt.
+
+    A group who exchange classes and never slip can win the votes, although more people are right most of the time.
+    Here every annotator says which label belongs to an inferred class: the one that the annotator gave most often.
+    The names that most say so are taken if they are decided: annotators who clearly prefer them, by two standard errors
+    of their own labels, have more than half of the labels of the classes that get another name.
+
+    Parameters
+    ----------
+    counts : (R, C, C) tensor
+        Expected votes ``[annotator, inferred class, observed label]``.
+
+    Examples
+    --------
+    Three people are right in 60 of 100 tasks, two exchange the classes in all, and so the votes have named them.
+
+    >>> honest, ring = torch.tensor([[40.0, 60.0], [60.0, 40.0]]), torch.tensor([[100.0, 0.0], [0.0, 100.0]])
+    >>> counts = torch.stack([honest, honest, honest, ring, ring])
+    >>> aligned_with_votes(counts.sum(0)).tolist(), aligned_with_people(counts).tolist()
+    ([0, 1], [1, 0])
+    """
+    usual = torch.zeros_like(counts).scatter_(2, counts.argmax(2, keepdim=True), counts.sum(2, keepdim=True))
+    order = aligned_with_votes(usual.sum(0))
+    moved, new, old = _preferred(counts, order)
+    weight = counts[:, moved].sum((1, 2))
+    decided = new - old > 2 * (new + old).sqrt()
+    is_clear = bool(weight[decided].sum() > weight.sum() / 2)
+    return order if is_clear else torch.arange(len(order), device=order.device)
+
+
+def is_identity(order: Tensor) -> bool:
+    """Whether all classes keep their names."""
+    return bool((order == torch.arange(len(order), device=order.device)).all())
+
+
 def most_annotators_agree(counts: Tensor, order: Tensor) -> bool:
     """Whether the labels of most annotators fit new names of the classes better than the present ones.
 
@@ -65,8 +101,12 @@ def most_annotators_agree(counts: Tensor, order: Tensor) -> bool:
     >>> order.tolist(), most_annotators_agree(counts, order)
     ([1, 0], False)
     """
-    moved = torch.nonzero(order != torch.arange(len(order), device=order.device)).flatten()
-    new = counts[:, order[moved], moved].sum(1)
-    old = counts[:, moved, moved].sum(1)
+    moved, new, old = _preferred(counts, order)
     weight = counts[:, moved].sum((1, 2))
     return bool((weight * (new - old).sign()).sum() >= 0)
+
+
+def _preferred(counts: Tensor, order: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """The classes that get another name, and (R,) how many labels of each annotator fit the new and the old names."""
+    moved = torch.nonzero(order != torch.arange(len(order), device=order.device)).flatten()
+    return moved, counts[:, order[moved], moved].sum(1), counts[:, moved, moved].sum(1)

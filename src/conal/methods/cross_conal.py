@@ -13,7 +13,7 @@ from conal.aggregation.certainty import held_out_certainty
 from conal.data.annotations import Annotations
 from conal.errors import DivergenceError
 from conal.methods.base import Batch, Problem, register
-from conal.methods.class_matching import aligned_with_votes, most_annotators_agree
+from conal.methods.class_matching import aligned_with_people, aligned_with_votes, is_identity, most_annotators_agree
 from conal.methods.cross_fitted_em import CrossFittedEM
 from conal.methods.judged_tasks import JudgedTasks
 from conal.methods.labels_only import infer_from_labels
@@ -67,13 +67,13 @@ class CrossCoNALMethod(CrossFittedEM):
     are those under which the annotations are most likely.
 
     True labels of some tasks are not needed. Where they are supplied, they are certain in q, name the classes, and
-    correct the posterior of other tasks, by predictions that have not seen them
+    correct the posterior of other tasks in the second half of the E-steps, by predictions that have not seen them
     (:class:`conal.methods.posterior_correction.PosteriorCorrection`).
 
     The likelihood does not say which inferred class is which: after every E-step, classes are matched
-    with the votes, so that annotators are right as often as possible, if the labels of most annotators agree with that:
-    a group who exchange classes and never slip must not name them. A class prior :math:`\rho^*` counts only where
-    the user states one.
+    with the labels that most annotators give them, and otherwise with the votes, so that annotators are right as often
+    as possible. A group who exchange classes and never slip must not name them. Networks and witness get the new names
+    too. A class prior :math:`\rho^*` counts only where the user states one.
 
     References
     ----------
@@ -176,15 +176,35 @@ class CrossCoNALMethod(CrossFittedEM):
         return self.vote_weight * self.log_prob_given_class(batch)
 
     def learn_from_truth(self, predictions: Iterable[tuple[Tensor, Batch]]) -> Iterable[tuple[Tensor, Batch]]:
-        """Fit the correction of the posterior to tasks whose truth is known, by held-out predictions."""
+        """By held-out predictions of tasks whose truth is known: name the classes, and correct the posterior.
+
+        The correction takes part in the second half of the E-steps. Before, the networks still find out which tasks
+        belong together; a correction of two classes that they do not tell apart yet would make them one.
+        """
         if self.correction is None or self.judged is None:
             return predictions
         collected = list(predictions)
         for logits, batch in collected:
             unseen = self.judged.evidence_without_truth(self.log_prob_given_class(batch), batch)
             self.judged.remember(self._log_joint(logits, batch.rows, unseen), batch)
-        self.correction.fit(self.judged.log_joint, self.judged.truth)
+        order = aligned_with_votes(self.noise_in_use.pi_g, self.judged.unseen_as())
+        if len(self.judged.truth) and not is_identity(order):
+            self._rename(order)
+            self.meet_prior(self.inferred_shares())
+            collected = [(logits[:, order], batch) for logits, batch in collected]
+        if int(self.epochs_done) >= sorted(self.due)[len(self.due) // 2]:
+            self.correction.fit(self.judged.log_joint, self.judged.truth)
         return collected
+
+    def _rename(self, order: Tensor) -> None:
+        """Give the classes other names: class c is from now on what was inferred as ``order[c]``."""
+        self.posterior.copy_(self.posterior[:, order])
+        self.noise.reorder(order)
+        if self.pooled_noise is not None:
+            self.pooled_noise.reorder(order)
+        if self.judged is not None:
+            self.judged.log_joint.copy_(self.judged.log_joint[:, order])
+        self.rename_outputs(order)
 
     def _usual_certainty(self) -> float:
         """How sure to be by left-out labels alone."""
@@ -207,11 +227,9 @@ class CrossCoNALMethod(CrossFittedEM):
                 "the inferred labels became nan; lower lr, or scale the features (scaling='standard')"
             )
         truth = None if self.judged is None else self.judged.inferred_as(self.posterior)
-        order = aligned_with_votes(counts.sum(0), truth)
-        if truth is None and not most_annotators_agree(counts, order):
-            order = torch.arange(len(order), device=order.device)
-        self.posterior.copy_(self.posterior[:, order])
-        self.noise.reorder(order)
+        order = self._names(counts, truth)
+        if not is_identity(order):
+            self._rename(order)
         # The copy keeps the memory layout of the counts, which decides the last bit of their sums.
         renamed = torch.empty_like(counts).copy_(counts[:, order])
         if self.judged is not None:
@@ -223,6 +241,16 @@ class CrossCoNALMethod(CrossFittedEM):
             self.pooled_noise.fit(renamed)
         if self.judged is not None:
             self.judged.row_counts.copy_(renamed.sum(2).double() + self.noise_in_use.row_pseudo.double())
+
+    @staticmethod
+    def _names(counts: Tensor, truth: Tensor | None) -> Tensor:
+        """(C,) the inferred class of each class name: by true labels, by most annotators, or by the votes."""
+        if truth is not None:
+            return aligned_with_votes(counts.sum(0), truth)
+        order = aligned_with_people(counts)
+        if is_identity(order):
+            order = aligned_with_votes(counts.sum(0))
+        return order if most_annotators_agree(counts, order) else torch.arange(len(order), device=order.device)
 
     @torch.no_grad()
     def finish(self) -> None:

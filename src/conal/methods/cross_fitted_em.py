@@ -20,7 +20,7 @@ from conal.methods.held_out_predictions import (
     mixed_predictions,
 )
 from conal.networks.averaging import WeightAverage
-from conal.networks.backbones import fresh_copy
+from conal.networks.backbones import fresh_copy, reorder_outputs
 from conal.networks.calibration import fit_temperature
 from conal.networks.cross_fitting import cross_fitted_loss, mean_log_proba, stacked_loss
 from conal.networks.deployed import MeanOfNetworks
@@ -132,6 +132,14 @@ class CrossFittedEM(EMMethod):
         if self.stacked is not None:
             return stacked_loss(self.stacked, batch.x, target, fold, weight)
         return cross_fitted_loss(self.backbones, batch.x, target, fold, weight, self.n_jobs)
+
+    @torch.no_grad()
+    def rename_outputs(self, order: Tensor) -> None:
+        """Networks and witness call the classes as everything else does now; other people's modules learn it anew."""
+        for network in (*self.backbones, *self.averages.networks):
+            reorder_outputs(network, order)
+        if self.gaussian is not None:
+            self.gaussian.reorder(order)
 
     def end_step(self) -> None:
         """The average follows the weights."""

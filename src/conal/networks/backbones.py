@@ -7,12 +7,13 @@ import inspect
 import math
 from collections.abc import Callable, Sequence
 
+import torch
 from torch import Tensor, nn
 
 from conal.errors import InputError
 from conal.networks.dropout import Dropout
 
-__all__ = ["MLP", "VGG16", "Backbone", "build_backbone", "fresh_copy"]
+__all__ = ["MLP", "VGG16", "Backbone", "build_backbone", "fresh_copy", "reorder_outputs"]
 
 Backbone = str | nn.Module | Callable[[tuple[int, ...], int], nn.Module]
 """A name ("mlp", "linear", "vgg16"), a module, or a function of (feature shape, number of classes) that makes one."""
@@ -60,6 +61,26 @@ class MLP(nn.Sequential):
             width = units
         layers.append(nn.Linear(width, n_classes))
         super().__init__(*layers)
+
+
+@torch.no_grad()
+def reorder_outputs(network: nn.Module, order: Tensor) -> bool:
+    """Make output c what output ``order[c]`` was; False for a network that is no sequence with a linear layer last.
+
+    >>> network = MLP(3, 2)
+    >>> x = torch.randn(5, 3)
+    >>> before = network.eval()(x)
+    >>> reorder_outputs(network, torch.tensor([1, 0])), torch.equal(network(x), before[:, [1, 0]])
+    (True, True)
+    """
+    last = network
+    while isinstance(last, nn.Sequential):
+        last = last[-1]
+    if not isinstance(last, nn.Linear) or last.out_features != len(order):
+        return False
+    for weight in last.parameters():
+        weight.copy_(weight[order])
+    return True
 
 
 VGG16_PLAN = ((2, 64), (2, 128), (3, 256), (3, 512), (3, 512))

@@ -75,6 +75,12 @@ class GaussianWitness(nn.Module):
         self.register_buffer("temperatures", torch.ones(2))
         self.register_buffer("shares", torch.tensor([1.0, 0.0]))
 
+    @torch.no_grad()
+    def reorder(self, order: Tensor) -> None:
+        """Class c is from now on what was class ``order[c]``."""
+        self.weight.copy_(self.weight[order])
+        self.bias.copy_(self.bias[order])
+
     def fit(self, blocks: Blocks, n_tasks: int) -> bool:
         """Fit the Gaussian classifiers to soft labels; False if there are too few tasks."""
         is_fitted = self.cross_fitted.fit(blocks, n_tasks)
