@@ -125,10 +125,10 @@ def test_gold_rates(folder: Path) -> None:
     ]
     store(folder, "gold-rates", rows)
     text = guide_statements.gold_rates()
-    assert "by 50 random true labels on LabelMe and Jury: emotion held the truth in 93 to 100 % by kind" in text
-    assert "in 200 draws" in text
-    assert "in 80 to 95 % where `xconal` was trained with them, 2 fits per crowd." in text
-    assert "on a single crowd, at least 90 % of the draws held." in text
+    assert "by 50 random true labels held the truth on LabelMe and Jury: emotion, by kind of rate: " in text
+    assert "93 % (share of a class) to 100 % (cleaned labels that are right) in 200 draws " in text
+    assert "80 % (cleaned labels that are right) to 95 % (share of a class) where `xconal` was trained" in text
+    assert "with them, 2 fits per crowd." in text
     assert "share of a class 15.0 instead of 25.0; cleaned labels that are right 15.0 instead of 16.5 (" in text
     assert "annotator" not in text
 
@@ -246,7 +246,7 @@ def test_who_is_found(folder: Path) -> None:
     rows += harm("few", "ring", 0.2, harmful=[10, 10], found=[6, 7], named=[8, 12], false=[0, 0])
     rows += harm("detection", "clickers", 0.2, harmful=[10, 10], found=[0, 0], named=[0, 0], false=[0, 0])
     rows += harm("few", "clickers", 0.2, harmful=[12, 12], found=[6, 6], named=[8, 8], false=[1, 1])
-    rows += harm("detection", "ring", 0.4, harmful=[10, 10], found=[1, 1], named=[9, 9], false=[9, 9])  # not shown
+    rows += harm("detection", "ring", 0.4, harmful=[10, 10], found=[1, 1], named=[8, 8], false=[1, 2])
     store(folder, "attacks", with_every_column(rows))
     text = guide_statements.attacks()
     assert "crowds of 60 annotators, six classes and 4 labels per task, 20 % of whom mean harm: 2 crowds" in text
@@ -254,6 +254,8 @@ def test_who_is_found(folder: Path) -> None:
     assert "|  | 100 labels each: found, false | 46 labels each: found, false |" in text
     assert "| ring | 85 %, 5.0 % | 65 %, 0.0 % |" in text
     assert "| clickers | 0 %, 0.0 % | 50 %, 12.5 % |" in text
+    assert "shares, 20 to 40 % of the annotators, with the more labels: 0 % found (clickers, 20 %), and 18.8 %" in text
+    assert text.endswith(" 18.8 % false (ring, 40 %).")
 
 
 def defended(row: str, kind: str, share: float | None, method: str, plain: float, made: float) -> Rows:

@@ -94,11 +94,10 @@ def gold_rates(rows: list[Row]) -> str:
         for kind, some in group_by(replayed, "kind").items()
     )
     return (
-        f"95 % intervals by {N_REPLAYED} random true labels on {crowds} held the truth in {_coverage(replayed)} % by "
-        f"kind of rate, in {REPLAYS} draws for the predictions of one model that knows none of them, and in "
-        f"{_coverage(whole)} % where `xconal` was trained with them, {_count(whole, 'seed')} fits per crowd. Of a "
-        f"single kind on a single crowd, at least {_lowest(replayed):.0f} % of the draws held. Mean widths of these, "
-        f"instead of those by the true labels alone, in points: {widths} (`conal reproduce gold-rates`)."
+        f"How many 95 % intervals by {N_REPLAYED} random true labels held the truth on {crowds}, by kind of rate: "
+        f"{_coverage(replayed)} in {REPLAYS} draws for the predictions of one model that knows none of them; "
+        f"{_coverage(whole)} where `xconal` was trained with them, {_count(whole, 'seed')} fits per crowd. Mean widths "
+        f"in the draws, instead of those by the true labels alone, in points: {widths} (`conal reproduce gold-rates`)."
     )
 
 
@@ -108,11 +107,10 @@ def _share(rows: list[Row], name: str) -> float:
 
 
 def _coverage(rows: list[Row]) -> str:
-    return _range([_share(some, "held") for some in group_by(rows, "kind").values()], ".0f")
-
-
-def _lowest(rows: list[Row]) -> float:
-    return min(_share(some, "held") for some in group_by(rows, "kind", "dataset").values())
+    """The kinds of rates of which fewest and most intervals hold."""
+    held = {kind: _share(some, "held") for kind, some in group_by(rows, "kind").items()}
+    ends = (min(held, key=held.__getitem__), max(held, key=held.__getitem__))
+    return " to ".join(f"{held[kind]:.0f} % ({NAMES[kind]})" for kind in ends)
 
 
 # ---------------------------------------------------------------- a crowd that lives
@@ -233,12 +231,37 @@ def attacks(rows: list[Row]) -> str:
         f"{min(seeds)} to {max(seeds)} (`conal reproduce attacks`). *Found*: of those who mean harm. *False*: of what "
         "is said about people or pairs."
     )
-    return f"{text}\n\n{markdown(['', *(f'{n:g} labels each: found, false' for n in each)], body)}"
+    table = markdown(["", *(f"{n:g} labels each: found, false" for n in each)], body)
+    return f"{text}\n\n{table}\n\n{_worst([row for row in rows if row['row'] == 'detection'])}"
+
+
+def _worst(rows: list[Row]) -> str:
+    """The kind and share of which fewest are found, and those of which most is false."""
+    cells = group_by(rows, "kind", "share")
+    fewest = min(cells, key=lambda at: _recall(cells[at]))
+    falsest = max(cells, key=lambda at: _false(cells[at]))
+    shares = [100 * share for _, share in cells]
+    return (
+        f"The worst of all kinds and shares, {_range(shares, 'g')} % of the annotators, with the more labels: "
+        f"{_recall(cells[fewest]):.0f} % found ({_at(*fewest)}), and {_false(cells[falsest]):.1f} % false "
+        f"({_at(*falsest)})."
+    )
+
+
+def _at(kind: str, share: float) -> str:
+    return f"{kind}, {100 * share:g} %"
 
 
 def _found(rows: list[Row]) -> str:
-    harmful, found, named, false = (sum(column(rows, name)) for name in ("harmful", "found", "named", "false"))
-    return f"{100 * found / max(harmful, 1):.0f} %, {100 * false / max(named, 1):.1f} %"
+    return f"{_recall(rows):.0f} %, {_false(rows):.1f} %"
+
+
+def _recall(rows: list[Row]) -> float:
+    return float(100 * sum(column(rows, "found")) / max(sum(column(rows, "harmful")), 1))
+
+
+def _false(rows: list[Row]) -> float:
+    return float(100 * sum(column(rows, "false")) / max(sum(column(rows, "named")), 1))
 
 
 @by_table(Attacks, "What the defence changes")
