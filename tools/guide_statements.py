@@ -127,12 +127,14 @@ def _in_parts(rows: list[Row]) -> str:
     by_part = group_by(_in_order(rows, "part", "seed"), "part")
     gaps = corrected({k: paired_difference((column(r, "update"), column(r, "fit"))) for k, r in by_part.items()})
     part, gap = max(gaps.items(), key=lambda pair: abs(pair[1].value))
+    values = [each.value for k, each in gaps.items() if k > 1]
     shares = [float(100 * np.mean(column(some, "share"))) for k, some in by_part.items() if k > 1]
     return (
         f"The labels of LabelMe came in {len(by_part)} random parts, with {_count(rows, 'seed')} seeds. After each, "
-        "`xconal` that is updated is compared with `xconal` that is fitted to all labels so far. The largest mean "
-        f"difference in test accuracy, update less fit, is {gap} points ({gap.verdict}), after part {part}. An update "
-        f"takes {_range(shares, '.0f')} % of the CPU time of the fit (`conal reproduce updates`)."
+        "`xconal` that is updated is compared with `xconal` that is fitted to all labels so far. Mean differences in "
+        f"test accuracy, update less fit, are {_range(values, '+.1f')} points. The largest is {gap}, {gap.verdict} "
+        f"after Holm's correction, after part {part}. An update takes {_range(shares, '.0f')} % of the CPU time of the "
+        "fit (`conal reproduce updates`)."
     )
 
 
