@@ -17,6 +17,7 @@ from conal import aggregation, methods
 from conal.experiments.coverage import Coverage, coverage_table
 from conal.experiments.outputs import CODE, read_outputs
 from conal.experiments.results_page import results_page
+from guide_statements import GUIDE_STATEMENTS
 from noise_statements import commonness, effective_number_of_juries
 from statements import STATEMENTS, wrapped
 
@@ -29,7 +30,10 @@ PAGES = (
     ROOT / "README.md",
     *(
         DOCS / f"{name}.md"
-        for name in ("architecture", "choosing", "common-noise", "reading-the-report", "reproducing")
+        for name in (
+            *("architecture", "choosing", "common-noise", "fifty-gold-labels", "harm", "living", "next-labels"),
+            *("privacy", "reading-the-report", "reproducing"),
+        )
     ),
 )
 WIDTH = 120
@@ -110,6 +114,7 @@ PARTS: dict[str, Callable[[], Any]] = {
     "choice": choice_table,
     "coverage": coverage,
     **STATEMENTS,
+    **GUIDE_STATEMENTS,
     "commonness": wrapped(commonness),
     "juries": effective_number_of_juries,
 }

@@ -187,7 +187,7 @@ def _percent(values: list[float]) -> str:
 
 
 def wrapped(make: Callable[[], str]) -> Callable[[], str]:
-    """Lines of a page's width; a list item goes on below its text."""
+    """Lines of a page's width; a list item goes on below its text, and lines of tables stay."""
 
     def made() -> str:
         lines = make().splitlines()
@@ -197,7 +197,7 @@ def wrapped(make: Callable[[], str]) -> Callable[[], str]:
 
 
 def _fill(line: str) -> str:
-    return textwrap.fill(line, WIDTH, break_long_words=False, break_on_hyphens=False)
+    return line if line.startswith("|") else textwrap.fill(line, WIDTH, break_long_words=False, break_on_hyphens=False)
 
 
 WIDTH = 120
