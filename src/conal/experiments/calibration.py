@@ -17,7 +17,7 @@ from conal.experiments.tables import Row, column, group_by, markdown, n_seeds
 __all__ = ["Calibration"]
 
 TITLES = {"labelme": "LabelMe", "music": "Music", "cifar10": "CIFAR-10 features, simulated crowd"}
-MEASURED = ("claimed", "right", "calibration_error")
+MEASURED = ("claimed", "label_accuracy", "calibration_error")
 JUDGED = ("annotators", "held", "width")
 
 
@@ -79,7 +79,7 @@ class Calibration(Experiment):
                 [
                     f"`{name}`",
                     _percent(each, "claimed"),
-                    _percent(each, "right"),
+                    _percent(each, "label_accuracy"),
                     gaps[name].starred,
                     _percent(each, "calibration_error"),
                     _held(each),
@@ -91,7 +91,7 @@ class Calibration(Experiment):
 
 
 def _gap(rows: list[Row]) -> Difference:
-    return paired_difference((column(rows, "claimed"), column(rows, "right")))
+    return paired_difference((column(rows, "claimed"), column(rows, "label_accuracy")))
 
 
 def _percent(rows: list[Row], name: str) -> str:

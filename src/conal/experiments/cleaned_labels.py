@@ -17,6 +17,6 @@ def cleaned_labels(clf: CrowdClassifier, data: CrowdDataset) -> dict[str, float]
     probas, truth = clf.probas_[labelled], data.classes[data.y_true][labelled]
     return {
         "claimed": float(probas.max(1).mean()),
-        "right": float(np.mean(clf.classes_[probas.argmax(1)] == truth)),
+        "label_accuracy": float(np.mean(clf.classes_[probas.argmax(1)] == truth)),
         "calibration_error": metrics.calibration_error(truth, probas, classes=clf.classes_),
     }
