@@ -19,7 +19,7 @@ from conal.methods import CrowdMethod, Problem
 from conal.methods.conal_em import START_ROUNDS
 from conal.methods.cross_conal import CrossCoNALMethod
 from conal.methods.em import SingleNetworkEM
-from conal.methods.posterior_correction import PosteriorCorrection, _certainty, random_parts
+from conal.methods.posterior_correction import PosteriorCorrection, _certainty, parts_of_labels
 from conal.methods.two_stage import TwoStageMethod
 from conal.networks import MLP
 from conal.training import CrowdBatches, Instances
@@ -202,7 +202,7 @@ def test_how_sure_to_be_is_judged_by_corrections_that_have_not_seen_the_label() 
     correction.fit_certainty(log_posterior, truth, 0.8)
     unseen = torch.empty(42, C, dtype=torch.float64)
     for k in range(5):
-        others = torch.from_numpy(random_parts(42, 5)) != k
+        others = torch.from_numpy(parts_of_labels(truth.numpy(), 5)) != k
         part = PosteriorCorrection(C).double()
         part.fit(log_posterior[others], truth[others])
         unseen[~others] = part(log_posterior[~others])

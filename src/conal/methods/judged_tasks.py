@@ -12,7 +12,7 @@ from torch.nn.functional import one_hot
 
 from conal.methods.batch import Batch
 from conal.methods.expected_counts import ExpectedCounts
-from conal.methods.posterior_correction import PosteriorCorrection, random_parts
+from conal.methods.posterior_correction import PosteriorCorrection, parts_of_labels
 
 __all__ = ["JudgedTasks"]
 
@@ -109,7 +109,7 @@ class JudgedTasks(nn.Module):
 
         It is cross-fitted as the networks are: for each part of these tasks, it is fitted to the others.
         """
-        part = torch.from_numpy(random_parts(len(self.truth), n_parts))
+        part = torch.from_numpy(parts_of_labels(self.truth.cpu().numpy(), n_parts))
         posterior = torch.empty_like(self.log_joint)
         for k in range(n_parts):
             correction = PosteriorCorrection(self.sizes[1])

@@ -11,7 +11,7 @@ from scipy.optimize import minimize, minimize_scalar
 from scipy.special import log_softmax
 from torch import Tensor, nn
 
-__all__ = ["PosteriorCorrection", "flattened", "logarithm", "random_parts"]
+__all__ = ["PosteriorCorrection", "flattened", "logarithm", "parts_of_labels"]
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -123,13 +123,20 @@ def logarithm(posterior: Tensor) -> Tensor:
     return posterior.clamp(min=torch.finfo(posterior.dtype).tiny).log()
 
 
-def random_parts(n: int, parts: int) -> npt.NDArray[np.int64]:
-    """(n,) the part of each of n labels, all of about one size; always the same, and none follows an order of tasks.
+def parts_of_labels(truth: npt.NDArray[np.int64], parts: int) -> npt.NDArray[np.int64]:
+    """(n,) the part of each of n true labels: all of about one size, and every class spread evenly over them.
 
-    >>> np.bincount(random_parts(10, 3)).tolist()
-    [4, 3, 3]
+    Where a part had more labels of a class by chance, the others would have fewer, and say less of the class than there
+    is: what is left out would look worse than it is. The same labels always have the same parts.
+
+    >>> found = parts_of_labels(np.array([0, 0, 0, 1, 1, 1, 1, 1, 1, 2]), 3)
+    >>> np.bincount(found).tolist(), sorted(found[:3].tolist()), np.bincount(found[3:9]).tolist()
+    ([4, 3, 3], [0, 1, 2], [2, 2, 2])
     """
-    return np.asarray(np.random.default_rng(0).permutation(n) % parts)
+    order = np.random.default_rng(0).permutation(len(truth))
+    found = np.empty(len(truth), dtype=np.int64)
+    found[order[np.argsort(truth[order], kind="stable")]] = np.arange(len(truth)) % parts
+    return found
 
 
 def _fitted(log_posterior: FloatArray, truth: npt.NDArray[np.int64], start: FloatArray) -> FloatArray:
@@ -141,7 +148,7 @@ def _fitted(log_posterior: FloatArray, truth: npt.NDArray[np.int64], start: Floa
 
 def _cross_fitted(log_posterior: FloatArray, truth: npt.NDArray[np.int64], start: FloatArray) -> FloatArray:
     """(n, C) corrected log-posteriors, those of each part by a correction that was fitted to the other parts."""
-    part = random_parts(len(truth), min(PARTS, len(truth)))
+    part = parts_of_labels(truth, min(PARTS, len(truth)))
     corrected = np.empty_like(log_posterior)
     for k in range(int(part.max()) + 1):
         own, others = part == k, part != k
