@@ -228,6 +228,21 @@ def test_posteriors_are_as_sure_as_both_left_out_and_true_labels_allow() -> None
         assert reported == pytest.approx(expected, abs=0.01)
 
 
+def test_true_labels_correct_in_the_second_half_of_the_e_steps() -> None:
+    """Before, networks do not tell the classes apart yet, and a correction of two classes would make them one."""
+    method, batches = made("xconal", folds=3)
+    assert isinstance(method, CrossCoNALMethod)
+    assert method.correction is not None
+    due = sorted(method.due)
+    corrected = []
+    for epoch in (due[0], due[len(due) // 2 - 1], due[len(due) // 2]):
+        method.epochs_done.fill_(epoch)
+        with torch.no_grad():
+            method.eval().em_round(batches.labelled_in_order())
+        corrected.append(bool(method.correction.weight.any()))
+    assert corrected == [False, False, True]
+
+
 def test_few_true_labels_correct_little() -> None:
     wrong = torch.tensor([[0.7, 0.2, 0.1]]).log()
     moved = []
