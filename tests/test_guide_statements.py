@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -144,9 +145,9 @@ def heard(name: str, *scores: float) -> Rows:
     return figures([{"row": "unseen", "part": None, "heard": name}], log_likelihood=list(scores))
 
 
-def filled(rows: Rows) -> Rows:
-    """All rows with all columns."""
-    keys = dict.fromkeys(key for row in rows for key in row)
+def filled(rows: Rows, columns: Iterable[str] = ()) -> Rows:
+    """All rows with all columns: those that they have, and others."""
+    keys = dict.fromkeys([key for row in rows for key in row] + list(columns))
     return [{key: row.get(key) for key in keys} for row in rows]
 
 
@@ -238,17 +239,13 @@ def harm(row: str, kind: str, share: float | None, **values: list[float]) -> Row
     return figures([{"row": row, "kind": kind, "share": share}], **values)
 
 
-def with_every_column(rows: Rows) -> Rows:
-    return [{key: row.get(key) for key in KEYS} for row in rows]
-
-
 def test_who_is_found(folder: Path) -> None:
     rows = harm("detection", "ring", 0.2, harmful=[10, 10], found=[9, 8], named=[10, 10], false=[1, 0])
     rows += harm("few", "ring", 0.2, harmful=[10, 10], found=[6, 7], named=[8, 12], false=[0, 0])
     rows += harm("detection", "clickers", 0.2, harmful=[10, 10], found=[0, 0], named=[0, 0], false=[0, 0])
     rows += harm("few", "clickers", 0.2, harmful=[12, 12], found=[6, 6], named=[8, 8], false=[1, 1])
     rows += harm("detection", "ring", 0.4, harmful=[10, 10], found=[1, 1], named=[8, 8], false=[1, 2])
-    store(folder, "attacks", with_every_column(rows))
+    store(folder, "attacks", filled(rows, KEYS))
     text = guide_statements.attacks()
     assert "crowds of 60 annotators, six classes and 4 labels per task, 20 % of whom mean harm: 2 crowds" in text
     assert "seeds 0 to 1 " in text
@@ -278,7 +275,7 @@ def test_defence(folder: Path) -> None:
     rows += defended("real", "emotion", None, "majority-vote", 0.7, 0.705)
     rows += defended("real", "flute", None, "majority-vote", 0.7, 0.715)
     rows += defended("real", "labelme", None, "dawid-skene", 0.7, 0.1)  # no jury
-    store(folder, "attacks", with_every_column(rows))
+    store(folder, "attacks", filled(rows, KEYS))
     text = guide_statements.defence()
     assert "where 20 % of the annotators mean harm: " in text
     assert "`dawid-skene` ring -5.0 and copyists +1.0; `majority-vote` ring +25.0. " in text

@@ -9,11 +9,11 @@ from conal.aggregation.guard import collapse_of
 from conal.aggregation.votes import vote_shares
 from conal.data.annotations import Annotations
 from conal.errors import CollapseWarning, ContradictionWarning, PriorWarning, warn
+from conal.estimator.members import members_of
 from conal.findings.contradiction import contradiction
 from conal.findings.evidence import Evidence
 from conal.methods import CrowdMethod
 from conal.methods.em import EMMethod
-from conal.methods.ensemble import Ensemble
 
 __all__ = ["warn_of_collapse", "warn_of_contradiction", "warn_of_prior"]
 
@@ -60,7 +60,7 @@ def warn_of_collapse(
     EM alone is led astray in this way: what it infers is what it learns from next. A class prior that the user states
     may well change the shares.
     """
-    member = model.each[0] if isinstance(model, Ensemble) else model
+    member = members_of(model)[0]
     if not isinstance(member, EMMethod) or model.problem.class_prior is not None:
         return
     found = collapse_of(crowd, probas, known)

@@ -13,9 +13,9 @@ from torch import Tensor
 from conal.data.annotations import Annotations
 from conal.data.growing import digest_of_labels
 from conal.errors import InputError, ModelFolderError
+from conal.estimator.members import members_of
 from conal.io.models import DATA, ModelFolder
 from conal.methods import CrowdMethod
-from conal.methods.ensemble import Ensemble
 from conal.training import Instances
 from conal.updates.folder import labels_from, labels_to
 
@@ -141,9 +141,7 @@ def _read(folder: ModelFolder, made: FittedClassifier) -> Remembered:
 def _working(
     tensors: Mapping[str, npt.NDArray[Any]], number: int, crowd: Annotations, made: FittedClassifier
 ) -> Iterator[tuple[str, Tensor]]:
-    model = made.model_
-    trained = model.each[number] if isinstance(model, Ensemble) else model
-    n_folds = getattr(trained, "n_folds", 0)
+    n_folds = getattr(members_of(made.model_)[number], "n_folds", 0)
     sizes = {"posterior": (crowd.n_tasks, crowd.n_classes), "fold_of": (crowd.n_tasks,)}
     for name, shape in sizes.items():
         found = tensors.get(f"working.{number}.{name}")

@@ -7,14 +7,20 @@ from collections.abc import Sequence
 import numpy as np
 import torch
 
+from conal.methods import CrowdMethod
 from conal.methods.ensemble import Ensemble
 from conal.parameters.training import Settings
 from conal.training import TrainingResult
 
-__all__ = ["merged", "settings_of_member"]
+__all__ = ["members_of", "merged", "settings_of_member"]
 
 SPAWN = 0xE5
 """Keeps the members' seeds apart from those of restarts."""
+
+
+def members_of(model: CrowdMethod) -> list[CrowdMethod]:
+    """The members of an ensemble, or the model alone."""
+    return model.each if isinstance(model, Ensemble) else [model]
 
 
 def settings_of_member(settings: Settings, number: int) -> Settings:

@@ -23,7 +23,6 @@ from conal.findings.evidence import plain_names
 from conal.io import FeatureTable
 from conal.io.texts import is_text, texts_from
 from conal.methods.cross_fitted_em import CrossFittedEM
-from conal.methods.ensemble import Ensemble
 from conal.parameters.plan import planned_epochs, planned_folds
 from conal.training import CrowdBatches, Instances, LastEpoch, WarmStart, train
 
@@ -91,8 +90,7 @@ def _train(fitted: CrowdClassifier, joined: adapters.Joined, working: list[Any])
     _keep_folds(fitted, len(training.labelled))
     short = _shortened(fitted, len(training.labelled))
     settings, groups = preparation.settings_of(short), preparation.groups_of(fitted)
-    model = fitted.model_
-    before = model.each if isinstance(model, Ensemble) else [model]
+    before = members.members_of(fitted.model_)
     results = []
     for number, (old, state) in enumerate(zip(before, working, strict=True)):
         build = preparation.make_builder(
@@ -116,8 +114,7 @@ def _train(fitted: CrowdClassifier, joined: adapters.Joined, working: list[Any])
 
 def _keep_folds(fitted: CrowdClassifier, n_tasks: int) -> None:
     """There are as many networks as before, also where so many tasks would be fitted with fewer."""
-    model = fitted.model_
-    trained = model.each[0] if isinstance(model, Ensemble) else model
+    trained = members.members_of(fitted.model_)[0]
     if isinstance(trained, CrossFittedEM) and trained.n_folds != planned_folds(trained.folds, n_tasks):
         fitted.set_params(folds=trained.n_folds)
 
