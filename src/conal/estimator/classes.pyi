@@ -28,6 +28,7 @@ class CoNAL(CrowdClassifier):
     holdout: float
     class_prior: ClassPrior
     ensemble: int
+    refits: int | Literal["auto"]
     text_components: int
     encoder: str | None
     verbose: bool
@@ -63,6 +64,7 @@ class CoNAL(CrowdClassifier):
         holdout: float = 0.1,
         class_prior: ClassPrior = "estimate",
         ensemble: int = 1,
+        refits: int | Literal["auto"] = "auto",
         text_components: int = 200,
         encoder: str | None = None,
         verbose: bool = True,
@@ -102,6 +104,7 @@ class CrossCoNAL(CrowdClassifier):
     holdout: float
     class_prior: ClassPrior
     ensemble: int
+    refits: int | Literal["auto"]
     text_components: int
     encoder: str | None
     verbose: bool
@@ -141,6 +144,7 @@ class CrossCoNAL(CrowdClassifier):
         holdout: float = 0.1,
         class_prior: ClassPrior = "estimate",
         ensemble: int = 1,
+        refits: int | Literal["auto"] = "auto",
         text_components: int = 200,
         encoder: str | None = None,
         verbose: bool = True,

@@ -13,8 +13,9 @@ import numpy.typing as npt
 
 from conal import methods
 from conal._support.progress import make_progress
+from conal.data.encoding import MISSING
 from conal.data.growing import learnt
-from conal.estimator import adapters, members, preparation, texts
+from conal.estimator import adapters, members, preparation, refits, texts
 from conal.estimator.kept_data import TrainingData
 from conal.estimator.learned import Learned
 from conal.estimator.true_labels import Truth, truth_for_training
@@ -63,12 +64,16 @@ def fit_to(estimator: CrowdClassifier, given: Given) -> Learned:
     kept, selection = preparation.choose_selection(estimator, joined, read.validation, known)
     training = CrowdBatches(joined.instances, kept, estimator.batch_size, known=known)
     results = _train(estimator, read, training, selection, _checkpointing(given))
+    truth = None
+    if known is not None:
+        judged = _judge(estimator, read, len(training.labelled))
+        truth = Truth.of(joined.annotations, known, given.true_labels, judged)
     return Learned(
         members.merged(results),
         selection,
         joined,
         read.quoted,
-        None if known is None else Truth.of(joined.annotations, known, given.true_labels),
+        truth,
         TrainingData.of(joined.instances, joined.annotations, [result.method for result in results]),
         learnt("fit", joined.annotations),
     )
@@ -88,6 +93,23 @@ def _read(estimator: CrowdClassifier, given: Given) -> Read:
     return Read(joined, validation, monitor, quoted, features, known)
 
 
+def _judge(estimator: CrowdClassifier, read: Read, n_tasks: int) -> refits.Judgement | None:
+    """What fits without a part of the true labels say about the tasks of this part."""
+    joined, known = read.joined, read.known
+    assert known is not None  # noqa: S101 - there are true labels
+
+    def fit(fewer: npt.NDArray[np.int64], purpose: str) -> list[TrainingResult]:
+        kept, selection = preparation.choose_selection(estimator, joined, read.validation, fewer)
+        training = CrowdBatches(joined.instances, kept, estimator.batch_size, known=fewer)
+        return _train(estimator, read._replace(known=fewer, monitor={}), training, selection, None, f" {purpose}")
+
+    method, n_true = methods.get(estimator.method), int((known != MISSING).sum())
+    parts = refits.planned_refits(estimator.refits, method, n_tasks, n_true)
+    return refits.judged_by_refits(
+        fit, CrowdBatches(joined.instances, joined.annotations, estimator.batch_size), known, parts
+    )
+
+
 def _checkpointing(given: Given) -> Callable[[dict[str, str]], Checkpoint] | None:
     """What makes the checkpoint from the marks of a run; None without one."""
     return None if given.checkpoint is None else partial(Checkpoint, Path(given.checkpoint), resume=given.resume)
@@ -99,8 +121,9 @@ def _train(
     training: CrowdBatches,
     selection: Selection,
     checkpointing: Callable[[dict[str, str]], Checkpoint] | None,
+    purpose: str = "",
 ) -> list[TrainingResult]:
-    """A result for every member of the ensemble."""
+    """A result for every member of the ensemble; ``purpose`` is added to the title of the progress bar."""
     features, known, groups = read.annotator_features, read.known, preparation.groups_of(estimator)
     build = preparation.make_builder(estimator, methods.get(estimator.method), training, features, known, groups)
     settings = preparation.settings_of(estimator)
@@ -113,7 +136,7 @@ def _train(
     results = []
     for number in range(estimator.ensemble):
         title = estimator.method if estimator.ensemble == 1 else f"{estimator.method} {number + 1}/{estimator.ensemble}"
-        with make_progress(title, estimator.verbose, total=planned.epochs) as progress:
+        with make_progress(title + purpose, estimator.verbose, total=planned.epochs) as progress:
             results.append(
                 train(
                     build,

@@ -15,6 +15,7 @@ from conal.data.missing import read_labels
 from conal.data.true_labels import inclusion_of, known_codes
 from conal.errors import DataWarning, InputError, examples, warn
 from conal.estimator import adapters
+from conal.estimator.refits import Judgement
 from conal.methods import CrowdMethod
 
 __all__ = ["Truth", "digest_of_truth", "truth_for_training", "truth_metrics"]
@@ -32,23 +33,25 @@ class Truth(NamedTuple):
         True classes of the tasks, and -1 elsewhere.
     inclusion : (N,) or None
         Probabilities with which these tasks were drawn; None for a random sample.
+    judged : Judgement or None
+        What fits without these true labels say; None if there were no such fits.
     """
 
     known: IntArray
     inclusion: FloatArray | None
+    judged: Judgement | None
 
     @classmethod
-    def of(cls, crowd: Annotations, known: IntArray, true_labels: Any) -> Truth:
+    def of(cls, crowd: Annotations, known: IntArray, true_labels: Any, judged: Judgement | None) -> Truth:
         """With the probabilities, if the true labels have a column of them."""
-        return cls(known, inclusion_of(crowd, true_labels))
+        return cls(known, inclusion_of(crowd, true_labels), judged)
 
     def evidence(self, model: CrowdMethod, posterior: FloatArray) -> dict[str, Any]:
         """What findings take of it: also what the model says about these tasks without their own true labels."""
-        found = model.unseen_posterior()
-        unseen = None
-        if found is not None:
+        judged, unseen = self.judged or _judged_by(model), None
+        if judged is not None:
             unseen = posterior.copy()
-            unseen[found[0].numpy()] = found[1].double().numpy()
+            unseen[judged.tasks] = judged.posterior
         return {"known": self.known, "inclusion": self.inclusion, "unseen": unseen}
 
 
@@ -69,6 +72,12 @@ def truth_for_training(joined: adapters.Joined, true_labels: Any, takes: str) ->
     _tell_unused(crowd, known[given])
     _tell_contradicted(crowd, known)
     return known
+
+
+def _judged_by(model: CrowdMethod) -> Judgement | None:
+    """What the fit itself says without each true label, for methods that can."""
+    found = model.unseen_posterior()
+    return None if found is None else Judgement(found[0].numpy(), found[1].double().numpy())
 
 
 def truth_metrics(crowd: Annotations, known: IntArray) -> dict[str, Any]:

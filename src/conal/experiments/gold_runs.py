@@ -101,7 +101,8 @@ def _cached_fit(config: str) -> _Answer:
 
 def _fit(run: Run, data: CrowdDataset, drawn: Draw) -> _Answer:
     """True labels in training; under the protocol "gold", they choose the epoch instead."""
-    clf = make(run.method, **settings_of(run))
+    judging = {} if "pipeline_rates" in run.keep else {"refits": 0}  # which only rates need
+    clf = make(run.method, **judging, **settings_of(run))
     selecting = run.protocol == "gold"
     known = data.x[drawn.rows], data.classes[data.y_true[drawn.rows]]
     began = time.process_time()

@@ -12,13 +12,13 @@ from conal import aggregation
 from conal.aggregation import DawidSkene
 from conal.datasets import CrowdDataset
 from conal.estimator import CrowdClassifier, compute
+from conal.estimator.members import members_of
 from conal.estimator.results import FittedResults
 from conal.experiments.cleaned_labels import cleaned_labels
 from conal.experiments.gold_measurements import annotator_intervals, pipeline_rates, replayed_rates
 from conal.experiments.right_answers import packed, right_answers
 from conal.findings.evidence import MIN_LABELS_PER_CLASS
 from conal.findings.shared_mistakes import SharedMistakesSection, figure_of
-from conal.methods.ensemble import Ensemble
 from conal.metrics import EffectiveNumber, co_direction, effective_number
 from conal.training import CrowdBatches, Instances
 
@@ -75,11 +75,10 @@ def _members(clf: CrowdClassifier, data: CrowdDataset) -> list[dict[str, Any]]:
     """Accuracy of every member of an ensemble, on test data and of the cleaned training labels."""
     if data.test is None:
         return []
-    members = clf.model_.each if isinstance(clf.model_, Ensemble) else [clf.model_]
     test, batches = Instances(data.test.x), CrowdBatches(Instances(data.x), data.annotations, clf.batch_size)
     truth = {"test_accuracy": data.classes[data.test.y], "label_accuracy": data.classes[data.y_true]}
     found: list[dict[str, Any]] = []
-    for member in members:
+    for member in members_of(clf.model_):
         probas = {
             "test_accuracy": compute.class_probas(member, test),
             "label_accuracy": compute.training_posterior(member, batches),

@@ -42,6 +42,7 @@ EPOCHS = 100
 
 ROOTS = [
     "conal.estimator.compute",
+    "conal.estimator.fitting",
     "conal.estimator.members",
     "conal.estimator.preparation",
     "conal.training.loop",
@@ -51,6 +52,7 @@ ROOTS = [
 """Modules that every run uses, beside its method and its dataset."""
 
 GOLD_ROOTS = [
+    "conal.estimator.refits",
     "conal.experiments.gold_runs",
     "conal.experiments.gold_draws",
     "conal.experiments.gold_measurements",

@@ -67,6 +67,8 @@ class CrowdMethod(nn.Module):
     """What the common matrix of :meth:`confusion` is, in a sentence of the report."""
     prior_in_e_step: ClassVar[bool] = False
     """Whether a stated class prior enters while labels are inferred; if not, it corrects the trained classifier."""
+    judges_true_labels: ClassVar[bool] = False
+    """Whether true labels of some tasks are measured by, so that each needs a judgement that does not know it."""
     own_selection: ClassVar[str | None] = None
     """How the epoch is chosen where the user gives neither a rule nor true labels; None: by held-out annotations."""
     estimator_name: ClassVar[str | None] = None

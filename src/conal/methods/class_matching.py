@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-__all__ = ["aligned_with_people", "aligned_with_votes", "is_identity", "most_annotators_agree"]
+__all__ = ["aligned_with_people", "aligned_with_votes", "is_identity", "most_annotators_agree", "present_names"]
 
 TRUTH_WEIGHT = 0.3
 
@@ -70,12 +70,17 @@ def aligned_with_people(counts: Tensor) -> Tensor:
     weight = counts[:, moved].sum((1, 2))
     decided = new - old > 2 * (new + old).sqrt()
     is_clear = bool(weight[decided].sum() > weight.sum() / 2)
-    return order if is_clear else torch.arange(len(order), device=order.device)
+    return order if is_clear else present_names(order)
+
+
+def present_names(like: Tensor) -> Tensor:
+    """(C,) the order in which all classes keep their names."""
+    return torch.arange(len(like), device=like.device)
 
 
 def is_identity(order: Tensor) -> bool:
     """Whether all classes keep their names."""
-    return bool((order == torch.arange(len(order), device=order.device)).all())
+    return torch.equal(order, present_names(order))
 
 
 def most_annotators_agree(counts: Tensor, order: Tensor) -> bool:
@@ -108,5 +113,5 @@ def most_annotators_agree(counts: Tensor, order: Tensor) -> bool:
 
 def _preferred(counts: Tensor, order: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """The classes that get another name, and (R,) how many labels of each annotator fit the new and the old names."""
-    moved = torch.nonzero(order != torch.arange(len(order), device=order.device)).flatten()
+    moved = torch.nonzero(order != present_names(order)).flatten()
     return moved, counts[:, order[moved], moved].sum(1), counts[:, moved, moved].sum(1)

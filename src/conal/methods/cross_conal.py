@@ -13,7 +13,13 @@ from conal.aggregation.certainty import held_out_certainty
 from conal.data.annotations import Annotations
 from conal.errors import DivergenceError
 from conal.methods.base import Batch, Problem, register
-from conal.methods.class_matching import aligned_with_people, aligned_with_votes, is_identity, most_annotators_agree
+from conal.methods.class_matching import (
+    aligned_with_people,
+    aligned_with_votes,
+    is_identity,
+    most_annotators_agree,
+    present_names,
+)
 from conal.methods.cross_fitted_em import CrossFittedEM
 from conal.methods.judged_tasks import JudgedTasks
 from conal.methods.labels_only import infer_from_labels
@@ -95,6 +101,7 @@ class CrossCoNALMethod(CrossFittedEM):
         "It is the confusion of all annotators' labels together. Omega is fitted beside it and stays near 0: neither "
         "says how many mistakes are common; see Shared mistakes."
     )
+    judges_true_labels = True
     own_selection = "last"
     uses = ("epochs",)
     estimator_name = "CrossCoNAL"
@@ -187,7 +194,7 @@ class CrossCoNALMethod(CrossFittedEM):
         for logits, batch in collected:
             unseen = self.judged.evidence_without_truth(self.log_prob_given_class(batch), batch)
             self.judged.remember(self._log_joint(logits, batch.rows, unseen), batch)
-        order = aligned_with_votes(self.noise_in_use.pi_g, self.judged.unseen_as())
+        order = aligned_with_votes(self.noise_in_use.pi_g, self.judged.inferred_as(self.judged.log_joint.softmax(-1)))
         if len(self.judged.truth) and not is_identity(order):
             self._rename(order)
             self.meet_prior(self.inferred_shares())
@@ -226,7 +233,7 @@ class CrossCoNALMethod(CrossFittedEM):
             raise DivergenceError(
                 "the inferred labels became nan; lower lr, or scale the features (scaling='standard')"
             )
-        truth = None if self.judged is None else self.judged.inferred_as(self.posterior)
+        truth = None if self.judged is None else self.judged.inferred_as(self.posterior[self.judged.mask])
         order = self._names(counts, truth)
         if not is_identity(order):
             self._rename(order)
@@ -250,7 +257,7 @@ class CrossCoNALMethod(CrossFittedEM):
         order = aligned_with_people(counts)
         if is_identity(order):
             order = aligned_with_votes(counts.sum(0))
-        return order if most_annotators_agree(counts, order) else torch.arange(len(order), device=order.device)
+        return order if most_annotators_agree(counts, order) else present_names(order)
 
     @torch.no_grad()
     def finish(self) -> None:

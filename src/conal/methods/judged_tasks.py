@@ -71,12 +71,8 @@ class JudgedTasks(nn.Module):
             self.register_buffer(name, tensor, persistent=False)
 
     def inferred_as(self, posterior: Tensor) -> Tensor:
-        """(C, C) expected numbers of true labels, ``[inferred class, true label]``, under an (N, C) posterior."""
-        return posterior[self.mask].T @ one_hot(self.truth, self.sizes[1]).to(posterior.dtype)
-
-    def unseen_as(self) -> Tensor:
-        """The same by posteriors that have not seen the true labels, as :meth:`remember` kept them."""
-        return self.log_joint.softmax(-1).T @ one_hot(self.truth, self.sizes[1]).to(self.log_joint.dtype)
+        """(C, C) expected numbers of true labels, ``[inferred class, true label]``, by (n, C) posteriors."""
+        return posterior.T @ one_hot(self.truth, self.sizes[1]).to(posterior.dtype)
 
     def correct_counts(self, counts: Tensor, inferred: Tensor, certain: Tensor) -> Tensor:
         """(R, C, C) expected counts as they are when true labels are certain, as in the second posterior (N, C)."""

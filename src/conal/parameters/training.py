@@ -157,6 +157,22 @@ class ClassifierParameters(Settings):
     ensemble: int = parameter(
         default=1, must_be=whole(1), help="Number of fits, from different seeds, to average.", option=Option()
     )
+    refits: int | Literal["auto"] = parameter(
+        default="auto",
+        must_be=either(whole(0), one_of("auto")),
+        help="With true labels: number of further fits, each without a part of them, that judge this part for the "
+        "rates of the report. 'auto' is 5 for xconal and up to 20,000 labelled tasks, and otherwise 0. With 0, xconal "
+        "judges true labels by networks that were not trained on them, which takes no time, but on small data makes "
+        "labels look better than they are; other methods then have no rates.",
+        option=Option(
+            help="With --true-labels: number of further fits, each without a part of the true labels, that judge this "
+            "part for the rates of the report; auto: 5 for xconal and up to 20,000 tasks.",
+            parse=json_or_text,
+            metavar="<int|auto>",
+        ),
+        free_on_resume=True,
+        before=0,
+    )
     text_components: int = parameter(
         default=200,
         must_be=whole(1),

@@ -327,9 +327,7 @@ class _Trainer:
 
     def _restore_tensors(self, state: State) -> None:
         self.best, self.best_working = state.group("best"), state.group("best_working")
-        if self.best:  # an unusable best epoch is told of now, and not at the end of training
-            self.method.load_state_dict(self.best)
-            self.method.restore_working_state(self.best_working)
+        self._load_best()  # an unusable best epoch is told of now, and not at the end of training
         self.method.load_state_dict(state.group("method"))
         self.method.restore_working_state(state.group("working"))
         restore_optimizer(self.optimizer, state.group("optimizer"))
@@ -338,10 +336,14 @@ class _Trainer:
         if "cuda" in random:
             torch.cuda.set_rng_state(random["cuda"], self.fabric.device)
 
-    def _result(self) -> TrainingResult:
+    def _load_best(self) -> None:
+        """The state of the selected epoch, if that was not the last."""
         if self.best:
             self.method.load_state_dict(self.best)
             self.method.restore_working_state(self.best_working)
+
+    def _result(self) -> TrainingResult:
+        self._load_best()
         self.method.finish()
         method = self.method.float()  # whatever precision it was trained in, a model is single precision
         # The one pass over the training instances. The prior and the estimated confusion change what is made of the
