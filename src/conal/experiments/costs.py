@@ -40,7 +40,7 @@ FACTORS = {"synthetic": 0.7, "labelme": 1.4, "music": 1.4, "cifar10": 1.4}
 """How much more or less a dataset costs, by its number of features and the size of its batches."""
 LABELS_ALONE = 0.5
 """Seconds of a run that trains no network."""
-EXTRA = {"coverage": 6.0, "commonness": 3.0, "annotator_intervals": 2.0, "pipeline_rates": 4.0, "replayed_rates": 20.0}
+EXTRA = {"coverage": 6.0, "commonness": 3.0, "annotator_intervals": 2.0, "pipeline_rates": 30.0, "replayed_rates": 20.0}
 """Seconds that measurements take."""
 
 
