@@ -39,6 +39,21 @@ def test_cost_grows_with_the_labels() -> None:
     assert all(row["exponent"] < 1.4 for row in RESULTS["million"].values())
 
 
+def test_one_number_per_annotator_is_not_enough() -> None:
+    """What docs/choosing.md says of aggregators with one number per annotator."""
+    page = " ".join((choice.RESULTS.parents[1] / "choosing.md").read_text(encoding="utf-8").split())
+    listed = page.partition("Aggregators with one number per annotator (")[2].partition(")")[0]
+    names = [name.strip("`") for name in listed.split(", ")]
+    assert len(names) == 6
+
+    def mean(name: str) -> float:
+        found = RESULTS["models"][name]
+        return sum(found[crowd]["accuracy"] for crowd in RESULTS["crowds"]) / len(RESULTS["crowds"])
+
+    behind = [mean("dawid-skene") - mean(name) for name in names]
+    assert f"are {min(behind):.0f} to {max(behind):.0f} points behind `dawid-skene` on average" in page
+
+
 def made_up(**accuracy: tuple[float, float]) -> dict[str, Any]:
     models = {
         name.replace("_", "-"): {crowd: {"accuracy": value} for crowd, value in zip("ab", values, strict=True)}

@@ -22,6 +22,7 @@ from guide_statements import GUIDE_STATEMENTS
 Rows = list[dict[str, Any]]
 EXPERIMENTS = {
     "little_gold": "little-gold",
+    "claimed": "little-gold",
     "gold_rates": "gold-rates",
     "updates": "updates",
     "plans": "plans",
@@ -105,6 +106,29 @@ def test_little_gold(folder: Path) -> None:
     assert "LabelMe 85.0, 90.0 and 92.0; Music 50.0, 62.5 and 75.0." in text
     # Differences of 1 and 3 points: a standard error of 1, times Student's 12.706.
     assert "LabelMe +2.0 (-10.7 to +14.7), level; Music +12.5 (+12.5 to +12.5), above " in text
+
+
+def test_claimed(folder: Path) -> None:
+    rows = []
+    for crowd, n, said, true, held in (
+        ("labelme", 0, (0.95, 0.93), (0.90, 0.89), (30, 34)),
+        ("music", 0, (0.875, 0.875), (0.8, 0.8), (18, 18)),
+        ("labelme", 50, (0.9, 0.9), (0.91, 0.92), (40, 40)),
+        ("music", 50, (0.8, 0.8), (0.8, 0.79), (20, 20)),
+    ):
+        judged = [44.0 if crowd == "labelme" else 20.0] * 2
+        counts = {"annotators_annotators": judged, "annotators_held": list(map(float, held))}
+        at = {"dataset": crowd, "row": BASE, "n": n}
+        rows += figures([at], claimed=list(said), label_accuracy=list(true), **counts)
+    rows += [row | {"row": PLANNED, "claimed": 0.1, "annotators_held": 0} for row in rows]
+    store(folder, "little-gold", rows)
+    text = guide_statements.claimed()
+    assert (
+        "in percent, means over 2 seeds, without true labels: LabelMe 94.0 and 89.5; Music 87.5 and 80.0, with" in text
+    )
+    assert "with 50 true labels: LabelMe 90.0 and 91.5; Music 80.0 and 79.5. The 95 % intervals of" in text
+    # 100 of 128 and 120 of 128 intervals
+    assert "for 78 % of them, and with 50 true labels for 94 % (" in text
 
 
 def rate(kind: str, crowd: str, way: str, *numbers: float, design: str = "random") -> dict[str, Any]:

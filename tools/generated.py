@@ -18,7 +18,7 @@ from conal.experiments.coverage import Coverage, coverage_table
 from conal.experiments.outputs import CODE, read_outputs
 from conal.experiments.results_page import results_page
 from guide_statements import GUIDE_STATEMENTS
-from noise_statements import commonness, effective_number_of_juries
+from noise_statements import commonness, effective_number_of_juries, effective_number_of_sparse_crowd
 from statements import STATEMENTS, wrapped
 
 __all__ = ["PAGES", "PARTS", "renewed"]
@@ -117,6 +117,7 @@ PARTS: dict[str, Callable[[], Any]] = {
     **GUIDE_STATEMENTS,
     "commonness": wrapped(commonness),
     "juries": effective_number_of_juries,
+    "sparse_crowd": wrapped(effective_number_of_sparse_crowd),
 }
 
 

@@ -83,6 +83,29 @@ def little_gold(rows: list[Row]) -> str:
     )
 
 
+@by_table(LittleGold, "How near claimed and true shares of right labels are")
+def claimed(rows: list[Row]) -> str:
+    """What `xconal` claims of its labels and what is true, and how many annotators' intervals hold."""
+    cells = group_by([row for row in rows if row["row"] == BASE], "n", "dataset")
+    parts, held = [], []
+    for n in CALIBRATED:
+        shares = "; ".join(f"{TITLES[crowd]} {_claim(cells[n, crowd])}" for crowd in PEOPLE)
+        parts.append(f"{f'with {n} true labels' if n else 'without true labels'}: {shares}")
+        judged = [row for crowd in PEOPLE for row in cells[n, crowd]]
+        held.append(100 * sum(column(judged, "annotators_held")) / sum(column(judged, "annotators_annotators")))
+    many = CALIBRATED[-1]
+    return (
+        f"Shares of right labels that `xconal` claims and that are true, in percent, means over {_count(rows, 'seed')} "
+        f"seeds, {', '.join(parts)}. The 95 % intervals of annotators with ten labels or more hold the share of their "
+        f"labels that is right for {held[0]:.0f} % of them, and with {many} true labels for {held[1]:.0f} % "
+        "(`conal reproduce little-gold`)."
+    )
+
+
+def _claim(rows: list[Row]) -> str:
+    return f"{_percent(column(rows, 'claimed'))} and {_percent(column(rows, 'label_accuracy'))}"
+
+
 @by_table(GoldRatesCoverage, "How often these intervals hold the truth")
 def gold_rates(rows: list[Row]) -> str:
     """Coverage of intervals by random true labels, and their widths beside those of the labels alone."""
@@ -347,6 +370,6 @@ def _count(rows: list[Row], name: str) -> int:
 
 GUIDE_STATEMENTS: dict[str, Statement] = {
     make.__name__: wrapped(make)
-    for make in (little_gold, gold_rates, updates, update_benchmark, plans, attacks, defence, privacy)
+    for make in (little_gold, claimed, gold_rates, updates, update_benchmark, plans, attacks, defence, privacy)
 }
 """Parts of guides, by the names that pages call them."""

@@ -7,12 +7,16 @@ from pathlib import Path
 import numpy as np
 
 from conal.datasets.label_sets import JUDGES
-from conal.experiments.aggregators import Aggregators, effective_numbers
+from conal.experiments.aggregators import N_TRUE, SOME, TRUTH, Aggregators, by_some, effective_numbers
 from conal.experiments.commonness import Commonness, errors_of, holds, wrong_headline
 from conal.experiments.outputs import read_outputs
+from conal.experiments.tables import group_by
 
-__all__ = ["commonness", "effective_number_of_juries"]
+__all__ = ["commonness", "effective_number_of_juries", "effective_number_of_sparse_crowd"]
 
+HALF = 0.5
+SPARSE = "product"
+"""A crowd of many people, with three labels per task."""
 RESULTS = Path(__file__).parents[1] / "docs" / "results"
 
 
@@ -26,12 +30,14 @@ def commonness() -> str:
     many = [row["effective"] / row["effective_true"] for row in bounded if row["labels"] >= 8 or row["row"][0] == "8"]
     error, held = np.mean(errors_of(told)), _percent([holds(row) for row in told])
     wrong = sum(map(wrong_headline, rows)) or "No"
+    half = [row["value"] for row in told if row["proportion"] == HALF]
     farthest = 100 * max(abs(ratio - 1) for ratio in many)
     return (
         f"On {crowds} crowds, co-direction by labels of `xconal` or Dawid-Skene is {error:.3f} from its value by true "
         f"labels in the mean. Its intervals contain that value in {held} of the fits: they allow for other annotators "
         "of the same kind too, and so are wider than inferred labels alone would need. It abstains in "
-        f"{_percent([row['value'] is None for row in rows])}. {wrong} headlines were wrong.\n\n"
+        f"{_percent([row['value'] is None for row in rows])}. {wrong} headlines were wrong. Where half of "
+        f"all labels come from the common confusion, it is {min(half):.2f} to {max(half):.2f}.\n\n"
         f"The effective number by inferred labels is at most {farthest:.0f} % from its value by true labels on crowds "
         "of eight annotators, and on crowds with ten labels per task. Inferred labels hide shared mistakes, so without "
         "true labels a report says *at most*, and the upper end of the 95 % interval. This bound is at least "
@@ -43,6 +49,18 @@ def effective_number_of_juries() -> str:
     """The effective number on juries of language models."""
     rows = read_outputs(Aggregators(), RESULTS).to_pylist()
     return effective_numbers([row for row in rows if row["row"] in JUDGES])
+
+
+def effective_number_of_sparse_crowd() -> str:
+    """How far 50 true labels lead where two annotators hardly share a task."""
+    rows = group_by(read_outputs(Aggregators(), RESULTS).to_pylist(), "row", "method")
+    (truth,), some = rows[SPARSE, TRUTH], rows[SPARSE, SOME]
+    _, deviation, held = by_some(some, truth["effective"])
+    return (
+        f"With three labels per task of many annotators, {N_TRUE} tasks are too few: two annotators then share hardly "
+        f"any of them. On *{SPARSE}* they are {deviation} off in the mean, and {held} of the intervals contain the "
+        "value."
+    )
 
 
 def _percent(found: list[bool]) -> str:

@@ -18,7 +18,17 @@ from conal.experiments.store import Store
 from conal.experiments.tables import Row, column, group_by, markdown
 from conal.metrics import EffectiveNumber, effective_number
 
-__all__ = ["BASE", "NEEDS_TRUTH", "Aggregators", "aggregated", "effective_numbers"]
+__all__ = [
+    "BASE",
+    "NEEDS_TRUTH",
+    "N_TRUE",
+    "SOME",
+    "TRUTH",
+    "Aggregators",
+    "aggregated",
+    "by_some",
+    "effective_numbers",
+]
 
 TRUTH = "true labels"
 SOME = "50 true labels"
@@ -133,7 +143,7 @@ def effective_numbers(rows: list[Row]) -> str:
             [
                 crowd,
                 f"{truth['effective']:.1f} ({ends})",
-                *_by_some(by.get(SOME, []), truth["effective"]),
+                *by_some(by.get(SOME, []), truth["effective"]),
                 f"at most {bound['effective_high']:.1f}",
             ]
         )
@@ -141,7 +151,8 @@ def effective_numbers(rows: list[Row]) -> str:
     return markdown(header, body)
 
 
-def _by_some(rows: list[Row], truth: float) -> list[str]:
+def by_some(rows: list[Row], truth: float) -> list[str]:
+    """The effective number by some true labels: its mean, its mean deviation, and how many intervals hold."""
     told = [row for row in rows if row["effective_low"] is not None]
     if not told:
         return ["\u2013"] * 3
