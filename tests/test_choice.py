@@ -48,7 +48,7 @@ def test_one_number_per_annotator_is_not_enough() -> None:
 
     def mean(name: str) -> float:
         found = RESULTS["models"][name]
-        return sum(found[crowd]["accuracy"] for crowd in RESULTS["crowds"]) / len(RESULTS["crowds"])
+        return float(sum(found[crowd]["accuracy"] for crowd in RESULTS["crowds"]) / len(RESULTS["crowds"]))
 
     behind = [mean("dawid-skene") - mean(name) for name in names]
     assert f"are {min(behind):.0f} to {max(behind):.0f} points behind `dawid-skene` on average" in page
