@@ -19,6 +19,7 @@ from conal.methods.cross_conal import CrossCoNALMethod
 from conal.networks import MLP
 from conal.parameters.plan import plan, planned_epochs
 from conal.parameters.training import Settings
+from conal.training.schedule import make_scheduler
 
 N, C = 4_000, 2
 RNG = np.random.default_rng(0)
@@ -61,15 +62,15 @@ def test_large_data_have_an_e_step_after_every_second_epoch(n_tasks: int, epochs
 
 
 def test_a_stated_number_is_taken_as_it_is() -> None:
-    assert plan(Settings(epochs=50), 20_000) == (50, 5, "constant")
-    assert plan(Settings(epochs=50, warmup_epochs=0, schedule="cosine"), 20_000) == (50, 0, "cosine")
-    assert plan(Settings(warmup_epochs=3), 1_000) == (100, 3, "constant")
+    assert plan(Settings(epochs=50), 20_000) == (50, 5, "constant", 1)
+    assert plan(Settings(epochs=50, warmup_epochs=0, schedule="cosine"), 20_000) == (50, 0, "cosine", 1)
+    assert plan(Settings(warmup_epochs=3), 1_000) == (100, 3, "constant", 1)
     assert plan(Settings(schedule="constant"), 20_000).schedule == "constant"
 
 
 def test_the_warm_up_is_a_share_of_the_planned_epochs() -> None:
-    assert plan(Settings(), 1_000) == (100, 5, "constant")
-    epochs, warmup, schedule = plan(Settings(), N)
+    assert plan(Settings(), 1_000) == (100, 5, "constant", 1)
+    epochs, warmup, schedule, _ = plan(Settings(), N)
     assert warmup == pytest.approx(epochs / 20)
     assert (epochs, schedule) == (EPOCHS, "constant")
     large = plan(Settings(), 20_000)
@@ -84,6 +85,16 @@ def test_the_learning_rate_decays_along_the_planned_epochs() -> None:
     rises = np.minimum(1.0, (done + 1) / warmup)  # the last batch of an epoch
     expected = clf.lr * rises * (0.5 * (1 + np.cos(np.pi * done / EPOCHS)) + 0.02)
     assert [row["lr"] for row in clf.history_] == pytest.approx(expected.tolist())
+
+
+@pytest.mark.parametrize(("n_tasks", "factor"), [(1_000, 1), (50_000, 1), (200_000, 0.5), (5_000_000, 0.1)])
+def test_where_there_are_more_steps_the_learning_rate_is_lower(n_tasks: int, factor: float) -> None:
+    found = plan(Settings(), n_tasks)
+    assert found.lr_factor == pytest.approx(factor)
+    assert plan(Settings(epochs=5), n_tasks).lr_factor == 1
+    optimizer = torch.optim.Adam([torch.zeros(1, requires_grad=True)], lr=0.02)
+    scheduler = make_scheduler(optimizer, 0.02, found._replace(warmup_epochs=0.0, schedule="constant"), n_batches=3)
+    assert scheduler.get_last_lr() == pytest.approx([0.02 * factor])
 
 
 @pytest.mark.parametrize(

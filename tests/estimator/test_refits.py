@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 import conal
+from conal.data.true_labels import parts_of_labels
 from conal.datasets import CrowdDataset
 from conal.errors import DataWarning, InputError
-from conal.methods.posterior_correction import parts_of_labels
 
 N_TRUE = 20
 

@@ -15,11 +15,12 @@ from torch.nn.functional import cross_entropy
 from conal import methods
 from conal.aggregation import CommonConfusion
 from conal.data.annotations import Annotations
+from conal.data.true_labels import parts_of_labels
 from conal.methods import CrowdMethod, Problem
 from conal.methods.conal_em import START_ROUNDS
 from conal.methods.cross_conal import CrossCoNALMethod
 from conal.methods.em import SingleNetworkEM
-from conal.methods.posterior_correction import PosteriorCorrection, _certainty, parts_of_labels
+from conal.methods.posterior_correction import PosteriorCorrection, _certainty
 from conal.methods.two_stage import TwoStageMethod
 from conal.networks import MLP
 from conal.training import CrowdBatches, Instances

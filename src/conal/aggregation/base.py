@@ -22,7 +22,7 @@ from conal.data.encoding import MISSING, Names, name_column
 from conal.data.frames import kind_of_frame
 from conal.data.growing import Growth, Learnt, digest_of_labels, grown, learnt, refuse_repeat
 from conal.data.scales import score_columns
-from conal.data.true_labels import known_codes
+from conal.data.true_labels import inclusion_of, known_codes
 from conal.errors import CollapseWarning, InputError, examples, warn
 from conal.parameters import Parameterised, check_parameters, one_of, parameter
 from conal.reported import Reported
@@ -79,6 +79,7 @@ class Fitted:
     abstention_: FloatArray | None = None
     annotations_: Annotations
     known_codes_: npt.NDArray[np.int64]
+    inclusion_: FloatArray | None = None
     annotator_info_: AnnotatorInfo | None = None
     learned_from_: tuple[Learnt, ...] = ()
     stale_share_: float
@@ -109,6 +110,8 @@ class Aggregator(Fitted, Reported, Parameterised, ABC):
         The labels that were aggregated.
     known_codes_ : (n_tasks,)
         True classes of the tasks, where they were given, and -1 elsewhere.
+    inclusion_ : (n_tasks,) or None
+        Probabilities with which these tasks were drawn, if the true labels came with them; None for a random sample.
     annotator_info_ : AnnotatorInfo or None
         What was given about the annotators.
     learned_from_ : tuple of Learnt
@@ -170,7 +173,8 @@ class Aggregator(Fitted, Reported, Parameterised, ABC):
         data : Annotations, long DataFrame or (n_tasks, n_annotators) matrix
         true_labels : mapping, pandas Series or frame, optional
             True labels of some tasks: by task id, or in columns task and label. They are taken as certain. Missing
-            ones, and those of other tasks, are ignored.
+            ones, and those of other tasks, are ignored. A column ``inclusion_probability`` says how likely each task
+            was to be drawn.
         annotator_info : frame or AnnotatorInfo, optional
             What is known about the annotators: a row for each, with columns worker, ``group``, ``cost``, and features
             (:class:`conal.data.annotator_info.AnnotatorInfo`). ``group-confusion`` uses the groups.
@@ -180,6 +184,7 @@ class Aggregator(Fitted, Reported, Parameterised, ABC):
         self.annotator_info_ = None if annotator_info is None else AnnotatorInfo.of(annotator_info, crowd)
         self._frame = kind_of_frame(data)
         self.known_codes_ = known = known_codes(crowd, true_labels)
+        self.inclusion_ = inclusion_of(crowd, true_labels)
         self.learned_from_ = (learnt("fit", crowd),)
         probas = self._guarded(crowd, known, self._aggregate(crowd, known))
         self.adopt_posterior(crowd, self._with_abstentions(crowd, probas))
@@ -223,7 +228,10 @@ class Aggregator(Fitted, Reported, Parameterised, ABC):
         info = None if annotator_info is None else AnnotatorInfo.of(annotator_info, crowd)
         if info is not None or crowd.n_annotators > len(self.annotator_ids_):
             self.annotator_info_ = info
-        self.known_codes_ = np.append(self.known_codes_, np.full(crowd.n_tasks - len(self.task_ids_), MISSING))
+        n_new = crowd.n_tasks - len(self.task_ids_)
+        self.known_codes_ = np.append(self.known_codes_, np.full(n_new, MISSING))
+        if self.inclusion_ is not None:
+            self.inclusion_ = np.append(self.inclusion_, np.full(n_new, np.nan))
         probas = self._absorb(growth)
         codes = np.append(self.codes_, np.zeros(crowd.n_tasks - len(self.codes_), dtype=np.int64))
         codes[growth.touched] = self._winners(probas[growth.touched])

@@ -35,7 +35,7 @@ from conal.cli.options import (
     parse_settings,
 )
 from conal.cli.private import refuse_beside_private, release
-from conal.cli.true_labels import TrueLabels, offer_truth, read_truth, truth_files
+from conal.cli.true_labels import TrueLabels, offer_truth, read_sample, truth_files
 from conal.errors import InputError
 from conal.parameters import check_parameters
 from conal.parameters.reading import ReadOptions
@@ -98,7 +98,7 @@ def aggregate(
         **outputs.places(),
         "method": method,
         **figures_of(aggregator, crowd.file),
-        "n_true_labels": len(crowd.known),
+        "n_true_labels": int((aggregator.known_codes_ >= 0).sum()),
         "seconds": time.perf_counter() - began,
         **({"plan": {"out": plan, **figures}} if figures else {}),
     }
@@ -110,7 +110,7 @@ class Crowd(NamedTuple):
 
     file: AnnotationFile
     annotations: Annotations
-    known: dict[Any, Any]
+    known: Any
     info: AnnotatorInfo | None
 
 
@@ -138,7 +138,7 @@ class Sources(NamedTuple):
         warn_of_problems(crowd, file.where)
         if defend:
             crowd = defended_labels(crowd, rings=not _is_vote(method), quiet=quiet or process_rank() > 0)
-        known = read_truth(self.true_labels, self.reading, file, crowd)
+        known = read_sample(self.true_labels, self.reading, file, crowd)
         offer_truth(self.true_labels, len(file.gold), quiet=quiet)
         path, worker = self.annotator_info, self.reading.worker
         info = None if path is None else read_annotator_info(path, crowd, worker=worker)
@@ -165,7 +165,7 @@ def _is_vote(method: str) -> bool:
     return issubclass(aggregation.get(method), VoteAggregator)
 
 
-def _fit(aggregator: Aggregator, crowd: Annotations, known: dict[Any, Any], info: AnnotatorInfo | None) -> bool:
+def _fit(aggregator: Aggregator, crowd: Annotations, known: Any, info: AnnotatorInfo | None) -> bool:
     """Fit alone or, under torchrun, with other processes; True for the process that prints and writes."""
     if process_number() == 1:
         aggregator.fit(crowd, true_labels=known, annotator_info=info)

@@ -16,7 +16,7 @@ from conal.data.frames import column_names, open_frame
 from conal.data.missing import read_labels
 from conal.errors import DataWarning, InputError, examples, warn
 
-__all__ = ["INCLUSION", "inclusion_of", "inclusion_values", "known_codes"]
+__all__ = ["INCLUSION", "inclusion_of", "inclusion_values", "known_codes", "parts_of_labels"]
 
 INCLUSION = "inclusion_probability"
 """Column of a table of true labels that says how likely each task was to be drawn."""
@@ -69,6 +69,22 @@ def inclusion_values(values: list[Any], where: str) -> npt.NDArray[np.float64]:
             f"{where}: {INCLUSION} must be above 0 and at most 1, not {values[int(wrong[0])]!r} as in row "
             f"{wrong[0] + 1}; if the tasks are a random sample, remove the column"
         )
+    return found
+
+
+def parts_of_labels(truth: npt.NDArray[np.int64], parts: int) -> npt.NDArray[np.int64]:
+    """(n,) the part of each of n true labels: all of about one size, and every class spread evenly over them.
+
+    Where a part had more labels of a class by chance, the others would have fewer, and say less of the class than there
+    is: what is left out would look worse than it is. The same labels always have the same parts.
+
+    >>> found = parts_of_labels(np.array([0, 0, 0, 1, 1, 1, 1, 1, 1, 2]), 3)
+    >>> np.bincount(found).tolist(), sorted(found[:3].tolist()), np.bincount(found[3:9]).tolist()
+    ([4, 3, 3], [0, 1, 2], [2, 2, 2])
+    """
+    order = np.random.default_rng(0).permutation(len(truth))
+    found = np.empty(len(truth), dtype=np.int64)
+    found[order[np.argsort(truth[order], kind="stable")]] = np.arange(len(truth)) % parts
     return found
 
 

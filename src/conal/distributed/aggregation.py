@@ -18,7 +18,7 @@ from conal.aggregation.em import EMAggregator
 from conal.aggregation.engines import Engine, Expectation, Sums
 from conal.aggregation.votes import Votes
 from conal.data.annotations import Annotations
-from conal.data.true_labels import known_codes
+from conal.data.true_labels import inclusion_of, known_codes
 from conal.errors import InputError
 from conal.parameters import check_parameters
 
@@ -95,6 +95,7 @@ def fit_shared(aggregator: A, data: Any, *, true_labels: Any = None) -> A:
     mine = np.arange(rank, crowd.n_tasks, world)
     part = crowd[mine]
     aggregator.known_codes_ = known_codes(crowd, true_labels)
+    aggregator.inclusion_ = inclusion_of(crowd, true_labels)
     own = aggregator.learn(SharedEngine(aggregator.engine(Votes(part), aggregator.known_codes_[mine])))
     probas = np.empty((crowd.n_tasks, crowd.n_classes))
     for other, rows in enumerate(_gathered(own, crowd.n_tasks, world)):

@@ -6,10 +6,10 @@ import json
 import shlex
 import warnings
 from collections.abc import Mapping
-from functools import partial
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from conal._support.versions import versions
 from conal.aggregation.arrays import FloatArray
@@ -20,11 +20,13 @@ from conal.data.annotations import Annotations
 from conal.data.annotator_info import AnnotatorInfo
 from conal.data.encoding import MISSING
 from conal.data.scales import scale_options
+from conal.data.true_labels import parts_of_labels
 from conal.errors import ConalWarning
 from conal.findings.aggregation import AggregationSection
 from conal.findings.collection import Findings
 from conal.findings.discretion import Discretion
 from conal.findings.evidence import Evidence, Refit, about_annotators
+from conal.findings.gold_rates import MIN_GOLD
 
 __all__ = ["findings_of_labels"]
 
@@ -37,6 +39,10 @@ LIBRARIES = ("numpy", "scipy")
 """Libraries that figures depend on, beside conal itself."""
 MAX_WORK = 2_000_000
 """Labels times annotators up to which the labels are aggregated again without every annotator."""
+MAX_LABELS = 1_000_000
+"""Labels up to which they are aggregated again without each part of the true labels."""
+PARTS = 5
+"""Parts of the true labels, each of which is judged by a fit without it."""
 
 
 def findings_of_labels(fitted: Aggregator, discretion: Discretion | None = None) -> Findings:
@@ -61,6 +67,8 @@ def findings_of_labels(fitted: Aggregator, discretion: Discretion | None = None)
         aggregation=_section(fitted, separates_noise=omega is not None),
         labels=fitted.codes_,
         known=fitted.known_codes_,
+        inclusion=fitted.inclusion_,
+        unseen=_unseen(fitted),
         common_meaning=POOLED if omega is None else ECONOMICAL,
         refit=_refit_of(fitted),
         **_about(fitted, discreet=discretion is not None),
@@ -82,20 +90,46 @@ def _refit_of(fitted: Aggregator) -> Refit | None:
     """How the same aggregator would label other annotations; None where it takes too long to ask often."""
     crowd, like = fitted.annotations_, fitted.again()
     pays = like.quick and crowd.n_annotations * crowd.n_annotators <= MAX_WORK
-    given = np.flatnonzero(fitted.known_codes_ != MISSING)
-    known = dict(zip(crowd.task_ids[given].tolist(), crowd.classes[fitted.known_codes_[given]].tolist(), strict=True))
-    about = fitted.annotator_info_
-    given_about = {} if about is None else {"annotator_info": about}
-    return partial(_posterior_by, like, known, given_about) if pays else None
+    about, known = fitted.annotator_info_, _true_labels(fitted, fitted.known_codes_)
+
+    def refit(others: Annotations, with_truth: bool) -> FloatArray:
+        return _fitted_again(like, others, known if with_truth else None, about)
+
+    return refit if pays else None
 
 
-def _posterior_by(
-    like: Aggregator, known: Mapping[Any, Any], about: Mapping[str, Any], crowd: Annotations, with_truth: bool
+def _unseen(fitted: Aggregator) -> FloatArray | None:
+    """(N, C) the posterior, but tasks with a true label are judged by a fit without it: one for each part of them.
+
+    None where there are too few to measure anything, or where it would take too long.
+    """
+    crowd, known = fitted.annotations_, fitted.known_codes_
+    tasks = np.flatnonzero((known != MISSING) & (crowd.labels_per_task() > 0))
+    if len(tasks) < MIN_GOLD or not fitted.quick or crowd.n_annotations > MAX_LABELS:
+        return None
+    found = fitted.probas_.copy()
+    part = parts_of_labels(known[tasks], PARTS)
+    for k in range(PARTS):
+        fewer = known.copy()
+        fewer[tasks[part == k]] = MISSING
+        judge = _fitted_again(fitted.again(), crowd, _true_labels(fitted, fewer), fitted.annotator_info_)
+        found[tasks[part == k]] = judge[tasks[part == k]]
+    return found
+
+
+def _true_labels(fitted: Aggregator, known: npt.NDArray[np.int64]) -> dict[Any, Any]:
+    """True labels by task, in the user's names."""
+    given, crowd = np.flatnonzero(known != MISSING), fitted.annotations_
+    return dict(zip(crowd.task_ids[given].tolist(), crowd.classes[known[given]].tolist(), strict=True))
+
+
+def _fitted_again(
+    like: Aggregator, crowd: Annotations, known: Mapping[Any, Any] | None, about: AnnotatorInfo | None
 ) -> FloatArray:
-    """(N, C) the posterior of the same aggregator for other annotations of the same tasks."""
+    """(N, C) the posterior of the same aggregator for other annotations of the same tasks, or other true labels."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConalWarning)  # what users should know they were told about all labels
-        return like.again().fit(crowd, true_labels=known if with_truth else None, **about).probas_
+        return like.again().fit(crowd, true_labels=known, annotator_info=about).probas_
 
 
 def _confusion(fitted: Aggregator) -> tuple[FloatArray, FloatArray, FloatArray | None]:

@@ -10,9 +10,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import one_hot
 
+from conal.data.true_labels import parts_of_labels
 from conal.methods.batch import Batch
 from conal.methods.expected_counts import ExpectedCounts
-from conal.methods.posterior_correction import PosteriorCorrection, parts_of_labels
+from conal.methods.posterior_correction import PosteriorCorrection
 
 __all__ = ["JudgedTasks"]
 

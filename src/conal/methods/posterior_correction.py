@@ -11,7 +11,9 @@ from scipy.optimize import minimize, minimize_scalar
 from scipy.special import log_softmax
 from torch import Tensor, nn
 
-__all__ = ["PosteriorCorrection", "flattened", "logarithm", "parts_of_labels"]
+from conal.data.true_labels import parts_of_labels
+
+__all__ = ["PosteriorCorrection", "flattened", "logarithm"]
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -121,22 +123,6 @@ def flattened(posterior: Tensor, exponent: Tensor) -> Tensor:
 def logarithm(posterior: Tensor) -> Tensor:
     """Logarithm of probabilities, of which some may be 0."""
     return posterior.clamp(min=torch.finfo(posterior.dtype).tiny).log()
-
-
-def parts_of_labels(truth: npt.NDArray[np.int64], parts: int) -> npt.NDArray[np.int64]:
-    """(n,) the part of each of n true labels: all of about one size, and every class spread evenly over them.
-
-    Where a part had more labels of a class by chance, the others would have fewer, and say less of the class than there
-    is: what is left out would look worse than it is. The same labels always have the same parts.
-
-    >>> found = parts_of_labels(np.array([0, 0, 0, 1, 1, 1, 1, 1, 1, 2]), 3)
-    >>> np.bincount(found).tolist(), sorted(found[:3].tolist()), np.bincount(found[3:9]).tolist()
-    ([4, 3, 3], [0, 1, 2], [2, 2, 2])
-    """
-    order = np.random.default_rng(0).permutation(len(truth))
-    found = np.empty(len(truth), dtype=np.int64)
-    found[order[np.argsort(truth[order], kind="stable")]] = np.arange(len(truth)) % parts
-    return found
 
 
 def _fitted(log_posterior: FloatArray, truth: npt.NDArray[np.int64], start: FloatArray) -> FloatArray:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 if TYPE_CHECKING:
@@ -22,11 +23,15 @@ USUAL_FOLDS, FOLDS_OF_LARGE = 5, 3
 
 
 class Plan(NamedTuple):
-    """The length of training, in epochs, and its learning rate; the warm-up can end within an epoch."""
+    """The length of training, in epochs, and its learning rate; the warm-up can end within an epoch.
+
+    The learning rate is ``lr_factor`` times the one that was set.
+    """
 
     epochs: int
     warmup_epochs: float
     schedule: Literal["constant", "cosine"]
+    lr_factor: float = 1.0
 
 
 def plan(settings: Settings, n_tasks: int) -> Plan:
@@ -34,11 +39,13 @@ def plan(settings: Settings, n_tasks: int) -> Plan:
 
     >>> from conal.parameters.training import Settings
     >>> plan(Settings(), 1_000)
-    Plan(epochs=100, warmup_epochs=5.0, schedule='constant')
+    Plan(epochs=100, warmup_epochs=5.0, schedule='constant', lr_factor=1.0)
     >>> plan(Settings(), 20_000)
-    Plan(epochs=12, warmup_epochs=0.6, schedule='cosine')
+    Plan(epochs=12, warmup_epochs=0.6, schedule='cosine', lr_factor=1.0)
+    >>> plan(Settings(), 200_000)
+    Plan(epochs=5, warmup_epochs=0.25, schedule='cosine', lr_factor=0.5)
     >>> plan(Settings(epochs=50), 20_000)
-    Plan(epochs=50, warmup_epochs=5.0, schedule='constant')
+    Plan(epochs=50, warmup_epochs=5.0, schedule='constant', lr_factor=1.0)
     """
     epochs = planned_epochs(settings.epochs, n_tasks)
     warmup: float = WARMUP
@@ -49,7 +56,17 @@ def plan(settings: Settings, n_tasks: int) -> Plan:
     schedule = settings.schedule
     if schedule == "auto":
         schedule = "cosine" if settings.epochs == "auto" and n_tasks >= LARGE else "constant"
-    return Plan(epochs, float(warmup), schedule)
+    return Plan(epochs, float(warmup), schedule, _lr_factor(settings.epochs, n_tasks))
+
+
+def _lr_factor(epochs: int | Literal["auto"], n_tasks: int) -> float:
+    r"""By how much the learning rate is lowered where "auto" means more steps than usual: :math:`\sqrt{50000 / N}`.
+
+    Up to 50,000 tasks the number of steps is the same. Beyond, there are at least five epochs, and with the usual rate
+    a method with layers of noise drifts: its layers explain more and more of the labels, and its classifier less.
+    """
+    most = USUAL_TASKS * USUAL_EPOCHS / FEWEST
+    return math.sqrt(most / n_tasks) if epochs == "auto" and n_tasks > most else 1.0
 
 
 def planned_epochs(epochs: int | Literal["auto"], n_tasks: int) -> int:

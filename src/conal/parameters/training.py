@@ -39,7 +39,8 @@ class Settings(Parameterised):
     lr: float = parameter(
         default=0.01,
         must_be=number(above=0),
-        help="Learning rate of Adam.",
+        help="Learning rate of Adam. With epochs='auto' and more than 50,000 labelled tasks, N of them, it is "
+        "multiplied by sqrt(50,000 / N).",
         option=Option(shown_default=BY_METHOD),
     )
     epochs: int | Literal["auto"] = parameter(

@@ -69,6 +69,8 @@ def save(
         "probas": fitted.probas_,
         "known": fitted.known_codes_,
     }
+    if fitted.inclusion_ is not None:
+        tensors["inclusion"] = fitted.inclusion_
     if isinstance(fitted, MatrixAggregator):
         config["settings"] = dict(fitted.learned_.settings)
         tensors |= _learned_to(fitted)
@@ -191,6 +193,7 @@ def _restore(folder: ModelFolder) -> Aggregator:
     task_ids = _names_from(tensors) if TASK_IDS in tensors else names_from_json(folder.document(TASKS)["task_ids"])
     crowd = labels_from(tensors, (task_ids, annotator_ids, classes), config["ordinal"] is True)
     probas, made.known_codes_ = _posterior(tensors, crowd)
+    made.inclusion_ = _inclusion(tensors, made.known_codes_)
     made._restore_choices(config["choices"])
     for name in COURSE:
         if name in config["course"]:
@@ -224,6 +227,18 @@ def _posterior(tensors: Tensors, crowd: Annotations) -> tuple[npt.NDArray[np.flo
     ):
         raise ValueError("known true labels must be classes")
     return probas, known
+
+
+def _inclusion(tensors: Tensors, known: npt.NDArray[np.int64]) -> npt.NDArray[np.float64] | None:
+    drawn = tensors.get("inclusion")
+    if drawn is None:
+        return None
+    if drawn.dtype != np.float64 or drawn.shape != known.shape:
+        raise ValueError("there must be a probability for every task with a true label")
+    given = drawn[known >= 0]
+    if not ((given > 0) & (given <= 1)).all():
+        raise ValueError("probabilities by which tasks were drawn must be above 0 and at most 1")
+    return drawn
 
 
 def _learned_to(fitted: MatrixAggregator[Any]) -> Tensors:
