@@ -633,8 +633,9 @@ def test_true_labels_that_cannot_be_used(refuse: Callable[..., str], tmp_path: P
     assert "--classes" in message
     assert "gold.csv: 2 true labels without task ids; add a column 'task'" in gold(("label",), ("x",), ("y",))
     assert "no column for the truth" in gold(("task", "colour"), ("a", "x"))
-    assert "1 true labels are missing, the first in row 2" in gold(("task", "label"), ("a", "x"), ("b", ""))
-    assert "1 tasks have several labels" in gold(("task", "label"), ("a", "x"), ("b", "x"), ("a", "y"))
+    assert "2 true labels are missing, the first in row 1" in gold(("task", "label"), ("a", ""), ("b", ""))
+    message = gold(("task", "label"), ("a", "x"), ("b", "x"), ("a", "y"))
+    assert "1 tasks have several labels, such as 'a' ('x', 'y')" in message
     np.save(tmp_path / "z.npy", np.array(["x", "y", "y"]))
     assert "3 true labels without task ids" in refuse("--true-labels", tmp_path / "z.npy")
 

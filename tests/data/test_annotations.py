@@ -264,6 +264,12 @@ def test_a_full_text_matrix() -> None:
     assert ann.to_matrix().tolist() == [[1, 2], [0, 1]]
 
 
+def test_a_long_frame_with_an_unknown_column_is_no_matrix() -> None:
+    frame = pd.DataFrame({"task": [1, 2], "worker": [1, 1], "verdict": [0, 1]})
+    with pytest.raises(InputError, match="no column for the label"):
+        Annotations.of(frame)
+
+
 def test_a_square_matrix_has_tasks_in_rows() -> None:
     ann = Annotations.from_matrix([[0, 1], [-1, 1]])
     assert ann.labels_per_task().tolist() == [2, 1]

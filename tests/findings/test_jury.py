@@ -47,8 +47,15 @@ def matrices(seed: int, n: int) -> FloatArray:
 
 @pytest.mark.parametrize(
     ("shape", "share", "expected"),
-    [((60, 5), 1.0, True), ((60, 2), 1.0, False), ((80, 61), 1.0, False), ((60, 5), 0.3, False), ((15, 5), 1.0, False)],
-    ids=["a jury", "two annotators", "too many", "different tasks", "few tasks"],
+    [
+        pytest.param((60, 5), 1.0, True, id="a jury"),
+        pytest.param((60, 2), 1.0, False, id="two annotators"),
+        pytest.param((80, 61), 1.0, False, id="too many"),
+        pytest.param((60, 5), 0.3, False, id="different tasks"),
+        pytest.param((15, 5), 1.0, False, id="few tasks"),
+        pytest.param((400, 5), 0.7, True, id="most of many tasks"),
+        pytest.param((400, 5), 0.3, False, id="many common tasks, and more others"),
+    ],
 )
 def test_a_jury_is_a_few_annotators_of_the_same_tasks(shape: tuple[int, int], share: float, expected: bool) -> None:
     rng = np.random.default_rng(0)

@@ -91,10 +91,26 @@ def test_missing_ids_are_an_error(tmp_path: Path, name: str) -> None:
         read_gold(path)
 
 
+def test_a_plan_of_which_a_part_is_done(tmp_path: Path) -> None:
+    path = write(tmp_path / "plan.csv", "task,label,inclusion_probability", "a,x,0.5", "b,,0.1", "c,y,0.2")
+    with pytest.warns(DataWarning, match=r"plan\.csv: 1 of 3 tasks have no true label and are left out; rates are"):
+        found = read_gold(path, partial=True)
+    assert found.task_ids is not None
+    assert found.drawn is not None
+    assert (found.task_ids.tolist(), found.labels.tolist(), found.drawn.tolist()) == (
+        ["a", "c"],
+        ["x", "y"],
+        [0.5, 0.2],
+    )
+    nothing = write(tmp_path / "nothing.csv", "task,label", "a,", "b,")
+    with pytest.raises(InputError, match="2 true labels are missing"):
+        read_gold(nothing, partial=True)
+
+
 def test_two_true_labels_for_one_task_are_an_error(tmp_path: Path) -> None:
     path = write(tmp_path / "g.csv", "task,label", "a,x", "b,y", "a,y")
     with pytest.raises(
-        InputError, match=r"g\.csv: 1 tasks have several labels, such as 'a'; pass one true label per task"
+        InputError, match=r"g\.csv: 1 tasks have several labels, such as 'a' \('x', 'y'\); pass one true label per task"
     ):
         read_gold(path)
 

@@ -92,7 +92,7 @@ def _reference(path: Path, reading: ReadOptions) -> tuple[dict[Any, Any], Sequen
     """Task to true label, and the classes if the user listed them; read without a look at the crowd's labels."""
     from conal.io import read_gold
 
-    columns = {"task": reading.task, "label": reading.label}
+    columns: dict[str, Any] = {"task": reading.task, "label": reading.label}
     gold = read_gold(path, **columns, classes=reading.classes, missing=reading.missing, fallback_to_aliases=True)
     if gold.task_ids is None:
         raise InputError(f"{path}: true labels without task ids; add a column 'task' with the task ids")

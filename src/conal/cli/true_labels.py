@@ -64,7 +64,9 @@ def _read(path: Path, reading: ReadOptions, tasks: Annotations) -> GoldLabels:
     from conal.io import read_gold
 
     columns = {"task": reading.task, "label": reading.label}
-    return read_gold(path, **columns, keep=tasks.classes, missing=reading.missing, fallback_to_aliases=True)
+    return read_gold(
+        path, **columns, keep=tasks.classes, missing=reading.missing, fallback_to_aliases=True, partial=True
+    )
 
 
 def offer_truth(path: Path | None, n_found: int, *, quiet: bool) -> None:

@@ -242,12 +242,9 @@ class Annotations(LabelArrays):
                 "use conal.Annotations.read(path) for a file, and a DataFrame for a dict of columns"
             )
         names = column_names(data)
-        if names is not None and all(find_column(names, role, None, where) for role in ("worker", "label")):
-            return cls.from_frame(data, where=where)
-        if is_arrow(data):
-            return cls.from_frame(
-                data, where=where
-            )  # raises an error about missing columns, instead of reading a wrong matrix
+        roles = [find_column(names, role, None, where) for role in ("task", "worker", "label")] if names else []
+        if is_arrow(data) or len([role for role in roles if role is not None]) > 1:
+            return cls.from_frame(data, where=where)  # which tells of a missing column, where a matrix would be wrong
         return cls.from_matrix(data, where=where)
 
     @classmethod

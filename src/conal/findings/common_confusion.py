@@ -86,10 +86,10 @@ class CommonConfusion(Finding[ConfusionSection]):
 
     def headlines(self, section: ConfusionSection, report: Report) -> Iterator[Markup]:
         """The most frequent mistake, unless the next steps name it."""
-        first = next(iter(section["pairs"]), None)
+        first = next((pair for pair in section["pairs"] if pair["annotators_who_made_it"]), None)
         if first is not None and _is_advised(first, report):
             return
-        if first is None or not first["annotators_who_made_it"]:
+        if first is None:
             yield Markup("No two classes are confused often.")
             return
         yield Markup(

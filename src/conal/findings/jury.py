@@ -28,6 +28,8 @@ IntArray = npt.NDArray[np.int64]
 MAX_JUDGES = 60
 MIN_SHARED = 20
 """Tasks that most pairs of annotators must both have labelled."""
+MOSTLY = 0.5
+"""Share of the tasks of either that these must be."""
 NOTHING = 0.005
 """Who changes the share of right labels by less than this adds nothing."""
 AS_GOOD = 0.01
@@ -116,7 +118,10 @@ def is_jury(evidence: Evidence) -> bool:
         return False
     there = csr_array((np.ones(crowd.n_annotations), (crowd.tasks, crowd.annotators)), shape=crowd.shape)
     shared = (there.T @ there).toarray()[np.ix_(given, given)]
-    return bool(np.median(shared[np.triu_indices(len(given), 1)]) >= MIN_SHARED)
+    own = shared.diagonal()
+    pairs = np.triu_indices(len(given), 1)
+    enough = np.median(shared[pairs]) >= MIN_SHARED
+    return bool(enough and np.median((shared / np.minimum.outer(own, own))[pairs]) >= MOSTLY)
 
 
 @register("jury")

@@ -124,12 +124,14 @@ def read_gold(
     keep: Sequence[Any] | Names | None = None,
     missing: Any = None,
     fallback_to_aliases: bool = False,
+    partial: bool = False,
 ) -> GoldLabels:
     """Read true labels: a table with a label (or truth, gold, class) column and, if any, task ids; or ``.npy``.
 
     With ``fallback_to_aliases``, a file without the columns that were named may have one of their usual names instead.
     ``keep`` lists classes that a word for "missing", such as NA, may be; ``classes`` does so too, and refuses others;
-    ``missing`` lists the values that mean "missing" in place of these words (:mod:`conal.data.missing`).
+    ``missing`` lists the values that mean "missing" in place of these words (:mod:`conal.data.missing`). With
+    ``partial``, tasks without a label are left out and counted, as in a plan of which a part is done.
     """
     path = Path(path)
     if path.suffix.lower() == ".npy":
@@ -139,7 +141,7 @@ def read_gold(
     table = read_table(path, names=(task, label))
     if fallback_to_aliases:
         task, label = (name if name in table.column_names else None for name in (task, label))
-    reading = {"classes": classes, "keep": keep, "missing": missing, "untyped": untyped}
+    reading = {"classes": classes, "keep": keep, "missing": missing, "untyped": untyped, "partial": partial}
     return gold_from_table(table, task=task, label=label, **reading, where=str(path))
 
 
@@ -152,6 +154,7 @@ def gold_from_table(
     keep: Sequence[Any] | Names | None = None,
     missing: Any = None,
     untyped: bool = False,
+    partial: bool = False,
     where: str = "true labels",
 ) -> GoldLabels:
     """True labels from an Arrow table with a label (or truth, gold, class) column and, if any, task ids."""
@@ -162,12 +165,27 @@ def gold_from_table(
     known = classes if keep is None else keep
     labels = read_labels(values, missing=missing, classes=known, untyped=untyped, where=where)
     ids = None if task_column is None else ids_from(table[task_column], where)
+    here = np.full(len(labels.codes), True)
+    if partial and ids is not None:
+        here = _labelled(labels, where, planned=INCLUSION in table.column_names)
+        labels, ids = labels._replace(codes=labels.codes[here]), ids[here]
     found = _checked(labels, ids, classes, where)
     if INCLUSION not in table.column_names:
         return found
     with refusing(VALUE_ERRORS, f"{where}: column {INCLUSION!r} cannot be read ({{}}); write numbers"):
         drawn = table[INCLUSION].to_pylist()
-    return replace(found, drawn=inclusion_values(drawn, where))
+    return replace(found, drawn=inclusion_values(drawn, where)[here])
+
+
+def _labelled(labels: Labels, where: str, *, planned: bool) -> npt.NDArray[np.bool_]:
+    """(n,) the rows that have a label; the others are counted. All, where none has."""
+    here = labels.codes != MISSING
+    if here.all() or not here.any():
+        return np.full(len(here), True)
+    rest = "; rates are right only if it is by chance which tasks have none" if planned else ""
+    without = f"{int((~here).sum()):,} of {len(here):,} tasks have no true label and are left out"
+    warn(f"{where}: {without}{rest}", DataWarning)
+    return np.asarray(here)
 
 
 def _checked(labels: Labels, ids: Names | None, classes: Sequence[Any] | Names | None, where: str) -> GoldLabels:
@@ -181,8 +199,9 @@ def _checked(labels: Labels, ids: Names | None, classes: Sequence[Any] | Names |
     repeated = [] if ids is None else _repeated(ids)
     if repeated:
         raise InputError(
-            f"{where}: {len(repeated):,} tasks have several labels, such as {examples(repeated[:1])}; pass one true "
-            "label per task. If these are crowd labels, use a crowd method"
+            f"{where}: {len(repeated):,} tasks have several labels, such as {examples(repeated[:1])} "
+            f"({examples(names[codes[ids == repeated[0]]])}); pass one true label per task. If these are crowd labels, "
+            "use a crowd method"
         )
     return GoldLabels(names[codes], ids, where)
 
