@@ -76,7 +76,7 @@ def test_two_labels_for_one_task_are_refused_before_anything_is_written(
 ) -> None:
     gold = write(tmp_path / "gold.csv", ("task", "label"), [(1, "cat"), (2, "dog"), (1, "dog")])
     refused = conal(*fit(crowd, tmp_path / "model", "--true-labels", gold)).refusal()
-    assert "1 tasks have several labels, such as 1; pass one true label per task" in refused
+    assert "1 tasks have several labels, such as 1 ('cat', 'dog'); pass one true label per task" in refused
     assert not (tmp_path / "model").exists()
 
 

@@ -285,7 +285,7 @@ def test_a_model_says_whether_it_was_made_less_sure() -> None:
         left_out = conal.CrossCoNAL(**fast).fit(data.x, data.annotations)
         sure = conal.make("xconal", confidence="model", **fast).fit(data.x, data.annotations)
         gold = dict(enumerate(data.classes[data.y_true[:20]].tolist()))
-        taught = conal.make("xconal", confidence="model", ensemble=2, **fast)
+        taught = conal.make("xconal", confidence="model", ensemble=2, refits=0, **fast)
         taught.fit(data.x, data.annotations, true_labels=gold)
     assert isinstance(left_out.model_, CrossCoNALMethod)
     assert left_out.model_.tempered == (float(left_out.model_.certainty) < 1)
@@ -304,7 +304,7 @@ def test_how_sure_posteriors_are_is_that_of_the_selected_epoch() -> None:
     for truth in (None, gold):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConalWarning)
-            clf = conal.make("xconal", epochs=20, **fast)
+            clf = conal.make("xconal", epochs=20, refits=0, **fast)
             clf.fit(data.x, data.annotations, true_labels=truth, validation=(data.test.x, data.test.y))
         chosen = clf.metrics_["best_epoch"]
         assert 2 <= chosen < 20
@@ -398,7 +398,7 @@ def test_true_labels_name_classes_that_networks_tell_apart() -> None:
     data = conal.datasets.synthetic(n_train=4000, n_valid=0, common_type="symmetric", common_strength=0.8, seed=3)
     gold = {int(task): data.classes[data.y_true[task]].item() for task in random_draw(data, 100, 3).rows}
     with pytest.warns(DataWarning, match="27 of 100 contradict every vote"):
-        clf = conal.CrossCoNAL(seed=3, verbose=False).fit(data.x, data.annotations, true_labels=gold)
+        clf = conal.CrossCoNAL(seed=3, refits=0, verbose=False).fit(data.x, data.annotations, true_labels=gold)
     assert data.test is not None
     assert clf.score(data.test.x, data.classes[data.test.y]) > 0.9
 
