@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from conal.io import AnnotationFile
     from conal.io.gold import GoldLabels
 
-__all__ = ["TrueLabels", "offer_truth", "read_sample", "read_truth", "truth_files"]
+__all__ = ["TrueLabels", "offer_truth", "read_sample", "truth_files"]
 
 EXPORT = Path("export")
 """In place of a file: the true labels that the files of labels contain."""
@@ -35,15 +35,8 @@ def truth_files(path: Path | None) -> list[Path]:
     return [] if path is None or path == EXPORT else [path]
 
 
-def read_truth(path: Path | None, reading: ReadOptions, file: AnnotationFile, tasks: Annotations) -> dict[Any, Any]:
-    """Task to true label, for the tasks of these annotations."""
-    if path is None or path == EXPORT:
-        return {} if path is None else _exported(file)
-    return _read(path, reading, tasks).for_tasks(tasks)
-
-
 def read_sample(path: Path | None, reading: ReadOptions, file: AnnotationFile, tasks: Annotations) -> Any:
-    """As :func:`read_truth`, or as a table that also has the probabilities by which the tasks were drawn."""
+    """Task to true label, for the tasks of these annotations; or a table, if it has probabilities of being drawn."""
     if path is None or path == EXPORT:
         return None if path is None else _exported(file)
     return _read(path, reading, tasks).sample_of(tasks)
