@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from conal.experiments import Experiment, Store, get, names
-from conal.experiments.claims import claims, counted
+from conal.experiments import Store, get, names
+from conal.experiments.claims import claims, counted, own_claims
 from conal.experiments.comparisons import Difference, corrected, paired_difference
 from conal.experiments.costs import estimate
 from conal.experiments.gold_free import OURS, RECIPE, TITLES, WITH_PRIOR, GoldFree, beside_ensembles
@@ -32,6 +32,12 @@ EXCERPT = {
     "conal": "CoNAL (`conal`)",
 }
 """Rows of the README: the ceiling, the usual baseline, the strongest ones, and the paper's method."""
+DEFAULT = {name: EXCERPT[name] for name in ("gold", "dl-mv", "dl-cl", "max-mig")} | {
+    "aggnet": "EM with a matrix per annotator (`aggnet`)",
+    "conal": EXCERPT["conal"],
+    OURS: "**CoNAL, cross-fitted (`xconal`, the default)**",
+}
+"""Rows of the README without gold labels: `xconal` averages five networks itself."""
 SELECTED = ("conal", "dl-cl", "max-mig")
 OVERFIT = ("dl-mv", "dl-ds", "dl-glad", "dl-wc")
 NOT_SINGLE = ("gold", OURS, RECIPE)
@@ -56,11 +62,28 @@ def excerpt() -> str:
     return markdown([*header, "Music, no gold label used", "*paper*"], body)
 
 
+def default() -> str:
+    """The README's part of *Without gold labels*: one fit, and an ensemble of five."""
+    cells = _cells("estimate")
+    body = []
+    for row, title in DEFAULT.items():
+        found = [cells[dataset, row, "own"] for dataset in TITLES]
+        body.append([title, *(f"{_percent(_accuracies(some))}; {_ensemble(some):.1f}" for some in found)])
+    return markdown(["test accuracy, %: one fit; ensemble of five", *TITLES.values()], body)
+
+
 def verdict() -> str:
     """What a reviewer would write: how many of the paper's claims hold here, and which fail."""
     found = claims(full_tables(RESULTS))
     failed = "\n".join(f"- {claim.text}. {claim.why}" for claim in found if claim.ruling == "fails")
-    return f"{counted(found)} by the tables of docs/results. Those that fail:\n\n{failed}"
+    return f"{counted(found, 'the paper')} by the tables of docs/results. Those that fail:\n\n{failed}"
+
+
+def own_verdict() -> str:
+    """What holds of what this library says about itself."""
+    found = own_claims(full_tables(RESULTS))
+    lines = "\n".join(f"- {claim.text}: **{claim.ruling}**. {claim.why}" for claim in found)
+    return f"{counted(found, 'this library')} by the same rules:\n\n{lines}"
 
 
 def without_gold() -> str:
@@ -132,7 +155,7 @@ def ensembles() -> str:
 
     def gains(datasets: tuple[str, ...], rows: list[str]) -> list[float]:
         lines = [cells[dataset, row, "own"] for dataset in datasets for row in rows]
-        return [100 * some[0]["ensemble_accuracy"] - _mean(some) for some in lines]
+        return [_ensemble(some) - _mean(some) for some in lines]
 
     single = [row for row in _rows(cells, WITH_PRIOR[0]) if row not in NOT_SINGLE]
     simulated = tuple(dataset for dataset in TITLES if dataset not in WITH_PRIOR)
@@ -150,15 +173,11 @@ def costs() -> str:
     with Store(":memory:") as store:
         found = estimate(planned, store, Path("none"))
     body = [
-        [f"`{cost.name}`", _story(each), f"{cost.runs:,}" if each.runs() else "none", _minutes(cost.seconds)]
+        [f"`{cost.name}`", each.shows, f"{cost.runs:,}" if each.runs() else "none", _minutes(cost.seconds)]
         for each, cost in zip(planned, found, strict=True)
     ]
     total = ["all", "", f"{sum(cost.runs for cost in found):,}", _minutes(sum(cost.seconds for cost in found))]
     return markdown(["experiment", "content", "runs", "CPU minutes, about"], [*body, total])
-
-
-def _story(each: Experiment) -> str:
-    return str(each.__doc__).partition("\n")[0].replace("``", "`").rstrip(".")
 
 
 def _minutes(seconds: float) -> str:
@@ -175,11 +194,20 @@ def _rows(cells: dict[tuple[str, str, str], list[Row]], dataset: str) -> list[st
 
 
 def _mean(lines: list[Row]) -> float:
-    return float(100 * np.mean(column(lines, "test_accuracy")))
+    return float(100 * np.mean(_accuracies(lines)))
+
+
+def _accuracies(lines: list[Row]) -> list[float]:
+    return column(lines, "test_accuracy")
+
+
+def _ensemble(lines: list[Row]) -> float:
+    """In percent."""
+    return float(100 * lines[0]["ensemble_accuracy"])
 
 
 def _gap(ours: list[Row], theirs: list[Row]) -> Difference:
-    return paired_difference((column(ours, "test_accuracy"), column(theirs, "test_accuracy")))
+    return paired_difference((_accuracies(ours), _accuracies(theirs)))
 
 
 def _percent(values: list[float]) -> str:
@@ -202,7 +230,7 @@ def _fill(line: str) -> str:
 
 WIDTH = 120
 _WRAP = textwrap.TextWrapper(WIDTH, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
-STATEMENTS: dict[str, Callable[[], str]] = {"excerpt": excerpt, "costs": costs} | {
-    make.__name__: wrapped(make) for make in (verdict, without_gold, selection, prior, ensembles)
+STATEMENTS: dict[str, Callable[[], str]] = {"excerpt": excerpt, "default": default, "costs": costs} | {
+    make.__name__: wrapped(make) for make in (verdict, own_verdict, without_gold, selection, prior, ensembles)
 }
 """Parts of pages, by the names that pages call them."""

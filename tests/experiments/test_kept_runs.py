@@ -18,8 +18,10 @@ from conal.experiments.store import Finished, rounded, versions
 
 RESULTS = Path(__file__).parents[2] / "docs" / "results"
 CELLS = 3
-TOLERANCE = 0.03
-"""Test accuracy of one fit, where machine or versions differ; where they are the same, so are all figures."""
+TOLERANCE = 0.05
+"""Test accuracy of one fit, where processor or versions differ; where they are the same, so are all figures.
+
+Another processor rounds differently, which moves a fit on a small crowd by up to three points."""
 
 
 def cheapest() -> list[Finished]:

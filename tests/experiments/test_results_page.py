@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sqlite3
 import sys
 from contextlib import closing
@@ -16,10 +17,11 @@ from conal.cli.reproduce import _check_places
 from conal.errors import InputError
 from conal.experiments import Store
 from conal.experiments.bounds import Bound
+from conal.experiments.comparisons import RULE
 from conal.experiments.learned_noise import Recovery
 from conal.experiments.outputs import read_outputs, write_outputs
 from conal.experiments.real_tables import Table2
-from conal.experiments.results_page import results_page
+from conal.experiments.results_page import REFERENCE, results_page, slug
 from conal.experiments.right_answers import packed
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -41,10 +43,35 @@ def table_2(tmp_path: Path) -> Table2:
 def test_a_page_has_what_was_run_one_level_down(tmp_path: Path, table_2: Table2) -> None:
     page = results_page(tmp_path, tmp_path.parent / "results.md")
     written = (tmp_path / "table-2.md").read_text(encoding="utf-8")
-    assert written.replace("# ", "## ").replace("####", "###") in page
+    assert RULE in written
+    assert written.replace("# ", "## ").replace("####", "###").replace(RULE, REFERENCE) in page
     assert page.startswith("# Results\n")
-    assert page.count("\n## ") == 1
+    assert re.findall(r"^## (.*)$", page, re.MULTILINE) == ["How differences are judged", "Contents", table_2.title]
+    assert page.count(RULE) == 1
     assert f"({tmp_path.name})" in page
+
+
+def test_contents_link_to_the_sections_and_say_which_code_made_them(tmp_path: Path, table_2: Table2) -> None:
+    line = f"| [{table_2.title}](#table-2-the-regularisation-term) | Table 2: the weight of the term"
+    now = results_page(tmp_path, tmp_path / "page.md")
+    (found,) = (text for text in now.splitlines() if text.startswith(line))
+    assert found.endswith("| older |")  # with two seeds it is not the table of the full experiment
+    with Store(":memory:") as store:
+        for run in Table2().runs():
+            figures = {"test_accuracy": 0.8, "label_accuracy": 0.9, "best_score": 0.5, "seconds": 1.0}
+            store.add(run, figures | {"right": packed([True] * 1188)})
+        write_outputs(Table2(), store, tmp_path)
+    now = results_page(tmp_path, tmp_path / "page.md")
+    (found,) = (text for text in now.splitlines() if text.startswith(line))
+    assert found.endswith("| this version |")
+
+
+def test_links_of_the_published_page_lead_to_its_headings() -> None:
+    text = (DOCS / "results.md").read_text(encoding="utf-8")
+    headings = {slug(heading) for heading in re.findall(r"^#+ (.*)$", text, re.MULTILINE)}
+    links = set(re.findall(r"\]\(#([^)]+)\)", text))
+    assert len(links) > 20
+    assert links <= headings
 
 
 def test_reduced_size_says_so_everywhere_and_is_not_on_the_page(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from conal.experiments.comparisons import RULE, corrected, paired_difference
 from conal.experiments.gold_free import RECIPE_PARAMETERS
 from conal.experiments.runs import Run
 from conal.experiments.store import Store
-from conal.experiments.tables import Row, column, group_by, markdown, mean_and_spread, n_seeds
+from conal.experiments.tables import Row, column, group_by, markdown, mean_and_spread, n_seeds, notes
 
 __all__ = ["Ablation"]
 
@@ -51,17 +51,6 @@ TITLES = {
     "hard": "synthetic, symmetric, common strength 0.8",
     "blind": "synthetic, features that say nothing: cleaned labels",
 }
-
-
-DROPPED = (
-    "Tried during development on the same kinds of validation data, and dropped because the difference was within "
-    "noise or negative (accuracy in percent on LabelMe's validation images / on held-out Music songs; without them "
-    "88.4 / 70.6): three learned groups of annotators with a matrix each, 88.3 / 71.4; a common mistake drawn once "
-    "per task that annotators repeat, instead of the weight on the votes, 88.2 / 70.2; a temperature fitted to the "
-    "likelihood of the votes, 88.2 / 71.4; mixup of instances, 87.9 / 70.2; weight decay, 88.2 / 70.8; twice the "
-    "epochs, 87.8 / 71.0; a linear network, 88.5 / 64.7; kernel logistic regression on Music, 67.3 at best. Confusion "
-    "that depends on the instance was not tried: with two or three labels per task nothing identifies it."
-)
 
 
 @register("ablation")
@@ -108,14 +97,15 @@ class Ablation(Experiment):
             ]
             for row in seconds
         ]
-        text = (
+        text = notes(
             "Accuracy on validation data in percent (in the last column, of the cleaned training labels), mean ± "
-            f"sample standard deviation over {n_seeds(table)} seeds (on Music and simulated crowds each seed is "
-            "another split or crowd); in brackets the difference from the "
-            f"first row in points, starred unless it is level. {RULE} The defaults were chosen on data like these, "
-            "never on test labels, so the first row is slightly optimistic. Time is CPU time relative to the first row."
+            f"sample standard deviation over {n_seeds(table)} seeds. On Music and simulated crowds each seed is "
+            "another split or crowd. The defaults were chosen on data like these, never on test labels, so the first "
+            "row is slightly optimistic.",
+            f"In brackets: the difference from the first row in points, starred unless it is level. {RULE}",
+            "Time is CPU time relative to the first row.",
         )
-        return self.document(text, markdown(header, body), DROPPED)
+        return self.document(text, markdown(header, body))
 
     def _points(self) -> list[tuple[str, str, int]]:
         return list(itertools.product(VARIANTS, self.datasets(), self.seeds))

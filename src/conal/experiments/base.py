@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any, ClassVar
@@ -63,6 +64,11 @@ class Experiment(ABC):
         self.quick = quick and self.reducible
         self.images = images
         self.seeds = range(seeds if seeds is not None else 2 if quick else 5)
+
+    @property
+    def shows(self) -> str:
+        """What it is about, in a line: the first of its docstring."""
+        return inspect.cleandoc(type(self).__doc__ or "").partition("\n")[0].replace("``", "`").rstrip(".")
 
     @property
     def stem(self) -> str:

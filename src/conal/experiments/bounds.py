@@ -15,7 +15,7 @@ from conal.data.annotations import Annotations
 from conal.errors import ConalWarning
 from conal.experiments.base import Experiment, register
 from conal.experiments.store import Store
-from conal.experiments.tables import Row, markdown, standard_error
+from conal.experiments.tables import Row, markdown, notes, standard_error
 
 __all__ = ["Bound", "SmallCrowd", "errors_of_methods", "random_crowd"]
 
@@ -108,15 +108,15 @@ class Bound(Experiment):
 
     def page(self, table: pa.Table) -> str:
         """Error rates in percent: the bounds, the Bayes-optimal decision, and methods."""
-        text = (
+        text = notes(
             "Error rates in percent on random crowds of two to five tasks, without zero entries (epsilon is 0). The "
-            "bound is at most 1 / number of tasks, so on real crowds it is not informative. Methods see only "
-            "the labels; the Bayes-optimal decision knows the parameters of the crowd. ± is the standard error of the "
-            "mean over drawn crowds; methods and the Bayes-optimal decision see different draws. *Bound* is the "
-            "theorem as printed. *Tighter bound* is the line of its proof before the divergence of the two mixtures is "
-            "replaced by the mixture of the divergences (log-sum inequality). That step can only lower the bound, so "
-            "the paper's remark that telling common from individual noise lowers the bound is about this step, and no "
-            "evidence that true labels become easier to infer."
+            "bound is at most 1 / number of tasks, so on real crowds it is not informative.",
+            "Methods see only the labels; the Bayes-optimal decision knows the parameters of the crowd. ± is the "
+            "standard error of the mean over drawn crowds; methods and the Bayes-optimal decision see different draws.",
+            "*Bound* is the theorem as printed. *Tighter bound* is the line of its proof before the divergence of the "
+            "two mixtures is replaced by the mixture of the divergences (log-sum inequality). That step can only lower "
+            "the bound, so the paper's remark that telling common from individual noise lowers the bound is about this "
+            "step, and no evidence that true labels become easier to infer.",
         )
         columns = ["bound", "tight_bound", "bayes_error", *METHODS]
         header = ["tasks", "classes", "annotators", "bound", "tighter bound", "Bayes-optimal", *METHODS]

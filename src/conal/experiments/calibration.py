@@ -12,9 +12,9 @@ from conal.experiments.comparisons import RULE, Difference, corrected, paired_di
 from conal.experiments.gold_free import preset_of
 from conal.experiments.runs import Run
 from conal.experiments.store import Store
-from conal.experiments.tables import Row, column, group_by, markdown, n_seeds
+from conal.experiments.tables import Row, column, group_by, markdown, n_seeds, notes
 
-__all__ = ["Calibration"]
+__all__ = ["Calibration", "over_claims"]
 
 TITLES = {"labelme": "LabelMe", "music": "Music", "cifar10": "CIFAR-10 features, simulated crowd"}
 MEASURED = ("claimed", "label_accuracy", "calibration_error")
@@ -62,25 +62,26 @@ class Calibration(Experiment):
 
     def page(self, table: pa.Table) -> str:
         """A table per crowd."""
-        text = (
+        text = notes(
             f"What methods say about the labels that they cleaned, without gold labels; means over {n_seeds(table)} "
-            "seeds, in percent. *Claimed*: the mean probability of the labels; *true*: the share of them that is "
-            "right; *claimed less true* in points, starred where the method is over- or underconfident. *Calibration "
-            "error*: the mean distance of the two in bins of equal probability. *Intervals that hold*: share of the "
-            "95 % intervals of annotators' quality that contain the share of their labels that is right, for "
-            f"annotators with ten labels or more, with the mean width in points. {RULE}"
+            "seeds, in percent.",
+            "*Claimed*: the mean probability of the labels. *True*: the share of them that is right. *Claimed less "
+            f"true*: in points, starred where the method is over- or underconfident. {RULE}",
+            "*Calibration error*: the mean distance of the two in bins of equal probability.",
+            "*Intervals that hold*: share of the 95 % intervals of annotators' quality that contain the share of their "
+            "labels that is right, for annotators with ten labels or more, with the mean width in points.",
         )
         parts, rows = [text], table.to_pylist()
         header = ["method", "claimed", "true", "claimed less true", "calibration error", "intervals that hold (width)"]
+        gaps = over_claims(table)
         for dataset, some in group_by(rows, "dataset").items():
             by_method = group_by(some, "method")
-            gaps = corrected({name: _gap(each) for name, each in by_method.items()})
             body = [
                 [
                     f"`{name}`",
                     _percent(each, "claimed"),
                     _percent(each, "label_accuracy"),
-                    gaps[name].starred,
+                    gaps[dataset, name].starred,
                     _percent(each, "calibration_error"),
                     _held(each),
                 ]
@@ -90,8 +91,16 @@ class Calibration(Experiment):
         return self.document(*parts)
 
 
-def _gap(rows: list[Row]) -> Difference:
-    return paired_difference((column(rows, "claimed"), column(rows, "label_accuracy")))
+def over_claims(table: pa.Table) -> dict[tuple[str, str], Difference]:
+    """What methods claim less what is true, by dataset and method, corrected for the methods of a dataset."""
+    found: dict[tuple[str, str], Difference] = {}
+    for dataset, rows in group_by(table.to_pylist(), "dataset").items():
+        gaps = {
+            name: paired_difference((column(some, "claimed"), column(some, "label_accuracy")))
+            for name, some in group_by(rows, "method").items()
+        }
+        found |= {(dataset, name): gap for name, gap in corrected(gaps).items()}
+    return found
 
 
 def _percent(rows: list[Row], name: str) -> str:

@@ -1,4 +1,4 @@
-"""What the paper claims, and what the tables say about it: holds, fails, or cannot be told."""
+"""What the paper and this library claim, and what the tables say about it: holds, fails, or cannot be told."""
 
 from __future__ import annotations
 
@@ -16,10 +16,11 @@ from conal.experiments.claims_on_tables import (
     shared_mistakes,
 )
 from conal.experiments.comparisons import RULE
+from conal.experiments.own_claims import OWN_CLAIMS
 from conal.experiments.rulings import RULINGS, VERDICTS, Claim, Tables
 from conal.experiments.tables import markdown
 
-__all__ = ["CLAIMS", "claims", "claims_section", "counted"]
+__all__ = ["CLAIMS", "claims", "claims_section", "counted", "own_claims"]
 
 CLAIMS: tuple[tuple[str, Callable[[Tables], list[Claim]]], ...] = (
     ("table-1", most_accurate),
@@ -46,7 +47,7 @@ NOT_THERE = {
 
 
 def claims(tables: Tables) -> list[Claim]:
-    """All claims, judged by the tables that are there.
+    """All claims of the paper, judged by the tables that are there.
 
     Parameters
     ----------
@@ -57,28 +58,39 @@ def claims(tables: Tables) -> list[Claim]:
     return list(dict.fromkeys(found))  # several claims may need the same missing table
 
 
+def own_claims(tables: Tables) -> list[Claim]:
+    """What this library claims of itself, by the tables that are there; nothing of what was not measured."""
+    return [claim for needed, judge in OWN_CLAIMS if needed in tables for claim in judge(tables)]
+
+
 def claims_section(tables: Tables) -> str:
-    """A part of the page: a line per claim."""
-    found = claims(tables)
-    body = [[claim.text, f"**{claim.ruling}**", claim.why] for claim in found]
+    """Two parts of the page: a line per claim of the paper, and one per claim of this library."""
+    papers, own = claims(tables), own_claims(tables)
     parts = [
         "## What holds of the paper's claims",
-        f"{counted(found)}. Computed from the tables below. {VERDICTS} {RULE}",
-        markdown(["the paper says", "here", "why"], body),
+        f"{counted(papers, 'the paper')}. Computed from the tables below. {VERDICTS} {RULE}",
+        _lines("the paper says", papers),
     ]
+    if own:
+        told = f"{counted(own, 'this library')}, judged in the same way. No paper's figure can make a level one fail."
+        parts += ["## What holds of this library's own claims", told, _lines("this library says", own)]
     return "\n\n".join(parts) + "\n"
 
 
-def counted(found: list[Claim]) -> str:
+def _lines(header: str, found: list[Claim]) -> str:
+    return markdown([header, "here", "why"], [[claim.text, f"**{claim.ruling}**", claim.why] for claim in found])
+
+
+def counted(found: list[Claim], by: str) -> str:
     """How many claims hold, fail, and cannot be told.
 
-    >>> counted([Claim("a", "holds", ""), Claim("b", "fails", ""), Claim("c", "holds", "")])
+    >>> counted([Claim("a", "holds", ""), Claim("b", "fails", ""), Claim("c", "holds", "")], "the paper")
     'Of 3 claims of the paper, 2 hold, 1 fails, 0 cannot be told'
     """
     numbers = {ruling: sum(claim.ruling == ruling for claim in found) for ruling in RULINGS}
     words = {ruling: ruling.removesuffix("s") if number != 1 else ruling for ruling, number in numbers.items()}
     counts = ", ".join(f"{number} {words[ruling]}" for ruling, number in numbers.items())
-    return f"Of {len(found)} claims of the paper, {counts}"
+    return f"Of {len(found)} claims of {by}, {counts}"
 
 
 def _judged(needed: str, judge: Callable[[Tables], list[Claim]], tables: Tables) -> list[Claim]:

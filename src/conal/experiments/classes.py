@@ -64,7 +64,7 @@ class Classes(Experiment):
         text = (
             f"Test accuracy of each true class in percent, means over {n_seeds(table)} seeds, of the fits that Table 1 "
             "shows. *Entropy* is that of the labels that training instances of the class got, in nats: 0 if "
-            f"everybody is right. {RULE} \\* marks differences that are not."
+            f"everybody is right. {RULE} \\* marks differences that are not level."
         )
         parts, rows = [text], table.to_pylist()
         for dataset, title in TITLES.items():

@@ -10,7 +10,7 @@ import pyarrow as pa
 from conal.experiments.base import Experiment, register
 from conal.experiments.runs import Run
 from conal.experiments.store import Store
-from conal.experiments.tables import Row, column, group_by, markdown
+from conal.experiments.tables import Row, column, group_by, markdown, notes
 
 __all__ = ["CROWDS", "ENDS", "PROPORTIONS", "Commonness", "errors_of", "holds", "wrong_headline"]
 
@@ -78,14 +78,15 @@ class Commonness(Experiment):
 
     def page(self, table: pa.Table) -> str:
         """How often the interval holds, how often it abstains, and how often a headline is wrong."""
-        text = (
+        text = notes(
             "Co-direction of mistakes by inferred labels, against its value by the true labels of the same crowd: six "
-            f"classes, 2,000 tasks, the gate of Equation 3; `xconal` with {PARAMETERS['epochs']} epochs. *held*: the "
-            "95 % interval contains the value by true labels. *abstains*: no value is given. *wrong headline*: the "
-            f"interval excludes 0 and the value by true labels. *Good* crowds have at least {100 * GOOD:.0f} % right "
-            "inferred labels. *Error* is the mean distance of the two values, *width* that of the interval's ends. The "
-            "interval allows for other annotators like these; the value by true labels is of the same annotators, and "
-            "so is held more often than in 95 % where labels are right."
+            f"classes, 2,000 tasks, the gate of Equation 3; `xconal` with {PARAMETERS['epochs']} epochs.",
+            "*held*: the 95 % interval contains the value by true labels. *abstains*: no value is given. *wrong "
+            "headline*: the interval excludes 0 and the value by true labels. *error*: the mean distance of the two "
+            "values; *width*: that of the interval's ends.",
+            f"*Good* crowds have at least {100 * GOOD:.0f} % right inferred labels.",
+            "The interval allows for other annotators like these. The value by true labels is of the same annotators, "
+            "and so is held more often than in 95 % where labels are right.",
         )
         header = ["inferred by", "labels per task", "crowds", "right labels", "held (good crowds)", "held", "abstains"]
         header += ["wrong headline", "error", "width"]

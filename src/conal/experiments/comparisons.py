@@ -14,6 +14,7 @@ __all__ = [
     "POINTS",
     "RULE",
     "Difference",
+    "Pair",
     "Verdict",
     "bootstrap_difference",
     "corrected",

@@ -10,7 +10,7 @@ import pyarrow as pa
 from conal.experiments.base import Experiment, register
 from conal.experiments.runs import Run
 from conal.experiments.store import Store
-from conal.experiments.tables import Row, column, group_by, markdown, n_seeds, standard_error
+from conal.experiments.tables import Row, column, group_by, markdown, n_seeds, notes, standard_error
 from conal.findings.intervals import CONFIDENCE
 
 __all__ = ["CROWDS", "METHODS", "Coverage", "coverage_table"]
@@ -63,13 +63,14 @@ class Coverage(Experiment):
 
     def page(self, table: pa.Table) -> str:
         """Coverage in percent, over all seeds."""
-        text = (
+        text = notes(
             f"Share of {100 * CONFIDENCE:.0f} % intervals that contain the truth, in percent, with their mean width in "
-            f"points, on simulated crowds of known truth; {n_seeds(table)} crowds each. The truth of an annotator is "
-            "the mean probability of a correct label on the tasks of the annotator; that of a pair, the mean "
-            "probability of that mistake over the labels of the true class. ± is the standard error over crowds. "
+            f"points, on simulated crowds of known truth; {n_seeds(table)} crowds each. ± is the standard error over "
+            "crowds.",
+            "The truth of an annotator is the mean probability of a correct label on the tasks of the annotator; that "
+            "of a pair, the mean probability of that mistake over the labels of the true class.",
             "Intervals rely on the classifier's probabilities and are only as good as these: an overconfident network "
-            "passes its mistakes on to them."
+            "passes its mistakes on to them.",
         )
         header = ["crowd", "method", "label accuracy", *(f"{kind}: coverage (width)" for kind in KINDS.values())]
         body = []

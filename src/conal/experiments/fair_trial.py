@@ -12,7 +12,7 @@ from conal.experiments.comparisons import RULE, Difference, corrected, paired_di
 from conal.experiments.real_tables import LEARNING_RATES, PAPERS, best_point
 from conal.experiments.runs import Run
 from conal.experiments.store import Store
-from conal.experiments.tables import Row, column, group_by, markdown, mean_and_spread, n_seeds
+from conal.experiments.tables import Row, column, group_by, markdown, mean_and_spread, n_seeds, notes
 
 __all__ = ["PAPERS_GAP", "FairTrial"]
 
@@ -79,13 +79,14 @@ class FairTrial(Experiment):
 
     def page(self, table: pa.Table) -> str:
         """Both accuracies and their difference, on all terms."""
-        text = (
-            f"Test accuracy on LabelMe in percent, mean ± sample standard deviation over {n_seeds(table)} seeds. Both "
-            "methods search the same three learning rates, by the mean accuracy on 500 gold validation images; CoNAL "
-            "has its default embedding (20) and λ (1e-5), and the paper's scale of omega. Both are trained for 100 "
-            "epochs. One line changes the start of the layers, then three things that help training are taken away one "
-            f"by one, and all. The paper's difference is {PAPERS_GAP:+.1f} points. {RULE} \\* marks differences that "
-            "are not."
+        text = notes(
+            f"Test accuracy on LabelMe in percent, mean ± sample standard deviation over {n_seeds(table)} seeds. The "
+            f"paper's difference is {PAPERS_GAP:+.1f} points. {RULE} \\* marks differences that are not level.",
+            "Both methods search the same three learning rates, by the mean accuracy on 500 gold validation images, "
+            "and are trained for 100 epochs. CoNAL has its default embedding (20) and λ (1e-5), and the paper's scale "
+            "of omega.",
+            "One line changes the start of the layers. Then three things that help training are taken away one by one, "
+            "and all.",
         )
         cells = group_by([row for row in table.to_pylist() if row["chosen"]], "row", "method")
         gaps = trial_gaps(table)

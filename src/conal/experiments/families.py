@@ -18,7 +18,7 @@ from conal.errors import ConalWarning
 from conal.experiments.base import Experiment, register
 from conal.experiments.comparisons import RULE, Difference, corrected, paired_difference
 from conal.experiments.store import Store
-from conal.experiments.tables import Row, column, group_by, markdown, n_seeds
+from conal.experiments.tables import Row, column, group_by, markdown, n_seeds, notes
 from conal.parameters.simulation import CrowdSettings
 
 __all__ = ["WAYS", "Families", "crowd_of_families"]
@@ -74,13 +74,14 @@ class Families(Experiment):
 
     def page(self, table: pa.Table) -> str:
         """Accuracy by number of labels, with differences and the agreement of learned groups with the families."""
-        text = (
+        text = notes(
             f"Share of right labels in percent on {n_seeds(table)} simulated crowds for each number of labels: three "
-            f"families of five annotators, {LABELS_PER_TASK} labels per task, {N_CLASSES} classes. *{COMMON}* is "
-            f"`common-confusion`; *{SEPARATE}* aggregates the labels of each family by itself (`backoff`) and "
-            "multiplies their posteriors; all below are `group-confusion`. The second table has the gain of given "
-            "families in points, starred unless it is level, and how well learned groups are the families: the "
-            f"adjusted Rand index, 1 if they are, 0 for chance. {RULE} {_left_out(table)}"
+            f"families of five annotators, {LABELS_PER_TASK} labels per task, {N_CLASSES} classes.",
+            f"*{COMMON}* is `common-confusion`; *{SEPARATE}* aggregates the labels of each family by itself "
+            "(`backoff`) and multiplies their posteriors; all below are `group-confusion`.",
+            "The second table has the gain of given families in points, starred unless it is level, and how well "
+            f"learned groups are the families: the adjusted Rand index, 1 if they are, 0 for chance. {RULE} "
+            f"{_left_out(table)}",
         )
         by = group_by(table.to_pylist(), "method", "labels")
         sizes = sorted({n for _, n in by})

@@ -14,7 +14,7 @@ from conal.experiments.real_tables import PRESETS
 from conal.experiments.right_answers import unpacked
 from conal.experiments.runs import Protocol, Run
 from conal.experiments.store import Store
-from conal.experiments.tables import Row, column, group_by, markdown, mean_and_spread
+from conal.experiments.tables import Row, column, group_by, markdown, mean_and_spread, notes
 
 __all__ = ["GoldFree", "beside_ensembles", "preset_of"]
 
@@ -171,23 +171,24 @@ def _ensembles(table: pa.Table) -> str:
 _BESIDE = (
     "`xconal` averages five networks, so the fair comparison is with ensembles of five of the other methods. One fit "
     "of `xconal` (mean over five) less an ensemble of five, both gold-free, in points of test accuracy; intervals by "
-    f"resampling the test instances. {RULE} \\* marks differences that are not."
+    f"resampling the test instances. {RULE} \\* marks differences that are not level."
 )
 
 
 def _explain() -> str:
-    return (
-        "Test accuracy in percent. *Last epoch* and *gold-free* use no true label; *gold-free by* says how a method "
-        "then chooses its epoch: by the likelihood of held-out annotations (a tenth of the tasks), or, for `xconal`, "
-        "the last. *Gold-selected* is the epoch with the best accuracy on a validation set with true labels, which "
-        "practitioners do not have: LabelMe's 500 images, 100 training songs held out of Music, 297 digits, 1,000 "
-        "images of CIFAR-10. *Single* is the mean ± sample standard deviation over the members of an ensemble; "
-        "*ensemble* is their average as one classifier. Settings are each method's defaults, except batch "
-        "normalisation and 200 epochs on Music for all methods but `xconal`, as in the paper, and 50 epochs on "
-        "CIFAR-10. The defaults of `xconal` were chosen on gold labels of LabelMe's validation images and of held-out "
-        "Music songs, on digits and on simulated crowds (see the ablation): no run sees a gold label, but the method "
-        "was developed on these crowds. *Time* is the CPU time of one fit, as a multiple of that of the plain "
-        "classifier on majority votes. The plain form of `xconal`, its starting point, is cross-fitted EM with pooled "
-        "confusion matrices, a cosine schedule, no calibration and no input dropout. CIFAR-10 is 10,000 labelled "
-        "images (with the crowd of the paper's settings), so that every method takes seconds."
+    return notes(
+        "Test accuracy in percent. *Single*: mean ± sample standard deviation over the members of an ensemble; "
+        "*ensemble*: their average as one classifier.",
+        "*Last epoch* and *gold-free* use no true label. *Gold-free by* says how a method then chooses its epoch: by "
+        "the likelihood of held-out annotations (a tenth of the tasks), or, for `xconal`, the last.",
+        "*Gold-selected*: the epoch with the best accuracy on a validation set with true labels, which practitioners "
+        "do not have: LabelMe's 500 images, 100 training songs held out of Music, 297 digits, 1,000 images of "
+        "CIFAR-10.",
+        "Settings are each method's defaults, except batch normalisation and 200 epochs on Music for all methods but "
+        "`xconal`, as in the paper, and 50 epochs on CIFAR-10 (10,000 labelled images).",
+        "The defaults of `xconal` were chosen on gold labels of LabelMe's validation images and of held-out Music "
+        "songs, on digits and on simulated crowds (see the ablation): no run sees a gold label, but the method was "
+        "developed on these crowds. Its plain form, the starting point, is cross-fitted EM with pooled confusion "
+        "matrices, a cosine schedule, no calibration and no input dropout.",
+        "*Time*: CPU time of one fit, as a multiple of that of the plain classifier on majority votes.",
     )

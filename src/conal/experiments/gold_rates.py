@@ -13,7 +13,7 @@ from conal.experiments.gold_measurements import KINDS, N_REPLAYED, REPLAYS
 from conal.experiments.little_gold import BASE, PLANNED, RATES, TITLES, USES, gold_run
 from conal.experiments.runs import Run
 from conal.experiments.store import Store
-from conal.experiments.tables import Row, column, group_by, markdown, n_seeds
+from conal.experiments.tables import Row, column, group_by, markdown, n_seeds, notes
 
 __all__ = ["GoldRatesCoverage"]
 
@@ -82,16 +82,18 @@ class GoldRatesCoverage(Experiment):
     def page(self, table: pa.Table) -> str:
         """Coverage in percent, by kind of rate and by crowd, and the widths."""
         rows = [row for row in table.to_pylist() if row["n"]]
-        text = (
+        text = notes(
             f"Share of 95 % intervals of rates by {N_REPLAYED} true labels (`conal.metrics.gold_rates`) that hold the "
             "truth, in percent, and their mean width in points, with that of the intervals by the same true labels "
-            f"alone. *{REPLAYED.capitalize()}*: {REPLAYS} draws of the tasks, for the predictions of one `xconal` that "
-            f"knows no true label. *{WHOLE.capitalize()}*: `xconal` is trained with the true labels, {n_seeds(table)} "
-            f"times per crowd ({min(PLANNED_SEEDS, n_seeds(table))} times with planned tasks), each with another draw "
-            "and seed; each of these tasks is judged by predictions that do not know its true label, as in the report. "
-            "*Planned*: as `conal plan --experts` draws them, weighted by "
-            "the inclusion probabilities; *alone* then are the weighted labels. Annotators are those with five labels "
-            "or more on these tasks. Rates of one draw are not independent."
+            "alone. Rates of one draw are not independent.",
+            f"*{REPLAYED.capitalize()}*: {REPLAYS} draws of the tasks, for the predictions of one `xconal` that knows "
+            "no true label.",
+            f"*{WHOLE.capitalize()}*: `xconal` is trained with the true labels, {n_seeds(table)} times per crowd "
+            f"({min(PLANNED_SEEDS, n_seeds(table))} times with planned tasks), each with another draw and seed. Each "
+            "of these tasks is judged by predictions that do not know its true label, as in the report.",
+            "*Planned*: as `conal plan --experts` draws them, weighted by the inclusion probabilities; *alone* then "
+            "are the weighted labels.",
+            "Annotators are those with five labels or more on these tasks.",
         )
         parts = [text]
         for (way, design), some in group_by(rows, "way", "design").items():

@@ -23,7 +23,7 @@ from conal.experiments.aggregators import NEEDS_TRUTH
 from conal.experiments.base import Experiment, register
 from conal.experiments.stacked_votes import stacked_votes
 from conal.experiments.store import Store
-from conal.experiments.tables import Row, column, group_by, markdown, n_seeds
+from conal.experiments.tables import Row, column, group_by, markdown, n_seeds, notes
 
 __all__ = ["Juries", "family", "intervals"]
 
@@ -96,13 +96,15 @@ class Juries(Experiment):
         ways = group_by((row for row in rows if row["row"] != ALL), "method")
         left_out = "" if any("crowd-kit" in way for way in ways) else " crowd-kit is not installed, so it is left out."
         left_out += "" if any("texts" in way for way in ways) else " The classifiers with texts were not run."
-        text = (
+        text = notes(
             f"Share of right labels in percent, mean of {n_seeds(table)} seeds, on {len(group_by(rows, 'row')) - 1} "
             "juries of 12 or 13 language models (`llm-judges`). Families are those of the models' names: flan, text "
-            "and chatgpt. No true label is used, except by the last two: *best judge* is the model that is right most "
-            f"often, and *stacked votes* a logistic regression on the labels of {N_TRUE} random tasks whose true "
-            f"labels are known, judged on the others.{left_out} The difference from {BASE} has two 95 % intervals: by "
-            "a bootstrap over the items of every jury, for these juries, and over juries, for others."
+            f"and chatgpt.{left_out}",
+            "No true label is used, except by the last two: *best judge* is the model that is right most often, and "
+            f"*stacked votes* a logistic regression on the labels of {N_TRUE} random tasks whose true labels are "
+            "known, judged on the others.",
+            f"The difference from {BASE} has two 95 % intervals: by a bootstrap over the items of every jury, for "
+            "these juries, and over juries, for others.",
         )
         juries = [name for name in group_by(rows, "row") if name != ALL]
         total = {row["method"]: row for row in rows if row["row"] == ALL}

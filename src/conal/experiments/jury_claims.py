@@ -18,7 +18,7 @@ from conal.datasets.label_sets import JUDGES, label_set
 from conal.errors import ConalWarning
 from conal.experiments.base import Experiment, register
 from conal.experiments.store import Store
-from conal.experiments.tables import Row, group_by, markdown
+from conal.experiments.tables import Row, group_by, markdown, notes
 from conal.findings.jury import AS_GOOD, NOTHING
 
 __all__ = ["JuryClaims"]
@@ -49,16 +49,18 @@ class JuryClaims(Experiment):
     def page(self, table: pa.Table) -> str:
         """How often each statement is right, and how often it is made where it is true."""
         rows = table.to_pylist()
-        text = (
+        text = notes(
             f"Labels by `dawid-skene`. The report was made with {N_TRUE} random true labels, {DRAWS} times for each "
-            f"jury, and judged by all of them. A judge *adds nothing* if the share of right labels changes by less "
-            f"than {100 * NOTHING:g} points without the judge. *Right* is how often that is true where the report says "
-            "it, *said* how often the report says it where it is true: first for labels inferred with the same true "
-            "labels, as the report's are, and in brackets for labels inferred without any. *Intervals that hold* is "
-            "the share of the 95 % intervals of the change that contain it. A smaller jury is *as good* if it loses "
-            f"less than {100 * AS_GOOD:g} point. The constants of the rule were compared by their likelihood on the "
-            "first four juries, but the figures of all eight were in view, and the probability from which on the "
-            "report speaks was chosen on all. Expect somewhat less of other juries."
+            "jury, and judged by all of them.",
+            f"A judge *adds nothing* if the share of right labels changes by less than {100 * NOTHING:g} points "
+            f"without the judge. A smaller jury is *as good* if it loses less than {100 * AS_GOOD:g} point.",
+            "*Right*: how often that is true where the report says it. *Said*: how often the report says it where it "
+            "is true. First for labels inferred with the same true labels, as the report's are, and in brackets for "
+            "labels inferred without any. *Intervals that hold*: the share of the 95 % intervals of the change that "
+            "contain it.",
+            "The constants of the rule were compared by their likelihood on the first four juries, but the figures of "
+            "all eight were in view, and the probability from which on the report speaks was chosen on all. Expect "
+            "somewhat less of other juries.",
         )
         return self.document(text, _claims(rows))
 

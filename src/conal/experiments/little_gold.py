@@ -9,13 +9,13 @@ import pyarrow as pa
 
 from conal.datasets.label_sets import JUDGES
 from conal.experiments.base import Experiment, register
-from conal.experiments.comparisons import RULE, Difference, corrected, paired_difference
+from conal.experiments.comparisons import RULE, Difference, Pair, corrected, paired_difference
 from conal.experiments.gold_runs import GOLD_ONLY, STACKED
 from conal.experiments.runs import Protocol, Run
 from conal.experiments.store import Store
-from conal.experiments.tables import Row, column, group_by, markdown, mean_and_spread, n_seeds
+from conal.experiments.tables import Row, column, group_by, markdown, mean_and_spread, n_seeds, notes
 
-__all__ = ["COUNTS", "LittleGold", "gold_run"]
+__all__ = ["COUNTS", "LittleGold", "gold_run", "pooled_gain"]
 
 COUNTS = (0, 5, 10, 25, 50, 100, 200)
 NAMING = 30
@@ -192,18 +192,38 @@ def _accuracies(rows: list[Row], measure: str) -> str:
     return markdown([" ", *map(str, counts)], body)
 
 
+Cells = dict[tuple[str, int, str], list[Row]]
+"""Rows of all seeds, by use, number of true labels and crowd."""
+
+
+def pooled_gain(table: pa.Table, name: str, n: int, measure: str) -> Difference:
+    """What xconal gains by n true labels, in the mean over the crowds."""
+    cells = _cells(table.to_pylist(), measure)
+    return paired_difference(*(_pair(cells, *place, measure) for place in cells if place[:2] == (name, n)))
+
+
+def _cells(rows: list[Row], measure: str) -> Cells:
+    return group_by(
+        [row for row in rows if row["row"] in (BASE, PLANNED) and row[measure] is not None], "row", "n", "dataset"
+    )
+
+
+def _pair(cells: Cells, name: str, n: int, crowd: str, measure: str) -> Pair:
+    """With n true labels and without, in the order of the seeds."""
+    ours = sorted(cells[name, n, crowd], key=lambda row: row["seed"])
+    if measure == "label_accuracy":  # on the same tasks: planned ones leave the easier tasks
+        return column(ours, measure), column(ours, "label_accuracy_before")
+    return column(ours, measure), column(sorted(cells[BASE, 0, crowd], key=lambda row: row["seed"]), measure)
+
+
 def _differences(rows: list[Row], measure: str) -> str:
     """What xconal gains by the labels, crowd by crowd and pooled; a star where Holm's correction leaves p < 0.05."""
-    rows = [row for row in rows if row["row"] in (BASE, PLANNED) and row[measure] is not None]
-    counts = [n for n in sorted(group_by(rows, "n")) if n and n != NAMING]
-    cells = group_by(rows, "row", "n", "dataset")
-    crowds = list(group_by(rows, "dataset"))
+    cells = _cells(rows, measure)
+    counts = sorted({n for _, n, _ in cells if n and n != NAMING})
+    crowds = list(dict.fromkeys(crowd for *_, crowd in cells))
 
-    def pair(name: str, n: int, crowd: str) -> tuple[list[float], list[float]]:
-        ours = sorted(cells[name, n, crowd], key=lambda row: row["seed"])
-        if measure == "label_accuracy":  # on the same tasks: planned ones leave the easier tasks
-            return column(ours, measure), column(ours, "label_accuracy_before")
-        return column(ours, measure), column(sorted(cells[BASE, 0, crowd], key=lambda row: row["seed"]), measure)
+    def pair(name: str, n: int, crowd: str) -> Pair:
+        return _pair(cells, name, n, crowd, measure)
 
     places = [
         (name, crowd, n) for name in (BASE, PLANNED) for crowd in crowds for n in counts if (name, n, crowd) in cells
@@ -284,26 +304,27 @@ def _curves(rows: list[Row]) -> pa.Table:
 
 
 def _explain(seeds: int) -> str:
-    return (
+    return notes(
         f"Accuracy in percent against the number of true labels, mean ± sample standard deviation over {seeds} seeds. "
         "A seed trains the networks and draws the tasks whose true label is known; of simulated crowds it also draws "
-        "the crowd. *Random tasks*: of the labelled training tasks. *Planned tasks*: as `conal plan --experts` draws "
-        "them from the labels of `xconal` without true labels, with the same seed. Everything has its default "
-        "settings. *Cleaned labels of the other tasks* are those of tasks without a true label, so planned tasks, "
-        "which are the hard ones, leave easier ones; the differences further down are on the same tasks. *Labels "
-        "choose the epoch only*: the true labels are the validation set of `xconal`, and their tasks stay in training "
-        "with the labels of the crowd. *Classifier of the true labels alone* sees no other label. *dawid-skene* and "
-        "*auto*: the aggregators, without features; with *labels certain and no more*, a true label counts in EM as "
-        "much as an inferred one. *Stacked votes*: logistic regression on the votes, trained on the tasks with a true "
-        "label. CIFAR-10 has 4,000 tasks and the crowd of the paper's settings, the synthetic crowd "
-        "8,000. The juries are of 11 to 13 language models and have no test data; their figures are means over the "
-        "eight."
+        "the crowd. Everything has its default settings.",
+        "*Random tasks*: of the labelled training tasks. *Planned tasks*: as `conal plan --experts` draws them from "
+        "the labels of `xconal` without true labels, with the same seed.",
+        "*Cleaned labels of the other tasks*: of tasks without a true label. Planned tasks are the hard ones and leave "
+        "easier ones; the differences further down are on the same tasks.",
+        "*Labels choose the epoch only*: the true labels are the validation set of `xconal`, and their tasks stay in "
+        "training with the labels of the crowd. *Classifier of the true labels alone* sees no other label.",
+        "*dawid-skene* and *auto*: the aggregators, without features; with *labels certain and no more*, a true label "
+        "counts in EM as much as an inferred one. *Stacked votes*: logistic regression on the votes, trained on the "
+        "tasks with a true label.",
+        "CIFAR-10 has 4,000 tasks and the crowd of the paper's settings, the synthetic crowd 8,000. The juries are of "
+        "11 to 13 language models and have no test data; their figures are means over the eight.",
     )
 
 
 _DIFFERENCES = (
     "`xconal` with true labels less `xconal` without, in points, over the same seeds; for *all*, the mean over these "
-    f"crowds. {RULE} \\* marks single crowds that are not. Juries have fewer numbers of planned "
+    f"crowds. {RULE} \\* marks single crowds that are not level. Juries have fewer numbers of planned "
     "tasks, so *all* is of fewer crowds there. Cleaned labels are compared on the tasks that have no true label."
 )
 _LABELS_ONLY = (

@@ -19,7 +19,7 @@ from conal.errors import ConalWarning, InputError
 from conal.experiments.base import Experiment, register
 from conal.experiments.comparisons import paired_difference
 from conal.experiments.store import Store
-from conal.experiments.tables import Row, column, group_by, markdown
+from conal.experiments.tables import Row, column, group_by, markdown, notes
 from conal.metrics import mean_absolute_error
 
 __all__ = ["OrdinalScales"]
@@ -73,15 +73,15 @@ class OrdinalScales(Experiment):
         rows = table.to_pylist()
         simulated = [row for row in rows if row["row"] in GENERATORS]
         crowds = len(set(column(simulated, "seed")))
-        text = (
+        text = notes(
             f"Mean absolute error in levels, {crowds} simulated crowds per line (`conal.datasets.ordinal_crowd`): "
             f"{SIZE['n_tasks']} tasks with {SIZE['labels_per_task']} labels each, annotators with a bias (standard "
-            "deviation 0.5 levels), a slope (0.15 around 1) and a spread (median 1 level), and 2 % guesses. "
-            f"*discrete*: labels fall off by a {GENERATORS['discrete']}, as the model has it; *rounded*: a "
-            f"{GENERATORS['rounded']}, which it has not. `ordinal` is the posterior median; beside it the label and "
-            "the posterior median of `dawid-skene`, and the mean and the median of a task's labels. After the "
-            "semicolon: how much higher the error is than that of `ordinal`, with the 95 % interval of "
-            "the difference over crowds."
+            "deviation 0.5 levels), a slope (0.15 around 1) and a spread (median 1 level), and 2 % guesses.",
+            f"*discrete*: labels fall off by a {GENERATORS['discrete']}, as the model has it. *rounded*: a "
+            f"{GENERATORS['rounded']}, which it has not.",
+            "`ordinal` is the posterior median; beside it the label and the posterior median of `dawid-skene`, and the "
+            "mean and the median of a task's labels. After the semicolon: how much higher the error is than that of "
+            "`ordinal`, with the 95 % interval of the difference over crowds.",
         )
         header = ["generator", "levels", "labels per annotator", f"`{OURS}`", *OTHERS]
         groups = group_by(simulated, "row", "levels", "labels").items()

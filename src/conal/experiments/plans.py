@@ -13,12 +13,12 @@ import pyarrow as pa
 from conal.datasets import labelme, music, synthetic
 from conal.datasets.base import CrowdDataset
 from conal.experiments.base import Experiment, register
-from conal.experiments.comparisons import paired_difference
+from conal.experiments.comparisons import Difference, corrected, paired_difference
 from conal.experiments.replays import STRATEGIES, replay
 from conal.experiments.store import Store
-from conal.experiments.tables import Row, column, group_by, markdown, mean_and_spread, n_seeds
+from conal.experiments.tables import Row, column, group_by, markdown, mean_and_spread, n_seeds, notes
 
-__all__ = ["Plans", "area"]
+__all__ = ["Plans", "area", "pooled_gaps"]
 
 
 @cache
@@ -106,27 +106,42 @@ def area(rows: list[Row], measure: str) -> float:
 
 def _areas(rows: list[Row], measure: str) -> str:
     """A line per crowd: the mean area of every strategy, and the plan's differences from the others."""
+    areas = _by_crowd(rows, measure)
     strategies = list(group_by(rows, "strategy"))
     others = [name for name in strategies if name != PLAN]
-    by_run = group_by(rows, "dataset", "strategy", "seed")
-    found = {key: area(some, measure) for key, some in by_run.items()}
-    seeds = sorted(group_by(rows, "seed"))
-    crowds = list(group_by(rows, "dataset"))
-
-    def of(crowd: str, name: str) -> list[float]:
-        return [found[crowd, name, seed] for seed in seeds]
-
     body = [
         [
             crowd,
-            *(mean_and_spread(of(crowd, name)) for name in strategies),
-            *(str(paired_difference((of(crowd, PLAN), of(crowd, name)))) for name in others),
+            *(mean_and_spread(here[name]) for name in strategies),
+            *(str(paired_difference((here[PLAN], here[name]))) for name in others),
         ]
-        for crowd in crowds
+        for crowd, here in areas.items()
     ]
-    pooled = [str(paired_difference(*((of(crowd, PLAN), of(crowd, name)) for crowd in crowds))) for name in others]
-    body.append(["all", *("" for _ in strategies), *pooled])
+    body.append(["all", *("" for _ in strategies), *(str(_pooled(areas, name)) for name in others)])
     return markdown(["crowd", *strategies, *(f"plan - {name}" for name in others)], body)
+
+
+def pooled_gaps(table: pa.Table, measure: str) -> dict[str, Difference]:
+    """The plan's area less that of every other strategy, in the mean over the crowds."""
+    rows = table.to_pylist()
+    areas = _by_crowd(rows, measure)
+    return corrected({name: _pooled(areas, name) for name in group_by(rows, "strategy") if name != PLAN})
+
+
+def _pooled(areas: dict[str, dict[str, list[float]]], name: str) -> Difference:
+    return paired_difference(*((here[PLAN], here[name]) for here in areas.values()))
+
+
+def _by_crowd(rows: list[Row], measure: str) -> dict[str, dict[str, list[float]]]:
+    """Areas of all replays, in the order of their seeds, by crowd and strategy."""
+    found = group_by(sorted(rows, key=lambda row: row["seed"]), "dataset", "strategy", "seed")
+    return {
+        crowd: {
+            name: [area(some, measure) for (at, by, _), some in found.items() if (at, by) == (crowd, name)]
+            for name in group_by(rows, "strategy")
+        }
+        for crowd in group_by(rows, "dataset")
+    }
 
 
 def _promises(rows: list[Row]) -> str:
@@ -157,15 +172,17 @@ def _curves(rows: list[Row]) -> pa.Table:
     return pa.Table.from_pylist(found)
 
 
-_EXPLAINED = (
+_EXPLAINED = notes(
     "Crowds are replayed, {seeds} times each. Half of the tasks begin with one label; all others are hidden. {rounds} "
     "batches are then revealed, each of as many labels as a tenth of the tasks, and only labels that somebody gave can "
-    "be chosen. *random* takes any of them. *ActiveLab* takes the tasks with the lowest scores of cleanlab "
+    "be chosen.",
+    "*random* takes any of them. *ActiveLab* takes the tasks with the lowest scores of cleanlab "
     "(`get_active_learning_scores`), one more label each, of anybody who labelled the task. *plan* takes the tasks and "
-    "annotators of `conal plan --budget`. After every batch, labels are inferred by the same model for all three: "
-    "Dawid-Skene and a cross-fitted logistic regression on the features, in turns. The area under the curve is the "
-    "mean accuracy after the batches, in percent, ± the standard deviation over replays; differences are in points, "
-    "with 95 % intervals over replays."
+    "annotators of `conal plan --budget`.",
+    "After every batch, labels are inferred by the same model for all three: Dawid-Skene and a cross-fitted logistic "
+    "regression on the features, in turns.",
+    "The area under the curve is the mean accuracy after the batches, in percent, ± the standard deviation over "
+    "replays; differences are in points, with 95 % intervals over replays.",
 )
 _NO_CLEANLAB = " cleanlab is not installed, so ActiveLab is left out (`pip install conal[compare]`)."
 _PROMISED = (

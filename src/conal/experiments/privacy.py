@@ -16,7 +16,7 @@ from conal.datasets.base import data_folder
 from conal.errors import InputError
 from conal.experiments.base import Experiment, register
 from conal.experiments.store import Store
-from conal.experiments.tables import Row, column, group_by, markdown
+from conal.experiments.tables import Row, column, group_by, markdown, notes
 from conal.privacy import PrivateRelease, private_release
 
 __all__ = ["Privacy"]
@@ -59,13 +59,13 @@ class Privacy(Experiment):
         """Errors against epsilon, and how often the intervals hold."""
         rows = table.to_pylist()
         releases = len(set(column(rows, "seed")))
-        text = (
+        text = notes(
             "`conal aggregate --private EPSILON`: distance of the released common confusion from the same crowd's "
             "matrix without noise and without a bound on contributions. Half the sum of absolute differences of a row "
             f"(total variation; 0 is equal, 1 as far as possible), mean over rows, in percent, mean of {releases} "
-            f"releases; for simulated crowds, of as many crowds, with about {LABELS} labels per person. *bound*: "
-            "`--max-labels`. The last column: how often the 95 % intervals hold the matrix of the bounded counts "
-            "without noise, over all epsilons."
+            f"releases; for simulated crowds, of as many crowds, with about {LABELS} labels per person.",
+            "*bound*: `--max-labels`. *intervals hold*: how often the 95 % intervals hold the matrix of the bounded "
+            "counts without noise, over all epsilons.",
         )
         header = ["crowd", "classes", "bound", *(f"ε = {epsilon:g}" for epsilon in EPSILONS), "intervals hold"]
         groups = group_by(rows, "crowd", "classes", "max_labels").items()

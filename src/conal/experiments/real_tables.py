@@ -15,7 +15,7 @@ from conal.experiments.comparisons import RULE, Difference, bootstrap_difference
 from conal.experiments.right_answers import unpacked
 from conal.experiments.runs import PROTOCOLS, Protocol, Run
 from conal.experiments.store import Store
-from conal.experiments.tables import Row, column, group_by, markdown, mean_and_spread, n_seeds
+from conal.experiments.tables import Row, column, group_by, markdown, mean_and_spread, n_seeds, notes
 
 __all__ = [
     "RealCrowds",
@@ -94,6 +94,7 @@ class RealCrowds(Experiment):
     reference: ClassVar[str] = "conal"
     """The row that the others are compared with."""
     question: ClassVar[str]
+    setting: ClassVar[str] = "Data, grids and training are those of Table 1."
 
     def rows(self) -> dict[str, tuple[str, Grid]]:
         """Row name to method and grid."""
@@ -131,7 +132,7 @@ class RealCrowds(Experiment):
     def page(self, table: pa.Table) -> str:
         """Ours beside the paper's, and how the epoch was chosen."""
         chosen = group_by((line for line in table.to_pylist() if line["chosen"]), "row", "dataset", "protocol")
-        parts = [self.question, _explain(n_seeds(table))]
+        parts = [self.question, _explain(n_seeds(table), self.reference), self.setting]
         for place, (dataset, title) in enumerate(TITLES.items()):
             protocols = PROTOCOLS_OF[dataset]
             accuracies = [f"test accuracy: {PROTOCOLS[p]}" for p in protocols]
@@ -178,21 +179,18 @@ def best_point(scored: list[tuple[str, dict[str, Any] | None]]) -> str:
     return max(scores, key=lambda key: float(np.mean(scores[key])))
 
 
-def _explain(seeds: int) -> str:
-    return (
-        f"Test accuracy in percent, mean ± sample standard deviation over {seeds} seeds. Of every grid, the point with "
-        "the best mean validation score is shown; test labels are used for selection only in the column of that name. "
-        "*Paper* is Chu, Ma and Wang (2021). Their LabelMe features are 8192 numbers for each of 10,000 augmented "
-        "images, ours 512 for each of the 1,000 originals. The paper has batch normalisation in each layer; here it is "
-        "on for Music and off for LabelMe. Layers start at 1·I for `dl-cl`, 2·I for `conal` and 4·I for `dl-cl-over`; "
-        "the fair trial makes them equal. `xconal` has the settings of the others here, not its defaults, with which "
-        "it is in *Without gold labels*. The paper's figure for CoNAL on Music is above what we reach with gold "
-        "labels, even with selection on the test set; we do not know why. CoNAL's grid has 36 points (learning rate, "
-        "embedding, λ), the others' have 3 (learning rate). *Settings*, *cleaned training labels* and *seconds* belong "
-        "to the first accuracy. Differences are in points, for the first accuracy, over the same seeds; and by "
-        "resampling the test instances, which says how much another test set would change it for the same fits. "
-        f"{RULE} \\* marks those that are not. *Cleaned training labels* is the accuracy of the labels that a method "
-        "infers for the training instances from features and annotations. Seconds are for one fit on one thread."
+def _explain(seeds: int, reference: str) -> str:
+    """What the columns are."""
+    return notes(
+        f"*Test accuracy*: in percent, mean ± sample standard deviation over {seeds} seeds. Of every grid, the point "
+        "with the best mean validation score is shown. Test labels select in the column of that name only.",
+        f"*Less `{reference}`*: in points, for the first accuracy, over the same seeds; and by resampling the test "
+        f"instances, which says how much another test set would change it for the same fits. {RULE} \\* marks "
+        "differences that are not level.",
+        "*Cleaned training labels*: the accuracy of the labels that a method infers for the training instances from "
+        "features and annotations. These, *seconds* (of one fit, on one thread) and *settings* belong to the first "
+        "accuracy.",
+        "*Paper*: Chu, Ma and Wang (2021).",
     )
 
 
@@ -230,6 +228,16 @@ class Table1(RealCrowds):
 
     title = "Table 1: test accuracy on two real crowds"
     question = "How accurate are classifiers trained on crowd labels? `gold` is trained on true labels."
+    setting = "The set-up, and where it differs from the paper's:\n\n" + notes(
+        "LabelMe: our features are 512 numbers for each of the 1,000 original images, the paper's 8192 for each of "
+        "10,000 augmented ones.",
+        "The paper has batch normalisation in each layer; here it is on for Music and off for LabelMe.",
+        "CoNAL's grid has 36 points (learning rate, embedding, λ), the others' have 3 (learning rate). Layers start at "
+        "1·I for `dl-cl`, 2·I for `conal` and 4·I for `dl-cl-over`. The fair trial makes grids and starts equal.",
+        "`xconal` has the settings of the others here. *Without gold labels* has it with its defaults.",
+        "Music: the paper's figure for CoNAL is above what true labels reach here, even if the test set selects the "
+        "epoch. We do not know why.",
+    )
     paper = PAPER_FIGURES
 
     def rows(self) -> dict[str, tuple[str, Grid]]:
@@ -241,7 +249,7 @@ class Table1(RealCrowds):
 class Table2(RealCrowds):
     """Table 2: the weight of the term that separates the two kinds of layers."""
 
-    title = "Table 2: the regularisation term λ"
+    title = "Table 2: the regularisation term"
     question = "Does it help to push individual layers away from the common layer, and with which weight λ?"
     paper = PAPER_LAMBDA
     reference = "0"
@@ -254,7 +262,7 @@ class Table2(RealCrowds):
 
 @register("table-3")
 class Table3(RealCrowds):
-    """Table 3: more parameters alone do not help."""
+    """Table 3: do more parameters alone help?"""
 
     title = "Table 3: comparison with an overparameterised model"
     question = "Is CoNAL better because it has more parameters? `dl-cl-over` has the most: two layers per annotator."

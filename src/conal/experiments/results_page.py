@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import pyarrow as pa
 
 from conal.experiments.base import Experiment, experiments
 from conal.experiments.claims import claims_section
+from conal.experiments.comparisons import RULE
 from conal.experiments.outputs import CODE, REDUCED, read_outputs
+from conal.experiments.tables import markdown
 
-__all__ = ["NOTE", "full_tables", "in_order", "is_results_page", "results_page"]
+__all__ = ["NOTE", "full_tables", "in_order", "is_results_page", "results_page", "slug"]
 
 ORDER = (
     "table-1",
@@ -40,6 +42,10 @@ INTRODUCTION = """# Results
 `make results` writes this page from the results of all runs. The tables, with one row per run, are in
 [{folder}]({folder}). *Paper* is Chu, Ma and Wang, Learning from Crowds by Modeling Common Confusions, AAAI 2021.
 """
+JUDGED = "How differences are judged"
+REFERENCE = "Differences are judged [by one rule](#how-differences-are-judged)."
+"""In place of the rule, which single pages state in full and this page once."""
+THIS_VERSION, EARLIER = "this version", "older"
 
 
 NOTE = "NOTE.md"
@@ -71,10 +77,35 @@ def results_page(folder: Path, page: Path) -> str:
     note = folder / NOTE
     parts = [INTRODUCTION.format(folder=beside), *([note.read_text(encoding="utf-8")] if note.is_file() else [])]
     tables = full_tables(folder)
+    shown = {experiments.get(name)(): table for name, table in tables.items()}
     if CLAIMED in tables:
-        parts.append(claims_section(tables))
-    parts += [_section(experiments.get(name)(), table, beside) for name, table in tables.items()]
+        parts.append(claims_section(tables).replace(RULE, REFERENCE))
+    if shown:
+        parts += [f"## {JUDGED}\n\n{RULE}\n", _contents(shown)]
+    parts += [_section(experiment, table, beside) for experiment, table in shown.items()]
     return "\n".join(parts)
+
+
+def _contents(shown: Mapping[Experiment, pa.Table]) -> str:
+    """A line per section: what it is about, and whether the code of this version made its table."""
+    body = [
+        [
+            f"[{experiment.title}](#{slug(experiment.title)})",
+            experiment.shows,
+            THIS_VERSION if _codes(table) == {experiment.code()} else EARLIER,
+        ]
+        for experiment, table in shown.items()
+    ]
+    return "## Contents\n\n" + markdown(["section", "what it shows", "made by"], body) + "\n"
+
+
+def slug(title: str) -> str:
+    """The anchor of a heading, the same on code hosts and in the built documentation, whose titles are plain letters.
+
+    >>> slug("Table 1: test accuracy on two real crowds"), slug("From 300 to 20,000 tasks")
+    ('table-1-test-accuracy-on-two-real-crowds', 'from-300-to-20000-tasks')
+    """
+    return re.sub(r"[^a-z0-9 -]", "", title.lower()).replace(" ", "-")
 
 
 def full_tables(folder: Path) -> dict[str, pa.Table]:
@@ -85,17 +116,22 @@ def full_tables(folder: Path) -> dict[str, pa.Table]:
 
 
 def _section(experiment: Experiment, table: pa.Table, beside: str) -> str:
-    text = re.sub(r"^#", "##", experiment.page(table), flags=re.MULTILINE)
+    text = re.sub(r"^#", "##", experiment.page(table), flags=re.MULTILINE).replace(RULE, REFERENCE)
     charts = [f"![{experiment.title}: {stem}]({beside}/{stem}.svg)" for stem in experiment.charts(table)]
     return "\n\n".join([text.rstrip("\n"), *charts, _made_by(experiment, table)]) + "\n"
 
 
 def _made_by(experiment: Experiment, table: pa.Table) -> str:
     """Whether the code that made a table is the present one."""
-    made = {*table[CODE].to_pylist()} if CODE in table.column_names else set()
+    made = _codes(table)
     if not made:
         return "*Older than this version: made before tables named the code that made them.*"
     names = ", ".join(f"`{each}`" for each in sorted(made))
     if made == {experiment.code()}:
         return f"*Made by the code of this version ({names}).*"
     return f"*Older than this version: made by other code ({names}).*"
+
+
+def _codes(table: pa.Table) -> set[str]:
+    """Fingerprints of the code that made a table; none if it does not name any."""
+    return {*table[CODE].to_pylist()} if CODE in table.column_names else set()

@@ -16,7 +16,7 @@ from conal.datasets.crowd import draw_assignment
 from conal.experiments.aggregators import BASE, NEEDS_TRUTH, aggregated
 from conal.experiments.base import Experiment, register
 from conal.experiments.store import Store
-from conal.experiments.tables import Row, column, group_by, markdown
+from conal.experiments.tables import Row, column, group_by, markdown, notes
 
 __all__ = ["KINDS", "SimulatedLabels", "simulated_labels"]
 
@@ -106,12 +106,14 @@ class SimulatedLabels(Experiment):
     def page(self, table: pa.Table) -> str:
         """Mean accuracy by kind of crowd, and what `auto` regains of what Dawid-Skene loses."""
         rows = table.to_pylist()
-        text = (
+        text = notes(
             "Share of right labels in percent, means of the crowds of a kind; every aggregator with its defaults. "
+            "*worst regret*: the largest distance from the best one on the same crowd.",
             "*One number per annotator*: 4 classes, 20 annotators, 3 to 6 labels per task, all mistakes equally "
-            "likely. *Two or three labels per task*: 5 classes, 40 annotators with confusions of their own. *Three "
-            "families*: 4 classes, 15 annotators who err almost as their family does. *Classes nine to one*: 2 "
-            "classes, 20 annotators. *worst regret*: the largest distance from the best one on the same crowd."
+            "likely.",
+            "*Two or three labels per task*: 5 classes, 40 annotators with confusions of their own.",
+            "*Three families*: 4 classes, 15 annotators who err almost as their family does.",
+            "*Classes nine to one*: 2 classes, 20 annotators.",
         )
         return self.document(text, _accuracies(rows), _regained(rows))
 

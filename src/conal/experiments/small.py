@@ -15,7 +15,7 @@ from conal.experiments.runs import Run
 from conal.experiments.store import Store
 from conal.experiments.tables import Row, column, group_by, markdown, n_seeds
 
-__all__ = ["Sizes", "Small"]
+__all__ = ["Sizes", "Small", "two_stage_gaps"]
 
 Crowd = tuple[str, dict[str, Any], dict[str, Any]]
 """Dataset, its settings, and further settings of the sample. What is not said is as in the generator's defaults."""
@@ -106,7 +106,7 @@ class Small(Experiment):
             "`xconal` with its defaults, against Dawid-Skene or majority vote, and scikit-learn's `LogisticRegression` "
             f"trained on the result. {n_seeds(table)} crowds each: {self.story}. *Cleaned labels* are those of the "
             "tasks that were labelled, *other tasks* are tasks of the same crowd that were not drawn. Accuracy in "
-            f"percent; differences in points. {RULE} \\* marks those that are not."
+            f"percent; differences in points. {RULE} \\* marks those that are not level."
         )
         rows = table.to_pylist()
         parts = [text]
@@ -114,7 +114,7 @@ class Small(Experiment):
             header = ["", "tasks", "`xconal`"]
             header += [label for name in TWO_STAGE for label in (f"`{name}`", "difference")]
             groups = _groups(rows)
-            gaps = corrected({(*at, name): _gap(some, name, kind) for at, some in groups.items() for name in TWO_STAGE})
+            gaps = _gaps(groups, kind)
             body = [
                 [at[0], str(at[1]), *_cells(some, kind, {name: gaps[*at, name] for name in TWO_STAGE})]
                 for at, some in groups.items()
@@ -135,6 +135,15 @@ class Sizes(Small):
         "simulated ones of six classes and 100 features, three labels per task by 100 annotators, with the noise of "
         "the generator's defaults and either no common mistakes or strong ones"
     )
+
+
+def two_stage_gaps(table: pa.Table, kind: str) -> dict[tuple[str, int, str], Difference]:
+    """`xconal` less every other way, by crowd, number of tasks and way, corrected for all of them."""
+    return _gaps(group_by(table.to_pylist(), "row", "tasks"), kind)
+
+
+def _gaps(groups: dict[tuple[str, Any], list[Row]], kind: str) -> dict[tuple[str, Any, str], Difference]:
+    return corrected({(*at, name): _gap(some, name, kind) for at, some in groups.items() for name in TWO_STAGE})
 
 
 def _groups(rows: list[Row]) -> dict[tuple[str, Any], list[Row]]:

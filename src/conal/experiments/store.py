@@ -7,6 +7,7 @@ import platform
 import sqlite3
 from collections.abc import Iterable, Iterator
 from contextlib import closing, contextmanager
+from functools import cache
 from os import PathLike
 from pathlib import Path
 from typing import Any, NamedTuple, Self
@@ -168,8 +169,9 @@ def rounded(value: Any) -> Any:
     return [rounded(each) for each in value] if isinstance(value, list) else value
 
 
+@cache
 def versions() -> dict[str, str]:
-    """Versions of the software that made the results."""
+    """Versions of the software that made the results, and the machine."""
     import numpy as np
     import torch
 
@@ -180,8 +182,20 @@ def versions() -> dict[str, str]:
         "torch": str(torch.__version__),
         "numpy": np.__version__,
         "python": platform.python_version(),
-        "machine": f"{platform.system()} {platform.machine()}",
+        "machine": " ".join(
+            [platform.system(), platform.machine(), torch.backends.cpu.get_cpu_capability(), *_processor()]
+        ),
     }
+
+
+def _processor() -> list[str]:
+    """The processor's name, where Linux tells: the same software rounds differently on another, which changes a fit."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return []
+    named = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    return [name.replace("/", " ") for name in named][:1]
 
 
 def _json(value: Any) -> str:

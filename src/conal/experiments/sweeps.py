@@ -13,7 +13,7 @@ from conal.experiments.bayes_labels import bayes_label_accuracy
 from conal.experiments.comparisons import RULE, Difference, corrected, paired_difference
 from conal.experiments.runs import Run, load_data
 from conal.experiments.store import Store
-from conal.experiments.tables import Row, column, group_by, markdown, mean_and_spread
+from conal.experiments.tables import Row, column, group_by, markdown, mean_and_spread, notes
 
 __all__ = ["Cifar10", "Point", "Sweep", "Synthetic", "sweep_rows"]
 
@@ -167,17 +167,22 @@ class Sweep(Experiment):
     def _explain(self, table: pa.Table) -> str:
         rows = sweep_rows(table)
         crowds = sorted({len(some) for some in group_by(rows, "method", *Point._fields[:-1]).values()})
-        return (
+        return notes(
             f"Test accuracy in percent, mean ± sample standard deviation over {' or '.join(map(str, crowds))} crowds. "
-            f"The epoch is chosen on gold validation labels, as in the paper. {_training(rows)} `gold` was trained on "
-            "true labels: the ceiling. *Strength* is the off-diagonal mass of a row of the common confusion; it varies "
-            f"at proportion 0.5, the proportion at strength 0.4. {MARKS['above'].strip()} marks baselines that are "
-            f"above CoNAL, {MARKS['below'].strip()} those below; no mark: level. {RULE} {self._about()}"
+            "`gold` was trained on true labels: the ceiling.",
+            f"The epoch is chosen on gold validation labels, as in the paper. {_training(rows)}",
+            "*Strength* is the off-diagonal mass of a row of the common confusion; it varies at proportion 0.5, the "
+            "proportion at strength 0.4.",
+            f"{MARKS['above'].strip()} marks baselines that are above CoNAL, {MARKS['below'].strip()} those below; no "
+            f"mark: level. {RULE} The best baseline is the one with the best test accuracy at that value, which "
+            f"favours it. Forms of the paper's model ({', '.join(f'`{name}`' for name in OURS)}) do not count as "
+            "baselines.",
+            *self._about(),
         )
 
-    def _about(self) -> str:
+    def _about(self) -> tuple[str, ...]:
         """What readers should know about the crowds."""
-        return ""
+        return ()
 
 
 def sweep_rows(table: pa.Table) -> list[Row]:
@@ -256,11 +261,7 @@ def _comparison(cells: Cells, gaps: Gaps, values: list[float]) -> str:
         text = f"{value:g}: {gaps[best, value]} against `{best}`"
         places.setdefault(_place(gaps, best, value), []).append(text)
     parts = [f"CoNAL is {place} at {'; '.join(places[place])}." for place in PLACES if place in places]
-    note = (
-        "Points. The best baseline is the one with the best test accuracy at that value, which favours it; forms of "
-        f"the paper's model ({', '.join(f'`{name}`' for name in OURS)}) do not count as baselines."
-    )
-    return " ".join([*parts, note])
+    return " ".join(["In points:", *parts])
 
 
 def _place(gaps: Gaps, best: str, value: float) -> str:
@@ -325,12 +326,13 @@ class Synthetic(Sweep):
             for gate, strength, varies, value, times in places
         ]
 
-    def _about(self) -> str:
+    def _about(self) -> tuple[str, ...]:
         return (
-            "The paper's individual strength of 0.7 may mean accuracy or error; both are shown, the latter at the ends "
-            "of the sweep only. With the gate of Equation 3, some instances are difficult for all, and some annotators "
-            "lean on common confusion everywhere; with the earlier gate of this library, nearly all of omega is "
-            "particular to a pair of instance and annotator."
+            "The paper's individual strength of 0.7 may mean accuracy or error. Both are shown, the latter at the ends "
+            "of the sweep only.",
+            "With the gate of Equation 3, some instances are difficult for all, and some annotators lean on common "
+            "confusion everywhere. With the earlier gate of this library, nearly all of omega is particular to a pair "
+            "of instance and annotator.",
         )
 
 
@@ -346,13 +348,13 @@ class Cifar10(Sweep):
     def __init__(self, *, quick: bool = False, seeds: int | None = None, images: bool = False) -> None:
         super().__init__(quick=quick, seeds=seeds or (2 if quick else 3), images=images)
 
-    def _about(self) -> str:
+    def _about(self) -> tuple[str, ...]:
         if self.images:
-            return "The network is VGG-16 on 40,000 labelled images."
+            return ("The network is VGG-16 on 40,000 labelled images.",)
         return (
             "The inputs are not images but features: 256 principal components of what EfficientNet-Lite0, trained on "
-            "ImageNet, makes of the images at 96 pixels; the paper trains VGG-16 on the images. The crowd labels "
-            "10,000 images; 1,000 others choose the epoch, 10,000 are for testing."
+            "ImageNet, makes of the images at 96 pixels. The paper trains VGG-16 on the images.",
+            "The crowd labels 10,000 images; 1,000 others choose the epoch, 10,000 are for testing.",
         )
 
     def points(self) -> list[Point]:

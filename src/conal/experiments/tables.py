@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-__all__ = ["Row", "column", "group_by", "markdown", "mean_and_spread", "n_seeds", "standard_error"]
+__all__ = ["Row", "column", "group_by", "markdown", "mean_and_spread", "n_seeds", "notes", "standard_error"]
 
 Row = dict[str, Any]
 
@@ -67,3 +67,13 @@ def markdown(header: list[str], rows: list[list[str]]) -> str:
     """
     lines = ["| " + " | ".join(header) + " |", "|" + "---|" * len(header)]
     return "\n".join(lines + ["| " + " | ".join(row) + " |" for row in rows])
+
+
+def notes(*lines: str) -> str:
+    """What readers should know about a table, as a list; empty lines are left out.
+
+    >>> print(notes("*a*: one.", "", "*b*: two."))
+    - *a*: one.
+    - *b*: two.
+    """
+    return "\n".join(f"- {line}" for line in lines if line)

@@ -90,7 +90,7 @@ class SecondWitness(Experiment):
         text = (
             f"`xconal` with its defaults and no true label, {n_seeds(table)} seeds: accuracy in percent, mean ± sample "
             "standard deviation. The difference is in points; for *all juries*, of the mean over the juries. "
-            f"{RULE} \\* marks single crowds that are not. Each seed draws another simulated crowd. "
+            f"{RULE} \\* marks single crowds that are not level. Each seed draws another simulated crowd. "
             "Juries have no test data. *Time* is CPU time with the witness as a multiple of that without."
         )
         parts = [text]
