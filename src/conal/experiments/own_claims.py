@@ -80,14 +80,14 @@ def intervals_hold(tables: Tables) -> list[Claim]:
 def true_labels_help(tables: Tables) -> list[Claim]:
     gaps = {measure: pooled_gain(tables["little-gold"], BASE, GOLD, measure) for measure in MEASURES}
     each = "; ".join(f"{MEASURES[measure].lower()} {gap}" for measure, gap in gaps.items())
-    text = f"{GOLD} random true labels make `{OURS}` more accurate, in the mean over all crowds"
+    text = f"{GOLD} random true labels improve `{OURS}`, in the mean over all crowds"
     return [Claim(text, all_of(map(judged, gaps.values())), f"{each[0].upper()}{each[1:]}.")]
 
 
 def plans_pay(tables: Tables) -> list[Claim]:
     gaps = pooled_gaps(tables["plans"], "label_accuracy")
     each = "; ".join(f"{gap} against {rival}" for rival, gap in gaps.items())
-    text = "Labels that `conal plan --budget` plans make more labels right than as many others, in the mean over crowds"
+    text = "Labels that `conal plan --budget` plans are worth more than as many others, in the mean over crowds"
     return [Claim(text, all_of(map(judged, gaps.values())), f"Area under the curve: {each}.")]
 
 
