@@ -23,6 +23,7 @@ from conal.experiments.outputs import read_outputs, write_outputs
 from conal.experiments.real_tables import Table2
 from conal.experiments.results_page import REFERENCE, results_page, slug
 from conal.experiments.right_answers import packed
+from conal.experiments.run_files import write_runs
 
 DOCS = Path(__file__).parents[2] / "docs"
 
@@ -64,6 +65,17 @@ def test_contents_link_to_the_sections_and_say_which_code_made_them(tmp_path: Pa
     now = results_page(tmp_path, tmp_path / "page.md")
     (found,) = (text for text in now.splitlines() if text.startswith(line))
     assert found.endswith("| this version |")
+
+
+def test_the_page_says_what_the_kept_runs_took(tmp_path: Path, table_2: Table2) -> None:
+    assert "CPU hours" not in results_page(tmp_path, tmp_path / "page.md")
+    with Store(":memory:") as store:
+        for run in table_2.runs():
+            store.add(run, {"test_accuracy": 0.8, "seconds": 3600.0 / len(table_2.runs())})
+        write_runs(store, tmp_path / "runs")
+    page = results_page(tmp_path, tmp_path.parent / "page.md")
+    kept = f"{tmp_path.name}/runs"
+    assert f"The {len(table_2.runs())} runs that are kept in [{kept}]({kept}) took 1.0 CPU hours." in page
 
 
 def test_links_of_the_published_page_lead_to_its_headings() -> None:

@@ -13,6 +13,7 @@ from conal.experiments.base import Experiment, experiments
 from conal.experiments.claims import claims_section
 from conal.experiments.comparisons import RULE
 from conal.experiments.outputs import CODE, REDUCED, read_outputs
+from conal.experiments.run_files import FOLDER, read_runs
 from conal.experiments.tables import markdown
 
 __all__ = ["NOTE", "full_tables", "in_order", "is_results_page", "results_page", "slug"]
@@ -75,7 +76,8 @@ def results_page(folder: Path, page: Path) -> str:
     """
     beside = Path(os.path.relpath(folder, page.parent)).as_posix()
     note = folder / NOTE
-    parts = [INTRODUCTION.format(folder=beside), *([note.read_text(encoding="utf-8")] if note.is_file() else [])]
+    parts = [INTRODUCTION.format(folder=beside), *_cost(folder, beside)]
+    parts += [note.read_text(encoding="utf-8")] if note.is_file() else []
     tables = full_tables(folder)
     shown = {experiments.get(name)(): table for name, table in tables.items()}
     if CLAIMED in tables:
@@ -84,6 +86,15 @@ def results_page(folder: Path, page: Path) -> str:
         parts += [f"## {JUDGED}\n\n{RULE}\n", _contents(shown)]
     parts += [_section(experiment, table, beside) for experiment, table in shown.items()]
     return "\n".join(parts)
+
+
+def _cost(folder: Path, beside: str) -> list[str]:
+    """What the kept runs took; nothing where none are kept."""
+    seconds = [each.figures["seconds"] for each in read_runs(folder / FOLDER)]
+    if not seconds:
+        return []
+    hours = f"{sum(seconds) / 3600:,.1f} CPU hours"
+    return [f"The {len(seconds):,} runs that are kept in [{beside}/{FOLDER}]({beside}/{FOLDER}) took {hours}.\n"]
 
 
 def _contents(shown: Mapping[Experiment, pa.Table]) -> str:
