@@ -78,7 +78,7 @@ def little_gold(rows: list[Row]) -> str:
     beside = "; ".join(f"{TITLES[crowd]} {gap}, {gap.verdict}" for crowd, gap in gaps.items())
     return (
         f"Test accuracy of `xconal` without true labels, with {n} random ones and with {n} planned ones, in percent, "
-        f"means over {_count(rows, 'seed')} seeds: {means}. Planned less random, in points: {beside} "
+        f"means over {_count(rows, 'seed')} seeds: {means}. Planned minus random, in points: {beside} "
         "(`conal reproduce little-gold`)."
     )
 
@@ -155,7 +155,7 @@ def _in_parts(rows: list[Row]) -> str:
     return (
         f"The labels of LabelMe came in {len(by_part)} random parts, with {_count(rows, 'seed')} seeds. After each, "
         "`xconal` that is updated is compared with `xconal` that is fitted to all labels so far. Mean differences in "
-        f"test accuracy, update less fit, are {_range(values, '+.1f')} points. The largest is {gap}, {gap.verdict} "
+        f"test accuracy, update minus fit, are {_range(values, '+.1f')} points. The largest is {gap}, {gap.verdict} "
         f"after Holm's correction, after part {part}. An update takes {_range(shares, '.0f')} % of the CPU time of the "
         "fit (`conal reproduce updates`)."
     )
@@ -228,7 +228,7 @@ def _promises(rows: list[Row]) -> str:
     return (
         f"Of {len(made)} promises, {100 * np.mean(held):.0f} % held: the share of right labels was inside the "
         f"interval. But intervals are wide, {_range(widths, '.0f')} points in the mean by crowd, because few labels "
-        "say little about how sure the posterior may be. The promise less the truth, in points, in the mean: "
+        "say little about how sure the posterior may be. The promise minus the truth, in points, in the mean: "
         f"{'; '.join(f'{crowd} {error:+.1f}' for crowd, error in errors.items())}."
     )
 
@@ -291,7 +291,7 @@ def _false(rows: list[Row]) -> float:
 
 @by_table(Attacks, "What the defence changes")
 def defence(rows: list[Row]) -> str:
-    """Accuracy with a defence less that without, on attacked crowds and on juries."""
+    """Accuracy with a defence minus that without, on attacked crowds and on juries."""
     attacked = [row for row in rows if row["row"] == "accuracy" and row["share"] == SHARES[1]]
     juries = [row for row in rows if row["row"] == "real" and row["kind"] in JUDGES]
     told = [f"`{name}` {_listed(_signed(_changes(attacked, name)))}" for name in AGGREGATORS]
@@ -300,9 +300,9 @@ def defence(rows: list[Row]) -> str:
         f"`{name}` {_range(each, '+.1f')}, fewer on {sum(change < 0 for change in each)}" for name, each in real.items()
     ]
     return (
-        f"Right labels with the defence less without, in points, where {100 * SHARES[1]:g} % of the annotators mean "
-        f"harm: {'; '.join(told)}. On {_count(juries, 'kind')} juries of language models, where nobody is known to: "
-        f"{'; '.join(parts)} (`conal reproduce attacks`)."
+        f"Right labels with the defence minus without it, in points, where {100 * SHARES[1]:g} % of the annotators "
+        f"mean harm: {'; '.join(told)}. On {_count(juries, 'kind')} juries of language models, where nobody is known "
+        f"to: {'; '.join(parts)} (`conal reproduce attacks`)."
     )
 
 

@@ -96,7 +96,7 @@ def without_gold() -> str:
         gaps[dataset, best] = _gap(cells[dataset, OURS, "own"], cells[dataset, best, "own"])
     text = "; ".join(f"{TITLES[d]} {gap} against `{row}` ({gap.verdict})" for (d, row), gap in corrected(gaps).items())
     return (
-        "One fit of `xconal`, which averages five networks, less one of the best other method, five fits each, in "
+        "One fit of `xconal`, which averages five networks, minus one of the best other method, five fits each, in "
         f"points of test accuracy: {text}. {_beside()}"
     )
 
@@ -130,7 +130,7 @@ def selection() -> str:
         "Over the four crowds of *Without gold labels*, selecting the epoch by true labels changes the test accuracy "
         f"of {names} by {changes(SELECTED)} points, that of {overfit}, which overfit the crowd's labels, by "
         f"{changes(OVERFIT)}, and that of `anno-reg` by {changes(('anno-reg',))}. (On Music, the validation songs are "
-        f"taken from the training data.) {names} with that help, less `xconal` without it, in points: "
+        f"taken from the training data.) {names} with that help, minus `xconal` without it, in points: "
         f"{'; '.join(map(behind, TITLES))}."
     )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from pathlib import Path
 
@@ -9,10 +10,11 @@ import pyarrow as pa
 import pytest
 
 from conal.experiments.claims import claims, claims_section, own_claims
+from conal.experiments.claims_on_tables import PAPERS_OMEGA
 from conal.experiments.comparisons import RULE, Difference
 from conal.experiments.real_tables import PROTOCOLS_OF
 from conal.experiments.results_page import REFERENCE, full_tables
-from conal.experiments.rulings import BASELINES, Claim, Ruling, all_of, judged
+from conal.experiments.rulings import BASELINES, Claim, Ruling, ruled
 
 DOCS = Path(__file__).parents[2] / "docs"
 SEEDS = range(5)
@@ -43,17 +45,25 @@ def test_the_best_method(lead: float, ruling: Ruling) -> None:
     table = real(lambda _, row: 0.8 + lead * (row == "conal"), ("conal", *BASELINES))
     found = rulings(table_1=table)
     about = {text: each for text, each in found.items() if "all baselines on" in text}
-    assert len(about) == 3
+    assert len(about) == 2
     assert set(about.values()) == {ruling}
 
 
 def test_one_baseline_above_is_enough_to_fail() -> None:
     table = real(lambda _, row: {"conal": 0.85, "dl-cl": 0.87}.get(row, 0.8), ("conal", *BASELINES))
-    (first, *_) = claims({"table-1": table})
+    first, music, *_ = claims({"table-1": table})
     assert first.ruling == "fails"
-    assert "Less `dl-cl`, the best baseline: -1.9 (" in first.why
+    assert "CoNAL minus `dl-cl`, the best baseline: -1.9 (" in first.why
     assert "in the paper +3.9" in first.why
-    assert f"Above {len(BASELINES) - 1} baselines, level with 0, below 1 (`dl-cl`)." in first.why
+    n = len(BASELINES)
+    assert f"Above in {n - 1} of {n} comparisons, level in 0, below in 1." in first.why
+    assert "With the epoch chosen on the test set, as published code does: no fair figure: -" in music.why
+
+
+def test_a_lead_that_is_smaller_than_the_papers_does_not_fail() -> None:
+    """Half a point above all, where the paper has two to twelve."""
+    table = real(lambda _, row: 0.8 + 0.005 * (row == "conal"), ("conal", *BASELINES))
+    assert [claim.ruling for claim in claims({"table-1": table})[:2]] == ["holds", "holds"]
 
 
 def test_lambda_and_more_parameters() -> None:
@@ -84,7 +94,7 @@ def sweep(accuracy: Callable[[str, float], float]) -> pa.Table:
 
 
 def test_sweeps() -> None:
-    best, falls = (f"{text} on CIFAR-10" for text in (_BEST, _FALLS))
+    best, falls = _BEST, _FALLS
     ahead = sweep(lambda method, value: 0.9 + 0.02 * (method == "conal") - (method != "conal") * (value > 0.5) * 0.1)
     assert rulings(cifar10=ahead) | {best: "holds", falls: "holds"} == rulings(cifar10=ahead)
     level = sweep(lambda method, value: 0.9)
@@ -93,39 +103,101 @@ def test_sweeps() -> None:
     assert rulings(cifar10=behind)[best] == rulings(cifar10=behind)[falls] == "fails"
     (about, *_) = [claim for claim in claims({"cifar10": behind}) if claim.text == best]
     assert "Of 4 settings, CoNAL is above all baselines in 0, below one or more in 2" in about.why
+    n = 4 * len(BASELINES)
+    assert about.why.endswith(f"Above in 0 of {n} comparisons, level in {n - 2}, below in 2.")
     other = sweep(lambda method, value: 0.9).drop(["gate"])  # a table of earlier versions, with the other gate
     (told,) = [claim for claim in claims({"cifar10": other}) if "CIFAR-10" in claim.text]
     assert told.why == "`conal reproduce cifar10` has not been run with the gate of Equation 3."
 
 
-_BEST = "CoNAL is more accurate than all baselines in all settings"
-_FALLS = "Strong common noise costs CoNAL less than all baselines"
+_BEST = "CoNAL is more accurate than all baselines on CIFAR-10 features, at five strengths, where there is common noise"
+_FALLS = "Strong common noise costs CoNAL less than all baselines on CIFAR-10 features"
 
 
-def test_recovery_is_about_the_most_frequent_mistake() -> None:
-    def matrices(wrong: int) -> pa.Table:
+def proportions(accuracy: Callable[[str, float], float]) -> pa.Table:
+    """Both sweeps on one kind of noise; they share the point of strength 0.4 and proportion 0.5."""
+    at = {"gate": "effects", "common_type": "symmetric", "individual_strength": 0.3}
+    places = [("strength", 0.4), ("strength", 0.8), ("proportion", 0.0), ("proportion", 0.5), ("proportion", 0.7)]
+    return pa.Table.from_pylist(
+        [
+            at
+            | {"varies": varies, "value": value, "method": method, "seed": seed}
+            | {"test_accuracy": accuracy(method, value) + 0.0001 * ((seed * (1 + k)) % 3)}
+            for varies, value in places
+            for k, method in enumerate(("conal", *BASELINES))
+            for seed in SEEDS
+        ]
+    )
+
+
+@pytest.mark.parametrize(("lead", "ruling"), [(0.0, "holds"), (0.02, "fails"), (-0.02, "fails")])
+def test_crowds_without_common_noise_are_judged_apart(lead: float, ruling: Ruling) -> None:
+    table = proportions(lambda method, value: 0.9 + (0.02 if value else lead) * (method == "conal"))
+    found = {claim.text: claim for claim in claims({"synthetic": table})}
+    best = found[
+        "CoNAL is more accurate than all baselines on synthetic data, in all settings, where there is common noise"
+    ]
+    assert best.ruling == "holds"
+    assert best.why.startswith("Of 3 settings, CoNAL is above all baselines in 3")
+    apart = found["Without common noise, no baseline differs significantly from CoNAL on synthetic data"]
+    assert apart.ruling == ruling
+
+
+def test_recovery_is_about_the_most_frequent_mistake_over_crowds() -> None:
+    def matrices(*wrong: int) -> pa.Table:
+        """Matrices of 20 classes for as many crowds, with so many rows whose main mistake is another."""
         rows = []
-        for c in range(20):
-            for k in range(20):
-                truth = 0.6 if c == k else 0.4 * (k == (c + 1) % 20)
-                taken = (c + 2) % 20 if c < wrong else (c + 1) % 20
-                at = {"dataset": "synthetic", "common_type": "symmetric", "who": "common", "truth": truth}
-                rows.append(at | {"true": str(c), "observed": str(k), "learned": 0.6 if c == k else 0.4 * (k == taken)})
+        for seed, (c, k) in itertools.product(range(len(wrong)), itertools.product(range(20), range(20))):
+            truth = 0.6 if c == k else 0.4 * (k == (c + 1) % 20)
+            taken = (c + 2) % 20 if c < wrong[seed] else (c + 1) % 20
+            at = {"dataset": "synthetic", "common_type": "symmetric", "seed": seed, "who": "common", "truth": truth}
+            rows.append(at | {"true": str(c), "observed": str(k), "learned": 0.6 if c == k else 0.4 * (k == taken)})
         return pa.Table.from_pylist([*rows, *(row | {"who": "ann"} for row in rows)])
 
     text = "The common matrix is recovered in most cases"
-    assert [rulings(recovery=matrices(wrong))[text] for wrong in (0, 9, 20)] == ["holds", "cannot be told", "fails"]
+    crowds = ((2, 3, 1), (8, 12, 7), (18, 17, 19))
+    assert [rulings(recovery=matrices(*wrong))[text] for wrong in crowds] == ["holds", "cannot be told", "fails"]
+    (about, *_) = [claim for claim in claims({"recovery": matrices(2, 3, 1)}) if claim.text == text]
+    assert "is the true one in 90 % (78 to 102) of the rows, over 3 crowds" in about.why
 
 
-def test_several_comparisons() -> None:
-    assert all_of(["holds", "holds"]) == "holds"
-    assert all_of(["holds", "cannot be told"]) == "cannot be told"
-    assert all_of(["holds", "cannot be told", "fails"]) == "fails"
+def test_all_classes_of_the_paper_must_be_on_their_side_of_omega() -> None:
+    def halves(**top: float) -> pa.Table:
+        return pa.Table.from_pylist(
+            [
+                {"dataset": dataset, "seed": seed, "class": name, "bottom_half": 0.2 + 0.001 * seed}
+                | {"top_half": top.get(name, 0.3 if name in high else 0.1)}
+                for dataset, (high, low) in PAPERS_OMEGA.items()
+                for name in (*high, *low)
+                for seed in SEEDS
+            ]
+        )
+
+    assert [claim.ruling for claim in claims({"omega": halves()}) if "omega" in claim.text] == ["holds", "holds"]
+    found = [claim for claim in claims({"omega": halves(forest=0.1, jazz=0.202)}) if "omega" in claim.text]
+    assert [claim.ruling for claim in found] == ["fails", "cannot be told"]
+    assert "in points: forest -10.2 (" in found[0].why
+
+
+def test_what_holds_needs_all_and_no_correction_and_what_fails_needs_one_after_it() -> None:
+    above, level, below = (Difference(v, v - 1, v + 1, p) for v, p in ((2, 0.01), (0, 1.0), (-2, 0.01)))
+    unclear_above, unclear_below = above._replace(p=0.2), below._replace(p=0.2)  # as Holm leaves them
+    assert ruled([above, unclear_above]) == "holds"
+    assert ruled([above, level]) == ruled([above, unclear_below]) == ruled([]) == "cannot be told"
+    assert ruled([above, level, below]) == "fails"
+
+
+def test_a_level_difference_fails_if_it_is_clearly_below_the_papers() -> None:
+    level, above = Difference(0, -1, 1, 1.0), Difference(2, 1, 3, 0.01)
+    short, unclear = Difference(-3, -4, -2, 0.01), Difference(-3, -4, -2, 0.2)
+    assert ruled([level], [short]) == "fails"
+    assert ruled([level], [unclear]) == "cannot be told"
+    assert ruled([above, level], [short, unclear]) == "cannot be told"  # it is above, if less than in the paper
 
 
 def test_a_single_seed_tells_nothing() -> None:
     nothing = Difference(5.0, float("nan"), float("nan"), float("nan"))
-    assert judged(nothing) == judged(nothing, paper=9.0) == "cannot be told"
+    assert ruled([nothing]) == ruled([nothing], [nothing]) == "cannot be told"
 
 
 def test_missing_tables_are_named_once() -> None:

@@ -22,9 +22,22 @@ def test_crowds_are_pooled_as_strata() -> None:
     """A crowd far above the others widens nothing: the interval is about these crowds and other seeds."""
     first, second = ([0.80, 0.82, 0.81], [0.80, 0.80, 0.80]), ([0.9, 0.9], [0.5, 0.48])
     found = paired_difference(first, second)
-    variances = np.var([0, 2, 1], ddof=1) / 3 + np.var([40, 42], ddof=1) / 2
-    half = stats.t.ppf(0.975, 3) * np.sqrt(variances) / 2
+    variances = [np.var([0, 2, 1], ddof=1) / 3, np.var([40, 42], ddof=1) / 2]
+    freedom = sum(variances) ** 2 / (variances[0] ** 2 / 2 + variances[1] ** 2 / 1)
+    half = stats.t.ppf(0.975, freedom) * np.sqrt(sum(variances)) / 2
     np.testing.assert_allclose(found[:3], [21, 21 - half, 21 + half])
+
+
+def test_one_crowd_that_makes_all_of_the_variance_leaves_its_own_degrees_of_freedom() -> None:
+    steady = ([0.8, 0.8, 0.8, 0.8, 0.8], [0.7, 0.7, 0.7, 0.7, 0.7])
+    wild = ([0.9, 0.5, 0.7, 0.8, 0.6], [0.5, 0.5, 0.5, 0.5, 0.5])
+    alone, pooled = paired_difference(wild), paired_difference(*[steady] * 9, wild)
+    assert pooled.high - pooled.low == pytest.approx((alone.high - alone.low) / 10)
+
+
+def test_without_any_variance_the_interval_is_a_point() -> None:
+    assert paired_difference(([0.9, 0.9], [0.5, 0.5])) == pytest.approx((40, 40, 40, 0))
+    assert paired_difference(([0.5, 0.5], [0.5, 0.5])) == (0, 0, 0, 1)
 
 
 def test_a_single_seed_has_no_interval() -> None:

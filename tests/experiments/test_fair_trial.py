@@ -8,7 +8,7 @@ import pytest
 
 from conal.estimator import make
 from conal.experiments import Run, Store
-from conal.experiments.fair_trial import BOTH_BARE, DEFAULTS, OFF, TERMS, UNEQUAL, FairTrial, trial_gaps
+from conal.experiments.fair_trial import BOTH_BARE, DEFAULTS, EQUAL, OFF, TERMS, UNEQUAL, FairTrial, trial_gaps
 from conal.experiments.real_tables import LEARNING_RATES
 from conal.experiments.runs import execute
 from helpers.real import load_or_skip
@@ -32,8 +32,8 @@ def test_both_search_the_same_rates_with_the_same_help() -> None:
             assert settings["start"] == runs[0].parameters["start"]
         help_of = [{k: v for k, v in each.items() if k != "start"} for each in terms]
         assert help_of[0] == help_of[1]
+        assert (terms.conal["start"] == terms.crowd_layer["start"]) == (name != DEFAULTS)
     assert [TERMS[name].conal["start"] for name in TERMS][:3] == [2.0, 1.0, 2.0]
-    assert [TERMS[name].crowd_layer["start"] for name in TERMS][:3] == [1.0, 1.0, 2.0]
     defaults = make("dl-cl"), make("conal")
     assert [each.get_params()["start"] for each in defaults] == [1.0, 2.0]
     for settings in OFF.values():  # what is taken away is there by default
@@ -50,9 +50,11 @@ def test_the_table_chooses_by_validation_and_the_page_says_who_is_ahead() -> Non
     gaps = trial_gaps(table)
     assert list(gaps) == [*TERMS, UNEQUAL]
     assert {name: gap.verdict for name, gap in gaps.items() if gap.verdict != "level"} == dict.fromkeys(
-        ["features as they are, not scaled", BOTH_BARE, UNEQUAL], "above"
+        [f"{EQUAL}, features as they are, not scaled", BOTH_BARE, UNEQUAL], "above"
     )
     assert gaps[UNEQUAL].value == pytest.approx(4, abs=0.1)
+    beyond = trial_gaps(table, beyond=3.0)
+    assert [beyond[terms].value for terms in gaps] == pytest.approx([gap.value - 3 for gap in gaps.values()])
     page = experiment.page(table)
     assert f"| {DEFAULTS} | 88.0" in page
     assert "The paper's difference is +3.9 points." in page

@@ -6,13 +6,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from conal.data.annotations import Annotations
 from conal.datasets import CrowdDataset
 from conal.errors import InputError
 from conal.experiments import Experiment, Run, Store
 from conal.experiments.curves import Curves
-from conal.experiments.learned_noise import Confusions, Omega, Recovery
+from conal.experiments.learned_noise import Confusions, Omega, Recovery, omega_gaps, recovery_by_crowd
 from conal.experiments.measurements import omega_halves
 from conal.experiments.runner import run_missing
 from conal.experiments.runs import execute
@@ -63,12 +64,33 @@ def test_confusions_name_the_largest_common_mistakes() -> None:
 
 
 def test_omega_ranks_classes_by_the_difference_of_the_halves() -> None:
-    kept = {"classes": ["a", "b"], "top": [0.2, 0.8], "bottom": [0.7, 0.3]}
     experiment = Omega(quick=True)
-    with filled(experiment, {"omega": kept}) as store:
-        page = experiment.page(experiment.table(store))
-    assert page.index("| b | 80.0 | 30.0 |") < page.index("| a | 20.0 | 70.0 |")
+    with Store(":memory:") as store:
+        for run in experiment.runs():
+            part = 0.2 + 0.02 * (run.seed - 0.5)  # means 0.2 of the top half and 0.7 of the bottom half
+            kept = {"classes": ["a", "b"], "top": [part, 1 - part], "bottom": [0.7, 0.3]}
+            store.add(run, {"omega": kept, "seconds": 1.0})
+        table = experiment.table(store)
+    gaps = omega_gaps(table)
+    assert gaps["labelme", "a"].value == pytest.approx(-50)
+    half = 0.01 * 100 * stats.t.ppf(0.975, 1)  # two seeds, 0.01 from their mean
+    assert (gaps["music", "b"].low, gaps["music", "b"].high) == pytest.approx((50 - half, 50 + half))
+    page = experiment.page(table)
+    assert page.index("| b | 80.0 | 30.0 | +50.0 (") < page.index("| a | 20.0 | 70.0 | -50.0 (")
     assert "Reduced size" in page
+
+
+def test_recovery_counts_rows_whose_main_mistake_is_found() -> None:
+    """Of two rows with mistakes one is right, the third row has none; the annotator's matrix is exact."""
+    true = [[0.6, 0.4, 0.0], [0.1, 0.6, 0.3], [0.0, 0.0, 1.0]]
+    learned = [[0.6, 0.3, 0.1], [0.3, 0.6, 0.1], [0.1, 0.1, 0.8]]
+    kept = {"classes": ["a", "b", "c"], "annotators": ["w"], "common": learned, "individual": [true]}
+    experiment = Recovery(quick=True)
+    with filled(experiment, {"confusion": kept | {"true_common": true, "true_individual": [true]}}) as store:
+        found = recovery_by_crowd(experiment.table(store))
+    assert len(found) == 2 * 2 * 2  # kinds of noise, crowds, and whose matrix
+    assert found["synthetic", "symmetric", 1, True] == pytest.approx((1.0 / 9, 0.5))
+    assert found["synthetic", "symmetric", 1, False] == (0, 1)
 
 
 def test_recovery_end_to_end() -> None:
@@ -76,12 +98,12 @@ def test_recovery_end_to_end() -> None:
     with Store(":memory:") as store:
         with pytest.raises(InputError, match="synthetic conal seed 0 has not run yet"):
             experiment.table(store)
-        assert run_missing(store, experiment.runs()) == 2
+        assert run_missing(store, experiment.runs()) == 4
         table = experiment.table(store)
         errors = [store.require(run)["common_confusion_error"] for run in experiment.runs()]
     page = experiment.page(table)
-    for kind, error in zip(("asymmetric", "symmetric"), errors, strict=True):
-        assert f"| synthetic | {kind} | {error:.4f} |" in page
+    for kind, two in zip(("asymmetric", "symmetric"), (errors[:2], errors[2:]), strict=True):
+        assert f"| synthetic | {kind} | {np.mean(two):.4f} |" in page
     assert len(experiment.charts(table)) == 2
 
 

@@ -20,10 +20,11 @@ __all__ = ["Ablation"]
 BASE = "xconal"
 VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
     BASE: ("xconal", {}),
-    "no cross-fitting, no averaging of weights (`conal-em`)": (
+    "no cross-fitting, averaging of weights or witness (`conal-em`)": (
         "conal-em",
         {"selection": "last", "lr": 0.005, "scaling": "robust", "input_dropout": 0.3},
     ),
+    "no second witness": ("xconal", {"witness": "none"}),
     "networks not calibrated": ("xconal", {"calibrate": False}),
     "pooled matrices from the start": ("xconal", {"confusion": "pooled"}),
     "two sources to the end": ("xconal", {"confusion": "mixture"}),

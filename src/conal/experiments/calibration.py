@@ -65,14 +65,14 @@ class Calibration(Experiment):
         text = notes(
             f"What methods say about the labels that they cleaned, without gold labels; means over {n_seeds(table)} "
             "seeds, in percent.",
-            "*Claimed*: the mean probability of the labels. *True*: the share of them that is right. *Claimed less "
+            "*Claimed*: the mean probability of the labels. *True*: the share of them that is right. *Claimed minus "
             f"true*: in points, starred where the method is over- or underconfident. {RULE}",
-            "*Calibration error*: the mean distance of the two in bins of equal probability.",
+            "*Calibration error*: the mean distance of the two in 15 bins of equal width.",
             "*Intervals that hold*: share of the 95 % intervals of annotators' quality that contain the share of their "
             "labels that is right, for annotators with ten labels or more, with the mean width in points.",
         )
         parts, rows = [text], table.to_pylist()
-        header = ["method", "claimed", "true", "claimed less true", "calibration error", "intervals that hold (width)"]
+        header = ["method", "claimed", "true", "claimed minus true", "calibration error", "intervals that hold (width)"]
         gaps = over_claims(table)
         for dataset, some in group_by(rows, "dataset").items():
             by_method = group_by(some, "method")

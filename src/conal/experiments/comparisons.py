@@ -80,6 +80,14 @@ class Difference(NamedTuple):
             return "level"
         return "above" if self.value > 0 else "below"
 
+    def __neg__(self) -> Difference:
+        """The other way round.
+
+        >>> -Difference(1.0, 0.5, 2.0, 0.01)
+        Difference(value=-1.0, low=-2.0, high=-0.5, p=0.01)
+        """
+        return Difference(-self.value, -self.high, -self.low, self.p)
+
     @property
     def starred(self) -> str:
         """As tables print it, with a star unless it is level."""
@@ -91,11 +99,12 @@ def paired_difference(*crowds: Pair, confidence: float = CONFIDENCE, scale: floa
 
     .. math::
         \bar d = \frac1K \sum_k \bar d_k, \qquad
-        \hat v = \frac1{K^2} \sum_k \frac{s_k^2}{n_k}, \qquad
-        \nu = \sum_k (n_k - 1)
+        v_k = \frac{s_k^2}{K^2 n_k}, \qquad
+        \nu = \frac{(\sum_k v_k)^2}{\sum_k v_k^2 / (n_k - 1)}
 
     with the mean :math:`\bar d_k` and standard deviation :math:`s_k` of the differences of crowd k over its
-    :math:`n_k` seeds. So the interval is about these crowds and other seeds.
+    :math:`n_k` seeds, the variance :math:`\sum_k v_k`, and Welch and Satterthwaite's degrees of freedom, which are few
+    where one crowd makes most of the variance. So the interval is about these crowds and other seeds.
 
     Parameters
     ----------
@@ -113,12 +122,15 @@ def paired_difference(*crowds: Pair, confidence: float = CONFIDENCE, scale: floa
     """
     gaps = [scale * (np.asarray(ours, float) - np.asarray(theirs, float)) for ours, theirs in crowds]
     value = float(np.mean([gap.mean() for gap in gaps]))
-    freedom = sum(len(gap) - 1 for gap in gaps)
     if min(len(gap) for gap in gaps) < 2:
         return Difference(value, np.nan, np.nan, np.nan)
-    error = float(np.sqrt(sum(gap.var(ddof=1) / len(gap) for gap in gaps)) / len(gaps))
+    shares = np.array([gap.var(ddof=1) / len(gap) for gap in gaps]) / len(gaps) ** 2
+    error = float(np.sqrt(shares.sum()))
+    if error == 0:
+        return Difference(value, value, value, float(value == 0))
+    freedom = shares.sum() ** 2 / sum(share**2 / (len(gap) - 1) for share, gap in zip(shares, gaps, strict=True))
     half = float(student.ppf(0.5 + confidence / 2, freedom)) * error
-    p = 2 * float(student.sf(abs(value) / error, freedom)) if error > 0 else float(value == 0)
+    p = 2 * float(student.sf(abs(value) / error, freedom))
     return Difference(value, value - half, value + half, p)
 
 

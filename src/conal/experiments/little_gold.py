@@ -15,7 +15,7 @@ from conal.experiments.runs import Protocol, Run
 from conal.experiments.store import Store
 from conal.experiments.tables import Row, column, group_by, markdown, mean_and_spread, n_seeds, notes
 
-__all__ = ["COUNTS", "LittleGold", "gold_run", "pooled_gain"]
+__all__ = ["COUNTS", "LittleGold", "gains", "gold_run", "over_claims"]
 
 COUNTS = (0, 5, 10, 25, 50, 100, 200)
 NAMING = 30
@@ -35,7 +35,12 @@ DATA: dict[str, dict[str, Any]] = {
     "synthetic": {"n_valid": 0, "common_type": "symmetric", "common_strength": 0.8},
 }
 """Settings of simulated crowds; every seed draws another one."""
-PEOPLE = ("labelme", "music")
+GROUPS = {
+    "people": ("labelme", "music"),
+    "simulated crowds": ("cifar10", "synthetic"),
+    "juries of language models": tuple(JUDGES),
+}
+PEOPLE = GROUPS["people"]
 """Crowds of people, on which the intervals of the annotators are judged."""
 RATES = ("labelme", "music", "emotion", "wiki_politeness")
 """Crowds on which the rates by 50 true labels are judged."""
@@ -196,10 +201,35 @@ Cells = dict[tuple[str, int, str], list[Row]]
 """Rows of all seeds, by use, number of true labels and crowd."""
 
 
-def pooled_gain(table: pa.Table, name: str, n: int, measure: str) -> Difference:
-    """What xconal gains by n true labels, in the mean over the crowds."""
+class Gains(NamedTuple):
+    """What xconal gains by true labels: accuracies with and without them, by crowd."""
+
+    pairs: dict[str, Pair]
+
+    @property
+    def by_crowd(self) -> dict[str, Difference]:
+        """The gain on every crowd, corrected for all of them."""
+        return corrected({crowd: paired_difference(pair) for crowd, pair in self.pairs.items()})
+
+    def pooled(self, without: str = "") -> Difference:
+        """The gain in the mean over the crowds, or over all but one."""
+        return paired_difference(*(pair for crowd, pair in self.pairs.items() if crowd != without))
+
+
+def gains(table: pa.Table, name: str, n: int, measure: str) -> Gains:
+    """What xconal gains by n true labels."""
     cells = _cells(table.to_pylist(), measure)
-    return paired_difference(*(_pair(cells, *place, measure) for place in cells if place[:2] == (name, n)))
+    return Gains({place[2]: _pair(cells, *place, measure) for place in cells if place[:2] == (name, n)})
+
+
+def over_claims(table: pa.Table, name: str, n: int) -> dict[str, Difference]:
+    """What xconal claims of its cleaned labels minus what is true, by crowd."""
+    rows = [row for row in table.to_pylist() if (row["row"], row["n"]) == (name, n)]
+    cells = group_by(rows, "dataset")
+    return {
+        crowd: paired_difference((column(some, "claimed"), column(some, "label_accuracy")))
+        for crowd, some in cells.items()
+    }
 
 
 def _cells(rows: list[Row], measure: str) -> Cells:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal, NamedTuple
 
 import pyarrow as pa
@@ -10,7 +10,7 @@ import pyarrow as pa
 from conal.experiments.base import PAPER_METHODS
 from conal.experiments.comparisons import Difference
 
-__all__ = ["BASELINES", "OURS", "RULINGS", "VERDICTS", "Claim", "Ruling", "Tables", "all_of", "judged"]
+__all__ = ["BASELINES", "OURS", "RULINGS", "VERDICTS", "Claim", "Ruling", "Tables", "counts", "ruled"]
 
 Tables = Mapping[str, pa.Table]
 """Tables as experiments write them, by the names of the experiments."""
@@ -18,11 +18,12 @@ Ruling = Literal["holds", "fails", "cannot be told"]
 
 RULINGS: tuple[Ruling, ...] = ("holds", "fails", "cannot be told")
 OURS = "conal"
-BASELINES = (*PAPER_METHODS[:-1], "dl-cl-over")
+BASELINES = PAPER_METHODS[:-1]
 VERDICTS = (
-    "*Holds*: the difference is in the claim's favour. *Fails*: it is against the claim; or it is level, and the "
-    "interval leaves out the difference that the paper has. *Cannot be told*: everything else. Where a claim is about "
-    "several comparisons, it holds if all do, and fails if one does."
+    "*Holds*: every difference that the claim is about has an interval on the claim's side of 0. *Fails*: one of them "
+    "is significantly on the other side; or one is level, and significantly below the difference that the paper has. "
+    "*Cannot be told*: everything else. What speaks against a claim is corrected for looking at several comparisons; "
+    "*holds* needs no correction, since all of them must speak for it."
 )
 
 
@@ -34,22 +35,38 @@ class Claim(NamedTuple):
     why: str
 
 
-def judged(gap: Difference, paper: float | None = None) -> Ruling:
-    """The ruling on a claim that a difference is above 0.
+def ruled(gaps: Sequence[Difference], beyond: Sequence[Difference] = ()) -> Ruling:
+    """The ruling on a claim that all of some differences are above 0.
 
-    >>> judged(Difference(2.0, 1.0, 3.0, 0.001)), judged(Difference(-2.0, -3.0, -1.0, 0.001))
+    Parameters
+    ----------
+    gaps : sequence of Difference
+        With p-values corrected for all comparisons of their table.
+    beyond : sequence of Difference
+        The same less the paper's differences, if there are any, corrected as well.
+
+    Examples
+    --------
+    >>> ruled([Difference(2.0, 1.0, 3.0, 0.09)]), ruled([Difference(-2.0, -3.0, -1.0, 0.001)])
     ('holds', 'fails')
-    >>> judged(Difference(0.1, -1.0, 1.2, 0.8)), judged(Difference(0.1, -1.0, 1.2, 0.8), paper=3.0)
+    >>> level, less = Difference(0.1, -1.0, 1.2, 0.8), Difference(-2.9, -4.0, -1.8, 0.01)
+    >>> ruled([level]), ruled([level], [less])
     ('cannot be told', 'fails')
     """
-    if gap.verdict == "above":
+    if gaps and all(gap.low > 0 for gap in gaps):
         return "holds"
-    if gap.verdict == "below" or (gap.verdict == "level" and paper is not None and gap.high < paper):
+    if any(gap.verdict == "below" for gap in gaps):
         return "fails"
-    return "cannot be told"
+    short = (gap.low <= 0 and more.verdict == "below" for gap, more in zip(gaps, beyond, strict=False))
+    return "fails" if any(short) else "cannot be told"
 
 
-def all_of(rulings: Iterable[Ruling]) -> Ruling:
-    """The ruling on a claim about several comparisons."""
-    found = set(rulings)
-    return "fails" if "fails" in found else "holds" if found == {"holds"} else "cannot be told"
+def counts(gaps: Iterable[Difference]) -> str:
+    """How many differences are above 0, level and below.
+
+    >>> counts([Difference(2.0, 1.0, 3.0, 0.001), Difference(0.1, -1.0, 1.2, 0.8)])
+    'Above in 1 of 2 comparisons, level in 1, below in 0.'
+    """
+    found = [gap.verdict for gap in gaps]
+    above, below = found.count("above"), found.count("below")
+    return f"Above in {above} of {len(found)} comparisons, level in {len(found) - above - below}, below in {below}."

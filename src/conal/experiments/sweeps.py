@@ -11,11 +11,12 @@ import pyarrow as pa
 from conal.experiments.base import PAPER_METHODS, Experiment, every_method, register
 from conal.experiments.bayes_labels import bayes_label_accuracy
 from conal.experiments.comparisons import RULE, Difference, corrected, paired_difference
+from conal.experiments.real_tables import PAPERS
 from conal.experiments.runs import Run, load_data
 from conal.experiments.store import Store
 from conal.experiments.tables import Row, column, group_by, markdown, mean_and_spread, notes
 
-__all__ = ["Cifar10", "Point", "Sweep", "Synthetic", "sweep_rows"]
+__all__ = ["Cifar10", "Point", "Sweep", "Synthetic", "sweep_gaps", "sweep_rows"]
 
 STRENGTHS = (0.4, 0.5, 0.6, 0.7, 0.8)
 PROPORTIONS = (0.0, 0.3, 0.4, 0.5, 0.6, 0.7)
@@ -61,7 +62,7 @@ PLACES = (
 Cells = dict[tuple[str, float], list[Row]]
 """Rows of all seeds, by method and by the value of what varies."""
 Gaps = dict[tuple[str, float], Difference]
-"""CoNAL less a baseline, by method and value."""
+"""CoNAL minus a baseline, by method and value."""
 
 
 class Point(NamedTuple):
@@ -153,7 +154,7 @@ class Sweep(Experiment):
             "individual_strength": point.individual_strength,
             "seed": seed,
         }
-        parameters = {"epochs": 15 if self.quick else EPOCHS}
+        parameters = {"epochs": 15 if self.quick else EPOCHS} | PAPERS.get(method, {})
         return Run(self.dataset, method, seed, "gold", data, self._backbone() | parameters)
 
     def _inputs(self) -> dict[str, Any]:
@@ -171,8 +172,10 @@ class Sweep(Experiment):
             f"Test accuracy in percent, mean ± sample standard deviation over {' or '.join(map(str, crowds))} crowds. "
             "`gold` was trained on true labels: the ceiling.",
             f"The epoch is chosen on gold validation labels, as in the paper. {_training(rows)}",
-            "*Strength* is the off-diagonal mass of a row of the common confusion; it varies at proportion 0.5, the "
-            "proportion at strength 0.4.",
+            "*Strength*: off-diagonal mass of a row of the common confusion. *Proportion*: of the labels that follow "
+            "it. While the strength varies, the proportion is 0.5; while the proportion varies, the strength is 0.4.",
+            "`conal` has the paper's omega, of embeddings of length 1, which is between 0.27 and 0.73. The library's "
+            "default learns its scale.",
             f"{MARKS['above'].strip()} marks baselines that are above CoNAL, {MARKS['below'].strip()} those below; no "
             f"mark: level. {RULE} The best baseline is the one with the best test accuracy at that value, which "
             f"favours it. Forms of the paper's model ({', '.join(f'`{name}`' for name in OURS)}) do not count as "
@@ -215,7 +218,7 @@ def _means(rows: list[Row]) -> pa.Table:
 def _section(rows: list[Row], varies: str) -> str:
     values = list(group_by(rows, "value"))
     cells: Cells = group_by(rows, "method", "value")
-    gaps = _gaps(cells)
+    gaps = sweep_gaps(cells)
     body = [
         [f"`{name}`", *(_accuracy(cells, gaps, name, value) for value in values)] for name in group_by(rows, "method")
     ]
@@ -230,8 +233,8 @@ def _accuracy(cells: Cells, gaps: Gaps, name: str, value: float) -> str:
     return mean_and_spread(column(cells[name, value], "test_accuracy")) + MARKS.get(place, "")
 
 
-def _gaps(cells: Cells) -> Gaps:
-    """CoNAL less every baseline on the same crowds, corrected for all of them."""
+def sweep_gaps(cells: Cells) -> Gaps:
+    """CoNAL minus every baseline on the same crowds of one sweep, corrected for all of them."""
     return corrected(
         {
             (name, value): paired_difference(
@@ -288,8 +291,8 @@ def _diagnosis(cells: Cells, values: list[float]) -> str:
         return f"{np.mean(found):.3f}" if found else "-"
 
     rows: dict[str, Callable[[float], str]] = {
-        "ceiling less CoNAL, test accuracy": lambda v: f"{loss('conal', v):.1f}",
-        "ceiling less best baseline": lambda v: f"{loss(best[v], v):.1f}",
+        "ceiling minus CoNAL, test accuracy": lambda v: f"{loss('conal', v):.1f}",
+        "ceiling minus best baseline": lambda v: f"{loss(best[v], v):.1f}",
         "training labels right: Bayes-optimal, no features": lambda v: (
             f"{_mean(cells, 'conal', v, 'bayes_label_accuracy'):.1f}"
         ),
@@ -332,7 +335,7 @@ class Synthetic(Sweep):
             "of the sweep only.",
             "With the gate of Equation 3, some instances are difficult for all, and some annotators lean on common "
             "confusion everywhere. With the earlier gate of this library, nearly all of omega is particular to a pair "
-            "of instance and annotator.",
+            "of instance and annotator. How much omega varies is our choice: the paper gives only its mean.",
         )
 
 
@@ -354,7 +357,8 @@ class Cifar10(Sweep):
         return (
             "The inputs are not images but features: 256 principal components of what EfficientNet-Lite0, trained on "
             "ImageNet, makes of the images at 96 pixels. The paper trains VGG-16 on the images.",
-            "The crowd labels 10,000 images; 1,000 others choose the epoch, 10,000 are for testing.",
+            "The crowd labels 10,000 images; 1,000 others choose the epoch, 10,000 are for testing. The paper's sweep "
+            "of the proportion is not run.",
         )
 
     def points(self) -> list[Point]:

@@ -88,10 +88,12 @@ class SecondWitness(Experiment):
         """Accuracy both ways, the paired difference, and the time."""
         rows = table.to_pylist()
         text = (
-            f"`xconal` with its defaults and no true label, {n_seeds(table)} seeds: accuracy in percent, mean ± sample "
-            "standard deviation. The difference is in points; for *all juries*, of the mean over the juries. "
-            f"{RULE} \\* marks single crowds that are not level. Each seed draws another simulated crowd. "
-            "Juries have no test data. *Time* is CPU time with the witness as a multiple of that without."
+            "The second witness is a Gaussian classifier of the features (linear discriminant analysis), which "
+            f"`xconal` mixes with its networks. `xconal` with its defaults and no true label, {n_seeds(table)} seeds: "
+            "accuracy in percent, mean ± sample standard deviation. The difference is in points; for *all juries*, of "
+            f"the mean over the juries. {RULE} \\* marks single crowds that are not level. Each seed draws another "
+            "simulated crowd. Juries have no test data. *Time* is CPU time with the witness as a multiple of that "
+            "without."
         )
         parts = [text]
         for measure, title in MEASURES.items():
