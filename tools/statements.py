@@ -82,8 +82,8 @@ def verdict() -> str:
 def own_verdict() -> str:
     """What holds of what this library says about itself."""
     found = own_claims(full_tables(RESULTS))
-    lines = "\n".join(f"- {claim.text}: **{claim.ruling}**. {claim.why}" for claim in found)
-    return f"{counted(found, 'this library')} by the same rules:\n\n{lines}"
+    lines = "\n".join(f"- {claim.text}: **{claim.ruling}**." for claim in found)
+    return f"{counted(found, 'this library')} by the tables of docs/results, which say why:\n\n{lines}"
 
 
 def without_gold() -> str:

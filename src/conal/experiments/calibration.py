@@ -92,7 +92,7 @@ class Calibration(Experiment):
 
 
 def over_claims(table: pa.Table) -> dict[tuple[str, str], Difference]:
-    """What methods claim less what is true, by dataset and method, corrected for the methods of a dataset."""
+    """What methods claim minus what is true, by dataset and method, corrected for the methods of a dataset."""
     found: dict[tuple[str, str], Difference] = {}
     for dataset, rows in group_by(table.to_pylist(), "dataset").items():
         gaps = {

@@ -60,7 +60,7 @@ class Classes(Experiment):
         return pa.Table.from_pylist(rows)
 
     def page(self, table: pa.Table) -> str:
-        """Methods by classes, the entropies, and CoNAL less Max-MIG."""
+        """Methods by classes, the entropies, and CoNAL minus Max-MIG."""
         text = (
             f"Test accuracy of each true class in percent, means over {n_seeds(table)} seeds, of the fits that Table 1 "
             "shows. *Entropy* is that of the labels that training instances of the class got, in nats: 0 if "
@@ -76,7 +76,7 @@ class Classes(Experiment):
                 for row in group_by(here, "row")
             ]
             gaps = class_gaps(here)
-            body.append([f"`{OURS}` less `{RIVAL}`", *(gaps[name].starred for name in classes)])
+            body.append([f"`{OURS}` minus `{RIVAL}`", *(gaps[name].starred for name in classes)])
             of_class = {name: some[0] for name, some in group_by(here, "class").items()}
             body.append(["entropy", *(_entropy(dataset, name, of_class[name]) for name in classes)])
             body.append(["test instances", *(str(of_class[name]["instances"]) for name in classes)])
@@ -98,7 +98,7 @@ def label_entropies(crowd: Annotations, y: IntArray) -> list[float]:
 
 
 def class_gaps(rows: list[Row]) -> dict[str, Difference]:
-    """CoNAL less Max-MIG on every class of a dataset, corrected for all of them."""
+    """CoNAL minus Max-MIG on every class of a dataset, corrected for all of them."""
     cells = group_by(sorted(rows, key=lambda row: row["seed"]), "row", "class")
     return corrected(
         {

@@ -18,7 +18,7 @@ __all__ = ["PAPERS_GAP", "FairTrial"]
 
 METHODS = ("dl-cl", "conal")
 PAPERS_GAP = 87.12 - 83.27
-"""CoNAL less DL-CL on LabelMe in the paper's Table 1, in points."""
+"""CoNAL minus DL-CL on LabelMe in the paper's Table 1, in points."""
 OFF: dict[str, dict[str, Any]] = {
     "no warm-up of the learning rate": {"warmup_epochs": 0},
     "features as they are, not scaled": {"scaling": "none"},

@@ -353,7 +353,7 @@ def _explain(seeds: int) -> str:
 
 
 _DIFFERENCES = (
-    "`xconal` with true labels less `xconal` without, in points, over the same seeds; for *all*, the mean over these "
+    "`xconal` with true labels minus `xconal` without, in points, over the same seeds; for *all*, the mean over these "
     f"crowds. {RULE} \\* marks single crowds that are not level. Juries have fewer numbers of planned "
     "tasks, so *all* is of fewer crowds there. Cleaned labels are compared on the tasks that have no true label."
 )
@@ -362,7 +362,7 @@ _LABELS_ONLY = (
     "which these true labels are certain and count no more; for the mean over the juries with a 95 % interval."
 )
 _CLAIMS = (
-    "How many cleaned labels are right by `xconal`'s own account, less how many are, in points, for tasks without a "
+    "How many cleaned labels are right by `xconal`'s own account, minus how many are, in points, for tasks without a "
     "true label; and how many 95 % intervals of annotators' quality hold the share of the annotator's labels that are "
     "right, for annotators with ten labels or more (all seeds together), with the mean width of the intervals in "
     "points."

@@ -122,7 +122,7 @@ def _areas(rows: list[Row], measure: str) -> str:
 
 
 def pooled_gaps(table: pa.Table, measure: str) -> dict[str, Difference]:
-    """The plan's area less that of every other strategy, in the mean over the crowds."""
+    """The plan's area minus that of every other strategy, in the mean over the crowds."""
     rows = table.to_pylist()
     areas = _by_crowd(rows, measure)
     return corrected({name: _pooled(areas, name) for name in group_by(rows, "strategy") if name != PLAN})

@@ -85,7 +85,7 @@ KEPT = ("right",)
 
 
 class Gaps(NamedTuple):
-    """A row less the reference: over seeds, and over test instances where the table has single answers."""
+    """A row minus the reference: over seeds, and over test instances where the table has single answers."""
 
     seeds: Difference
     instances: Difference | None
@@ -210,7 +210,7 @@ def chosen_rows(table: pa.Table, dataset: str, protocol: str) -> dict[str, list[
 
 
 def gaps_to(reference: str, rows: Mapping[str, list[Row]]) -> dict[str, Gaps]:
-    """Every other row less the reference, each kind of difference corrected for all rows."""
+    """Every other row minus the reference, each kind of difference corrected for all rows."""
     others = [name for name in rows if name != reference]
     over_seeds = corrected({name: seed_gap(rows[name], rows[reference]) for name in others})
     over_instances = {name: instance_gap(rows[name], rows[reference]) for name in others}

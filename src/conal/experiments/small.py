@@ -141,7 +141,7 @@ class Sizes(Small):
 
 
 def two_stage_gaps(table: pa.Table, kind: str) -> dict[tuple[str, int, str], Difference]:
-    """`xconal` less every other way, by crowd, number of tasks and way, corrected for all of them."""
+    """`xconal` minus every other way, by crowd, number of tasks and way, corrected for all of them."""
     return _gaps(group_by(table.to_pylist(), "row", "tasks"), kind)
 
 
