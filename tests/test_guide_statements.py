@@ -183,7 +183,7 @@ def test_updates(folder: Path) -> None:
     store(folder, "updates", filled(rows))
     text = guide_statements.updates()
     assert "came in 3 random parts, with 2 seeds." in text
-    assert "update less fit, are -2.0 to +1.0 points. The largest is -2.0 (-14.7 to +10.7), level after" in text
+    assert "update minus fit, are -2.0 to +1.0 points. The largest is -2.0 (-14.7 to +10.7), level after" in text
     assert "after part 3." in text
     assert "takes 20 to 25 % of the CPU time of the fit" in text
     assert "the labels of 10 random annotators were held out, 3 times." in text

@@ -57,7 +57,7 @@ def test_one_baseline_above_is_enough_to_fail() -> None:
     assert "in the paper +3.9" in first.why
     n = len(BASELINES)
     assert f"Above in {n - 1} of {n} comparisons, level in 0, below in 1." in first.why
-    assert "With the epoch chosen on the test set, as published code does: no fair figure: -" in music.why
+    assert "Not judged, with the epoch chosen on the test set, as published code does: -" in music.why
 
 
 def test_a_lead_that_is_smaller_than_the_papers_does_not_fail() -> None:

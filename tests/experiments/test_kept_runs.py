@@ -5,6 +5,7 @@ Two people can so check the committed figures: on another machine or with other 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -52,19 +53,23 @@ def test_a_cheap_run_gives_what_is_kept(number: int) -> None:
     assert again["test_accuracy"] == pytest.approx(figures["test_accuracy"], abs=TOLERANCE)
 
 
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
+    """A store of all kept runs."""
+    with Store(tmp_path_factory.mktemp("kept") / "runs.sqlite") as store:
+        take_runs(store, read_runs(RESULTS / FOLDER))
+        yield store
+
+
 @pytest.mark.parametrize("name", sorted(path.stem for path in RESULTS.glob("*.csv")))
-def test_a_table_is_what_the_kept_runs_make(name: str, tmp_path: Path) -> None:
+def test_a_table_is_what_the_kept_runs_make(name: str, kept: Store) -> None:
     experiment = get(name)()
     if not experiment.runs():
         pytest.skip("this table has no runs")
-    with Store(tmp_path / "runs.sqlite") as store:
-        take_runs(store, read_runs(RESULTS / FOLDER))
-        if store.missing(experiment.runs()):
-            pytest.skip("the repository does not keep its runs: `make results` makes them")
-        if name in ("synthetic", "cifar10"):
-            pytest.skip("its table compares with crowds that take minutes to draw")
-        made = experiment.table(store)
-        code = experiment.code(store)
+    if kept.missing(experiment.runs()):
+        pytest.skip("the repository does not keep its runs: `make results` makes them")
+    if name in ("synthetic", "cifar10"):
+        pytest.skip("its table compares with crowds that take minutes to draw")
     table = read_outputs(experiment, RESULTS)
-    assert set(table["code"].to_pylist()) == {code}
-    assert table.drop(["code"]).to_pylist() == made.to_pylist()
+    assert set(table["code"].to_pylist()) == {experiment.code(kept)}
+    assert table.drop(["code"]).to_pylist() == experiment.table(kept).to_pylist()

@@ -71,7 +71,7 @@ def test_every_crowd_counts(experiment: str, lead: float, ruling: Ruling) -> Non
         f"The smallest difference is on hard with 50 tasks, against `dawid-skene`: {100 * lead + 0.09:+.1f} ("
         in found.why
     )
-    assert f"Before Holm's correction, {2 * (lead < 0)} are below." in found.why
+    assert f"Without Holm's correction, below in {2 * (lead < 0)}." in found.why
 
 
 @pytest.mark.parametrize(("held", "ruling"), [(100, "holds"), (92, "cannot be told"), (70, "fails")])
@@ -125,8 +125,8 @@ def test_true_labels_must_help_without_the_crowd_whose_classes_they_name(gain: f
     assert (test.ruling, labels.ruling) == (ruling, ruling)
     assert float(test.why.split()[0]) == pytest.approx(100 * gain + 10 / 3, abs=0.1)
     assert f"; {100 * gain:+.1f} (" in labels.why
-    alone = {0.02: "3 are above and 0", 0.0: "0 are above and 0", -0.02: "0 are above and 3"}[gain]
-    assert f"Of 3 crowds alone, {alone} below." in labels.why
+    alone = {0.02: "Above in 3", 0.0: "Above in 0", -0.02: "Above in 0"}[gain]
+    assert f"{alone} of 3 comparisons, level in {3 * (gain == 0)}, below in {3 * (gain < 0)}." in labels.why
 
 
 @pytest.mark.parametrize(("rival", "ruling"), [(0.7, "holds"), (0.9, "fails")])

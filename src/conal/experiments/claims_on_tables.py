@@ -73,7 +73,8 @@ def _best(rows: Mapping[str, list[Row]]) -> str:
 def _by_other_choice(rows: Mapping[str, list[Row]], protocol: Protocol) -> str:
     """The difference where the epoch is chosen in another way, which is told and not judged."""
     best = _best(rows)
-    return f"With the {PROTOCOLS[protocol]}: {seed_gap(rows[OURS], rows[best])} against `{best}`."
+    chosen = PROTOCOLS[protocol].partition(":")[0]
+    return f"Not judged, with the {chosen}: {seed_gap(rows[OURS], rows[best])} against `{best}`."
 
 
 def lambda_helps(tables: Tables) -> list[Claim]:

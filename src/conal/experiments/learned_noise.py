@@ -176,7 +176,7 @@ class Recovery(Experiment):
             ]
             title = f"True and learned confusion, {dataset}, {kind}"
             charts[f"{self.name}-{dataset}-{kind}"] = heat_maps(
-                pa.Table.from_pylist(both), "probability", by="which", title=title
+                pa.Table.from_pylist(both), "probability", by="which", title=title, columns=4
             )
         return charts
 
@@ -254,5 +254,5 @@ def recovery_by_crowd(table: pa.Table) -> dict[tuple[str, str, int, bool], Recov
             if most > 0:
                 hits.append(max(mistakes, key=lambda row: row["learned"])["truth"] == most)
         error = float(np.mean([abs(row["learned"] - row["truth"]) for row in some]))
-        found[key] = Recovered(error, float(np.mean(hits)))
+        found[key] = Recovered(error, float(np.mean(hits)) if hits else 1.0)  # without mistakes, all are found
     return found

@@ -44,9 +44,10 @@ def above_two_stages(experiment: str, crowds: str) -> Callable[[Tables], list[Cl
         gaps = two_stage_gaps(tables[experiment], "test_accuracy")
         crowd, tasks, rival = least = min(gaps, key=lambda key: gaps[key].value)
         text = f"`{OURS}` predicts better than a logistic regression on aggregated labels, on {crowds}"
+        below = sum(gap.high < 0 for gap in gaps.values())
         why = (
-            f"{counts(gaps.values())} Before Holm's correction, {sum(gap.high < 0 for gap in gaps.values())} are "
-            f"below. The smallest difference is on {crowd} with {tasks:,} tasks, against `{rival}`: {gaps[least]} "
+            f"{counts(gaps.values())} Without Holm's correction, below in {below}. "
+            f"The smallest difference is on {crowd} with {tasks:,} tasks, against `{rival}`: {gaps[least]} "
             "points."
         )
         return [Claim(text, ruled([*gaps.values()]), why)]
@@ -94,10 +95,9 @@ def true_labels_help(tables: Tables) -> list[Claim]:
     for measure, title in MEASURES.items():
         each = gains(tables["little-gold"], BASE, GOLD, measure)
         pooled, without = each.pooled(), each.pooled(without="synthetic")
-        above, below = (sum(gap.verdict == verdict for gap in each.by_crowd.values()) for verdict in ("above", "below"))
         why = (
-            f"{pooled} points; {without} without the synthetic crowd, whose classes they name. Of {len(each.by_crowd)} "
-            f"crowds alone, {above} are above and {below} below."
+            f"{pooled} points; {without} without the synthetic crowd, whose classes they name. Crowd by crowd: "
+            f"{counts(each.by_crowd.values())}"
         )
         text = f"{GOLD} random true labels improve `{OURS}` in the mean over crowds: {title.lower()}"
         found.append(Claim(text, ruled([pooled, without]), why))

@@ -73,18 +73,20 @@ def _in_order(names: list[Any]) -> dict[str, Any]:
     return {"scale": alt.Scale(domain=names), "sort": None}
 
 
-def heat_maps(table: pa.Table, value: str, *, by: str, title: str, percent: bool = True) -> Any:
+def heat_maps(table: pa.Table, value: str, *, by: str, title: str, percent: bool = True, columns: int = 3) -> Any:
     """A true x observed map for every value of the column ``by``, each cell with its number.
 
     Parameters
     ----------
     table : pa.Table
         Columns true, observed, ``value`` (a share) and ``by``.
+    columns : int
+        Maps in a row.
     """
     shown = f"round(100 * datum.{value})" if percent else f"datum.{value}"
     groups = list(dict.fromkeys(table[by].to_pylist()))
     maps = [_heat_map(table.filter(_equals(table, by, group)), value, shown, group) for group in groups]
-    return alt.concat(*maps, columns=3, title=title).resolve_scale(color="shared")
+    return alt.concat(*maps, columns=columns, title=title).resolve_scale(color="shared")
 
 
 def heat_map(table: pa.Table, value: str, *, title: str = "", look: Look = PAPER) -> Any:
