@@ -13,8 +13,9 @@ from conal.datasets import CrowdDataset
 from conal.errors import InputError
 from conal.experiments import Experiment, Run, Store
 from conal.experiments.curves import Curves
-from conal.experiments.learned_noise import Confusions, Omega, Recovery, omega_gaps, recovery_by_crowd
+from conal.experiments.learned_noise import Confusions, Omega, omega_gaps
 from conal.experiments.measurements import omega_halves
+from conal.experiments.recovery import Recovery, recovery_by_crowd
 from conal.experiments.runner import run_missing
 from conal.experiments.runs import execute
 

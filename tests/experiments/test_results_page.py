@@ -18,9 +18,9 @@ from conal.errors import InputError
 from conal.experiments import Store
 from conal.experiments.bounds import Bound
 from conal.experiments.comparisons import RULE
-from conal.experiments.learned_noise import Recovery
 from conal.experiments.outputs import read_outputs, write_outputs
 from conal.experiments.real_tables import Table2
+from conal.experiments.recovery import Recovery
 from conal.experiments.results_page import REFERENCE, results_page, slug
 from conal.experiments.right_answers import packed
 from conal.experiments.run_files import write_runs

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from conal.experiments.comparisons import Difference, corrected, paired_difference
-from conal.experiments.learned_noise import recovery_by_crowd
+from conal.experiments.recovery import recovery_by_crowd
 from conal.experiments.rulings import BASELINES, OURS, Claim, Ruling, Tables, counts, ruled
 from conal.experiments.sweeps import ENDS, GOOD, MIDDLE, PAPERS_GATE, sweep_gaps, sweep_rows
 from conal.experiments.tables import Row, group_by
