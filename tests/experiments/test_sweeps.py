@@ -30,6 +30,22 @@ def test_the_axes_are_the_papers() -> None:
     assert all(r.parameters == {"epochs": 150, **papers.get(r.method, {})} for r in runs)  # all alike, and no patience
 
 
+def test_the_ceiling_runs_once_for_all_crowds_of_a_seed() -> None:
+    """It sees instances and true labels alone, and a seed draws the same ones whatever the crowd is."""
+    for experiment in (Synthetic(), Cifar10()):
+        ceiling = {run.hash: run for run in experiment.runs() if run.method == "gold"}
+        assert len(ceiling) == len({run.seed for run in experiment.runs()})
+    small = {"n_train": 60, "n_valid": 20, "n_test": 20, "seed": 3}
+    one = load("synthetic", **small, gate="effects", common_strength=0.4, common_type="asymmetric", proportion=0.5)
+    other = load("synthetic", **small, gate="interaction", common_strength=0.8, common_type="symmetric", proportion=0.0)
+    for ours, theirs in ((one, other), (one.valid, other.valid), (one.test, other.test)):
+        assert ours is not None
+        assert theirs is not None
+        np.testing.assert_array_equal(ours.x, theirs.x)
+    np.testing.assert_array_equal(one.y_true, other.y_true)
+    assert one.annotations.labels.tolist() != other.annotations.labels.tolist()
+
+
 def test_the_ends_of_the_papers_sweep_have_twenty_crowds() -> None:
     crowds: dict[tuple[str, float, float, float], set[int]] = {}
     for r in Synthetic().runs():
