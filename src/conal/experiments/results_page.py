@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
+from typing import NamedTuple
 
 import pyarrow as pa
 
@@ -79,13 +80,27 @@ def results_page(folder: Path, page: Path) -> str:
     parts = [INTRODUCTION.format(folder=beside), *_cost(folder, beside)]
     parts += [note.read_text(encoding="utf-8")] if note.is_file() else []
     tables = full_tables(folder)
-    shown = {experiments.get(name)(): table for name, table in tables.items()}
+    shown = [_shown(name, table) for name, table in tables.items()]
     if CLAIMED in tables:
         parts.append(claims_section(tables).replace(RULE, REFERENCE))
     if shown:
         parts += [f"## {JUDGED}\n\n{RULE}\n", _contents(shown)]
-    parts += [_section(experiment, table, beside) for experiment, table in shown.items()]
-    return "\n".join(parts)
+    return "\n".join([*parts, *(_section(each, beside) for each in shown)])
+
+
+class _Shown(NamedTuple):
+    """A section: its experiment, its table, the fingerprints of the code that made it, and whether that is present."""
+
+    experiment: Experiment
+    table: pa.Table
+    made: set[str]
+    is_present: bool
+
+
+def _shown(name: str, table: pa.Table) -> _Shown:
+    experiment = experiments.get(name)()
+    made = {*table[CODE].to_pylist()} if CODE in table.column_names else set()
+    return _Shown(experiment, table, made, made == {experiment.code()})
 
 
 def _cost(folder: Path, beside: str) -> list[str]:
@@ -97,15 +112,15 @@ def _cost(folder: Path, beside: str) -> list[str]:
     return [f"The {len(seconds):,} runs that are kept in [{beside}/{FOLDER}]({beside}/{FOLDER}) took {hours}.\n"]
 
 
-def _contents(shown: Mapping[Experiment, pa.Table]) -> str:
+def _contents(shown: Iterable[_Shown]) -> str:
     """A line per section: what it is about, and whether the code of this version made its table."""
     body = [
         [
-            f"[{experiment.title}](#{slug(experiment.title)})",
-            experiment.shows,
-            THIS_VERSION if _codes(table) == {experiment.code()} else EARLIER,
+            f"[{each.experiment.title}](#{slug(each.experiment.title)})",
+            each.experiment.shows,
+            THIS_VERSION if each.is_present else EARLIER,
         ]
-        for experiment, table in shown.items()
+        for each in shown
     ]
     return "## Contents\n\n" + markdown(["section", "what it shows", "made by"], body) + "\n"
 
@@ -126,23 +141,18 @@ def full_tables(folder: Path) -> dict[str, pa.Table]:
     return {name: table for name, table in tables.items() if REDUCED not in table.column_names}
 
 
-def _section(experiment: Experiment, table: pa.Table, beside: str) -> str:
+def _section(shown: _Shown, beside: str) -> str:
+    experiment, table, *_ = shown
     text = re.sub(r"^#", "##", experiment.page(table), flags=re.MULTILINE).replace(RULE, REFERENCE)
     charts = [f"![{experiment.title}: {stem}]({beside}/{stem}.svg)" for stem in experiment.charts(table)]
-    return "\n\n".join([text.rstrip("\n"), *charts, _made_by(experiment, table)]) + "\n"
+    return "\n\n".join([text.rstrip("\n"), *charts, _made_by(shown)]) + "\n"
 
 
-def _made_by(experiment: Experiment, table: pa.Table) -> str:
+def _made_by(shown: _Shown) -> str:
     """Whether the code that made a table is the present one."""
-    made = _codes(table)
-    if not made:
+    if not shown.made:
         return "*Older than this version: made before tables named the code that made them.*"
-    names = ", ".join(f"`{each}`" for each in sorted(made))
-    if made == {experiment.code()}:
+    names = ", ".join(f"`{each}`" for each in sorted(shown.made))
+    if shown.is_present:
         return f"*Made by the code of this version ({names}).*"
     return f"*Older than this version: made by other code ({names}).*"
-
-
-def _codes(table: pa.Table) -> set[str]:
-    """Fingerprints of the code that made a table; none if it does not name any."""
-    return {*table[CODE].to_pylist()} if CODE in table.column_names else set()
