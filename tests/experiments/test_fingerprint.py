@@ -15,7 +15,7 @@ from conal.experiments import Run, Store, fingerprint, runner
 from conal.experiments.bounds import Bound
 from conal.experiments.fingerprint import modules_behind
 from conal.experiments.real_tables import Table2
-from conal.experiments.results_page import _made_by
+from conal.experiments.results_page import _made_by, _shown
 from conal.experiments.runner import run_missing
 
 MODULE = sys.modules["conal.experiments.fingerprint"]
@@ -143,12 +143,12 @@ def test_a_store_without_fingerprints_is_stale(tmp_path: Path) -> None:
 
 def test_a_page_says_whether_its_table_is_of_this_version(monkeypatch: pytest.MonkeyPatch) -> None:
     table = pa.table({"seed": [0, 1]})
-    assert _made_by(Bound(), table).startswith("*Older than this version: made before")
+    assert _made_by(_shown("bound", table)).startswith("*Older than this version: made before")
     present = Bound().code()
-    assert _made_by(Bound(), table.append_column("code", [[present] * 2])) == (
+    assert _made_by(_shown("bound", table.append_column("code", [[present] * 2]))) == (
         f"*Made by the code of this version (`{present}`).*"
     )
-    mixed = _made_by(Bound(), table.append_column("code", [[present, "abc"]]))
+    mixed = _made_by(_shown("bound", table.append_column("code", [[present, "abc"]])))
     assert mixed.startswith("*Older than this version: made by other code (")
     assert "`abc`" in mixed
 
