@@ -82,8 +82,12 @@ def verdict() -> str:
 def own_verdict() -> str:
     """What holds of what this library says about itself."""
     found = own_claims(full_tables(RESULTS))
-    lines = "\n".join(f"- {claim.text}: **{claim.ruling}**." for claim in found)
-    return f"{counted(found, 'this library')} by the tables of docs/results, which say why:\n\n{lines}"
+    told = [claim for claim in found if claim.ruling != "cannot be told"]
+    lines = "\n".join(f"- {claim.text}: **{claim.ruling}**." for claim in told)
+    return (
+        f"{counted(found, 'this library')} by the tables of docs/results, which say why. Those that can be "
+        f"told:\n\n{lines}"
+    )
 
 
 def without_gold() -> str:
