@@ -96,7 +96,7 @@ def test_the_command_goes_on_from_text_alone(tmp_path: Path) -> None:
     words = ["reproduce", "recovery", "--quick", "--quiet", "--json", "--out"]
     first = CliRunner().invoke(app, [*words, str(tmp_path / "a")])
     assert first.exit_code == 0, first.output
-    assert json.loads(first.stdout)["runs"] == 2
+    assert json.loads(first.stdout)["runs"] == 4
     (tmp_path / "b").mkdir()
     (tmp_path / "a" / FOLDER).rename(tmp_path / "b" / FOLDER)
     second = CliRunner().invoke(app, [*words, str(tmp_path / "b")])
