@@ -8,13 +8,13 @@ import numpy as np
 import pyarrow as pa
 
 from conal.experiments.base import Experiment, every_method, register
-from conal.experiments.comparisons import RULE, Difference, corrected, paired_difference
+from conal.experiments.comparisons import RULE, Difference, Pair, corrected, paired_difference
 from conal.experiments.gold_free import preset_of
 from conal.experiments.runs import Run
 from conal.experiments.store import Store
 from conal.experiments.tables import Row, column, group_by, markdown, n_seeds, notes
 
-__all__ = ["Calibration", "over_claims"]
+__all__ = ["Calibration", "claimed_and_true"]
 
 TITLES = {"labelme": "LabelMe", "music": "Music", "cifar10": "CIFAR-10 features, simulated crowd"}
 MEASURED = ("claimed", "label_accuracy", "calibration_error")
@@ -73,7 +73,7 @@ class Calibration(Experiment):
         )
         parts, rows = [text], table.to_pylist()
         header = ["method", "claimed", "true", "claimed minus true", "calibration error", "intervals that hold (width)"]
-        gaps = over_claims(table)
+        gaps = _over_claims(table)
         for dataset, some in group_by(rows, "dataset").items():
             by_method = group_by(some, "method")
             body = [
@@ -91,14 +91,16 @@ class Calibration(Experiment):
         return self.document(*parts)
 
 
-def over_claims(table: pa.Table) -> dict[tuple[str, str], Difference]:
+def claimed_and_true(rows: list[Row]) -> Pair:
+    """The share of right labels that fits claim, and the true one, fit by fit."""
+    return column(rows, "claimed"), column(rows, "label_accuracy")
+
+
+def _over_claims(table: pa.Table) -> dict[tuple[str, str], Difference]:
     """What methods claim minus what is true, by dataset and method, corrected for the methods of a dataset."""
     found: dict[tuple[str, str], Difference] = {}
     for dataset, rows in group_by(table.to_pylist(), "dataset").items():
-        gaps = {
-            name: paired_difference((column(some, "claimed"), column(some, "label_accuracy")))
-            for name, some in group_by(rows, "method").items()
-        }
+        gaps = {name: paired_difference(claimed_and_true(some)) for name, some in group_by(rows, "method").items()}
         found |= {(dataset, name): gap for name, gap in corrected(gaps).items()}
     return found
 

@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from conal.datasets.label_sets import JUDGES
 from conal.experiments.base import Experiment, register
+from conal.experiments.calibration import claimed_and_true
 from conal.experiments.comparisons import RULE, Difference, Pair, corrected, paired_difference
 from conal.experiments.gold_runs import GOLD_ONLY, STACKED
 from conal.experiments.runs import Protocol, Run
@@ -225,11 +226,7 @@ def gains(table: pa.Table, name: str, n: int, measure: str) -> Gains:
 def over_claims(table: pa.Table, name: str, n: int) -> dict[str, Difference]:
     """What xconal claims of its cleaned labels minus what is true, by crowd."""
     rows = [row for row in table.to_pylist() if (row["row"], row["n"]) == (name, n)]
-    cells = group_by(rows, "dataset")
-    return {
-        crowd: paired_difference((column(some, "claimed"), column(some, "label_accuracy")))
-        for crowd, some in cells.items()
-    }
+    return {crowd: paired_difference(claimed_and_true(some)) for crowd, some in group_by(rows, "dataset").items()}
 
 
 def _cells(rows: list[Row], measure: str) -> Cells:
@@ -305,7 +302,7 @@ def _claims(rows: list[Row]) -> str:
 
 
 def _claim(rows: list[Row]) -> str:
-    pairs = [(column(some, "claimed"), column(some, "label_accuracy")) for some in group_by(rows, "dataset").values()]
+    pairs = [claimed_and_true(some) for some in group_by(rows, "dataset").values()]
     return _plain(paired_difference(*pairs)) if pairs else ""
 
 
