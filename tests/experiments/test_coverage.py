@@ -8,7 +8,7 @@ import pytest
 from conal import datasets
 from conal.experiments import Run, Store
 from conal.experiments.coverage import CROWDS, METHODS, Coverage
-from conal.experiments.measurements import true_figures
+from conal.experiments.report_measurements import true_figures
 from conal.experiments.runs import execute
 
 

@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import sys
 from contextlib import closing
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
+import conal
 from conal.experiments import Run, Store, fingerprint, runner
 from conal.experiments.bounds import Bound
-from conal.experiments.fingerprint import modules_behind
+from conal.experiments.fingerprint import ROOMS, SHOWING, modules_behind
+from conal.experiments.privacy import Privacy
 from conal.experiments.real_tables import Table2
 from conal.experiments.results_page import _made_by, _shown
 from conal.experiments.runner import run_missing
+from conal.experiments.runs import counted, execute
 
 MODULE = sys.modules["conal.experiments.fingerprint"]
 
@@ -106,6 +111,72 @@ def test_a_run_depends_on_its_method_and_data_and_not_on_others() -> None:
 @pytest.mark.parametrize("name", ["aggregation.dawid_skene", "aggregation.kos", "aggregation.em"])
 def test_a_choice_by_name_may_use_every_aggregator(name: str) -> None:
     assert f"conal.{name}" in modules_behind(["conal.methods.two_stage"])
+
+
+def modules_called(run: Run, *, reported: bool) -> set[str]:
+    """The modules of conal whose functions a run calls; those that findings call only if these are measured."""
+    root, called, inside = f"{Path(conal.__file__).parent}{os.sep}", set[str](), 0
+
+    def see(frame: FrameType, event: str, _: object) -> None:  # for every call, so that it must be quick
+        nonlocal inside
+        file = frame.f_code.co_filename
+        if event not in ("call", "return") or not file.startswith(root):
+            return
+        if file.startswith(f"{root}findings") and not reported:
+            inside += 1 if event == "call" else -1
+        elif not inside:
+            called.add(file)
+
+    sys.setprofile(see)
+    try:
+        execute(run)
+    finally:
+        sys.setprofile(None)
+    paths = (Path(file.removeprefix(root)).with_suffix("") for file in called)
+    return {".".join(["conal", *path.parts]) for path in paths if path.name != "__init__"}
+
+
+@pytest.mark.parametrize(
+    ("method", "keep"),
+    [
+        ("conal", ()),
+        ("dl-glad", ("right", "cleaned_labels")),
+        ("xconal", ("members", "confusion", "omega", "two_stage")),
+        ("conal", ("commonness",)),
+    ],
+)
+@pytest.mark.filterwarnings("ignore::conal.errors.ConalWarning")
+def test_every_module_that_a_run_calls_counts(method: str, keep: tuple[str, ...]) -> None:
+    tiny = {"n_train": 120, "n_valid": 30, "n_test": 30}
+    run = Run("synthetic", method, data=tiny, parameters={"epochs": 1}, keep=keep)
+    execute(run)  # imports, which call functions of modules that the run has nothing to do with
+    roots, rooms = counted(method, "synthetic", keep, gold=False)
+    called = modules_called(run, reported="findings" in rooms)
+    of_rooms = {name for name in called if name.split(".")[1] in (*ROOMS, "findings", "experiments")}
+    assert len(of_rooms) > 40
+    assert not of_rooms - modules_behind(roots, rooms=rooms) - SHOWING
+
+
+def test_findings_count_only_where_reports_are_measured() -> None:
+    kept: list[tuple[str, ...]] = [(), ("right",), ("members",), ("coverage",)]
+    behind = [
+        modules_behind(roots, rooms=rooms) for roots, rooms in (counted("conal", "music", k, gold=False) for k in kept)
+    ]
+    assert ["conal.findings.inspection" in each for each in behind] == [False, False, False, True]
+    assert ["conal.estimator.results" in each for each in behind] == [False, False, False, True]
+
+
+@pytest.mark.parametrize(
+    ("module", "behind"),
+    [
+        ("conal.datasets.gate", "conal._support.arrays"),
+        ("conal.experiments.runs", "conal.text.terms"),
+        ("conal.experiments.bayes_labels", "conal.theory.bayes"),
+        (Privacy.__module__, "conal.privacy.release"),
+    ],
+)
+def test_helpers_and_texts_and_privacy_count(module: str, behind: str) -> None:
+    assert behind in modules_behind([module])
 
 
 def stored(path: Path, run: Run, code: str, monkeypatch: pytest.MonkeyPatch) -> None:

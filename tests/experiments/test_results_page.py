@@ -24,6 +24,7 @@ from conal.experiments.recovery import Recovery
 from conal.experiments.results_page import REFERENCE, results_page, slug
 from conal.experiments.right_answers import packed
 from conal.experiments.run_files import write_runs
+from conal.experiments.store import versions
 
 DOCS = Path(__file__).parents[2] / "docs"
 
@@ -76,6 +77,7 @@ def test_the_page_says_what_the_kept_runs_took(tmp_path: Path, table_2: Table2) 
     page = results_page(tmp_path, tmp_path.parent / "page.md")
     kept = f"{tmp_path.name}/runs"
     assert f"The {len(table_2.runs())} runs that are kept in [{kept}]({kept}) took 1.0 CPU hours." in page
+    assert f"and their runs: {versions()['machine']} {len(table_2.runs())}." in page
 
 
 def test_links_of_the_published_page_lead_to_its_headings() -> None:

@@ -74,6 +74,17 @@ def test_present_code_replaces_other_code_and_nothing_else_does() -> None:
         assert store.require(run) == FIGURES
 
 
+@pytest.mark.parametrize("order", [1, -1])
+def test_of_a_run_that_joined_files_have_twice_the_present_code_wins(order: int) -> None:
+    run = RUNS[0]
+    old = Finished(run, FIGURES | {"test_accuracy": 0.1}, "0123456789ab", {})
+    present = old._replace(figures=FIGURES, code=run.code)
+    with Store(":memory:") as store:
+        assert take_runs(store, [old, present][::order]) == 1
+        assert store.require(run) == FIGURES
+        assert store.stale([run]) == []
+
+
 def test_a_method_that_is_gone_is_kept_but_never_present() -> None:
     gone = replace(RUNS[0], method="no-such-method")
     found = Finished(gone, FIGURES, "0123456789ab", {})

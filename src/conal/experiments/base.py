@@ -12,7 +12,7 @@ import pyarrow as pa
 from conal import methods
 from conal._support.registry import Registry
 from conal.errors import InputError
-from conal.experiments.fingerprint import ROOMS, digest_of, fingerprint
+from conal.experiments.fingerprint import REPORTED, ROOMS, digest_of, findings_roots, fingerprint
 from conal.experiments.runs import Run
 from conal.experiments.store import Store
 
@@ -83,8 +83,8 @@ class Experiment(ABC):
         """A fingerprint of the code that can change the table: the present one, or the one that made a store's runs."""
         runs = {run.hash: run.code for run in self.runs()}
         if not runs:
-            code = fingerprint([type(self).__module__], rooms=(*ROOMS, "experiments", "findings", "theory"))
-            return code if len(self.seeds) == len(type(self)().seeds) else f"{code}, {len(self.seeds)} seeds"
+            code = fingerprint([type(self).__module__, *findings_roots()], rooms=(*ROOMS, REPORTED, "experiments"))
+            return digest_of([code, f"{len(self.seeds)} seeds"])
         made = runs if store is None else store.codes()
         return digest_of(made.get(each, "") for each in runs)
 

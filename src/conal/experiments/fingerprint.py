@@ -10,10 +10,60 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
-__all__ = ["digest_of", "fingerprint", "modules_behind"]
+__all__ = [
+    "REPORTED",
+    "ROOMS",
+    "SHOWING",
+    "digest_of",
+    "findings_roots",
+    "fingerprint",
+    "modules_behind",
+    "uses_findings",
+]
 
-ROOMS = ("aggregation", "data", "datasets", "methods", "metrics", "networks", "parameters", "text", "training")
-"""Packages whose code can change a result. Files, findings, reports and commands only read or show it."""
+ROOMS = (
+    "_support",
+    "aggregation",
+    "data",
+    "datasets",
+    "estimator",
+    "methods",
+    "metrics",
+    "networks",
+    "parameters",
+    "privacy",
+    "text",
+    "theory",
+    "training",
+)
+"""Packages whose code can change what a fit gives. Files, findings, reports and commands only read or show it."""
+REPORTED = "findings"
+"""The package that makes what reports say. It counts where that is measured."""
+SHOWING = frozenset(
+    f"conal.{name}"
+    for name in (
+        "_support.memory",
+        "_support.processes",
+        "_support.progress",
+        "_support.registry",
+        "_support.shapes",
+        "_support.versions",
+        "estimator.anonymity",
+        "estimator.deployment",
+        "estimator.exhibits",
+        "estimator.export_formats",
+        "estimator.folder",
+        "estimator.kept_data",
+        "estimator.provenance",
+        "estimator.results",
+        "estimator.shared",
+        "estimator.sketch",
+        "experiments.base",
+        "experiments.fingerprint",
+        "experiments.store",
+    )
+)
+"""Modules of these packages that save or show what was computed elsewhere: they do not count unless they are roots."""
 REGISTRIES = ("make", "get", "load", "names")
 """Attributes of a package by which code uses any of its modules, by a name that is not in the source."""
 CHOSEN = ("conal.methods", "conal.datasets")
@@ -42,19 +92,29 @@ def digest_of(parts: Iterable[str]) -> str:
 
 
 def modules_behind(roots: Iterable[str], *, rooms: Iterable[str] = ROOMS) -> frozenset[str]:
-    """These modules, and the modules in ``rooms`` that they import, directly or not.
+    """These modules, and the modules in ``rooms`` that they import, directly or not, but for :data:`SHOWING`.
 
     >>> "conal.networks.dropout" in modules_behind(["conal.networks.backbones"])
     True
     """
-    allowed = tuple(f"conal.{room}" for room in rooms)
+    allowed = tuple(f"conal.{room}." for room in rooms)
     found, waiting = set[str](), list(roots)
     while waiting:
         name = waiting.pop()
         if name not in found:
             found.add(name)
-            waiting += [each for each in _read(name).imports if each.startswith(allowed)]
+            waiting += [each for each in _read(name).imports if each.startswith(allowed) and each not in SHOWING]
     return frozenset(found)
+
+
+def uses_findings(name: str) -> bool:
+    """Whether a module asks for what reports say."""
+    return any(each.startswith(f"conal.{REPORTED}.") for each in _read(name).imports)
+
+
+def findings_roots() -> list[str]:
+    """Modules that make what reports say: findings are registered by name, so each of them counts."""
+    return ["conal.estimator.results", *_members_by_name(f"conal.{REPORTED}").values()]
 
 
 class Source(NamedTuple):

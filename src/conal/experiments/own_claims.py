@@ -11,7 +11,7 @@ from conal.experiments.comparisons import CONFIDENCE
 from conal.experiments.gold_free import OURS, TITLES, beside_ensembles
 from conal.experiments.little_gold import BASE, GROUPS, MEASURES, gains, over_claims
 from conal.experiments.little_gold import TITLES as TITLES_OF_GOLD
-from conal.experiments.plans import pooled_gaps
+from conal.experiments.plans import ROUNDS, pooled_gaps
 from conal.experiments.rulings import Claim, Ruling, Tables, counts, ruled
 from conal.experiments.small import two_stage_gaps
 from conal.experiments.tables import column, group_by
@@ -108,7 +108,9 @@ def plans_pay(tables: Tables) -> list[Claim]:
     gaps = pooled_gaps(tables["plans"], "label_accuracy")
     each = "; ".join(f"{gap} against {rival}" for rival, gap in gaps.items())
     text = "Labels that `conal plan --budget` plans are worth more than as many others, in the mean over crowds"
-    why = f"Mean accuracy of labels after six batches, by Dawid-Skene with a logistic regression, in points: {each}."
+    why = (
+        f"Mean accuracy of labels after {ROUNDS} batches, by Dawid-Skene with a logistic regression, in points: {each}."
+    )
     return [Claim(text, ruled([*gaps.values()]) if ACTIVE in gaps else "cannot be told", why)]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
@@ -14,7 +15,7 @@ from conal.experiments.base import Experiment, experiments
 from conal.experiments.claims import claims_section
 from conal.experiments.comparisons import RULE
 from conal.experiments.outputs import CODE, REDUCED, read_outputs
-from conal.experiments.run_files import FOLDER, read_runs
+from conal.experiments.run_files import FOLDER, MACHINE, read_runs
 from conal.experiments.tables import markdown
 
 __all__ = ["NOTE", "full_tables", "in_order", "is_results_page", "results_page", "slug"]
@@ -104,12 +105,18 @@ def _shown(name: str, table: pa.Table) -> _Shown:
 
 
 def _cost(folder: Path, beside: str) -> list[str]:
-    """What the kept runs took; nothing where none are kept."""
-    seconds = [each.figures["seconds"] for each in read_runs(folder / FOLDER)]
-    if not seconds:
+    """What the kept runs took, and where they ran; nothing where none are kept."""
+    kept = list(read_runs(folder / FOLDER))
+    if not kept:
         return []
-    hours = f"{sum(seconds) / 3600:,.1f} CPU hours"
-    return [f"The {len(seconds):,} runs that are kept in [{beside}/{FOLDER}]({beside}/{FOLDER}) took {hours}.\n"]
+    hours = f"{sum(each.figures['seconds'] for each in kept) / 3600:,.1f} CPU hours"
+    machines = Counter(each.made_by.get(MACHINE) or "unknown" for each in kept)
+    ran = "; ".join(f"{machine} {number:,}" for machine, number in machines.most_common())
+    return [
+        f"The {len(kept):,} runs that are kept in [{beside}/{FOLDER}]({beside}/{FOLDER}) took {hours}. Machines, which "
+        f"each run names, and their runs: {ran}. The same code rounds differently on another processor, which moves "
+        "single fits, as another seed would.\n"
+    ]
 
 
 def _contents(shown: Iterable[_Shown]) -> str:

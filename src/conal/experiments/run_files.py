@@ -13,11 +13,12 @@ from conal.experiments.runs import Run, run_of
 from conal.experiments.store import Finished, Store
 from conal.io.atomic import atomic_file
 
-__all__ = ["FOLDER", "read_runs", "take_runs", "write_runs"]
+__all__ = ["FOLDER", "MACHINE", "read_runs", "take_runs", "write_runs"]
 
 FOLDER = "runs"
 """Beside the tables: a file for every dataset, ``DATASET.jsonl``."""
 MACHINE = "machine"
+"""What made a run, among its versions: system, instruction set and processor."""
 
 
 def write_runs(store: Store, folder: Path) -> list[Path]:
@@ -51,13 +52,14 @@ def read_runs(folder: Path) -> Iterator[Finished]:
 
 def take_runs(store: Store, found: Iterable[Finished]) -> int:
     """Add runs that a store lacks, or has by other code while these are by the present; return their number."""
-    codes, taken = store.codes(), 0
+    codes, taken = store.codes(), dict[str, Finished]()
     for each in found:
         known = codes.get(each.run.hash)
         if known is None or (known != each.code == present_code(each.run)):
-            store.put(each)
-            taken += 1
-    return taken
+            taken[each.run.hash] = each
+            codes[each.run.hash] = each.code  # joined files may have a run twice
+    store.put(*taken.values())
+    return len(taken)
 
 
 def present_code(run: Run) -> str | None:

@@ -21,7 +21,7 @@ from conal.datasets.sampling import sampled
 from conal.errors import InputError
 from conal.estimator import CrowdClassifier, make
 from conal.experiments.bayes_labels import bayes_label_accuracy
-from conal.experiments.fingerprint import ROOMS, fingerprint
+from conal.experiments.fingerprint import REPORTED, ROOMS, findings_roots, fingerprint, uses_findings
 from conal.experiments.measurements import MEASUREMENTS
 
 __all__ = ["PROTOCOLS", "Protocol", "Run", "execute", "load_data", "run_of", "settings_of"]
@@ -48,6 +48,7 @@ ROOTS = [
     "conal.training.loop",
     "conal.experiments.runs",
     "conal.experiments.bayes_labels",
+    "conal.experiments.right_answers",
 ]
 """Modules that every run uses, beside its method and its dataset."""
 
@@ -206,11 +207,19 @@ def _recovery(clf: CrowdClassifier, data: CrowdDataset) -> dict[str, float]:
 
 @cache
 def _code(method: str, dataset: str, keep: tuple[str, ...], gold: bool) -> str:
+    roots, rooms = counted(method, dataset, keep, gold=gold)
+    return fingerprint(roots, rooms=rooms)
+
+
+def counted(method: str, dataset: str, keep: tuple[str, ...], *, gold: bool) -> tuple[list[str], tuple[str, ...]]:
+    """Roots and rooms of the modules that can change a run; findings only if what reports say is measured."""
     data = llm_jury.__module__ if dataset in JUDGES else dataset_registry.get(dataset).__module__
     trained = [methods.get(method).__module__] if method in methods.names() else []  # or an aggregator, of GOLD_ROOTS
     measured = [MEASUREMENTS[name].__module__ for name in keep]
     roots = [*trained, data, *ROOTS, *measured, *(GOLD_ROOTS if gold else [])]
-    return fingerprint(roots, rooms=(*ROOMS, "findings") if keep else ROOMS)
+    if gold or any(map(uses_findings, measured)):
+        return [*roots, *findings_roots()], (*ROOMS, REPORTED)
+    return roots, ROOMS
 
 
 @lru_cache(maxsize=4)

@@ -105,15 +105,19 @@ class Store:
         """Store the results of a finished run; they replace those of other code, but not those of the same."""
         self.put(Finished(run, rounded(json.loads(_json(figures))), run.code, versions()))
 
-    def put(self, found: Finished) -> None:
-        """Store a finished run with the code and versions that it names, in place of one by other code."""
-        run, figures, code, made_by = found
-        row = (run.hash, _json(run.config), _json(figures), float(figures["seconds"]), _json(made_by), code)
+    def put(self, *found: Finished) -> None:
+        """Store finished runs, all or none, as they are, in place of runs by other code."""
+        rows = [
+            (run.hash, _json(run.config), _json(figures), float(figures["seconds"]), _json(made_by), code)
+            for run, figures, code, made_by in found
+        ]
         with self._at_work() as connection:
-            connection.execute("DELETE FROM runs WHERE hash = ? AND code <> ?", (run.hash, code))
-            connection.execute(
+            connection.executemany(
+                "DELETE FROM runs WHERE hash = ? AND code <> ?", [(each.run.hash, each.code) for each in found]
+            )
+            connection.executemany(
                 "INSERT OR IGNORE INTO runs (hash, config, figures, seconds, versions, code) VALUES (?, ?, ?, ?, ?, ?)",
-                row,
+                rows,
             )
 
     def finished(self) -> Iterator[Finished]:
@@ -189,13 +193,18 @@ def versions() -> dict[str, str]:
 
 
 def _processor() -> list[str]:
-    """The processor's name, where Linux tells: the same software rounds differently on another, which changes a fit."""
+    """Name, family and model of the processor, where Linux tells: on another, the same software rounds differently.
+
+    Virtual machines hide names, so that processors of different generations may be called the same.
+    """
     try:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
     except OSError:
         return []
-    named = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
-    return [name.replace("/", " ") for name in named][:1]
+    parts = (line.partition(":") for line in reversed(lines))
+    told = {name.strip(): value.strip() for name, _, value in parts}  # of the first core
+    found = [told.get("model name", ""), *(f"{each} {told[each]}" for each in ("cpu family", "model") if each in told)]
+    return [each.replace("/", " ") for each in found if each]
 
 
 def _json(value: Any) -> str:
