@@ -55,9 +55,9 @@ def crowd_of(*people: FloatArray, n: int = 400, per_task: int = 5, seed: int = 0
     )
 
 
-def steps_of(evidence: Evidence) -> tuple[Any, str]:
-    """The section, and what the page says, without its markup."""
-    report = Findings(evidence).report
+def steps_of(evidence: Evidence, **sections: Any) -> tuple[Any, str]:
+    """The section, and what the page says, without its markup, if the report has further sections."""
+    report: Any = {**Findings(evidence).report, **sections}
     box = render(report).split('<section id="next">')[1].split("</section>")[0]
     return report["next_steps"], re.sub(r"\s+", " ", re.sub(r"<[^>]+>", "", box)).replace("\xa0", " ")
 
@@ -141,7 +141,12 @@ def test_what_more_labels_bring_follows_the_queue() -> None:
     assert sum(gains[: first - 1]) < 0.8 * sum(gains) <= sum(gains[:first]) + 1e-9
     assert steps["relabel"]["corrects"] == pytest.approx(sum(gains[:first]))
     assert f"Have the first {first} tasks of the relabel queue labelled once more" in text
-    assert f"About {wrong:.0f} of the 60 cleaned labels are wrong" in text
+    assert f"By the model's own probabilities, about {wrong:.0f} of the 60 cleaned labels are wrong" in text
+    assert "measured by true labels" not in text
+    right = {"value": 0.8, "low": 0.723, "high": 0.91, "n_gold": 50, "n_effective": 60.0}
+    rates = {"n_gold": 50, "design": "random", "cleaned": right, "claimed": 0.9, "crowd": right}
+    _, text = steps_of(unsure, gold_rates=rates | {"by_class": [], "annotators": []})
+    assert f"({100 * wrong / 60:.1f} %); measured by true labels, 20.0 % (9.0 % to 27.7 %)." in text
 
 
 def test_makers_are_counted_label_by_label() -> None:
