@@ -8,17 +8,20 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 from conal.errors import InputError
-from conal.experiments import Store, get
+from conal.experiments import Store, get, sweeps
 from conal.experiments.outputs import read_outputs
 from conal.experiments.run_files import FOLDER, present_code, read_runs, take_runs
 from conal.experiments.runs import execute, load_data
 from conal.experiments.store import Finished, rounded, versions
+from conal.experiments.sweeps import Sweep
 
 RESULTS = Path(__file__).parents[2] / "docs" / "results"
 CELLS = 3
+BESIDE = "bayes_without_gate"
 TOLERANCE = 0.05
 """Test accuracy of one fit, where processor or versions differ; where they are the same, so are all figures.
 
@@ -62,14 +65,17 @@ def kept() -> Iterator[Store]:
 
 
 @pytest.mark.parametrize("name", sorted(path.stem for path in RESULTS.glob("*.csv")))
-def test_a_table_is_what_the_kept_runs_make(name: str, kept: Store) -> None:
+def test_a_table_is_what_the_kept_runs_make(name: str, kept: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     experiment = get(name)()
     if not experiment.runs():
         pytest.skip("this table has no runs")
     if kept.missing(experiment.runs()):
         pytest.skip("the repository does not keep its runs: `make results` makes them")
-    if name in ("synthetic", "cifar10"):
-        pytest.skip("its table compares with crowds that take minutes to draw")
     table = read_outputs(experiment, RESULTS)
     assert set(table["code"].to_pylist()) == {experiment.code(kept)}
-    assert table.drop(["code"]).to_pylist() == experiment.table(kept).to_pylist()
+    from_runs = table.drop(["code"])
+    if isinstance(experiment, Sweep):  # the crowds themselves, whose best possible labels stand beside, take minutes
+        monkeypatch.setattr(sweeps, "load_data", lambda run: None)
+        monkeypatch.setattr(sweeps, "bayes_label_accuracy", lambda crowd, gate: None)
+        from_runs = from_runs.set_column(from_runs.column_names.index(BESIDE), BESIDE, pa.nulls(len(table)))
+    assert from_runs.to_pylist() == experiment.table(kept).to_pylist()
