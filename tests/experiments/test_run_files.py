@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from conal.cli.app import app
 from conal.errors import InputError
-from conal.experiments import Run, Store
+from conal.experiments import Run, Store, runner
 from conal.experiments.run_files import FOLDER, read_runs, take_runs, write_runs
 from conal.experiments.store import Finished, versions
 
@@ -102,11 +102,14 @@ def test_a_broken_line_is_named(tmp_path: Path, line: str) -> None:
         list(read_runs(tmp_path))
 
 
-def test_the_command_goes_on_from_text_alone(tmp_path: Path) -> None:
+def test_the_command_goes_on_from_text_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What one machine wrote as text, another one does not run again; its tables are the same."""
-    words = ["reproduce", "recovery", "--quick", "--quiet", "--json", "--out"]
+    monkeypatch.setattr(runner, "EVERY", -1.0)
+    words = ["reproduce", "recovery", "--quick", "--json", "--out"]
     first = CliRunner().invoke(app, [*words, str(tmp_path / "a")])
     assert first.exit_code == 0, first.output
+    told = [line for line in first.stderr.splitlines() if line.startswith("recovery: ")]  # as a log shows it
+    assert [line.partition(",")[0] for line in told] == [f"recovery: {left} of 4 runs to do" for left in (3, 2, 1)]
     assert json.loads(first.stdout)["runs"] == 4
     (tmp_path / "b").mkdir()
     (tmp_path / "a" / FOLDER).rename(tmp_path / "b" / FOLDER)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import sys
+import time
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -61,7 +64,7 @@ def reproduce(
     from conal import experiments
     from conal.experiments.outputs import write_outputs
     from conal.experiments.results_page import in_order, results_page
-    from conal.experiments.run_files import FOLDER, read_runs, take_runs, write_runs
+    from conal.experiments.run_files import FOLDER, read_runs, take_runs
     from conal.experiments.runner import run_missing
     from conal.experiments.store import Store
     from conal.io.atomic import atomic_file
@@ -86,7 +89,7 @@ def reproduce(
                     backend=backend,
                     verbose=not quiet,
                     stale=stale,
-                    checkpoint=lambda: write_runs(store, out / FOLDER),
+                    checkpoint=_checkpoint(store, each, out, stale=stale, quiet=quiet),
                 )
                 files += write_outputs(each, store, out)
                 if not (quiet or as_json):
@@ -100,6 +103,27 @@ def reproduce(
         files.append(page)
     result = {"out": out, "experiments": chosen, "runs": done, "quick": quick, "files": [str(path) for path in files]}
     emit(result, f"{done:,} runs; {len(files)} files in {out}", as_json=as_json, quiet=quiet)
+
+
+def _checkpoint(store: Store, experiment: Experiment, out: Path, *, stale: bool, quiet: bool) -> Callable[[], None]:
+    """Writes the runs as text, and says in a log, which has no progress bar, how far it is."""
+    from conal.experiments.run_files import FOLDER, write_runs
+
+    runs = list({run.hash: run for run in experiment.runs()}.values())
+
+    def left() -> int:
+        return len(store.missing(runs)) + (len(store.stale(runs)) if stale else 0)
+
+    before, began = left(), time.monotonic()
+
+    def keep() -> None:
+        write_runs(store, out / FOLDER)
+        now = left()
+        if 0 < now < before and not quiet and not sys.stderr.isatty():
+            minutes = (time.monotonic() - began) / 60 / (before - now) * now
+            say(f"{experiment.name}: {now:,} of {len(runs):,} runs to do, about {minutes:,.0f} minutes", err=True)
+
+    return keep
 
 
 def _tell_cost(planned: list[Experiment], store: Store, folder: Path, *, stale: bool, jobs: int, quiet: bool) -> None:
