@@ -632,7 +632,8 @@ def test_true_labels_that_cannot_be_used(refuse: Callable[..., str], tmp_path: P
     assert "gold.csv: true labels 'zebra' are not among the classes 'x', 'y'" in message
     assert "--classes" in message
     assert "gold.csv: 2 true labels without task ids; add a column 'task'" in gold(("label",), ("x",), ("y",))
-    assert "no column for the truth" in gold(("task", "colour"), ("a", "x"))
+    assert "which column has the true labels?" in gold(("task", "colour", "size"), ("a", "x", "y"))
+    assert "true labels 'red' are not among the classes" in gold(("task", "colour"), ("a", "red"))
     assert "2 true labels are missing, the first in row 1" in gold(("task", "label"), ("a", ""), ("b", ""))
     message = gold(("task", "label"), ("a", "x"), ("b", "x"), ("a", "y"))
     assert "1 tasks have several labels, such as 'a' ('x', 'y')" in message

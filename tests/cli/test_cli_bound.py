@@ -137,7 +137,7 @@ def test_text_says_what_and_quiet_nothing(conal: Run, model: Path, shared_crowd:
     run = conal(*arguments)
     assert (run.code, run.err) == (0, "")
     head, plain, tight, best, corollary = run.out.splitlines()
-    assert head == "3 instances, 3 classes, 18 labels by 6 annotators"
+    assert head == "3 instances, 3 classes, 18 labels by 6 annotators, as if each labelled every instance"
     assert plain.startswith("lower bound ")
     assert tight.startswith("  tighter, mixtures ")
     assert "entropy" in plain

@@ -269,6 +269,15 @@ def test_text_among_the_features(refuse_fit: Refuse, crowd: Crowd, tmp_path: Pat
     assert "column 'picture' contains string, not numbers" in refuse_fit(features=features)
 
 
+def test_numbered_tasks_under_another_name(refuse_fit: Refuse, crowd: Crowd, tmp_path: Path, write: Write) -> None:
+    rows = [[task, *values] for task, values in enumerate(crowd.x.tolist())][::-1]
+    features = write(tmp_path / "x.csv", ("picture", "a", "b", "c", "d", "e"), rows)
+    told = "x.csv: column 'picture' has the tasks' ids, but is not called so; call the column of ids 'task'"
+    assert told in refuse_fit(features=features)
+    valid = write(tmp_path / "valid.csv", ("task", "label"), [(task, "x") for task in range(len(rows))])
+    assert told in refuse_fit("--valid-features", features, "--valid-labels", valid)
+
+
 def test_features_that_are_no_table(refuse_fit: Refuse, tmp_path: Path) -> None:
     np.save(tmp_path / "x.npy", np.arange(90.0))
     assert "expected rows x features, got shape (90,)" in refuse_fit(features=tmp_path / "x.npy")

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 import scipy.sparse
 
-from conal.errors import InputError
+from conal.errors import DataWarning, InputError
 from conal.io import FeatureTable, features_from, read_features, row_groups, write_table
 from conal.io import features as module
 
@@ -249,6 +249,20 @@ def test_the_check_can_be_left_out(tmp_path: Path) -> None:
 @pytest.mark.parametrize("dtype", [np.int64, np.uint8, bool])
 def test_whole_numbers_need_no_check(dtype: Any) -> None:
     assert features_from(np.ones((2, 2), dtype=dtype)).values.dtype == dtype
+
+
+def test_one_cell_that_is_no_number_is_named(tmp_path: Path) -> None:
+    (tmp_path / "x.csv").write_text("id,width\na,1\nb,-2.5e3\nc,3 cm\nd,\n e,.5\n")
+    with pytest.raises(
+        InputError, match=r"x\.csv: column 'width' has '3 cm' in row 2, .* \(2 of 5 rows have none; rows"
+    ):
+        read_features(tmp_path / "x.csv")
+
+
+def test_labels_among_the_features_are_told(tmp_path: Path) -> None:
+    (tmp_path / "x.csv").write_text("id,width,label,Annotator\na,1,0,7\n")
+    with pytest.warns(DataWarning, match=r"x\.csv: 'label', 'Annotator' become features; remove labels and annotators"):
+        assert read_features(tmp_path / "x.csv").columns == ("width", "label", "Annotator")
 
 
 def test_text_in_a_column(tmp_path: Path) -> None:

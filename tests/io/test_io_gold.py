@@ -116,9 +116,18 @@ def test_two_true_labels_for_one_task_are_an_error(tmp_path: Path) -> None:
 
 
 def test_no_label_column(tmp_path: Path) -> None:
-    path = write(tmp_path / "g.csv", "task,genre", "a,x")
-    with pytest.raises(InputError, match=r"no column for the truth; it has 'task', 'genre'.*label= \(--label-column\)"):
+    path = write(tmp_path / "g.csv", "task,genre,mood", "a,x,y")
+    told = r"g\.csv: which column has the true labels\? It has 'task', 'genre', 'mood'; call it 'label'"
+    with pytest.raises(InputError, match=told):
         read_gold(path)
+
+
+def test_the_only_other_column_has_the_labels(tmp_path: Path) -> None:
+    path = write(tmp_path / "g.csv", "task,expert,inclusion_probability,worker", "a,x,0.5,ann", "b,y,0.1,bob")
+    found = read_gold(path)
+    assert found.labels.tolist() == ["x", "y"]
+    assert found.task_ids is not None
+    assert found.task_ids.tolist() == ["a", "b"]
 
 
 def test_several_label_columns(tmp_path: Path) -> None:

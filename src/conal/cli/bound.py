@@ -223,9 +223,10 @@ def _text(crowd: Crowd, result: ErrorLowerBound, best: BayesError, draws: int) -
         if math.isfinite(result.min_instances)
         else "no instance has F > 0: no number of instances makes it positive"
     )
+    whole = ", as if each labelled every instance" if crowd.observed.all() else ""
     lines = [
         f"{result.n_instances:,} instances, {result.n_classes} classes, {int(crowd.observed.sum()):,} labels by "
-        f"{int(crowd.observed.any(axis=0).sum()):,} annotators{smoothed}",
+        f"{int(crowd.observed.any(axis=0).sum()):,} annotators{whole}{smoothed}",
         f"lower bound          {_line(result.value, result.raw, result, result.kl_term)}",
         f"  tighter, mixtures  {_line(result.tight_value, result.tight_raw, result, result.tight_kl_term)}",
         f"Bayes-optimal error  {best.value:.4g} (standard error {best.standard_error:.2g}, {draws:,} draws)",

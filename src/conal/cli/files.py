@@ -87,6 +87,7 @@ class FitFiles:
         """The training data for a method that ``takes`` true labels ("gold") or annotations ("crowd")."""
         from conal.findings.inspection import warn_of_problems
         from conal.io import import_file
+        from conal.io.row_order import check_row_order
         from conal.io.task_items import items_of
 
         validation = self._read_validation(reading)
@@ -108,6 +109,8 @@ class FitFiles:
         shown = exhibits_of(show, *names, file=file, items=items, texts=self._shown_texts(file, reading))
         texts = self._read_texts_of(file, reading.task) if self.features is None else None
         instances = texts or self._read_instances(self.features, self.text, reading.task)
+        if not crowd.by_position:
+            check_row_order(instances, crowd.task_ids)
         known = read_sample(self.true_labels, reading, file, _with_unlabelled(crowd, instances))
         info = self._read_annotator_info(crowd, reading)
         return FitData(instances, crowd, validation, shown, file.contributions(), known, len(file.gold), info)
@@ -167,11 +170,14 @@ class FitFiles:
 
     def _read_validation(self, reading: ReadOptions) -> tuple[FeatureTable | TextTable, Any] | None:
         from conal.io import read_gold
+        from conal.io.row_order import check_row_order
 
         if self.valid_labels is None:
             return None
         table = self._read_instances(self.valid_features, self.valid_text, reading.task)
         gold = read_gold(self.valid_labels, keep=reading.classes, missing=reading.missing)
+        if gold.task_ids is not None:
+            check_row_order(table, gold.task_ids)
         return table, gold.for_rows(len(table), table.ids)
 
 

@@ -30,6 +30,7 @@ def update_model(
     from conal.estimator.folder import save
     from conal.io.annotator_tables import read_annotator_info
     from conal.io.atomic import together
+    from conal.io.row_order import check_row_order
     from conal.io.tables import write_tables
     from conal.report import render
     from conal.updates.enough import ENOUGH, enough_table
@@ -41,6 +42,7 @@ def update_model(
     X = None
     if path is not None:
         X = read_for_model(path, fitted, task=reading.task, text=instances["text_column"], fallback_to_aliases=True)
+        check_row_order(X, file.annotations.task_ids)
     info = None
     if annotator_info is not None and fitted.kept_ is not None:
         from conal.data.growing import grown

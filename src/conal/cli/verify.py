@@ -22,11 +22,11 @@ def verify(
     quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
-    """Compare every file of a model folder with its digest, and list what it has learned from.
+    """Compare the files of a model folder with their digests, and list what it has learned from.
 
     Exits with 0 if all files are what was saved, and with 2 if one is missing or has changed. This finds accidents: bad
     disks, broken copies, edited files. It cannot tell who wrote a folder: whoever changes a file on purpose can change
-    its digest too.
+    its digest too. The report, which conal report rebuilds, has no digest.
     """
     from conal.io.models import ModelFolder, verify_model
 

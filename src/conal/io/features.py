@@ -17,7 +17,7 @@ from conal.data.columns import find_column, is_name_column
 from conal.data.encoding import MISSING, Names, encode
 from conal.data.frames import open_frame
 from conal.data.missing import drop_blank_names
-from conal.errors import InputError, examples
+from conal.errors import DataWarning, InputError, examples, warn
 from conal.io.numpy_files import map_npy, read_npz
 from conal.io.parquet_files import read_parquet
 from conal.io.row_groups import fill_rows
@@ -26,6 +26,7 @@ from conal.io.tables import check_readable, decoded, pandas_index, read_first_ro
 __all__ = ["FeatureTable", "check_finite", "features_from", "frame_to_arrow", "ids_from", "read_features"]
 
 CHUNK_BYTES = 8 * 2**20
+NUMBER = r"^\s*[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?\s*$"
 
 
 @dataclass(frozen=True)
@@ -188,13 +189,16 @@ def _read_parquet(path: Path, task: str | None, fallback_to_aliases: bool) -> Fe
     task_column, names = _layout(head, task, where, fallback_to_aliases)
     ids = None if task_column is None else ids_from(read_parquet(path, [task_column])[task_column], where)
     values = fill_rows(path, list(names), lambda batch: _values(batch, names, where))
+    _warn_of_labels(names, where)
     return FeatureTable(values, ids, () if _is_list(head, names) else names, where)
 
 
 def _from_arrow(table: pa.Table, task: str | None, where: str, fallback_to_aliases: bool = False) -> FeatureTable:
     task_column, names = _layout(table, task, where, fallback_to_aliases)
     ids = None if task_column is None else ids_from(table[task_column], where)
-    return FeatureTable(_values(table, names, where), ids, () if _is_list(table, names) else names, where)
+    values = _values(table, names, where)
+    _warn_of_labels(names, where)
+    return FeatureTable(values, ids, () if _is_list(table, names) else names, where)
 
 
 def _layout(
@@ -215,6 +219,16 @@ def _layout(
     return task_column, names
 
 
+def _warn_of_labels(names: tuple[str, ...], where: str) -> None:
+    """A classifier that sees labels learns to repeat them."""
+    labels = [name for name in names if is_name_column(name, ["label", "truth", "worker"])]
+    if labels:
+        warn(
+            f"{where}: {examples(labels)} become features; remove labels and annotators, which give the answers away",
+            DataWarning,
+        )
+
+
 def _values(table: pa.Table, names: tuple[str, ...], where: str) -> npt.NDArray[np.float32]:
     """(n, d) numbers, a column each, or one column of lists."""
     if _is_list(table, names):
@@ -230,11 +244,24 @@ def _is_list(table: pa.Table, names: tuple[str, ...]) -> bool:
 def _numeric_column(column: pa.ChunkedArray, name: str, where: str) -> npt.NDArray[np.float32]:
     kinds = (pa.types.is_integer, pa.types.is_floating, pa.types.is_boolean, pa.types.is_decimal)
     if not any(is_kind(column.type) for is_kind in kinds):
-        raise InputError(
-            f"{where}: column {name!r} contains {column.type}, not numbers; remove it, encode it, or if it is the "
-            "task id, call it 'task'"
-        )
+        raise InputError(f"{where}: column {name!r} {_no_numbers(column)}")
     return np.asarray(column.cast(pa.float32(), safe=False).to_numpy(), dtype=np.float32)
+
+
+def _no_numbers(column: pa.ChunkedArray) -> str:
+    """What is wrong with a column that has another type: a few cells, or all of it."""
+    import pyarrow.compute as pc
+
+    if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
+        wrong = pc.fill_null(pc.invert(pc.match_substring_regex(column, NUMBER)), False)
+        n_wrong = pc.sum(wrong).as_py()
+        if n_wrong and n_wrong <= len(column) // 2:
+            row = pc.index(wrong, True).as_py()
+            return (
+                f"has {column[row].as_py()!r} in row {row}, where a number is expected ({n_wrong:,} of {len(column):,} "
+                "rows have none; rows count from 0); correct them"
+            )
+    return f"contains {column.type}, not numbers; remove it, encode it, or if it is the task id, call it 'task'"
 
 
 def _list_column(column: pa.ChunkedArray, where: str) -> npt.NDArray[np.float32]:

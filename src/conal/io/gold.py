@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from conal.data.annotations import Annotations
 from conal.data.cleaning import match_classes
-from conal.data.columns import find_column, find_columns
+from conal.data.columns import find_column, is_name_column
 from conal.data.encoding import MISSING, Names, as_names, as_text, decode_position
 from conal.data.missing import Labels, read_labels, remedy_for
 from conal.data.true_labels import INCLUSION, inclusion_values
@@ -158,7 +158,7 @@ def gold_from_table(
     where: str = "true labels",
 ) -> GoldLabels:
     """True labels from an Arrow table with a label (or truth, gold, class) column and, if any, task ids."""
-    column = find_columns(table.column_names, {"truth": label}, where)["truth"]
+    column = _truth_column(table.column_names, label, where)
     others = [name for name in table.column_names if name != column]
     task_column = find_column(others, "task", task, where)
     values = decoded(table[column], f"{where}: column {column!r}")
@@ -175,6 +175,17 @@ def gold_from_table(
     with refusing(VALUE_ERRORS, f"{where}: column {INCLUSION!r} cannot be read ({{}}); write numbers"):
         drawn = table[INCLUSION].to_pylist()
     return replace(found, drawn=inclusion_values(drawn, where)[here])
+
+
+def _truth_column(columns: Sequence[str], label: str | None, where: str) -> str:
+    """The column that is named or has a usual name; or else the only one that is neither ids nor probabilities."""
+    found = find_column(columns, "truth", label, where)
+    others = [name for name in columns if name != INCLUSION and not is_name_column(name, ["task", "worker", "time"])]
+    if found is None and len(others) != 1:
+        raise InputError(
+            f"{where}: which column has the true labels? It has {', '.join(map(repr, columns))}; call it 'label'"
+        )
+    return others[0] if found is None else found
 
 
 def _labelled(labels: Labels, where: str, *, planned: bool) -> npt.NDArray[np.bool_]:

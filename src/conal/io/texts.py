@@ -35,11 +35,19 @@ class TextTable:
         Task ids, where the source carries any.
     where : str
         How messages name the source.
+    others : pyarrow.Table or None
+        The other columns of a table without ids, which may be among them under another name.
     """
 
     texts: tuple[str, ...]
     ids: Names | None = None
     where: str = "texts"
+    others: pa.Table | None = None
+
+    @property
+    def other_columns(self) -> tuple[str, ...]:
+        """Names of the other columns."""
+        return () if self.others is None else tuple(map(str, self.others.column_names))
 
     def __len__(self) -> int:
         return len(self.texts)
@@ -184,7 +192,8 @@ def _from_arrow(table: pa.Table, text: str | None, task: str | None, where: str)
         ARROW_ERRORS, f"{where}: column {column!r} contains {values.type}, not text ({{}}); set --text-column"
     ):
         texts = values.cast(pa.large_string()).to_pylist()
-    return _one_per_task(texts, ids, where)
+    found = _one_per_task(texts, ids, where)
+    return found if ids is not None else replace(found, others=table.drop_columns([column]))
 
 
 def _one_per_task(values: list[Any], ids: Names | None, where: str) -> TextTable:

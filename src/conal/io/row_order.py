@@ -1,0 +1,55 @@
+"""Features and texts without a column of ids: are their rows really the tasks, in this order?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from conal.data.encoding import Names, spelling
+from conal.errors import DataWarning, InputError, examples, warn
+from conal.io.features import FeatureTable
+from conal.io.texts import TextTable
+
+__all__ = ["check_row_order"]
+
+REMEDY = "call the column of ids 'task'"
+HEAD = 1000
+"""Rows by which most features are told from ids, before all are looked at."""
+
+
+def check_row_order(table: FeatureTable | TextTable, task_ids: Names) -> None:
+    """Say that rows of a table without ids are taken for tasks by their numbers; an error where that cannot be meant.
+
+    It cannot where a column has the ids of all tasks, or where no task is a row number. Bare arrays, which have no
+    columns, are meant so.
+    """
+    columns = table.columns if isinstance(table, FeatureTable) else table.other_columns
+    if table.ids is not None or not columns:
+        return
+    tasks = {spelling(name) for name in task_ids.tolist()}
+    rows = [str(row) for row in range(len(table))]
+    harmless = rows if isinstance(table, TextTable) or len(columns) == 1 else None  # else they would be a feature
+    for name, values in _could_be_ids(table):
+        if values != harmless and tasks <= set(values) and len(set(values)) == len(values):
+            raise InputError(f"{table.where}: column {name!r} has the tasks' ids, but is not called so; {REMEDY}")
+    if tasks.isdisjoint(rows):
+        raise InputError(
+            f"{table.where}: has no column of task ids (it has {examples(columns)}), and tasks such as "
+            f"{examples(task_ids[:1])} are no row numbers (0 to {len(rows) - 1:,}); {REMEDY}"
+        )
+    numbers = f"0 to {len(rows) - 1:,}"
+    warn(f"{table.where}: has no column of task ids; its rows are tasks {numbers}, in this order", DataWarning)
+
+
+def _could_be_ids(table: FeatureTable | TextTable) -> Iterator[tuple[str, list[str]]]:
+    """Columns as files spell them; of features those of whole numbers of which none occurs twice at the beginning."""
+    if isinstance(table, TextTable):
+        if table.others is not None:
+            for name in table.others.column_names:
+                yield name, [spelling(value) for value in table.others[name].to_pylist()]
+        return
+    for name, values in zip(table.columns, table.values.T, strict=True):
+        head = values[:HEAD]
+        if len(np.unique(head)) == len(head) and np.array_equal(values, np.floor(values)):
+            yield name, [str(int(value)) for value in values.tolist()]
