@@ -24,14 +24,14 @@ __all__ = ["STATEMENTS", "wrapped"]
 
 RESULTS = Path(__file__).parents[1] / "docs" / "results"
 EXCERPT = {
-    "gold": "true labels (ceiling)",
+    "gold": "true labels",
     "dl-mv": "majority vote (`dl-mv`)",
     "dl-cl": "crowd layer (`dl-cl`)",
     "dl-cl-over": "two crowd layers (`dl-cl-over`)",
     "max-mig": "Max-MIG (`max-mig`)",
     "conal": "CoNAL (`conal`)",
 }
-"""Rows of the README: the ceiling, the usual baseline, the strongest ones, and the paper's method."""
+"""Rows of the README: true labels, the usual baseline, the strongest ones, and the paper's method."""
 DEFAULT = {name: EXCERPT[name] for name in ("gold", "dl-mv", "dl-cl", "max-mig")} | {
     "aggnet": "EM with a matrix per annotator (`aggnet`)",
     "conal": EXCERPT["conal"],

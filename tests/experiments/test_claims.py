@@ -53,7 +53,7 @@ def test_one_baseline_above_is_enough_to_fail() -> None:
     table = real(lambda _, row: {"conal": 0.85, "dl-cl": 0.87}.get(row, 0.8), ("conal", *BASELINES))
     first, music, *_ = claims({"table-1": table})
     assert first.ruling == "fails"
-    assert "CoNAL minus `dl-cl`, the best baseline: -1.9 (" in first.why
+    assert "CoNAL minus `dl-cl`, the best of the paper's baselines: -1.9 (" in first.why
     assert "in the paper +3.9" in first.why
     n = len(BASELINES)
     assert f"Above in {n - 1} of {n} comparisons, level in 0, below in 1." in first.why

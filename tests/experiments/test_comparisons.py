@@ -6,7 +6,15 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from conal.experiments.comparisons import Difference, bootstrap_difference, corrected, holm, paired_difference
+from conal.experiments.comparisons import (
+    Difference,
+    Published,
+    beyond_published,
+    bootstrap_difference,
+    corrected,
+    holm,
+    paired_difference,
+)
 
 
 def test_one_crowd_is_the_paired_t_test() -> None:
@@ -45,6 +53,34 @@ def test_a_single_seed_has_no_interval() -> None:
     assert found.value == pytest.approx(10)
     assert np.isnan(found[1:]).all()
     assert str(found) == "+10.0"
+
+
+def test_a_published_difference_without_an_error_is_subtracted() -> None:
+    seeds = [0.88, 0.91, 0.87, 0.9], [0.85, 0.86, 0.88, 0.84]
+    papers = Published(87.0, 0.0), Published(83.5, 0.0)
+    less = paired_difference((seeds[0], [share + 0.035 for share in seeds[1]]))
+    np.testing.assert_allclose(beyond_published(seeds, papers), less, rtol=1e-10)
+
+
+def test_a_published_difference_has_an_error_too() -> None:
+    """Variances add; the degrees of freedom are those of the seeds, or fewer where the paper errs more."""
+    seeds = [0.88, 0.91, 0.87, 0.9, 0.89, 0.92], [0.85, 0.86, 0.88, 0.84, 0.86, 0.87]
+    gap = 100 * (np.array(seeds[0]) - np.array(seeds[1]))
+    for deviations in ((0.5, 0.3), (9.0, 0.1)):
+        papers = Published(87.0, deviations[0], 3), Published(83.5, deviations[1], 5)
+        parts = np.array([gap.var(ddof=1) / 6, deviations[0] ** 2 / 3, deviations[1] ** 2 / 5])
+        freedom = min(parts.sum() ** 2 / (parts**2 / [5, 2, 4]).sum(), 5)
+        error, value = np.sqrt(parts.sum()), gap.mean() - 3.5
+        half = stats.t.ppf(0.975, freedom) * error
+        p = 2 * stats.t.sf(abs(value) / error, freedom)
+        np.testing.assert_allclose(beyond_published(seeds, papers), [value, value - half, value + half, p])
+
+
+def test_an_error_of_the_paper_makes_nothing_surer() -> None:
+    seeds = [0.88, 0.91, 0.87, 0.9, 0.89], [0.85, 0.86, 0.88, 0.84, 0.86]
+    found = [beyond_published(seeds, (Published(90.0, each), Published(83.0, 0.0))).p for each in (0, 0.3, 0.6, 2, 9)]
+    assert found == sorted(found)
+    assert found[0] < found[-1]
 
 
 def test_holm_rejects_as_his_procedure_does() -> None:

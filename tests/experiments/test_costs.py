@@ -61,4 +61,4 @@ def test_fewer_seeds_are_another_table() -> None:
 def test_the_command_says_what_it_will_cost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Bound, "full_size", (2, 20))
     result = CliRunner().invoke(app, ["reproduce", "bound", "--out", str(tmp_path)])
-    assert "0 runs to do, about 1 CPU minutes" in result.stderr
+    assert "tables without runs to do, about 1 CPU minutes" in result.stderr

@@ -8,6 +8,7 @@ import pytest
 
 from conal.estimator import make
 from conal.experiments import Run, Store
+from conal.experiments.comparisons import Published
 from conal.experiments.fair_trial import BOTH_BARE, DEFAULTS, EQUAL, OFF, TERMS, UNEQUAL, FairTrial, trial_gaps
 from conal.experiments.real_tables import LEARNING_RATES
 from conal.experiments.runs import execute
@@ -53,7 +54,7 @@ def test_the_table_chooses_by_validation_and_the_page_says_who_is_ahead() -> Non
         [f"{EQUAL}, features as they are, not scaled", BOTH_BARE, UNEQUAL], "above"
     )
     assert gaps[UNEQUAL].value == pytest.approx(4, abs=0.1)
-    beyond = trial_gaps(table, beyond=3.0)
+    beyond = trial_gaps(table, beyond=(Published(87.0, 0.5), Published(84.0, 0.5)))
     assert [beyond[terms].value for terms in gaps] == pytest.approx([gap.value - 3 for gap in gaps.values()])
     page = experiment.page(table)
     assert f"| {DEFAULTS} | 88.0" in page

@@ -139,7 +139,8 @@ def _tell_cost(planned: list[Experiment], store: Store, folder: Path, *, stale: 
     runs, minutes = sum(cost.runs for cost in costs), sum(cost.seconds for cost in costs) / 60
     hours = f", {minutes / 60 / jobs:.1f} hours with --jobs {jobs}" if minutes >= 60 * jobs else ""
     if minutes >= 1:
-        say(f"{runs:,} runs to do, about {minutes:,.0f} CPU minutes{hours}", err=True)
+        what = f"{runs:,} runs" if runs else "tables without runs"
+        say(f"{what} to do, about {minutes:,.0f} CPU minutes{hours}", err=True)
 
 
 def _tell_stale(runs: list[Run], *, repeated: bool, quiet: bool) -> None:

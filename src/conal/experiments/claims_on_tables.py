@@ -7,8 +7,8 @@ from collections.abc import Mapping
 import numpy as np
 
 from conal.experiments.classes import PAPERS_CLASSES, PAPERS_ENTROPIES
-from conal.experiments.comparisons import POINTS, Difference, corrected, paired_difference
-from conal.experiments.fair_trial import DEFAULTS, PAPERS_GAP, UNEQUAL, trial_gaps
+from conal.experiments.comparisons import Difference, Published, beyond_published, corrected, paired_difference
+from conal.experiments.fair_trial import DEFAULTS, PAPERS_GAP, PUBLISHED, UNEQUAL, trial_gaps
 from conal.experiments.figure_1 import PAPER as PAPERS_SHARES
 from conal.experiments.learned_noise import omega_gaps
 from conal.experiments.real_tables import (
@@ -51,14 +51,14 @@ def most_accurate(tables: Tables) -> list[Claim]:
         rows = chosen_rows(tables["table-1"], dataset, first)
         against = gaps_to(OURS, rows)
         gaps = {name: -against[name].seeds for name in BASELINES}
-        papers = {name: _paper(OURS, place) - _paper(name, place) for name in BASELINES}
-        beyond = corrected({name: seed_gap(rows[OURS], rows[name], papers[name]) for name in BASELINES})
+        published = {name: (_paper(OURS, place), _paper(name, place)) for name in BASELINES}
+        beyond = corrected({name: seed_gap(rows[OURS], rows[name], published[name]) for name in BASELINES})
         best = _best(rows)
         instances = against[best].instances
         by_instances = "" if instances is None else f"; over test instances {-instances}"
         why = [
-            f"CoNAL minus `{best}`, the best baseline: {gaps[best]} points over seeds{by_instances}; in the paper "
-            f"{papers[best]:+.1f}. {counts(gaps.values())}",
+            f"CoNAL minus `{best}`, the best of the paper's baselines: {gaps[best]} points over seeds{by_instances}; "
+            f"in the paper {_gap(published[best]):+.1f}. {counts(gaps.values())}",
             *(_by_other_choice(chosen_rows(tables["table-1"], dataset, other), other) for other in others),
         ]
         text = f"CoNAL is more accurate than all baselines on {title} (Table 1; {PROTOCOLS[first]})"
@@ -82,12 +82,12 @@ def lambda_helps(tables: Tables) -> list[Claim]:
     for place, (dataset, title) in enumerate(TITLES.items()):
         rows = chosen_rows(tables["table-2"], dataset, PROTOCOLS_OF[dataset][0])
         gaps = {name: each.seeds for name, each in gaps_to("0", rows).items()}
-        gain = _paper(PAPERS_LAMBDA, place, PAPER_LAMBDA) - _paper("0", place, PAPER_LAMBDA)
-        beyond = seed_gap(rows[PAPERS_LAMBDA], rows["0"], gain)
+        published = _paper(PAPERS_LAMBDA, place, PAPER_LAMBDA), _paper("0", place, PAPER_LAMBDA)
+        beyond = seed_gap(rows[PAPERS_LAMBDA], rows["0"], published)
         each = "; ".join(f"{gap} for λ = {name}" for name, gap in gaps.items())
         why = (
-            f"Accuracy minus that with λ = 0, in points: {each}. In the paper {gain:+.1f} with λ = {PAPERS_LAMBDA}, by "
-            "which this is judged."
+            f"Accuracy minus that with λ = 0, in points: {each}. In the paper {_gap(published):+.1f} with "
+            f"λ = {PAPERS_LAMBDA}, by which this is judged."
         )
         found.append(Claim(f"λ > 0 helps on {title} (Table 2)", ruled([gaps[PAPERS_LAMBDA]], [beyond]), why))
     return found
@@ -100,13 +100,13 @@ def more_parameters(tables: Tables) -> list[Claim]:
     for text, (better, worse) in zip(texts, pairs, strict=True):
         gaps: dict[str, Difference] = {}
         beyond: dict[str, Difference] = {}
-        papers: dict[str, float] = {}
+        papers: dict[str, tuple[Published, Published]] = {}
         for place, (dataset, title) in enumerate(TITLES.items()):
             rows = chosen_rows(tables["table-3"], dataset, PROTOCOLS_OF[dataset][0])
-            papers[title] = _paper(better, place) - _paper(worse, place)
+            papers[title] = _paper(better, place), _paper(worse, place)
             gaps[title] = seed_gap(rows[better], rows[worse])
             beyond[title] = seed_gap(rows[better], rows[worse], papers[title])
-        each = "; ".join(f"{title} {gap}, in the paper {papers[title]:+.1f}" for title, gap in gaps.items())
+        each = "; ".join(f"{title} {gap}, in the paper {_gap(papers[title]):+.1f}" for title, gap in gaps.items())
         ruling = ruled([*corrected(gaps).values()], [*corrected(beyond).values()])
         found.append(Claim(f"{text} (Table 3)", ruling, f"`{better}` minus `{worse}`, in points: {each}."))
     return found
@@ -120,7 +120,7 @@ def open_country(tables: Tables) -> list[Claim]:
         (ours, high), (rival, low) = papers.items()
         shares = [column(cells[method], "accuracy") for method in (ours, rival)]
         gap = paired_difference((shares[0], shares[1]))
-        beyond = paired_difference((shares[0], [share + (high - low) / POINTS for share in shares[1]]))
+        beyond = beyond_published((shares[0], shares[1]), (Published(high, 0.0), Published(low, 0.0)))
         means = " against ".join(f"{100 * np.mean(share):.1f} %" for share in shares)
         text = f"On {name} of {TITLES[dataset]}, CoNAL is more accurate than Max-MIG, the paper's best baseline"
         why = f"{means}: {gap} points; in the paper {high} against {low} %."
@@ -131,15 +131,19 @@ def open_country(tables: Tables) -> list[Claim]:
 def on_equal_terms(tables: Tables) -> list[Claim]:
     gaps = trial_gaps(tables["fair-trial"])
     told = {terms: gaps.pop(terms) for terms in (DEFAULTS, UNEQUAL)}
-    beyond = trial_gaps(tables["fair-trial"], beyond=PAPERS_GAP)
+    beyond = trial_gaps(tables["fair-trial"], beyond=PUBLISHED)
     ruling = ruled([*gaps.values()], [beyond[terms] for terms in gaps])
     each, others = ("; ".join(f"{terms}: {gap}" for terms, gap in some.items()) for some in (gaps, told))
     why = f"CoNAL minus DL-CL, in points: {each}. In the paper {PAPERS_GAP:+.1f}. Not judged: {others}."
     return [Claim("CoNAL is above DL-CL on LabelMe, with equal starts, grids and help in training", ruling, why)]
 
 
-def _paper(row: str, place: int, figures: Mapping[str, tuple[str, str]] = PAPER_FIGURES) -> float:
-    return float(figures[row][place].partition(" ")[0])
+def _paper(row: str, place: int, figures: Mapping[str, tuple[str, str]] = PAPER_FIGURES) -> Published:
+    return Published.read(figures[row][place])
+
+
+def _gap(published: tuple[Published, Published]) -> float:
+    return published[0].mean - published[1].mean
 
 
 def shared_mistakes(tables: Tables) -> str:

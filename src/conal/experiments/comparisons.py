@@ -15,7 +15,9 @@ __all__ = [
     "RULE",
     "Difference",
     "Pair",
+    "Published",
     "Verdict",
+    "beyond_published",
     "bootstrap_difference",
     "corrected",
     "holm",
@@ -94,6 +96,24 @@ class Difference(NamedTuple):
         return f"{self}" + (" \\*" if self.verdict in ("above", "below") else "")
 
 
+class Published(NamedTuple):
+    """A figure of a paper, in percent: the mean and the standard deviation over so many runs."""
+
+    mean: float
+    deviation: float
+    runs: int = 5
+
+    @classmethod
+    def read(cls, text: str) -> Published:
+        """As tables print it.
+
+        >>> Published.read("87.12 ± 0.55")
+        Published(mean=87.12, deviation=0.55, runs=5)
+        """
+        mean, _, deviation = text.partition(" ± ")
+        return cls(float(mean), float(deviation))
+
+
 def paired_difference(*crowds: Pair, confidence: float = CONFIDENCE, scale: float = POINTS) -> Difference:
     r"""The mean over crowds of the mean difference of paired figures, by Student's distribution.
 
@@ -124,11 +144,53 @@ def paired_difference(*crowds: Pair, confidence: float = CONFIDENCE, scale: floa
     value = float(np.mean([gap.mean() for gap in gaps]))
     if min(len(gap) for gap in gaps) < 2:
         return Difference(value, np.nan, np.nan, np.nan)
-    shares = np.array([gap.var(ddof=1) / len(gap) for gap in gaps]) / len(gaps) ** 2
-    error = float(np.sqrt(shares.sum()))
+    return _by_student(value, [(gap.var(ddof=1) / len(gap) / len(gaps) ** 2, len(gap) - 1) for gap in gaps], confidence)
+
+
+def beyond_published(ours: Pair, papers: tuple[Published, Published], *, confidence: float = CONFIDENCE) -> Difference:
+    r"""How far a mean difference over seeds, in points, is above a published one, which has an error as well.
+
+    .. math::
+        (\bar d - (a - b)), \qquad v = \frac{s_d^2}{n} + \frac{s_a^2}{n_a} + \frac{s_b^2}{n_b}
+
+    with the published means a and b and their standard deviations over runs. The degrees of freedom are Welch and
+    Satterthwaite's, but never more than those of the seeds: a further error must not make a difference surer. The
+    published figures count as independent, since nobody tells which runs belong together.
+
+    Parameters
+    ----------
+    ours : pair of sequences
+        Two shares, seed by seed.
+    papers : pair of Published
+        The same two figures of the paper, in percent.
+    confidence : float
+
+    Examples
+    --------
+    >>> seeds = [0.9, 0.91, 0.92], [0.9, 0.9, 0.9]
+    >>> str(beyond_published(seeds, (Published(90.0, 0.0), Published(90.0, 0.0))))
+    '+1.0 (-1.5 to +3.5)'
+    >>> str(beyond_published(seeds, (Published(92.0, 1.0), Published(90.0, 1.0))))
+    '-1.0 (-4.7 to +2.7)'
+    """
+    gap = POINTS * (np.asarray(ours[0], float) - np.asarray(ours[1], float))
+    value = float(gap.mean()) - (papers[0].mean - papers[1].mean)
+    if len(gap) < 2:
+        return Difference(value, np.nan, np.nan, np.nan)
+    parts = [(gap.var(ddof=1) / len(gap), len(gap) - 1)]
+    parts += [(each.deviation**2 / each.runs, each.runs - 1) for each in papers]
+    return _by_student(value, parts, confidence, most=len(gap) - 1)
+
+
+def _by_student(
+    value: float, parts: Sequence[tuple[float, int]], confidence: float, most: float = np.inf
+) -> Difference:
+    """A sum of independent means, with the variance and the degrees of freedom of each (Welch and Satterthwaite)."""
+    variances, freedoms = np.array(parts, float).T
+    error = float(np.sqrt(variances.sum()))
     if error == 0:
         return Difference(value, value, value, float(value == 0))
-    freedom = shares.sum() ** 2 / sum(share**2 / (len(gap) - 1) for share, gap in zip(shares, gaps, strict=True))
+    freedom = min(variances.sum() ** 2 / (variances**2 / freedoms).sum(), most)
     half = float(student.ppf(0.5 + confidence / 2, freedom)) * error
     p = 2 * float(student.sf(abs(value) / error, freedom))
     return Difference(value, value - half, value + half, p)

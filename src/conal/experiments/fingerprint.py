@@ -59,6 +59,7 @@ SHOWING = frozenset(
         "estimator.shared",
         "estimator.sketch",
         "experiments.base",
+        "experiments.comparisons",
         "experiments.fingerprint",
         "experiments.store",
     )

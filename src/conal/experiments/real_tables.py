@@ -12,9 +12,10 @@ import pyarrow as pa
 
 from conal.experiments.base import Experiment, every_method, register
 from conal.experiments.comparisons import (
-    POINTS,
     RULE,
     Difference,
+    Published,
+    beyond_published,
     bootstrap_difference,
     corrected,
     paired_difference,
@@ -218,10 +219,10 @@ def gaps_to(reference: str, rows: Mapping[str, list[Row]]) -> dict[str, Gaps]:
     return {name: Gaps(over_seeds[name], told.get(name)) for name in others}
 
 
-def seed_gap(ours: list[Row], theirs: list[Row], beyond: float = 0.0) -> Difference:
-    """The difference of test accuracies over the same seeds, less so many points."""
-    raised = [accuracy + beyond / POINTS for accuracy in column(theirs, "test_accuracy")]
-    return paired_difference((column(ours, "test_accuracy"), raised))
+def seed_gap(ours: list[Row], theirs: list[Row], beyond: tuple[Published, Published] | None = None) -> Difference:
+    """The difference of test accuracies over the same seeds; or how far it is above that of published figures."""
+    pair = column(ours, "test_accuracy"), column(theirs, "test_accuracy")
+    return paired_difference(pair) if beyond is None else beyond_published(pair, beyond)
 
 
 def instance_gap(ours: list[Row], theirs: list[Row]) -> Difference | None:

@@ -20,11 +20,13 @@ RULINGS: tuple[Ruling, ...] = ("holds", "fails", "cannot be told")
 OURS = "conal"
 BASELINES = PAPER_METHODS[:-1]
 VERDICTS = (
-    "*Holds*: every difference that the claim is about has an interval on the claim's side of 0. *Fails*: one of them "
-    "is significantly on the other side; or one is level, and significantly below the difference that the paper has. "
-    "*Cannot be told*: everything else. What speaks against a claim is corrected for looking at several comparisons; "
-    "*holds* needs no correction, since all of them must speak for it."
+    "*Holds*: every difference that the claim is about has an interval on the claim's side of 0. This needs no "
+    "correction for several comparisons, since all of them must speak for the claim.",
+    "*Fails*: one difference is significantly on the other side; or it is level, and significantly below the paper's, "
+    "whose error over five runs counts as well. Both after Holm's correction.",
+    "*Cannot be told*: everything else.",
 )
+"""What each ruling means."""
 
 
 class Claim(NamedTuple):
@@ -43,7 +45,7 @@ def ruled(gaps: Sequence[Difference], beyond: Sequence[Difference] = ()) -> Ruli
     gaps : sequence of Difference
         With p-values corrected for all comparisons of their table.
     beyond : sequence of Difference
-        The same less the paper's differences, if there are any, corrected as well.
+        How far they are above the paper's differences, if there are any, corrected as well.
 
     Examples
     --------
@@ -62,11 +64,19 @@ def ruled(gaps: Sequence[Difference], beyond: Sequence[Difference] = ()) -> Ruli
 
 
 def counts(gaps: Iterable[Difference]) -> str:
-    """How many differences are above 0, level and below.
+    """How many differences are above 0, level and below, and how many would be without a correction of their p-values.
 
     >>> counts([Difference(2.0, 1.0, 3.0, 0.001), Difference(0.1, -1.0, 1.2, 0.8)])
     'Above in 1 of 2 comparisons, level in 1, below in 0.'
+    >>> counts([Difference(2.0, 1.0, 3.0, 0.2)])
+    "Above in 0 of 1 comparisons, level in 1, below in 0 (without Holm's correction above in 1, below in 0)."
     """
+    gaps = list(gaps)
     found = [gap.verdict for gap in gaps]
     above, below = found.count("above"), found.count("below")
-    return f"Above in {above} of {len(found)} comparisons, level in {len(found) - above - below}, below in {below}."
+    by_interval = sum(gap.low > 0 for gap in gaps), sum(gap.high < 0 for gap in gaps)
+    plain = "" if by_interval == (above, below) else " (without Holm's correction above in {}, below in {})"
+    level = len(found) - above - below
+    return (
+        f"Above in {above} of {len(found)} comparisons, level in {level}, below in {below}{plain.format(*by_interval)}."
+    )
