@@ -11,7 +11,7 @@ import pytest
 from conal.parameters.reading import PLAIN_FORMATS
 
 if TYPE_CHECKING:
-    from cli.conftest import Crowd, Run
+    from cli.conftest import Crowd, Run, Write
 
 
 def choice(label: str, control: str = "kind") -> dict[str, Any]:
@@ -117,3 +117,10 @@ def test_fit_takes_exports_and_folders(conal: Run, crowd: Crowd, tmp_path: Path)
 def test_the_help_names_every_format(conal: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "300")
     assert f"Input format (default: detected): {', '.join(PLAIN_FORMATS)}, argilla," in conal("inspect", "--help").out
+
+
+def test_blanks_around_a_class_are_visible(conal: Run, tmp_path: Path, write: Write) -> None:
+    rows = [(0, "ann", "cat"), (0, "bob", "cat "), (1, "ann", "dog"), (1, "bob", "dog")]
+    labels = write(tmp_path / "labels.csv", ("task", "worker", "label"), rows)
+    assert "\n  'cat '  1 (25.0 %)\n" in conal("inspect", labels).out
+    assert "'cat ' " in conal("aggregate", labels, "--out", tmp_path / "clean.csv").out

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from conal.cli.options import told
-from conal.cli.terminal import one_line
+from conal.cli.terminal import class_name, one_line
 
 if TYPE_CHECKING:
     from conal.aggregation.base import Aggregator
@@ -47,7 +47,7 @@ def summary_of(result: dict[str, Any]) -> str:
         *told(result["files"]),
         *([f"chosen: {one_line(result['why'])}"] if result["why"] else []),
         f"{_convergence(result)}{result['seconds']:.1f} s{known}",
-        ", ".join(f"{one_line(name)} {count:,}" for name, count in result["counts"].items()),
+        ", ".join(f"{class_name(name)} {count:,}" for name, count in result["counts"].items()),
     ]
     titles = {
         "out": "labels",

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from conal.cli.options import AsJson, Labels, Reading, emit, told
-from conal.cli.terminal import one_line
+from conal.cli.terminal import class_name
 
 __all__ = ["inspect"]
 
@@ -91,6 +91,6 @@ def _spread(counts: dict[str, float]) -> str:
 
 
 def _short(name: object) -> str:
-    """A name on one line, cut if it is long."""
-    text = one_line(name)
+    """A name on one line, cut if it is long, quoted if blanks surround it."""
+    text = class_name(name)
     return text if len(text) <= NAME_WIDTH else f"{text[: NAME_WIDTH - 1]}… ({len(text):,} characters)"

@@ -10,7 +10,7 @@ import typer
 from conal.cli.fit_options import AllowMissing
 from conal.cli.options import AsJson, Exports, Overwrite, OwnEncoder, Quiet, TextColumn, emit
 from conal.cli.places import check_results
-from conal.cli.terminal import one_line
+from conal.cli.terminal import class_name
 from conal.cli.to_predict import PredictFiles
 from conal.errors import InputError
 
@@ -86,7 +86,7 @@ def predict(
     labels = table["label"].to_pylist()
     counts = {str(name): labels.count(name) for name in estimator.classes_.tolist()}
     summary = f"{len(labels):,} predictions: {out}{note}\n" + ", ".join(
-        f"{one_line(name)} {count:,}" for name, count in counts.items()
+        f"{class_name(name)} {count:,}" for name, count in counts.items()
     )
     emit({"out": out, "n": len(labels), "counts": counts}, summary, as_json=as_json, quiet=quiet)
 

@@ -6,7 +6,7 @@ import re
 
 import typer
 
-__all__ = ["one_line", "say", "visible", "with_flags"]
+__all__ = ["class_name", "one_line", "say", "visible", "with_flags"]
 
 CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 """Control characters except tab and line feed, those that change the direction of text, and halves of characters."""
@@ -36,6 +36,16 @@ def one_line(text: object) -> str:
     'a b'
     """
     return " ".join(str(text).split())
+
+
+def class_name(name: object) -> str:
+    """The name of a class in one line; quoted if blanks around it would hide that it is another class.
+
+    >>> class_name("cat"), class_name("cat "), class_name(3)
+    ('cat', "'cat '", '3')
+    """
+    text = str(name)
+    return one_line(text) if text == text.strip() else repr(text)
 
 
 def with_flags(message: str) -> str:
