@@ -115,7 +115,7 @@ def test_every_column_of_the_tables_is_in_the_readme(file: str) -> None:
     crowd = conal.Annotations.from_triples([0, 0, 1], ["ann", "bob", "ann"], ["x", "CLASS", "x"])
     omega, pi = np.full(3, 0.5), np.stack([np.eye(2)] * 2)
     table = Findings(Evidence(crowd, np.eye(2), np.eye(2), np.eye(2), pi, omega)).tables[file]
-    (text,) = re.findall(rf"^Columns of `{file}`: (.*?)\n\n", README, flags=re.MULTILINE | re.DOTALL)
+    (text,) = re.findall(rf"^Columns of `{file}`:\n\n(.*?)\n\n", README, flags=re.MULTILINE | re.DOTALL)
     assert set(table.column_names) - {"proba_x"} <= set(re.findall(r"`(\w+)`", text))
 
 
