@@ -182,6 +182,7 @@ class Sweep(Experiment):
             f"mark: level. {RULE} The best baseline is the one with the best test accuracy at that value, which "
             f"favours it. Forms of the paper's model ({', '.join(f'`{name}`' for name in OURS)}) do not count as "
             "baselines.",
+            *(["With three crowds or fewer, chance alone makes most differences level."] if crowds[0] <= 3 else []),
             *self._about(),
         )
 
