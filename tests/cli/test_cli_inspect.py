@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +12,9 @@ import pytest
 from conal.parameters.reading import PLAIN_FORMATS
 
 if TYPE_CHECKING:
-    from cli.conftest import Crowd, Run, Write
+    from cli.conftest import Crowd, Run
+
+Write = Callable[..., Path]
 
 
 def choice(label: str, control: str = "kind") -> dict[str, Any]:
