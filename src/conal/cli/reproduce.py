@@ -110,15 +110,11 @@ def _checkpoint(store: Store, experiment: Experiment, out: Path, *, stale: bool,
     from conal.experiments.run_files import FOLDER, write_runs
 
     runs = list({run.hash: run for run in experiment.runs()}.values())
-
-    def left() -> int:
-        return len(store.missing(runs)) + (len(store.stale(runs)) if stale else 0)
-
-    before, began = left(), time.monotonic()
+    before, began = len(store.waiting(runs, stale=stale)), time.monotonic()
 
     def keep() -> None:
         write_runs(store, out / FOLDER)
-        now = left()
+        now = len(store.waiting(runs, stale=stale))
         if 0 < now < before and not quiet and not sys.stderr.isatty():
             minutes = (time.monotonic() - began) / 60 / (before - now) * now
             say(f"{experiment.name}: {now:,} of {len(runs):,} runs to do, about {minutes:,.0f} minutes", err=True)

@@ -59,7 +59,7 @@ def estimate(planned: Iterable[Experiment], store: Store, folder: Path, *, stale
     for each in planned:
         runs = {run.hash: run for run in each.runs() if run.hash not in seen}
         seen |= set(runs)
-        waiting = store.missing(runs.values()) + (store.stale(runs.values()) if stale else [])
+        waiting = store.waiting(runs.values(), stale=stale)
         table = 0.0 if kept_table(each, folder) is not None else 60 * each.minutes
         found.append(Cost(each.name, len(waiting), table + sum(estimated_seconds(run, rates) for run in waiting)))
     return found

@@ -51,7 +51,7 @@ def run_missing(
         Called every few minutes, and at the end, also of an interrupted run or where nothing was missing.
     """
     runs = list({run.hash: run for run in runs}.values())  # points that two sweeps share are run once
-    missing = store.missing(runs) + (store.stale(runs) if stale else [])
+    missing = store.waiting(runs, stale=stale)
     done = len(runs) - len(missing)
     last = time.monotonic()
     try:

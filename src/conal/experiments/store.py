@@ -150,6 +150,11 @@ class Store:
         done = self.codes()
         return [run for key, run in {run.hash: run for run in runs}.items() if done.get(key, run.code) != run.code]
 
+    def waiting(self, runs: Iterable[Run], *, stale: bool) -> list[Run]:
+        """The runs that are to be done: those that are missing and, if these are repeated, those of other code."""
+        runs = list(runs)
+        return self.missing(runs) + (self.stale(runs) if stale else [])
+
     def codes(self) -> dict[str, str]:
         """Fingerprints of the code that made the finished runs, by their hashes; empty where it was not kept."""
         with self._at_work() as connection:
