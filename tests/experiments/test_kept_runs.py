@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-import pyarrow as pa
 import pytest
 
 from conal.errors import InputError
-from conal.experiments import Store, get, sweeps
+from conal.experiments import Store, attacks, get, sweeps
+from conal.experiments.attacks import Attacks
 from conal.experiments.outputs import read_outputs
 from conal.experiments.run_files import FOLDER, present_code, read_runs, take_runs
 from conal.experiments.runs import execute, load_data
@@ -73,11 +73,14 @@ def test_a_table_is_what_the_kept_runs_make(name: str, kept: Store, monkeypatch:
         pytest.skip("the repository does not keep its runs: `make results` makes them")
     table = read_outputs(experiment, RESULTS)
     assert set(table["code"].to_pylist()) == {experiment.code(kept)}
-    if experiment.minutes:
-        pytest.skip("its code is that of its runs, but it takes minutes beyond them")
-    from_runs = table.drop(["code"])
+    from_runs = table.drop(["code"]).to_pylist()
+    if isinstance(experiment, Attacks):  # aggregators and real crowds, which have no runs, take minutes
+        for beside in ("_labels_alone", "_few_labels", "_real"):
+            monkeypatch.setattr(attacks, beside, lambda *_: {})
+        from_runs = [row | {"who": None} for row in from_runs[: len(experiment.runs())]]  # CSV has "" there
     if isinstance(experiment, Sweep):  # the crowds themselves, whose best possible labels stand beside, take minutes
         monkeypatch.setattr(sweeps, "load_data", lambda run: None)
         monkeypatch.setattr(sweeps, "bayes_label_accuracy", lambda crowd, gate: None)
-        from_runs = from_runs.set_column(from_runs.column_names.index(BESIDE), BESIDE, pa.nulls(len(table)))
-    assert from_runs.to_pylist() == experiment.table(kept).to_pylist()
+        from_runs = [row | {BESIDE: None} for row in from_runs]
+    made = experiment.table(kept).to_pylist()
+    assert from_runs == [row for row in made if any(value is not None for value in row.values())]

@@ -58,7 +58,7 @@ def most_accurate(tables: Tables) -> list[Claim]:
         by_instances = "" if instances is None else f"; over test instances {-instances}"
         why = [
             f"CoNAL minus `{best}`, the best of the paper's baselines: {gaps[best]} points over seeds{by_instances}; "
-            f"in the paper {_gap(published[best]):+.1f}. {counts(gaps.values())}",
+            f"in the paper {Published.above(*published[best]):+.1f}. {counts(gaps.values())}",
             *(_by_other_choice(chosen_rows(tables["table-1"], dataset, other), other) for other in others),
         ]
         text = f"CoNAL is more accurate than all baselines on {title} (Table 1; {PROTOCOLS[first]})"
@@ -86,7 +86,7 @@ def lambda_helps(tables: Tables) -> list[Claim]:
         beyond = seed_gap(rows[PAPERS_LAMBDA], rows["0"], published)
         each = "; ".join(f"{gap} for λ = {name}" for name, gap in gaps.items())
         why = (
-            f"Accuracy minus that with λ = 0, in points: {each}. In the paper {_gap(published):+.1f} with "
+            f"Accuracy minus that with λ = 0, in points: {each}. In the paper {Published.above(*published):+.1f} with "
             f"λ = {PAPERS_LAMBDA}, by which this is judged."
         )
         found.append(Claim(f"λ > 0 helps on {title} (Table 2)", ruled([gaps[PAPERS_LAMBDA]], [beyond]), why))
@@ -106,7 +106,9 @@ def more_parameters(tables: Tables) -> list[Claim]:
             papers[title] = _paper(better, place), _paper(worse, place)
             gaps[title] = seed_gap(rows[better], rows[worse])
             beyond[title] = seed_gap(rows[better], rows[worse], papers[title])
-        each = "; ".join(f"{title} {gap}, in the paper {_gap(papers[title]):+.1f}" for title, gap in gaps.items())
+        each = "; ".join(
+            f"{title} {gap}, in the paper {Published.above(*papers[title]):+.1f}" for title, gap in gaps.items()
+        )
         ruling = ruled([*corrected(gaps).values()], [*corrected(beyond).values()])
         found.append(Claim(f"{text} (Table 3)", ruling, f"`{better}` minus `{worse}`, in points: {each}."))
     return found
@@ -140,10 +142,6 @@ def on_equal_terms(tables: Tables) -> list[Claim]:
 
 def _paper(row: str, place: int, figures: Mapping[str, tuple[str, str]] = PAPER_FIGURES) -> Published:
     return Published.read(figures[row][place])
-
-
-def _gap(published: tuple[Published, Published]) -> float:
-    return published[0].mean - published[1].mean
 
 
 def shared_mistakes(tables: Tables) -> str:

@@ -113,6 +113,10 @@ class Published(NamedTuple):
         mean, _, deviation = text.partition(" ± ")
         return cls(float(mean), float(deviation))
 
+    def above(self, other: Published) -> float:
+        """By how many points this figure is above another."""
+        return self.mean - other.mean
+
 
 def paired_difference(*crowds: Pair, confidence: float = CONFIDENCE, scale: float = POINTS) -> Difference:
     r"""The mean over crowds of the mean difference of paired figures, by Student's distribution.
@@ -174,7 +178,7 @@ def beyond_published(ours: Pair, papers: tuple[Published, Published], *, confide
     '-1.0 (-4.7 to +2.7)'
     """
     gap = POINTS * (np.asarray(ours[0], float) - np.asarray(ours[1], float))
-    value = float(gap.mean()) - (papers[0].mean - papers[1].mean)
+    value = float(gap.mean()) - papers[0].above(papers[1])
     if len(gap) < 2:
         return Difference(value, np.nan, np.nan, np.nan)
     parts = [(gap.var(ddof=1) / len(gap), len(gap) - 1)]
