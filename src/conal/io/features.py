@@ -23,9 +23,13 @@ from conal.io.parquet_files import read_parquet
 from conal.io.row_groups import fill_rows
 from conal.io.tables import check_readable, decoded, pandas_index, read_first_row, read_table
 
-__all__ = ["FeatureTable", "check_finite", "features_from", "frame_to_arrow", "ids_from", "read_features"]
+__all__ = ["FeatureTable", "check_finite", "features_from", "frame_to_arrow", "ids_from", "may_be_ids", "read_features"]
 
 CHUNK_BYTES = 8 * 2**20
+FEW = 10
+"""Rows below which any feature may look like ids."""
+HEAD = 1000
+"""Rows by which most features are told from ids, before all are looked at."""
 NUMBER = r"^\s*[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?\s*$"
 
 
@@ -89,6 +93,8 @@ def features_from(values: Any, *, task_ids: Any = None, where: str = "features",
         table = values
     elif hasattr(values, "columns") and not isinstance(values, np.ndarray):
         table = _from_arrow(frame_to_arrow(values, where), None, where)
+        if table.ids is None and task_ids is None:
+            _warn_of_ids(table)
     elif hasattr(values, "toarray"):
         raise InputError(f"{where}: is a sparse matrix; pass X.toarray(), or fewer dimensions (TruncatedSVD)")
     elif np.ma.is_masked(values):
@@ -227,6 +233,30 @@ def _warn_of_labels(names: tuple[str, ...], where: str) -> None:
             f"{where}: {examples(labels)} become features; remove labels and annotators, which give the answers away",
             DataWarning,
         )
+
+
+def _warn_of_ids(table: FeatureTable) -> None:
+    """Ids under another name would be a feature, and rows would be tasks in whatever order they are."""
+    if len(table) < FEW or len(table.columns) < 2:
+        return
+    columns = zip(table.columns, table.values.T, strict=True)
+    ids = [name for name, values in columns if may_be_ids(values) and np.ptp(values) == len(table) - 1]
+    if ids:
+        warn(
+            f"{table.where}: numbers the rows in {examples(ids)}, which becomes a feature, while the rows are tasks in "
+            "their present order; if these are task ids, call the column 'task'",
+            DataWarning,
+        )
+
+
+def may_be_ids(values: npt.NDArray[Any]) -> bool:
+    """Whether these are whole numbers of which none occurs twice, at least at the beginning.
+
+    >>> may_be_ids(np.array([3.0, 1.0, 2.0])), may_be_ids(np.array([3.0, 1.0, 1.0])), may_be_ids(np.array([0.5, 1.0]))
+    (True, False, False)
+    """
+    head = values[:HEAD]
+    return len(np.unique(head)) == len(head) and np.array_equal(values, np.floor(values))
 
 
 def _values(table: pa.Table, names: tuple[str, ...], where: str) -> npt.NDArray[np.float32]:

@@ -4,18 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import numpy as np
-
 from conal.data.encoding import Names, spelling
 from conal.errors import DataWarning, InputError, examples, warn
-from conal.io.features import FeatureTable
+from conal.io.features import FeatureTable, may_be_ids
 from conal.io.texts import TextTable
 
 __all__ = ["check_row_order"]
 
 REMEDY = "call the column of ids 'task'"
-HEAD = 1000
-"""Rows by which most features are told from ids, before all are looked at."""
 
 
 def check_row_order(table: FeatureTable | TextTable, task_ids: Names) -> None:
@@ -50,6 +46,5 @@ def _could_be_ids(table: FeatureTable | TextTable) -> Iterator[tuple[str, list[s
                 yield name, [spelling(value) for value in table.others[name].to_pylist()]
         return
     for name, values in zip(table.columns, table.values.T, strict=True):
-        head = values[:HEAD]
-        if len(np.unique(head)) == len(head) and np.array_equal(values, np.floor(values)):
+        if may_be_ids(values):
             yield name, [str(int(value)) for value in values.tolist()]

@@ -15,8 +15,8 @@ from conal.data.columns import find_column, find_columns, is_name_column
 from conal.data.encoding import Names, as_names, spelling
 from conal.data.frames import column_names, open_frame
 from conal.data.joining import differ_in_type
-from conal.errors import InputError, examples
-from conal.io.features import FeatureTable, frame_to_arrow, ids_from
+from conal.errors import DataWarning, InputError, examples, warn
+from conal.io.features import FEW, FeatureTable, frame_to_arrow, ids_from
 from conal.io.refusals import ARROW_ERRORS, refusing
 from conal.io.tables import decoded, read_table
 
@@ -122,6 +122,8 @@ def texts_from(values: Any, *, task_ids: Any = None, where: str = "texts") -> Te
     elif column_names(values) is not None:
         arrow = frame_to_arrow(values, where)
         table = _from_arrow(arrow, _text_column(arrow, where), None, where)
+        if task_ids is None:
+            _warn_of_ids(table)
     else:
         index = getattr(values, "index", None)  # a Series; of a list it is a method without a name
         named = is_name_column(getattr(index, "name", None) or "", ["task"])
@@ -129,6 +131,19 @@ def texts_from(values: Any, *, task_ids: Any = None, where: str = "texts") -> Te
         plain = values.to_pylist() if isinstance(values, pa.Array | pa.ChunkedArray) else list(values)
         table = _one_per_task(plain, ids, where)
     return table if task_ids is None else replace(table, ids=ids_from(task_ids, where))
+
+
+def _warn_of_ids(table: TextTable) -> None:
+    """Ids under another name would count for nothing, and rows would be tasks in whatever order they are."""
+    if table.others is None or len(table) < FEW:
+        return
+    ids = [name for name in table.others.column_names if len(table.others[name].unique()) == len(table)]
+    if ids:
+        warn(
+            f"{table.where}: has no column 'task': its rows are tasks in their present order, and {examples(ids)} "
+            "counts for nothing; if these are task ids, call the column 'task'",
+            DataWarning,
+        )
 
 
 def _may_hold_text(frame: Any) -> bool:
