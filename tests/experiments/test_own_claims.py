@@ -7,6 +7,7 @@ import pyarrow as pa
 import pytest
 from scipy.stats import binomtest
 
+from conal.datasets.label_sets import JUDGES
 from conal.experiments.claims import claims_section, own_claims
 from conal.experiments.gold_free import N_TEST
 from conal.experiments.right_answers import packed
@@ -46,16 +47,27 @@ def test_every_ensemble_counts(rival: float, ruling: Ruling, counts: str) -> Non
     found = only("gold-free", gold_free({"dl-mv": 0.7, "max-mig": rival}))
     assert found.ruling == ruling
     assert found.text.endswith("ensembles of five of all other methods on Digits, simulated crowd")
-    assert found.why.startswith(f"`xconal` minus the best ensemble, `max-mig`: {100 * (0.9 - rival):+.1f} (")
+    lead = f"{100 * (0.9 - rival):+.1f}"
+    assert found.why.startswith(f"`xconal` minus the best ensemble, `max-mig`, over test instances: {lead} (")
     assert found.why.endswith(counts)
 
 
-def two_stages(lead: float) -> pa.Table:
-    """A lead over both ways on the second of two crowds, and ten points on the first."""
+def test_the_better_of_two_ensembles_counts() -> None:
+    """Chosen without gold labels in two ways; one by gold labels does not count."""
+    own, last, gold = (gold_free({"dl-mv": 0.7, "max-mig": share}).to_pylist() for share in (0.85, 0.95, 0.99))
+    rows = [*own, *(row | {"protocol": "last"} for row in last), *(row | {"protocol": "gold"} for row in gold)]
+    found = only("gold-free", pa.Table.from_pylist(rows))
+    assert found.ruling == "fails"
+    assert "`max-mig`, over test instances: -5.0 (" in found.why
+
+
+def two_stages(lead: float, measure: str, other: str) -> pa.Table:
+    """A lead over both ways on the second of two crowds, and ten points on the first; none by the other measure."""
     return pa.Table.from_pylist(
         [
-            {"row": crowd, "tasks": 50, "seed": seed, "test_accuracy": 0.8 + gap + 0.001 * (seed % 3)}
-            | {f"{name} test_accuracy": 0.8 for name in ("dawid-skene", "majority-vote")}
+            {"row": crowd, "tasks": 50, "seed": seed, measure: 0.8 + gap + 0.001 * (seed % 3)}
+            | {other: 0.8 + 0.001 * (seed % 3)}
+            | {f"{name} {each}": 0.8 for name in ("dawid-skene", "majority-vote") for each in (measure, other)}
             for crowd, gap in (("easy", 0.1), ("hard", lead))
             for seed in SEEDS
         ]
@@ -63,9 +75,14 @@ def two_stages(lead: float) -> pa.Table:
 
 
 @pytest.mark.parametrize(("lead", "ruling"), [(0.05, "holds"), (-0.05, "fails")])
+@pytest.mark.parametrize("measures", [("test_accuracy", "label_accuracy"), ("label_accuracy", "test_accuracy")])
 @pytest.mark.parametrize("experiment", ["small", "sizes"])
-def test_every_crowd_counts(experiment: str, lead: float, ruling: Ruling) -> None:
-    found = only(experiment, two_stages(lead))
+def test_every_crowd_counts(experiment: str, measures: tuple[str, str], lead: float, ruling: Ruling) -> None:
+    both = own_claims({experiment: two_stages(lead, *measures)})
+    found = both[measures[0] == "label_accuracy"]
+    assert found.text.startswith(
+        "`xconal` predicts" if measures[0] == "test_accuracy" else "More of the cleaned labels"
+    )
     assert found.ruling == ruling
     assert (
         f"The smallest difference is on hard with 50 tasks, against `dawid-skene`: {100 * lead + 0.09:+.1f} ("
@@ -120,14 +137,30 @@ def test_what_is_claimed_and_what_is_true(claimed: float, ruling: Ruling) -> Non
 
 
 @pytest.mark.parametrize(("gain", "ruling"), [(0.02, "holds"), (0.0, "cannot be told"), (-0.02, "fails")])
-def test_true_labels_must_help_without_the_crowd_whose_classes_they_name(gain: float, ruling: Ruling) -> None:
+def test_true_labels_must_help_on_every_kind_of_crowd(gain: float, ruling: Ruling) -> None:
     """Cleaned labels are compared on the same tasks, test data with the fits without true labels."""
-    test, labels = about(little_gold(gain), "improve")
-    assert (test.ruling, labels.ruling) == (ruling, ruling)
-    assert float(test.why.split()[0]) == pytest.approx(100 * gain + 10 / 3, abs=0.1)
-    assert f"; {100 * gain:+.1f} (" in labels.why
-    alone = {0.02: "Above in 3", 0.0: "Above in 0", -0.02: "Above in 0"}[gain]
-    assert f"{alone} of 3 comparisons, level in {3 * (gain == 0)}, below in {3 * (gain < 0)}." in labels.why
+    test, simulated, labels, _ = about(little_gold(gain), "improve")
+    assert (test.ruling, labels.ruling, simulated.ruling) == (ruling, ruling, "holds")
+    assert test.text.startswith("On people, 50 random true labels improve `xconal` in the mean: test")
+    assert f"{100 * gain:+.1f} (" in labels.why
+    assert "points, over the seeds of these crowds: LabelMe " in labels.why
+    assert float(simulated.why.split()[0]) == pytest.approx(100 * gain + 10, abs=0.1)
+
+
+@pytest.mark.parametrize(("shift", "ruling"), [(0.0, "holds"), (0.02, "cannot be told")])
+def test_many_crowds_of_one_kind_are_units(shift: float, ruling: Ruling) -> None:
+    """On eight juries a gain of a point each, or of three and minus one in turn, the same on all seeds."""
+    rows = [
+        row | {"dataset": jury, "test_accuracy": None, "label_accuracy": row["label_accuracy_before"] + gain}
+        for k, jury in enumerate(JUDGES)
+        for gain in (0.01 + shift * (-1) ** k + 0.0001 * k,)
+        for row in little_gold().to_pylist()
+        if row["dataset"] == "labelme"
+    ]
+    (found,) = about(pa.Table.from_pylist(rows), "improve")
+    assert found.text.startswith("On juries of language models")
+    assert found.ruling == ruling
+    assert f"+1.0 ({'+1.0' if not shift else '-0.7'} to" in found.why
 
 
 @pytest.mark.parametrize(("rival", "ruling"), [(0.7, "holds"), (0.9, "fails")])

@@ -103,7 +103,8 @@ class Ablation(Experiment):
             f"sample standard deviation over {n_seeds(table)} seeds. On Music and simulated crowds each seed is "
             "another split or crowd. The defaults were chosen on data like these, never on test labels, so the first "
             "row is slightly optimistic.",
-            f"In brackets: the difference from the first row in points, starred unless it is level. {RULE}",
+            f"In brackets: the difference from the first row in points, starred unless it is level. {RULE} Here, "
+            "the family is the whole table.",
             "Time is CPU time relative to the first row.",
         )
         return self.document(text, markdown(header, body))

@@ -121,7 +121,8 @@ class Omega(_RealCrowds):
             "After the last epoch, instances are ranked by their mean omega over the annotators who labelled them: "
             f"shares of the true classes among the top and the bottom half, in percent, means of {n_seeds(table)} "
             "seeds.",
-            f"*Difference*: in points, over seeds. {RULE} \\* marks differences that are not level.",
+            f"*Difference*: in points, over seeds. {RULE} Here, the family is the whole table. \\* marks differences "
+            "that are not level.",
             "In the paper, forest and mountain are at the top and open country and inside city at the bottom of "
             "LabelMe, hiphop and reggae at the top and jazz and rock at the bottom of Music.",
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -212,9 +213,18 @@ class Gains(NamedTuple):
         """The gain on every crowd, corrected for all of them."""
         return corrected({crowd: paired_difference(pair) for crowd, pair in self.pairs.items()})
 
-    def pooled(self, without: str = "") -> Difference:
-        """The gain in the mean over the crowds, or over all but one."""
-        return paired_difference(*(pair for crowd, pair in self.pairs.items() if crowd != without))
+    def of(self, crowds: Iterable[str]) -> Gains:
+        """On some of the crowds."""
+        return Gains({crowd: self.pairs[crowd] for crowd in crowds if crowd in self.pairs})
+
+    def pooled(self) -> Difference:
+        """The gain in the mean over the crowds; the interval is about these crowds and other seeds."""
+        return paired_difference(*self.pairs.values())
+
+    def over_crowds(self) -> Difference:
+        """The same, with an interval about other crowds."""
+        ours, theirs = ([float(np.mean(pair[k])) for pair in self.pairs.values()] for k in (0, 1))
+        return paired_difference((ours, theirs))
 
 
 def gains(table: pa.Table, name: str, n: int, measure: str) -> Gains:
@@ -345,7 +355,7 @@ def _explain(seeds: int) -> str:
         "counts in EM as much as an inferred one. *Stacked votes*: logistic regression on the votes, trained on the "
         "tasks with a true label.",
         "CIFAR-10 has 4,000 tasks and the crowd of the paper's settings, the synthetic crowd 8,000. The juries are of "
-        "11 to 13 language models and have no test data; their figures are means over the eight.",
+        "12 or 13 language models and have no test data; their figures are means over the eight.",
     )
 
 

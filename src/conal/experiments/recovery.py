@@ -16,7 +16,7 @@ from conal.experiments.store import Store
 from conal.experiments.sweeps import PAPERS_GATE
 from conal.experiments.tables import column, group_by, markdown, n_seeds, notes
 
-__all__ = ["Recovery", "recovery_by_crowd"]
+__all__ = ["Recovered", "Recovery", "recovery_by_crowd"]
 
 N_DRAWN = 3
 """Annotators in the charts."""

@@ -10,7 +10,7 @@ import pyarrow as pa
 from conal.experiments.base import PAPER_METHODS
 from conal.experiments.comparisons import Difference
 
-__all__ = ["BASELINES", "OURS", "RULINGS", "VERDICTS", "Claim", "Ruling", "Tables", "counts", "ruled"]
+__all__ = ["BASELINES", "OURS", "RULINGS", "VERDICTS", "Claim", "Ruling", "Tables", "beside_paper", "counts", "ruled"]
 
 Tables = Mapping[str, pa.Table]
 """Tables as experiments write them, by the names of the experiments."""
@@ -22,8 +22,10 @@ BASELINES = PAPER_METHODS[:-1]
 VERDICTS = (
     "*Holds*: every difference that the claim is about has an interval on the claim's side of 0. This needs no "
     "correction for several comparisons, since all of them must speak for the claim.",
-    "*Fails*: one difference is significantly on the other side; or it is level, and significantly below the paper's, "
-    "whose error over five runs counts as well. Both after Holm's correction.",
+    "*Fails*: one difference is significantly on the other side; or the one to the best baseline is level, and "
+    "significantly below the paper's, whose error over five runs counts as well; or, of a sweep, the mean over all "
+    "settings is significantly on the other side. After Holm's correction, for a comparison with the paper over the "
+    "datasets of its table.",
     "*Cannot be told*: everything else.",
 )
 """What each ruling means."""
@@ -45,7 +47,7 @@ def ruled(gaps: Sequence[Difference], beyond: Sequence[Difference] = ()) -> Ruli
     gaps : sequence of Difference
         With p-values corrected for all comparisons of their table.
     beyond : sequence of Difference
-        How far they are above the paper's differences, if there are any, corrected as well.
+        How far the first of them are above the paper's differences, if there are any, corrected as well.
 
     Examples
     --------
@@ -61,6 +63,15 @@ def ruled(gaps: Sequence[Difference], beyond: Sequence[Difference] = ()) -> Ruli
         return "fails"
     short = (gap.low <= 0 and more.verdict == "below" for gap, more in zip(gaps, beyond, strict=False))
     return "fails" if any(short) else "cannot be told"
+
+
+def beside_paper(papers: float, beyond: Difference) -> str:
+    """The paper's difference, and how far ours is above it.
+
+    >>> beside_paper(1.8, Difference(-1.8, -3.6, 0.1, 0.101))
+    'in the paper +1.8; ours minus that: -1.8 (-3.6 to +0.1), p = 0.101'
+    """
+    return f"in the paper {papers:+.1f}; ours minus that: {beyond}, p = {beyond.p:#.3g}"
 
 
 def counts(gaps: Iterable[Difference]) -> str:

@@ -52,6 +52,9 @@ FIGURES = (
 MARKS = {"above": " ▲", "below": " ▼"}
 """Beside the accuracy of a baseline that is above or below CoNAL."""
 
+_FEW_CROWDS = (
+    "Few crowds tell few differences: with three, most are level whatever the truth is. Look at their sizes as well."
+)
 PLACES = (
     "above every baseline",
     "level with the best baseline",
@@ -179,10 +182,10 @@ class Sweep(Experiment):
             "`conal` has the paper's omega, of embeddings of length 1, which is between 0.27 and 0.73. The library's "
             "default learns its scale.",
             f"{MARKS['above'].strip()} marks baselines that are above CoNAL, {MARKS['below'].strip()} those below; no "
-            f"mark: level. {RULE} The best baseline is the one with the best test accuracy at that value, which "
-            f"favours it. Forms of the paper's model ({', '.join(f'`{name}`' for name in OURS)}) do not count as "
-            "baselines.",
-            *(["With three crowds or fewer, chance alone makes most differences level."] if crowds[0] <= 3 else []),
+            f"mark: level. {RULE} Here, a family is one sweep of one kind of noise. The best baseline is the one with "
+            "the best test accuracy at that value, which favours it. Forms of the paper's model "
+            f"({', '.join(f'`{name}`' for name in OURS)}) do not count as baselines.",
+            *([_FEW_CROWDS] if crowds[0] <= 3 else []),
             *self._about(),
         )
 
@@ -360,8 +363,9 @@ class Cifar10(Sweep):
         return (
             "The inputs are not images but features: 256 principal components of what EfficientNet-Lite0, trained on "
             "ImageNet, makes of the images at 96 pixels. The paper trains VGG-16 on the images.",
-            "The crowd labels 10,000 images; 1,000 others choose the epoch, 10,000 are for testing. The paper's sweep "
-            "of the proportion is not run.",
+            "The crowd labels 10,000 images, in the paper 40,000; 1,000 others choose the epoch, 10,000 are for "
+            "testing. The paper's sweep of the proportion, and its individual strength of 0.7 read as an error, are "
+            "not run.",
         )
 
     def points(self) -> list[Point]:
