@@ -77,7 +77,7 @@ def default() -> str:
 def verdict() -> str:
     """What a reviewer would write: how many of the paper's claims hold here, and which."""
     tables = full_tables(RESULTS)
-    tried = "".join(f"\n\nOur own trial: {claim.text} **{claim.ruling}**. {claim.why}" for claim in trial(tables))
+    tried = "".join(f"\n\nOur own trial: {claim.text}: **{claim.ruling}**. {claim.why}" for claim in trial(tables))
     return _by_ruling(claims(tables), "the paper") + tried
 
 

@@ -8,16 +8,21 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from conal.errors import InputError
 from conal.experiments import Store, attacks, get, sweeps
 from conal.experiments.attacks import Attacks
+from conal.experiments.comparisons import Published
+from conal.experiments.costs import estimated_seconds
 from conal.experiments.outputs import read_outputs
+from conal.experiments.real_tables import PAPER_FIGURES, PROTOCOLS_OF, Table1, chosen_rows
 from conal.experiments.run_files import FOLDER, present_code, read_runs, take_runs
 from conal.experiments.runs import execute, load_data
 from conal.experiments.store import Finished, rounded, versions
 from conal.experiments.sweeps import Sweep
+from conal.experiments.tables import column
 
 RESULTS = Path(__file__).parents[2] / "docs" / "results"
 CELLS = 3
@@ -62,6 +67,24 @@ def kept() -> Iterator[Store]:
     with Store(":memory:") as store:
         take_runs(store, read_runs(RESULTS / FOLDER))
         yield store
+
+
+@pytest.mark.parametrize("name", ["table-1", "cifar10", "gold-free", "little-gold", "ablation"])
+def test_estimated_costs_are_near_those_of_the_kept_runs(name: str, kept: Store) -> None:
+    """Of experiments that take long; estimates are for one core, and are rather too high than too low."""
+    runs = {run.hash: run for run in get(name)().runs()}.values()
+    if kept.missing(list(runs)):
+        pytest.skip("the repository does not keep its runs: `make results` makes them")
+    taken = sum(kept.require(run)["seconds"] for run in runs)
+    assert 0.7 < sum(map(estimated_seconds, runs)) / taken < 3
+
+
+def test_the_papers_music_figure_is_above_what_true_labels_reach() -> None:
+    """The README and the page say so, also where the test set selects the epoch."""
+    table = read_outputs(Table1(), RESULTS)
+    best = max(np.mean(column(chosen_rows(table, "music", p)["gold"], "test_accuracy")) for p in PROTOCOLS_OF["music"])
+    assert "test" in PROTOCOLS_OF["music"]
+    assert 100 * best < Published.read(PAPER_FIGURES["conal"][1]).mean
 
 
 @pytest.mark.parametrize("name", sorted(path.stem for path in RESULTS.glob("*.csv")))

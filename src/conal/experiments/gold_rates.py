@@ -93,7 +93,7 @@ class GoldRatesCoverage(Experiment):
             "of these tasks is judged by predictions that do not know its true label, as in the report.",
             "*Planned*: as `conal plan --experts` draws them, weighted by the inclusion probabilities; *alone* then "
             "are the weighted labels.",
-            "Annotators are those with five labels or more on these tasks.",
+            "Annotators are those with five labels or more on these tasks. In brackets: the number of intervals.",
         )
         parts = [text]
         for (way, design), some in group_by(rows, "way", "design").items():
@@ -111,7 +111,10 @@ class GoldRatesCoverage(Experiment):
 
 
 def _held(rows: list[Row]) -> str:
-    return f"{100 * sum(column(rows, 'held')) / sum(column(rows, 'n')):.1f}" if rows else "\u2013"
+    if not rows:
+        return "\u2013"
+    held, of = (sum(column(rows, name)) for name in ("held", "n"))
+    return f"{100 * held / of:.1f} ({of:,.0f})"
 
 
 def _summary(rows: list[Row]) -> list[str]:

@@ -247,7 +247,8 @@ class Table1(RealCrowds):
         "The paper has batch normalisation in each layer; here it is on for Music and off for LabelMe.",
         "CoNAL's grid has 36 points (learning rate, embedding, λ), the others' have 3 (learning rate). Layers start at "
         "1·I for `dl-cl`, 2·I for `conal` and 4·I for `dl-cl-over`. The fair trial has equal grids and starts.",
-        "`xconal` has the settings of the others here. *Without gold labels* has it with its defaults.",
+        "`xconal` has the settings of the others here. *Without gold labels* has it with its defaults. `two-stage` is "
+        "trained on the labels of the aggregator `common-confusion`, `dl-ds` on those of Dawid-Skene.",
         "Music: the paper's figure for CoNAL is above what true labels reach here, even if the test set selects the "
         "epoch. We do not know why.",
     )
