@@ -57,8 +57,8 @@ class Aggregators(Experiment):
             "Share of right labels in percent. \\* the aggregator warned of a collapse: a class was lost, classes were "
             "exchanged, or the most frequent one had far more than its votes; it then used another start or prior, if "
             "that helped. *Worst regret* is the largest distance from the best aggregator on the same crowd; *worst "
-            "against votes* the largest loss to majority vote. The members of `auto` were picked by looking at these "
-            "crowds; nothing else was chosen on their true labels."
+            "against votes* the largest loss to majority vote. The members of `auto`, and when true labels make it "
+            "prefer one of them, were chosen by looking at these crowds, and some defaults by looking at the juries."
         )
         numbers = (
             "How many independent labels the labels of a task are worth (`conal.metrics.effective_number`), by all "

@@ -119,7 +119,7 @@ def true_labels_help(tables: Tables) -> list[Claim]:
             if not here.pairs:
                 continue
             gap = here.over_crowds() if len(here.pairs) >= MANY else here.pooled()
-            units = "these crowds" if len(here.pairs) >= MANY else "the seeds of these crowds"
+            units = f"these {len(here.pairs)} crowds" if len(here.pairs) >= MANY else "the seeds of these crowds"
             each = _each({TITLES_OF_GOLD[crowd]: gain for crowd, gain in here.by_crowd.items()})
             text = f"On {kind}, {GOLD} random true labels improve `{OURS}` in the mean: {title.lower()}"
             found.append(Claim(text, ruled([gap]), f"{gap} points, over {units}: {each}."))
@@ -155,7 +155,7 @@ def _each(gaps: Mapping[str, Difference]) -> str:
     if len(gaps) < MANY:
         return "; ".join(f"{title} {gap}" for title, gap in gaps.items())
     least, most = (end(gaps, key=lambda title: gaps[title].value) for end in (min, max))
-    return f"on {len(gaps)} crowds, from {gaps[least]} ({least}) to {gaps[most]} ({most})"
+    return f"from {gaps[least]} ({least}) to {gaps[most]} ({most})"
 
 
 def _by_limit(holds: bool, fails: bool) -> Ruling:
