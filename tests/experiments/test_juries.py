@@ -97,7 +97,7 @@ def test_intervals_are_those_of_the_two_kinds_of_chance() -> None:
 
 
 def test_items_that_were_not_judged_do_not_count() -> None:
-    ours, theirs = [np.array([1.0, np.nan, 1.0])], [np.array([0.0, 0.0, 1.0])]
+    ours, theirs = [np.array([1.0, np.nan, 1.0])] * 2, [np.array([0.0, 0.0, 1.0])] * 2
     assert intervals(ours, theirs, np.random.default_rng(0))["gap"] == 0.5
 
 
