@@ -720,3 +720,15 @@ def test_a_report_does_not_go_into_a_model_folder(small: Path, conal: Run, tmp_p
     assert "is a model folder" in failed.err
     assert names_in(model) == ["config.json"]
     assert not (tmp_path / "clean.csv").exists()
+
+
+@pytest.mark.parametrize(("n", "told"), [(30, True), (5, False)])
+def test_ids_of_labels_that_are_taken_for_those_of_tasks(conal: Run, tmp_path: Path, n: int, told: bool) -> None:
+    path = tmp_path / "export.csv"
+    rows = [f"{k},{k // 3},{'abc'[k % 3]},{'xy'[k % 2]}" for k in range(n)]
+    path.write_text("\n".join(["id,picture,worker,label", *rows]) + "\n")
+    run = conal("aggregate", path, "--out", tmp_path / "clean.csv")
+    assert run.code == 0
+    assert ("no task has two labels, so that annotators cannot be compared" in run.err) == told
+    run = conal("aggregate", path, "--out", tmp_path / "other.csv", "--task-column", "picture")
+    assert "no task has two labels" not in run.err

@@ -140,3 +140,23 @@ def test_a_model_folder_may_move(conal: Run, model: Path, shared_crowd: Crowd, t
         (moved / path.name).write_bytes(path.read_bytes())
     assert conal("predict", moved, shared_crowd.features, "--out", tmp_path / "p.csv").code == 0
     assert pv.read_csv(tmp_path / "p.csv")["label"].to_pylist() == package.load(model).predict(shared_crowd.x).tolist()
+
+
+def test_ids_under_another_name_are_never_row_numbers_without_a_word(
+    conal: Run, shared_crowd: Crowd, tmp_path: Path
+) -> None:
+    """Shuffled pictures: beside the tasks of a file they are refused, alone they are numbered, with a warning."""
+    order = np.random.default_rng(1).permutation(len(shared_crowd.x))
+    columns = {f"f{k}": shared_crowd.x[:, k] for k in range(5)}
+    pv.write_csv(pa.table({"task": list(range(90)), **columns}), tmp_path / "x.csv")
+    shuffled = pa.table({"picture": order, **{name: values[order] for name, values in columns.items()}})
+    pv.write_csv(shuffled, tmp_path / "shuffled.csv")
+    model = tmp_path / "m"
+    assert conal("fit", shared_crowd.labels, "--features", tmp_path / "x.csv", "--out", model, "--epochs", 6).code == 0
+    alone = conal("predict", model, tmp_path / "shuffled.csv", "--out", tmp_path / "p.csv")
+    assert alone.code == 0
+    assert "tasks are called 0 to 89, and 'picture' counts for nothing" in alone.err
+    out = ("--out", tmp_path / "q.csv")
+    beside = conal("predict", model, shared_crowd.labels, "--features", tmp_path / "shuffled.csv", *out)
+    assert "column 'picture' has the tasks' ids, but is not called so" in beside.refusal()
+    assert not (tmp_path / "q.csv").exists()

@@ -502,3 +502,12 @@ def test_mturk_items_with_numbers_here_and_text_there(path: Path) -> None:
     header = ["HITId", "WorkerId", "Input.text1", "Input.text2", "Answer.q1", "Answer.q2"]
     write_csv(path, header, [["h", "w", "1", "a", "x", "y"]])
     assert read_annotations(path, question="q*", task="text*").task_ids.tolist() == ["1", "a"]
+
+
+def test_a_column_of_texts_in_a_wide_table_is_no_annotator(tmp_path: Path) -> None:
+    path = tmp_path / "wide.csv"
+    path.write_text("task,ann,bob,text\n" + "".join(f"t{k},cat,dog,the same\n" for k in range(4)))
+    with pytest.warns(DataWarning, match="'text' is no annotator, as its name is that of texts; left out"):
+        crowd = read_annotations(path, format="wide")
+    assert crowd.annotator_ids.tolist() == ["ann", "bob"]
+    assert crowd.classes.tolist() == ["cat", "dog"]

@@ -14,7 +14,7 @@ from conal.data.encoding import as_names
 from conal.errors import DataWarning, InputError
 from conal.io import read_features, read_texts
 from conal.io.features import features_from
-from conal.io.row_order import check_row_order
+from conal.io.row_order import check_row_order, warn_of_row_numbers
 from conal.io.texts import texts_from
 
 TASKS = as_names([0, 1, 2, 3])
@@ -133,3 +133,21 @@ def test_a_frame_of_texts_with_ids_under_another_name() -> None:
         texts_from(frame.rename(columns={"picture": "task"}))
         texts_from(frame.assign(picture="a kind"))
         texts_from(frame[["text"]].sample(frac=1, random_state=0))
+
+
+def test_predictions_are_called_by_row_numbers_only_with_a_word(tmp_path: Path) -> None:
+    table = read_features(features(tmp_path, {"picture": [7, 3, 9, 1], "f1": VALUES}))
+    with pytest.warns(DataWarning, match=r"tasks are called 0 to 3, and 'picture' counts for nothing.* 'task'"):
+        warn_of_row_numbers(table, known=["f1"])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        warn_of_row_numbers(table, known=["picture", "f1"])
+        warn_of_row_numbers(features_from(np.ones((4, 2))))
+        warn_of_row_numbers(read_features(features(tmp_path, {"task": [7, 3, 9, 1], "f1": VALUES})))
+
+
+@pytest.mark.parametrize("name", ["Unnamed: 0", "index", "id", "row_number"])
+def test_row_numbers_beside_ids_are_told(name: str, tmp_path: Path) -> None:
+    path = features(tmp_path, {"task": [7, 3, 9, 1], name: [0, 1, 2, 3], "f1": VALUES})
+    with pytest.warns(DataWarning, match=f"'{name}' becomes a feature, and may only number the rows"):
+        assert read_features(path).columns == (name, "f1")

@@ -136,6 +136,7 @@ class Sources(NamedTuple):
         file.warn_of_dropped()
         crowd = file.annotations
         warn_of_problems(crowd, file.where)
+        file.warn_of_single_labels()
         if defend:
             crowd = defended_labels(crowd, rings=not _is_vote(method), quiet=quiet or process_rank() > 0)
         known = read_sample(self.true_labels, self.reading, file, crowd)

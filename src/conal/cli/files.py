@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -104,6 +104,7 @@ class FitFiles:
         file.warn_of_dropped(unlabelled=False)
         crowd = file.annotations
         warn_of_problems(crowd, file.where)
+        file.warn_of_single_labels()
         names = crowd.task_ids.tolist(), crowd.annotator_ids.tolist()
         items = items_of(file.data, self.text_column)
         shown = exhibits_of(show, *names, file=file, items=items, texts=self._shown_texts(file, reading))
@@ -197,15 +198,19 @@ def read_for_model(
     task: str | None,
     text: str | None = None,
     fallback_to_aliases: bool = False,
+    check: Callable[[FeatureTable | TextTable], None] = lambda read: None,
 ) -> FeatureTable:
-    """Features for a trained model; a text model computes them from a file of texts."""
+    """Features for a trained model, after a check of what was read; a text model computes them from texts."""
     from conal.estimator.texts import as_numbers
     from conal.io import read_features, read_texts
 
     if estimator.text_features_ is None:
         if text is not None:
             raise InputError("--text-column: this model was trained on features, not on texts; remove the option")
-        return read_features(path, task=task, fallback_to_aliases=fallback_to_aliases)
+        table = read_features(path, task=task, fallback_to_aliases=fallback_to_aliases)
+        check(table)
+        return table
     texts = read_texts(path, text=text, task=task, fallback_to_aliases=fallback_to_aliases)
+    check(texts)
     made: FeatureTable = as_numbers(estimator.text_features_, texts)
     return made

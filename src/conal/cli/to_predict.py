@@ -60,10 +60,19 @@ class PredictFiles:
     def _joined(self, apart: Path, estimator: CrowdClassifier, reading: ReadOptions, allow_missing: bool) -> ToPredict:
         """The tasks of an annotation file, by id with their features or texts in another file."""
         from conal.data.alignment import align
+        from conal.io.row_order import check_row_order
 
         file = _import(self.tasks, reading)
-        table = read_for_model(apart, estimator, task=reading.task, text=self.text_column, fallback_to_aliases=True)
-        joined = align(file.all_tasks(), len(table), table.ids, allow_missing=allow_missing, unlabelled=False)
+        tasks = file.all_tasks()
+        table = read_for_model(
+            apart,
+            estimator,
+            task=reading.task,
+            text=self.text_column,
+            fallback_to_aliases=True,
+            check=lambda read: None if tasks.by_position else check_row_order(read, tasks.task_ids),
+        )
+        joined = align(tasks, len(table), table.ids, allow_missing=allow_missing, unlabelled=False)
         values = table.values if joined.rows is None else table.values[joined.rows]
         return ToPredict(replace(table, values=values, ids=joined.annotations.task_ids), file)
 
@@ -87,12 +96,16 @@ class PredictFiles:
         """A table of features or texts, as there is one for ``conal fit``."""
         from conal.estimator.texts import as_numbers
         from conal.io import read_texts
+        from conal.io.row_order import warn_of_row_numbers
 
         if reading.question is not None or reading.format is not None:
             raise InputError(f"{self.tasks}: is a table; --question and --format apply to exports of platforms")
         if estimator.text_features_ is None:
-            return ToPredict(read_for_model(self.tasks, estimator, task=reading.task, text=self.text_column), None)
+            table = read_for_model(self.tasks, estimator, task=reading.task, text=self.text_column)
+            warn_of_row_numbers(table, known=getattr(estimator, "feature_names_in_", ()))
+            return ToPredict(table, None)
         texts = read_texts(self.tasks, text=self.text_column, task=reading.task)
+        warn_of_row_numbers(texts)
         return ToPredict(as_numbers(estimator.text_features_, texts), _file_of(self.tasks, texts))
 
     def _is_export(self, reading: ReadOptions) -> bool:

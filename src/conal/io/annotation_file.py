@@ -20,6 +20,9 @@ from conal.parameters.text import json_or_text
 
 __all__ = ["AnnotationFile", "Control", "annotations_from"]
 
+FEW = 10
+"""Tasks below which one label each is no sign of a mistake."""
+
 
 @dataclass(frozen=True)
 class Control:
@@ -146,6 +149,16 @@ class AnnotationFile:
             return {str(name): fields for name, fields in self.fields.items()}
         rows = [] if self.data is None else self.data.to_pylist()
         return {str(row.pop("task")): {name: value for name, value in row.items() if value is not None} for row in rows}
+
+    def warn_of_single_labels(self) -> None:
+        """Say that no task has two labels, as where the ids of labels are taken for those of tasks."""
+        crowd = self.annotations
+        if crowd.n_annotators > 1 and crowd.n_tasks >= FEW and crowd.labels_per_task().max() == 1:
+            warn(
+                f"{self.where}: no task has two labels, so that annotators cannot be compared; if a column numbers the "
+                "labels, name the one of the tasks (--task-column)",
+                DataWarning,
+            )
 
     def warn_of_dropped(self, *, unlabelled: bool = True) -> None:
         """Warn about dropped annotations, with the reasons; about tasks without a label only where they are dropped."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from os import PathLike
@@ -30,6 +31,8 @@ FEW = 10
 """Rows below which any feature may look like ids."""
 HEAD = 1000
 """Rows by which most features are told from ids, before all are looked at."""
+ROW_NUMBERS = r"(unnamed: \d+|index|level_\d+|row|row_?(id|number)|id)$"
+"""What pandas and databases call the column that numbers the rows."""
 NUMBER = r"^\s*[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?\s*$"
 
 
@@ -195,7 +198,7 @@ def _read_parquet(path: Path, task: str | None, fallback_to_aliases: bool) -> Fe
     task_column, names = _layout(head, task, where, fallback_to_aliases)
     ids = None if task_column is None else ids_from(read_parquet(path, [task_column])[task_column], where)
     values = fill_rows(path, list(names), lambda batch: _values(batch, names, where))
-    _warn_of_labels(names, where)
+    _warn_of_names(names, where)
     return FeatureTable(values, ids, () if _is_list(head, names) else names, where)
 
 
@@ -203,7 +206,7 @@ def _from_arrow(table: pa.Table, task: str | None, where: str, fallback_to_alias
     task_column, names = _layout(table, task, where, fallback_to_aliases)
     ids = None if task_column is None else ids_from(table[task_column], where)
     values = _values(table, names, where)
-    _warn_of_labels(names, where)
+    _warn_of_names(names, where)
     return FeatureTable(values, ids, () if _is_list(table, names) else names, where)
 
 
@@ -225,12 +228,19 @@ def _layout(
     return task_column, names
 
 
-def _warn_of_labels(names: tuple[str, ...], where: str) -> None:
-    """A classifier that sees labels learns to repeat them."""
+def _warn_of_names(names: tuple[str, ...], where: str) -> None:
+    """A classifier that sees labels learns to repeat them, and one that sees row numbers learns the order of a file."""
     labels = [name for name in names if is_name_column(name, ["label", "truth", "worker"])]
     if labels:
         warn(
             f"{where}: {examples(labels)} become features; remove labels and annotators, which give the answers away",
+            DataWarning,
+        )
+    numbers = [name for name in names if re.match(ROW_NUMBERS, name, re.IGNORECASE)]
+    if numbers:
+        warn(
+            f"{where}: {examples(numbers)} becomes a feature, and may only number the rows; remove it, or if it has "
+            "the task ids, call it 'task'",
             DataWarning,
         )
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from conal.data.encoding import Names, spelling
 from conal.errors import DataWarning, InputError, examples, warn
 from conal.io.features import FeatureTable, may_be_ids
 from conal.io.texts import TextTable
 
-__all__ = ["check_row_order"]
+__all__ = ["check_row_order", "warn_of_row_numbers"]
 
 REMEDY = "call the column of ids 'task'"
 
@@ -38,6 +38,22 @@ def check_row_order(table: FeatureTable | TextTable, task_ids: Names) -> None:
     warn(f"{table.where}: has no column of task ids; its rows are tasks {numbers}, in this order", DataWarning)
 
 
+def warn_of_row_numbers(table: FeatureTable | TextTable, known: Sequence[str] = ()) -> None:
+    """Say that row numbers stand for ids, where a column that is not used might have them.
+
+    ``known`` are the columns of features that a model uses.
+    """
+    if table.ids is not None:
+        return
+    unused = [name for name, values in _could_be_ids(table) if name not in known and len(set(values)) == len(values)]
+    if unused:
+        warn(
+            f"{table.where}: has no column of task ids, so that tasks are called 0 to {len(table) - 1:,}, and "
+            f"{examples(unused)} counts for nothing; if these are the ids, {REMEDY}",
+            DataWarning,
+        )
+
+
 def _could_be_ids(table: FeatureTable | TextTable) -> Iterator[tuple[str, list[str]]]:
     """Columns as files spell them; of features those of whole numbers of which none occurs twice at the beginning."""
     if isinstance(table, TextTable):
@@ -45,6 +61,6 @@ def _could_be_ids(table: FeatureTable | TextTable) -> Iterator[tuple[str, list[s
             for name in table.others.column_names:
                 yield name, [spelling(value) for value in table.others[name].to_pylist()]
         return
-    for name, values in zip(table.columns, table.values.T, strict=True):
+    for name, values in zip(table.columns, table.values.T if table.columns else (), strict=True):
         if may_be_ids(values):
             yield name, [str(int(value)) for value in values.tolist()]

@@ -64,7 +64,7 @@ class Wide(Importer):
         sheet = read_sheet(path)
         index = pandas_index(sheet.table.schema)
         task = options.task or _task_column(sheet, index)
-        annotators = [name for name in sheet.names if name != task and name not in index]
+        annotators = _annotators(sheet, [task, *index])
         rows = sheet.table.num_rows
         tasks = pa.chunked_array([pa.array(range(rows))]) if task is None else sheet.column(task)
         if not annotators:
@@ -89,6 +89,15 @@ def _task_column(sheet: Sheet, index: Sequence[str]) -> str | None:
         )
     first = sheet.names[0]
     return index[0] if index else first if _is_index(first) else None
+
+
+def _annotators(sheet: Sheet, others: Sequence[str | None]) -> list[str]:
+    """All columns but those of tasks, and of texts, which are told."""
+    names = [name for name in sheet.names if name not in others]
+    texts = [name for name in names if is_name_column(name, ("text",))]
+    if texts:
+        warn(f"{sheet.where}: {examples(texts)} is no annotator, as its name is that of texts; left out", DataWarning)
+    return [name for name in names if name not in texts]
 
 
 def _is_index(name: str) -> bool:
