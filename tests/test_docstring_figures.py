@@ -447,7 +447,8 @@ FIGURE = re.compile(
     rf"|(?<![\w.])(?:\d+|{'|'.join(WORDS.values())})(?: and a half)? (?:points|times)\b",
     flags=re.IGNORECASE,
 )
-LEVEL = re.compile(r"95 % (?:bootstrap )?intervals?")
+LEVEL = re.compile(r"95 % (?:bootstrap )?intervals?|(?:p-values near|is below|p <) 0\.05\b")
+"""Of intervals and tests."""
 DEFINED = {
     "aggregation/auto.py": {"by more than 1.5 standard errors": "the rule"},
     "aggregation/base.py": {
@@ -462,8 +463,6 @@ DEFINED = {
     "datasets/synthetic.py": {"the Bayes-optimal accuracy is about 96 %": "tests/datasets/test_synthetic.py"},
     "experiments/attacks.py": {"at 10 to 40 % of the annotators": "the design"},
     "experiments/commonness.py": {"four times as many crowds": "the design"},
-    "experiments/comparisons.py": {"is below 0.05": "the level of the test"},
-    "experiments/little_gold.py": {"leaves p < 0.05": "the level of the test"},
     "experiments/recovery.py": {"at strength 0.7 and proportion 0.5": "the design"},
     "experiments/sweeps.py": {
         "at proportion 0.5, proportion at strength 0.4": "the design",
