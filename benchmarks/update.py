@@ -1,6 +1,6 @@
 """Updates of an aggregator against refits, in one run: `make bench-update`.
 
-1.8 million labels are fitted once, and then come 1,000 new ones, a hundred times: on known and new tasks, by known and
+1.72 million labels are fitted once, and then come 1,000 new ones, a hundred times: on known and new tasks, by known and
 new annotators. In memory, ``update`` of a pandas frame is compared with ``fit`` of all rows; as commands, ``conal
 update`` with ``conal aggregate`` of both files. Times are CPU times in fresh processes on one thread, with modules that
 have been compiled before, as those of an installed package are.

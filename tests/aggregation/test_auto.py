@@ -71,7 +71,7 @@ def test_all_aggregators_can_be_chosen() -> None:
 
 
 def test_a_single_one_must_be_clearly_better_than_the_mean() -> None:
-    """Two true labels more among forty are luck where eighteen compete."""
+    """Two true labels more among forty are luck where nineteen compete."""
     crowd = graded_crowd(2, n_tasks=400, worst=0.2, share=0.3)
     members = {name: aggregation.make(name).fit(crowd).codes_ for name in MEMBERS}
     mean = Auto().fit(crowd).codes_

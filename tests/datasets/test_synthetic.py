@@ -33,6 +33,7 @@ def test_sizes_are_the_papers() -> None:
 def test_classes_are_separable_but_not_trivially() -> None:
     accuracy = [nearest_mean_accuracy(synthetic(seed=seed)) for seed in range(5)]
     assert 0.94 < np.mean(accuracy) < 0.98
+    assert f"accuracy is about {100 * np.mean(accuracy):.0f} %" in " ".join(str(synthetic.__doc__).split())
 
 
 def test_features_have_unit_variance_around_the_class_mean() -> None:

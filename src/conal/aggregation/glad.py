@@ -60,8 +60,8 @@ class GLAD(EMAggregator[Abilities]):
     scales with the number of labels.
 
     Use it where you want to know which tasks are hard, and annotators make no particular mistakes: on dog and product
-    it is within a point and a half of ``dawid-skene``. Not where most annotators are weak or confuse classes: on juries
-    of language models it is 13 points behind, and a task that misleads many counts as easy.
+    it is 0.9 and 1.1 points behind ``dawid-skene``. Not where most annotators are weak or confuse classes: on juries of
+    language models it is 13 points behind, and a task that misleads many counts as easy.
 
     Attributes
     ----------

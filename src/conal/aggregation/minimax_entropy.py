@@ -63,8 +63,8 @@ class MinimaxEntropy(EMAggregator[Scores]):
     So the objective never falls. Classes count as equally frequent beforehand.
 
     Use it where tasks have many labels, and some mislead many annotators: of thirteen real crowds it is the best on
-    bluebird, and among the best on face and semeval_stance. Not where one class is far more frequent than the others
-    (product: 12 points behind ``dawid-skene``), and not in a hurry: it is the slowest one.
+    bluebird and semeval_stance, and one of the two best on face and conv_go_awry. Not where one class is far more
+    frequent than the others (product: 12 points behind ``dawid-skene``), and not in a hurry: it is the slowest one.
 
     Attributes
     ----------

@@ -14,7 +14,7 @@ __all__ = ["llm_jury"]
 
 @dataset("llm_jury")
 def llm_jury(folder: Folder = None, *, jury: str = "emotion") -> CrowdDataset:
-    """Texts labelled by juries of 11 to 13 language models: 400 to 500 texts of each of eight kinds.
+    """Texts labelled by juries of 12 or 13 language models: 399 to 500 texts of each of eight kinds.
 
     The instances are texts, of which classifiers make features themselves. There are no validation or test data.
 

@@ -33,7 +33,7 @@ MOST_OF = 0.5
 FEWEST_MISTAKES = 5.0
 """Expected mistakes of an annotator who is worth a talk."""
 NO_INFORMATION = 0.1
-"""See :func:`information`; the answers of careful annotators have 0.5 and more."""
+"""See :func:`information`; the answers of careful annotators have far more."""
 BULK = 0.8
 """Share of all that the queue can gain, which its first tasks are said to bring."""
 

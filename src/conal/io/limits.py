@@ -34,11 +34,11 @@ __all__ = [
 COMPRESSED = (".gz", ".bz2", ".zst")
 """Endings of compressed text, which is read directly."""
 TIMES = 100
-"""Beyond the limit below, a file may unpack to this many times its size; tables and texts do to 3 to 30 times."""
+"""Beyond the limit below, a file may unpack to this many times its size; tables and texts stay well below."""
 TABLE_BYTES = 2**28
 JSON_BYTES = 2**26
 ARRAY_BYTES = 2**30
-"""Every file may unpack to this much. Objects of JSON take twenty times the memory of their text, arrays no more."""
+"""Every file may unpack to this much. Objects of JSON take many times the memory of their text, arrays no more."""
 PICTURE_BYTES = 2**26
 PICTURE_PIXELS = 2**26
 """Of one picture: a camera has half as many pixels, and in memory they take 200 MB."""

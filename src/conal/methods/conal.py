@@ -70,7 +70,7 @@ class CoNALMethod(CrowdMethod):
         default="softmax",
         must_be=one_of("softmax", "row-stochastic"),
         help="A layer computes softmax(f W), or f times a row-stochastic matrix. On LabelMe's validation set the first "
-        "is 0.8 points better (88.2 against 87.4, eight seeds); on held-out Music songs they are equal.",
+        "was better; on held-out Music songs they were equal.",
     )
     likelihood: Literal["annotation", "joint"] = parameter(
         default="annotation",
@@ -89,8 +89,7 @@ class CoNALMethod(CrowdMethod):
         default="learn",
         must_be=either(number(), one_of("learn")),
         help="Factor on the inner product in omega, or 'learn'. The paper's 1 keeps omega within [0.27, 0.73]. With "
-        "'learn', omega correlates with the truth by 0.95 in the median of twenty simulated crowds, and validation "
-        "accuracy on LabelMe is 1.4 points higher.",
+        "'learn', omega followed the truth closely on simulated crowds, and validation accuracy on LabelMe was higher.",
     )
 
     def __init__(self, problem: Problem, backbone: nn.Module, **given: Any) -> None:

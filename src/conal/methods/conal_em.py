@@ -78,8 +78,8 @@ class CoNALEMMethod(SingleNetworkEM):
     first_labels: Literal["votes", "common-confusion"] = parameter(
         default="votes",
         must_be=one_of("votes", "common-confusion"),
-        help="Where EM starts: at the vote shares, or at the solution of the aggregator 'common-confusion'. Simulated "
-        "crowds are level; on LabelMe's validation data the votes are better (86.7 against 85.4). An omega per "
+        help="Where EM starts: at the vote shares, or at the solution of the aggregator 'common-confusion'. On "
+        "simulated crowds both were level; on LabelMe's validation data the votes were better. An omega per "
         "annotation starts at the vote shares.",
     )
     prior_individual: float | Literal["auto"] = parameter(

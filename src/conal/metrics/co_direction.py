@@ -85,8 +85,8 @@ def co_direction(
         \frac{b - \tfrac{1}{C - 1}}{w - \tfrac{1}{C - 1}}
 
     0 if everybody has confusions of their own, 1 if all confuse the same classes. It is *not* the share of mistakes
-    that are common: a crowd in which half of all labels come from a common confusion has about 0.6. Neither is it
-    about single tasks; see :func:`effective_number`.
+    that are common: simulated crowds in which half of all labels come from a common confusion have 0.44 to 0.61.
+    Neither is it about single tasks; see :func:`effective_number`.
 
     Both probabilities are U-statistics: no mistake is paired with itself, and two people's mistakes on one task are no
     pair. Everybody counts alike, however many labels they gave. Mistakes are expected ones, by the posterior. Its own

@@ -80,8 +80,8 @@ def effective_number(data: Any, posterior: npt.ArrayLike, *, confidence: float =
 
     **With inferred labels this is an upper bound.** A mistake that most annotators share moves the inferred label, and
     so is no mistake any more. On eight juries of 12 or 13 language models, true labels give 3.4 to 9.0 and labels by
-    Dawid-Skene 6.5 to 10.7 (``conal reproduce juries``). With true labels of some tasks, pass these: it is an estimate
-    then, and 50 random ones suffice on these juries.
+    Dawid-Skene 6.5 to 10.7 (``conal reproduce aggregators``). With true labels of some tasks, pass these: it is an
+    estimate then, and 50 random ones suffice on these juries.
 
     Parameters
     ----------

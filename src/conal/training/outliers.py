@@ -17,8 +17,8 @@ __all__ = ["Outliers", "outlier_limits"]
 SAMPLE = 1000
 """Instances from which the usual size of the features is read."""
 FAR = 100.0
-"""How many times as large as nearly all others a cell must be. In LabelMe's and Music's features none is four times as
-large; of 60,000 log-normal numbers with sigma 2, one is."""
+"""How many times as large as nearly all others a cell must be. In LabelMe's and Music's features none comes near, and
+rarely one of 60,000 log-normal numbers with sigma 2."""
 NEARLY_ALL = 0.99
 """The share of a feature's cells, and of all cells that are not zero, by which the usual size is judged."""
 SHOWN = 3

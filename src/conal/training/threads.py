@@ -19,7 +19,7 @@ def threads_for(network: nn.Module, batch_size: int) -> Iterator[None]:
     """Train a small network by one thread.
 
     Steps of about ten milliseconds gain nothing from several threads, and if other programs use the processors too,
-    threads that wait for each other make them five times as long. Networks that use a weight more than once per
+    threads that wait for each other make them several times as long. Networks that use a weight more than once per
     instance (convolutions, recurrent layers) keep torch's own number.
 
     >>> with threads_for(nn.Linear(20, 5), batch_size=256):

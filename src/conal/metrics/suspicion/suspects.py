@@ -33,7 +33,7 @@ DEPENDS = 0.005
 MAJORITY = 0.5
 """Share of the labels from which on those who seem to exchange classes are rather right."""
 MOSTLY = 0.5
-"""Share of the answers that seem to be copied by a pair that is named. Families of language models reach 0.45."""
+"""Share of the answers that seem to be copied by a pair that is named. Families of language models stay below."""
 JOINS = 3.0
 """Standard deviations by which somebody follows the exchange of a ring to belong to it."""
 
