@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from conal.datasets.label_sets import JUDGES
-from conal.experiments.aggregators import N_TRUE, SOME, TRUTH, Aggregators, by_some, effective_numbers
+from conal.experiments.aggregators import BASE, DRAWS, N_TRUE, SOME, TRUTH, Aggregators, by_some, effective_numbers
 from conal.experiments.commonness import Commonness, errors_of, holds, wrong_headline
 from conal.experiments.outputs import read_outputs
 from conal.experiments.tables import group_by
@@ -46,9 +46,23 @@ def commonness() -> str:
 
 
 def effective_number_of_juries() -> str:
-    """The effective number on juries of language models."""
-    rows = read_outputs(Aggregators(), RESULTS).to_pylist()
-    return effective_numbers([row for row in rows if row["row"] in JUDGES])
+    """The effective number on juries of language models: how far the bound is, and how near some true labels come."""
+    rows = [row for row in read_outputs(Aggregators(), RESULTS).to_pylist() if row["row"] in JUDGES]
+    cells = group_by(rows, "row", "method")
+    far, near, held = [], [], []
+    for jury in dict.fromkeys(row["row"] for row in rows):
+        (truth,), (bound,) = cells[jury, TRUTH], cells[jury, BASE]
+        far.append(bound["effective_high"] / truth["effective"])
+        told = [row for row in cells[jury, SOME] if row["effective_low"] is not None]
+        near += [abs(row["effective"] / truth["effective"] - 1) for row in told]
+        held += [row["effective_low"] <= truth["effective"] <= row["effective_high"] for row in told]
+    text = (
+        f"On {len(far)} juries of language models, whose members err together, the bound is {min(far):.1f} to "
+        f"{max(far):.1f} times the value. {N_TRUE} true labels are {100 * np.mean(near):.0f} % off in the mean of "
+        f"{DRAWS} draws, and {100 * np.mean(held):.0f} % of their intervals contain the value (`conal reproduce "
+        "aggregators`)."
+    )
+    return f"{text}\n\n{effective_numbers(rows)}"
 
 
 def effective_number_of_sparse_crowd() -> str:
