@@ -97,7 +97,9 @@ def time_of_xconal(rows: list[Row]) -> str:
     cells = group_by([row for row in rows if row["prior"] == "estimate" and row["protocol"] == "own"], "dataset", "row")
     spent = {key: float(np.mean(column(some, "seconds"))) for key, some in cells.items()}
     parts = [f"{title} {spent[name, OURS] / spent[name, PLAIN]:.1f}" for name, title in CROWDS.items()]
-    text = f"CPU time of a fit of `{OURS}`, as a multiple of that of `{PLAIN}`: {'; '.join(parts)} (*Without gold labels*)"
+    text = (
+        f"CPU time of a fit of `{OURS}`, as a multiple of that of `{PLAIN}`: {'; '.join(parts)} (*Without gold labels*)"
+    )
     if not FITS.is_file():
         return f"{text}."
     sizes: dict[str, Any] = json.loads(FITS.read_text(encoding="utf-8"))["sizes"]
@@ -122,8 +124,8 @@ def jury_texts(rows: list[Row]) -> str:
     figures = ", ".join(f"{jury} {gap:+.1f}" for jury, gap in gaps.items())
     return (
         f"Right labels of `{OURS}` with the texts, minus those of the judge who is right most often (which only true "
-        f"labels tell), in points: {figures}; in the mean {np.mean(list(gaps.values())):+.1f}. It is above that judge on "
-        f"{sum(gap > 0 for gap in gaps.values())} of {len(juries)} juries (`conal reproduce juries`)."
+        f"labels tell), in points: {figures}; in the mean {np.mean(list(gaps.values())):+.1f}. It is above that "
+        f"judge on {sum(gap > 0 for gap in gaps.values())} of {len(juries)} juries (`conal reproduce juries`)."
     )
 
 
@@ -254,9 +256,9 @@ def update_benchmark() -> str:
         f"{100 * first['stale']:.3f} and {100 * last['stale']:.3f} %; {100 * first['differ']:.3f} and "
         f"{100 * last['differ']:.3f} % differ from a full E-step. An update in memory takes {share:.0f} % of the CPU "
         f"time of a refit that reads all labels from a frame, and {known:.0f} % of one of labels that were read "
-        f"before. As a command it takes {commands['update']:.1f} s, where `conal aggregate --save` of both "
-        f"files takes {commands['refit_and_save']:.1f} s; {100 * first['cpu'] / commands['update']:.0f} % of its time is the "
-        "update itself, and the rest goes into starting, loading libraries, and reading and writing the labels."
+        f"before. As a command it takes {commands['update']:.1f} s: {100 * first['cpu'] / commands['update']:.0f} % of "
+        "that is the update itself, and the rest is for starting, loading libraries, and reading and writing the "
+        f"labels. `conal aggregate --save` of both files takes {commands['refit_and_save']:.1f} s."
     )
 
 
@@ -322,9 +324,9 @@ def attacks(rows: list[Row]) -> str:
     seeds = column(some, "seed")
     text = (
         f"Simulated crowds of {CROWD['n_annotators']} annotators, {SyntheticSettings().n_classes} classes and "
-        f"{CROWD['labels_per_instance']:g} labels per task, {100 * SHARES[1]:g} % of whom mean harm: {_count(some, 'seed')} crowds of each kind, seeds "
-        f"{min(seeds)} to {max(seeds)} (`conal reproduce attacks`). *Found*: of those who mean harm. *False*: of what "
-        "is said about people or pairs."
+        f"{CROWD['labels_per_instance']:g} labels per task, {100 * SHARES[1]:g} % of whom mean harm: "
+        f"{_count(some, 'seed')} crowds of each kind, seeds {min(seeds)} to {max(seeds)} (`conal reproduce attacks`). "
+        "*Found*: of those who mean harm. *False*: of what is said about people or pairs."
     )
     table = markdown(["", *(f"{n:g} labels each: found, false" for n in each)], body)
     return f"{text}\n\n{table}\n\n{_worst([row for row in rows if row['row'] == 'detection'])}"
