@@ -13,7 +13,9 @@ import pytest
 import generated
 import guide_statements
 from conal.experiments.attacks import KEYS
+from conal.experiments.gold_free import TITLES
 from conal.experiments.gold_rates import REPLAYED, WHOLE
+from conal.experiments.juries import ALL, ORACLE
 from conal.experiments.little_gold import BASE, PLANNED
 from conal.experiments.outputs import CODE, REDUCED
 from conal.io import write_table
@@ -106,7 +108,7 @@ def test_poor_features(folder: Path) -> None:
 
 def test_time_of_xconal(folder: Path) -> None:
     rows = []
-    for k, crowd in enumerate(guide_statements.CROWDS):
+    for k, crowd in enumerate(TITLES):
         for row, seconds in (("conal", 2.0), ("xconal", 3.0 + k), ("dl-mv", 9.0)):
             at = {"dataset": crowd, "row": row, "prior": "estimate", "protocol": "own", "seed": 0, "seconds": seconds}
             rows += [at, at | {"seconds": 100.0, "protocol": "gold"}, at | {"seconds": 50.0, "prior": "balanced"}]
@@ -128,9 +130,9 @@ def test_jury_texts(folder: Path) -> None:
     for jury, ours, best in (("a", [0.5, 0.6], 0.5), ("b", [0.7, 0.7], 0.8), ("c", [0.5, 0.5], 0.5)):
         at = {"row": jury, "gap": None}
         rows += figures([at | {"method": guide_statements.TEXTS}], accuracy=ours)
-        rows += figures([at | {"method": guide_statements.ORACLE}], accuracy=[best])
+        rows += figures([at | {"method": ORACLE}], accuracy=[best])
         rows += figures([at | {"method": "`dawid-skene`"}], accuracy=[0.1])
-    rows += [{"row": guide_statements.ALL, "gap": 0.1, "method": guide_statements.TEXTS, "seed": 0, "accuracy": None}]
+    rows += [{"row": ALL, "gap": 0.1, "method": guide_statements.TEXTS, "seed": 0, "accuracy": None}]
     store(folder, "juries", rows)
     text = guide_statements.jury_texts()
     assert ", in points: a +5.0, b -10.0, c +0.0; in the mean -1.7. It is above that judge on 1 of 3 juries (" in text
