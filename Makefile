@@ -110,6 +110,7 @@ pages: $(STAMP)  ## pages and type stubs that follow from the code
 	$(BIN)/python tools/generated.py
 	$(BIN)/python tools/stubs.py
 	$(BIN)/python tools/cli_reference.py
+	$(BIN)/python benchmarks/page.py --text
 
 vega: $(STAMP)  ## the scripts of Vega that reports contain, from the installed vl-convert
 	$(BIN)/python tools/vega_bundle.py

@@ -14,7 +14,7 @@ import json
 import os
 import tempfile
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -27,6 +27,8 @@ from harness import Row, clock, main, markdown, measure, store
 D, C, R, LABELS, N_TEST = 384, 5, 100, 3, 5_000
 SIZES, LARGE = (1_000, 20_000), 20_000
 PIECE = 100_000
+CONFUSED = 0.4
+"""How often annotators take a class for the next one, beyond chance."""
 LIMIT = 3_600.0
 TWO_STAGE = "Dawid-Skene + LogisticRegression"
 GOLD = "true labels (gold)"
@@ -40,7 +42,7 @@ def write_files(folder: Path, n: int) -> None:
     rng = np.random.default_rng(0)
     centre = (rng.normal(size=(C, D)) * 0.1).astype(np.float32)
     pi = np.eye(C) * 0.5 + 0.02
-    pi[np.arange(C), (np.arange(C) + 1) % C] += 0.4
+    pi[np.arange(C), (np.arange(C) + 1) % C] += CONFUSED
     edges = (pi / pi.sum(1, keepdims=True)).cumsum(1)
     features = np.lib.format.open_memmap(folder / "features.npy", mode="w+", dtype=np.float32, shape=(n, D))
     with (folder / "labels.csv").open("w") as labels, (folder / "gold.csv").open("w") as gold:
@@ -149,7 +151,7 @@ def run(arguments: argparse.Namespace) -> None:
         print(table({str(n): found[str(n)]}), flush=True)
     print(growth(found))
     if not arguments.quick:
-        store("fit", {"sizes": found})
+        store("fit", {"sizes": found, "learning_rates": learning_rates(sizes)})
 
 
 def _at_one_size(repeats: int) -> dict[str, Row]:
@@ -175,6 +177,21 @@ def table(found: Mapping[str, Mapping[str, Row]]) -> str:
             rows.append([f"{int(n):,} tasks, {name}", *cells])
     header = ["", "test accuracy (%)", "epochs", "CPU s", "CPU / gold", "wall s", "peak MB"]
     return markdown(header, rows)
+
+
+def learning_rates(sizes: Sequence[int]) -> dict[str, float]:
+    """By what factor this version lowers the learning rate at every size."""
+    from conal.parameters.plan import plan
+    from conal.parameters.training import Settings
+
+    return {str(n): plan(Settings(), n).lr_factor for n in sizes}
+
+
+def unlike_now(found: Mapping[str, Any]) -> list[int]:
+    """Sizes that were measured with another learning rate than this version has; results did not always say it."""
+    sizes = sorted(map(int, found["sizes"]))
+    then: Mapping[str, float] = found.get("learning_rates", {})
+    return [n for n in sizes if then.get(str(n), 1.0) != learning_rates([n])[str(n)]]
 
 
 def growth(found: Mapping[str, Mapping[str, Row]]) -> str:

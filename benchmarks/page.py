@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import argparse
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +18,10 @@ import processes
 import texts
 import threads
 import training
+from aggregation import LARGE
+from conal import __version__
+from conal.aggregation.auto import MEMBERS
+from conal.datasets.label_sets import JUDGES
 from conal.training.threads import SMALL_STEP
 from harness import FOLDER, markdown, stored
 
@@ -23,33 +29,37 @@ PAGE = FOLDER.parent / "performance.md"
 
 
 def main() -> None:
-    """Write the page; benchmarks without results are left out."""
+    """Write the page and its charts; ``--print`` shows the page, ``--text`` writes the page alone."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--print", action="store_true", help="print the page, write nothing")
+    parser.add_argument("--text", action="store_true", help="write the page without its charts")
+    options = parser.parse_args()
+    if options.print:
+        print(page(), end="")
+        return
+    PAGE.write_text(page(), encoding="utf-8")
+    for name, chart in {} if options.text else CHARTS.items():
+        if (FOLDER / f"{name}.json").exists():
+            _save(chart(stored(name)), name)
+    print(f"wrote {PAGE}")
+
+
+def page() -> str:
+    """The page; benchmarks without results are left out."""
     parts = ["# Performance", _introduction()]
-    for name, section in (
-        ("fit", _fit),
-        ("training", _training),
-        ("aggregation", _aggregation),
-        ("aggregators", _aggregators),
-        ("scale", _scale),
-        ("processes", _processes),
-        ("texts", _texts),
-        ("components", _components),
-        ("threads", _threads),
-    ):
-        file = FOLDER / f"{name}.json"
-        if file.exists():
+    for name, section in SECTIONS.items():
+        if (FOLDER / f"{name}.json").exists():
             found = stored(name)
             parts += [*section(found), _about(found)]
-    PAGE.write_text("\n\n".join(parts) + "\n", encoding="utf-8")
-    print(f"wrote {PAGE}")
+    return "\n\n".join(parts) + "\n"
 
 
 def _introduction() -> str:
     return (
-        "`make bench` repeats all measurements on this page, in about half an hour. Other libraries and conal run "
-        "alternately, each time in a new process on one thread. Figures are CPU times of the fastest repetition; "
-        "ratios are within one run, because machines differ and are shared. numba is installed, as by default. Without "
-        "it, Dawid-Skene uses sparse products of SciPy, which are two to three times slower. Training does not use it."
+        "`make bench` repeats all measurements on this page. Other libraries and conal run alternately, each time in a "
+        "new process on one thread. Figures are CPU times of the fastest repetition; ratios are within one run, "
+        "because machines differ and are shared. numba is installed, as by default. Without it, Dawid-Skene uses "
+        "sparse products of SciPy, which are slower. Training does not use it."
     )
 
 
@@ -63,52 +73,59 @@ def _components(found: dict[str, Any]) -> list[str]:
 
 def _threads(found: dict[str, Any]) -> list[str]:
     text = (
-        "Wall time of an epoch over 4,096 instances of 384 features (`make bench-threads`). conal uses several threads "
-        f"from {SMALL_STEP / 1e6:,.0f} million multiplications on: the weights of one network times the instances of a "
-        "batch. Smaller products gain nothing, and threads that wait for each other take CPU time from others."
+        f"Wall time of an epoch over {threads.N:,} instances of {threads.D} features (`make bench-threads`). conal "
+        f"uses several threads from {SMALL_STEP / 1e6:,.0f} million multiplications on: the weights of one network "
+        "times the instances of a batch. Smaller products gain nothing, and threads that wait for each other take CPU "
+        "time from others."
     )
     return ["## Threads", text, threads.table(found["rows"])]
 
 
 def _texts(found: dict[str, Any]) -> list[str]:
     text = (
-        "All of `conal fit --text`, from files to model folder and report; texts of 60 words, 3 labels each, of which "
-        "78 in 100 are right."
+        f"All of `conal fit --text`, from files to model folder and report; texts of {texts.LENGTH} words, "
+        f"{texts.LABELS} labels each, of which {100 * texts.RIGHT:.0f} in 100 are right."
     )
     return ["## Texts", text, texts.table(found["rows"])]
 
 
 def _fit(found: dict[str, Any]) -> list[str]:
     text = (
-        "From files to a model folder: 384 features, 5 classes, 3 labels per task by 100 annotators, who all take a "
-        "class for the next one in four cases of ten. Every fit is a new process on one thread that begins with the "
-        "same files; conal trains as long as `epochs='auto'` says, and crowd-kit's layer as long as the classifier on "
-        "true labels. `make bench-fit SIZES=20000,200000,1000000` chooses the sizes."
+        f"From files to a model folder: {fit.D} features, {fit.C} classes, {fit.LABELS} labels per task by {fit.R} "
+        f"annotators, who all take a class for the next one in about {100 * fit.CONFUSED:.0f} % of the cases. "
+        "Every fit is a new process on one thread that begins with the same files; conal trains as long as "
+        "`epochs='auto'` says, and crowd-kit's layer as long as the classifier on true labels. `make bench-fit "
+        "SIZES=20000,200000,1000000` chooses the sizes."
     )
-    text += (
-        " The rows of 200,000 tasks and more were measured before the learning rate fell from 50,000 on, by which "
-        "`conal` gains there ([decisions](decisions.md)); they stand until `make bench-fit` is run again."
-    )
+    if other := fit.unlike_now(found):
+        text += (
+            f" The rows of {other[0]:,} tasks and more were measured before the learning rate fell with so many tasks, "
+            "by which `conal` gains there ([decisions](decisions.md)); they stand until `make bench-fit` is run again."
+        )
     return ["## Whole fits", text, fit.table(found["sizes"]), fit.growth(found["sizes"])]
 
 
 def _training(found: dict[str, Any]) -> list[str]:
     sizes = tuple(found["sizes"])
-    lines = [
-        {"annotators": size, "method": name, "ratio": row["cpu"] / found["rows"][training.PLAIN]["cpu"]}
-        for size in sizes
-        for name in (training.CONAL, training.CROWD_LAYER, *training.PEERS)
-        if (row := found["rows"].get(f"{name} {size}"))
-    ]
-    _save(_lines(lines, "annotators", ("ratio", "CPU time of an epoch / plain classifier's"), "method"), "training")
     text = (
-        "10,000 instances of 512 features, 8 classes, 3 labels each, batches of 256. The plain classifier is a PyTorch "
-        "loop over one label per instance with the same network. *Every annotator of every instance* computes the "
-        "model as published code does: scores for all annotators, with a mask for missing labels (written for this "
+        f"{training.N:,} instances of {training.D} features, {training.C} classes, {training.LABELS} labels each, "
+        f"batches of {training.BATCH}. The plain classifier is a PyTorch loop over one label per instance with the "
+        "same network. *Every annotator of every instance* computes the model as "
+        "published code does: scores for all annotators, with a mask for missing labels (written for this "
         "comparison). crowd-kit has only layers, which are trained with the loop of the plain classifier. Its "
         "CrowdLayer is a simpler model with one matrix per annotator; compare it with our crowd layer (`dl-cl`)."
     )
     return ["## Training", text, training.table(found["rows"], sizes), "![Cost of training](performance/training.svg)"]
+
+
+def _training_chart(found: dict[str, Any]) -> Any:
+    lines = [
+        {"annotators": size, "method": name, "ratio": row["cpu"] / found["rows"][training.PLAIN]["cpu"]}
+        for size in found["sizes"]
+        for name in (training.CONAL, training.CROWD_LAYER, *training.PEERS)
+        if (row := found["rows"].get(f"{name} {size}"))
+    ]
+    return _lines(lines, "annotators", ("ratio", "CPU time of an epoch / plain classifier's"), "method")
 
 
 def _aggregation(found: dict[str, Any]) -> list[str]:
@@ -123,13 +140,17 @@ def _aggregation(found: dict[str, Any]) -> list[str]:
 
 
 def _aggregators(found: dict[str, Any]) -> list[str]:
+    real = list(found["crowds"])
+    juries = [name for name in real if name in JUDGES]
     accuracy = (
-        "Accuracy of the labels in percent, by the defaults and without true labels: means over five crowds of people, "
-        "eight juries of language models, all thirteen, and twelve simulated crowds with few labels per annotator and "
-        "shared mistakes. *Behind best*: points behind the most accurate one, where it is farthest behind. With true "
-        "labels (and for `gold-majority-vote`), a fifth of them was given, and the others judge. The last column is "
-        "CPU time on a million labels of 1,000 annotators, ten classes; iterative ones make ten iterations. `mmsr` is "
-        "not linear, and `auto` fits four others."
+        "Accuracy of the labels in percent, by the defaults and without true labels: means over "
+        f"{len(real) - len(juries)} crowds of people, {len(juries)} juries of language models, all {len(real)}, and "
+        f"{len(aggregators.SHARED)} simulated crowds with few labels per annotator and shared mistakes. *Behind "
+        "best*: points behind the most accurate one, where it is farthest behind. With true "
+        f"labels (and for `gold-majority-vote`), one in {aggregators.GOLD} was given, and the others judge. The last "
+        f"column is CPU time on {LARGE['n_tasks'] * LARGE['per_task']:,} labels of {LARGE['n_workers']:,} annotators, "
+        f"{LARGE['n_classes']} classes; iterative ones make ten iterations. `mmsr` is not linear, and `auto` fits "
+        f"{len(MEMBERS)} others."
     )
     exponents = [row["exponent"] for row in found["million"].values()]
     if exponents:
@@ -146,13 +167,7 @@ def _aggregators(found: dict[str, Any]) -> list[str]:
 
 
 def _scale(found: dict[str, Any]) -> list[str]:
-    lines, rows = [], []
-    for kind, title in (("aggregation", "Dawid-Skene, 20 iterations"), ("training", "CoNAL, an epoch")):
-        part = found[kind]
-        for n, row in zip(part["sizes"], part["rows"], strict=True):
-            lines.append({"annotations": n, "seconds": row["cpu"], "of": title})
-            rows.append([f"{title}", f"{n:,}", f"{row['cpu']:.3f}", f"{row['peak_mb']:,.0f}"])
-    _save(_lines(lines, "annotations", ("seconds", "CPU seconds"), "of"), "scale")
+    rows = [[title, f"{n:,}", f"{row['cpu']:.3f}", f"{row['peak_mb']:,.0f}"] for title, n, row in _points(found)]
     votes, five = found["majority vote"], found["five iterations"]
     text = (
         "1,000 annotators. The exponent of CPU time over annotations is "
@@ -174,6 +189,21 @@ def _scale(found: dict[str, Any]) -> list[str]:
     return ["## Growth", text, table, "![Cost over annotations](performance/scale.svg)", hundred]
 
 
+def _points(found: dict[str, Any]) -> list[tuple[str, int, dict[str, float]]]:
+    """What was measured at which number of annotations."""
+    kinds = (("aggregation", "Dawid-Skene, 20 iterations"), ("training", "CoNAL, an epoch"))
+    return [
+        (title, n, row)
+        for kind, title in kinds
+        for n, row in zip(found[kind]["sizes"], found[kind]["rows"], strict=True)
+    ]
+
+
+def _scale_chart(found: dict[str, Any]) -> Any:
+    lines = [{"annotations": n, "seconds": row["cpu"], "of": title} for title, n, row in _points(found)]
+    return _lines(lines, "annotations", ("seconds", "CPU seconds"), "of")
+
+
 def _processes(found: dict[str, Any]) -> list[str]:
     text = (
         "Data that two processes on this machine send each other per iteration of Dawid-Skene or step of training, "
@@ -185,7 +215,9 @@ def _processes(found: dict[str, Any]) -> list[str]:
 
 def _about(found: dict[str, Any]) -> str:
     versions = ", ".join(f"{name} {version}" for name, version in found["versions"].items())
-    return f"*{found['date']}; {found['machine']}; {versions}.*"
+    measured = found["versions"]["conal"]
+    older = "" if measured == __version__ else f" Measured by conal {measured}, which is older than this version."
+    return f"*{found['date']}; {found['machine']}; {versions}.{older}*"
 
 
 def _lines(lines: list[dict[str, Any]], x: str, y: tuple[str, str], colour: str) -> Any:
@@ -199,6 +231,21 @@ def _lines(lines: list[dict[str, Any]], x: str, y: tuple[str, str], colour: str)
             alt.Color(f"{colour}:N", title=None, sort=None),
         )
     )
+
+
+SECTIONS: dict[str, Callable[[dict[str, Any]], list[str]]] = {
+    "fit": _fit,
+    "training": _training,
+    "aggregation": _aggregation,
+    "aggregators": _aggregators,
+    "scale": _scale,
+    "processes": _processes,
+    "texts": _texts,
+    "components": _components,
+    "threads": _threads,
+}
+"""By the names of the stored results."""
+CHARTS = {"training": _training_chart, "scale": _scale_chart}
 
 
 def _save(chart: Any, name: str) -> None:

@@ -23,13 +23,16 @@ import numpy as np
 from harness import THREADS, Row, main, markdown, store
 
 WORDS, CLASSES, ANNOTATORS, LABELS, LENGTH, N_TEST = 6_000, 4, 20, 3, 60, 2_000
+KNOWN = 0.7
+RIGHT = KNOWN + (1 - KNOWN) / CLASSES
+"""How many labels are known, and how many are right: the others are guessed."""
 SIZES = (1_000, 20_000)
 OWN, OTHER = "this version", "the other version"
 NAMES = ("labels.csv", "texts.csv", "test.csv", "truth.csv")
 
 
 def write_files(folder: Path, n: int) -> None:
-    """Texts of made-up words, of which every class prefers some, and labels that are right seven times in ten."""
+    """Texts of made-up words, of which every class prefers some, and labels of which some are guessed."""
     rng = np.random.default_rng(0)
     letters = list("abcdefghijklmnop")
     lexicon = np.array(["".join(rng.choice(letters, size=rng.integers(2, 9))) for _ in range(WORDS)])
@@ -38,7 +41,7 @@ def write_files(folder: Path, n: int) -> None:
     truth = rng.integers(CLASSES, size=n + N_TEST)
     texts = [(k, " ".join(rng.choice(lexicon, size=LENGTH, p=shares[c]))) for k, c in enumerate(truth)]
     labels = [
-        (k, int(worker), f"class{c if rng.random() < 0.7 else rng.integers(CLASSES)}")
+        (k, int(worker), f"class{c if rng.random() < KNOWN else rng.integers(CLASSES)}")
         for k, c in enumerate(truth[:n])
         for worker in rng.choice(ANNOTATORS, size=LABELS, replace=False)
     ]

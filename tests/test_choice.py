@@ -54,6 +54,35 @@ def test_one_number_per_annotator_is_not_enough() -> None:
     assert f"are {min(behind):.0f} to {max(behind):.0f} points behind `dawid-skene` on average" in page
 
 
+def test_notes_have_the_figures_of_the_benchmark() -> None:
+    notes = choice.choice_notes()
+    crowds, models = RESULTS["crowds"], RESULTS["models"]
+    sizes = sorted(crowds[name]["tasks"] for kind in choice.KINDS for name in kind.crowds if "jury" in kind.looks)
+    assert crowds["bluebird"]["tasks"] == min(facts["tasks"] for facts in crowds.values()) == 108
+    assert f"1 task on bluebird (108 tasks) and 4 to 5 tasks on a jury ({sizes[0]} to {sizes[-1]} tasks)" in notes
+    assert [round(size / 100) for size in (sizes[0], sizes[-1])] == [4, 5]
+    assert f"On {len(crowds)} crowds some aggregator is the best by luck." in notes
+    assert f"On product, {100 * crowds['product']['largest_class']:.0f} % of the tasks are of one class." in notes
+    for name in ("minimax-entropy", "mace", "multidimensional", "majority-vote", "dawid-skene"):
+        assert f"`{name}` {models[name]['product']['accuracy']:.1f}" in notes
+    assert max(crowds, key=lambda name: crowds[name]["largest_class"]) == "product"
+
+
+CLASSES = {"two classes": {2}, "three or four classes": {3, 4}, "four classes": {4}, "six or seven classes": {6, 7}}
+LABELS = {"about ten labels": (8.5, 11.5), "few labels per task": (1, 5), "twenty labels": (19, 21)}
+
+
+def test_kinds_look_as_they_are_said_to() -> None:
+    for kind in choice.KINDS:
+        if kind.crowds[0] in RESULTS["crowds"]:
+            facts = [RESULTS["crowds"][name] for name in kind.crowds]
+            said = [classes for words, classes in CLASSES.items() if kind.looks.endswith(f", {words}")]
+            assert all({each["classes"] for each in facts} <= classes for classes in said), kind
+            for words, (low, high) in LABELS.items():
+                if words in kind.looks:
+                    assert all(low <= each["labels_per_task"] <= high for each in facts), kind
+
+
 def made_up(**accuracy: tuple[float, float]) -> dict[str, Any]:
     models = {
         name.replace("_", "-"): {crowd: {"accuracy": value} for crowd, value in zip("ab", values, strict=True)}

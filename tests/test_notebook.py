@@ -24,6 +24,9 @@ PICTURES = (
 )
 TABLES = ('aggregated.table("annotators")', 'clf.table("suggestions"')
 SUMMARIES = ("data.annotations\n", "aggregated\n")
+PERCENTAGES = ('print(f"right labels: {(agg', 'print(f"right labels: {(clf', 'print(f"test accuracy')
+POINTS = 2.0
+"""By which percentages of two runs may differ, on other processors."""
 PLACES = re.compile(r"(?<![<\w.&;/*)])/(tmp|home|root|work|Users|usr|var|opt)/|site-packages|\.py\"?, line")
 """Paths of a machine, and lines of a traceback."""
 
@@ -49,6 +52,13 @@ def printed(made: Any, beginning: str) -> float:
     return float(share)
 
 
+def columns(made: Any, beginning: str) -> list[str]:
+    """The names of the columns of a table."""
+    head = re.search(r"<thead>.*?</thead>", output_of(made, beginning)["data"]["text/html"], flags=re.DOTALL)
+    assert head is not None
+    return re.findall(r"<th>(.*?)</th>", head[0])
+
+
 def check_outputs(made: Any) -> None:
     for beginning in PICTURES:
         assert output_of(made, beginning)["data"]["image/svg+xml"].startswith("<svg ")
@@ -62,6 +72,28 @@ def check_outputs(made: Any) -> None:
             assert output["output_type"] in ("execute_result", "stream")
             assert output.get("name") != "stderr"
             assert not PLACES.search(str(output.get("text", "")) + str(output.get("data", "")))
+
+
+def check_alike(fresh: Any, kept: Any) -> None:
+    """A fresh run and the committed one: percentages within a few points, and the same columns."""
+    for beginning in PERCENTAGES:
+        assert printed(fresh, beginning) == pytest.approx(printed(kept, beginning), abs=POINTS), "run `make notebook`"
+    for beginning in TABLES:
+        assert columns(fresh, beginning) == columns(kept, beginning) != [], "run `make notebook`"
+
+
+def test_a_run_that_differs_is_found() -> None:
+    kept = committed()
+    check_alike(kept, kept)
+    other = copy.deepcopy(kept)
+    output = output_of(other, TABLES[0])
+    output["data"]["text/html"] = output["data"]["text/html"].replace("<th>worst_class</th>", "")
+    with pytest.raises(AssertionError, match="make notebook"):
+        check_alike(other, kept)
+    other = copy.deepcopy(kept)
+    output_of(other, PERCENTAGES[0])["text"] = "right labels: 10.0%"
+    with pytest.raises(AssertionError, match="make notebook"):
+        check_alike(other, kept)
 
 
 def test_the_notebook_runs_and_shows_its_progress() -> None:
@@ -81,6 +113,7 @@ def test_the_notebook_runs_and_shows_its_progress() -> None:
     assert 65 < printed(made, 'print(f"right labels: {(agg') < 75
     assert printed(made, 'print(f"right labels: {(clf') > 94
     assert printed(made, 'print(f"test accuracy') > 94
+    check_alike(made, committed())
     kinds = ("display_data", "update_display_data")
     bars = [m for source, m in messages if source.startswith("clf = ") and m["msg_type"] in kinds]
     shown = [m["content"]["data"]["text/html"] for m in bars]

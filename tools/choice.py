@@ -7,7 +7,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-__all__ = ["KINDS", "RESULTS", "choice_table", "recommended"]
+from conal.datasets.label_sets import JUDGES
+
+__all__ = ["KINDS", "RESULTS", "choice_notes", "choice_table", "recommended"]
 
 RESULTS = Path(__file__).parents[1] / "docs" / "performance" / "aggregators.json"
 """Written by `make bench-aggregation`."""
@@ -16,6 +18,12 @@ WITHIN = 1.0
 MOST = 3
 """Recommendations per kind of crowd."""
 VOTES = ("majority-vote", "wawa", "zero-based-skill")
+ONE_NUMBER = ("glad", "one-coin", "mmsr", "kos", "wawa", "zero-based-skill")
+"""Aggregators that know one number of every annotator."""
+EQUAL_CLASSES = ("minimax-entropy", "mace", "multidimensional")
+"""Aggregators that count all classes as equally frequent."""
+SMALLEST, UNEVEN = "bluebird", "product"
+"""The crowd with the fewest tasks, and one with a class that is far more frequent."""
 COMPARED = ("dawid-skene", "majority-vote")
 """Shown in every row, also where they are not recommended."""
 
@@ -45,10 +53,10 @@ def choice_table() -> str:
     """A row for every kind of crowd, and three for what else may decide."""
     found: Results = json.loads(RESULTS.read_text(encoding="utf-8"))
     real = tuple(found["crowds"])
-    rows = [_row("anything, and you do not want to choose", ["auto"], found, real, "all 13")]
+    rows = [_row("anything, and you do not want to choose", ["auto"], found, real, f"all {len(real)}")]
     rows += [_row(looks, recommended(found, crowds), found, crowds, _where(found, crowds)) for looks, crowds in KINDS]
     known = max(("gold-majority-vote", "dawid-skene, true labels"), key=lambda name: _mean(found, name, real))
-    told = "all 13, a fifth of the true labels given"
+    told = f"all {len(real)}, a fifth of the true labels given"
     rows.append(
         _row(
             "control questions with known answers (`--true-labels`)",
@@ -60,8 +68,37 @@ def choice_table() -> str:
         )
     )
     quick = max(VOTES, key=lambda name: _mean(found, name, real))
-    rows.append(_row("you need one pass, or a figure to compare with", [quick], found, real, "all 13"))
+    rows.append(_row("you need one pass, or a figure to compare with", [quick], found, real, f"all {len(real)}"))
     return "\n".join(["| your crowd looks like | use | accuracy, % | measured on |", "|---|---|---|---|", *rows])
+
+
+def choice_notes() -> str:
+    """How to read the table, as a list: what a point is worth, and which aggregators fail where."""
+    found: Results = json.loads(RESULTS.read_text(encoding="utf-8"))
+    real, about = tuple(found["crowds"]), found["crowds"]
+    sizes = [about[name]["tasks"] for name in real if name in JUDGES]
+    behind = [_mean(found, "dawid-skene", real) - _mean(found, name, real) for name in ONE_NUMBER]
+    uneven = {name: _mean(found, name, (UNEVEN,)) for name in (*EQUAL_CLASSES, "majority-vote", "dawid-skene")}
+    figures = ", ".join(f"`{name}` {accuracy:.1f}" for name, accuracy in uneven.items())
+    return (
+        f"- Differences of a point are {_tasks([about[SMALLEST]['tasks']])} on {SMALLEST} ({about[SMALLEST]['tasks']} "
+        f"tasks) and {_tasks(sizes)} on a jury ({min(sizes)} to {max(sizes)} tasks); do not read more into them. On "
+        f"{len(real)} crowds some aggregator is the best by luck. If you have true labels of a hundred tasks, let "
+        "`auto` choose by them (`--true-labels`): it takes a single aggregator only if it is clearly better than the "
+        "mean.\n"
+        f"- Aggregators with one number per annotator ({', '.join(f'`{name}`' for name in ONE_NUMBER)}) are "
+        f"{min(behind):.0f} to {max(behind):.0f} points behind `dawid-skene` on average: on crowds whose annotators "
+        "are weak, or confuse particular classes, one number is not enough.\n"
+        f"- {', '.join(f'`{name}`' for name in EQUAL_CLASSES[:-1])} and `{EQUAL_CLASSES[-1]}` count all classes as "
+        f"equally frequent. On {UNEVEN}, {100 * about[UNEVEN]['largest_class']:.0f} % of the tasks are of one class. "
+        f"Right labels there, in percent: {figures}."
+    )
+
+
+def _tasks(sizes: Sequence[int]) -> str:
+    """How many tasks a point is."""
+    ends = dict.fromkeys(f"{size / 100:.0f}" for size in (min(sizes), max(sizes)))
+    return f"{' to '.join(ends)} task{'s' if max(sizes) >= 150 else ''}"
 
 
 def recommended(found: Results, crowds: Sequence[str]) -> list[str]:

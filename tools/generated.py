@@ -12,13 +12,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from choice import choice_table
+from choice import choice_notes, choice_table
 from conal import aggregation, methods
 from conal.experiments.coverage import Coverage, coverage_table
 from conal.experiments.outputs import CODE, read_outputs
 from conal.experiments.results_page import results_page
 from guide_statements import GUIDE_STATEMENTS
 from noise_statements import commonness, effective_number_of_juries, effective_number_of_sparse_crowd
+from speed_statements import SPEED_STATEMENTS
 from statements import STATEMENTS, wrapped
 
 __all__ = ["PAGES", "PARTS", "renewed"]
@@ -31,8 +32,8 @@ PAGES = (
     *(
         DOCS / f"{name}.md"
         for name in (
-            *("architecture", "choosing", "common-noise", "fifty-gold-labels", "harm", "living", "next-labels"),
-            *("privacy", "reading-the-report", "reproducing"),
+            *("architecture", "choosing", "common-noise", "fifty-gold-labels", "harm", "juries", "living"),
+            *("many-machines", "next-labels", "privacy", "reading-the-report", "reproducing"),
         )
     ),
 )
@@ -112,11 +113,13 @@ PARTS: dict[str, Callable[[], Any]] = {
     "aggregators": aggregator_table,
     "rooms": rooms,
     "choice": choice_table,
+    "choice_notes": wrapped(choice_notes),
     "coverage": coverage,
     **STATEMENTS,
     **GUIDE_STATEMENTS,
+    **SPEED_STATEMENTS,
     "commonness": wrapped(commonness),
-    "juries": effective_number_of_juries,
+    "juries": wrapped(effective_number_of_juries),
     "sparse_crowd": wrapped(effective_number_of_sparse_crowd),
 }
 

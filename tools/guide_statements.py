@@ -14,14 +14,19 @@ from conal.datasets.label_sets import JUDGES
 from conal.experiments import Experiment
 from conal.experiments.attacks import AGGREGATORS, CROWD, FEW, SHARES, Attacks
 from conal.experiments.comparisons import corrected, paired_difference
-from conal.experiments.gold_measurements import N_REPLAYED, REPLAYS
+from conal.experiments.gold_free import OURS, GoldFree
+from conal.experiments.gold_free import TITLES as CROWDS
+from conal.experiments.gold_measurements import MIN_LABELS, N_REPLAYED, REPLAYS
 from conal.experiments.gold_rates import NAMES, REPLAYED, WHOLE, GoldRatesCoverage
+from conal.experiments.juries import ALL, ORACLE, Juries
 from conal.experiments.little_gold import BASE, CALIBRATED, PEOPLE, PLANNED, TITLES, LittleGold
 from conal.experiments.outputs import REDUCED, read_outputs
 from conal.experiments.plans import PLAN, Plans, area
 from conal.experiments.privacy import LABELS, Privacy
+from conal.experiments.small import Small
 from conal.experiments.tables import Row, column, group_by, markdown
 from conal.experiments.updates import UNSEEN, Updates
+from conal.parameters.simulation import SyntheticSettings
 from statements import wrapped
 
 __all__ = ["GUIDE_STATEMENTS", "unmeasured"]
@@ -29,6 +34,12 @@ __all__ = ["GUIDE_STATEMENTS", "unmeasured"]
 RESULTS = Path(__file__).parents[1] / "docs" / "results"
 UPDATES = Path(__file__).parents[1] / "docs" / "performance" / "update.json"
 """Written by `make bench-update`."""
+
+FITS = Path(__file__).parents[1] / "docs" / "performance" / "fit.json"
+"""Written by `make bench-fit`."""
+POOR = "simulated jury, features that say little"
+TEXTS = "`xconal` with the texts"
+PLAIN = "conal"
 
 Statement = Callable[[], str]
 
@@ -58,6 +69,64 @@ def _full_rows(experiment: Experiment) -> list[Row]:
     table = read_outputs(experiment, RESULTS)
     rows: list[Row] = [] if REDUCED in table.column_names else table.to_pylist()
     return rows
+
+
+# ---------------------------------------------------------------- choosing a method
+
+
+@by_table(Small, "How good cleaned labels are where features say little")
+def poor_features(rows: list[Row]) -> str:
+    """Cleaned labels of `xconal` and of Dawid-Skene where features hardly help."""
+    some = [row for row in rows if row["row"] == POOR]
+    by_size = group_by(_in_order(some, "tasks", "seed"), "tasks")
+    figures = "; ".join(
+        f"{tasks} tasks {_percent(column(each, 'label_accuracy'))} and "
+        f"{_percent(column(each, 'dawid-skene label_accuracy'))}"
+        for tasks, each in by_size.items()
+    )
+    return (
+        "Where features say little, the votes decide. Right cleaned labels of `xconal` and of `dawid-skene`, in "
+        f"percent, means over {_count(some, 'seed')} simulated juries: {figures} (*Small crowds* in [the "
+        "results](results.md))."
+    )
+
+
+@by_table(GoldFree, "How long `xconal` takes")
+def time_of_xconal(rows: list[Row]) -> str:
+    """CPU time of a fit of `xconal` as a multiple of that of `conal`, by crowd and by size."""
+    cells = group_by([row for row in rows if row["prior"] == "estimate" and row["protocol"] == "own"], "dataset", "row")
+    spent = {key: float(np.mean(column(some, "seconds"))) for key, some in cells.items()}
+    parts = [f"{title} {spent[name, OURS] / spent[name, PLAIN]:.1f}" for name, title in CROWDS.items()]
+    text = (
+        f"CPU time of a fit of `{OURS}`, as a multiple of that of `{PLAIN}`: {'; '.join(parts)} (*Without gold labels*)"
+    )
+    if not FITS.is_file():
+        return f"{text}."
+    sizes: dict[str, Any] = json.loads(FITS.read_text(encoding="utf-8"))["sizes"]
+    whole = [fits[OURS]["cpu"] / fits[PLAIN]["cpu"] for fits in sizes.values()]
+    tasks = sorted(map(int, sizes))
+    return (
+        f"{text}; whole fits of {tasks[0]:,} to {tasks[-1]:,} tasks, from files to a model folder, "
+        f"{_range(whole, '.1f')} ([performance](performance.md#whole-fits))."
+    )
+
+
+# ---------------------------------------------------------------- a jury of language models
+
+
+@by_table(Juries, "How `xconal` with texts compares with the best judge")
+def jury_texts(rows: list[Row]) -> str:
+    """The default method with the items' texts, beside the judge who is right most often."""
+    cells = group_by([row for row in rows if row["row"] != ALL], "row", "method")
+    means = {key: 100 * float(np.mean(column(some, "accuracy"))) for key, some in cells.items()}
+    juries = list(dict.fromkeys(jury for jury, _ in means))
+    gaps = {jury: means[jury, TEXTS] - means[jury, ORACLE] for jury in juries}
+    figures = ", ".join(f"{jury} {gap:+.1f}" for jury, gap in gaps.items())
+    return (
+        f"Right labels of `{OURS}` with the texts, minus those of the judge who is right most often (which only true "
+        f"labels tell), in points: {figures}; in the mean {np.mean(list(gaps.values())):+.1f}. It is above that "
+        f"judge on {sum(gap > 0 for gap in gaps.values())} of {len(juries)} juries (`conal reproduce juries`)."
+    )
 
 
 # ---------------------------------------------------------------- fifty gold labels
@@ -96,8 +165,8 @@ def claimed(rows: list[Row]) -> str:
     many = CALIBRATED[-1]
     return (
         f"Shares of right labels that `xconal` claims and that are true, in percent, means over {_count(rows, 'seed')} "
-        f"seeds, {', '.join(parts)}. The 95 % intervals of annotators with ten labels or more hold the share of their "
-        f"labels that is right for {held[0]:.0f} % of them, and with {many} true labels for {held[1]:.0f} % "
+        f"seeds, {', '.join(parts)}. The 95 % intervals of annotators with {MIN_LABELS} labels or more hold the share "
+        f"of their labels that is right for {held[0]:.0f} % of them, and with {many} true labels for {held[1]:.0f} % "
         "(`conal reproduce little-gold`)."
     )
 
@@ -179,14 +248,17 @@ def update_benchmark() -> str:
     memory, commands = found["memory"], found["commands"]
     judged = [point for point in memory["updates"] if "refit_cpu" in point]
     first, last = judged[0], judged[-1]
-    share = 100 * np.median(column(memory["updates"], "cpu")) / np.mean(column(judged, "refit_cpu"))
+    usual = 100 * np.median(column(memory["updates"], "cpu"))
+    share, known = (usual / np.mean(column(judged, name)) for name in ("refit_cpu", "refit_of_annotations_cpu"))
     return (
         f"The first fit is to {memory['labels']:,} labels. {100 * first['equal']:.3f} % of the labels equal those of a "
         f"refit after {first['n']} update, and {100 * last['equal']:.3f} % after {last['n']}. Reported as stale were "
         f"{100 * first['stale']:.3f} and {100 * last['stale']:.3f} %; {100 * first['differ']:.3f} and "
-        f"{100 * last['differ']:.3f} % differ from a full E-step. An update takes {share:.0f} % of the CPU time of a "
-        f"refit in memory. As a command it takes {commands['update']:.1f} s, where `conal aggregate --save` of both "
-        f"files takes {commands['refit_and_save']:.1f} s."
+        f"{100 * last['differ']:.3f} % differ from a full E-step. An update in memory takes {share:.0f} % of the CPU "
+        f"time of a refit that reads all labels from a frame, and {known:.0f} % of one of labels that were read "
+        f"before. As a command it takes {commands['update']:.1f} s: {100 * first['cpu'] / commands['update']:.0f} % of "
+        "that is the update itself, and the rest is for starting, loading libraries, and reading and writing the "
+        f"labels. `conal aggregate --save` of both files takes {commands['refit_and_save']:.1f} s."
     )
 
 
@@ -251,10 +323,10 @@ def attacks(rows: list[Row]) -> str:
     each = [made["n_train"] * made["labels_per_instance"] / made["n_annotators"] for made in shown.values()]
     seeds = column(some, "seed")
     text = (
-        f"Simulated crowds of {CROWD['n_annotators']} annotators, six classes and {CROWD['labels_per_instance']:g} "
-        f"labels per task, {100 * SHARES[1]:g} % of whom mean harm: {_count(some, 'seed')} crowds of each kind, seeds "
-        f"{min(seeds)} to {max(seeds)} (`conal reproduce attacks`). *Found*: of those who mean harm. *False*: of what "
-        "is said about people or pairs."
+        f"Simulated crowds of {CROWD['n_annotators']} annotators, {SyntheticSettings().n_classes} classes and "
+        f"{CROWD['labels_per_instance']:g} labels per task, {100 * SHARES[1]:g} % of whom mean harm: "
+        f"{_count(some, 'seed')} crowds of each kind, seeds {min(seeds)} to {max(seeds)} (`conal reproduce attacks`). "
+        "*Found*: of those who mean harm. *False*: of what is said about people or pairs."
     )
     table = markdown(["", *(f"{n:g} labels each: found, false" for n in each)], body)
     return f"{text}\n\n{table}\n\n{_worst([row for row in rows if row['row'] == 'detection'])}"
@@ -370,6 +442,9 @@ def _count(rows: list[Row], name: str) -> int:
 
 GUIDE_STATEMENTS: dict[str, Statement] = {
     make.__name__: wrapped(make)
-    for make in (little_gold, claimed, gold_rates, updates, update_benchmark, plans, attacks, defence, privacy)
+    for make in (
+        *(poor_features, time_of_xconal, jury_texts, little_gold, claimed, gold_rates, updates, update_benchmark),
+        *(plans, attacks, defence, privacy),
+    )
 }
 """Parts of guides, by the names that pages call them."""

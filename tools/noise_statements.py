@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import numpy as np
 
 from conal.datasets.label_sets import JUDGES
-from conal.experiments.aggregators import N_TRUE, SOME, TRUTH, Aggregators, by_some, effective_numbers
-from conal.experiments.commonness import Commonness, errors_of, holds, wrong_headline
+from conal.experiments.aggregators import BASE, DRAWS, N_TRUE, SOME, TRUTH, Aggregators, by_some, effective_numbers
+from conal.experiments.commonness import CROWDS, LABELS_PER_TASK, Commonness, errors_of, holds, wrong_headline
 from conal.experiments.outputs import read_outputs
 from conal.experiments.tables import group_by
 
@@ -16,8 +17,12 @@ __all__ = ["commonness", "effective_number_of_juries", "effective_number_of_spar
 
 HALF = 0.5
 SPARSE = "product"
-"""A crowd of many people, with three labels per task."""
+"""A crowd of many people, with few labels per task."""
 RESULTS = Path(__file__).parents[1] / "docs" / "results"
+AGGREGATORS = RESULTS.parent / "performance" / "aggregators.json"
+"""Has the number of labels per task of every crowd; written by `make bench-aggregation`."""
+FEWEST, MOST_LABELS = min(each["n_annotators"] for each in CROWDS.values()), max(LABELS_PER_TASK)
+"""Crowds on which the effective number by inferred labels is near: few annotators, or many labels per task."""
 
 
 def commonness() -> str:
@@ -27,7 +32,8 @@ def commonness() -> str:
     told = [row for row in rows if row["value"] is not None]
     bounded = [row for row in rows if row["effective"] and row["effective_true"]]
     ratios = [row["effective_at_most"] / row["effective_true"] for row in bounded]
-    many = [row["effective"] / row["effective_true"] for row in bounded if row["labels"] >= 8 or row["row"][0] == "8"]
+    near = [row for row in bounded if row["labels"] == MOST_LABELS or row["row"].startswith(f"{FEWEST} ")]
+    many = [row["effective"] / row["effective_true"] for row in near]
     error, held = np.mean(errors_of(told)), _percent([holds(row) for row in told])
     wrong = sum(map(wrong_headline, rows)) or "No"
     half = [row["value"] for row in told if row["proportion"] == HALF]
@@ -39,16 +45,30 @@ def commonness() -> str:
         f"{_percent([row['value'] is None for row in rows])}. {wrong} headlines were wrong. Where half of "
         f"all labels come from the common confusion, it is {min(half):.2f} to {max(half):.2f}.\n\n"
         f"The effective number by inferred labels is at most {farthest:.0f} % from its value by true labels on crowds "
-        "of eight annotators, and on crowds with ten labels per task. Inferred labels hide shared mistakes, so without "
-        "true labels a report says *at most*, and the upper end of the 95 % interval. This bound is at least "
-        f"{min(ratios):.2f} of the value by true labels on all of these crowds."
+        f"of {FEWEST} annotators, and on crowds with {MOST_LABELS} labels per task. Inferred labels hide shared "
+        "mistakes, so without true labels a report says *at most*, and the upper end of the 95 % interval. This "
+        f"bound is at least {min(ratios):.2f} of the value by true labels on all of these crowds."
     )
 
 
 def effective_number_of_juries() -> str:
-    """The effective number on juries of language models."""
-    rows = read_outputs(Aggregators(), RESULTS).to_pylist()
-    return effective_numbers([row for row in rows if row["row"] in JUDGES])
+    """The effective number on juries of language models: how far the bound is, and how near some true labels come."""
+    rows = [row for row in read_outputs(Aggregators(), RESULTS).to_pylist() if row["row"] in JUDGES]
+    cells = group_by(rows, "row", "method")
+    far, near, held = [], [], []
+    for jury in dict.fromkeys(row["row"] for row in rows):
+        (truth,), (bound,) = cells[jury, TRUTH], cells[jury, BASE]
+        far.append(bound["effective_high"] / truth["effective"])
+        told = [row for row in cells[jury, SOME] if row["effective_low"] is not None]
+        near += [abs(row["effective"] / truth["effective"] - 1) for row in told]
+        held += [row["effective_low"] <= truth["effective"] <= row["effective_high"] for row in told]
+    text = (
+        f"On {len(far)} juries of language models, whose members err together, the bound is {min(far):.1f} to "
+        f"{max(far):.1f} times the value. {N_TRUE} true labels are {100 * np.mean(near):.0f} % off in the mean of "
+        f"{DRAWS} draws, and {100 * np.mean(held):.0f} % of their intervals contain the value (`conal reproduce "
+        "aggregators`)."
+    )
+    return f"{text}\n\n{effective_numbers(rows)}"
 
 
 def effective_number_of_sparse_crowd() -> str:
@@ -56,10 +76,11 @@ def effective_number_of_sparse_crowd() -> str:
     rows = group_by(read_outputs(Aggregators(), RESULTS).to_pylist(), "row", "method")
     (truth,), some = rows[SPARSE, TRUTH], rows[SPARSE, SOME]
     _, deviation, held = by_some(some, truth["effective"])
+    labels = json.loads(AGGREGATORS.read_text(encoding="utf-8"))["crowds"][SPARSE]["labels_per_task"]
     return (
-        f"With three labels per task of many annotators, {N_TRUE} tasks are too few: two annotators then share hardly "
-        f"any of them. On *{SPARSE}* they are {deviation} off in the mean, and {held} of the intervals contain the "
-        "value."
+        f"With {labels:g} labels per task of many annotators, {N_TRUE} tasks are too few: two annotators then share "
+        f"hardly any of them. On *{SPARSE}* they are {deviation} off in the mean, and {held} of the intervals contain "
+        "the value."
     )
 
 

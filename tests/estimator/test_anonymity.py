@@ -61,7 +61,7 @@ def test_annotators_with_few_labels_cannot_be_linked(tmp_path: Path) -> None:
         fitted = conal.make(["xconal", "conal", "dl-cl", "dl-mv"][seed % 4], seed=seed, **FAST).fit(x, crowd)
         hidden.append(share_linked(fitted, crowd, tmp_path / f"hidden {seed}", 10))
         shown.append(share_linked(fitted, crowd, tmp_path / f"shown {seed}", 1))
-    assert np.mean(hidden) <= 0.1
+    assert max(hidden) == 0
     assert np.mean(shown) > 0.8
 
 
