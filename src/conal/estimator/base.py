@@ -27,7 +27,7 @@ class CrowdClassifier(SharedClassifier):
     Attributes
     ----------
     classes_, annotator_ids_, task_ids_ : arrays
-        What the user called them.
+        What the user called them. Training task i is ``task_ids_[i]``, which need not be row i of the features.
     probas_ : (n_tasks, n_classes)
         ``probas_[i, c]`` = P(true class c | features and annotations) of training task i.
     labels_ : (n_tasks,)
