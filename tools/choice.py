@@ -7,7 +7,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from conal.datasets.label_sets import JUDGES
+from conal.experiments.comparisons import paired_difference
+from conal.experiments.outputs import read_outputs
+from conal.experiments.simulated_labels import SimulatedLabels
+from conal.experiments.tables import column, group_by
 
 __all__ = ["KINDS", "RESULTS", "choice_notes", "choice_table", "recommended"]
 
@@ -24,6 +30,7 @@ EQUAL_CLASSES = ("minimax-entropy", "mace", "multidimensional")
 """Aggregators that count all classes as equally frequent."""
 SMALLEST, UNEVEN = "bluebird", "product"
 """The crowd with the fewest tasks, and one with a class that is far more frequent."""
+AUTO = ("auto", "dawid-skene")
 COMPARED = ("dawid-skene", "majority-vote")
 """Shown in every row, also where they are not recommended."""
 
@@ -91,7 +98,23 @@ def choice_notes() -> str:
         "are weak, or confuse particular classes, one number is not enough.\n"
         f"- {', '.join(f'`{name}`' for name in EQUAL_CLASSES[:-1])} and `{EQUAL_CLASSES[-1]}` count all classes as "
         f"equally frequent. On {UNEVEN}, {100 * about[UNEVEN]['largest_class']:.0f} % of the tasks are of one class. "
-        f"Right labels there, in percent: {figures}."
+        f"Right labels there, in percent: {figures}.\n"
+        f"- {_auto(found, real)}"
+    )
+
+
+def _auto(found: Results, real: Sequence[str]) -> str:
+    """What `auto` is worth, on the crowds that its members were chosen on, and on others."""
+    accuracies = {name: [found["models"][name][crowd]["accuracy"] / 100 for crowd in real] for name in AUTO}
+    simulated = read_outputs(SimulatedLabels(), RESULTS.parents[1] / "results").to_pylist()
+    rows = group_by(simulated, "method")
+    by_name = {name: 100 * float(np.mean(column(some, "accuracy"))) for name, some in rows.items()}
+    best = max((name for name in by_name if name != AUTO[0]), key=lambda name: by_name[name])
+    return (
+        f"`auto` minus `dawid-skene` is {paired_difference((accuracies[AUTO[0]], accuracies[AUTO[1]]))} points over "
+        f"these {len(real)} crowds, on which its members were chosen. On {len(rows[AUTO[0]])} simulated crowds, "
+        f"`auto` has {by_name[AUTO[0]]:.1f} % right labels, `dawid-skene` {by_name[AUTO[1]]:.1f} and "
+        f"`{best}`, the best there, {by_name[best]:.1f}."
     )
 
 
