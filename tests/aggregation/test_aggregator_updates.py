@@ -120,6 +120,24 @@ def test_only_touched_tasks_and_annotators_change(name: str, monkeypatch: pytest
     assert not np.array_equal(model.learned_.parameters.pi_r[theirs[0]], before[1][theirs[0]])
 
 
+@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("untouched", [0, 1])
+def test_an_update_may_touch_every_task(name: str, untouched: int) -> None:
+    """One new annotator labels all of them: nothing is left to begin with, and a refit is still near."""
+    parts, truth = crowds()
+    old = join_annotations(parts)
+    rng = np.random.default_rng(1)
+    tasks = np.arange(old.n_tasks - untouched)
+    labels = np.where(rng.random(len(tasks)) < 0.8, truth[tasks], (truth[tasks] + 1) % 3)
+    new = Annotations.from_triples(tasks, np.full(len(tasks), 99), labels, classes=range(3))
+    updated = fitted(name).fit(old)
+    before = np.mean(updated.codes_ == truth)
+    updated.update(new)
+    refit = fitted(name).fit(join_annotations([old, new]))
+    assert np.mean(updated.codes_ == truth) > before
+    assert np.mean(updated.codes_ == refit.codes_) > 0.97
+
+
 def test_the_kept_counts_are_those_of_the_posterior() -> None:
     parts, _ = crowds()
     model: Any = fitted("dawid-skene").fit(parts[0])

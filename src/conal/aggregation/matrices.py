@@ -109,7 +109,7 @@ class MatrixAggregator(Updated, EMAggregator[Parameters]):
         return more
 
     def _first_parts(self, parameters: Parameters, counts: FloatArray) -> LogParts:
-        """What the first E-step of an update goes by; ``counts`` are the expected labels on all other tasks."""
+        """What the first E-step of an update goes by; ``counts`` are the expected labels of all tasks before it."""
         return self._log_parts(parameters)
 
     def _refined(self, votes: Votes, sums: Sums, previous: Parameters) -> Parameters:
@@ -153,9 +153,12 @@ class MatrixAggregator(Updated, EMAggregator[Parameters]):
         if crowd.n_annotators > old.n_annotators:
             parameters = model._newcomers(parameters, sums.counts, crowd.n_annotators - old.n_annotators)
         probas = np.concatenate([self.probas_, np.zeros((crowd.n_tasks - old.n_tasks, crowd.n_classes))])
+        before = _without(sums, old, self.probas_, touched[:0], crowd)
         rest = _without(sums, old, self.probas_, touched[touched < old.n_tasks], crowd)
         votes, known = FewVotes(crowd[touched]), self.known_codes_[touched]
-        parameters, sums, probas[touched] = model._sweep(votes, known, rest, parameters)
+        # By what is known of all tasks: an update that touches each of them leaves no rest to begin with.
+        first = _inferred(votes, known, model._first_parts(parameters, before.counts))
+        parameters, sums, probas[touched] = model._sweep(votes, known, rest, parameters, first)
         self.n_touched_, self.n_sweeps_ = model.n_touched_, model.n_sweeps_
         self.learned_ = Learned(parameters, sums, self.learned_.settings)
         del self._growing
@@ -169,12 +172,11 @@ class MatrixAggregator(Updated, EMAggregator[Parameters]):
         return Sums(Votes(crowd).counts(self.probas_), self.probas_.sum(0), crowd.n_tasks)
 
     def _sweep(
-        self, votes: Votes, known: npt.NDArray[np.int64], rest: Sums, parameters: Parameters
+        self, votes: Votes, known: npt.NDArray[np.int64], rest: Sums, parameters: Parameters, posterior: FloatArray
     ) -> tuple[Parameters, Sums, FloatArray]:
         """EM over some tasks and their annotators, ``rest`` being what all other tasks count; ends with an E-step."""
         mine = np.zeros(votes.shape[1], dtype=bool)
         mine[votes.annotations.annotators] = True
-        posterior = _inferred(votes, known, self._first_parts(parameters, rest.counts))
         self.n_touched_ = votes.annotations.n_annotations
         for self.n_sweeps_ in range(1, SWEEPS + 1):
             parameters = self._stepped(votes, _with(rest, votes, posterior), parameters, mine)

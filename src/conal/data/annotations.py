@@ -28,6 +28,9 @@ from conal.errors import InputError
 
 __all__ = ["MISSING", "Annotations", "OnDuplicate"]
 
+MANY_CLASSES = 20
+"""More classes than these, and than half the tasks, are a sign that cells are no labels."""
+
 
 class Annotations(LabelArrays):
     """Crowd labels: which annotator gave which label to which task.
@@ -245,7 +248,26 @@ class Annotations(LabelArrays):
         roles = [find_column(names, role, None, where) for role in ("task", "worker", "label")] if names else []
         if is_arrow(data) or len([role for role in roles if role is not None]) > 1:
             return cls.from_frame(data, where=where)  # which tells of a missing column, where a matrix would be wrong
-        return cls.from_matrix(data, where=where)
+        if roles and roles[0] is not None:
+            return cls._of_wide(data, roles[0], where)
+        crowd = cls.from_matrix(data, where=where)
+        if crowd.n_classes > max(MANY_CLASSES, crowd.n_tasks // 2):
+            raise InputError(
+                f"{where}: as a matrix of tasks x annotators it has {crowd.n_classes:,} classes in {crowd.n_tasks:,} "
+                "rows; if a row is one label, pass a frame with the columns 'task', 'worker' and 'label', and "
+                "otherwise Annotations.from_matrix"
+            )
+        return crowd
+
+    @classmethod
+    def _of_wide(cls, frame: Any, task: str, where: str) -> Annotations:
+        """A frame with a row per task, whose ids are a column, and a column per annotator."""
+        table = open_frame(frame, where)
+        annotators = [name for name in table.columns if name != task]
+        cells = table.select(annotators).to_native()
+        cells = cells.to_numpy() if hasattr(cells, "to_numpy") else cells
+        ids = table[task].to_list()
+        return cls.from_matrix(cells, task_ids=ids, annotator_ids=annotators, where=where)
 
     @classmethod
     def read(cls, path: str | PathLike[str] | Sequence[str | PathLike[str]], **options: Any) -> Annotations:

@@ -1,0 +1,45 @@
+"""What a frame is taken for: one label per row, or one task per row."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+
+from conal import Annotations
+from conal.errors import InputError
+
+TASKS = [f"t{k}" for k in range(30)]
+WIDE = pd.DataFrame({"task": TASKS[::-1], "ann": ["cat", "dog"] * 15, "bob": ["dog", None, "cat"] * 10})
+LONG = WIDE.melt("task", var_name="worker", value_name="label").dropna()
+
+
+@pytest.mark.parametrize("make", [pd.DataFrame, pl.from_pandas])
+def test_a_wide_frame_may_name_its_tasks_in_a_column(make: object) -> None:
+    crowd = Annotations.of(make(WIDE))  # type: ignore[operator]
+    assert crowd.annotator_ids.tolist() == ["ann", "bob"]
+    assert crowd.classes.tolist() == ["cat", "dog"]
+    found = {
+        (crowd.task_ids[i], crowd.annotator_ids[r]): crowd.classes[c]
+        for i, r, c in zip(crowd.tasks, crowd.annotators, crowd.labels, strict=True)
+    }
+    assert found == {(row.task, row.worker): row.label for row in LONG.itertuples()}
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        LONG.rename(columns={"task": "image", "worker": "who", "label": "cls"}),
+        LONG.to_numpy(),
+        [tuple(row) for row in LONG.itertuples(index=False)],
+    ],
+)
+def test_one_label_per_row_under_other_names_is_no_matrix(data: object) -> None:
+    with pytest.raises(InputError, match=r"as a matrix .* classes in 50 rows; .* columns 'task', 'worker' and 'label'"):
+        Annotations.of(data)
+
+
+def test_a_matrix_with_many_classes_is_one() -> None:
+    matrix = np.random.default_rng(0).integers(25, size=(100, 3))
+    assert Annotations.of(matrix).n_classes == 25
