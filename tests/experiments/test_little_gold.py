@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -97,8 +98,8 @@ def test_rates_share_the_runs_of_the_first_seeds(tmp_path: Path) -> None:
             store.add(run, figures(run))
         page = experiment.page(experiment.table(store))
         write_outputs(experiment, store, tmp_path)
-    assert "| share of a class | 90.0 | 90.0 | 90.0 | 90.0 | 90.0 | 10.0 | 20.0 |" in page
-    assert "| all | 95.0 | 95.0 | 95.0 | 95.0 | 95.0 | 10.0 | 20.0 |" in page
+    assert re.search(r"\| share of a class( \| 90\.0 \(\d+\)){5} \| 10\.0 \| 20\.0 \|", page)
+    assert f"| all |{' 95.0 (200) |' * 4} 95.0 (800) | 10.0 | 20.0 |" in page
     assert page.count("\n## ") == 4
     assert "20 times per crowd (5 times with planned tasks)" in page
     assert experiment.page(read_outputs(experiment, tmp_path)) == page
