@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+from scipy import stats
 
 from conal import aggregation
 from conal.data.annotations import Annotations
@@ -91,11 +92,12 @@ def test_intervals_are_those_of_the_two_kinds_of_chance() -> None:
     assert found["gap"] == pytest.approx(means.mean())
     error = np.sqrt(sum(each.var() / 400 for each in ours)) / 4
     assert found["items_high"] - found["items_low"] == pytest.approx(2 * 1.96 * error, rel=0.1)
-    assert found["tasks_high"] - found["tasks_low"] == pytest.approx(2 * 1.96 * means.std() / 2, rel=0.15)
+    by_student = stats.ttest_1samp(means, 0).confidence_interval(0.95)
+    assert (found["juries_low"], found["juries_high"]) == pytest.approx(tuple(by_student), abs=1e-9)
 
 
 def test_items_that_were_not_judged_do_not_count() -> None:
-    ours, theirs = [np.array([1.0, np.nan, 1.0])], [np.array([0.0, 0.0, 1.0])]
+    ours, theirs = [np.array([1.0, np.nan, 1.0])] * 2, [np.array([0.0, 0.0, 1.0])] * 2
     assert intervals(ours, theirs, np.random.default_rng(0))["gap"] == 0.5
 
 
