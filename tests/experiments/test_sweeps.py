@@ -12,7 +12,7 @@ from conal import experiments
 from conal.datasets import CrowdDataset, CrowdSettings, Split, load, simulate_crowd
 from conal.datasets.cifar10_files import CLASSES
 from conal.errors import InputError
-from conal.experiments import Run, Store, runs
+from conal.experiments import Run, Store, runs, sweeps
 from conal.experiments.base import every_method
 from conal.experiments.runner import run_missing
 from conal.experiments.sweeps import MORE, Cifar10, Synthetic
@@ -75,7 +75,8 @@ def figures(run: Run) -> dict[str, float]:
     }
 
 
-def test_the_page_says_where_conal_is_behind_and_shows_why() -> None:
+def test_the_page_says_where_conal_is_behind_and_shows_why(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sweeps, "MORE", 4)
     experiment = Synthetic(seeds=1)  # four crowds at the ends
     with Store(":memory:") as store:
         for run in experiment.runs():

@@ -52,12 +52,12 @@ class Curves(Experiment):
             "has: they bound what the choice of an epoch can give. Training accuracy is measured against the true "
             "labels, which no method sees."
         )
-        parts, means = [text], _means(table)
+        parts, means, best = [text], _means(table), _best_of_every_seed(table)
         for dataset, title in TITLES.items():
             body = []
             for method in METHODS:
                 training, test = (means[dataset, method, part] for part in PARTS)
-                shown = training[-1], test[-1], test.max(), _best_of_every_seed(table, dataset, method)
+                shown = training[-1], test[-1], test.max(), best[dataset, method]
                 body.append([f"`{method}`", *(f"{100 * v:.1f}" for v in shown)])
             header = ["method", "training, last epoch", "test, last epoch"]
             header += ["test, best epoch for all seeds", "test, best epoch of every seed"]
@@ -87,9 +87,12 @@ class Curves(Experiment):
         return charts
 
 
-def _best_of_every_seed(table: pa.Table, dataset: str, method: str) -> float:
-    rows = [row for row in table.to_pylist() if (row["dataset"], row["method"]) == (dataset, method)]
-    return float(np.mean([max(column(some, "test_accuracy")) for some in group_by(rows, "seed").values()]))
+def _best_of_every_seed(table: pa.Table) -> dict[tuple[str, str], float]:
+    """Dataset and method to the mean over seeds of the best test accuracy of all epochs."""
+    return {
+        key: float(np.mean([max(column(some, "test_accuracy")) for some in group_by(rows, "seed").values()]))
+        for key, rows in group_by(table.to_pylist(), "dataset", "method").items()
+    }
 
 
 def _means(table: pa.Table) -> dict[tuple[str, str, str], FloatArray]:
