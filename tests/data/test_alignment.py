@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from conal.data.alignment import Aligned, align, check_unique_ids
+from conal.data.alignment import Aligned, RowIndex, align, check_unique_ids
 from conal.data.annotations import Annotations
 from conal.data.encoding import as_names
 from conal.errors import DataWarning, InputError
@@ -58,6 +58,49 @@ def test_labels_end_up_with_their_features(tasks: list[str], features: list[str]
 def test_ids_win_over_position() -> None:
     ann = Annotations.from_matrix([[0], [1], [2]], task_ids=["a", "b", "c"])
     assert rows_by_task(align(ann, 3, ["c", "a", "b"])) == {"a": 1, "b": 2, "c": 0}
+
+
+# ---------------------------------------------------------------- by an index that nobody called task
+
+
+def by_index(ann: Annotations, index: list[Any], **options: Any) -> Aligned:
+    return align(ann, len(index), RowIndex.of(as_names(index)), **options)
+
+
+@pytest.mark.parametrize("tasks", [["a", "b", "c"], [10, 20, 30], ["7", "8", "9"]])
+@pytest.mark.parametrize("matrix", [True, False])
+def test_an_index_with_all_ids_is_the_ids(tasks: list[Any], matrix: bool) -> None:
+    ann = Annotations.from_matrix([[0], [1], [2]], task_ids=tasks) if matrix else crowd(tasks)
+    index = [int(name) if name in ("7", "8", "9") and not matrix else name for name in (tasks[2], tasks[0], tasks[1])]
+    assert rows_by_task(by_index(ann, index)) == {tasks[0]: 1, tasks[1]: 2, tasks[2]: 0}
+
+
+def test_an_index_with_more_ids_has_unlabelled_tasks() -> None:
+    assert rows_by_task(by_index(crowd(["b", "a"]), ["new", "b", "a"])) == {"a": 2, "b": 1, "new": 0}
+
+
+def test_an_index_of_shuffled_row_numbers_is_told() -> None:
+    with pytest.warns(DataWarning, match=r"by the index, which begins with 2, 0, 1; if the task ids are row numbers"):
+        aligned = by_index(crowd([0, 1, 2]), [2, 0, 1])
+    assert rows_by_task(aligned) == {0: 1, 1: 2, 2: 0}
+
+
+@pytest.mark.parametrize("index", [[2, 0, 1], [1, 2, 3], ["x", "y", "z"]])
+def test_a_matrix_without_ids_goes_by_position_whatever_the_index(index: list[Any]) -> None:
+    assert by_index(Annotations.from_matrix([[0], [1], [2]]), index).rows is None
+
+
+def test_an_index_with_some_ids_is_told_where_rows_go_by_position() -> None:
+    ann = Annotations.from_matrix([[0], [1], [2]], task_ids=["a", "b", "c"])
+    with pytest.warns(DataWarning, match="the index has 2 of 3 task ids, so rows are matched to tasks by position"):
+        assert by_index(ann, ["c", "b", "x"]).rows is None
+    with pytest.warns(DataWarning, match=r"2 of 3 task ids.*X\.index\.name = 'task'.*X\.reset_index\(drop=True\)"):
+        assert by_index(crowd([0, 1, 2]), [2, 1, 7]).annotations.task_ids.tolist() == [0, 1, 2]
+
+
+def test_an_index_with_some_ids_is_the_ids_where_there_is_no_position() -> None:
+    with pytest.raises(InputError, match="1 tasks have no features: 'c'"):
+        by_index(crowd(["a", "b", "c"]), ["b", "a"])
 
 
 def test_task_without_features_is_an_error() -> None:

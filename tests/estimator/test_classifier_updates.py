@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 
@@ -139,6 +140,16 @@ def test_texts_keep_their_vocabulary() -> None:
     assert np.array_equal(clf.text_features_.components_, before)
     assert len(clf.task_ids_) == 40
     assert (clf.predict(frame["text"].tolist()) == labels).mean() > 0.9
+
+
+def test_an_index_that_is_no_ids_counts_for_nothing(data: Any) -> None:
+    """Rows are numbered if the index does not have the new tasks, and go by it if it has."""
+    made, _, new = data
+    frame = pd.DataFrame(made.x)
+    expected = fitted(data, "dl-mv", epochs=5).update(made.x, new).predict_proba(made.x)
+    for features in (frame.set_axis(range(5000, 5000 + N)), frame[::-1]):
+        clf = fitted(data, "dl-mv", epochs=5).update(features.add_prefix("f"), new)
+        np.testing.assert_array_equal(clf.predict_proba(made.x), expected)
 
 
 @pytest.mark.filterwarnings("ignore::conal.errors.DataWarning")  # true labels that contradict every vote

@@ -377,6 +377,29 @@ def test_frames_in_any_row_and_column_order(data: CrowdDataset, fitted: CrowdCla
         assert chosen.metrics_["best_score"] > 0.85
 
 
+def test_an_index_without_a_name_joins_features_by_id(data: CrowdDataset) -> None:
+    crowd = named(data)
+    frame = pd.DataFrame(data.x, index=[f"t{k:03}" for k in range(len(data.x))]).add_prefix("f")
+    order = np.random.default_rng(0).permutation(len(frame))
+    expected = conal.CoNAL(**FAST).fit(frame.rename_axis("task"), crowd)
+    wide = pd.DataFrame(crowd.to_matrix(), index=crowd.task_ids.tolist(), columns=crowd.annotator_ids.tolist())
+    for labels in (crowd, wide):
+        clf = conal.CoNAL(**FAST).fit(frame.iloc[order], labels)
+        np.testing.assert_array_equal(clf.predict_proba(data.x), expected.predict_proba(data.x))
+
+
+def test_true_labels_in_a_frame_are_joined_to_an_index_without_a_name(
+    data: CrowdDataset, fitted: CrowdClassifier
+) -> None:
+    assert data.valid is not None
+    ids = [f"v{k}" for k in range(60)]
+    features = pd.DataFrame(data.valid.x, index=ids).add_prefix("f").iloc[::-1]
+    truth = pd.DataFrame({"task": ids, "label": data.valid.y})
+    assert fitted.score(features, truth) == fitted.score(data.valid.x, data.valid.y)
+    with pytest.raises(InputError, match="no common ids to join them by"):
+        fitted.score(features, truth.assign(task=truth["task"] + "x"))
+
+
 @pytest.mark.filterwarnings("ignore::conal.errors.EarlyEpochWarning")
 def test_true_labels_in_a_frame_are_joined_by_id(data: CrowdDataset, fitted: CrowdClassifier) -> None:
     assert data.valid is not None

@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 import scipy.sparse
 
+from conal.data.alignment import RowIndex
 from conal.errors import DataWarning, InputError
 from conal.io import FeatureTable, features_from, read_features, row_groups, write_table
 from conal.io import features as module
@@ -416,7 +417,8 @@ def test_a_pandas_index_is_no_feature(tmp_path: Path) -> None:
     frame = pd.DataFrame(X, columns=["width", "height"]).iloc[::-1]
     table = features_from(frame)
     assert table.columns == ("width", "height")
-    assert table.ids is None
+    assert isinstance(table.ids, RowIndex)
+    assert table.ids.tolist() == [2, 1, 0]
     np.testing.assert_array_equal(table.values, X[::-1].astype(np.float32))
     frame.to_parquet(tmp_path / "x.parquet")
     assert read_features(tmp_path / "x.parquet").columns == ("width", "height")
@@ -430,6 +432,20 @@ def test_a_named_pandas_index_is_no_feature_either(tmp_path: Path) -> None:
     table = read_features(tmp_path / "x.parquet", task="row")
     assert table.ids is not None
     assert (table.columns, table.ids.tolist()) == (("width", "height"), [5, 6, 7])
+
+
+@pytest.mark.parametrize(
+    "index",
+    [
+        [0, 1, 2],
+        ["a", "a", "b"],
+        ["a", None, "b"],
+        ["a", " ", "b"],
+        pd.MultiIndex.from_tuples([(0, 1), (0, 2), (1, 1)]),
+    ],
+)
+def test_an_index_that_cannot_be_ids_is_left_out(index: Any) -> None:
+    assert features_from(pd.DataFrame(X, columns=["width", "height"], index=index)).ids is None
 
 
 def test_a_pandas_index_that_is_called_like_an_id_is_one() -> None:

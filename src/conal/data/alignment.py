@@ -2,7 +2,7 @@
 
 Features that carry ids are joined by id. A bare array has row numbers for ids: task ids must then be integers in
 ``range(len(X))``. Either way, rows without labels are unlabelled tasks. Annotations taken by row (``ann[rows]``, a
-matrix) go with features taken by the same rows.
+matrix) go with features taken by the same rows. An index without a name is the ids if it has all of them.
 """
 
 from __future__ import annotations
@@ -18,7 +18,21 @@ from conal.data.annotations import Annotations
 from conal.data.encoding import MISSING, Names, as_names, as_text, decode_position, encode
 from conal.errors import DataWarning, InputError, examples, warn
 
-__all__ = ["Aligned", "align", "check_unique_ids"]
+__all__ = ["Aligned", "RowIndex", "align", "check_unique_ids"]
+
+
+class RowIndex(np.ndarray[Any, np.dtype[Any]]):
+    """The values of a frame's index, which may be task ids though nothing says so; none occurs twice."""
+
+    @classmethod
+    def of(cls, values: Names) -> RowIndex:
+        """These values, of which nobody knows yet what they are."""
+        return values.view(cls)
+
+    @property
+    def values(self) -> Names:
+        """The same as a plain array."""
+        return self.view(np.ndarray)
 
 
 @dataclass(frozen=True)
@@ -62,6 +76,8 @@ def align(
     [1, 1, 0]
     """
     if feature_ids is not None:
+        if isinstance(feature_ids, RowIndex):
+            return _by_index(annotations, feature_ids.values, n_rows, allow_missing, unlabelled)
         return _by_id(annotations, as_names(feature_ids), n_rows, allow_missing, unlabelled)
     if annotations.by_position and annotations.n_tasks == n_rows:
         return Aligned(annotations)
@@ -74,6 +90,47 @@ def check_unique_ids(ids: Names, where: str) -> None:
     twice = [name for name in ids.tolist() if name in seen or seen.add(name)]  # type: ignore[func-returns-value]
     if twice:
         raise InputError(f"{where}: {len(twice):,} ids occur more than once ({examples(twice)}); keep one row per task")
+
+
+def _by_index(annotations: Annotations, index: Names, n_rows: int, allow_missing: bool, unlabelled: bool) -> Aligned:
+    """By a frame's index if it has the ids of all tasks, else by position where that is possible."""
+    tasks = annotations.task_ids
+    known = _is_among(index, tasks)
+    numbers = tasks.dtype.kind in "iu"
+    may_be_rows = annotations.by_position and numbers  # a matrix without ids, or some rows of it
+    by_index = known.all() and (not may_be_rows or (n_rows == len(tasks) and not _counts_from_zero(tasks)))
+    has_position = numbers or (annotations.by_position and n_rows == len(tasks))
+    if by_index or (known.any() and not has_position):
+        if numbers and not annotations.by_position and tasks.min() >= 0 and tasks.max() < n_rows:
+            _tell_of_index(index)
+        return _by_id(annotations, index, n_rows, allow_missing, unlabelled)
+    if known.any() and not may_be_rows:
+        warn(
+            f"features: the index has {int(known.sum()):,} of {len(tasks):,} task ids, so rows are matched to tasks by "
+            f"position; the index begins with {examples(index[:3])}, the tasks with {examples(tasks[:3])}. If the "
+            "index has the ids, call it 'task' (X.index.name = 'task'); if not, pass X.reset_index(drop=True)",
+            DataWarning,
+        )
+    return align(annotations, n_rows, allow_missing=allow_missing)
+
+
+def _is_among(index: Names, tasks: Names) -> npt.NDArray[np.bool_]:
+    """(n_tasks,) whether a task id is in the index; 7 in one may be "7" in the other."""
+    known: npt.NDArray[np.bool_] = decode_position(index, tasks) != MISSING
+    return known if known.any() else decode_position(as_text(index), as_text(tasks)) != MISSING
+
+
+def _counts_from_zero(names: Names) -> bool:
+    return np.array_equal(names, np.arange(len(names)))
+
+
+def _tell_of_index(index: Names) -> None:
+    """Row numbers would match as well, but other rows."""
+    warn(
+        f"features: rows are matched to tasks by the index, which begins with {examples(index[:3])}; if the task ids "
+        "are row numbers instead, pass X.reset_index(drop=True), and otherwise call the index 'task'",
+        DataWarning,
+    )
 
 
 def _by_id(annotations: Annotations, ids: Names, n_rows: int, allow_missing: bool, unlabelled: bool) -> Aligned:

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 from torch.utils.data import Dataset
 
-from conal.data.alignment import align
+from conal.data.alignment import RowIndex, align
 from conal.data.annotations import Annotations
 from conal.data.columns import find_column
 from conal.data.encoding import MISSING, Names, decode_position, encode
@@ -149,6 +149,9 @@ def true_labels(y: Any, X: Any, where: str) -> Any:
     features = as_features(X)
     ids = features.ids if isinstance(features, FeatureTable) else None
     gold = gold_from_table(open_frame(y, where).to_arrow(), where=where)
+    if isinstance(ids, RowIndex):
+        known = gold.task_ids is not None and (decode_position(gold.task_ids, ids.values) != MISSING).all()
+        ids = ids.values if known else None
     return gold.for_rows(len(features), ids)  # type: ignore[arg-type]
 
 

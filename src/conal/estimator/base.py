@@ -76,8 +76,9 @@ class CrowdClassifier(SharedClassifier):
         ----------
         X : (n, ...) array, DataFrame, torch Dataset, or texts
             Features; or a list, array or Series of str, or a frame with a text column, of which features are made
-            first. A frame's ``task`` or ``id`` column, or ``task_ids``, joins them to the annotations by id; a bare
-            array's row numbers are its ids. Rows without annotations are tasks without labels, which are predicted.
+            first. A frame's ``task`` or ``id`` column, or ``task_ids``, joins them to the annotations by id, and so
+            does an index that has the ids of all tasks; a bare array's row numbers are its ids. Rows without
+            annotations are tasks without labels, which are predicted.
         y : Annotations, long DataFrame, or (n, n_annotators) matrix
             The crowd's labels; -1 or NaN is missing. The method "gold" takes one true label per row instead.
         validation : (X, y_true), optional

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from conal import methods
 from conal._support.progress import make_progress
+from conal.data.alignment import RowIndex
 from conal.data.annotations import Annotations
 from conal.data.encoding import MISSING, as_names, as_text, decode_position
 from conal.data.growing import Growth, digest_of_labels, grown, learnt, refuse_repeat
@@ -160,6 +162,8 @@ def _new_instances(
     rows = decode_position(*((as_text(known), as_text(wanted)) if differ_in_type([known, wanted]) else (known, wanted)))
     missing = wanted[rows == MISSING].tolist()
     if missing:
+        if isinstance(features, FeatureTable) and isinstance(features.ids, RowIndex):  # which are no ids then
+            return _new_instances(fitted, replace(features, ids=None), None, new, growth, n_known, where)
         raise InputError(
             f"{where}: {len(missing):,} new tasks have no features: {examples(missing)}; complete the features, or "
             "leave out the labels of these tasks"

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from conal.data.alignment import check_unique_ids
+from conal.data.alignment import RowIndex, check_unique_ids
 from conal.data.columns import find_column, is_name_column
 from conal.data.encoding import MISSING, Names, encode
 from conal.data.frames import open_frame
@@ -45,7 +45,7 @@ class FeatureTable:
     values : (n, ...) array
         One row per task; a memory map where the file allows it.
     ids : (n,) array or None
-        Task ids, where the source carries any.
+        Task ids, where the source carries any; a :class:`~conal.data.alignment.RowIndex` where they may be.
     columns : tuple of str
         Names of the feature columns; empty for bare arrays.
     where : str
@@ -98,6 +98,7 @@ def features_from(values: Any, *, task_ids: Any = None, where: str = "features",
         table = _from_arrow(frame_to_arrow(values, where), None, where)
         if table.ids is None and task_ids is None:
             _warn_of_ids(table)
+            table = replace(table, ids=_row_index(values, where))
     elif hasattr(values, "toarray"):
         raise InputError(f"{where}: is a sparse matrix; pass X.toarray(), or fewer dimensions (TruncatedSVD)")
     elif np.ma.is_masked(values):
@@ -107,6 +108,18 @@ def features_from(values: Any, *, task_ids: Any = None, where: str = "features",
     if task_ids is not None:
         table = replace(table, ids=ids_from(task_ids, table.where))
     return _checked(table, check)
+
+
+def _row_index(frame: Any, where: str) -> RowIndex | None:
+    """The index of a pandas frame, unless it only numbers the rows or has a value twice, as after a bootstrap."""
+    index = getattr(frame, "index", None)
+    if getattr(index, "nlevels", None) != 1 or not index.is_unique or index.hasnans:
+        return None
+    try:
+        values = ids_from(list(index), where)
+    except InputError:  # blank text
+        return None
+    return None if np.array_equal(values, np.arange(len(values))) else RowIndex.of(values)
 
 
 def ids_from(values: Any, where: str) -> Names:
