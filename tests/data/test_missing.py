@@ -287,6 +287,18 @@ def test_ids_of_a_matrix_are_names_that_files_can_contain(ids: dict[str, Any]) -
         Annotations.from_matrix([["x"]], **ids)
 
 
+@pytest.mark.parametrize("empty", [np.nan, None])
+def test_minus_one_beside_empty_cells_is_told(empty: Any) -> None:
+    """Where empty cells say "not annotated", -1 and 1 are two classes."""
+    matrix = [[1, -1, empty], [-1, empty, 1], [1, 1, 0]]
+    told = r"dropped 2 cells without a label \(2 -1\); if -1 is a class, set missing='' \(--missing ''\)"
+    with pytest.warns(DataWarning, match=f"^matrix: {told}$"):
+        assert Annotations.from_matrix(matrix).classes.tolist() == [0, 1]
+    for options in ({"missing": ""}, {"classes": [-1, 0, 1]}):
+        assert Annotations.from_matrix(matrix, **options).classes.tolist() == [-1, 0, 1]
+    assert Annotations.from_matrix(matrix, missing=-1).classes.tolist() == [0, 1]
+
+
 def test_minus_one_beside_other_negative_labels_is_told(tmp_path: Path) -> None:
     """On a scale from -2 to 2 it is a class."""
     (tmp_path / "scale.csv").write_text("task,a,b\nt1,-2,-1\nt2,2,0\nt3,-1,1\n")

@@ -187,7 +187,8 @@ class Annotations(LabelArrays):
     ) -> Annotations:
         """From an (n_tasks, n_annotators) matrix; -1, NaN, None, masked cells and blank text mean "not annotated".
 
-        So do the words NA, N/A, null and nan, with a warning; ``missing`` lists other values than -1 and these words.
+        So do the words NA, N/A, null and nan, with a warning, and -1 beside empty cells or other negative labels;
+        ``missing`` lists other values than -1 and these words, and ``missing=""`` makes classes of all of them.
         ``abstain`` lists values that mean "declined to answer".
 
         A DataFrame's index and columns name the tasks and annotators. Rows are always tasks, also when the
