@@ -732,7 +732,7 @@ def test_pickling(protocol: int) -> None:
 
 def test_as_an_array_it_is_one_set_of_pairs_per_task() -> None:
     """Something that scikit-learn can split, and cannot take for labels or a matrix of them."""
-    array = np.asarray(expected())
+    array = np.asarray(expected()[:])
     pairs = [frozenset((r, label) for r, label in enumerate(row) if label >= 0) for row in MATRIX]
     assert array.tolist() == pairs
 

@@ -18,7 +18,7 @@ import conal
 import stubs
 from conal import methods
 from conal.datasets import CrowdDataset
-from conal.errors import InputError
+from conal.errors import DataWarning, InputError
 from conal.estimator import CrowdClassifier, estimator_class
 
 FAST: dict[str, Any] = {"epochs": 4, "batch_size": 32, "verbose": False}
@@ -97,6 +97,22 @@ def test_grid_search_over_rows_needs_no_gold(data: CrowdDataset, cv: Any) -> Non
         assert search.best_score_ < 0
         assert search.predict(data.x).shape == (150,)
         assert (search.predict(data.x) == data.y_true).mean() > 0.8
+
+
+@pytest.mark.filterwarnings("ignore::conal.errors.VanishedClassWarning")
+def test_splits_of_tasks_with_other_names_are_told(data: CrowdDataset) -> None:
+    """A fit refuses to match such ids to an array, but of every part of a split the rows are known."""
+    crowd = data.annotations.replace(task_ids=[f"t{k:03}" for k in range(len(data.x))], by_position=False)
+    clf = conal.make("dl-mv", epochs=2)
+    with pytest.raises(InputError, match="cannot be matched to a feature array without ids"):
+        clf.fit(data.x, crowd)
+    with pytest.warns(
+        DataWarning, match=r"task i is taken for row i of the features.*'t000', 't001'.*annotations\[:\]"
+    ):
+        expected = cross_val_score(clf, data.x, crowd, cv=2)
+    order = np.random.default_rng(0).permutation(len(data.x))
+    np.testing.assert_array_equal(cross_val_score(clf, data.x, crowd[:], cv=2), expected)
+    cross_val_score(clf, data.x[order], crowd.reindex(crowd.task_ids[order]), cv=2)
 
 
 @pytest.mark.filterwarnings("ignore::conal.errors.VanishedClassWarning")

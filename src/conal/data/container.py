@@ -10,8 +10,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from conal.data.cleaning import pair_order
-from conal.data.encoding import MISSING, Names, as_names, decode_position
-from conal.errors import InputError
+from conal.data.encoding import MISSING, Names, as_names, decode_position, encode
+from conal.errors import DataWarning, InputError, examples, warn
 
 __all__ = ["LabelArrays", "as_times", "frozen", "gather_ranges"]
 
@@ -274,6 +274,8 @@ class LabelArrays:
         scikit-learn asks for an array to find out what kind of target this is. It gets one that it can split and
         count, but not mistake for labels; for the matrix call :meth:`to_matrix`.
         """
+        if not self._by_position:
+            _warn_of_splits(self._task_ids)
         pairs = list(zip(self._annotators.tolist(), self._labels.tolist(), strict=True))
         array = np.empty(self.n_tasks, dtype=object)
         for i in range(self.n_tasks):
@@ -324,6 +326,21 @@ def gather_ranges(starts: npt.NDArray[np.int64], counts: npt.NDArray[np.int64]) 
 def frozen(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
     array.setflags(write=False)
     return array
+
+
+def _warn_of_splits(task_ids: Names) -> None:
+    """Splits go by row, also where a fit would refuse to match tasks with such ids to the rows of an array.
+
+    Ids in another order than sorted were put into it by somebody (:meth:`LabelArrays.reindex`).
+    """
+    numbers = np.arange(len(task_ids))
+    if np.array_equal(task_ids, numbers) or not np.array_equal(encode(task_ids).codes, numbers):
+        return
+    warn(
+        f"annotations: task i is taken for row i of the features, tasks being sorted by id ({examples(task_ids)}); if "
+        "the rows have another order, pass annotations.reindex(ids)[:], with their ids, and if not, annotations[:]",
+        DataWarning,
+    )
 
 
 def _frozen_names(values: Sequence[Any] | Names) -> Names:
