@@ -78,6 +78,9 @@ def test_missing_columns(refuse_fit: Refuse, tmp_path: Path, write: Write) -> No
     assert "--worker-column" in message
     message = refuse_fit(labels=write(tmp_path / "l.csv", ("task", "worker", "what"), [(0, "a", "x")]))
     assert "--label-column" in message
+    message = refuse_fit(labels=write(tmp_path / "l.csv", ("film", "ann", "bob"), [("m1", "x", "y")]))
+    assert "no column for the task; it has 'film', 'ann', 'bob'" in message
+    assert "set --format wide and --task-column 'film'" in message
 
 
 @pytest.mark.parametrize("option", ["--task-column", "--worker-column", "--label-column"])
@@ -328,6 +331,10 @@ def test_text_ids_and_a_bare_array(refuse_fit: Refuse, crowd: Crowd, tmp_path: P
     rows = [(f"img{task}", worker, label) for task, worker, label in crowd.rows]
     message = refuse_fit(labels=write(tmp_path / "l.csv", HEADER, rows))
     assert "task ids such as 'img0' cannot be matched to a feature array without ids" in message
+    assert (
+        "add a column 'task' with these ids to the features or texts, or an array 'task' beside 'X' to an .npz"
+        in message
+    )
 
 
 def test_two_feature_rows_for_one_task(refuse_fit: Refuse, crowd: Crowd, tmp_path: Path) -> None:

@@ -412,6 +412,20 @@ def test_kinds_of_numpy_files_mixed_up(tmp_path: Path) -> None:
         read_features((tmp_path / "y.npz").rename(tmp_path / "y.npy"))
 
 
+@pytest.mark.parametrize("rows", ["a;1,5;2\nb;-0,25;3\n", "a;,5;2\nb;7;3\nc;2;2\n"])
+def test_decimal_commas_are_named(rows: str, tmp_path: Path) -> None:
+    (tmp_path / "x.csv").write_text(f"task;width;height\n{rows}")
+    with pytest.raises(
+        InputError, match=r"x\.csv: column 'width' has decimal commas, such as '1?,5' in row 0 .*points"
+    ):
+        read_features(tmp_path / "x.csv")
+
+
+def test_blanks_around_numbers_do_not_matter(tmp_path: Path) -> None:
+    (tmp_path / "x.csv").write_text("task, width, height\na, 0.5, 2\nb, 1.5, 3\n")
+    np.testing.assert_array_equal(read_features(tmp_path / "x.csv").values, [[0.5, 2], [1.5, 3]])
+
+
 def test_a_pandas_index_is_no_feature(tmp_path: Path) -> None:
     """Shuffled frames keep their index; it must not become a column, in memory or in Parquet."""
     frame = pd.DataFrame(X, columns=["width", "height"]).iloc[::-1]

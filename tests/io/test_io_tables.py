@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 
 from conal.data.annotations import Annotations
 from conal.data.missing import WORDS, missing_rule
-from conal.errors import DataWarning, InputError
+from conal.errors import DataWarning, InputError, people_hidden
 from conal.io import read_annotations, read_features, read_table, write_annotations, write_table
 from conal.io.tables import blank_to_null, coerce_classes, file_kind, write_tables
 from helpers.crowds import triples
@@ -652,3 +652,18 @@ def test_many_lines_of_json(tmp_path: Path) -> None:
     write_table(pa.table({"k": range(25_000)}), tmp_path / "a.jsonl")
     lines = (tmp_path / "a.jsonl").read_text().splitlines()
     assert [json.loads(line)["k"] for line in lines] == list(range(25_000))
+
+
+def test_blanks_after_every_delimiter_are_told(tmp_path: Path) -> None:
+    path = tmp_path / "l.csv"
+    path.write_text("task,worker,label\nt1, ann, cat\nt1, bob, dog\n")
+    with pytest.warns(
+        DataWarning, match=r"all annotators and labels begin with a blank, such as ' cat'.*skipinitialspace"
+    ):
+        assert read_annotations(path).classes.tolist() == [" cat", " dog"]
+    path.write_text("task,worker,label\nt1, ann,cat\nt1, bob,dog\n")
+    with (
+        people_hidden(),
+        pytest.warns(DataWarning, match=r"all annotators begin with a blank, such as \(a hidden name\)"),
+    ):
+        read_annotations(path)

@@ -511,3 +511,16 @@ def test_a_column_of_texts_in_a_wide_table_is_no_annotator(tmp_path: Path) -> No
         crowd = read_annotations(path, format="wide")
     assert crowd.annotator_ids.tolist() == ["ann", "bob"]
     assert crowd.classes.tolist() == ["cat", "dog"]
+
+
+def test_a_first_column_of_ids_under_another_name_is_told(tmp_path: Path) -> None:
+    path = tmp_path / "w.csv"
+    path.write_text("film,ann,bob\n" + "".join(f"m{k},x,{'xy'[k % 2]}\n" for k in range(6)))
+    told = (
+        r"'film' counts as an annotator, though each of its cells is another one.*task='film' \(--task-column 'film'\)"
+    )
+    with pytest.warns(DataWarning, match=told):
+        read_annotations(path, format="wide")
+    assert read_annotations(path, format="wide", task="film").classes.tolist() == ["x", "y"]
+    path.write_text("cyn,ann,bob\n" + "".join(f"{k},{k},{k}\n" for k in range(6)))
+    assert read_annotations(path, format="wide").n_annotators == 3

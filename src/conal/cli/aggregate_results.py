@@ -119,8 +119,18 @@ class Outputs:
         if self.confusion is not None:
             about[self.confusion] = confusion_table(crowd, fitted.confusion_, fitted.abstention_)
         if self.min_labels is not None:
+            self._warn_of_nobody(crowd, self.min_labels)
             about = {path: _discreet(table, crowd, self.min_labels) for path, table in about.items()}
         return {self.out: inferred_labels(fitted)} | about
+
+    def _warn_of_nobody(self, crowd: Annotations, min_labels: int) -> None:
+        most = int(crowd.labels_per_annotator().max())
+        if most < min_labels and any(place is not None for place in (self.annotators, self.confusion, self.report)):
+            warn(
+                f"--min-labels {min_labels}: nobody has so many labels, so tables and report tell nothing about "
+                f"annotators; {most} is the largest number that leaves somebody",
+                DataWarning,
+            )
 
 
 def inferred_labels(fitted: Aggregator) -> pa.Table:

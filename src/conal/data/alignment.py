@@ -174,7 +174,8 @@ def _by_row_number(annotations: Annotations, n_rows: int, allow_missing: bool) -
     if ids.dtype.kind not in "iu":
         raise InputError(
             f"task ids such as {examples(ids[:1])} cannot be matched to a feature array without ids; "
-            "add a column 'task' with these ids to the features or texts, or pass task_ids= (one per row)"
+            "add a column 'task' with these ids to the features or texts, or an array 'task' beside 'X' to an .npz "
+            "file; in Python, you can pass task_ids= (one per row) instead"
         )
     if len(ids) and ids.min() == 1 and ids.max() == n_rows:
         raise InputError(

@@ -33,6 +33,7 @@ HEAD = 1000
 """Rows by which most features are told from ids, before all are looked at."""
 ROW_NUMBERS = r"(unnamed: \d+|index|level_\d+|row|row_?(id|number)|id)$"
 """What pandas and databases call the column that numbers the rows."""
+DECIMAL_COMMA = r"^\s*[-+]?[0-9]*,[0-9]+([eE][-+]?[0-9]+)?\s*$"
 NUMBER = r"^\s*[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?\s*$"
 
 
@@ -308,6 +309,13 @@ def _no_numbers(column: pa.ChunkedArray) -> str:
     if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
         wrong = pc.fill_null(pc.invert(pc.match_substring_regex(column, NUMBER)), False)
         n_wrong = pc.sum(wrong).as_py()
+        commas = pc.fill_null(pc.match_substring_regex(column, DECIMAL_COMMA), False)
+        if n_wrong and pc.sum(commas).as_py() == n_wrong:
+            row = pc.index(commas, True).as_py()
+            return (
+                f"has decimal commas, such as {column[row].as_py()!r} in row {row} (rows count from 0); write decimal "
+                "points, or read it with pandas.read_csv(..., decimal=',') and save it again"
+            )
         if n_wrong and n_wrong <= len(column) // 2:
             row = pc.index(wrong, True).as_py()
             return (

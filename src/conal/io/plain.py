@@ -7,6 +7,7 @@ from typing import Any
 
 from conal.data.annotations import Annotations
 from conal.data.missing import read_labels
+from conal.errors import DataWarning, examples, people, warn
 from conal.io.annotation_file import AnnotationFile
 from conal.io.platforms.base import Reader
 from conal.io.tables import UNTYPED, coerce_classes, read_matrix, read_roles, table_kind
@@ -47,6 +48,8 @@ class PlainTable(Reader):
             times=columns.pop("time", None),
             where=str(path),
         )
+        if kind in UNTYPED:
+            _warn_of_blanks(crowd, path)
         return AnnotationFile(path, kind, self.title, crowd)
 
 
@@ -68,6 +71,21 @@ class Matrix(Reader):
             wanted = coerce_classes(classes, matrix)
             crowd = Annotations.from_matrix(matrix, classes=wanted, **given)
         return AnnotationFile(path, NPY, self.title, crowd)
+
+
+def _warn_of_blanks(crowd: Annotations, path: Path) -> None:
+    """Blanks after the delimiters belong to the names, which then match those of no other file."""
+    columns = {"tasks": crowd.task_ids, "annotators": crowd.annotator_ids, "labels": crowd.classes}
+    blank = {
+        what: names for what, names in columns.items() if all(str(name).startswith(" ") for name in names.tolist())
+    }
+    if blank:
+        shown = people(blank["annotators"], 1) if list(blank) == ["annotators"] else examples([*blank.values()][-1][:1])
+        warn(
+            f"{path}: all {' and '.join(blank)} begin with a blank, such as {shown}, and match no name without it; "
+            "remove the blanks after the delimiters (pandas.read_csv(..., skipinitialspace=True))",
+            DataWarning,
+        )
 
 
 def _is_number(name: Any) -> bool:

@@ -153,6 +153,7 @@ def read_roles(path: Path, format: str | None, wanted: Mapping[str, str | None])
     def read(path: Path, kind: str) -> pa.Table:
         def choose(header: Sequence[str]) -> list[str]:
             _check_header(path, kind, header)
+            _refuse_wide(path, header, wanted)
             found.update(find_columns(header, wanted, str(path)))
             time = find_time([name for name in header if name not in found.values()])
             found.update({} if time is None else {"time": time})
@@ -170,6 +171,18 @@ def read_roles(path: Path, format: str | None, wanted: Mapping[str, str | None])
 
     times = {"time": table[found.pop("time")]} if "time" in found else {}
     return {role: map_names(table[name], partial(named, name=name)) for role, name in found.items()} | times
+
+
+def _refuse_wide(path: Path, header: Sequence[str], wanted: Mapping[str, str | None]) -> None:
+    """Refuse a table without any of the wanted columns, which may have a column per annotator."""
+    unknown = not any(is_name_column(name, wanted) for name in header)
+    if len(header) > 2 and unknown and not any(wanted.values()):
+        roles = ", ".join(map(repr, wanted))
+        raise InputError(
+            f"{path}: no column for the task; it has {', '.join(map(repr, header))}. If a row is one label, call the "
+            f"columns {roles}, or set task= (--task-column) and so on; if a row is a task and a column an annotator, "
+            f"set format='wide' (--format wide) and task={header[0]!r} (--task-column {header[0]!r})"
+        )
 
 
 def table_schema(path: Path, kind: str) -> pa.Schema:
