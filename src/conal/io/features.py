@@ -113,7 +113,7 @@ def features_from(values: Any, *, task_ids: Any = None, where: str = "features",
 
 def _row_index(frame: Any, where: str) -> RowIndex | None:
     """The index of a pandas frame, unless it only numbers the rows or has a value twice, as after a bootstrap."""
-    index = getattr(frame, "index", None)
+    index: Any = getattr(frame, "index", None)
     if getattr(index, "nlevels", None) != 1 or not index.is_unique or index.hasnans:
         return None
     try:
