@@ -82,7 +82,8 @@ class CrowdClassifier(SharedClassifier):
         y : Annotations, long DataFrame, or (n, n_annotators) matrix
             The crowd's labels; -1 or NaN is missing. The method "gold" takes one true label per row instead.
         validation : (X, y_true), optional
-            Instances with true labels, used only to select the epoch.
+            Instances with true labels, used only to select the epoch. One label per row of X, in the order of the rows,
+            whatever the index of a Series says; a frame with columns task and label is joined to features with ids.
         monitor : mapping of str to (X, y_true), optional
             Further sets with true labels, whose accuracy is noted in ``history_`` as ``<name>_accuracy`` after every
             epoch. They influence nothing.

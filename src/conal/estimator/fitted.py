@@ -117,6 +117,9 @@ class FittedClassifier(Reported, ClassifierParameters, ClassifierMixin, BaseEsti
     def score(self, X: Any, y: Any) -> float:
         """Accuracy for true labels; for annotations, the mean log-likelihood of a label.
 
+        True labels are one per row of X, in the order of the rows, whatever the index of a Series says; a frame with
+        columns task and label is joined to features with ids.
+
         The second is what lets ``GridSearchCV`` compare settings without a single true label.
         """
         check_is_fitted(self, "model_")
