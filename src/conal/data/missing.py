@@ -127,9 +127,8 @@ def read_labels(
         codes, names = _as_numbers(codes, names)
     if in_matrix:
         words = {name: count for name, count in words.items() if not _is_convention(name, names)}
-        if (
-            isinstance(values, np.ndarray) and (label.codes == MISSING).any()
-        ):  # where empty cells say "not annotated", -1 may be a class
+        if isinstance(values, np.ndarray) and (label.codes == MISSING).any():
+            # Where empty cells say "not annotated", -1 may be a class.
             words = {name: int(counts[k]) for k, name in spelled}
     refused = np.append(said, np.int32(MISSING))[label.codes] if refusals else None
     return Labels(codes, names, words, missing is not None, in_matrix, refused, refusals)
