@@ -96,6 +96,7 @@ def test_runs_of_a_kind_differ_in_numbers_alone() -> None:
     assert kind_of(run) == kind_of(alike)
     assert len({kind_of(run), *map(kind_of, others)}) == 5
     assert shortened(run).parameters == {"lr": 0.1, "schedule": "cosine", "ensemble": 2, "epochs": 2}
+    assert shortened(Run("music", "xconal", parameters={"epochs": "auto"})).parameters == {"epochs": "auto"}
 
 
 UNREACHED = "            return data\n", "            return data\n        if data == 0:\n            data = None\n"

@@ -91,8 +91,10 @@ def kind_of(run: Run) -> str:
 
 def shortened(run: Run) -> Run:
     """A run that executes the same code in less time."""
-    small = {"epochs": EPOCHS} | ({"ensemble": MEMBERS} if run.parameters.get("ensemble", 1) > 1 else {})
-    return replace(run, parameters={**run.parameters, **small})
+    largest = {"ensemble": MEMBERS, "epochs": EPOCHS}
+    stated = {"epochs": EPOCHS, **run.parameters}  # which may leave the number to a rule, whose code counts as well
+    small = {name: min(stated[name], most) for name, most in largest.items() if isinstance(stated.get(name), int)}
+    return replace(run, parameters=stated | small)
 
 
 # ---------------------------------------------------------------- in a process for one version
@@ -163,7 +165,8 @@ def carry(commit: str, folder: Path = RUNS) -> None:
         told = in_both(sources, "describe", [{"folder": str(folder)}] * 2)
         codes = zip(kept, told[0]["codes"], told[1]["codes"], strict=True)
         waiting = {each.run.hash: code for each, before, code in codes if each.code == before != code}
-        kinds = {kind_of(each.run): each.run.config for each in kept if each.run.hash in waiting}
+        slowest_first = sorted(kept, key=lambda each: -each.figures["seconds"])  # so that the quickest stand for kinds
+        kinds = {kind_of(each.run): each.run.config for each in slowest_first if each.run.hash in waiting}
         tell(f"{len(waiting):,} of {len(kept):,} runs are by {commit}; {len(kinds):,} kinds are watched")
         lines = differences(sources, [each["files"] for each in told])
         reached = in_both(sources, "watch", [{"lines": each, "configs": [*kinds.values()]} for each in lines])
