@@ -51,6 +51,7 @@ def size(x):
         ("def size(x):", "def other(x):\n    return x\n\ndef size(x):", [], [18, 19]),
         ("SIZE = 3", "SIZE = 3\nOTHER = 4", [], [6]),
         ("import os\n", "import os\nimport sys\n", [], [4]),
+        ("import os\n", "import os, sys\n", [], [3]),
     ],
 )
 def test_lines_that_differ(before: str, after: str, old: list[int], new: list[int]) -> None:
@@ -64,6 +65,7 @@ def test_lines_that_differ(before: str, after: str, old: list[int], new: list[in
         ("SIZE = 3", "SIZE = 4"),
         ("level = 1", "level = 2"),
         ("import os", "import sys as os"),
+        ("import os", "from path import os"),
         ("SIZE = 3", "SIZE = 3\nSIZE += 1"),
         ("SIZE = 3", "SIZE = 3\nprint(SIZE)"),
         ("class Crowd:", "class Crowd(dict):"),

@@ -29,7 +29,7 @@ from typing import Any
 
 import torch
 
-from conal.experiments import run_files
+from conal.experiments import run_files, runs
 from conal.experiments.fingerprint import modules_behind
 from conal.experiments.gold_runs import execute_gold
 from conal.experiments.run_files import present_code, read_runs, write_runs
@@ -102,9 +102,9 @@ def shortened(run: Run) -> Run:
 
 def describe(folder: str) -> dict[str, Any]:
     """The files that count for the kept runs, and the fingerprint of each of these runs."""
-    runs = [each.run for each in read_runs(Path(folder))]
-    codes = [present_code(run) for run in runs]
-    known = {(run.method, run.dataset, run.keep, bool(run.gold)) for run, code in zip(runs, codes, strict=True) if code}
+    kept = [each.run for each in read_runs(Path(folder))]
+    codes = [present_code(run) for run in kept]
+    known = {(run.method, run.dataset, run.keep, bool(run.gold)) for run, code in zip(kept, codes, strict=True) if code}
     behind = [counted(method, dataset, keep, gold=gold) for method, dataset, keep, gold in known]
     modules = frozenset[str]().union(*(modules_behind(roots, rooms=rooms) for roots, rooms in behind))
     files = [spec.origin for spec in map(find_spec, modules) if spec is not None]
@@ -116,6 +116,7 @@ def watch(lines: Lines, configs: list[dict[str, Any]]) -> list[Lines]:
     found = []
     for number, config in enumerate(configs, start=1):
         run = shortened(run_of(config))
+        runs._load.cache_clear()  # a run of this kind alone would load its data
         found.append(executed(lines, partial(figures_of, run)))
         tell(f"{number:,} of {len(configs):,}: {kind_of(run)}")
     return found

@@ -67,10 +67,20 @@ def _statements(block: Iterable[ast.AST], place: tuple[str, ...]) -> Iterator[St
     for node in block:
         if _is_text(node):
             continue
+        if isinstance(node, ast.Import | ast.ImportFrom):  # each name by itself, so that names can be added
+            yield from (Statement(place, _header(each), _span(node, {}), each) for each in _imports(node))
+            continue
         below = {name: getattr(node, name) for name in BLOCKS if isinstance(getattr(node, name, None), list)}
         yield Statement(place, _header(node), _span(node, below), node)
         for name, inner in below.items():
             yield from _statements(inner, (*place, f"{type(node).__name__} {getattr(node, 'name', '')}".strip(), name))
+
+
+def _imports(node: ast.Import | ast.ImportFrom) -> Iterator[ast.AST]:
+    for name in node.names:
+        single = copy(node)
+        single.names = [name]
+        yield single
 
 
 def _is_text(node: ast.AST) -> bool:
