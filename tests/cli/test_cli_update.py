@@ -73,6 +73,19 @@ def test_an_aggregator_is_saved_and_updated(conal: Run, shared_crowd: Crowd, tmp
     )
 
 
+def test_labels_that_are_there_already_are_not_counted_as_new(conal: Run, tmp_path: Path, write: Any) -> None:
+    head = ("task", "worker", "label")
+    old = [(task, worker, "yes" if task % 2 else "no") for task in range(20) for worker in "abc"]
+    first = write(tmp_path / "old.csv", head, old)
+    conal("aggregate", first, "--out", tmp_path / "out.csv", "--save", tmp_path / "crowd", "--quiet")
+    second = write(tmp_path / "new.csv", head, [*old[:6], (0, "d", "no"), (50, "a", "yes")])
+    shutil.copytree(tmp_path / "crowd", tmp_path / "copy")
+    found = conal("update", tmp_path / "crowd", second, "--json").json()
+    assert (found["n_new_labels"], found["n_known_labels"], found["n_new_tasks"]) == (2, 6, 1)
+    told = conal("update", tmp_path / "copy", second).out
+    assert "2 new labels (6 more were there before), 1 new tasks; now 21 tasks and 4 annotators" in told
+
+
 @pytest.fixture(scope="module")
 def kept(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path, Crowd]:
     """A model folder with its data, and new labels for it."""

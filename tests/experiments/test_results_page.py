@@ -23,8 +23,8 @@ from conal.experiments.real_tables import Table2
 from conal.experiments.recovery import Recovery
 from conal.experiments.results_page import REFERENCE, results_page, slug
 from conal.experiments.right_answers import packed
-from conal.experiments.run_files import write_runs
-from conal.experiments.store import versions
+from conal.experiments.run_files import CARRIED, write_runs
+from conal.experiments.store import Finished, versions
 
 DOCS = Path(__file__).parents[2] / "docs"
 
@@ -78,6 +78,16 @@ def test_the_page_says_what_the_kept_runs_took(tmp_path: Path, table_2: Table2) 
     kept = f"{tmp_path.name}/runs"
     assert f"The {len(table_2.runs())} runs that are kept in [{kept}]({kept}) took 1.0 CPU hours." in page
     assert f"and their runs: {versions()['machine']} {len(table_2.runs())}." in page
+    assert "earlier commit" not in page
+
+
+def test_the_page_says_how_many_runs_are_by_an_earlier_commit(tmp_path: Path, table_2: Table2) -> None:
+    one, two, *_ = table_2.runs()
+    with Store(":memory:") as store:
+        store.put(*(Finished(run, {"seconds": 1.0}, run.code, versions()) for run in (one, two)))
+        store.put(Finished(one, {"seconds": 1.0}, "other", versions() | {CARRIED: "abc1234"}))
+        write_runs(store, tmp_path / "runs")
+    assert " 1 of them are by an earlier commit, which they name" in results_page(tmp_path, tmp_path / "page.md")
 
 
 def test_links_of_the_published_page_lead_to_its_headings() -> None:

@@ -17,6 +17,7 @@ from conal.errors import InputError
 
 if TYPE_CHECKING:
     from conal.aggregation.base import Aggregator
+    from conal.data.annotations import Annotations
     from conal.io import AnnotationFile
     from conal.parameters.reading import ReadOptions
 
@@ -105,7 +106,7 @@ def _update_aggregator(
 
         whole = grown(fitted.annotations_, file.annotations, where=file.where).annotations
         info = read_annotator_info(annotator_info, whole, worker=reading.worker)
-    before = fitted.annotations_.n_tasks
+    before = fitted.annotations_
     fitted.update(file.annotations, annotator_info=info, where=file.where)
     with together():
         if out is not None:
@@ -116,7 +117,7 @@ def _update_aggregator(
         "method": fitted.name,
         "out": out,
         "files": file.contributions(),
-        **figures_of(fitted, before, file),
+        **figures_of(fitted, before, fitted.annotations_, file),
         "stale_share": fitted.stale_share_,
         "n_labels_read": getattr(fitted, "n_touched_", None),
         "enough": enough,
@@ -133,20 +134,25 @@ def read_new_labels(labels: list[Path], reading: ReadOptions) -> AnnotationFile:
     return file
 
 
-def figures_of(fitted: Aggregator | Any, before: int, file: AnnotationFile) -> dict[str, Any]:
-    """How much there is now, and how much of it is new."""
+def figures_of(
+    fitted: Aggregator | Any, before: Annotations, after: Annotations, file: AnnotationFile
+) -> dict[str, Any]:
+    """How much there is now, and how much of it is new; labels by the same annotator for the same task are not."""
+    new = after.n_annotations - before.n_annotations
     return {
-        "n_new_labels": file.annotations.n_annotations,
-        "n_new_tasks": len(fitted.task_ids_) - before,
-        "n_tasks": len(fitted.task_ids_),
-        "n_annotators": len(fitted.annotator_ids_),
+        "n_new_labels": new,
+        "n_known_labels": file.annotations.n_annotations - new,
+        "n_new_tasks": after.n_tasks - before.n_tasks,
+        "n_tasks": after.n_tasks,
+        "n_annotators": after.n_annotators,
         "n_updates": sum(entry["kind"] == "update" for entry in fitted.learned_from_),
     }
 
 
 def _summary(result: dict[str, Any]) -> str:
+    known = f" ({result['n_known_labels']:,} more were there before)" if result["n_known_labels"] else ""
     lines = [
-        f"{result['method']}: {result['n_new_labels']:,} new labels, {result['n_new_tasks']:,} new tasks; now "
+        f"{result['method']}: {result['n_new_labels']:,} new labels{known}, {result['n_new_tasks']:,} new tasks; now "
         f"{result['n_tasks']:,} tasks and {result['n_annotators']:,} annotators after {result['n_updates']:,} updates",
         *told(result["files"]),
         f"{result['n_enough']:,} tasks have enough labels (probability of at least {result['enough']:g})",

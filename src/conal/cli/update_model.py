@@ -43,16 +43,17 @@ def update_model(
     if path is not None:
         X = read_for_model(path, fitted, task=reading.task, text=instances["text_column"], fallback_to_aliases=True)
         check_row_order(X, file.annotations.task_ids)
+    before = None if fitted.kept_ is None else fitted.kept_.get().annotations
     info = None
-    if annotator_info is not None and fitted.kept_ is not None:
+    if annotator_info is not None and before is not None:
         from conal.data.growing import grown
 
-        whole = grown(fitted.kept_.get().annotations, file.annotations, where=file.where).annotations
+        whole = grown(before, file.annotations, where=file.where).annotations
         info = read_annotator_info(annotator_info, whole, worker=reading.worker)
-    before = len(fitted.task_ids_)
     fitted.update(X, file.annotations, annotator_info=info, where=file.where)
-    assert fitted.kept_ is not None  # noqa: S101 - update has set it
-    done = enough_table(fitted.kept_.get().annotations, fitted.probas_, fitted.classes_, enough)
+    assert before is not None and fitted.kept_ is not None  # noqa: S101, PT018 - update needs and sets it
+    after = fitted.kept_.get().annotations
+    done = enough_table(after, fitted.probas_, fitted.classes_, enough)
     page = None if no_report else render(fitted.results_.report)
     with together():
         if out is not None:
@@ -63,7 +64,7 @@ def update_model(
         "method": fitted.method,
         "out": out,
         "files": file.contributions(),
-        **figures_of(fitted, before, file),
+        **figures_of(fitted, before, after, file),
         "epochs": fitted.metrics_["epochs"],
         "enough": enough,
         "n_enough": done.num_rows,

@@ -15,7 +15,7 @@ from conal.experiments.base import Experiment, experiments
 from conal.experiments.claims import claims_section
 from conal.experiments.comparisons import RULE
 from conal.experiments.outputs import CODE, REDUCED, read_outputs
-from conal.experiments.run_files import FOLDER, MACHINE, read_runs
+from conal.experiments.run_files import CARRIED, FOLDER, MACHINE, read_runs
 from conal.experiments.tables import markdown
 
 __all__ = ["NOTE", "full_tables", "in_order", "is_results_page", "results_page", "slug"]
@@ -49,6 +49,7 @@ JUDGED = "How differences are judged"
 REFERENCE = "Differences are judged [by one rule](#how-differences-are-judged)."
 """In place of the rule, which single pages state in full and this page once."""
 THIS_VERSION, EARLIER = "this version", "older"
+CARRIED_OVER = " {:,} of them are by an earlier commit, which they name, and execute nothing that has changed since."
 
 
 NOTE = "NOTE.md"
@@ -112,10 +113,11 @@ def _cost(folder: Path, beside: str) -> list[str]:
     hours = f"{sum(each.figures['seconds'] for each in kept) / 3600:,.1f} CPU hours"
     machines = Counter(each.made_by.get(MACHINE) or "unknown" for each in kept)
     ran = "; ".join(f"{machine} {number:,}" for machine, number in machines.most_common())
+    carried = sum(CARRIED in each.made_by for each in kept)
     return [
         f"The {len(kept):,} runs that are kept in [{beside}/{FOLDER}]({beside}/{FOLDER}) took {hours}. Machines, which "
         f"each run names, and their runs: {ran}. The same code rounds differently on another processor, which moves "
-        "single fits, as another seed would.\n"
+        f"single fits, as another seed would.{CARRIED_OVER.format(carried) if carried else ''}\n"
     ]
 
 

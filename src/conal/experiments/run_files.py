@@ -13,12 +13,14 @@ from conal.experiments.runs import Run, run_of
 from conal.experiments.store import Finished, Store
 from conal.io.atomic import atomic_file
 
-__all__ = ["FOLDER", "MACHINE", "read_runs", "take_runs", "write_runs"]
+__all__ = ["CARRIED", "FOLDER", "MACHINE", "read_runs", "take_runs", "write_runs"]
 
 FOLDER = "runs"
 """Beside the tables: a file for every dataset, ``DATASET.jsonl``."""
 MACHINE = "machine"
 """What made a run, among its versions: system, instruction set and processor."""
+CARRIED = "carried"
+"""There too, of a run by earlier code that the present code cannot alter: the commit of that code."""
 
 
 def write_runs(store: Store, folder: Path) -> list[Path]:
