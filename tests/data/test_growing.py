@@ -93,3 +93,11 @@ def test_the_digest_is_of_the_set_of_labels() -> None:
     assert digest_of_labels(one) != digest_of_labels(one.replace(labels=changed))
     swapped = Annotations.from_triples(["a"], ["b"], ["x"]), Annotations.from_triples(["b"], ["a"], ["x"])
     assert digest_of_labels(swapped[0]) != digest_of_labels(swapped[1])
+
+
+def test_a_newcomer_who_looks_like_a_known_annotator_is_told() -> None:
+    old = Annotations.from_triples([1, 2], ["ann", "bob"], ["x", "y"])
+    with pytest.warns(DataWarning, match=r"new labels: annotators 'Ann' and 'ann' differ only in case"):
+        growth = grown(old, Annotations.from_triples([3], ["Ann"], ["x"]))
+    assert growth.annotations.n_annotators == 3
+    grown(old, Annotations.from_triples([3], ["ann"], ["x"]))

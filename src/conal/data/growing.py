@@ -12,6 +12,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from conal.data.annotations import Annotations
+from conal.data.cleaning import warn_of_lookalikes
 from conal.data.container import gather_ranges
 from conal.data.encoding import MISSING, Names, as_names, as_text, decode_position
 from conal.data.joining import differ_in_type
@@ -62,6 +63,8 @@ def grown(old: Annotations, new: Annotations, *, where: str = "new labels") -> G
     _refuse_refusals(old, new, where)
     task_ids, task_codes = _extended(old.task_ids, new.task_ids, known := _Directory.of(old))
     annotator_ids, annotator_codes = _extended(old.annotator_ids, new.annotator_ids)
+    if len(annotator_ids) > old.n_annotators:
+        warn_of_lookalikes(annotator_ids, "annotators", where)
     labels = _known_classes(old.classes, new.classes, where)[new.labels]
     added = _Added(task_codes[new.tasks], annotator_codes[new.annotators], labels, new.times)
     added = added.sorted(len(annotator_ids))
