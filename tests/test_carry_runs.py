@@ -99,6 +99,7 @@ def test_runs_of_a_kind_differ_in_numbers_alone() -> None:
     assert len({kind_of(run), *map(kind_of, others)}) == 5
     assert shortened(run).parameters == {"lr": 0.1, "schedule": "cosine", "ensemble": 2, "epochs": 2}
     assert shortened(Run("music", "xconal", parameters={"epochs": "auto"})).parameters == {"epochs": "auto"}
+    assert shortened(Run("music", "dawid-skene", gold={"n": 5})).parameters == {}
 
 
 UNREACHED = "            return data\n", "            return data\n        if data == 0:\n            data = None\n"
