@@ -24,7 +24,7 @@ MIDDLE = {"strength": 0.4, "proportion": 0.5}
 """Value of the one while the other varies: strength varies at proportion 0.5, proportion at strength 0.4."""
 ENDS = (0.4, 0.8)
 """Strengths with more crowds: the claim is about the way from the one to the other."""
-MORE = 1
+MORE = 4
 """How many times as many crowds the ends have."""
 TYPES = ("asymmetric", "symmetric")
 GATES: dict[str, str] = {"effects": "the gate of Equation 3", "interaction": "the earlier gate"}
