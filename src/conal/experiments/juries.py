@@ -54,7 +54,7 @@ def family(judge: str) -> str:
 
 @register("juries")
 class Juries(Experiment):
-    """Labels of eight juries, with and without families, texts and true labels, with bootstrap intervals."""
+    """Labels of eight juries, with and without families, texts and true labels, with two kinds of intervals."""
 
     title = "Juries of language models"
     minutes = 12.0
