@@ -87,7 +87,10 @@ def test_the_page_says_how_many_runs_are_by_an_earlier_commit(tmp_path: Path, ta
         store.put(*(Finished(run, {"seconds": 1.0}, run.code, versions()) for run in (one, two)))
         store.put(Finished(one, {"seconds": 1.0}, "other", versions() | {CARRIED: "abc1234"}))
         write_runs(store, tmp_path / "runs")
-    assert " 1 of them are by an earlier commit, which they name" in results_page(tmp_path, tmp_path / "page.md")
+        assert " 1 of them are by an earlier commit, which they name" in results_page(tmp_path, tmp_path / "page.md")
+        store.put(Finished(two, {"seconds": 1.0}, "other", versions() | {CARRIED: "abc1234"}))
+        write_runs(store, tmp_path / "runs")
+    assert " All of them are by an earlier commit" in results_page(tmp_path, tmp_path / "page.md")
 
 
 def test_links_of_the_published_page_lead_to_its_headings() -> None:

@@ -49,7 +49,7 @@ JUDGED = "How differences are judged"
 REFERENCE = "Differences are judged [by one rule](#how-differences-are-judged)."
 """In place of the rule, which single pages state in full and this page once."""
 THIS_VERSION, EARLIER = "this version", "older"
-CARRIED_OVER = " {:,} of them are by an earlier commit, which they name, and execute nothing that has changed since."
+CARRIED_OVER = " {} are by an earlier commit, which they name, and execute nothing that has changed since."
 
 
 NOTE = "NOTE.md"
@@ -114,10 +114,11 @@ def _cost(folder: Path, beside: str) -> list[str]:
     machines = Counter(each.made_by.get(MACHINE) or "unknown" for each in kept)
     ran = "; ".join(f"{machine} {number:,}" for machine, number in machines.most_common())
     carried = sum(CARRIED in each.made_by for each in kept)
+    share = "All of them" if carried == len(kept) else f"{carried:,} of them"
     return [
         f"The {len(kept):,} runs that are kept in [{beside}/{FOLDER}]({beside}/{FOLDER}) took {hours}. Machines, which "
         f"each run names, and their runs: {ran}. The same code rounds differently on another processor, which moves "
-        f"single fits, as another seed would.{CARRIED_OVER.format(carried) if carried else ''}\n"
+        f"single fits, as another seed would.{CARRIED_OVER.format(share) if carried else ''}\n"
     ]
 
 
