@@ -83,7 +83,7 @@ def test_labels_that_are_there_already_are_not_counted_as_new(conal: Run, tmp_pa
     found = conal("update", tmp_path / "crowd", second, "--json").json()
     assert (found["n_new_labels"], found["n_known_labels"], found["n_new_tasks"]) == (2, 6, 1)
     told = conal("update", tmp_path / "copy", second).out
-    assert "2 new labels (6 more were there before), 1 new tasks; now 21 tasks and 4 annotators" in told
+    assert "2 new labels (6 more repeat or replace old ones), 1 new tasks; now 21 tasks and 4 annotators" in told
 
 
 @pytest.fixture(scope="module")

@@ -150,7 +150,7 @@ def figures_of(
 
 
 def _summary(result: dict[str, Any]) -> str:
-    known = f" ({result['n_known_labels']:,} more were there before)" if result["n_known_labels"] else ""
+    known = f" ({result['n_known_labels']:,} more repeat or replace old ones)" if result["n_known_labels"] else ""
     lines = [
         f"{result['method']}: {result['n_new_labels']:,} new labels{known}, {result['n_new_tasks']:,} new tasks; now "
         f"{result['n_tasks']:,} tasks and {result['n_annotators']:,} annotators after {result['n_updates']:,} updates",
@@ -158,6 +158,6 @@ def _summary(result: dict[str, Any]) -> str:
         f"{result['n_enough']:,} tasks have enough labels (probability of at least {result['enough']:g})",
     ]
     if result.get("stale_share") is not None:
-        lines.append(f"{result['stale_share']:.2%} of the labels may differ from those of a full E-step")
+        lines.append(f"{result['stale_share']:.2%} of the tasks may get another label once all are inferred again")
     lines.append(f"{result['seconds']:.1f} s; folder: {result['model']}")
     return "\n".join(lines + ([f"labels: {result['out']}"] if result["out"] is not None else []))
