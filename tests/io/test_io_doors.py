@@ -23,6 +23,7 @@ from conal import Annotations
 from conal.data.encoding import spelling
 from conal.data.numbers import numbers_or_text
 from conal.io import import_file, read_annotations, read_features, read_gold, read_texts, write_annotations
+from conal.io.delimited import is_padded
 from conal.io.label_studio_tasks import label_studio_tasks, write_label_studio
 from conal.io.tables import write_table
 
@@ -107,6 +108,7 @@ def through_npy(rows: Triples, place: Path) -> Annotations:
 def through_wide(rows: Triples, place: Path) -> Annotations:
     matrix, tasks, workers = matrix_of(rows)
     assume("task" not in workers and not as_pandas_writes_gaps(rows))
+    assume(not any(map(is_padded, workers)))  # blanks around names are blanks around cells
     frame = pd.DataFrame(matrix, columns=workers)
     frame.insert(0, "task", tasks)
     frame.to_csv(place / "w.csv", index=False, quoting=csv.QUOTE_ALL)

@@ -16,9 +16,10 @@ from conal.metrics import replacement_test
 @pytest.mark.parametrize("name", ["cebab_aspects", "cebab_stars", "framing"])
 def test_the_published_verdicts(name: str) -> None:
     """Winning rates and advantage probabilities of the authors' procedure on their crowds, at two values of epsilon."""
-    root = data_folder("people-and-llms", None)
-    if not (root / "replacement.json").is_file():
-        pytest.skip(f"needs {root}")
+    try:
+        root = data_folder("people-and-llms", None)
+    except InputError:
+        pytest.skip("people-and-llms is not here (CONAL_DATA or ../shared/data)")
     published = json.loads((root / "replacement.json").read_text(encoding="utf-8"))[name]
     frame = pd.read_csv(root / name / "label.csv", dtype=str, keep_default_na=False)
     groups = pd.read_csv(root / name / "annotators.csv")
