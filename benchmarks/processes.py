@@ -64,7 +64,8 @@ def training(n_annotators: int, epochs: int) -> Row:
     clf.fit(x, ann)
     seconds = time.perf_counter() - began
     sizes = {name: tuple(value.shape) for name, value in clf.model_.named_parameters()}
-    long = {name: shape for name, shape in sizes.items() if shape[0] == ann.n_annotators > 1000}
+    per_annotator = (ann.n_annotators,) if ann.n_annotators > 1000 else ()
+    long = {name: shape for name, shape in sizes.items() if per_annotator and shape[:1] == per_annotator}
     dense = sum(int(np.prod(shape)) for name, shape in sizes.items() if name not in long)
     row_size = sum(int(np.prod(shape[1:])) for shape in long.values())
     in_batch = np.mean([len(np.unique(annotators[tasks % STEPS == k])) for k in range(STEPS)]) if long else 0
