@@ -150,5 +150,6 @@ def test_a_repeated_run_must_give_what_is_kept() -> None:
     kept = Finished(run, carry_runs.as_kept(run), run.code, versions())
     carry_runs.repeat([kept])
     kept.figures["label_accuracy"] += 0.001
-    with pytest.raises(SystemExit, match="seed 0: not as kept: label_accuracy"):
-        carry_runs.repeat([kept])
+    for each in (kept, kept._replace(made_by=versions() | {CARRIED: "abc1234"})):  # also if it was carried before
+        with pytest.raises(SystemExit, match="seed 0: not as kept: label_accuracy"):
+            carry_runs.repeat([each])

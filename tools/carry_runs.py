@@ -35,7 +35,7 @@ from conal.experiments.fingerprint import modules_behind
 from conal.experiments.gold_runs import execute_gold
 from conal.experiments.run_files import present_code, read_runs, write_runs
 from conal.experiments.runs import Run, counted, execute, run_of
-from conal.experiments.store import Finished, Store, versions
+from conal.experiments.store import Finished, Store
 from differing_lines import difference
 
 ROOT = Path(__file__).parents[1]
@@ -215,7 +215,7 @@ def differences(sources: Sources, files: Iterable[Iterable[str]]) -> tuple[Lines
 
 def repeat(kept: list[Finished]) -> None:
     """Repeat some runs of this machine in full; an end if one differs from what is kept."""
-    quick = [each for each in kept if each.made_by == versions() and each.figures["seconds"] < LONGEST]
+    quick = [each for each in kept if run_files.made_here(each) and each.figures["seconds"] < LONGEST]
     for run, figures, *_ in random.Random(0).sample(quick, min(REPEATED, len(quick))):  # noqa: S311
         again = as_kept(run)
         differing = [name for name, value in figures.items() if name != "seconds" and again[name] != value]

@@ -10,10 +10,10 @@ from typing import Any
 
 from conal.errors import ConalError, InputError
 from conal.experiments.runs import Run, run_of
-from conal.experiments.store import Finished, Store
+from conal.experiments.store import Finished, Store, versions
 from conal.io.atomic import atomic_file
 
-__all__ = ["CARRIED", "FOLDER", "MACHINE", "read_runs", "take_runs", "write_runs"]
+__all__ = ["CARRIED", "FOLDER", "MACHINE", "made_here", "read_runs", "take_runs", "write_runs"]
 
 FOLDER = "runs"
 """Beside the tables: a file for every dataset, ``DATASET.jsonl``."""
@@ -62,6 +62,11 @@ def take_runs(store: Store, found: Iterable[Finished]) -> int:
             codes[each.run.hash] = each.code  # joined files may have a run twice
     store.put(*taken.values())
     return len(taken)
+
+
+def made_here(found: Finished) -> bool:
+    """Whether these versions on this machine made a run, also if it was carried from another commit."""
+    return {**found.made_by, CARRIED: ""} == {**versions(), CARRIED: ""}
 
 
 def present_code(run: Run) -> str | None:
