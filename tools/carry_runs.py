@@ -16,7 +16,6 @@ import random
 import subprocess
 import sys
 import tempfile
-import warnings
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -27,14 +26,11 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-import torch
-
 from conal import methods
-from conal.experiments import run_files, runs
+from conal.experiments import run_files, runner, runs
 from conal.experiments.fingerprint import modules_behind
-from conal.experiments.gold_runs import execute_gold
 from conal.experiments.run_files import present_code, read_runs, write_runs
-from conal.experiments.runs import Run, counted, execute, run_of
+from conal.experiments.runs import Run, counted, run_of
 from conal.experiments.store import Finished, Store
 from differing_lines import difference
 
@@ -126,11 +122,8 @@ def watch(lines: Lines, configs: list[dict[str, Any]]) -> list[Lines]:
 
 
 def figures_of(run: Run) -> dict[str, Any]:
-    """The results of a run on one thread."""
-    torch.set_num_threads(1)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        return execute_gold(run) if run.gold else execute(run)
+    """The results of a run, as `conal reproduce` makes them."""
+    return runner._worker(run)[1]
 
 
 def in_version(source: Path, task: str, arguments: dict[str, Any]) -> Any:
