@@ -14,7 +14,6 @@ import pytest
 import typer
 
 import conal
-import generated
 from conal import aggregation, methods
 from conal.cli import app
 from conal.estimator import factory
@@ -167,14 +166,6 @@ def test_ci_calls_the_test_command_of_the_readme() -> None:
     assert re.search(r"^\$ make test\b", README, flags=re.MULTILINE)
 
 
-def test_made_parts_of_pages_are_what_the_code_makes() -> None:
-    """Tables of methods and aggregators, and the list of modules: `make pages` writes them."""
-    for page in generated.PAGES:
-        text = page.read_text(encoding="utf-8")
-        assert "<!-- made: " in text
-        assert text == generated.renewed(text), f"{page.name} is stale: run make pages"
-
-
 def touched() -> dict[str, list[str]]:
     """What a contributor adds, and the files that the guide names for it."""
     rows = re.findall(r"^\| (an? [^|]+) \| ([^|]+) \|$", CONTRIBUTING, flags=re.MULTILINE)
@@ -187,41 +178,6 @@ def test_the_guide_names_places_that_exist() -> None:
         for name in files:
             assert (ROOT / name).parent.is_dir(), what
             assert "/my_" in name or (ROOT / name).is_file(), what
-
-
-def files_with(name: str) -> set[str]:
-    """Source files that say a name."""
-    paths = (ROOT / "src").rglob("*.py")
-    found = (path for path in paths if re.search(rf"\b{name}\b", path.read_text(encoding="utf-8")))
-    return {str(path.relative_to(ROOT / "src" / "conal")) for path in found}
-
-
-@pytest.mark.parametrize(
-    ("name", "files"),
-    [
-        ("max_restarts", {"parameters/training.py", "training/loop.py", "estimator/updating.py"}),
-        (
-            "warmup_epochs",
-            {
-                *("parameters/training.py", "parameters/plan.py", "estimator/preparation.py"),
-                *("training/loop.py", "training/schedule.py", "estimator/updating.py"),
-            },
-        ),
-        ("text_components", {"parameters/training.py", "estimator/texts.py"}),
-        ("prior_individual", {"aggregation/common_confusion.py", "methods/conal_em.py"}),
-        ("vote_weight", {"methods/cross_conal.py", "aggregation/certainty.py", "updates/enough.py"}),
-        ("gate_scale", {"parameters/simulation.py", "datasets/gate.py"}),
-    ],
-)
-def test_an_option_is_known_where_it_is_declared_and_where_it_is_used(name: str, files: set[str]) -> None:
-    experiments = {found for found in files_with(name) if found.startswith("experiments/")}  # these set values
-    assert files_with(name) - experiments == files
-
-
-def test_a_label_reading_option_is_known_to_its_declaration_and_to_the_readers_that_use_it() -> None:
-    found = files_with("keep_rejected")
-    assert "parameters/reading.py" in found
-    assert all(name.startswith("io/platforms/") for name in found - {"parameters/reading.py"})
 
 
 def test_the_commands_have_help() -> None:

@@ -41,14 +41,6 @@ def test_the_reference_of_commands_is_current() -> None:
     assert cli_reference.PAGE.read_text(encoding="utf-8") == cli_reference.page(), "run `make docs`"
 
 
-def test_the_page_of_benchmarks_is_what_the_stored_results_make() -> None:
-    done = subprocess.run(
-        [sys.executable, "benchmarks/page.py", "--print"], cwd=ROOT, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    assert (ROOT / "docs" / "performance.md").read_text(encoding="utf-8") == done.stdout, "run `make pages`"
-
-
 def test_docstrings_become_markdown() -> None:
     assert readable("By :func:`conal.make` of :class:`~conal.CoNAL`.") == "By `conal.make` of `conal.CoNAL`."
     text = readable(

@@ -1,24 +1,21 @@
-"""The paper's claims: judged by made-up tables of which the answer is known, and by those of the docs."""
+"""The paper's claims: judged by made-up tables of which the answer is known."""
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pytest
 from scipy import stats
 
-from conal.experiments.claims import claims, claims_section, own_claims, trial
+from conal.experiments.claims import claims
 from conal.experiments.claims_on_tables import PAPERS_OMEGA
-from conal.experiments.comparisons import RULE, Difference
+from conal.experiments.comparisons import Difference
 from conal.experiments.real_tables import PROTOCOLS_OF
-from conal.experiments.results_page import REFERENCE, full_tables
 from conal.experiments.rulings import BASELINES, Claim, Ruling, ruled
 
-DOCS = Path(__file__).parents[2] / "docs"
 SEEDS = range(5)
 
 
@@ -272,11 +269,3 @@ def test_missing_tables_are_named_once() -> None:
     assert {claim.ruling for claim in found} == {"cannot be told"}
     assert len({claim.text for claim in found}) == len(found)
     assert Claim("Claims about CIFAR-10", "cannot be told", "`conal reproduce cifar10` has not been run.") in found
-
-
-def test_the_docs_judge_by_their_own_tables() -> None:
-    tables = full_tables(DOCS / "results")
-    section = claims_section(tables)
-    assert section.replace(RULE, REFERENCE) in (DOCS / "results.md").read_text(encoding="utf-8")
-    judged = len(claims(tables)) + len(trial(tables)) + len(own_claims(tables))
-    assert section.count("\n| ") == 3 + judged
