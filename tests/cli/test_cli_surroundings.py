@@ -7,11 +7,15 @@ import resource
 import subprocess
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from helpers.files import names_in, write_lines
 from helpers.processes import one_thread
+
+if TYPE_CHECKING:
+    from cli.conftest import Crowd, Run
 
 ROWS = ("1,日本,猫", "1,b,犬😀", "2,日本,猫", "2,b,猫", "3,b,inf", "3,日本,inf")
 METHOD = ("--method", "majority-vote")
@@ -49,6 +53,8 @@ def test_a_terminal_of_few_characters(encoding: str, labels: Path, tmp_path: Pat
         ({"WORLD_SIZE": "0"}, b"WORLD_SIZE is '0', expected a whole number of at least 1"),
         ({"WORLD_SIZE": "2"}, b"RANK is not set, expected a whole number of at least 0"),
         ({"WORLD_SIZE": "2", "RANK": "x"}, b"RANK is 'x', expected"),
+        ({"WORLD_SIZE": "1", "RANK": "1"}, b"RANK is 1, but WORLD_SIZE is 1, so that ranks end at 0; unset"),
+        ({"WORLD_SIZE": "2", "LOCAL_RANK": "2"}, b"LOCAL_RANK is 2, but WORLD_SIZE is 2"),
     ],
 )
 def test_an_environment_that_no_launcher_sets(
@@ -59,6 +65,34 @@ def test_an_environment_that_no_launcher_sets(
     assert message in done.stderr
     assert done.stderr.count(b"\n") == 1
     assert names_in(tmp_path) == ["labels.csv"]
+
+
+@pytest.mark.parametrize("name", ["RANK", "LOCAL_RANK"])
+def test_without_a_launcher_a_process_is_the_first(
+    name: str, conal: Run, crowd: Crowd, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A rank that a scheduler or a shell left behind once made ``fit`` end with 0 and without a model."""
+    monkeypatch.setenv(name, "1")
+    done = conal("fit", crowd.labels, "--features", crowd.features, "--out", tmp_path / "m", "--epochs", 1)
+    assert done.code == 0
+    assert "labels by 6 annotators" in done.out
+    assert (tmp_path / "m" / "model.safetensors").exists()
+    done = conal("aggregate", crowd.labels, *METHOD, "--out", tmp_path / "clean.csv", "--defend")
+    assert done.code == 0
+    assert "90 tasks" in done.out
+    assert (tmp_path / "clean.csv").exists()
+
+
+def test_no_command_trains_at_an_impossible_rank(
+    conal: Run, crowd: Crowd, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("WORLD_SIZE", "1")
+    monkeypatch.setenv("RANK", "1")
+    fit = conal("fit", crowd.labels, "--features", crowd.features, "--out", tmp_path / "m", "--epochs", 1)
+    demo = conal("demo", "--out", tmp_path / "m", "--epochs", 1, "--seeds", 1, "--quiet")
+    for done in (fit, demo):
+        assert "RANK is 1, but WORLD_SIZE is 1" in done.refusal()
+    assert not (tmp_path / "m").exists()
 
 
 @pytest.mark.parametrize("ending", ["csv", "parquet", "jsonl"])

@@ -168,10 +168,10 @@ def _is_vote(method: str) -> bool:
 
 def _fit(aggregator: Aggregator, crowd: Annotations, known: Any, info: AnnotatorInfo | None) -> bool:
     """Fit alone or, under torchrun, with other processes; True for the process that prints and writes."""
+    first = process_rank() == 0
     if process_number() == 1:
         aggregator.fit(crowd, true_labels=known, annotator_info=info)
-        return True
-    first = process_rank() == 0
+        return first
     from conal.distributed.aggregation import fit_shared  # loads torch, which takes seconds
 
     fit_shared(aggregator, crowd, true_labels=known)

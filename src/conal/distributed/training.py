@@ -12,7 +12,7 @@ import torch.distributed as dist
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
-from conal._support.processes import process_number
+from conal._support.processes import process_number, process_rank
 from conal.distributed.aggregation import TIMEOUT, leave_at_exit
 from conal.errors import InputError, TrainingError
 from conal.networks.annotator_rows import is_lazy
@@ -51,7 +51,8 @@ def make_fabric(accelerator: str, precision: str, devices: int = 1, num_nodes: i
 
     Under ``torchrun`` the launcher sets these numbers, and other numbers are an error.
     """
-    if "LOCAL_WORLD_SIZE" in os.environ:
+    process_rank()  # an impossible one is an error
+    if "LOCAL_WORLD_SIZE" in os.environ and "WORLD_SIZE" in os.environ:
         here, everywhere = process_number("LOCAL_WORLD_SIZE"), process_number()
         if (devices, num_nodes) not in ((1, 1), (here, everywhere // here)):
             raise InputError(
@@ -76,6 +77,9 @@ def _launched(accelerator: str, precision: str, devices: int, num_nodes: int) ->
 
     several = devices * num_nodes > 1
     strategy: Any = DDPStrategy(timeout=TIMEOUT, broadcast_buffers=False)
+    if several and "WORLD_SIZE" not in os.environ:  # nobody started this process as one of several
+        for leftover in ("RANK", "LOCAL_RANK"):
+            os.environ.pop(leftover, None)  # Fabric would wait for others, and its processes would inherit it
     try:
         fabric = Fabric(
             accelerator=accelerator,
