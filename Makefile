@@ -8,7 +8,7 @@ STAMP := $(VENV)/.installed
 LABEL_STUDIO := .venv-label-studio
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test coverage dist test-wheel test-label-studio lint format results bench bench-aggregation bench-training bench-scale bench-processes bench-components bench-texts bench-fit bench-update bench-threads docs pages vega torture clean test-exports test-kills notebook
+.PHONY: help install demo test coverage dist test-wheel test-label-studio lint format results bench bench-aggregation bench-training bench-scale bench-processes bench-components bench-texts bench-fit bench-update bench-threads docs pages golden vega torture clean test-exports test-kills notebook
 
 help:  ## show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
@@ -111,6 +111,9 @@ pages: $(STAMP)  ## pages and type stubs that follow from the code
 	$(BIN)/python tools/stubs.py
 	$(BIN)/python tools/cli_reference.py
 	$(BIN)/python benchmarks/page.py --text
+
+golden: $(STAMP)  ## write the golden set of the tests again; review the difference
+	PYTHONPATH=tests $(BIN)/python -m golden
 
 vega: $(STAMP)  ## the scripts of Vega that reports contain, from the installed vl-convert
 	$(BIN)/python tools/vega_bundle.py
