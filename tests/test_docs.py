@@ -150,7 +150,7 @@ def test_the_python_example_of_importing_runs(tmp_path: Path, monkeypatch: pytes
     found: dict[str, Any] = {}
     exec(compile(code, "importing.md", "exec"), found)  # noqa: S102
     assert repr(found["file"].annotations) == "Annotations(1 tasks, 2 annotators, 2 classes, 2 annotations)"
-    assert found["file"].gold == {"h1": "cat"}
+    assert found["file"].true_labels == {"h1": "cat"}
     assert found["file"].data.column_names == ["task", "text"]
 
 

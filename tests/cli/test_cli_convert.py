@@ -71,7 +71,7 @@ def test_label_studio_tasks(conal: Run, export: Path, tmp_path: Path) -> None:
     ]
     back = import_file(out, task="task")
     assert back.annotations == WANTED
-    assert back.gold == {"t2": "dog"}
+    assert back.true_labels == {"t2": "dog"}
     assert conal("convert", export, "--to", "label-studio", "--out", out, "--no-annotations", "--overwrite").code == 0
     assert json.loads(out.read_text()) == [
         {"data": {"task": "t1", "text": "one <b>"}},

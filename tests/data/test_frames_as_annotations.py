@@ -8,7 +8,8 @@ import polars as pl
 import pytest
 
 from conal import Annotations
-from conal.errors import InputError
+from conal.aggregation import MajorityVote
+from conal.errors import DataWarning, InputError
 
 TASKS = [f"t{k}" for k in range(30)]
 WIDE = pd.DataFrame({"task": TASKS[::-1], "ann": ["cat", "dog"] * 15, "bob": ["dog", None, "cat"] * 10})
@@ -25,6 +26,35 @@ def test_a_wide_frame_may_name_its_tasks_in_a_column(make: object) -> None:
         for i, r, c in zip(crowd.tasks, crowd.annotators, crowd.labels, strict=True)
     }
     assert found == {(row.task, row.worker): row.label for row in LONG.itertuples()}
+
+
+TRUTHS = ["truth", "gold", "ground_truth", "true_label", "target", "expected", "Ground Truth", "gold_label", "y_true"]
+
+
+@pytest.mark.parametrize("name", TRUTHS)
+@pytest.mark.parametrize("kind", ["task column", "index", "polars", "no ids"])
+def test_true_labels_in_a_wide_frame_are_no_annotator(name: str, kind: str) -> None:
+    frame = WIDE.assign(**{name: ["dog", "cat", "cat"] * 10})
+    data, ids = frame, frame["task"]
+    if kind == "index":
+        data = frame.set_index("task")
+    elif kind == "polars":
+        data = pl.from_pandas(frame)
+    elif kind == "no ids":
+        data, ids = frame.drop(columns="task"), frame.index
+    with pytest.warns(DataWarning) as told:
+        crowd = Annotations.of(data)
+    assert crowd.annotator_ids.tolist() == ["ann", "bob"]
+    assert crowd.classes.tolist() == ["cat", "dog"]
+    assert len(told) == 1
+    message = str(told[0].message)
+    assert f"{name!r} is no annotator, as its name is that of true labels; left out" in message
+    assert "rename the column" in message
+    remedy = message.partition("pass true_labels=")[2].partition("; ")[0]
+    found = eval(remedy, {"frame": data})  # noqa: S307 - what the message tells users to write
+    assert found == dict(zip(ids, frame[name], strict=True))
+    by_task = MajorityVote().fit_predict(crowd, true_labels=found)
+    assert dict(zip(crowd.task_ids.tolist(), by_task.tolist(), strict=True)) == found
 
 
 @pytest.mark.parametrize(

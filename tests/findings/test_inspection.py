@@ -55,9 +55,9 @@ def test_two_annotators_are_compared_by_cohen() -> None:
 
 
 def test_true_labels_measure_the_crowd() -> None:
-    facts = crowd_of([[0, 1, 1], [1, 1, -1], [0, -1, -1]], gold={0: 1, 1: 0, 9: 1})
+    facts = crowd_of([[0, 1, 1], [1, 1, -1], [0, -1, -1]], true_labels={0: 1, 1: 0, 9: 1})
     assert facts["gold"] == {"n_tasks": 3, "accuracy": 2 / 5}
-    facts = crowd_of([[0, 1], [1, 1]], gold={0: 7})
+    facts = crowd_of([[0, 1], [1, 1]], true_labels={0: 7})
     assert facts["gold"]["accuracy"] == 0.0
     assert "true labels that no annotator gave: 7" in problems(facts)
 

@@ -28,7 +28,7 @@ def rows_of(found: AnnotationFile) -> list[tuple[Any, Any, Any]]:
 @pytest.mark.parametrize("name", ["two.eval", "two.json"])
 def test_answers_of_a_model(name: str) -> None:
     found = import_file(INSPECT / name)
-    assert (found.format, found.question, found.gold) == ("inspect-ai", "answer", TARGETS)
+    assert (found.format, found.question, found.true_labels) == ("inspect-ai", "answer", TARGETS)
     assert rows_of(found) == [(f"q{k}", "mockllm/two", y) for k, y in enumerate("AAAB")]
     assert found.data is not None
     assert found.data["text"].to_pylist() == [f"Is {k} even?" for k in range(4)]
@@ -38,7 +38,7 @@ def test_logs_of_several_models_are_a_crowd() -> None:
     found = import_file([INSPECT / "one.eval", INSPECT / "two.json"])
     assert found.annotations.annotator_ids.tolist() == ["mockllm/one", "mockllm/two"]
     assert found.annotations.to_matrix().tolist() == [[0, 0], [1, 0], [0, 0], [1, 1]]
-    assert found.gold == TARGETS
+    assert found.true_labels == TARGETS
 
 
 def test_the_last_epoch_counts() -> None:
@@ -50,7 +50,7 @@ def test_the_last_epoch_counts() -> None:
 def test_grades_of_scorers() -> None:
     """Two models and a rule; the first two are called by the models."""
     found = import_file(INSPECT / "graded.eval")
-    assert (found.question, found.gold) == ("grade", {})
+    assert (found.question, found.true_labels) == ("grade", {})
     names = ["includes", "mockllm/judge-one", "mockllm/judge-two"]
     grades = ["ICC", "IIC", "ICI", "IIP"]
     wanted = [(f"mockllm/three/q{k}", w, y) for k in range(4) for w, y in zip(names, grades[k], strict=True)]
@@ -108,7 +108,7 @@ def test_assessments(name: str) -> None:
     judges = {"judge-a": [True, False, True, False], "judge-b": [True, True, True, False]}
     wanted = {(str(k), who): y for who, labels in judges.items() for k, y in enumerate(labels)}
     assert given == wanted | {("0", "ann@example.org"): False, ("1", "ann@example.org"): False}
-    assert [(json.loads(asked[task])["question"][3], y) for task, y in found.gold.items()] == [("0", True)]
+    assert [(json.loads(asked[task])["question"][3], y) for task, y in found.true_labels.items()] == [("0", True)]
 
 
 def test_names_of_assessments_are_questions() -> None:

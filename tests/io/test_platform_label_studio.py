@@ -93,7 +93,7 @@ def test_ground_truth_is_gold_and_no_vote(path: Path) -> None:
         task(2, annotation(1, choice("dog"))),
     )
     found = import_file(path)
-    assert found.gold == {1: "dog"}
+    assert found.true_labels == {1: "dog"}
     assert triples(found.annotations) == [(1, 1, "cat"), (2, 1, "dog")]
 
 
@@ -101,7 +101,7 @@ def test_true_labels_that_contradict_each_other_are_none(path: Path) -> None:
     truths = (annotation(9, choice(label), ground_truth=True) for label in ("cat", "dog"))
     write(path, task(1, annotation(1, choice("cat")), *truths))
     found = import_file(path)
-    assert found.gold == {}
+    assert found.true_labels == {}
     assert found.dropped == {"true labels that contradict each other": 1}
 
 

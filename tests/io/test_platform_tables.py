@@ -127,7 +127,7 @@ def test_mturk_as_rodrigues_published_it(path: Path) -> None:
     path.write_bytes("\r".join(lines).encode())
     found = import_file(path)
     assert triples(found.annotations) == [("a.mp3", "w1", "pop"), ("a.mp3", "w2", "rock")]
-    assert found.gold == {"a.mp3": "rock"}
+    assert found.true_labels == {"a.mp3": "rock"}
 
 
 def test_mturk_without_a_name_for_tasks(path: Path) -> None:
@@ -159,7 +159,7 @@ def test_toloka(tmp_path: Path) -> None:
     )
     found = import_file(path)
     assert triples(found.annotations) == [("t1", "w1", "cat"), ("t2", "w1", "cat")]
-    assert found.gold == {"t2": "dog"}
+    assert found.true_labels == {"t2": "dog"}
     assert found.dropped == {
         "rejected by the requester": 1,
         "of assignments not finished": 1,
@@ -195,14 +195,14 @@ def test_toloka_true_labels_that_contradict_each_other(path: Path) -> None:
     header = "OUTPUT:kind,GOLDEN:kind,ASSIGNMENT:task_id,ASSIGNMENT:worker_id"
     write(path, header, "cat,cat,t,w1", "cat,dog,t,w2", "cat,dog,u,w2", "dog,dog,u,w3")
     found = import_file(path)
-    assert found.gold == {"u": "dog"}
+    assert found.true_labels == {"u": "dog"}
     assert found.dropped == {"true labels that contradict each other": 1}
 
 
 def test_true_labels_are_of_the_labels_type(path: Path) -> None:
     header = "OUTPUT:kind,GOLDEN:kind,ASSIGNMENT:task_id,ASSIGNMENT:worker_id"
     found = import_file(write(path, header, "1,1,t,w1", "x,,u,w2"))
-    assert found.gold == {"t": "1"}
+    assert found.true_labels == {"t": "1"}
     assert found.annotations.classes.tolist() == ["1", "x"]
 
 
@@ -239,7 +239,7 @@ def test_figure_eight(path: Path) -> None:
     )
     found = import_file(path)
     assert triples(found.annotations) == [(1, 21, "cat"), (2, 21, "cat"), (2, 23, "dog")]
-    assert found.gold == {2: "dog"}
+    assert found.true_labels == {2: "dog"}
     assert found.dropped == {"tainted": 1}
     assert import_file(path, keep_rejected=True).annotations.n_annotations == 4
 
@@ -263,7 +263,7 @@ def test_netease_crowd(path: Path) -> None:
     )
     found = import_file(path)
     assert triples(found.annotations) == [(10, 100, 1), (10, 101, 0), (11, 100, 1)]
-    assert found.gold == {10: 0, 11: 1}
+    assert found.true_labels == {10: 0, 11: 1}
 
 
 def test_crowd_truth_infer_is_a_plain_table(path: Path) -> None:
@@ -477,7 +477,7 @@ def test_toloka_frames(ending: str, tmp_path: Path) -> None:
     getattr(frame, f"to_{ending}")(path)
     found = import_file(path)
     assert (found.format, triples(found.annotations)) == ("toloka", [("t1", "w1", "cat"), ("t2", "w1", "dog")])
-    assert (found.gold, found.dropped) == ({"t1": "cat"}, {"rejected by the requester": 1})
+    assert (found.true_labels, found.dropped) == ({"t1": "cat"}, {"rejected by the requester": 1})
 
 
 def test_numbers_that_no_float_holds_are_text_beside_decimals(path: Path, tmp_path: Path) -> None:
@@ -511,6 +511,40 @@ def test_a_column_of_texts_in_a_wide_table_is_no_annotator(tmp_path: Path) -> No
         crowd = read_annotations(path, format="wide")
     assert crowd.annotator_ids.tolist() == ["ann", "bob"]
     assert crowd.classes.tolist() == ["cat", "dog"]
+
+
+@pytest.mark.parametrize("name", ["truth", "gold", "ground_truth", "true_label", "target", "expected"])
+@pytest.mark.parametrize("ending", [".csv", ".tsv", ".xlsx", ".parquet"])
+def test_true_labels_in_a_wide_table_are_no_annotator(tmp_path: Path, name: str, ending: str) -> None:
+    frame = pd.DataFrame({"task": [f"t{k}" for k in range(6)], "ann": [1, 2] * 3, "bob": [1, 1, 2] * 2})
+    frame[name] = [2, None, 1, 1, -1, 2]
+    path = tmp_path / f"wide{ending}"
+    if ending == ".xlsx":
+        frame.to_excel(path, index=False)
+    elif ending == ".parquet":
+        frame.to_parquet(path)
+    else:
+        frame.to_csv(path, index=False, sep="\t" if ending == ".tsv" else ",")
+    with pytest.warns(
+        DataWarning, match=rf"{name!r} is no annotator.*--true-labels export.*AnnotationFile\.true_labels"
+    ):
+        found = import_file(path, format="wide" if ending == ".parquet" else None)
+    assert found.format == "wide"
+    assert found.annotations.annotator_ids.tolist() == ["ann", "bob"]
+    assert found.true_labels == {"t0": 2, "t2": 1, "t3": 1, "t5": 2}
+
+
+def test_a_named_column_of_annotators_or_labels_says_that_a_row_is_one_label(tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    rows = [f"q{k},{model},{'good' if k % 2 else 'bad'}\n" for k in range(6) for model in ("gpt", "llama")]
+    path.write_text("".join(["id,model,verdict\n", *rows]))
+    found = import_file(path, worker="model", label="verdict")
+    assert found.annotations.annotator_ids.tolist() == ["gpt", "llama"]
+    with pytest.raises(InputError, match=r"no column for the worker;.*set worker= \(--worker-column\)"):
+        import_file(path, label="verdict")
+    path.write_text("".join(["sample,model,verdict\n", *rows]))
+    with pytest.raises(InputError, match=r"no column for the task;.*set task= \(--task-column\)"):
+        import_file(path, worker="model", label="verdict")
 
 
 def test_a_first_column_of_ids_under_another_name_is_told(tmp_path: Path) -> None:

@@ -107,7 +107,7 @@ def test_what_is_left_out(path: Path) -> None:
 def test_the_gold_standard(path: Path) -> None:
     write(path, row(7, "ann", {"T0": "Yes"}), row(7, "expert", {"T0": "No"}, gold="true"))
     found = import_file(path)
-    assert (rows_of(found), found.gold) == ([(7, "ann", "Yes")], {7: "No"})
+    assert (rows_of(found), found.true_labels) == ([(7, "ann", "Yes")], {7: "No"})
 
 
 def test_a_cell_that_is_cut_off(path: Path) -> None:

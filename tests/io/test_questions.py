@@ -215,15 +215,15 @@ def test_what_label_studio_itself_writes(name: str) -> None:
 
 def test_true_labels_are_answers_to_the_same_question(tmp_path: Path) -> None:
     found = import_file(mturk(ANSWERS, tmp_path), question="topics=sport")
-    assert found.gold == {1: "yes", 2: "no"}
+    assert found.true_labels == {1: "yes", 2: "no"}
     path = label_studio(ANSWERS, tmp_path)
     tasks = json.loads(path.read_text())
     truth = {"from_name": "topics", "to_name": "text", "type": "choices", "value": {"choices": ["art", "sport"]}}
     tasks[1]["annotations"].append({"completed_by": {"email": "boss"}, "ground_truth": True, "result": [truth]})
     write_json(path, *tasks)
-    assert import_file(path, question="topics=sport").gold == {2: "yes"}
-    assert import_file(path, question="topics=art").gold == {2: "yes"}
-    assert import_file(path, question="topics=money").gold == {2: "no"}
+    assert import_file(path, question="topics=sport").true_labels == {2: "yes"}
+    assert import_file(path, question="topics=art").true_labels == {2: "yes"}
+    assert import_file(path, question="topics=money").true_labels == {2: "no"}
 
 
 def test_predictions_tick_the_choice_or_nothing(tmp_path: Path) -> None:

@@ -125,7 +125,7 @@ def test_true_labels_that_contradict_each_other_are_left_out(tmp_path: Path) -> 
     one = project(tmp_path / "a.json", {k: {"ann": "x"} for k in texts}, texts, gold={1: "x", 2: "x"})
     two = project(tmp_path / "b.json", {k: {"bob": "y"} for k in texts}, texts, gold={1: "y", 2: "x"})
     with pytest.warns(DataWarning, match="left out the true labels of 1 tasks"):
-        assert import_file([one, two]).gold == {2: "x"}
+        assert import_file([one, two]).true_labels == {2: "x"}
 
 
 def test_what_each_file_contributes_is_told(tmp_path: Path) -> None:

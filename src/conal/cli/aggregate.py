@@ -140,7 +140,7 @@ class Sources(NamedTuple):
         if defend:
             crowd = defended_labels(crowd, rings=not _is_vote(method), quiet=quiet or process_rank() > 0)
         known = read_sample(self.true_labels, self.reading, file, crowd)
-        offer_truth(self.true_labels, len(file.gold), quiet=quiet)
+        offer_truth(self.true_labels, len(file.true_labels), quiet=quiet)
         path, worker = self.annotator_info, self.reading.worker
         info = None if path is None else read_annotator_info(path, crowd, worker=worker)
         return Crowd(file, crowd, known, info)

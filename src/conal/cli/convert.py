@@ -75,9 +75,9 @@ def convert(
     check_results(files=[out], tables=[gold_out], sources=[*labels, inferred], overwrite=overwrite)
     file = import_file(labels, reading)
     file.warn_of_dropped(unlabelled=to in ENDINGS)
-    if gold_out is not None and not file.gold:
+    if gold_out is not None and not file.true_labels:
         raise InputError(f"{file.where}: contains no true labels ({file.title}); remove --gold-out")
-    tables = {} if gold_out is None else {gold_out: _gold_table(dict(file.gold))}
+    tables = {} if gold_out is None else {gold_out: _gold_table(dict(file.true_labels))}
     records = None
     if to not in ENDINGS:
         records = _records(to, file, inferred, new_tasks=new_tasks, with_annotations=not no_annotations)
@@ -147,7 +147,7 @@ def _figures(file: AnnotationFile) -> dict[str, Any]:
         "n_annotations": crowd.n_annotations,
         "n_tasks": crowd.n_tasks,
         "n_annotators": crowd.n_annotators,
-        "n_gold": len(file.gold),
+        "n_gold": len(file.true_labels),
         "dropped": dict(file.dropped),
     }
 

@@ -114,7 +114,7 @@ class FitFiles:
             check_row_order(instances, crowd.task_ids)
         known = read_sample(self.true_labels, reading, file, _with_unlabelled(crowd, instances))
         info = self._read_annotator_info(crowd, reading)
-        return FitData(instances, crowd, validation, shown, file.contributions(), known, len(file.gold), info)
+        return FitData(instances, crowd, validation, shown, file.contributions(), known, len(file.true_labels), info)
 
     def _read_annotator_info(self, crowd: Annotations, reading: ReadOptions) -> AnnotatorInfo | None:
         from conal.io.annotator_tables import read_annotator_info

@@ -43,7 +43,7 @@ def read_sample(path: Path | None, reading: ReadOptions, file: AnnotationFile, t
 
 
 def _exported(file: AnnotationFile) -> dict[Any, Any]:
-    found = {task: label for task, label in file.gold.items() if label is not None}
+    found = {task: label for task, label in file.true_labels.items() if label is not None}
     if not found:
         raise InputError(
             f"{file.where}: contains no true labels; pass a table of them, as --true-labels gold.csv (for a file that "

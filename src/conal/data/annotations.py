@@ -17,7 +17,7 @@ from conal.data.cleaning import (
     resolve_duplicates,
     warn_of_lookalikes,
 )
-from conal.data.columns import find_column, find_columns, find_time
+from conal.data.columns import find_column, find_columns, find_time, is_truth_column, warn_of_truth
 from conal.data.container import LabelArrays, frozen
 from conal.data.encoding import MISSING, Encoded, Names, as_names, encode
 from conal.data.frames import column_names, frame_column, is_arrow, matrix_cells, open_frame
@@ -198,6 +198,7 @@ class Annotations(LabelArrays):
         Annotations(2 tasks, 2 annotators, 2 classes, 3 annotations)
         """
         if hasattr(matrix, "to_numpy") and hasattr(matrix, "columns"):
+            matrix = _without_truth(matrix, where) if annotator_ids is None else matrix
             task_ids = list(matrix.index) if task_ids is None and hasattr(matrix, "index") else task_ids
             annotator_ids = list(matrix.columns) if annotator_ids is None else annotator_ids
             matrix = matrix.to_numpy()
@@ -264,7 +265,10 @@ class Annotations(LabelArrays):
     def _of_wide(cls, frame: Any, task: str, where: str) -> Annotations:
         """A frame with a row per task, whose ids are a column, and a column per annotator."""
         table = open_frame(frame, where)
-        annotators = [name for name in table.columns if name != task]
+        truth = [name for name in table.columns if name != task and is_truth_column(name)]
+        if truth:
+            warn_of_truth(truth, where, f"pass true_labels=dict(zip(frame[{task!r}], frame[{truth[0]!r}]))")
+        annotators = [name for name in table.columns if name not in (task, *truth)]
         cells = table.select(annotators).to_native()
         cells = cells.to_numpy() if hasattr(cells, "to_numpy") else cells
         ids = table[task].to_list()
@@ -337,6 +341,16 @@ def _cells(
     named = zip(shape, (task_ids, annotator_ids), strict=True)
     names = [as_names(range(n) if ids is None else ids) for n, ids in named]
     return Encoded(rows, names[0]), Encoded(columns, names[1])
+
+
+def _without_truth(frame: Any, where: str) -> Any:
+    """A frame with a column per annotator, without columns of true labels."""
+    truth = [name for name in frame.columns if is_truth_column(name)]
+    if not truth:
+        return frame
+    ids = "frame.index" if hasattr(frame, "index") else "range(len(frame))"
+    warn_of_truth(truth, where, f"pass true_labels=dict(zip({ids}, frame[{truth[0]!r}]))")
+    return frame[[name for name in frame.columns if name not in truth]]
 
 
 def _unlabelled(task: Encoded, kept: npt.NDArray[np.bool_]) -> list[Any]:

@@ -8,10 +8,21 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
+from typing import Any
 
-from conal.errors import InputError
+from conal.errors import DataWarning, InputError, examples, warn
 
-__all__ = ["ALIASES", "NAME_ROLES", "find_annotators", "find_column", "find_columns", "find_time", "is_name_column"]
+__all__ = [
+    "ALIASES",
+    "NAME_ROLES",
+    "find_annotators",
+    "find_column",
+    "find_columns",
+    "find_time",
+    "is_name_column",
+    "is_truth_column",
+    "warn_of_truth",
+]
 
 ALIASES: dict[str, tuple[str, ...]] = {
     "task": ("task", "task_id", "id", "item", "item_id", "unit", "unit_id", "question", "example", "example_id"),
@@ -65,6 +76,9 @@ ALIASES: dict[str, tuple[str, ...]] = {
 
 NAME_ROLES = ("task", "worker", "label", "truth")
 """Roles of columns that contain names; columns of texts may contain anything."""
+
+TRUTH_COLUMNS = ("truth", "true_label", "gold", "gold_label", "ground_truth", "target", "expected", "y_true")
+"""Names of columns of true labels in wide tables. ``label`` and ``class`` may be something else there."""
 
 KEYWORDS = {"truth": "label"}
 """Roles that are named by another role's keyword: a file of true labels has no other label column."""
@@ -138,6 +152,24 @@ def is_name_column(column: str, roles: Iterable[str]) -> bool:
     """Whether a column has a usual name of ids or classes, such as task, worker or label."""
     plain = _plain(column)
     return any(plain in _plain_aliases(role) for role in roles)
+
+
+def is_truth_column(column: object) -> bool:
+    """Whether a column of a wide table has a usual name of true labels, which are no annotator's.
+
+    >>> is_truth_column("Ground Truth"), is_truth_column("label")
+    (True, False)
+    """
+    return _plain(column) in map(_plain, TRUTH_COLUMNS)
+
+
+def warn_of_truth(columns: Sequence[Any], where: str, remedy: str) -> None:
+    """Say that columns of true labels are left out of a wide table, and how to use the first of them."""
+    warn(
+        f"{where}: {examples(columns)} is no annotator, as its name is that of true labels; left out. To use "
+        f"the labels of {columns[0]!r}, {remedy}; if it is an annotator, rename the column",
+        DataWarning,
+    )
 
 
 @cache

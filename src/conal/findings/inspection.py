@@ -124,14 +124,14 @@ def _agreement(crowd: Annotations) -> dict[str, Agreement]:
 def _gold(found: AnnotationFile) -> Facts:
     """How many true labels there are, and the share of labels of these tasks that equal them."""
     crowd = found.annotations
-    known = np.array([found.gold.get(name) is not None for name in crowd.task_ids.tolist()], dtype=bool)
+    known = np.array([found.true_labels.get(name) is not None for name in crowd.task_ids.tolist()], dtype=bool)
     if not known.any():
-        return {"n_tasks": len(found.gold), "accuracy": None}
+        return {"n_tasks": len(found.true_labels), "accuracy": None}
     at = {name: k for k, name in enumerate(crowd.classes.tolist())}
-    truth = np.array([at.get(found.gold.get(name), -1) for name in crowd.task_ids.tolist()])
+    truth = np.array([at.get(found.true_labels.get(name), -1) for name in crowd.task_ids.tolist()])
     judged = known[crowd.tasks]
     right = truth[crowd.tasks[judged]] == crowd.labels[judged]
-    return {"n_tasks": len(found.gold), "accuracy": float(right.mean()) if len(right) else None}
+    return {"n_tasks": len(found.true_labels), "accuracy": float(right.mean()) if len(right) else None}
 
 
 def _reading_problems(found: AnnotationFile, notes: list[str]) -> Iterator[tuple[str, str]]:
@@ -141,7 +141,7 @@ def _reading_problems(found: AnnotationFile, notes: list[str]) -> Iterator[tuple
         problem, _, condition = note.partition("; if ")  # many warnings contain their remedy
         yield problem, f"if {condition}" if condition else remedy(note)
     classes = set(found.annotations.classes.tolist())
-    unknown = [label for label in dict.fromkeys(found.gold.values()) if label not in classes]
+    unknown = [label for label in dict.fromkeys(found.true_labels.values()) if label not in classes]
     if unknown:
         yield f"true labels that no annotator gave: {examples(unknown)}", "list all classes with --classes"
 

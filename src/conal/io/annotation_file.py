@@ -82,7 +82,7 @@ class AnnotationFile:
     annotations : Annotations
     question : str or None
         The control or question that was read, where the format has such.
-    gold : dict
+    true_labels : dict
         Task to true label, where the file carries some.
     dropped : dict
         Reason to the number of annotations (or tasks) that were left out for it.
@@ -107,7 +107,7 @@ class AnnotationFile:
     title: str
     annotations: Annotations
     question: str | None = None
-    gold: Mapping[Any, Any] = field(default_factory=dict)
+    true_labels: Mapping[Any, Any] = field(default_factory=dict)
     dropped: Mapping[str, int] = field(default_factory=dict)
     data: pa.Table | None = None
     fields: Mapping[Any, Mapping[str, Any]] = field(default_factory=dict)

@@ -55,7 +55,7 @@ def import_file(path: Paths, options: ReadOptions | None = None, **keywords: Any
     check_parameters(options)
     paths = [Path(path)] if isinstance(path, str | PathLike) else [Path(each) for each in path]
     _refuse_repeats(paths)
-    readers = [_reader(each, options.format) for each in paths]
+    readers = [_reader(each, options) for each in paths]
     if len(paths) == 1:
         readers[0].check_options(options)
         return _on_scale(_read(readers[0], paths[0], options), options)
@@ -95,8 +95,9 @@ def detect(path: Path) -> tuple[list[Importer], Head]:
     return [importer for importer in known if importer.takes_kind(head.kind) and importer.sniff(head)], head
 
 
-def _reader(path: Path, format: str | None) -> Reader:  # noqa: A002
+def _reader(path: Path, options: ReadOptions) -> Reader:
     """The reader for the file."""
+    format = options.format  # noqa: A001
     if not path.exists():
         raise InputError(f"{path}: no such file")
     if format in PLAIN_FORMATS:
@@ -106,6 +107,8 @@ def _reader(path: Path, format: str | None) -> Reader:  # noqa: A002
     found, head = detect(path)
     if format is not None:
         return _named_importer(path, importers.get(format), found, head)
+    if {options.worker, options.label} & set(head.header):  # of annotators, or of labels: a row is one label
+        found = [importer for importer in found if importer.name != "wide"]
     if len(found) > 1:
         raise InputError(
             f"{path}: could be {' or '.join(importer.title for importer in found)}; choose one with format= "

@@ -52,7 +52,7 @@ def join_files(parts: Sequence[AnnotationFile], options: ReadOptions) -> Annotat
         ", ".join(titles),
         labels,
         question=", ".join(questions) or None,
-        gold=gold,
+        true_labels=gold,
         dropped=dict(dropped),
         data=data_table(_join_data(parts, rename)),
         fields=_join_fields(parts),
@@ -84,7 +84,7 @@ def _join_gold(parts: Sequence[AnnotationFile], rename: Rename, *, in_text: bool
     """Task to true label, and how many tasks have different ones in different files."""
     found: dict[Any, set[Any]] = {}
     for part in parts:
-        for task, label in part.gold.items():
+        for task, label in part.true_labels.items():
             found.setdefault(rename(task), set()).add(spelling(label) if in_text else label)
     agreed = {task: next(iter(labels)) for task, labels in found.items() if len(labels) == 1}
     return agreed, len(found) - len(agreed)

@@ -95,8 +95,8 @@ def label_studio_tasks(
                 }
                 for k in at
             ]
-            if name in file.gold:
-                task["annotations"].append({"ground_truth": True, "result": _results(control, file.gold[name])})
+            if name in file.true_labels:
+                task["annotations"].append({"ground_truth": True, "result": _results(control, file.true_labels[name])})
         if name in predictions:
             task["predictions"] = [_predicted(control, predictions[name])]
         yield task

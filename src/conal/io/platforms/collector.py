@@ -128,7 +128,7 @@ class Collector:
             self.importer.title,
             crowd,
             question=self._question_name(),
-            gold=gold,
+            true_labels=gold,
             dropped=dict(self.dropped),
             data=data_table(self.data),
             fields=self.data,

@@ -113,7 +113,7 @@ class Sheet:
         for name in (task, worker, label):
             self.column(name)
         shown = self._data(task, data, prefix)  # before anything is left out
-        known = None if gold is None or gold not in self.names else self._pairs(task, gold)
+        known = None if gold is None or gold not in self.names else (self.column(task), self.column(gold))
         self.drop(pc.is_null(blank_to_null(self.column(label))), NO_ANSWER)
         self.drop(pc.is_null(blank_to_null(self.column(worker))), NO_ANNOTATOR)
         labels = read_labels(
@@ -124,9 +124,7 @@ class Sheet:
             untyped=self.untyped,
             where=self.where,
         )
-        truth, disputed = self._gold(known, labels.names, options)
-        if disputed:
-            self.dropped["true labels that contradict each other"] += disputed
+        truth = {} if known is None else self.true_labels(*known, labels.names, options)
         columns = self.column(task), self.column(worker), labels
         crowd = annotations_from(
             *columns,
@@ -142,29 +140,30 @@ class Sheet:
             importer.title,
             crowd,
             question=question,
-            gold=truth,
+            true_labels=truth,
             dropped=dict(self.dropped),
             data=shown,
             choice_question=choice_question,
         )
 
-    def _pairs(self, task: str, gold: str) -> pa.Table:
-        return pa.table({name: self.column(column) for name, column in (("task", task), ("gold", gold))})
-
-    def _gold(self, known: pa.Table | None, classes: Names, options: ReadOptions) -> tuple[dict[Any, Any], int]:
-        """Task to its one true label, in the type of the labels, and how many tasks have several."""
-        if known is None:
-            return {}, 0
-        column = blank_to_null(known["gold"], missing_rule(options.missing, options.classes))
+    def true_labels(
+        self, tasks: pa.ChunkedArray, labels: pa.ChunkedArray, classes: Names, options: ReadOptions, **rule: bool
+    ) -> dict[Any, Any]:
+        """Task to its one true label, in the type of the labels; tasks with several are dropped and counted."""
+        is_missing = missing_rule(options.missing, options.classes, **rule)
+        column = blank_to_null(labels, is_missing)
         if any(isinstance(name, str) for name in classes.tolist()):  # a few true labels may all be numbers
             column = column.cast(pa.string())
         elif self.untyped and pa.types.is_string(column.type):
             column = numbers_or_text(column)
-        pairs = pa.table({"task": known["task"], "gold": column}).drop_null()
+        pairs = pa.table({"task": tasks, "gold": column}).drop_null()
         distinct = pairs.group_by(["task", "gold"], use_threads=False).aggregate([]).to_pylist()
+        distinct = [row for row in distinct if not is_missing(row["gold"])]  # numbers, such as -1
         times = Counter(row["task"] for row in distinct)
         truth = {row["task"]: row["gold"] for row in distinct if times[row["task"]] == 1}
-        return truth, len(times) - len(truth)
+        if len(truth) < len(times):
+            self.dropped["true labels that contradict each other"] += len(times) - len(truth)
+        return truth
 
     def _data(self, task: str, names: Sequence[str], prefix: str) -> pa.Table | None:
         names = [name for name in names if name != task or prefix]

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from conal.data.columns import is_name_column
+from conal.data.columns import is_name_column, is_truth_column, warn_of_truth
 from conal.data.encoding import spelling
 from conal.data.missing import NOT_ANNOTATED, Labels, Rule, missing_rule, read_labels, refusal_words
 from conal.data.numbers import numbers_or_text
@@ -42,7 +42,8 @@ class Wide(Importer):
     """One row per task and one column per annotator; an empty cell, NaN, NA or -1 means "not annotated".
 
     The tasks are in the index that pandas wrote to a Parquet file, or in the first column, if it has a usual name of
-    task ids or no name; otherwise tasks are row numbers.
+    task ids or no name; otherwise tasks are row numbers. A column called ``truth``, ``gold``, ``target`` or the like has
+    the true labels.
     """
 
     title = "a wide table (cleanlab's labels_multiannotator)"
@@ -53,8 +54,8 @@ class Wide(Importer):
 
     def sniff(self, head: Head) -> bool:
         """Strict, because features are tables too: an index of tasks, and cells that look like labels."""
-        header = head.header
-        if head.kind not in ("table", "xlsx") or len(header) < 3 or not _is_index(header[0]):
+        header = [name for name in head.header if not is_truth_column(name)]
+        if head.kind not in ("table", "xlsx") or len(header) < 3 or not _is_index(head.header[0]):
             return False
         if any(is_name_column(name, ("worker", "label", "truth")) for name in header):
             return False
@@ -68,7 +69,11 @@ class Wide(Importer):
         sheet = read_sheet(path)
         index = pandas_index(sheet.table.schema)
         task = options.task or _task_column(sheet, index)
-        annotators = _annotators(sheet, [task, *index])
+        columns = [name for name in sheet.names if name not in (task, *index)]
+        truth = [name for name in columns if is_truth_column(name)]
+        if truth:
+            warn_of_truth(truth, sheet.where, "pass --true-labels export (in Python: AnnotationFile.true_labels)")
+        annotators = _annotators(sheet, [name for name in columns if name not in truth])
         rows = sheet.table.num_rows
         tasks = pa.chunked_array([pa.array(range(rows))]) if task is None else sheet.column(task)
         if not annotators:
@@ -82,9 +87,12 @@ class Wide(Importer):
         who, row = np.divmod(np.flatnonzero(present), rows)  # one annotator's column after the other
         empty = rows - len(np.unique(row))
         dropped = {UNLABELLED: empty} if empty else {}
-        columns = tasks.take(pa.array(row)), workers.take(pa.array(who)), labels.only(present)
-        crowd = annotations_from(*columns, options, where=path, dropped=dropped)
-        return AnnotationFile(path, self.name, self.title, crowd, dropped=dropped, numbered=task is None)
+        triples = tasks.take(pa.array(row)), workers.take(pa.array(who)), labels.only(present)
+        crowd = annotations_from(*triples, options, where=path, dropped=dropped)
+        known = sheet.true_labels(tasks, sheet.column(truth[0]), labels.names, options, in_matrix=True) if truth else {}
+        return AnnotationFile(
+            path, self.name, self.title, crowd, true_labels=known, dropped=dropped, numbered=task is None
+        )
 
 
 def _task_column(sheet: Sheet, index: Sequence[str]) -> str | None:
@@ -97,9 +105,8 @@ def _task_column(sheet: Sheet, index: Sequence[str]) -> str | None:
     return index[0] if index else first if _is_index(first) else None
 
 
-def _annotators(sheet: Sheet, others: Sequence[str | None]) -> list[str]:
-    """All columns but those of tasks, and of texts, which are told."""
-    names = [name for name in sheet.names if name not in others]
+def _annotators(sheet: Sheet, names: Sequence[str]) -> list[str]:
+    """All of these columns but those of texts, which are told."""
     texts = [name for name in names if is_name_column(name, ("text",))]
     if texts:
         warn(f"{sheet.where}: {examples(texts)} is no annotator, as its name is that of texts; left out", DataWarning)
