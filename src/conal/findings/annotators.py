@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any, ClassVar, NotRequired, TypedDict, cast
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, NotRequired, TypedDict, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -24,11 +24,14 @@ if TYPE_CHECKING:
     from conal.findings.report import Report
 
 __all__ = [
+    "AnnotatorRow",
     "AnnotatorSection",
     "Annotators",
     "annotator_findings",
     "annotators_table",
     "expected_accuracy",
+    "mistakes_above",
+    "worse_annotators",
 ]
 
 FloatArray = npt.NDArray[np.float64]
@@ -44,6 +47,7 @@ MAX_DOUBTFUL = 6
 """Labels of one annotator that are listed as doubtful."""
 ENOUGH_MISTAKES = 5.0
 """Minimum number of expected mistakes to compare them with those of others."""
+_QUALITY = ("annotator_quality", "annotator_quality_low", "annotator_quality_high")
 THIN = 3.0
 """Tasks of a class below which the page calls an annotator's row unreliable."""
 
@@ -80,7 +84,7 @@ class AnnotatorRow(TypedDict):
 
 
 class AnnotatorSection(TypedDict):
-    """How many annotators there are, and those with the most expected mistakes.
+    """How many annotators there are, and those with the most mistakes above the crowd's, reliable ones first.
 
     ``hidden`` annotators have fewer labels than ``hide_below`` and are in no list, where names are hidden.
     """
@@ -107,7 +111,7 @@ class Annotators(Finding[AnnotatorSection]):
     }
 
     def section(self, findings: Findings) -> AnnotatorSection:
-        """The annotators with the most expected mistakes."""
+        """The annotators with the most mistakes above the crowd's."""
         return annotator_findings(findings.evidence, findings.columns(self.name))
 
     def columns(self, findings: Findings) -> pa.Table:
@@ -115,39 +119,60 @@ class Annotators(Finding[AnnotatorSection]):
         return annotators_table(findings.evidence, findings.intervals.quality)
 
     def headlines(self, section: AnnotatorSection, report: Report) -> Iterator[Markup]:
-        """Who is worse than the crowd, and who makes the most mistakes."""
+        """Who is worse than the crowd."""
         rows, overall = section["rows"], report["crowd"]["expected_label_accuracy"]
         known = [row for row in rows if row["annotator_quality"] is not None]
         if len(known) >= 2 and overall is not None:
-            yield _worse_than(overall, known) + _most_mistakes(known[0], overall)
+            yield _worse_than(overall, worse_annotators(known, overall))
 
 
-def _worse_than(overall: float, rows: list[AnnotatorRow]) -> Markup:
-    """Who is reliably worse than the crowd, the worst first; many are counted."""
-    worse = [row for row in rows if (row["annotator_quality_high"] or 0.0) < overall]
+class Above(NamedTuple):
+    """Mistakes of an annotator beyond those that the crowd's share gives for as many labels, with the interval."""
+
+    value: float
+    low: float
+    high: float
+
+
+def mistakes_above(row: AnnotatorRow, overall: float | None) -> Above | None:
+    """Mistakes above the crowd's, where ``overall`` is the share of right labels of all; None without an interval.
+
+    >>> above = mistakes_above({"num_examples_labeled": 100, "annotator_quality": 0.5,  # type: ignore[typeddict-item]
+    ...     "annotator_quality_low": 0.4, "annotator_quality_high": 0.6}, 0.75)
+    >>> [round(each, 6) for each in above]
+    [25.0, 15.0, 35.0]
+    """
+    quality, low, high = (row[name] for name in _QUALITY)  # type: ignore[literal-required]
+    if overall is None or quality is None or low is None or high is None:
+        return None
+    return Above(*(row["num_examples_labeled"] * (overall - share) for share in (quality, high, low)))
+
+
+def worse_annotators(rows: list[AnnotatorRow], overall: float) -> list[AnnotatorRow]:
+    """Those who reliably make more mistakes than the crowd, most above it first: the one list of the whole page."""
+    above = [(mistakes_above(row, overall), row) for row in rows]
+    worse = [(found.value, row) for found, row in above if found is not None and found.low > 0]
+    return [row for _, row in sorted(worse, key=lambda pair: -pair[0])]
+
+
+def _worse_than(overall: float, worse: list[AnnotatorRow]) -> Markup:
+    """Who is reliably worse than the crowd; many are counted."""
     if not worse:
         return Markup("No annotator is reliably worse than the crowd average.")
-    worse.sort(key=lambda row: row["annotator_quality"] or 0.0)
     verb = "is" if len(worse) == 1 else "are"
     number = count(len(worse), "annotator", "annotators")
     named = Markup(", ").join(
-        Markup("<b>{}</b> ({} right)").format(short(called(row)), percent(row["annotator_quality"]))
+        Markup("<b>{}</b> ({} of {} right, {})").format(
+            short(called(row)),
+            percent(row["annotator_quality"]),
+            count(row["num_examples_labeled"], "label", "labels"),
+            interval(row["annotator_quality_low"], row["annotator_quality_high"]),
+        )
         for row in worse[:MAX_NAMED]
     )
     rest = f" and {count(len(worse) - MAX_NAMED)} more" if len(worse) > MAX_NAMED else ""
-    return Markup("<b>{}</b> {} reliably worse than the crowd average: {}{}.").format(number, verb, named, rest)
-
-
-def _most_mistakes(row: AnnotatorRow, overall: float) -> Markup:
-    """Who makes the most mistakes, and whether that is for the number of labels or for their quality."""
-    usual = (row["annotator_quality_high"] or 0.0) >= overall
-    return Markup(" Annotator <b>{}</b> makes the most mistakes, about {}: {} of {} are right ({}){}.").format(
-        short(called(row)),
-        count(round(row["expected_mistakes"] or 0.0)),
-        percent(row["annotator_quality"]),
-        count(row["num_examples_labeled"], "label", "labels"),
-        interval(row["annotator_quality_low"], row["annotator_quality_high"]),
-        ", not reliably worse than the average" if usual else "",
+    return Markup("<b>{}</b> {} reliably worse than the crowd average of {}: {}{}.").format(
+        number, verb, percent(overall), named, rest
     )
 
 
@@ -224,10 +249,9 @@ def _discreet(table: pa.Table, evidence: Evidence, discretion: Discretion) -> pa
 
 
 def annotator_findings(evidence: Evidence, table: pa.Table) -> AnnotatorSection:
-    """The annotators with the most expected mistakes, and as many of their matrices as fit into the report."""
+    """The annotators with the most mistakes above the crowd's, and as many of their matrices as fit into the report."""
     shown = shown_classes(evidence)
-    mistakes = table["expected_mistakes"].to_numpy(zero_copy_only=False).astype(float)
-    order = np.argsort(-np.nan_to_num(mistakes, nan=-1.0), kind="stable")[:MAX_SHOWN]
+    order = _worst_first(evidence, table)[:MAX_SHOWN]
     rows = [_plain_row(row) for row in table.take(order).to_pylist()]
     people = np.flatnonzero(evidence.told)[order]
     for row, name in zip(rows, plain_names(evidence.annotations.annotator_ids[people]), strict=True):
@@ -242,6 +266,14 @@ def annotator_findings(evidence: Evidence, table: pa.Table) -> AnnotatorSection:
     if evidence.discretion is not None:
         found |= {"hidden": int((~evidence.told).sum()), "hide_below": evidence.discretion.hide_below}
     return found
+
+
+def _worst_first(evidence: Evidence, table: pa.Table) -> IntArray:
+    """Rows of the table: those reliably worse than the crowd, then the others, each by mistakes above the crowd's."""
+    overall = float(evidence.expected_right.mean()) if evidence.annotations.n_annotations else np.nan
+    quality, high = (table[name].to_numpy(zero_copy_only=False).astype(float) for name in (_QUALITY[0], _QUALITY[2]))
+    above = table["num_examples_labeled"].to_numpy() * (overall - quality)
+    return np.lexsort((-np.nan_to_num(above, nan=-np.inf), ~(high < overall)))
 
 
 def _matrix(evidence: Evidence, r: int, shown: IntArray) -> tuple[list[list[float]], list[float]]:

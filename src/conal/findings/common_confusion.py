@@ -125,12 +125,11 @@ def label_shares(evidence: Evidence) -> FloatArray:
     return np.where(total > 0, counts / np.maximum(total, 1e-300), evidence.common)
 
 
-def slips_of(shares: FloatArray, one_other: float | None = None) -> FloatArray:
+def slips_of(shares: FloatArray) -> FloatArray:
     r"""(C,) :math:`\beta_c`, the share of slips of class c to each other class, given the shares of labels.
 
     It is the (lower) median of row c off its diagonal: slips spread evenly over the other classes. With two classes
-    there is only one other class, and slips are taken to be equally frequent in both: the smaller of the two shares,
-    unless ``one_other`` says how frequent they are.
+    there is only one other class, and slips are taken to be equally frequent in both: the smaller of the two shares.
 
     >>> slips_of(np.array([[0.7, 0.2, 0.1], [0.1, 0.8, 0.1], [0.0, 0.0, 1.0]])).tolist()
     [0.1, 0.1, 0.0]
@@ -140,7 +139,7 @@ def slips_of(shares: FloatArray, one_other: float | None = None) -> FloatArray:
         return np.ones(1)
     off = np.sort(shares[~np.eye(C, dtype=bool)].reshape(C, C - 1), axis=1)
     if C == 2:
-        return np.full(C, off.min() if one_other is None else one_other)
+        return np.full(C, off.min())
     return np.asarray(off[:, (C - 2) // 2])
 
 

@@ -9,12 +9,12 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import bdtrc
 
+from conal.findings.annotators import AnnotatorRow, worse_annotators
 from conal.findings.base import Finding, register
 from conal.findings.common_confusion import ConfusedPair, label_shares, slips_of
 from conal.findings.evidence import Evidence, plain_names
 
 if TYPE_CHECKING:
-    from conal.findings.annotators import AnnotatorRow
     from conal.findings.collection import Findings
 
 __all__ = ["NextSteps", "NextStepsSection", "Person", "Rewrite", "information"]
@@ -30,8 +30,6 @@ FEWEST_MAKERS = 3
 """Annotators: what two people do is a matter for these two."""
 MOST_OF = 0.5
 """Share of the annotators that would be seen to make a confusion if all were equally prone to it."""
-FEWEST_MISTAKES = 5.0
-"""Expected mistakes of an annotator who is worth a talk."""
 NO_INFORMATION = 0.1
 """See :func:`information`; the answers of careful annotators have far more."""
 BULK = 0.8
@@ -54,7 +52,7 @@ class Rewrite(TypedDict):
 
 
 class Person(TypedDict):
-    """An annotator who is reliably worse than the crowd, for reasons of their own.
+    """An annotator who is reliably worse than the crowd.
 
     ``place`` is the row in the annotators' section. ``true`` and ``observed`` are the most frequent mistake.
     """
@@ -117,9 +115,14 @@ class NextSteps(Finding[NextStepsSection]):
 
 
 def _rewrites(evidence: Evidence, pairs: list[ConfusedPair]) -> list[Rewrite]:
-    """The confusions that many annotators make, those with the most wrong labels first; each pair of classes once."""
+    """The confusions that many annotators make, those with the most wrong labels first; each pair of classes once.
+
+    Of two classes there are none: every mistake confuses them, so that nothing tells a confusion from slips.
+    """
+    if evidence.annotations.n_classes < 3:
+        return []
     code = {name: c for c, name in enumerate(plain_names(evidence.annotations.classes))}
-    slips = slips_of(label_shares(evidence), one_other=0.0)
+    slips = slips_of(label_shares(evidence))
     found: dict[tuple[int, int], Rewrite] = {}
     for pair in sorted(pairs, key=lambda pair: -pair["expected_count"]):
         true, observed = code[pair["true"]], code[pair["observed"]]
@@ -162,48 +165,30 @@ def _makers(evidence: Evidence, true: int, observed: int, share: float, slips: f
 
 
 def _people(evidence: Evidence, rows: list[AnnotatorRow], rewrite: list[Rewrite]) -> list[Person]:
-    """Annotators reliably worse than the crowd, also without the confusions of many; most mistakes above it first."""
+    """The first of those who are reliably worse than the crowd, in the order of the annotators' section."""
     crowd = evidence.annotations
     if not crowd.n_annotations:
         return []
-    own = _own_mistakes(evidence, rewrite)
-    usual = float(own.sum() / crowd.n_annotations)
-    overall = float(evidence.expected_right.mean())
-    place = {name: r for r, name in enumerate(plain_names(crowd.annotator_ids))}
-    given = crowd.labels_per_annotator()
-    found: list[tuple[float, Person]] = []
-    for number, row in enumerate(rows):
-        r, quality = place[row["worker"]], row["annotator_quality"]
-        low, high = row["annotator_quality_low"], row["annotator_quality_high"]
-        if quality is None or low is None or high is None or high >= overall:
-            continue
-        if (row["expected_mistakes"] or 0.0) < FEWEST_MISTAKES or own[r] <= usual * given[r]:
-            continue
+    number = {name: r for r, name in enumerate(plain_names(crowd.annotator_ids))}
+    place = {row["worker"]: k for k, row in enumerate(rows)}
+    found: list[Person] = []
+    for row in worse_annotators(rows, float(evidence.expected_right.mean()))[:MAX_PEOPLE]:
+        quality, low, high = row["annotator_quality"], row["annotator_quality_low"], row["annotator_quality_high"]
+        assert quality is not None and low is not None and high is not None  # noqa: S101, PT018 - it is known
+        r = number[row["worker"]]
         person: Person = {
             "worker": row["worker"],
-            "place": number,
+            "place": place[row["worker"]],
             "num_examples_labeled": row["num_examples_labeled"],
             "annotator_quality": quality,
             "annotator_quality_low": low,
             "annotator_quality_high": high,
             "guesses": bool(information(evidence, r) < NO_INFORMATION),
         }
-        found.append((float(own[r] - usual * given[r]), person))
-    found.sort(key=lambda pair: -pair[0])
-    people = [person for _, person in found[:MAX_PEOPLE]]
-    for person in people:
         if evidence.discretion is None and not person["guesses"]:
-            person.update(_main_mistake(evidence, place[person["worker"]], rewrite))  # type: ignore[typeddict-item]
-    return people
-
-
-def _own_mistakes(evidence: Evidence, rewrite: list[Rewrite]) -> FloatArray:
-    """(R,) expected mistakes of each annotator that are not among the confusions of many."""
-    crowd = evidence.annotations
-    wrong = 1 - evidence.expected_right
-    for true, observed in _directions(evidence, rewrite):
-        wrong = wrong - np.where(crowd.labels == observed, evidence.posterior[crowd.tasks, true], 0.0)
-    return np.asarray(np.bincount(crowd.annotators, weights=wrong, minlength=crowd.n_annotators))
+            person.update(_main_mistake(evidence, r, rewrite))  # type: ignore[typeddict-item]
+        found.append(person)
+    return found
 
 
 def _directions(evidence: Evidence, rewrite: list[Rewrite]) -> Iterator[tuple[int, int]]:

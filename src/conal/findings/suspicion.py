@@ -84,9 +84,11 @@ class Suspicion(Finding[SuspicionSection]):
         return bool(_flagged(evidence).any()) and contradiction(evidence) is None
 
     def section(self, findings: Findings) -> SuspicionSection:
-        """One row for each annotator or pair."""
+        """One row for each annotator or pair, in the order of the annotators' section."""
         evidence = findings.evidence
+        place = {row["worker"]: k for k, row in enumerate(findings.section("annotators")["rows"])}
         rows = [row for row in _rows(evidence) if row is not None]
+        rows.sort(key=lambda row: place.get(row["annotator"], len(place)))
         crowd = evidence.annotations
         share = float(_flagged(evidence)[crowd.annotators].mean())
         return {"text": _text(evidence), "label_share": share, "rows": rows[:MAX_ROWS]}
@@ -108,7 +110,7 @@ class Suspicion(Finding[SuspicionSection]):
         )
 
     def headlines(self, section: SuspicionSection, report: Report) -> Iterator[Markup]:
-        """Who is striking."""
+        """Who is striking, in the order of the annotators' section."""
         names = list(dict.fromkeys(short(row["annotator"]) for row in section["rows"]))
         if not names:
             return

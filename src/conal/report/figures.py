@@ -178,8 +178,8 @@ def _pair_table(pairs: list[ConfusedPair]) -> pa.Table:
 
 
 def _people_table(people: list[AnnotatorRow]) -> pa.Table:
-    """Those with the most expected mistakes, best first."""
-    some = sorted(people[:MAX_BARS], key=lambda row: -(row["annotator_quality"] or 0.0))
+    """The first of the report, in its order."""
+    some = people[:MAX_BARS]
     names = short_names([called(row) for row in some], 28)
     ends = [(row["annotator_quality"], row["annotator_quality_low"], row["annotator_quality_high"]) for row in some]
     return _interval_table(names, ends)

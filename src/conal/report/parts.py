@@ -11,6 +11,7 @@ from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup
 
 from conal.findings import Report
+from conal.findings.annotators import mistakes_above, worse_annotators
 from conal.findings.base import RESERVED, findings_registry
 from conal.findings.panel import Panel, panel_of
 from conal.findings.rows import safe_link
@@ -108,7 +109,11 @@ def _environment() -> Environment:
         undefined=StrictUndefined,
     )
     environment.filters |= {"percent": percent, "short": short, "count": count, "safe_link": safe_link}
-    environment.globals |= {"interval": interval}
+    environment.globals |= {
+        "interval": interval,
+        "mistakes_above": mistakes_above,
+        "worse_annotators": worse_annotators,
+    }
     return environment
 
 

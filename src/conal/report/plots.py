@@ -83,7 +83,7 @@ class Plots:
         Parameters
         ----------
         name : the annotator's name
-            The report has the matrices of the annotators with the most expected mistakes.
+            The report has the matrices of the annotators with the most mistakes above the crowd's.
         """
         rows = [row for row in self._report["annotators"]["rows"] if "matrix" in row]
         found = next((row for row in rows if row["worker"] == plain(getattr(name, "item", lambda: name)())), None)
