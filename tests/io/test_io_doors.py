@@ -6,7 +6,7 @@ import csv
 import json
 import re
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -25,7 +25,7 @@ from conal.data.numbers import numbers_or_text
 from conal.io import import_file, read_annotations, read_features, read_gold, read_texts, write_annotations
 from conal.io.delimited import is_padded
 from conal.io.label_studio_tasks import label_studio_tasks, write_label_studio
-from conal.io.tables import write_table
+from conal.io.tables import UNTYPED, write_table
 
 Triples = list[tuple[str, str, str]]
 ODD = [
@@ -68,18 +68,25 @@ def as_pandas_writes_gaps(rows: Triples) -> bool:
     return any(re.fullmatch(r"-?[0-9]+\.0", label) for _, _, label in rows)
 
 
+def on_lines(rows: Iterable[Sequence[str]]) -> bool:
+    """Whether no name contains a line end, as in a text table that is read."""
+    return not any(end in name for row in rows for name in row for end in "\r\n")
+
+
 def columns_of(rows: Triples) -> dict[str, list[str]]:
     return dict(zip(("task", "worker", "label"), map(list, zip(*rows, strict=True)), strict=True))
 
 
 def through_csv(rows: Triples, place: Path) -> Annotations:
     assume(len(by_hand(rows)) == len(rows) or not as_pandas_writes_gaps(rows))
+    assume(on_lines(rows))
     pd.DataFrame(columns_of(rows)).to_csv(place / "a.csv", index=False, quoting=csv.QUOTE_ALL)
     return read_annotations(place / "a.csv")
 
 
 def through_tsv(rows: Triples, place: Path) -> Annotations:
     assume(len(by_hand(rows)) == len(rows) or not as_pandas_writes_gaps(rows))
+    assume(on_lines(rows))
     pd.DataFrame(columns_of(rows)).to_csv(place / "a.tsv", index=False, sep="\t", quoting=csv.QUOTE_ALL)
     return read_annotations(place / "a.tsv")
 
@@ -108,6 +115,7 @@ def through_npy(rows: Triples, place: Path) -> Annotations:
 def through_wide(rows: Triples, place: Path) -> Annotations:
     matrix, tasks, workers = matrix_of(rows)
     assume("task" not in workers and not as_pandas_writes_gaps(rows))
+    assume(on_lines(rows))
     assume(not any(map(is_padded, workers)))  # blanks around names are blanks around cells
     frame = pd.DataFrame(matrix, columns=workers)
     frame.insert(0, "task", tasks)
@@ -191,7 +199,7 @@ def test_the_same_names_are_the_same_in_matrices(door: str, rows: Triples) -> No
 @settings(max_examples=20)
 @given(rows=triples(), typed=st.booleans())
 def test_what_conal_writes_it_reads_back(ending: str, rows: Triples, typed: bool) -> None:
-    assume(by_hand(rows))
+    assume(by_hand(rows) and (ending not in UNTYPED or on_lines(rows)))
     columns = columns_of(rows)
     if typed:  # as CSV would read them
         columns = {name: numbers_or_text(pa.chunked_array([column])) for name, column in columns.items()}
@@ -226,6 +234,7 @@ def test_gold_texts_and_features_belong_to_the_tasks_that_they_name(
     ending: str, tasks: list[str], data: st.DataObject
 ) -> None:
     """A part of the tasks, in another order, as numbers or text: each keeps its own label, text and features."""
+    assume(ending not in UNTYPED or on_lines([tasks]))
     some = data.draw(st.lists(st.sampled_from(tasks), min_size=1, unique=True))
     crowd = Annotations.from_triples(tasks, ["w"] * len(tasks), [f"c{k % 2}" for k in range(len(tasks))])
     with TemporaryDirectory() as place:

@@ -454,11 +454,14 @@ def test_gaps_beside_which_3_is_spelled_3_and_3_0(tmp_path: Path) -> None:
     assert triples(import_file(path, format="wide").annotations) == [("t1", "ann", 3.0), ("t2", "bob", 4.0)]
 
 
-def test_a_line_end_in_the_name_of_an_annotator_changes_no_label(tmp_path: Path) -> None:
+def test_a_line_end_in_a_wide_table(tmp_path: Path) -> None:
     path = tmp_path / "wide.csv"
     path.write_bytes(b'task,"a\r\nb"\r\nt1,1e-400\r\n')
-    found = import_file(path, format="wide").annotations
-    assert (found.annotator_ids.tolist(), found.classes.tolist()) == (["a\r\nb"], ["1e-400"])
+    with pytest.raises(InputError, match=r"line 1: the worker 'a\\r\\nb' contains the end of a line"):
+        import_file(path, format="wide")
+    path.write_bytes(b'task,a,b\r\nt1,x,y\r\nt2,"x\r\nt3,y",x\r\n')
+    with pytest.raises(InputError, match=r"line 3: the label 'x\\r\\nt3,y' contains the end of a line"):
+        import_file(path, format="wide")
 
 
 @pytest.mark.parametrize("ending", ["parquet", "feather"])

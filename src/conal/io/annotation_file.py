@@ -13,6 +13,7 @@ import pyarrow as pa
 from conal.data.annotations import Annotations
 from conal.data.missing import Labels, read_labels
 from conal.errors import DataWarning, InputError, warn
+from conal.io.quotes import refuse_line_ends
 from conal.io.remedies import SEVERAL, UNLABELLED, remedy
 from conal.io.tables import coerce_classes
 from conal.parameters.reading import ReadOptions
@@ -182,7 +183,7 @@ def annotations_from(
     labels: Any,
     options: ReadOptions,
     *,
-    where: object,
+    where: Path,
     dropped: Mapping[str, int],
     untyped: bool = False,
     choice_question: str | None = None,
@@ -192,7 +193,7 @@ def annotations_from(
 
     Of two labels by one worker for one task the older comes first, where the format has times. If there is no label at
     all, the error says what was ``dropped``, and names a question about one choice where answers had several.
-    ``untyped`` labels are from a text file, unless they are encoded already.
+    ``untyped`` columns are from a text file.
     """
     if not len(tasks) and options.unlabelled:
         return Annotations([], [], [], task_ids=[], annotator_ids=[], classes=[])
@@ -209,7 +210,7 @@ def annotations_from(
                 where=str(where),
             )
         classes = coerce_classes(options.classes, labels.names)
-        return Annotations.from_triples(
+        crowd = Annotations.from_triples(
             tasks,
             workers,
             labels,
@@ -221,6 +222,9 @@ def annotations_from(
     except UnicodeEncodeError as error:
         half = error.object[error.start]
         raise InputError(f"{where}: a name contains an incomplete character ({half!r}); export it again") from error
+    if untyped:
+        refuse_line_ends(where, task=crowd.task_ids, worker=crowd.annotator_ids, label=crowd.classes)
+    return crowd
 
 
 def _refuse_empty(where: object, dropped: Mapping[str, int], choice_question: str | None) -> NoReturn:

@@ -15,12 +15,12 @@ import pyarrow as pa
 from conal.data.columns import is_name_column
 from conal.data.numbers import numbers_or_text
 from conal.errors import InputError, examples
-from conal.io.limits import JSON_BYTES, TABLE_BYTES, blocks_of, check_json_lines, check_unpacked
+from conal.io.limits import JSON_BYTES, blocks_of, check_json_lines
+from conal.io.quotes import UTF_8_MARK, check_quotes, encoding_of, text_blocks
 from conal.io.refusals import ARROW_ERRORS, refusing
 
 __all__ = [
     "csv_delimiter",
-    "encoding_of",
     "is_padded",
     "open_delimited",
     "parse_delimited",
@@ -34,8 +34,6 @@ __all__ = [
 LARGEST_BLOCK = 2**30
 """Maximum number of bytes in a row."""
 START_BYTES = 2**16
-UTF_16_MARKS = (b"\xff\xfe", b"\xfe\xff")
-"""How a file in UTF-16 begins, as spreadsheets write it."""
 
 Read = TypeVar("Read")
 
@@ -71,11 +69,6 @@ def read_delimited(path: Path, delimiter: str, names: Collection[str], roles: It
     return pa.Table.from_arrays(columns, names=header)
 
 
-def encoding_of(start: bytes) -> str:
-    """The encoding of a text, from its first bytes: UTF-8 with or without a byte-order mark, or UTF-16 with one."""
-    return "utf-16" if start.startswith(UTF_16_MARKS) else "utf-8-sig"
-
-
 def csv_delimiter(header: str) -> str:
     """A comma, or the semicolon that spreadsheets write where the comma is the decimal point.
 
@@ -96,7 +89,8 @@ def open_delimited(path: Path, delimiter: str, block_size: int | None) -> tuple[
     if delimiter == ",":
         delimiter = csv_delimiter((start.decode(encoding, errors="replace").splitlines() or [""])[0])
     blocks = pv.ReadOptions(block_size=block_size, encoding="utf8" if encoding == "utf-8-sig" else encoding)
-    parse = pv.ParseOptions(delimiter=delimiter, newlines_in_values=_has_quotes(path))
+    quoted = check_quotes(partial(text_blocks, path), delimiter, path)
+    parse = pv.ParseOptions(delimiter=delimiter, newlines_in_values=quoted)  # slower where values may contain line ends
     with pv.open_csv(path, blocks, parse) as reader:
         return reader.schema.names, blocks, parse
 
@@ -164,12 +158,6 @@ def write_delimited(table: pa.Table, path: Path, delimiter: str) -> None:
         _append_rows(table, path, delimiter, "needed")
 
 
-def _has_quotes(path: Path) -> bool:
-    """Whether a quote occurs at all: only a quoted value can contain a line end, and Arrow reads slower if one may."""
-    check_unpacked(path)
-    return any(b'"' in block for block in blocks_of(path, TABLE_BYTES))
-
-
 def _append_rows(table: pa.Table, path: Path, delimiter: str, quoting: str) -> None:
     import pyarrow.csv as pv
 
@@ -188,7 +176,8 @@ def parse_delimited(content: bytes, delimiter: str, where: str) -> pa.Table:
     """A table in memory, such as a file of an archive, all of whose columns may contain names."""
     import pyarrow.csv as pv
 
-    parse = pv.ParseOptions(delimiter=delimiter, newlines_in_values=b'"' in content)
+    quoted = check_quotes(lambda: [content.removeprefix(UTF_8_MARK)], delimiter, where)
+    parse = pv.ParseOptions(delimiter=delimiter, newlines_in_values=quoted)
     with refusing(ARROW_ERRORS, f"{where}: cannot be read as a table: {{}}"):
         with pv.open_csv(pa.BufferReader(content), parse_options=parse) as reader:
             header = reader.schema.names

@@ -21,6 +21,7 @@ from conal.data.missing import drop_blank_names
 from conal.errors import DataWarning, InputError, examples, warn
 from conal.io.numpy_files import map_npy, read_npz
 from conal.io.parquet_files import read_parquet
+from conal.io.quotes import refuse_line_ends
 from conal.io.row_groups import fill_rows
 from conal.io.tables import check_readable, decoded, pandas_index, read_first_row, read_table
 
@@ -86,6 +87,7 @@ def read_features(
         table = _read_parquet(path, task, fallback_to_aliases)
     elif kind in (".csv", ".tsv", ".tab"):
         table = _from_arrow(read_table(path, names=(task,), roles=("task",)), task, str(path), fallback_to_aliases)
+        refuse_line_ends(path, task=table.ids)
     else:
         raise InputError(f"{path}: unknown kind of features {kind!r}; use .npy, .npz, .parquet or .csv")
     return _checked(table, check)

@@ -21,6 +21,7 @@ from conal.data.missing import Labels, read_labels, remedy_for
 from conal.data.true_labels import INCLUSION, inclusion_values
 from conal.errors import DataWarning, InputError, examples, warn
 from conal.io.features import ids_from
+from conal.io.quotes import refuse_line_ends
 from conal.io.refusals import VALUE_ERRORS, refusing
 from conal.io.results import name_column
 from conal.io.tables import UNTYPED, coerce_classes, decoded, read_matrix, read_table, table_kind
@@ -142,7 +143,10 @@ def read_gold(
     if fallback_to_aliases:
         task, label = (name if name in table.column_names else None for name in (task, label))
     reading = {"classes": classes, "keep": keep, "missing": missing, "untyped": untyped, "partial": partial}
-    return gold_from_table(table, task=task, label=label, **reading, where=str(path))
+    found = gold_from_table(table, task=task, label=label, **reading, where=str(path))
+    if untyped:
+        refuse_line_ends(path, task=found.task_ids, label=found.labels)
+    return found
 
 
 def gold_from_table(

@@ -26,7 +26,6 @@ __all__ = [
     "blocks_of",
     "check_depth",
     "check_json_lines",
-    "check_unpacked",
     "refuse_bomb",
     "unpacked_limit",
 ]
@@ -80,13 +79,6 @@ def blocks_of(path: Path, free: int) -> Iterator[bytes]:
 def blocks_in(file: Any) -> Iterator[bytes]:
     """What is in an open file, in blocks."""
     return iter(partial(file.read, _BLOCK), b"")
-
-
-def check_unpacked(path: Path) -> None:
-    """Reject a compressed table that unpacks to too much."""
-    if path.suffix.lower() in COMPRESSED:
-        for _ in blocks_of(path, TABLE_BYTES):
-            pass
 
 
 def check_json_lines(blocks: Iterable[bytes], path: Path) -> None:

@@ -10,6 +10,7 @@ from conal.data.missing import read_labels
 from conal.errors import DataWarning, examples, people, warn
 from conal.io.annotation_file import AnnotationFile
 from conal.io.platforms.base import Reader
+from conal.io.quotes import refuse_line_ends
 from conal.io.tables import UNTYPED, coerce_classes, read_matrix, read_roles, table_kind
 from conal.parameters.reading import ReadOptions
 
@@ -49,6 +50,7 @@ class PlainTable(Reader):
             where=str(path),
         )
         if kind in UNTYPED:
+            refuse_line_ends(path, task=crowd.task_ids, worker=crowd.annotator_ids, label=crowd.classes)
             _warn_of_blanks(crowd, path)
         return AnnotationFile(path, kind, self.title, crowd)
 

@@ -30,6 +30,7 @@ from conal.io.limits import COMPRESSED, check_depth
 from conal.io.name_types import as_names_or_refuse
 from conal.io.numpy_files import read_npy
 from conal.io.parquet_files import open_parquet, read_parquet
+from conal.io.quotes import name_with_line_end
 from conal.io.refusals import ARROW_ERRORS, first_line
 
 __all__ = [
@@ -90,8 +91,11 @@ def annotation_rows(annotations: Annotations) -> pa.Table:
     return pa.concat_tables(tables)
 
 
-def warn_of_words(annotations: Annotations, path: object) -> None:
-    """Warn of classes that are words for "missing" to whoever reads the file without further options."""
+def warn_of_words(annotations: Annotations, path: str | PathLike[str]) -> None:
+    """Warn of names that are not read back: words for "missing", and names with line ends in a text table."""
+    names = (annotations.task_ids, annotations.annotator_ids, annotations.classes)
+    if file_kind(Path(path), None) in UNTYPED and any(name_with_line_end(each) is not None for each in names):
+        warn(f"{path}: some names contain line ends, which are not read from text tables; use Parquet", DataWarning)
     words = words_among(annotations.classes)
     if words:
         warn(

@@ -17,8 +17,9 @@ from conal.data.frames import column_names, open_frame
 from conal.data.joining import differ_in_type
 from conal.errors import DataWarning, InputError, examples, warn
 from conal.io.features import FEW, FeatureTable, frame_to_arrow, ids_from
+from conal.io.quotes import refuse_line_ends
 from conal.io.refusals import ARROW_ERRORS, refusing
-from conal.io.tables import decoded, read_table
+from conal.io.tables import UNTYPED, decoded, read_table, table_kind
 
 __all__ = ["TextTable", "is_text", "join_texts", "read_texts", "texts_from", "texts_of"]
 
@@ -80,7 +81,10 @@ def read_texts(
         )
     table = read_table(Path(path), format, (task, text), roles=("task", "text"))
     named = None if fallback_to_aliases and task not in table.column_names else task
-    return _from_arrow(table, text, named, str(path))
+    found = _from_arrow(table, text, named, str(path))
+    if table_kind(Path(path), format) in UNTYPED:
+        refuse_line_ends(Path(path), task=found.ids)
+    return found
 
 
 def texts_of(table: pa.Table, *, text: str | None, where: str) -> TextTable:

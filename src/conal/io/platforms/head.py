@@ -14,9 +14,10 @@ import pyarrow as pa
 
 from conal.errors import InputError, examples
 from conal.io.arrow_files import FILE_START, STREAM_START, arrow_batches, arrow_schema, is_saved_dataset
-from conal.io.delimited import csv_delimiter, encoding_of
+from conal.io.delimited import csv_delimiter
 from conal.io.excel_files import WORKBOOK, sheet_heads
 from conal.io.parquet_files import open_parquet
+from conal.io.quotes import encoding_of
 from conal.io.refusals import ARROW_ERRORS, VALUE_ERRORS, ZIP_ERRORS, refusing
 
 __all__ = ["Head", "json_head", "read_head"]

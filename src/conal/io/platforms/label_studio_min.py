@@ -40,8 +40,8 @@ class LabelStudioMin(Importer):
         return {"id", "annotator", "annotation_id"} <= head.fields and "annotations" not in head.fields
 
     def read(self, path: Path, options: ReadOptions) -> AnnotationFile:
-        is_json = read_head(path).kind == "json"
-        records = load_records(path) if is_json else read_sheet(path).table.to_pylist()
+        kind = read_head(path).kind
+        records = load_records(path) if kind == "json" else read_sheet(path).table.to_pylist()
         names = list(dict.fromkeys(name for record in records for name in record))
         if not {"id", "annotator"} <= set(names):
             self.unlike(path, f"rows with {', '.join(map(repr, names[:8])) or 'nothing'}")
@@ -60,7 +60,7 @@ class LabelStudioMin(Importer):
             when = record.get("updated_at") or record.get("created_at")
             found.add(task, record.get("annotator"), _label(record.get(control)), when)
         unplaced = Control(control, None, "choices", "choices")  # the format does not name the control's object
-        return found.finish(untyped=not is_json, control=unplaced)
+        return found.finish(untyped=kind == "table", control=unplaced)
 
 
 def _controls(records: list[dict[str, Any]], names: list[str]) -> list[str]:

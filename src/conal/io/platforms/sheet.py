@@ -131,6 +131,7 @@ class Sheet:
             options,
             where=self.path,
             dropped=self.dropped,
+            untyped=self.untyped,
             choice_question=choice_question,
             times=None if time is None or time not in self.names else self.table[time],
         )

@@ -88,7 +88,7 @@ class Wide(Importer):
         empty = rows - len(np.unique(row))
         dropped = {UNLABELLED: empty} if empty else {}
         triples = tasks.take(pa.array(row)), workers.take(pa.array(who)), labels.only(present)
-        crowd = annotations_from(*triples, options, where=path, dropped=dropped)
+        crowd = annotations_from(*triples, options, where=path, dropped=dropped, untyped=sheet.untyped)
         known = sheet.true_labels(tasks, sheet.column(truth[0]), labels.names, options, in_matrix=True) if truth else {}
         return AnnotationFile(
             path, self.name, self.title, crowd, true_labels=known, dropped=dropped, numbered=task is None
