@@ -87,7 +87,7 @@ def test_a_class_with_more_than_twice_its_votes_is_noticed(n_grown: int, noticed
     assert (found is not None) == noticed
     if found is not None:
         assert not found.certain
-        assert found.sentence == "class 0 gets 40% of the tasks, with 18% of the labels"
+        assert found.sentence == "class 0 gets 40% of the tasks, with 18% of the votes"
 
 
 @pytest.mark.parametrize(("n_left", "noticed"), [(12, True), (14, False)])
@@ -96,6 +96,79 @@ def test_classes_with_less_than_a_third_of_their_votes_are_noticed(n_left: int, 
     codes = np.repeat([0, 1], [60, 40])
     inferred = np.repeat([0, 1], [100 - n_left, n_left])
     assert (collapse_of(votes_of(codes, 2), posterior(inferred, 2)) is not None) == noticed
+
+
+def rare_crowd(
+    seed: int, *, n_classes: int = 2, share: float = 0.007, n_tasks: int = 1500, per_task: int = 5
+) -> tuple[Annotations, Any]:
+    """On a fifth of the tasks, annotators answer by habit, and a ``share`` of their labels is a class more.
+
+    That last class is never true.
+    """
+    rng = np.random.default_rng(seed)
+    R = 40
+    z, hard = rng.integers(n_classes, size=n_tasks), rng.random(n_tasks) < 0.2
+    habits = rng.dirichlet(np.ones(n_classes), size=R).cumsum(1)
+    who = rng.random((n_tasks, R)).argsort(1)[:, :per_task]
+    habitual = (rng.random(who.shape)[..., None] > habits[who]).sum(-1).clip(max=n_classes - 1)
+    slips = np.where(rng.random(who.shape) < 0.03, rng.integers(1, n_classes, size=who.shape), 0)
+    labels = np.where(hard[:, None], habitual, (z[:, None] + slips) % n_classes)
+    labels[hard[:, None] & (rng.random(who.shape) < share)] = n_classes
+    tasks = np.repeat(np.arange(n_tasks), per_task)
+    return Annotations.from_triples(tasks, who.ravel(), labels.ravel(), classes=range(n_classes + 1)), z
+
+
+RARE = [
+    *({"n_classes": n_classes, "share": share} for n_classes in (2, 3, 4) for share in (0.007, 0.03)),
+    {"per_task": 10},
+    {"n_classes": 4, "per_task": 3, "share": 0.02},
+    {"n_tasks": 6000},
+]
+
+
+@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("options", RARE, ids=str)
+def test_a_rare_class_that_takes_hard_tasks_is_noticed_and_repaired(options: Any, seed: int) -> None:
+    """Where many of its tasks have not one such label, other starts and priors are tried, until it has few tasks."""
+    crowd, z = rare_crowd(seed, **options)
+    rare = crowd.n_classes - 1
+    plain = aggregation.make("dawid-skene", guard="off").fit(crowd)
+    found = collapse_of(crowd, plain.probas_)
+    assert found is not None
+    assert f"class {rare} gets" in found.sentence
+    with pytest.warns(CollapseWarning, match=f"dawid-skene: class {rare} gets"):
+        fitted = aggregation.make("dawid-skene").fit(crowd)
+    if found.certain:
+        assert "nobody gave it to" in found.sentence
+        assert collapse_of(crowd, fitted.probas_) is None
+        by_votes = aggregation.make("majority-vote").fit(crowd)
+        assert (fitted.codes_ == z).mean() > (plain.codes_ == z).mean()
+        assert (fitted.codes_ == z).mean() > (by_votes.codes_ == z).mean() - 0.04
+
+
+@pytest.mark.parametrize("name", ["backoff", "cbcc", "common-confusion", "worker-clustering", "auto"])
+@pytest.mark.parametrize("share", [0.007, 0.03, 0.1])
+def test_no_aggregator_inflates_a_rare_class_in_silence(name: str, share: float) -> None:
+    crowd, _ = rare_crowd(5, share=share, n_tasks=1000)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        fitted = aggregation.make(name).fit(crowd)
+    told = [str(each.message) for each in caught if issubclass(each.category, CollapseWarning)]
+    grown = (fitted.codes_ == 2).mean() / (crowd.labels == 2).mean()
+    assert grown <= 3 or any(f"{name}: class 2 gets" in sentence for sentence in told)
+
+
+def test_a_class_that_most_annotators_overlook_is_left_alone() -> None:
+    """One in seven sees it, hardly anybody by mistake: far more tasks than votes are right, and nothing is changed."""
+    rng = np.random.default_rng(0)
+    z = rng.random(1000) < 0.1
+    labels = rng.random((1000, 12)) < np.where(z, 1 / 7, 0.002)[:, None]
+    crowd = Annotations.from_matrix(labels.astype(int), classes=range(2))
+    with pytest.warns(CollapseWarning, match="class 1 gets .* of the tasks, with 1% of the votes. This may be right"):
+        fitted = aggregation.make("dawid-skene").fit(crowd)
+    plain = aggregation.make("dawid-skene", guard="off").fit(crowd)
+    np.testing.assert_array_equal(fitted.probas_, plain.probas_)
+    assert (fitted.codes_ == z).mean() > 0.95 > (aggregation.make("majority-vote").fit(crowd).codes_ == z).mean()
 
 
 def test_tasks_without_labels_do_not_count() -> None:

@@ -43,7 +43,8 @@ class Auto(Aggregator):
     No aggregator is best for every crowd: models with one number per annotator need few labels and collapse where
     mistakes have a direction, full confusion matrices are the other way round. Without true labels nobody knows which
     one is right; their held-out likelihood does not tell either, because full matrices fit better and are not more
-    often right. Averaging is safe: members that lost a class, or exchanged classes, are left out.
+    often right. Averaging is safe: members are left out that lost or exchanged classes, or gave a rare class to tasks
+    to which nobody gave it.
 
     .. math::
         q_i(c) = \frac1{|M|} \sum_{m \in M} q_i^m(c)
@@ -109,8 +110,9 @@ class Auto(Aggregator):
         return self._mean(crowd, known, len(judges))
 
     def _guarded(self, crowd: Annotations, known: npt.NDArray[np.int64], probas: FloatArray) -> FloatArray:
-        """Members guard themselves."""
-        return probas
+        """Members guard themselves; a moderate growth that most of them share is not worth a warning."""
+        problem = collapse_of(crowd, probas, known)
+        return probas if problem is None or problem.moderate else super()._guarded(crowd, known, probas)
 
     def again(self) -> Aggregator:
         """What was chosen: a member, or this aggregator, which takes the mean without true labels."""
@@ -123,8 +125,10 @@ class Auto(Aggregator):
         for name in MEMBERS:
             member = self.members_[name] = self._fitted(name, crowd, known)
             problem = collapse_of(crowd, member.probas_, known)
-            if problem is not None and problem.certain and name != FALLBACK:
+            if problem is not None and problem.certain:
                 self.left_out_[name] = problem.sentence
+        if len(self.left_out_) == len(MEMBERS):
+            del self.left_out_[FALLBACK]
         kept = [name for name in self.members_ if name not in self.left_out_]
         probas = clamped(np.mean([self.members_[name].probas_ for name in kept], axis=0), known)
         self.chosen_ = "mean"

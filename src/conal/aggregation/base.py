@@ -134,9 +134,9 @@ class Aggregator(Fitted, Reported, Parameterised, ABC):
     guard: Literal["repair", "warn", "off"] = parameter(
         default="repair",
         must_be=one_of("repair", "warn", "off"),
-        help="What to do when the labels collapse: a class is lost, classes are exchanged, or the most frequent class "
-        "has more than twice its share of the votes. 'repair' tries other starts and priors of the same model, if it "
-        "has any, and says what helped; 'warn' only tells; 'off' does not look.",
+        help="What to do when the labels collapse: a class is lost, classes are exchanged, the most frequent class has "
+        "more than twice its share of the votes, or any class more than three times. 'repair' tries other starts and "
+        "priors of the same model, if it has any, and says what helped; 'warn' only tells; 'off' does not look.",
     )
 
     @classmethod

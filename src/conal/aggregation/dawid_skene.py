@@ -98,12 +98,14 @@ class DawidSkene(MatrixAggregator[Confusions]):
 
     sums_suffice = True
     parameters_type = Confusions
+    remedies = ({"class_prior": "labels"}, {"class_prior": "labels", "prior": 1.0})
 
     prior: float = parameter(
         default=0.0,
         must_be=number(at_least=0),
         help=r"Number of pseudo-labels :math:`\alpha` in every cell: the mode under a Dirichlet(:math:`1 + \alpha`) "
-        "prior on every row. 0 is maximum likelihood. A row without labels is uniform.",
+        "prior on every row. 0 is maximum likelihood. A row without labels is uniform. A small prior does not keep a "
+        "rare class from taking hard tasks, it helps it to; ``guard`` notices.",
     )
     accelerate: bool = parameter(
         default=True,
