@@ -82,7 +82,7 @@ def collapse_of(
     if len(swapped):
         return Collapse(f"the labels of classes {_listed(crowd.classes[swapped])} look exchanged", certain=True)
     # Every task counts the same, whatever the number of its labels.
-    votes = np.bincount(crowd.labels, weights=1 / per_task[crowd.tasks], minlength=crowd.n_classes)
+    votes: FloatArray = np.bincount(crowd.labels, 1 / per_task[crowd.tasks], crowd.n_classes).astype(np.float64)
     return _inflated(crowd, codes, given, votes) or _grown(crowd, given, votes)
 
 
