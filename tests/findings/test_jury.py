@@ -8,11 +8,13 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 import pytest
 
 from conal import aggregation
 from conal.data.annotations import Annotations
 from conal.data.encoding import as_names
+from conal.errors import InputError
 from conal.findings import Evidence, Findings
 from conal.findings.base import findings_registry
 from conal.findings.discretion import Discretion
@@ -20,11 +22,13 @@ from conal.findings.exhibits import Exhibits, exhibited
 from conal.findings.jury import is_jury
 from conal.findings.report import checked_report
 from conal.findings.sub_juries import SMALLEST, PartialLabels, order_of_removal, sub_juries, without_each
+from conal.metrics import replacement_test
 from conal.report import render
 from helpers.juries import NOISE, jury
 from helpers.models import model_section
 
 FloatArray = npt.NDArray[np.float64]
+GROUPS = ["human", "human", "human", "llm", "llm"]
 HOSTILE = "<img src=x onerror=alert(1)>"
 
 
@@ -313,9 +317,65 @@ def test_models_that_may_replace_people_are_named() -> None:
     assert section["rows"][0]["people"] == 3
     finding = findings_registry.get("replacement")
     (sentence,) = finding.headlines(section, found.report)
-    assert sentence.startswith("<b>1</b> of 2 models")
+    assert sentence.startswith("<b>1</b> of 2 models may replace people")
+    assert "with a handicap of 0.2 for people" in sentence
     page = render(found.report | {"model": model_section()})
     assert "May models replace people?" in page
+    assert "People have a handicap of 0.2 (--handicap)" in page
+
+
+def test_the_handicap_of_people_can_be_set() -> None:
+    evidence = mixed(["human", "human", "human", "llm", "llm"])
+    crowd, (model, *_) = evidence.annotations, replacement_test(evidence.annotations, [3, 4], epsilon=0.0)
+    section = Findings(evidence).with_handicap(0.0).section("replacement")
+    assert section["epsilon"] == 0.0
+    rows = {row["model"]: row for row in section["rows"]}
+    assert (rows[3]["winning_share"], rows[3]["replaces"]) == (model.winning_rate, model.replaces)
+    expected = [sum(found.replaces for found in replacement_test(crowd, [3, 4], epsilon=e)) for e in (0.2, 0.15, 0.1)]
+    assert [count["models"] for count in section["counts"]] == expected
+    fitted = aggregation.MajorityVote().fit(crowd, annotator_info=pa.table({"worker": range(5), "group": GROUPS}))
+    assert fitted.report().document["replacement"]["epsilon"] == 0.2  # type: ignore[typeddict-item]
+    assert fitted.report(handicap=0.1).document["replacement"]["epsilon"] == 0.1  # type: ignore[typeddict-item]
+    with pytest.raises(InputError, match="handicap must be a number from 0 to below 1, not 1"):
+        fitted.report(handicap=1)
+
+
+def test_classes_that_are_a_scale_are_compared_by_distance() -> None:
+    """The report ignored it."""
+    rng = np.random.default_rng(2)
+    z = rng.integers(5, size=300)
+    near = [np.clip(z + rng.integers(-1, 2, size=300), 0, 4) for _ in range(3)]
+    far = np.where(rng.random(300) < 0.3, z, rng.integers(5, size=300))  # right as often, and else anywhere
+    grades = np.array([f"grade {k}" for k in range(5)])
+    crowd = Annotations.from_matrix(grades[np.column_stack([*near, near[0], far])])
+    shares = {}
+    for scale in (False, True):
+        told = crowd.as_ordinal(crowd.classes.tolist()) if scale else crowd
+        info = pa.table({"worker": range(5), "group": GROUPS})
+        section: Any = aggregation.MajorityVote().fit(told, annotator_info=info).report().document["replacement"]  # type: ignore[typeddict-item]
+        assert section["scale"] == scale
+        shares[scale] = {row["model"]: row["advantage_share"] for row in section["rows"]}
+        by_hand = replacement_test(told, [3, 4], scale=scale)
+        assert shares[scale] == {found.model: found.advantage_probability for found in by_hand}
+    assert shares[True][4] < shares[False][4] - 0.05
+
+
+def test_groups_are_compared_by_the_labels_of_people() -> None:
+    """By inferred labels, models judged themselves; without people there is nothing to compare with."""
+    evidence = mixed(["human", "human", "human", "llm", "llm"])
+    rows = {row["group"]: row for row in Findings(evidence).section("groups")["rows"]}
+    assert all("right" not in row for row in rows.values())
+    labels = np.full((200, 5), -1)
+    labels[evidence.annotations.tasks, evidence.annotations.annotators] = evidence.annotations.labels
+    pairs = {"human": [(0, 1), (0, 2), (1, 2)], "llm": [(m, h) for m in (3, 4) for h in range(3)]}
+    for group, some in pairs.items():
+        expected = np.mean([(labels[:, a] == labels[:, b]).mean() for a, b in some])
+        assert rows[group]["agreement_with_people"] == pytest.approx(expected, abs=1e-4)
+    page = render(Findings(evidence).report | {"model": model_section()})
+    assert "agrees with people" in page
+    alone = Findings(mixed(["a", "a", "a", "b", "b"]))
+    assert all("agreement_with_people" not in row for row in alone.section("groups")["rows"])
+    assert "agrees with people" not in render(alone.report | {"model": model_section()})
 
 
 @pytest.mark.parametrize("groups", [[None] * 5, ["llm"] * 5, ["human"] * 5], ids=["unknown", "models", "people"])

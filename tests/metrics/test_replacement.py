@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from conal.data.annotations import Annotations
 from conal.datasets.base import data_folder
 from conal.errors import InputError
 from conal.metrics import replacement_test
@@ -26,7 +27,9 @@ def test_the_published_verdicts(name: str) -> None:
     models = groups.loc[groups["group"] == "llm", "worker"].tolist()
     scale = published["score"] == "neg_rmse"
     for epsilon in ("0.1", "0.2"):
-        found = {each.model: each for each in replacement_test(frame, models, epsilon=float(epsilon), scale=scale)}
+        crowd = Annotations.of(frame)
+        crowd = crowd.as_ordinal() if scale else crowd
+        found = {each.model: each for each in replacement_test(crowd, models, epsilon=float(epsilon))}
         assert found.keys() == published[epsilon].keys()
         for model, expected in published[epsilon].items():
             assert found[model].winning_rate == pytest.approx(expected["winning_rate"], abs=0.01), model

@@ -26,11 +26,13 @@ from conal.cli.defence import Defend, defended_labels
 from conal.cli.options import (
     AboutAnnotators,
     AsJson,
+    Handicap,
     Labels,
     Overwrite,
     Quiet,
     Reading,
     Seed,
+    check_handicap,
     emit,
     parse_settings,
 )
@@ -62,6 +64,7 @@ def aggregate(
     plan: Plan = None,
     budget: Budget = None,
     save: Save = None,
+    handicap: Handicap = None,
     reading: Reading,
     privacy: Privacy,
     settings: Settings = None,
@@ -79,14 +82,15 @@ def aggregate(
     """
     if privacy.private is not None:
         unfit: dict[str, Any] = {"annotators": annotators, "confusion": confusion, "report": report, "save": save}
-        unfit |= {"plan": plan, "budget": budget, "defend": defend, "seed": seed, "set": settings}
+        unfit |= {"handicap": handicap, "plan": plan, "budget": budget, "defend": defend, "seed": seed, "set": settings}
         refuse_beside_private(method=method != DEFAULT, **unfit)
         known_to_all = {"true_labels": true_labels, "annotator_info": annotator_info}
         release(labels, out, privacy, reading, **known_to_all, overwrite=overwrite, quiet=quiet, as_json=as_json)
         return
     began = time.perf_counter()
     sources = Sources(labels, true_labels, annotator_info, reading)
-    outputs = Outputs(out, annotators, confusion, report, plan, save, budget, privacy.min_labels)
+    check_handicap(handicap, annotator_info)
+    outputs = Outputs(out, annotators, confusion, report, plan, save, budget, privacy.min_labels, handicap)
     outputs.check(sources.files(), overwrite=overwrite)
     aggregator = _make(method, parse_settings(settings), seed=seed, verbose=not quiet)
     outputs.check_save(aggregator, labels, overwrite=overwrite)

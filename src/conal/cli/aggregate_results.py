@@ -32,6 +32,8 @@ class Outputs:
         What the labels of the plan may cost.
     min_labels : int or None
         Annotators with fewer labels are not in the tables.
+    handicap : float or None
+        Of people, where the report compares models with them.
     """
 
     out: Path
@@ -42,6 +44,7 @@ class Outputs:
     save: Path | None
     budget: float | None
     min_labels: int | None
+    handicap: float | None
 
     def places(self) -> dict[str, Path | None]:
         """Where results are, as the command tells."""
@@ -95,7 +98,7 @@ class Outputs:
         from conal.io.tables import write_tables
 
         tables = self._tables(fitted)
-        more, texts = ({}, {}) if self.report is None else report_parts(fitted, self.report, self.min_labels)
+        more, texts = ({}, {}) if self.report is None else self._report_parts(fitted, self.report)
         figures: dict[str, Any] = {}
         told: list[str] = []
         if self.plan is not None and self.budget is not None:
@@ -106,6 +109,19 @@ class Outputs:
             if self.save is not None:
                 fitted.save(self.save, overwrite=overwrite)
         return figures, told
+
+    def _report_parts(self, fitted: Aggregator, folder: Path) -> tuple[dict[Path, pa.Table], dict[Path, str]]:
+        """The tables of the report, and its texts: the page and what it is made from."""
+        from conal.findings.discretion import Discretion
+        from conal.findings.labels_alone import findings_of_labels
+        from conal.io.models import PAGE, REPORT, compact_json
+        from conal.report.notebook import ReportPage
+
+        found = findings_of_labels(fitted, None if self.min_labels is None else Discretion(self.min_labels))
+        found = found if self.handicap is None else found.with_handicap(self.handicap)
+        page = ReportPage(found.report)
+        tables = {folder / name: table for name, table in found.tables.items()}
+        return tables, {folder / PAGE: page.html, folder / REPORT: compact_json(page.document)}
 
     def _tables(self, fitted: Aggregator) -> dict[Path, pa.Table]:
         """Place to table: of labels, and of annotators and their confusion where they are wanted."""
@@ -179,21 +195,6 @@ def report_places(folder: Path) -> list[Path]:
         raise InputError(f"{folder}: is a model folder, which has its own report; choose another place")
     tables = {finding.table for finding in all_findings() if finding.table}
     return [folder / name for name in (PAGE, REPORT, *sorted(tables))]
-
-
-def report_parts(
-    fitted: Aggregator, folder: Path, min_labels: int | None
-) -> tuple[dict[Path, pa.Table], dict[Path, str]]:
-    """The tables of the report, and its texts: the page and what it is made from."""
-    from conal.findings.discretion import Discretion
-    from conal.findings.labels_alone import findings_of_labels
-    from conal.io.models import PAGE, REPORT, compact_json
-    from conal.report.notebook import ReportPage
-
-    found = findings_of_labels(fitted, None if min_labels is None else Discretion(min_labels))
-    page = ReportPage(found.report)
-    tables = {folder / name: table for name, table in found.tables.items()}
-    return tables, {folder / PAGE: page.html, folder / REPORT: compact_json(page.document)}
 
 
 def _plan(fitted: Aggregator, budget: float, seed: int, out: Path) -> tuple[pa.Table, dict[str, Any], str]:

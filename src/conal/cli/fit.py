@@ -36,11 +36,13 @@ from conal.cli.options import (
     DEFAULT_METHOD,
     AboutAnnotators,
     AsJson,
+    Handicap,
     Labels,
     Overwrite,
     Quiet,
     Reading,
     TextColumn,
+    check_handicap,
     emit,
     parse_settings,
     told,
@@ -83,6 +85,7 @@ def fit(
     privacy: Privacy,
     private: NotPrivate = None,
     show: Show,
+    handicap: Handicap = None,
     no_report: NoReport = False,
     keep_data: KeepData = False,
     defend: Defend = False,
@@ -113,6 +116,7 @@ def fit(
     files.check(out)
     _check_options(files, training, privacy, keep_data=keep_data)
     check_show(show, anonymise=privacy.anonymise)
+    check_handicap(handicap, annotator_info)
     first = _is_first()
     parameters = _parameters(training, parse_settings(settings), verbose=first and not quiet)
     with claimed(out, check) if first else nullcontext():
@@ -126,6 +130,8 @@ def fit(
         if not first:
             return
         warn_of_few(estimator, data)
+        if handicap is not None:
+            estimator.results_ = estimator.results_.with_handicap(handicap)
         estimator = _to_show(estimator, data, privacy, key)
         page = finish(
             estimator, out, overwrite=overwrite, with_page=not no_report, keep_data=keep_data, verbose=not quiet

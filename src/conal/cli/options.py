@@ -13,6 +13,7 @@ import typer
 from conal.cli.groups import Group
 from conal.cli.terminal import one_line, say
 from conal.errors import InputError
+from conal.parameters import number
 from conal.parameters.reading import ReadOptions
 from conal.parameters.text import json_or_text
 
@@ -21,6 +22,7 @@ __all__ = [
     "AboutAnnotators",
     "AsJson",
     "Exports",
+    "Handicap",
     "Labels",
     "Overwrite",
     "OwnEncoder",
@@ -28,6 +30,7 @@ __all__ = [
     "Reading",
     "Seed",
     "TextColumn",
+    "check_handicap",
     "emit",
     "parse_settings",
     "told",
@@ -59,6 +62,14 @@ AboutAnnotators = Annotated[
         "(of a label), limit (how many more labels a plan may ask for), and any numbers as features of the annotators."
     ),
 ]
+Handicap = Annotated[
+    float | None,
+    typer.Option(
+        help="With --annotator-info, for the report: handicap of people where it says which models may replace them. "
+        "The test's authors take 0.2 for experts, 0.15 for trained people, 0.1 for a crowd.",
+        show_default="0.2",
+    ),
+]
 Reading = Annotated[ReadOptions, Group(ReadOptions)]
 """How labels are read: every option that the class declares."""
 
@@ -72,6 +83,15 @@ TextColumn = Annotated[
 OwnEncoder = Annotated[
     Path | None, typer.Option(help="Folder of the encoder that the model was fitted with (--encoder of conal fit).")
 ]
+
+
+def check_handicap(handicap: float | None, annotator_info: Path | None) -> None:
+    """Reject a handicap that is none, or that nothing uses."""
+    if handicap is None:
+        return
+    number(at_least=0, below=1).check("--handicap", handicap)
+    if annotator_info is None:
+        raise InputError("--handicap is that of people, whom --annotator-info names; pass it too, or leave this out")
 
 
 def emit(result: dict[str, Any], text: str, *, as_json: bool, quiet: bool) -> None:

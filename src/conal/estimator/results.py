@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from conal.data.annotations import Annotations
 from conal.data.annotator_info import AnnotatorInfo
+from conal.errors import InputError
 from conal.findings import Evidence, Findings, Report
 from conal.findings.discretion import Discretion
 from conal.findings.evidence import about_annotators
@@ -31,6 +32,10 @@ class StoredResults(NamedTuple):
 
     tables: Mapping[str, pa.Table]
     report: Report
+
+    def with_handicap(self, handicap: float) -> StoredResults:
+        """The results as they are: a stored report cannot be changed."""
+        raise InputError(f"handicap={handicap}: a loaded model has its report already; fit it again")
 
 
 @dataclass(eq=False)
@@ -55,6 +60,8 @@ class FittedResults:
         What :class:`conal.findings.Evidence` takes.
     about : AnnotatorInfo, optional
         Groups of the annotators and the costs of their labels.
+    handicap : float
+        What :class:`conal.findings.Evidence` takes.
     """
 
     model: CrowdMethod
@@ -70,6 +77,7 @@ class FittedResults:
     inclusion: FloatArray | None = None
     unseen: FloatArray | None = None
     about: AnnotatorInfo | None = None
+    handicap: float = Evidence.handicap
 
     @cached_property
     def findings(self) -> Findings:
@@ -90,6 +98,7 @@ class FittedResults:
             unseen=self.unseen,
             common_meaning=self.model.common_meaning,
             tempered=self.model.tempered,
+            handicap=self.handicap,
             **about_annotators(self.about, discreet=self.discretion is not None),
         )
         return Findings(evidence, seed=self.origin["metrics"]["seed"])
@@ -103,6 +112,10 @@ class FittedResults:
     def report(self) -> Report:
         """The content of ``report.json``."""
         return exhibited(self.findings.report, self.exhibits)
+
+    def with_handicap(self, handicap: float) -> FittedResults:
+        """The same results with another handicap of people where models are compared with them."""
+        return replace(self, handicap=handicap)
 
     def exhibiting(self, exhibits: Exhibits) -> FittedResults:
         """The same results with other exhibits; what has been computed stays."""

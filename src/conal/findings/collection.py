@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import cached_property
 from typing import Any, cast
 
@@ -42,6 +43,10 @@ class Findings:
         self.seed = seed
         self._sections: dict[str, Any] = {}
         self._columns: dict[str, pa.Table] = {}
+
+    def with_handicap(self, handicap: float) -> Findings:
+        """The same findings with another handicap of people where models are compared with them."""
+        return Findings(replace(self.evidence, handicap=handicap), self.seed)
 
     @cached_property
     def intervals(self) -> Intervals:

@@ -20,6 +20,7 @@ from conal.metrics.co_direction import CoDirection, co_direction
 from conal.metrics.effective_number import EffectiveNumber, effective_number
 from conal.metrics.suspicion.left_out import LeftOut, left_out
 from conal.metrics.suspicion.suspects import Suspects, suspects_among
+from conal.parameters import number
 
 if TYPE_CHECKING:
     from conal.findings.aggregation import AggregationSection
@@ -97,6 +98,8 @@ class Evidence:
         Cost of a label of each annotator; equal by default.
     refit : callable, optional
         How the labels would have been inferred from other annotations of the same tasks, where that is quick.
+    handicap : float
+        Of people, where they are compared with models: ``epsilon`` of :func:`conal.metrics.replacement_test`.
     times : (n_annotations,), optional
         When each label was given, anything that sorts; by default those of the annotations, if they have any.
 
@@ -128,9 +131,11 @@ class Evidence:
     costs: FloatArray | None = None
     refit: Refit | None = None
     tempered: bool = False
+    handicap: float = 0.2
     times: npt.NDArray[Any] | None = None
 
     def __post_init__(self) -> None:
+        number(at_least=0, below=1).check("handicap", self.handicap)
         crowd = self.annotations
         N, R, C = crowd.n_tasks, crowd.n_annotators, crowd.n_classes
         wanted = {"posterior": (N, C), "classifier": (N, C), "common": (C, C), "individual": (R, C, C)}

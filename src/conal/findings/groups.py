@@ -17,6 +17,7 @@ from conal.findings.base import Finding, register
 from conal.findings.common_confusion import shown_classes
 from conal.findings.evidence import Evidence, plain_names
 from conal.findings.intervals import CONFIDENCE
+from conal.findings.replacement import people_among
 from conal.findings.wording import percent, short
 
 if TYPE_CHECKING:
@@ -70,12 +71,16 @@ class OwnPair(Pair):
 
 
 class GroupRow(TypedDict):
-    """A group: members, labels, the expected share of right ones, and its matrix for the classes that are shown."""
+    """A group: members, labels, and its matrix for the classes that are shown.
+
+    ``agreement_with_people`` is the share of other people's labels of the same tasks that equal a label of the group:
+    none where nobody is known to be a person. By inferred labels, a group that gave most labels would judge itself.
+    """
 
     group: Any
     annotators: int
     labels: int
-    right: float
+    agreement_with_people: NotRequired[float | None]
     matrix: list[list[float]]
 
 
@@ -129,7 +134,10 @@ class Groups(Finding[GroupsSection]):
     def headlines(self, section: GroupsSection, report: Report) -> Iterator[Markup]:
         """What a group confuses more than the others do."""
         for pair in section["pairs"][:1]:
-            yield Markup("The group <b>{}</b> labels <b>{}</b> as <b>{}</b> in {} of its labels, others in {}.").format(
+            yield Markup(
+                "By the inferred labels, the group <b>{}</b> labels <b>{}</b> as <b>{}</b> in {} of its labels, others "
+                "in {}."
+            ).format(
                 short(pair["group"], 30),
                 short(pair["true"]),
                 short(pair["observed"]),
@@ -161,21 +169,35 @@ def _grouped(evidence: Evidence) -> Grouped:
 def _rows(evidence: Evidence, found: Grouped) -> list[GroupRow]:
     """The largest groups first."""
     shown, given = shown_classes(evidence), evidence.annotations.labels_per_annotator()
+    agreement = _agreement_with_people(evidence)
     rows: list[GroupRow] = []
     for k, name in enumerate(found.names):
         own = found.codes == k
-        counts = found.counts[own].sum(0)
         labels = np.array([given[found.annotators[own]].sum()])
         rows.append(
             {
                 "group": name,
                 "annotators": int(own.sum()),
                 "labels": int(labels[0] if evidence.discretion is None else evidence.discretion.count(labels)[0]),
-                "right": _share(evidence, float(np.trace(counts) / counts.sum())),
                 "matrix": [[_share(evidence, cell) for cell in row] for row in _shown(found.levels.groups[k], shown)],
             }
         )
+        if agreement is not None:
+            mine = agreement[np.isin(evidence.annotations.annotators, found.annotators[own])]
+            known = mine[~np.isnan(mine)]
+            rows[-1]["agreement_with_people"] = _share(evidence, float(known.mean())) if len(known) else None
     return sorted(rows, key=lambda row: (-row["annotators"], -row["labels"]))
+
+
+def _agreement_with_people(evidence: Evidence) -> FloatArray | None:
+    """(n_annotations,) share of other people's labels of the task that equal a label; NaN where there are none."""
+    crowd = evidence.annotations
+    if evidence.groups is None or not (people := people_among(evidence.groups)[crowd.annotators]).any():
+        return None
+    cells = crowd.tasks.astype(np.int64) * crowd.n_classes + crowd.labels
+    equal = np.bincount(cells[people], minlength=crowd.n_tasks * crowd.n_classes)[cells] - people
+    others = np.bincount(crowd.tasks[people], minlength=crowd.n_tasks)[crowd.tasks] - people
+    return np.where(others > 0, equal / np.maximum(others, 1), np.nan)
 
 
 def _shown(matrix: FloatArray, shown: IntArray) -> list[list[float]]:

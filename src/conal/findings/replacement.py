@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, TypedDict
+from functools import partial
+from typing import TYPE_CHECKING, Any, NotRequired, TypedDict
 
+import numpy as np
+import numpy.typing as npt
 from markupsafe import Markup
 
+from conal.data.encoding import Names
 from conal.errors import InputError
 from conal.findings.base import Finding, register
 from conal.findings.evidence import Evidence, plain
@@ -18,12 +22,12 @@ if TYPE_CHECKING:
     from conal.findings.collection import Findings
     from conal.findings.report import Report
 
-__all__ = ["ReplacementFinding", "ReplacementSection"]
+__all__ = ["ReplacementFinding", "ReplacementSection", "people_among"]
 
 PEOPLE = ("human", "humans", "people", "person", "persons")
 """Groups of people, in lower case; all other groups are models."""
-EPSILON = 0.2
-"""What a person's label costs more than a model's, as agreement: that of experts."""
+HANDICAPS = {0.2: "experts", 0.15: "trained people", 0.1: "a crowd"}
+"""What the authors of the test take for whom."""
 
 
 class VerdictRow(TypedDict):
@@ -36,12 +40,24 @@ class VerdictRow(TypedDict):
     replaces: bool
 
 
+class Count(TypedDict):
+    """How many models may replace people with another handicap."""
+
+    epsilon: float
+    models: int
+
+
 class ReplacementSection(TypedDict):
-    """A verdict per model, the best first, or the reason why there is none."""
+    """A verdict per model, the best first, or the reason why there is none.
+
+    ``epsilon`` is the people's handicap. With ``scale``, agreement is by distance on the scale of the classes.
+    """
 
     epsilon: float
     rows: list[VerdictRow]
     reason: str
+    scale: NotRequired[bool]
+    counts: NotRequired[list[Count]]
 
 
 @register("replacement")
@@ -60,31 +76,34 @@ class ReplacementFinding(Finding[ReplacementSection]):
         """The test, or why it cannot be made."""
         evidence = findings.evidence
         people, models = _parts(evidence)
+        test = partial(replacement_test, evidence.annotations, models, people=people)
         try:
-            found = replacement_test(evidence.annotations, models, people=people, epsilon=EPSILON)
+            found = {epsilon: test(epsilon=epsilon) for epsilon in {evidence.handicap, *HANDICAPS}}
         except InputError as error:
-            return {"epsilon": EPSILON, "rows": [], "reason": str(error)}
-        rows = sorted(map(_row, found), key=lambda row: (-row["winning_share"], -row["advantage_share"]))
-        return {"epsilon": EPSILON, "rows": rows, "reason": ""}
+            return {"epsilon": evidence.handicap, "rows": [], "reason": str(error)}
+        rows = sorted(map(_row, found[evidence.handicap]), key=_rank)
+        counts: list[Count] = [
+            {"epsilon": epsilon, "models": sum(map(_replaces, found[epsilon]))} for epsilon in HANDICAPS
+        ]
+        scale = evidence.annotations.ordinal
+        return {"epsilon": evidence.handicap, "rows": rows, "reason": "", "scale": scale, "counts": counts}
 
     def headlines(self, section: ReplacementSection, report: Report) -> Iterator[Markup]:
         """Which models may."""
         good = [short(row["model"], 30) for row in section["rows"] if row["replaces"]]
         if good:
-            yield Markup("<b>{}</b> of {} models agree with people as well as people do with each other: {}.").format(
-                len(good), len(section["rows"]), ", ".join(good[:6])
-            )
+            yield Markup(
+                "<b>{}</b> of {} models may replace people by the alternative annotator test, with a handicap of {:g} "
+                "for people: {}."
+            ).format(len(good), len(section["rows"]), section["epsilon"], ", ".join(good[:6]))
         elif section["rows"]:
-            yield Markup("No model agrees with people as well as people agree with each other.")
+            yield Markup(
+                "No model may replace people by the alternative annotator test, with a handicap of {:g} for people."
+            ).format(section["epsilon"])
 
     def panel(self, section: ReplacementSection) -> Panel:
         """A row per model."""
-        text = section["reason"] or (
-            "The alternative annotator test (Calderon, Reichart and Dror 2025): a model takes the place of each person "
-            "in turn, and must agree with the other people nearly as well. It may replace people if it can stand in "
-            f"for at least half of them; a person may be better by {section['epsilon']:g}, because models cost less. "
-            "Mistakes that a model shares with most people are invisible to this test."
-        )
+        text = section["reason"] or _text(section)
         headings = ("model", "may replace people", "stands in for", "agrees at least as well", "people compared")
         rows = [
             (
@@ -99,19 +118,51 @@ class ReplacementFinding(Finding[ReplacementSection]):
         return Panel(self.title, text, headings, rows, None)
 
 
+def _text(section: ReplacementSection) -> str:
+    """What the test does, and with which handicap."""
+    measure = "by distance on the scale" if section.get("scale") else "as the share of equal labels"
+    others = "; ".join(
+        f"with {each['epsilon']:g}, the authors' value for {HANDICAPS[each['epsilon']]}, {each['models']}"
+        for each in section.get("counts", [])
+        if each["epsilon"] in HANDICAPS and each["epsilon"] != section["epsilon"]
+    )
+    return (
+        "The alternative annotator test (Calderon, Reichart and Dror 2025): a model takes the place of each person in "
+        f"turn, and its agreement with the other people is compared with the person's, {measure}. People have a "
+        f"handicap of {section['epsilon']:g} (--handicap), because models cost less: a model can stand in for a person "
+        "if the share of tasks on which the person agrees better, less the share on which the model does, is reliably "
+        "below it. It may replace people if it can stand in for at least half of them. "
+        + (f"Of {len(section['rows'])} models, other handicaps let pass: {others}. " if others else "")
+        + "Mistakes that a model shares with most people are invisible to this test."
+    )
+
+
+def _rank(row: VerdictRow) -> tuple[float, float]:
+    return -row["winning_share"], -row["advantage_share"]
+
+
+def _replaces(found: Replacement) -> bool:
+    return bool(found.replaces)
+
+
 def _parts(evidence: Evidence) -> tuple[list[Any], list[Any]]:
     """Names of the people and of the models, with labels and a group, who may be told."""
     if evidence.groups is None:
         return [], []
     shown = evidence.told & (evidence.annotations.labels_per_annotator() > 0)
-    names = evidence.annotations.annotator_ids.tolist()
-    known = [
-        (name, str(group).casefold())
-        for name, group, told in zip(names, evidence.groups.tolist(), shown, strict=True)
-        if told and group is not None
-    ]
-    people = [name for name, group in known if group in PEOPLE]
-    return people, [name for name, group in known if group not in PEOPLE]
+    people = people_among(evidence.groups)
+    models = ~people & np.array([group is not None for group in evidence.groups.tolist()])
+    names = evidence.annotations.annotator_ids
+    return names[shown & people].tolist(), names[shown & models].tolist()
+
+
+def people_among(groups: Names) -> npt.NDArray[np.bool_]:
+    """(R,) the annotators whose group says that they are people.
+
+    >>> people_among(np.array(["human", "llm", None, "People"], dtype=object)).tolist()
+    [True, False, False, True]
+    """
+    return np.array([str(group).casefold() in PEOPLE for group in groups.tolist()], dtype=bool)
 
 
 def _row(found: Replacement) -> VerdictRow:

@@ -11,6 +11,7 @@ from scipy.stats import false_discovery_control, ttest_1samp
 
 from conal.data.annotations import Annotations
 from conal.data.encoding import MISSING, Names, as_names, decode_position
+from conal.data.scales import class_values
 from conal.errors import InputError, examples
 from conal.parameters import number, share, whole
 
@@ -53,7 +54,7 @@ def replacement_test(
     epsilon: float = 0.2,
     level: float = 0.05,
     min_items: int = 30,
-    scale: bool = False,
+    scale: bool | None = None,
 ) -> list[Replacement]:
     r"""For each model, whether it may replace the people who labelled the same items: no true labels are needed.
 
@@ -64,11 +65,13 @@ def replacement_test(
         W^m_{ij} = [S(m, i, -j) \ge S(j, i, -j)], \qquad W^h_{ij} = [S(j, i, -j) \ge S(m, i, -j)]
 
     The model can stand in for j if the mean of :math:`W^h_{ij} - W^m_{ij}` is below :math:`\varepsilon` by a one-sided
-    t-test; p-values of all people are corrected by Benjamini and Yekutieli's procedure. :math:`\varepsilon` is what a
-    person's labels cost more than the model's: 0.2 for experts, 0.15 for trained people, 0.1 for a crowd.
+    t-test; p-values of all people are corrected by Benjamini and Yekutieli's procedure. :math:`\varepsilon` is a
+    handicap of the person, because people's labels cost more than the model's. The authors take 0.2 for experts, 0.15
+    for trained people and 0.1 for a crowd. At 0.2, a model can pass for which the person agrees better on 30 % of the
+    items, and the model on 15 %; at 0 the model must be reliably better.
 
-    Use it before you let models label what people labelled so far. It says that a model agrees with people as well as
-    they agree with each other; mistakes that the model shares with most people are invisible to it.
+    Use it before you let models label what people labelled so far. Mistakes that the model shares with most people are
+    invisible to it.
 
     Parameters
     ----------
@@ -79,13 +82,15 @@ def replacement_test(
     people : sequence, optional
         The people; by default everybody who is not among the models.
     epsilon : float
+        The handicap: at least 0, below 1.
     level : float
         Of the tests, after the correction.
     min_items : int
         People with fewer items that others labelled too are left out.
-    scale : bool
+    scale : bool, optional
         Labels are numbers on a scale: agreement is minus the root mean squared difference, instead of the share of
-        equal labels.
+        equal labels. By default, whether the classes were stated to be a scale (:meth:`conal.Annotations.as_ordinal`,
+        ``--ordinal``); those that are no numbers count by their places.
 
     References
     ----------
@@ -106,6 +111,7 @@ def replacement_test(
     share().check("level", level)
     whole(2).check("min_items", min_items)
     crowd = Annotations.of(data)
+    scale = crowd.ordinal if scale is None else scale
     machines = _positions(crowd, models, "models")
     humans = _humans(crowd, people, machines)
     table = _values(crowd, scale)
@@ -138,12 +144,13 @@ def _values(crowd: Annotations, scale: bool) -> FloatArray:
     """(N, R) labels as numbers, NaN where there is none: positions on the scale, or codes of classes."""
     numbers = np.arange(crowd.n_classes, dtype=np.float64)
     if scale:
-        try:
-            numbers = np.array([float(name) for name in crowd.classes.tolist()])
-        except (TypeError, ValueError) as error:
+        found = class_values(crowd.classes)
+        if found is None and not crowd.ordinal:
             raise InputError(
-                f"scale: the labels {examples(crowd.classes)} are not all numbers; leave it out"
-            ) from error
+                f"scale: the labels {examples(crowd.classes)} are not all numbers; leave it out, or state their order "
+                "(Annotations.as_ordinal)"
+            )
+        numbers = crowd.levels().astype(np.float64) if found is None else found
     table = np.full((crowd.n_tasks, crowd.n_annotators), np.nan)
     table[crowd.tasks, crowd.annotators] = numbers[crowd.labels]
     return table
