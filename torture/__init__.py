@@ -1,4 +1,4 @@
-"""The torture campaign: faults, signals, broken files, odd names, forged folders and rival writers, by the thousand.
+"""The torture campaign: signals, broken files, odd names and forged folders, by the thousand.
 
 ``make torture`` runs it. ``SECURITY.md`` says what it must show.
 """

@@ -17,7 +17,7 @@ from torture.page import write_page
 from torture.tally import Tally
 
 ROOT = Path(__file__).parents[1]
-PARTS = ("faults", "signals", "writers", "fuzz", "names", "folders")
+PARTS = ("signals", "fuzz", "names", "folders")
 
 
 def main() -> int:

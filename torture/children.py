@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ["BUG", "MEMORY", "SECONDS", "Command", "Ended", "fork", "limit", "run", "run_together", "wait"]
+__all__ = ["BUG", "MEMORY", "SECONDS", "Command", "Ended", "fork", "limit", "run", "wait"]
 
 MEMORY = 2 * 2**30
 """Bytes that a child may take beyond what it was born with."""
@@ -31,7 +31,7 @@ FLUSH_FAILED = 120
 
 @dataclass(frozen=True)
 class Command:
-    """A command line in a folder; ``before`` runs in the child, such as to arm the library.
+    """A command line in a folder.
 
     Standard output goes into the folder ``streams``, and so do errors, unless they have a folder of their own.
     """
@@ -39,7 +39,6 @@ class Command:
     arguments: Sequence[str]
     folder: Path
     streams: Path
-    before: Callable[[], None] | None = None
     errors: Path | None = None
 
     @property
@@ -117,14 +116,6 @@ def run(command: Command, seconds: float = 120, signals: Sequence[tuple[float, i
     return _ended(command, wait(child, seconds), began)
 
 
-def run_together(commands: Sequence[Command], seconds: float = 240) -> list[Ended]:
-    """Run commands at the same time."""
-    began = time.monotonic()
-    children = [fork(lambda command=command: _main(command)) for command in commands]  # type: ignore[misc]
-    codes = [wait(child, seconds) for child in children]
-    return [_ended(command, code, began) for command, code in zip(commands, codes, strict=True)]
-
-
 def _is_over(child: int) -> bool:
     return os.waitid(os.P_PID, child, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
 
@@ -147,8 +138,6 @@ def _main(command: Command) -> int:
     sys.argv = ["conal", *command.arguments]
     warnings.resetwarnings()
     os.chdir(command.folder)
-    if command.before is not None:
-        command.before()
     return _finish(_code_of(main))
 
 

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 from torture.children import Command, Ended, fork, run, wait
-from torture.intercept import arm
 
 __all__ = ["Scenario", "Stage", "commands_covered", "listing", "make_stock", "scenarios", "snapshot"]
 
@@ -29,7 +28,7 @@ TIMED = (
 )
 NOISY = ("private.json", "private_common_confusion.csv", "private_class_shares.csv", "private_group_confusion.csv")
 VOLATILE = (*TIMED, *NOISY)
-"""Files with times or noise in them, so that no two runs write the same; digests or transactions protect them."""
+"""Files with times or noise in them, so that no two runs write the same."""
 SIMULATE = "simulate --n-train 24 --n-valid 4 --n-test 4 --n-classes 3 --n-annotators 4 --quiet"
 UPDATE_CROWD = "update stock-crowd other.csv --quiet"
 UPDATE_MODEL = "update kept-model other.csv --features features.npy --no-report --quiet"
@@ -55,17 +54,14 @@ class Scenario:
         Files and folders that it writes.
     before : tuple of str, optional
         Arguments that wrote an older result, which is to be replaced.
-    again : tuple of str
-        What the next run has in addition, such as ``--resume``.
     slow : bool
-        Run it less often.
+        Leave it out of what is run often.
     """
 
     name: str
     arguments: tuple[str, ...]
     outputs: tuple[str, ...] = ()
     before: tuple[str, ...] | None = None
-    again: tuple[str, ...] = ()
     slow: bool = False
 
     @property
@@ -73,14 +69,14 @@ class Scenario:
         return self.arguments[0]
 
 
-def _both(name: str, line: str, *outputs: str, other: str = "", again: str = "", slow: bool = False) -> list[Scenario]:
+def _both(name: str, line: str, *outputs: str, other: str = "", slow: bool = False) -> list[Scenario]:
     """The command where nothing is, and over an older result: of other inputs, or with ``other`` options."""
-    words, more = tuple(line.split()), tuple(again.split())
+    words = tuple(line.split())
     older = tuple({"labels.csv": "other.csv", "features.npy": "other.npy"}.get(word, word) for word in words)
     before = (*words, *other.split()) if other else older
     return [
-        Scenario(f"{name} new", words, outputs, again=more, slow=slow),
-        Scenario(f"{name} overwrite", (*words, "--overwrite"), outputs, before, more, slow),
+        Scenario(f"{name} new", words, outputs, slow=slow),
+        Scenario(f"{name} overwrite", (*words, "--overwrite"), outputs, before, slow),
     ]
 
 
@@ -97,7 +93,7 @@ def scenarios() -> list[Scenario]:
     export = "export stock-model --quiet --out"
     found = [
         *_both("fit", f"{fit} --no-report", "model", other="--seed 7"),
-        *_both("fit report", fit, "model", other="--seed 7", again="--resume"),
+        *_both("fit report", fit, "model", other="--seed 7"),
         *_both("fit ensemble", f"{fit} --no-report --set ensemble=2", "model", other="--seed 7"),
         *_both("aggregate", f"aggregate labels.csv {tables} --quiet", *TABLES),
         *_both("aggregate private", "aggregate labels.csv --private 1 --true-labels gold.csv --out rel --quiet", "rel"),
@@ -206,7 +202,6 @@ class Stage:
             self._expect(self._run(scenario.before, self.start))
             (self.start / STREAMS / "stdout").unlink()
         self.old = snapshot(self.start, scenario.outputs)
-        self.log = place / "log"
         self.reset()
         self._expect(self.attempt())
         self.new, self.listed = snapshot(self.work, scenario.outputs), listing(self.work)
@@ -215,20 +210,11 @@ class Stage:
         """The folder as it was before the command."""
         shutil.rmtree(self.work, ignore_errors=True)
         shutil.copytree(self.start, self.work)
-        self.log.unlink(missing_ok=True)
 
-    def attempt(
-        self,
-        fate: str = "watch",
-        at: int = 0,
-        *,
-        signals: Iterable[tuple[float, int]] = (),
-        more: Iterable[str] = (),
-    ) -> Ended:
-        """Run the command, with changes counted and one of them met by its fate, or with signals sent to it."""
+    def attempt(self, signals: Iterable[tuple[float, int]] = (), more: Iterable[str] = ()) -> Ended:
+        """Run the command, with signals sent to it."""
         arguments = (*self.scenario.arguments, *more)
-        before = partial(arm, self.work, self.log, fate=fate, at=at)
-        return run(Command(arguments, self.work, self.work / STREAMS, before, self.log.parent), signals=tuple(signals))
+        return run(Command(arguments, self.work, self.work / STREAMS, self.work.parent), signals=tuple(signals))
 
     def again(self, *more: str) -> Ended:
         """Run the command once more, undisturbed."""
@@ -239,8 +225,8 @@ class Stage:
         return snapshot(self.work, self.scenario.outputs)
 
     def loads(self) -> bool:
-        """Whether every output that is a model folder can be loaded; this is also what recovers one, if need be."""
-        models = [name for name in self.scenario.outputs if name in MODELS]
+        """Whether every output that is a model folder can be loaded, if it is there."""
+        models = [name for name in self.scenario.outputs if name in MODELS and (self.work / name).exists()]
         return all(wait(fork(partial(_load, self.work / name)), 60) == 0 for name in models)
 
     def _run(self, arguments: tuple[str, ...], folder: Path) -> Ended:

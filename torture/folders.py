@@ -18,7 +18,7 @@ from torture.batches import batch
 from torture.children import Command, fork, run, wait
 from torture.commands import STREAMS, make_stock
 from torture.forge import apply, make_secret, random_changes, resign
-from torture.intercept import arm, changes_in, is_loaded
+from torture.intercept import is_loaded, watch
 from torture.readers import signature
 from torture.tally import Tally
 
@@ -104,29 +104,23 @@ def check(case: dict[str, Any], place: Place) -> tuple[str, str]:
     apply(case["changes"], folder)
     if case["signed"]:
         resign(folder)
-    before = _state(place.secret)
+    before = _state(place)
     log.unlink(missing_ok=True)
     if is_loaded():
-        arm(place.folder, log, secret=place.secret)
+        watch(place.secret, log)
     outcome, message = _use(case, folder, place)
-    outside = [change for change in changes_in(log) if _is_outside(change.call, Path(change.path), place)]
-    if _state(place.secret) != before or any(change.call != "outside-read" for change in outside):
+    is_read = log.exists() and log.stat().st_size > 0
+    if _state(place) != before:
         return "failed", f"{case['changes'][0]['change']}: a file outside of the folder is written"
-    if outside and outcome != "refused":
+    if is_read and outcome != "refused":
         return "failed", f"{case['changes'][0]['change']}: a file outside of the folder is read and accepted"
     return outcome, message
 
 
-def _is_outside(call: str, path: Path, place: Place) -> bool:
-    """Whether a change is neither to the folder, nor to the page, nor to what is written aside for them."""
-    if call.startswith("outside") or not path.is_relative_to(place.folder):
-        return True
-    first = (*path.relative_to(place.folder).parts, "")[0]
-    return bool(first) and not first.lstrip(".").startswith(("tampered", "out.html"))
-
-
-def _state(secret: Path) -> list[tuple[str, int, bytes]]:
-    return sorted((path.name, path.stat().st_mtime_ns, path.read_bytes()) for path in secret.iterdir())
+def _state(place: Place) -> tuple[list[str], list[tuple[str, int, bytes]]]:
+    """What is beside the folder and its page, and the files that nobody may touch."""
+    beside = sorted(path.name for path in place.folder.iterdir() if path.name not in ("tampered", "out.html", "log"))
+    return beside, sorted((path.name, path.stat().st_mtime_ns, path.read_bytes()) for path in place.secret.iterdir())
 
 
 def _use(case: dict[str, Any], folder: Path, place: Place) -> tuple[str, str]:

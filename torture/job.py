@@ -12,7 +12,7 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from torture import faults, folders, fuzz, names, signals, writers
+from torture import folders, fuzz, names, signals
 from torture.children import Command, fork, wait
 from torture.commands import register_experiment, scenarios
 from torture.tally import Tally
@@ -21,14 +21,12 @@ __all__ = ["PARTS", "SHARES", "prepare", "run_part"]
 
 Part = Callable[[Path, int, float, Tally], None]
 PARTS: dict[str, Part] = {
-    "faults": faults.torture,
     "signals": signals.torture,
-    "writers": writers.torture,
     "fuzz": fuzz.torture,
     "names": names.torture,
     "folders": folders.torture,
 }
-SHARES = {"faults": 0.32, "signals": 0.02, "writers": 0.02, "fuzz": 0.26, "names": 0.19, "folders": 0.19}
+SHARES = {"signals": 0.1, "fuzz": 0.36, "names": 0.27, "folders": 0.27}
 """How the time is divided."""
 
 

@@ -10,10 +10,8 @@ __all__ = ["table", "write_page"]
 
 MARKED = re.compile(r"(<!-- campaign -->\n).*?(<!-- end -->)", flags=re.DOTALL)
 TITLES = {
-    "faults": "injected faults",
     "signals": "signals to fits",
     "resumed fits": "fits resumed after signals",
-    "rival writers": "four writers at one place",
     "fuzzed files": "broken files",
     "tables of odd names": "tables of odd names",
     "tampered folders": "tampered model folders",

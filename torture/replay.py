@@ -7,14 +7,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from torture import faults, folders, fuzz, names, signals, writers
+from torture import folders, fuzz, names, signals
 
 __all__ = ["replay"]
 
 REPLAYS: dict[str, Callable[[dict[str, Any], Path], str | None]] = {
-    "faults": faults.replay,
     "signals": signals.replay,
-    "writers": writers.replay,
     "fuzz": fuzz.replay,
     "names": names.replay,
     "folders": folders.replay,

@@ -225,7 +225,7 @@ def test_what_cannot_be_updated_says_so() -> None:
     with pytest.raises(InputError, match="not fitted yet"):
         make("dawid-skene").update(parts[1])
     model = fitted("majority-vote").fit(parts[0]).update(parts[1])
-    with pytest.raises(InputError, match="were added before"):
+    with pytest.raises(InputError, match="are known already"):
         model.update(parts[1])
     with pytest.raises(InputError, match="known already"):
         model.update(parts[0])

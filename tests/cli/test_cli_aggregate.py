@@ -711,6 +711,20 @@ def test_the_report_of_labels_alone(crowd: Crowd, conal: Run, tmp_path: Path) ->
     assert names_in(folder) == files
 
 
+@pytest.mark.parametrize("name", ["annotators.csv", "report.json"])
+def test_a_report_does_not_replace_files_of_a_folder_that_is_no_report(
+    small: Path, conal: Run, tmp_path: Path, name: str
+) -> None:
+    mine = tmp_path / "study" / name
+    mine.parent.mkdir()
+    mine.write_text("mine", encoding="utf-8")
+    run = conal("aggregate", small, "--out", tmp_path / "clean.csv", "--report", mine.parent, "--overwrite")
+    assert f"{mine}: was not written by conal, since {mine.parent} has no report" in run.refusal()
+    assert names_in(mine.parent) == [name]
+    assert mine.read_text(encoding="utf-8") == "mine"
+    assert not (tmp_path / "clean.csv").exists()
+
+
 def test_a_report_does_not_go_into_a_model_folder(small: Path, conal: Run, tmp_path: Path) -> None:
     model = tmp_path / "model"
     model.mkdir()

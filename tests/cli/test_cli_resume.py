@@ -271,16 +271,6 @@ def test_a_checkpoint_of_unexpected_content_is_refused(
     assert "m.checkpoint: is not a usable checkpoint" in message
 
 
-def test_what_killed_processes_left_of_checkpoints_is_removed(conal: Run, shared_crowd: Crowd, tmp_path: Path) -> None:
-    """Also of an ensemble's members, by a fit without an ensemble."""
-    for name in (".m.checkpoint.conal", ".m.checkpoint.3.conal"):
-        (tmp_path / name).mkdir()
-        (tmp_path / name / "lock").touch()
-        (tmp_path / name / "new").write_text("half")
-    assert conal(*fit(shared_crowd, tmp_path / "m", "--epochs", 2)).code == 0
-    assert [path.name for path in tmp_path.iterdir()] == ["m"]
-
-
 def test_resume_without_a_checkpoint_starts_and_says_so(conal: Run, shared_crowd: Crowd, tmp_path: Path) -> None:
     run = conal(*fit(shared_crowd, tmp_path / "m", "--epochs", 2, "--resume"))
     assert run.code == 0

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from cli.conftest import Crowd, Run
 
 KILLS = int(os.environ.get("CONAL_TEST_KILLS", "6"))
-"""The campaign (``python -m torture``) has faults at every change of a file."""
+"""``make test-kills`` has more."""
 
 
 def split(crowd: Crowd, folder: Path) -> tuple[Path, Path]:
@@ -54,9 +54,9 @@ def test_an_aggregator_is_saved_and_updated(conal: Run, shared_crowd: Crowd, tmp
     assert 0 < found["n_enough"] == len(enough) < 90
     assert all(updated[task] == label for task, label in enough.items())
     again = conal("update", folder, new)
-    assert "labels were added before (update of 20" in again.refusal()
+    assert "labels are known already" in again.refusal()
     assert "pass new labels only" in again.err
-    assert "were added before (fit of 20" in conal("update", folder, old).refusal()
+    assert "are known already" in conal("update", folder, old).refusal()
     listed = conal("verify", folder, "--json").json()
     assert [entry["kind"] for entry in listed["learned_from"]] == ["fit", "update"]
     assert conal("verify", folder).out.count("labels by") == 2
@@ -84,6 +84,19 @@ def test_labels_that_are_there_already_are_not_counted_as_new(conal: Run, tmp_pa
     assert (found["n_new_labels"], found["n_known_labels"], found["n_new_tasks"]) == (2, 6, 1)
     told = conal("update", tmp_path / "copy", second).out
     assert "2 new labels (6 more repeat or replace old ones), 1 new tasks; now 21 tasks and 4 annotators" in told
+
+
+def test_a_correction_can_be_taken_back(conal: Run, tmp_path: Path, write: Any) -> None:
+    head = ("task", "worker", "label")
+    old = [(task, worker, "yes" if task % 2 else "no") for task in range(20) for worker in "abc"]
+    first = write(tmp_path / "old.csv", head, old)
+    conal("aggregate", first, "--out", tmp_path / "out.csv", "--save", tmp_path / "crowd", "--quiet")
+    for label in ("yes", "no", "yes", "no"):
+        correction = write(tmp_path / "correction.csv", head, [(0, worker, label) for worker in "abcd"])
+        done = conal("update", tmp_path / "crowd", correction, "--out", tmp_path / "out.csv", "--overwrite")
+        assert done.code == 0, done.err
+        assert labels_in(tmp_path / "out.csv")["0"] == label
+        assert "labels are known already" in conal("update", tmp_path / "crowd", correction).refusal()
 
 
 @pytest.fixture(scope="module")
@@ -116,7 +129,7 @@ def test_a_model_is_updated_and_remembers_what_it_has_learned_from(
     assert found["n_enough"] > 0
     labels = labels_in(folder / "labels.csv")
     assert np.mean([labels[str(task)] == crowd.z[task] for task in range(90)]) > 0.9
-    assert "were added before" in conal("update", folder, new, "--features", crowd.features).refusal()
+    assert "are known already" in conal("update", folder, new, "--features", crowd.features).refusal()
     history = json.loads((folder / "config.json").read_text())["learned_from"]
     assert [entry["kind"] for entry in history] == ["fit", "update"]
     assert all(len(e["sha256"]) == 64 for e in history)
@@ -147,11 +160,11 @@ def test_what_cannot_be_updated_is_refused_and_stays(
 
 @pytest.mark.skipif(os.name != "posix", reason="sends signals")
 def test_a_killed_update_leaves_the_old_or_the_new_folder(kept: tuple[Path, Path, Crowd], tmp_path: Path) -> None:
-    assert kills(kept, tmp_path, KILLS, seed=0) == {"old", "new"} or KILLS < 10
+    assert kills(kept, tmp_path, KILLS, seed=0) >= {"old", "new"} or KILLS < 10
 
 
 def kills(kept: tuple[Path, Path, Crowd], place: Path, number: int, seed: int) -> set[str]:
-    """Kill updates at random moments; the folder must be whole, at once or when it is next opened, each time."""
+    """Kill updates at random moments; the folder must be whole each time."""
     from conal.estimator import load
 
     stock, new, crowd = kept
@@ -162,7 +175,11 @@ def kills(kept: tuple[Path, Path, Crowd], place: Path, number: int, seed: int) -
     for _ in range(number):
         # half of the kills are near the end, where files are put into place; a busy machine takes longer than before
         _run(words, stock, folder, (rng.random() if rng.random() < 0.5 else rng.uniform(0.8, 2.0)) * length)
-        found = load(folder)  # this is also what recovers a folder, if need be
+        if not folder.exists():  # killed between two renames, which takes luck
+            assert len(list(place.glob(".conal-*/old"))) == 1
+            outcomes.add("absent")
+            continue
+        found = load(folder)
         updates = len(found.learned_from_) - 1
         assert updates in (0, 1)
         assert len(found.task_ids_) == 90
@@ -173,7 +190,8 @@ def kills(kept: tuple[Path, Path, Crowd], place: Path, number: int, seed: int) -
 def _run(words: list[str], stock: Path, folder: Path, delay: float | None) -> float:
     """The command in a fork of this process, killed after a delay; how long it took."""
     shutil.rmtree(folder, ignore_errors=True)
-    shutil.rmtree(folder.with_name(f".{folder.name}.conal"), ignore_errors=True)
+    for left in folder.parent.glob(".conal-*"):
+        shutil.rmtree(left)
     shutil.copytree(stock, folder)
     began = time.monotonic()
     child = os.fork()

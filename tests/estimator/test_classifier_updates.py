@@ -118,7 +118,7 @@ def test_folders_keep_the_data_if_asked(data: Any, tmp_path: Path) -> None:
     loaded = conal.load(tmp_path / "with")
     assert np.array_equal(loaded.update(made.x, new).probas_, clf.update(made.x, new).probas_)
     loaded.save(tmp_path / "with", keep_data=True, overwrite=True)
-    with pytest.raises(InputError, match="were added before"):
+    with pytest.raises(InputError, match="are known already"):
         conal.load(tmp_path / "with").update(made.x, new)
     with pytest.raises(InputError, match="does not contain its training data"):
         copy.deepcopy(clf).update(made.x, made.annotations)

@@ -16,9 +16,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+from conal._files import atomic_file, atomic_files, atomic_folder
 from conal.errors import InputError
-from conal.io import atomic, file_system, transactions
-from conal.io.atomic import atomic_file, atomic_files, atomic_folder
 
 __all__ = [
     "FILES",
@@ -31,10 +30,9 @@ __all__ = [
     "write_file",
     "write_folder",
     "write_group",
-    "write_mixed",
 ]
 
-STEPS = ("mkdir", "open", "chmod", "fsync", "replace", "rename", "unlink", "rmdir")
+STEPS = ("mkdir", "open", "chmod", "fsync", "replace", "rename", "rmdir")
 """Functions of ``os`` by which everything is written, moved and removed."""
 FILES = ("a.csv", "b.csv", "deep/c.csv")
 
@@ -71,7 +69,6 @@ def in_child(act: Callable[[], None], fault: Fault | None = None) -> int:
             if fault is not None:
                 for name in STEPS:
                     setattr(os, name, fault.wrap(getattr(os, name)))
-                file_system.exchange = fault.wrap(file_system.exchange)
             act()
             code = 4 if fault is not None and fault.count < fault.at else 0
         except (OSError, InputError) as error:
@@ -100,24 +97,15 @@ def write_folder(folder: Path, text: str) -> None:
         (aside / "y").write_text(text)
 
 
-def write_mixed(folder: Path, text: str) -> None:
-    """A file and a folder, by transactions of their own that are one."""
-    with atomic.together():
-        write_file(folder, text)
-        write_folder(folder, text)
-
-
 WRITERS: dict[str, Write] = {
     "file": write_file,
     "group": write_group,
     "folder": write_folder,
-    "mixed": write_mixed,
 }
 RESULTS: dict[Write, tuple[str, ...]] = {
     write_file: ("a.csv",),
     write_group: FILES,
     write_folder: ("model/x", "model/y"),
-    write_mixed: ("a.csv", "model/x", "model/y"),
 }
 
 
@@ -131,11 +119,6 @@ def everything(folder: Path) -> set[str]:
     return {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
 
 
-def recover_all(folder: Path, write: Write) -> None:
-    for place in {folder / ("model" if name.startswith("model/") else name) for name in RESULTS[write]}:
-        transactions.recover(place)
-
-
 def faults(folder: Path, kind: str, write: Write, before: str) -> Iterator[dict[str, Any]]:
     """A fault at the first step, at the second, and so on, until the writer ends before it."""
     for at in itertools.count(1):
@@ -144,10 +127,9 @@ def faults(folder: Path, kind: str, write: Write, before: str) -> Iterator[dict[
         if before == "old":
             write(place, "old")
         code = in_child(lambda place=place: write(place, "new"), Fault(at, kind))  # type: ignore[misc]
-        recover_all(place, write)
         left = {"code": code, "found": texts(place, write), "files": sorted(everything(place))}
         write(place, "again")
-        yield left | {"found again": texts(place, write), "files again": sorted(everything(place))}
+        yield left | {"found again": texts(place, write)}
         if code == 4:
             break
 
@@ -155,10 +137,9 @@ def faults(folder: Path, kind: str, write: Write, before: str) -> Iterator[dict[
 def main(folder: Path, cases: list[Any]) -> dict[str, list[dict[str, Any]]]:
     """Case to what is left after a fault at every step."""
     os.fsync = lambda fd: None  # a step like all others, but the disk is real and slow
-    exchange, found = file_system.exchange, {}
+    found = {}
     for number, case in enumerate(cases):
-        kind, write, before, exchanges = case
-        file_system.exchange = exchange if exchanges else lambda one, other: False
+        kind, write, before = case
         found[json.dumps(case)] = list(faults(folder / str(number), kind, WRITERS[write], before))
     return found
 

@@ -404,14 +404,3 @@ def test_json_of_absurd_size_or_depth_is_not_read(folder: Path) -> None:
     sign(folder)
     with pytest.raises(ModelFolderError, match=r"metrics\.json: cannot be read"):
         read_model(folder)
-
-
-def test_a_folder_that_was_being_replaced_is_found_when_it_is_read(folder: Path) -> None:
-    """Without the system's exchange there is a moment with nothing in place; who is killed then leaves both folders."""
-    staging = folder.with_name(".model.conal")
-    staging.mkdir()
-    (staging / "lock").touch()
-    folder.rename(staging / "old")
-    (staging / "new").mkdir()
-    assert read_model(folder)[1]["rate"] == 0.1
-    assert names(folder.parent) == ["model"]

@@ -20,7 +20,7 @@ from conal.data.annotations import Annotations
 from conal.data.annotator_info import AnnotatorInfo
 from conal.data.encoding import MISSING, Names, name_column
 from conal.data.frames import kind_of_frame
-from conal.data.growing import Growth, Learnt, digest_of_labels, grown, learnt, refuse_repeat
+from conal.data.growing import Growth, Learnt, digest_of_labels, grown, learnt
 from conal.data.scales import score_columns
 from conal.data.true_labels import inclusion_of, known_codes
 from conal.errors import CollapseWarning, InputError, examples, warn
@@ -222,7 +222,6 @@ class Aggregator(Fitted, Reported, Parameterised, ABC):
         self._check_update(where)
         new = Annotations.of(data, where=where)
         entry = learnt("update", new, digest_of_labels(new))
-        refuse_repeat(self.learned_from_, entry, where)
         growth = grown(self.annotations_, new, where=where)
         crowd = growth.annotations
         info = None if annotator_info is None else AnnotatorInfo.of(annotator_info, crowd)

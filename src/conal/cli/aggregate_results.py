@@ -61,6 +61,8 @@ class Outputs:
             sources=sources,
             overwrite=overwrite,
         )
+        if self.report is not None:
+            _check_report_folder(self.report)
 
     def _report_files(self) -> list[Path]:
         return [] if self.report is None else report_places(self.report)
@@ -93,8 +95,7 @@ class Outputs:
         check_target(folder, AGGREGATOR, overwrite=overwrite)
 
     def write(self, fitted: Aggregator, *, seed: int, overwrite: bool) -> tuple[dict[str, Any], list[str]]:
-        """Write everything in one step; figures of the plan, and its summary."""
-        from conal.io.atomic import together
+        """Write everything; figures of the plan, and its summary."""
         from conal.io.tables import write_tables
 
         tables = self._tables(fitted)
@@ -104,10 +105,9 @@ class Outputs:
         if self.plan is not None and self.budget is not None:
             tables[self.plan], figures, text = _plan(fitted, self.budget, seed, self.plan)
             told = [text]
-        with together():
-            write_tables(tables | more, texts)
-            if self.save is not None:
-                fitted.save(self.save, overwrite=overwrite)
+        write_tables(tables | more, texts)
+        if self.save is not None:
+            fitted.save(self.save, overwrite=overwrite)
         return figures, told
 
     def _report_parts(self, fitted: Aggregator, folder: Path) -> tuple[dict[Path, pa.Table], dict[Path, str]]:
@@ -121,7 +121,7 @@ class Outputs:
         found = found if self.handicap is None else found.with_handicap(self.handicap)
         page = ReportPage(found.report)
         tables = {folder / name: table for name, table in found.tables.items()}
-        return tables, {folder / PAGE: page.html, folder / REPORT: compact_json(page.document)}
+        return tables, {folder / REPORT: compact_json(page.document), folder / PAGE: page.html}
 
     def _tables(self, fitted: Aggregator) -> dict[Path, pa.Table]:
         """Place to table: of labels, and of annotators and their confusion where they are wanted."""
@@ -195,6 +195,27 @@ def report_places(folder: Path) -> list[Path]:
         raise InputError(f"{folder}: is a model folder, which has its own report; choose another place")
     tables = {finding.table for finding in all_findings() if finding.table}
     return [folder / name for name in (PAGE, REPORT, *sorted(tables))]
+
+
+def _check_report_folder(folder: Path) -> None:
+    """Reject a folder with files of these names that is no report: they are the user's own."""
+    from conal.errors import ModelFolderError
+    from conal.findings.report import REPORT_FORMAT
+    from conal.io.model_files import load_json
+    from conal.io.models import REPORT
+
+    there = [path for path in report_places(folder) if path.exists()]
+    if not there:
+        return
+    try:
+        is_report = load_json(folder / REPORT).get("format") == REPORT_FORMAT
+    except ModelFolderError:
+        is_report = False
+    if not is_report:
+        raise InputError(
+            f"{there[0]}: was not written by conal, since {folder} has no report, so it is not overwritten; choose "
+            "another folder for the report"
+        )
 
 
 def _plan(fitted: Aggregator, budget: float, seed: int, out: Path) -> tuple[pa.Table, dict[str, Any], str]:

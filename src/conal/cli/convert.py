@@ -107,8 +107,8 @@ def _check(to: str, out: Path, *, with_tasks: bool) -> None:
 
 
 def _write(file: AnnotationFile, out: Path, tables: dict[Path, pa.Table], to: str, made: Prelabels | None) -> int:
-    """Write the tables and, for a platform, the records; all files appear together. The number of records."""
-    from conal.io.atomic import atomic_files
+    """Write the tables and, for a platform, the records, all before the first file appears. The number of records."""
+    from conal._files import atomic_files
     from conal.io.prelabels import fill_prelabels
     from conal.io.tables import annotation_rows, fill_table, tell_of_formulas, warn_of_words
 

@@ -41,9 +41,9 @@ def demo(
     training tasks, with several seeds each. Prints test accuracies and writes a model folder of the cross-fitted model.
     """
 
+    from conal._files import claimed
     from conal.datasets import digits
     from conal.estimator.folder import save
-    from conal.io.atomic import claimed
     from conal.io.models import check_target
     from conal.report import render
 

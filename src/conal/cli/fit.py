@@ -102,7 +102,7 @@ def fit(
     common confusion (common_confusion.csv), which labels to ask for next (suggestions.csv), and a report of all this
     (report.html).
     """
-    from conal.io.atomic import claimed
+    from conal._files import claimed
     from conal.io.models import check_target
 
     if private is not None:
@@ -198,9 +198,8 @@ def _defended(data: FitData, *, quiet: bool) -> FitData:
 
 
 def _train(estimator: CrowdClassifier, data: FitData, checkpoint: Path, *, allow_missing: bool, resume: bool) -> None:
-    from conal.training.checkpoint import clean_checkpoints, remove_checkpoints
+    from conal.training.checkpoint import remove_checkpoints
 
-    clean_checkpoints(checkpoint)
     _announce(checkpoint, resume)
     try:
         estimator.fit(

@@ -33,7 +33,7 @@ def check_results(
     overwrite : bool
         Whether existing results may be replaced.
     """
-    from conal.io.atomic import check_file_place
+    from conal._files import check_file_place
     from conal.io.tables import file_kind
 
     for path in _wanted(tables):

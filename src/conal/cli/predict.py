@@ -122,7 +122,7 @@ def _with_tasks(to: str, file: AnnotationFile | None, tasks: Path) -> Annotation
 
 def _write(to: str, table: pa.Table, file: AnnotationFile, out: Path, *, new_tasks: bool) -> str:
     """Write predictions for a platform; what to do with them."""
-    from conal.io.atomic import atomic_file
+    from conal._files import atomic_file
     from conal.io.predictions import Prediction
     from conal.io.prelabels import fill_prelabels, prelabels
 

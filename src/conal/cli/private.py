@@ -61,7 +61,7 @@ def release(
     as_json: bool,
 ) -> None:
     """Read the files, make the release and write its folder; no message depends on the labels."""
-    from conal.io.atomic import check_folder_place, claimed
+    from conal._files import check_folder_place, claimed
     from conal.privacy import private_release
 
     if true_labels is None or true_labels == EXPORT:
@@ -126,7 +126,7 @@ def _crowd(labels: Sequence[Path], reading: ReadOptions) -> Any:
 
 
 def _write(made: PrivateRelease, out: Path) -> None:
-    from conal.io.atomic import atomic_folder
+    from conal._files import atomic_folder
     from conal.io.tables import fill_table
 
     with atomic_folder(out) as temporary:

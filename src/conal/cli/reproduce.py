@@ -62,12 +62,12 @@ def reproduce(
     other files only with it.
     """
     from conal import experiments
+    from conal._files import atomic_file
     from conal.experiments.outputs import write_outputs
     from conal.experiments.results_page import in_order, results_page
     from conal.experiments.run_files import FOLDER, read_runs, take_runs
     from conal.experiments.runner import run_missing
     from conal.experiments.store import Store
-    from conal.io.atomic import atomic_file
 
     if page is not None and (quick or images):
         raise InputError("--page needs the full experiments; remove --quick and --images")
@@ -154,9 +154,9 @@ def _tell_stale(runs: list[Run], *, repeated: bool, quiet: bool) -> None:
 
 def _check_places(out: Path, page: Path | None, *, overwrite: bool) -> None:
     """Reject places where files would be replaced that conal did not write."""
+    from conal._files import check_file_place
     from conal.experiments.results_page import NOTE, is_results_page
     from conal.experiments.run_files import FOLDER
-    from conal.io.atomic import check_file_place
 
     if out.exists() and not out.is_dir():
         raise InputError(f"{out}: is a file; choose a folder")

@@ -47,8 +47,8 @@ def simulate(
     (kind), whom it copies (source, -1 for nobody) and after how many labels it turns (turns_after, -1 for never), and
     of every label whether it is a copy (copied) and when it was given (time).
     """
+    from conal._files import check_folder_place, claimed
     from conal.datasets import synthetic
-    from conal.io.atomic import check_folder_place, claimed
 
     check = partial(check_folder_place, out, overwrite=overwrite, kind="an earlier simulation", own=_written)
     with claimed(out, check):
@@ -86,7 +86,7 @@ def _write(data: CrowdDataset, out: Path) -> None:
     import numpy as np
     import pyarrow as pa
 
-    from conal.io.atomic import atomic_folder
+    from conal._files import atomic_folder
     from conal.io.tables import fill_table
 
     assert data.truth is not None  # noqa: S101 - the synthetic generator always returns it

@@ -53,18 +53,18 @@ def update(
 ) -> None:
     """Add new labels to a folder, without a fit to all of them.
 
-    Labels may be of known and new tasks, by known and new annotators; classes are fixed. The folder is replaced in one
-    step: whenever the command ends, it is the old one or the new one. The same labels are refused a second time. A
-    model folder needs --features or --text of the new tasks.
+    Labels may be of known and new tasks, by known and new annotators; classes are fixed. A label takes the place of an
+    older one by the same annotator for the same task. Labels that are all known already are refused. A model folder
+    needs --features or --text of the new tasks.
     """
-    from conal.io.atomic import claimed
+    from conal._files import claimed
     from conal.io.models import AGGREGATOR, ModelFolder, check_target
     from conal.updates.enough import check_level
 
     began = time.perf_counter()
     check_level(enough)
     check_results(tables=[out], sources=[*labels, features, text, annotator_info], model=model, overwrite=overwrite)
-    kind = ModelFolder(model).config["format"]  # this also completes or undoes what a killed process left
+    kind = ModelFolder(model).config["format"]
     with claimed(model, partial(check_target, model, kind, overwrite=True)):
         if kind == AGGREGATOR:
             _refuse_instances(features, text, text_column, encoder)
@@ -94,7 +94,6 @@ def _update_aggregator(
     reading: ReadOptions,
 ) -> dict[str, Any]:
     from conal.io.annotator_tables import read_annotator_info
-    from conal.io.atomic import together
     from conal.io.tables import write_tables
     from conal.updates.folder import load, save
 
@@ -108,10 +107,9 @@ def _update_aggregator(
         info = read_annotator_info(annotator_info, whole, worker=reading.worker)
     before = fitted.annotations_
     fitted.update(file.annotations, annotator_info=info, where=file.where)
-    with together():
-        if out is not None:
-            write_tables({out: inferred_labels(fitted)})
-        n_enough = save(fitted, folder, enough=enough, overwrite=True)
+    if out is not None:  # before the folder: whenever the command ends, it can be repeated
+        write_tables({out: inferred_labels(fitted)})
+    n_enough = save(fitted, folder, enough=enough, overwrite=True)
     return {
         "model": folder,
         "method": fitted.name,

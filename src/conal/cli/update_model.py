@@ -29,7 +29,6 @@ def update_model(
     from conal.estimator import load
     from conal.estimator.folder import save
     from conal.io.annotator_tables import read_annotator_info
-    from conal.io.atomic import together
     from conal.io.row_order import check_row_order
     from conal.io.tables import write_tables
     from conal.report import render
@@ -55,10 +54,9 @@ def update_model(
     after = fitted.kept_.get().annotations
     done = enough_table(after, fitted.probas_, fitted.classes_, enough)
     page = None if no_report else render(fitted.results_.report)
-    with together():
-        if out is not None:
-            write_tables({out: fitted.tables_["labels.csv"]})
-        save(fitted, folder, page=page, keep_data=True, more_tables={ENOUGH: done}, overwrite=True)
+    if out is not None:  # before the folder: whenever the command ends, it can be repeated
+        write_tables({out: fitted.tables_["labels.csv"]})
+    save(fitted, folder, page=page, keep_data=True, more_tables={ENOUGH: done}, overwrite=True)
     return {
         "model": folder,
         "method": fitted.method,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any, Literal, NamedTuple, TypedDict
 
@@ -18,7 +17,7 @@ from conal.data.encoding import MISSING, Names, as_names, as_text, decode_positi
 from conal.data.joining import differ_in_type
 from conal.errors import DataWarning, InputError, examples, warn
 
-__all__ = ["Growth", "Learnt", "digest_of_labels", "grown", "learnt", "refuse_repeat"]
+__all__ = ["Growth", "Learnt", "digest_of_labels", "grown", "learnt"]
 
 IntArray = npt.NDArray[np.int64]
 BASE = np.uint64(0x9E3779B97F4A7C15)
@@ -125,16 +124,6 @@ def learnt(kind: Literal["fit", "update"], crowd: Annotations, digest: str | Non
         annotators=crowd.n_annotators,
         sha256=digest,
     )
-
-
-def refuse_repeat(history: Sequence[Learnt], entry: Learnt, where: str) -> None:
-    """An error if these labels were learned from before."""
-    known = next((past for past in history if past["sha256"] == entry["sha256"]), None)
-    if known is not None:
-        raise InputError(
-            f"{where}: these {entry['labels']:,} labels were added before ({known['kind']} of {known['when'][:10]}); "
-            "pass new labels only"
-        )
 
 
 class _Added(NamedTuple):

@@ -13,10 +13,10 @@ import torch
 from torch import Tensor, nn
 from torch.export import ExportedProgram
 
+from conal._files import atomic_file, check_file_place
 from conal.errors import InputError
 from conal.estimator.export_formats import BATCH, INPUT, OUTPUT, quiet_torch, reason, writer_for
 from conal.io import FeatureTable
-from conal.io.atomic import atomic_file, check_file_place
 from conal.io.models import names_to_json
 
 if TYPE_CHECKING:

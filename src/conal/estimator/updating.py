@@ -14,7 +14,7 @@ from conal._support.progress import make_progress
 from conal.data.alignment import RowIndex
 from conal.data.annotations import Annotations
 from conal.data.encoding import MISSING, as_names, as_text, decode_position
-from conal.data.growing import Growth, digest_of_labels, grown, learnt, refuse_repeat
+from conal.data.growing import Growth, digest_of_labels, grown, learnt
 from conal.data.joining import differ_in_type
 from conal.errors import InputError, examples
 from conal.estimator import adapters, members, preparation, texts
@@ -57,7 +57,6 @@ def updated(
     kept = fitted.kept_.get()
     new = Annotations.of(y, where=where)
     entry = learnt("update", new, digest_of_labels(new))
-    refuse_repeat(fitted.learned_from_, entry, where)
     growth = grown(kept.annotations, new, where=where)
     crowd = growth.annotations
     found = _new_instances(fitted, X, task_ids, new, growth, len(kept.annotations), where)

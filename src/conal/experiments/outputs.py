@@ -7,9 +7,9 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.csv
 
+from conal._files import atomic_file
 from conal.experiments.base import Experiment
 from conal.experiments.store import Store
-from conal.io.atomic import atomic_file
 from conal.io.tables import write_table
 
 __all__ = ["CODE", "REDUCED", "kept_table", "read_outputs", "write_outputs"]

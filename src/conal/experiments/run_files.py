@@ -8,10 +8,10 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+from conal._files import atomic_file
 from conal.errors import ConalError, InputError
 from conal.experiments.runs import Run, run_of
 from conal.experiments.store import Finished, Store, versions
-from conal.io.atomic import atomic_file
 
 __all__ = ["CARRIED", "FOLDER", "MACHINE", "made_here", "read_runs", "take_runs", "write_runs"]
 

@@ -7,9 +7,9 @@ import tempfile
 from contextlib import suppress
 from pathlib import Path
 
+from conal._files import check_place
 from conal.data.pseudonyms import KEY_BYTES, new_key
 from conal.errors import InputError
-from conal.io.atomic import check_place
 
 __all__ = ["kept_key"]
 

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
+from conal._files import atomic_file
 from conal.errors import InputError
 from conal.io.annotation_file import AnnotationFile, Control
-from conal.io.atomic import atomic_file
 from conal.io.predictions import Prediction, Predictions
 
 __all__ = [

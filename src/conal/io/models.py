@@ -19,8 +19,8 @@ from typing import Any, NamedTuple
 import numpy.typing as npt
 import pyarrow as pa
 
+from conal._files import atomic_folder, check_folder_place
 from conal.errors import ModelFolderError, examples
-from conal.io.atomic import atomic_folder, check_folder_place, real_place
 from conal.io.formulas import warn_of_formulas
 from conal.io.json_names import names_from_json, names_to_json
 from conal.io.model_files import (
@@ -36,7 +36,6 @@ from conal.io.model_files import (
     write_json,
 )
 from conal.io.tables import fill_table
-from conal.io.transactions import recover
 
 __all__ = [
     "AGGREGATOR",
@@ -158,18 +157,10 @@ def page_place(folder: str | PathLike[str]) -> Path:
 
 
 class ModelFolder:
-    """A model folder whose configuration has been checked. Every other file is checked when it is read.
-
-    Parameters
-    ----------
-    folder : path
-        If a process was killed while it replaced this folder, the replacement is completed or undone first.
-    """
+    """A model folder whose configuration has been checked. Every other file is checked when it is read."""
 
     def __init__(self, folder: str | PathLike[str]) -> None:
         self.path = Path(folder)
-        if not self.path.exists():
-            recover(real_place(self.path))
         self.config = _read_config(self.path)
         self.files: list[str] = self.config["files"]
 

@@ -14,13 +14,13 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from conal._files import atomic_files
 from conal.data.annotations import Annotations
 from conal.data.columns import NAME_ROLES, find_columns, find_time, is_name_column
 from conal.data.encoding import Names
 from conal.data.missing import Rule, missing_rule, words_among
 from conal.errors import DataWarning, InputError, examples, warn
 from conal.io.arrow_files import arrow_schema, is_saved_dataset, read_arrow
-from conal.io.atomic import atomic_files
 from conal.io.class_labels import class_names, with_class_names
 from conal.io.coded import map_names, read_coded
 from conal.io.delimited import read_delimited, read_json_lines, refuse_repeated, write_delimited
@@ -230,14 +230,14 @@ def write_table(table: pa.Table, path: str | PathLike[str]) -> None:
 
 
 def write_tables(tables: Mapping[Path, pa.Table], texts: Mapping[Path, str] | None = None) -> None:
-    """Write tables, and texts such as a page, that belong together: all of them appear, or none."""
+    """Write tables, and texts such as a page; all are complete before the first is put into place, texts first."""
     tell_of_formulas(tables)
     texts = texts or {}
-    with atomic_files([*tables, *texts]) as temporaries:
-        for (path, table), temporary in zip(tables.items(), temporaries, strict=False):
-            fill_table(table, temporary, path)
-        for text, temporary in zip(texts.values(), temporaries[len(tables) :], strict=True):
+    with atomic_files([*texts, *tables]) as temporaries:
+        for text, temporary in zip(texts.values(), temporaries, strict=False):
             temporary.write_text(text, encoding="utf-8")
+        for (path, table), temporary in zip(tables.items(), temporaries[len(texts) :], strict=True):
+            fill_table(table, temporary, path)
 
 
 def tell_of_formulas(tables: Mapping[Path, pa.Table]) -> None:

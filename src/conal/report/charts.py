@@ -12,7 +12,7 @@ from typing import Any, Literal
 import altair as alt
 import pyarrow as pa
 
-from conal.io.atomic import atomic_file
+from conal._files import atomic_file
 
 __all__ = [
     "PAGE",

@@ -9,10 +9,10 @@ from typing import Any, cast
 
 from markupsafe import Markup
 
+from conal._files import atomic_file, check_file_place
 from conal.findings import Report
 from conal.findings.report import origin_of
 from conal.findings.wording import count, short
-from conal.io.atomic import atomic_file, check_file_place
 from conal.report.page import render
 
 __all__ = ["ReportPage"]

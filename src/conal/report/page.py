@@ -12,6 +12,7 @@ from typing import Any
 
 from jinja2 import UndefinedError
 
+from conal._files import atomic_file
 from conal.errors import InputError
 from conal.findings import Report
 from conal.findings.aggregation import aggregation_story
@@ -24,7 +25,6 @@ from conal.findings.rows import safe_link
 from conal.findings.suggestions import ON_PAGE
 from conal.findings.tasks import TaskRow
 from conal.findings.wording import percent, short
-from conal.io.atomic import atomic_file
 from conal.io.models import REPORT, page_place, read_document
 from conal.report.figures import figures, matrix_rows, shown_names
 from conal.report.headlines import headlines

@@ -13,7 +13,6 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from glob import escape
 from pathlib import Path
 from typing import Any
 
@@ -23,11 +22,10 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
+from conal._files import atomic_file
 from conal.errors import InputError
-from conal.io.atomic import atomic_file, real_place
-from conal.io.transactions import recover
 
-__all__ = ["Checkpoint", "State", "clean_checkpoints", "optimizer_tensors", "remove_checkpoints", "restore_optimizer"]
+__all__ = ["Checkpoint", "State", "optimizer_tensors", "remove_checkpoints", "restore_optimizer"]
 
 MAX_OVERHEAD = 0.05
 """At most this share of the time goes into writing checkpoints."""
@@ -128,20 +126,12 @@ def member_path(path: Path, number: int) -> Path:
 
 
 def remove_checkpoints(path: Path) -> None:
-    """Delete a checkpoint and those of an ensemble's other members, with what killed processes left of them."""
+    """Delete a checkpoint and those of an ensemble's other members."""
     number = 1
     while member_path(path, number).exists():
         number += 1
     for k in reversed(range(number)):  # the last one first: whatever stops this, the rest is found again
         member_path(path, k).unlink(missing_ok=True)
-    clean_checkpoints(path)
-
-
-def clean_checkpoints(path: Path) -> None:
-    """Clean up after processes that were killed while they wrote a checkpoint of this name."""
-    place = real_place(path)
-    for found in place.parent.glob(f".{escape(place.name)}*.conal") if place.parent.is_dir() else ():
-        recover(found.with_name(found.name.removeprefix(".").removesuffix(".conal")))
 
 
 def _digest(tensors: Mapping[str, Tensor], values: str) -> str:
