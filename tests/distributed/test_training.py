@@ -46,6 +46,9 @@ for n_annotators in (20, 1500):
         weights = [tensor.numpy().ravel() for tensor in fitted.model_.state_dict().values()]
         found[f"{name} {n_annotators}"] = np.concatenate(weights).astype("float64")
         found[f"loss {name} {n_annotators}"] = np.array([row["loss"] for row in fitted.history_])
+far = conal.make("dl-cl", **fixed, dropout=0.0).fit(x.astype("float64") + 1e8, crowd)
+found["far"] = np.concatenate([tensor.numpy().ravel() for tensor in far.model_.backbone.state_dict().values()])
+found["factor"] = far.model_.scaler.factor.numpy()
 try:
     conal.make("max-mig", epochs=1, verbose=False).fit(x, crowd)
 except conal.errors.InputError as error:
@@ -80,7 +83,7 @@ def test_two_processes_make_the_model_of_one(by_one_and_by_two: tuple[dict[str, 
     gradients are nothing but rounding errors, of which Adam makes steps; EM makes more of them in every round.
     """
     one, two = by_one_and_by_two
-    assert len(one) == 12
+    assert len(one) == 14
     for name in one:
         np.testing.assert_allclose(two[name], one[name], rtol=0, atol=1e-5, err_msg=name)
 
@@ -165,6 +168,7 @@ def epoch_of(checkpoint: Path) -> int:
 def test_the_launcher_says_how_many_there_are(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LOCAL_WORLD_SIZE", "2")
     monkeypatch.setenv("WORLD_SIZE", "4")
+    monkeypatch.setenv("RANK", "0")
     with pytest.raises(InputError, match="torchrun started 2 processes on each of 2 nodes"):
         make_fabric("cpu", "32-true", devices=3)
 

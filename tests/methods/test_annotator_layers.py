@@ -42,7 +42,7 @@ def test_likelihood_loss_and_confusion(name: str, layer: Any, made: Made, whole:
     assert W.shape == (4, 2 if name == "dl-cl-over" else 1, 3, 3)
     expected = np.array([np.log(layer(f[i], W[r])[y]) for i, r, y in triples(batch)])
     np.testing.assert_allclose(method.score_annotations(batch), expected, atol=1e-12)
-    assert method(batch).item() == pytest.approx(-expected.mean(), abs=1e-12)
+    assert method(method.scaled(batch)).item() == pytest.approx(-expected.mean(), abs=1e-12)
     pi_g, pi_r = (tensor.detach().numpy() for tensor in method.confusion())
     own = np.array([[layer(np.eye(3)[c], W[r]) for c in range(3)] for r in range(4)])
     counts = method.labels_per_annotator.numpy()
@@ -69,7 +69,7 @@ def test_the_trace_is_added_and_unbiased(made: Made, whole: Whole) -> None:
     batch = whole(data)
     W = method.raw_pi_r.detach().numpy()[:, 0]
     trace = sum(softmax(W[r], axis=-1)[c, c] for r in range(3) for c in range(3))
-    assert (method(batch) - plain(batch)).item() == pytest.approx(0.25 * trace, abs=1e-12)
+    assert (method(method.scaled(batch)) - plain(plain.scaled(batch))).item() == pytest.approx(0.25 * trace, abs=1e-12)
     singles = [data.cut(np.array([i])) for i in range(12)]
     singles = [single._replace(x=single.x.double()) for single in singles]
     terms = [(method(single) - plain(single)).item() for single in singles]

@@ -44,7 +44,7 @@ def test_loss_and_prediction_by_loops(made: Made, whole: Whole) -> None:
     for i, r, y in zip(batch.rows.tolist(), batch.annotators.tolist(), batch.labels.tolist(), strict=True):
         others = sum(w[j] * p[i, j, y] for j in range(4) if j != r) / (1 - w[r])
         terms.append(-np.log(p[i, r, y]) - np.log(others))
-    assert method(batch).item() == pytest.approx(np.mean(terms), abs=1e-12)
+    assert method(method.scaled(batch)).item() == pytest.approx(np.mean(terms), abs=1e-12)
 
 
 def test_heads_do_not_learn_from_the_others_labels(made: Made, whole: Whole) -> None:

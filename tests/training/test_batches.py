@@ -78,7 +78,7 @@ def test_a_torch_dataset_is_read_by_item() -> None:
     assert len(instances) == 2
     assert instances.shape == (2,)
     assert instances.take(np.array([1, 0])).tolist() == [[2, 4], [4, 16]]
-    assert instances.take(np.array([0])).dtype == torch.float32
+    assert instances.take(np.array([0])).dtype == torch.float64  # single precision comes after scaling
 
 
 def test_rows_point_into_the_source_without_copying_it() -> None:

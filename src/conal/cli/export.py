@@ -74,7 +74,7 @@ def _text(done: Exported, classes: list[Any]) -> str:
     names += f" and {len(classes) - MAX_SHOWN:,} more" if len(classes) > MAX_SHOWN else ""
     lines = [
         f"{done.format}: {done.path}, {done.path.stat().st_size:,} bytes",
-        f"input: {facts['input']}, float32, {shape}",
+        f"input: {facts['input']}, {facts['input_type']}, {shape}",
         f"output: {facts['output']}, float32, batch x {len(classes)}: {names}",
         f"probabilities of {done.rows} random rows differ from conal's by at most {done.largest_difference:.1g}",
     ]

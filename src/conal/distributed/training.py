@@ -33,10 +33,6 @@ class OneCpu:
     world_size = 1
     global_rank = 0
 
-    def to_device(self, batch: Any) -> Any:
-        """The batch: it is there already."""
-        return batch
-
     def backward(self, loss: Tensor) -> None:
         """Gradients of the loss."""
         loss.backward()

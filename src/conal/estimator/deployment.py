@@ -8,14 +8,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 from torch.export import ExportedProgram
 
 from conal._files import atomic_file, check_file_place
 from conal.errors import InputError
-from conal.estimator.export_formats import BATCH, INPUT, OUTPUT, quiet_torch, reason, writer_for
+from conal.estimator.export_formats import BATCH, INPUT, OUTPUT, FloatArray, quiet_torch, reason, writer_for
 from conal.io import FeatureTable
 from conal.io.models import names_to_json
 
@@ -67,7 +66,7 @@ def export(
     module = to_torch(fitted, features_only=features_only)
     writer.check_size(module)
     metadata = describe(fitted)
-    program = _program(module, fitted.instance_shape_)
+    program = _program(module, torch.zeros(2, *fitted.instance_shape_, dtype=fitted.model_.scaler.dtype))
     rows = random_rows(fitted)
     with atomic_file(place) as temporary:
         writer.write(program, metadata, temporary)
@@ -85,6 +84,7 @@ def describe(fitted: FittedClassifier) -> dict[str, Any]:
         "method": fitted.method,
         "classes": names_to_json(fitted.classes_),
         "input": INPUT,
+        "input_type": str(fitted.model_.scaler.dtype).removeprefix("torch."),
         "output": OUTPUT,
         "takes": "features" if fitted.text_features_ is None else "text features",
         "n_features": fitted.n_features_in_,
@@ -111,18 +111,16 @@ def check_text_choice(fitted: FittedClassifier, features_only: bool) -> None:
         )
 
 
-def random_rows(fitted: FittedClassifier) -> npt.NDArray[np.float32]:
-    """Instances about as far apart as those that the model was trained on, from its scaling."""
+def random_rows(fitted: FittedClassifier) -> FloatArray:
+    """Instances about as far apart as those that the model was trained on, from its scaling and in its precision."""
     scaler = fitted.model_.scaler
     z = np.random.default_rng(0).normal(size=(N_ROWS, *fitted.instance_shape_))
     x = torch.from_numpy(z) / scaler.factor.double() + scaler.shift.double()
-    rows: npt.NDArray[np.float32] = (x.clamp(min=0).square() if scaler.root else x).float().cpu().numpy()
+    rows: FloatArray = (x.clamp(min=0).square() if scaler.root else x).to(scaler.dtype).cpu().numpy()
     return rows
 
 
-def _compare(
-    fitted: FittedClassifier, found: npt.NDArray[np.float32], rows: npt.NDArray[np.float32], what: str
-) -> float:
+def _compare(fitted: FittedClassifier, found: FloatArray, rows: FloatArray, what: str) -> float:
     wanted = fitted.predict_proba(FeatureTable(rows, checked=True))
     difference = float(np.abs(found - wanted).max()) if found.shape == wanted.shape else float("nan")
     if not difference <= TOLERANCE:
@@ -134,15 +132,14 @@ def _compare(
     return difference
 
 
-def _program(module: nn.Module, shape: tuple[int, ...]) -> ExportedProgram:
+def _program(module: nn.Module, example: Tensor) -> ExportedProgram:
     """The module's computation for any number of instances, without the Python code that it came from."""
     batch = torch.export.Dim(BATCH)
     problems: list[str] = []
     for strict in (False, True):  # the second reads Python code, and understands len(x) of a batch
         try:
             with quiet_torch(), torch.no_grad():
-                example: tuple[Tensor] = (torch.zeros(2, *shape),)
-                program = torch.export.export(module, example, dynamic_shapes=({0: batch},), strict=strict)
+                program = torch.export.export(module, (example,), dynamic_shapes=({0: batch},), strict=strict)
         except Exception as error:  # whatever the user's network, or torch, raises
             problems.append(reason(error))
         else:

@@ -20,9 +20,20 @@ from torch.export import ExportedProgram
 
 from conal.errors import InputError, examples
 
-__all__ = ["BATCH", "FORMATS", "INPUT", "METADATA_FILE", "OUTPUT", "Writer", "quiet_torch", "reason", "writer_for"]
+__all__ = [
+    "BATCH",
+    "FORMATS",
+    "INPUT",
+    "METADATA_FILE",
+    "OUTPUT",
+    "FloatArray",
+    "Writer",
+    "quiet_torch",
+    "reason",
+    "writer_for",
+]
 
-FloatArray = npt.NDArray[np.float32]
+FloatArray = npt.NDArray[np.floating[Any]]
 
 INPUT, OUTPUT, BATCH = "features", "probabilities", "batch"
 """Names of the input, of the output, and of their first dimension."""

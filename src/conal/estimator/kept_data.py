@@ -100,14 +100,16 @@ def data_tensors(fitted: FittedClassifier) -> dict[str, npt.NDArray[Any]]:
     instances, crowd, working = fitted.kept_.get()
     if crowd.abstentions is not None:
         raise InputError("refused answers cannot be kept for updates; leave out --keep-data (keep_data=True)")
-    size = len(instances) * int(np.prod(instances.shape)) * 4
+    first, kind = instances.take(np.array([0])), fitted.model_.scaler.dtype
+    kind = kind if first.is_floating_point() else first.dtype
+    size = len(instances) * first.numel() * kind.itemsize
     if size > MAX_BYTES:
         raise InputError(
             f"the features take {size / 2**30:.1f} GB, and a folder keeps at most {MAX_BYTES / 2**30:.0f}; leave out "
             "--keep-data, and update the estimator in the process that fitted it, or fit again"
         )
     tensors = {f"crowd.{name}": array for name, array in labels_to(crowd).items()}
-    tensors["features"] = np.concatenate([chunk.numpy() for chunk in instances.chunks()])
+    tensors["features"] = np.concatenate([chunk.to(kind).numpy() for chunk in instances.chunks()])
     for number, state in enumerate(working):
         tensors |= {f"working.{number}.{name}": tensor.numpy() for name, tensor in state.items()}
     return tensors

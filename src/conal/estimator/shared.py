@@ -39,7 +39,8 @@ class SharedClassifier(FittedClassifier):
         """The trained networks as one torch module, whose output equals :meth:`predict_proba`.
 
         Feature scaling, all networks, their mean and a stated class prior are in it; nothing about annotators is. It
-        is a copy on the CPU, in evaluation mode, and takes (n, ...) float32 tensors of raw features.
+        is a copy on the CPU, in evaluation mode, and takes (n, ...) tensors of raw features: float32, and float64 for
+        features that single precision would lose (``model_.scaler.dtype``).
 
         Parameters
         ----------

@@ -28,6 +28,8 @@ from conal.io.tables import check_readable, decoded, pandas_index, read_first_ro
 __all__ = ["FeatureTable", "check_finite", "features_from", "frame_to_arrow", "ids_from", "may_be_ids", "read_features"]
 
 CHUNK_BYTES = 8 * 2**20
+DIGITS_LOST = 1e-4
+"""Rounding to single precision, in deviations of a column, from which a table stays in double precision."""
 FEW = 10
 """Rows below which any feature may look like ids."""
 HEAD = 1000
@@ -285,8 +287,8 @@ def may_be_ids(values: npt.NDArray[Any]) -> bool:
     return len(np.unique(head)) == len(head) and np.array_equal(values, np.floor(values))
 
 
-def _values(table: pa.Table, names: tuple[str, ...], where: str) -> npt.NDArray[np.float32]:
-    """(n, d) numbers, a column each, or one column of lists."""
+def _values(table: pa.Table, names: tuple[str, ...], where: str) -> npt.NDArray[Any]:
+    """(n, d) numbers, a column each, or one column of lists; doubles if single precision loses a column."""
     if _is_list(table, names):
         return _list_column(table[names[0]], where)
     return np.column_stack([_numeric_column(table[name], name, where) for name in names])
@@ -297,11 +299,19 @@ def _is_list(table: pa.Table, names: tuple[str, ...]) -> bool:
     return len(names) == 1 and any(is_kind(table[names[0]].type) for is_kind in kinds)
 
 
-def _numeric_column(column: pa.ChunkedArray, name: str, where: str) -> npt.NDArray[np.float32]:
+def _numeric_column(column: pa.ChunkedArray, name: str, where: str) -> npt.NDArray[Any]:
     kinds = (pa.types.is_integer, pa.types.is_floating, pa.types.is_boolean, pa.types.is_decimal)
     if not any(is_kind(column.type) for is_kind in kinds):
         raise InputError(f"{where}: column {name!r} {_no_numbers(column)}")
-    return np.asarray(column.cast(pa.float32(), safe=False).to_numpy(), dtype=np.float32)
+    return _halved(column.cast(pa.float64(), safe=False).to_numpy())
+
+
+def _halved(values: npt.NDArray[np.float64]) -> npt.NDArray[Any]:
+    """Single-precision numbers, which take half the memory; unless rounding says more than their differences do."""
+    with np.errstate(over="ignore", invalid="ignore"):  # infinities and NaN are told of later
+        single = values.astype(np.float32)
+        lost = np.abs(values - single).mean(0) > DIGITS_LOST * values.std(0)
+    return values if np.any(lost) else single
 
 
 def _no_numbers(column: pa.ChunkedArray) -> str:
@@ -327,7 +337,7 @@ def _no_numbers(column: pa.ChunkedArray) -> str:
     return f"contains {column.type}, not numbers; remove it, encode it, or if it is the task id, call it 'task'"
 
 
-def _list_column(column: pa.ChunkedArray, where: str) -> npt.NDArray[np.float32]:
+def _list_column(column: pa.ChunkedArray, where: str) -> npt.NDArray[Any]:
     import pyarrow.compute as pc
 
     widths = pc.min_max(pc.coalesce(pc.list_value_length(column), pa.scalar(0, pa.int32())))
@@ -338,7 +348,7 @@ def _list_column(column: pa.ChunkedArray, where: str) -> npt.NDArray[np.float32]
     entries = pc.list_flatten(column)
     try:
         if pa.types.is_nested(entries.type):  # images, say
-            return np.array(column.to_pylist(), dtype=np.float32)
-        return np.asarray(entries.cast(pa.float32(), safe=False).to_numpy().reshape(len(column), -1))
+            return _halved(np.array(column.to_pylist(), dtype=np.float64))
+        return _halved(entries.cast(pa.float64(), safe=False).to_numpy().reshape(len(column), -1))
     except (ValueError, TypeError, pa.ArrowNotImplementedError) as error:
         raise InputError(f"{where}: feature lists must contain numbers only, equally many in each ({error})") from error

@@ -17,7 +17,7 @@ from conal.io.parquet_files import open_parquet, parquet_batches
 
 __all__ = ["fill_rows"]
 
-FloatRows = npt.NDArray[np.float32]
+FloatRows = npt.NDArray[Any]
 
 SPILL_BYTES = 2**30
 """Larger features go to a temporary file that is mapped into memory; the system pages it in and out."""
@@ -31,12 +31,17 @@ def fill_rows(path: Path, columns: list[str], convert: Callable[[pa.Table], Floa
         rows: FloatRows | None = None
         for batch in parquet_batches(path, file, columns, _batch_rows(file.metadata, n_rows)):
             part = convert(pa.Table.from_batches([batch]))
-            rows = _room((n_rows, *part.shape[1:])) if rows is None else rows
+            if rows is None:
+                rows = _room((n_rows, *part.shape[1:]), part.dtype)
             if part.shape[1:] != rows.shape[1:]:
                 raise InputError(
                     f"{path}: feature lists have {rows.shape[1]} and, from row {start}, {part.shape[1]} entries; "
                     "they must be equally long"
                 )
+            if part.dtype.itemsize > rows.dtype.itemsize:  # these rows need double precision
+                wider = _room(rows.shape, part.dtype)
+                wider[:start] = rows[:start]
+                rows = wider
             rows[start : start + len(part)] = part
             start += len(part)
     if rows is None:
@@ -49,9 +54,9 @@ def _batch_rows(metadata: Any, n_rows: int) -> int:
     return max(1, min(n_rows, n_rows * BATCH_BYTES // max(1, size)))
 
 
-def _room(shape: tuple[int, ...]) -> FloatRows:
+def _room(shape: tuple[int, ...], kind: np.dtype[Any]) -> FloatRows:
     """Memory for this many rows, or a mapped temporary file, which ends with the process."""
-    if 4 * math.prod(shape) <= SPILL_BYTES:
-        return np.empty(shape, dtype=np.float32)
+    if kind.itemsize * math.prod(shape) <= SPILL_BYTES:
+        return np.empty(shape, dtype=kind)
     with tempfile.TemporaryFile(prefix="conal-features-") as file:  # the map keeps it alive
-        return np.memmap(file, dtype=np.float32, mode="r+", shape=shape)
+        return np.memmap(file, dtype=kind, mode="r+", shape=shape)

@@ -292,13 +292,12 @@ class CrowdMethod(nn.Module):
         counts = torch.bincount(present.place, minlength=len(given)).to(self.prior_shift.dtype)
         return counts / given.clamp(min=1) * (self.problem.n_tasks * batch.instance_weight)
 
-    # ---------------------------------------------------------------- public interface, on raw features
+    # -------------------------------------------------------------- public interface; on raw features, but for the loss
 
     def forward(self, batch: Batch) -> Tensor:
-        """The loss of a batch of raw features, true labels included."""
-        scaled = self._scaled(batch)
-        loss = self.loss(scaled)
-        return loss if self.known is None or self.truth_in_targets else loss + self.truth_loss(scaled)
+        """The loss of a batch of scaled features, true labels included."""
+        loss = self.loss(batch)
+        return loss if self.known is None or self.truth_in_targets else loss + self.truth_loss(batch)
 
     @torch.no_grad()
     def read(self, batch: Batch, class_logits: Tensor | None = None) -> Reading:
@@ -306,7 +305,7 @@ class CrowdMethod(nn.Module):
 
         ``class_logits`` are those of the batch's instances, where they are known already.
         """
-        scaled = self._scaled(batch)
+        scaled = self.scaled(batch)
         logits = self.class_logits(scaled.x) if class_logits is None else class_logits
         return Reading(
             self.log_class_proba(logits).exp(),
@@ -327,20 +326,21 @@ class CrowdMethod(nn.Module):
     @torch.no_grad()
     def score_annotations(self, batch: Batch) -> Tensor:
         """(P,) log P(y | x) of observed labels, from raw features."""
-        return self.log_prob(self._scaled(batch))
+        return self.log_prob(self.scaled(batch))
 
     @torch.no_grad()
     def infer(self, batch: Batch) -> Tensor:
         """(N, C) P(z | x, all labels of the instance), from raw features."""
-        scaled = self._scaled(batch)
+        scaled = self.scaled(batch)
         return self.posterior_given(self.class_logits(scaled.x), scaled)
 
     @torch.no_grad()
     def common_noise_rate(self, batch: Batch) -> Tensor:
         """(P,) omega of the batch's pairs from raw features, where ``separates_noise``."""
-        return self.omega_of(self._scaled(batch))
+        return self.omega_of(self.scaled(batch))
 
-    def _scaled(self, batch: Batch) -> Batch:
+    def scaled(self, batch: Batch) -> Batch:
+        """The batch with scaled features."""
         return batch._replace(x=self.scaler(batch.x))
 
 

@@ -155,7 +155,7 @@ class CrossFittedEM(EMMethod):
         """Held-out predictions of every batch, and its labels without features; then the temperature of all."""
         target = self.posterior[self.labelled]
         if self.gaussian is None:
-            found = held_out_predictions(self.averages.networks, map(self._scaled, batches), self.fold_of)
+            found = held_out_predictions(self.averages.networks, map(self.scaled, batches), self.fold_of)
         else:
             found = self._by_all_witnesses(self.gaussian, batches, target)
         if self.calibrate:
@@ -164,7 +164,7 @@ class CrossFittedEM(EMMethod):
 
     def _by_all_witnesses(self, witness: GaussianWitness, batches: Iterable[Batch], target: Tensor) -> Predictions:
         """Predictions by the mixture of the networks and the second witness, fitted to what they were trained on."""
-        scaled = ScaledBatches(batches, self._scaled, len(target) * math.prod(self.problem.shape))
+        scaled = ScaledBatches(batches, self.scaled, len(target) * math.prod(self.problem.shape))
         is_fitted = fit_witness(witness, scaled, self.fold_of, self.posterior, len(target))
         found = held_out_predictions(self.averages.networks, scaled, self.fold_of)
         if not is_fitted:

@@ -57,7 +57,7 @@ class EMMethod(CrowdMethod):
 
     def predictions(self, batches: Iterable[Batch]) -> Iterable[tuple[Tensor, Batch]]:
         """Class logits of every training batch, and the batch with scaled features."""
-        return ((self.class_logits(scaled.x), scaled) for scaled in map(self._scaled, batches))
+        return ((self.class_logits(scaled.x), scaled) for scaled in map(self.scaled, batches))
 
     def label_evidence(self, batch: Batch, first: int) -> Tensor:
         """(P, C) log P(y | z = c) of a training batch, whose labels begin with the ``first``-th of all."""

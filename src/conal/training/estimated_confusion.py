@@ -9,6 +9,7 @@ from conal.aggregation.two_sources import rows
 from conal.methods.base import Batch, CrowdMethod
 from conal.methods.expected_counts import ExpectedCounts
 from conal.training.batches import CrowdBatches
+from conal.training.instances import placed
 
 __all__ = ["PRIOR_STRENGTH", "estimate_confusion", "to_device"]
 
@@ -18,7 +19,8 @@ PRIOR_STRENGTH = 1.0
 
 def to_device(batch: Batch, device: torch.device) -> Batch:
     """The batch on another device."""
-    return batch._replace(**{name: getattr(batch, name).to(device) for name in Batch._fields if name != "weights"})
+    codes = {name: getattr(batch, name).to(device) for name in Batch._fields if name not in ("x", "weights")}
+    return batch._replace(x=placed(batch.x, device), **codes)
 
 
 @torch.no_grad()

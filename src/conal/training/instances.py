@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 from torch.utils.data import Dataset
 
-__all__ = ["Instances"]
+__all__ = ["Instances", "placed"]
 
 CHUNK_BYTES = 4 * 2**20
 
@@ -41,14 +41,24 @@ class Instances:
         return tuple(self.take(np.array([0])).shape[1:])
 
     def take(self, index: npt.NDArray[np.int64]) -> Tensor:
-        """(len(index), ...) the chosen instances; floats are converted to float32, integers are unchanged."""
+        """(len(index), ...) the chosen instances; halves become float32, doubles and integers are unchanged.
+
+        Doubles become float32 when they are scaled (:class:`conal.networks.FeatureScaler`), not before.
+        """
         at = index if self.rows is None else self.rows[index]
         if self.is_dataset:
             return torch.stack([_first(self.source[int(k)]) for k in at])
         values = np.asarray(self.source[at])
-        # torch needs the machine's byte order; files may have another
-        kind = np.float32 if values.dtype.kind == "f" else values.dtype.newbyteorder("=")
+        if values.dtype.kind == "f":
+            kind = np.dtype(np.float32 if values.dtype.itemsize <= 4 else np.float64)
+        else:
+            kind = values.dtype.newbyteorder("=")  # torch needs the machine's byte order; files may have another
         return torch.from_numpy(values.astype(kind, copy=False))
+
+    def sample(self, count: int) -> Tensor:
+        """(n, ...) at most this many instances, evenly spaced, in double precision."""
+        rows = np.unique(np.linspace(0, len(self) - 1, min(count, len(self))).round().astype(np.int64))
+        return self.take(rows).double()
 
     def chunks(self) -> Iterator[Tensor]:
         """All instances in order, in pieces of bounded size."""
@@ -58,7 +68,12 @@ class Instances:
             yield self.take(np.arange(start, min(start + size, len(self))))
 
 
+def placed(x: Tensor, device: torch.device) -> Tensor:
+    """Features on a device; Apple's has no double precision."""
+    return (x.float() if device.type == "mps" and x.dtype == torch.float64 else x).to(device)
+
+
 def _first(item: Any) -> Tensor:
     value = item[0] if isinstance(item, tuple | list) else item
     tensor = torch.as_tensor(value)
-    return tensor.to(torch.float32) if tensor.is_floating_point() else tensor
+    return tensor.float() if tensor.is_floating_point() and tensor.dtype != torch.float64 else tensor

@@ -29,7 +29,7 @@ from conal.training.checkpoint import (
     restore_generator,
     restore_optimizer,
 )
-from conal.training.estimated_confusion import estimate_confusion
+from conal.training.estimated_confusion import estimate_confusion, to_device
 from conal.training.forecast import forecast
 from conal.training.history import Row, figures
 from conal.training.optimizer import LazyAdam
@@ -130,7 +130,7 @@ class _Placed:
     data: CrowdBatches
 
     def __iter__(self) -> Iterator[Batch]:
-        return (self.fabric.to_device(batch) for batch in self.data.labelled_in_order())
+        return (to_device(batch, self.fabric.device) for batch in self.data.labelled_in_order())
 
 
 class _Trainer:
@@ -216,7 +216,8 @@ class _Trainer:
         return self.fabric.all_reduce(total, reduce_op="sum")  # type: ignore[return-value]
 
     def train_step(self, batch: Batch) -> Tensor:
-        loss: Tensor = self.module(self.fabric.to_device(batch))
+        # Scaled before Fabric sees the features: in mixed precision it makes halves of what a module gets.
+        loss: Tensor = self.module(self.method.scaled(to_device(batch, self.fabric.device)))
         self.optimizer.zero_grad()
         self.fabric.backward(loss)
         self.optimizer.step()
@@ -282,6 +283,11 @@ class _Trainer:
             raise InputError(
                 f"{self.method.name} compares all instances of a batch, which cannot be split between processes; "
                 "train it with one process"
+            )
+        if self.fabric.device.type == "mps" and self.method.scaler.dtype == torch.float64:
+            raise InputError(
+                "these features differ by less than single precision resolves, and this device has no other; subtract "
+                "their means and divide by their deviations first, or train with accelerator='cpu'"
             )
         self.method.prepare(self.data.annotations)
         if self.warm is not None:

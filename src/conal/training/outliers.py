@@ -87,17 +87,11 @@ def outlier_limits(instances: Instances) -> Outliers:
     term leaves features with long tails alone, and those in other units than the rest. The second leaves alone what
     does no harm.
     """
-    sample = _sample(instances)
+    sample = instances.sample(SAMPLE).abs()
     usual = _usual(sample)
     overall = math.sqrt(len(instances) * sample[0].numel()) * float(sample.minimum(usual).square().mean().sqrt())
     limits = (FAR * usual).clamp(min=overall)
     return Outliers(torch.where(limits > 0, limits, torch.inf), usual)  # where all are zero, nothing has a size
-
-
-def _sample(instances: Instances) -> Tensor:
-    """(n, ...) sizes of the features of some instances, evenly spaced."""
-    rows = np.unique(np.linspace(0, len(instances) - 1, min(SAMPLE, len(instances))).round().astype(np.int64))
-    return instances.take(rows).double().abs()
 
 
 def _usual(sample: Tensor) -> Tensor:

@@ -34,6 +34,18 @@ On LabelMe's validation set accuracy is flat from 2 to 4, and lower at 1.
 """
 
 
+EXACT = (torch.float32, torch.float16, torch.bfloat16, torch.uint8, torch.int8, torch.int16, torch.bool)
+"""Numbers of these types are single-precision numbers too."""
+DIGITS_LOST = 1e-4
+"""Rounding to single precision, in deviations of a feature, from which features are scaled in double precision."""
+ERASED = 0.01
+"""Rounding from which a network without scaling is said to see too little of a feature."""
+ROUNDING_OF_SUMS = 1e-14
+"""Deviations below this share of a feature's size are rounding errors: the feature is constant."""
+SAMPLE = 1000
+"""Instances that are looked at where no other pass over the features is needed."""
+
+
 Votes = tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]
 """Some labelled instances (n,), and their (n, C) vote shares."""
 
@@ -45,7 +57,7 @@ def fit_scaler(instances: Instances, scaling: Scaling = "auto", votes: Votes | N
     * ``"standard"``: every feature (of images: every channel) to mean 0 and standard deviation 1;
     * ``"none"``: as they are;
     * ``"auto"``: "global" where feature vectors are nowhere negative, as pooled ReLU activations, counts and pixels
-      are, and "standard" otherwise;
+      are, and "standard" otherwise, also where single precision would lose what is left of them;
     * ``"robust"``: "standard", of square roots where feature vectors are nowhere negative, cut off at three standard
       deviations elsewhere; of images "standard". Square roots have one factor for all features, if the vote shares of
       left-out tasks can be predicted better then.
@@ -53,8 +65,13 @@ def fit_scaler(instances: Instances, scaling: Scaling = "auto", votes: Votes | N
     Cells that outweigh all others together (:mod:`conal.training.outliers`) do not count, and are cut off at the
     largest scaled value of the others; a warning says where they are. Features without such cells are cut off by
     "robust" only.
+
+    Means and deviations are computed in double precision, batch by batch. Features that single precision would round
+    by more than 0.0001 deviations, as an offset of 1e8 does, are also centred and scaled in double precision.
     """
     ClassifierParameters.declared["scaling"].check(scaling)
+    if scaling in ("none", "global"):
+        _warn_of_rounding(instances)
     if scaling == "none":
         return FeatureScaler()
     outliers = outlier_limits(instances)
@@ -65,22 +82,21 @@ def fit_scaler(instances: Instances, scaling: Scaling = "auto", votes: Votes | N
     if scaling == "robust" and not is_image:
         root = found.smallest >= 0
         found = _moments(instances, outliers.fresh(), root=True) if root else found
-        deviation = found.variance.sqrt()
-        made = FeatureScaler(found.mean.float(), _reciprocal(deviation), root=root)
+        made = found.scaler(found.mean, found.variance, root=root)
         if root and votes is not None:
-            one = _reciprocal(found.variance.mean().sqrt()).expand_as(deviation)
-            made = _better(made, FeatureScaler(found.mean.float(), one.clone(), root=root), instances, votes)
+            one = found.scaler(found.mean, found.variance.mean().expand_as(found.variance), root=root)
+            made = _better(made, one, instances, votes)
         return _cut_off(made, found.reach(made, outliers) if root else LIMIT)
-    if scaling == "global" or (scaling == "auto" and not is_image and found.smallest >= 0):
+    is_global = scaling == "auto" and not is_image and found.smallest >= 0 and not found.loses_digits(found.variance)
+    if scaling == "global" or is_global:
         # Var(all) = E[Var within a feature] + Var(feature means), features being equally many.
-        overall = (found.variance.mean() + found.mean.var(correction=0)).sqrt()
-        made = FeatureScaler(factor=_reciprocal(overall / GLOBAL_STD))
+        overall = found.variance.mean() + found.mean.var(correction=0)
+        made = found.scaler(overall.new_zeros(()), overall / GLOBAL_STD**2)
     elif is_image:  # one mean and deviation per channel
         mean = found.mean.mean((1, 2), keepdim=True)
-        variance = (found.variance + (found.mean - mean) ** 2).mean((1, 2), keepdim=True)
-        made = FeatureScaler(mean.float(), _reciprocal(variance.sqrt()))
+        made = found.scaler(mean, (found.variance + (found.mean - mean) ** 2).mean((1, 2), keepdim=True))
     else:
-        made = FeatureScaler(found.mean.float(), _reciprocal(found.variance.sqrt()))
+        made = found.scaler(found.mean, found.variance)
     return _cut_off(made, found.reach(made, outliers))
 
 
@@ -91,22 +107,43 @@ _ADVICE = (
 
 
 class Moments(NamedTuple):
-    """Mean and variance of each feature, its least and largest value, and the least value of all."""
+    """Mean and variance of each feature, its least and largest value, and how far single precision rounds it."""
 
     mean: Tensor
     variance: Tensor
     low: Tensor
     high: Tensor
+    rounding: Tensor
 
     @property
     def smallest(self) -> float:
+        """The least value of all features."""
         return float(self.low.min())
+
+    def scaler(self, mean: Tensor, variance: Tensor, *, root: bool = False) -> FeatureScaler:
+        """From this mean and variance, in double precision where it must be; a constant feature has the factor 1."""
+        factor = self._factor(variance)
+        single = bool(factor.float().isfinite().all()) and not self.loses_digits(variance)
+        kind = torch.float32 if single else torch.float64
+        return FeatureScaler(mean.to(kind), factor.to(kind), root=root)
+
+    def loses_digits(self, variance: Tensor) -> bool:
+        """Whether single precision is too coarse for features of this variance."""
+        return bool(((self.rounding * self._factor(variance) > DIGITS_LOST) & (self.high > self.low)).any())
+
+    def _factor(self, variance: Tensor) -> Tensor:
+        deviation = variance.sqrt()
+        size = torch.maximum(self.low.abs(), self.high.abs())
+        shared = [axis for axis in range(size.ndim) if deviation.ndim == 0 or deviation.shape[axis] < size.shape[axis]]
+        if shared:  # one deviation for several features
+            size = size.amax(shared, keepdim=deviation.ndim > 0)
+        return torch.where(deviation > ROUNDING_OF_SUMS * size, 1 / deviation, 1.0)
 
     def reach(self, scaler: FeatureScaler, outliers: Outliers) -> float:
         """The largest scaled value, where there are outliers to cut off beyond it; infinite otherwise."""
         if not outliers.total:
             return float("inf")
-        ends = torch.stack([self.low, self.high]).float()
+        ends = torch.stack([self.low, self.high])
         return float(((ends - scaler.shift) * scaler.factor).abs().max())
 
 
@@ -129,9 +166,21 @@ def _cut_off(scaler: FeatureScaler, limit: float) -> FeatureScaler:
     return FeatureScaler(scaler.shift, scaler.factor, limit, scaler.root)
 
 
-def _reciprocal(deviation: Tensor) -> Tensor:
-    """1 / deviation, and 1 for a constant feature."""
-    return torch.where(deviation > 1e-12, 1 / deviation.clamp(min=1e-12), 1.0).float()
+def _warn_of_rounding(instances: Instances) -> None:
+    """Networks compute in single precision; without a shift they do not see small differences of large numbers."""
+    x = instances.sample(SAMPLE)
+    deviation = x.std(0, correction=0)
+    error = (x - x.float()).abs().mean(0)
+    lost = (error > ERASED * deviation) & (deviation > ROUNDING_OF_SUMS * x.abs().amax(0))
+    if lost.any():
+        at = tuple(lost.nonzero()[0].tolist())
+        place = "/".join(str(k + 1) for k in at) or "1"
+        warn(
+            f"features: {int(lost.sum()):,} of {lost.numel():,} differ by less than single precision resolves, such as "
+            f"column {place} ({float(x[(0, *at)]):.4g} and others, deviation {float(deviation[at]):.2g}), so that the "
+            "network does not see their differences; subtract their means, or set scaling='standard'",
+            FeatureWarning,
+        )
 
 
 def _moments(instances: Instances, outliers: Outliers, *, root: bool = False) -> Moments:
@@ -141,6 +190,7 @@ def _moments(instances: Instances, outliers: Outliers, *, root: bool = False) ->
     scatter = torch.zeros((), dtype=torch.float64)
     low = torch.full((), torch.inf, dtype=torch.float64)
     high = -low
+    rounding = torch.zeros((), dtype=torch.float64)
     for chunk in instances.chunks():
         kept = outliers.taken_out(chunk.to(torch.float64), row=count)
         values = kept.sqrt() if root else kept
@@ -150,5 +200,7 @@ def _moments(instances: Instances, outliers: Outliers, *, root: bool = False) ->
         scatter = scatter + ((values - fresh_mean) ** 2).sum(0) + delta**2 * (count * len(values) / total)
         mean = mean + delta * (len(values) / total)
         low, high = torch.minimum(low, values.amin(0)), torch.maximum(high, values.amax(0))
+        if chunk.dtype not in EXACT:
+            rounding = rounding + (values - values.float()).abs().sum(0)
         count = total
-    return Moments(mean, scatter / max(count, 1), low, high)
+    return Moments(mean, scatter / max(count, 1), low, high, rounding / max(count, 1))

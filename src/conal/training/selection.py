@@ -13,7 +13,7 @@ from conal.data.annotations import Annotations
 from conal.methods.base import CrowdMethod
 from conal.training.batches import CrowdBatches
 from conal.training.estimated_confusion import estimate_confusion, to_device
-from conal.training.instances import Instances
+from conal.training.instances import Instances, placed
 
 __all__ = [
     "AnnotationLikelihood",
@@ -119,7 +119,7 @@ def predict_proba(method: CrowdMethod, instances: Instances) -> Tensor:
     """(n, C) class probabilities of all instances, in evaluation mode and in pieces."""
     device = next(method.parameters()).device
     method.eval()
-    return torch.cat([method.predict_proba(chunk.to(device)).float().cpu() for chunk in instances.chunks()])
+    return torch.cat([method.predict_proba(placed(chunk, device)).float().cpu() for chunk in instances.chunks()])
 
 
 @torch.no_grad()
@@ -127,5 +127,5 @@ def class_logits(method: CrowdMethod, instances: Instances) -> Tensor:
     """(n, C) class logits of all instances, in evaluation mode and in pieces."""
     device = next(method.parameters()).device
     method.eval()
-    pieces = (method.scaler(chunk.to(device)) for chunk in instances.chunks())
+    pieces = (method.scaler(placed(chunk, device)) for chunk in instances.chunks())
     return torch.cat([method.class_logits(piece).float().cpu() for piece in pieces])
