@@ -53,7 +53,7 @@ def test_the_page_says_what_the_common_matrix_is(name: str) -> None:
     x, crowd = np.eye(3, dtype=np.float32)[np.arange(30) % 3], np.tile(np.arange(30)[:, None] % 3, 3)
     clf = conal.make(name, epochs=2, hidden=(4,), selection="last", verbose=False).fit(x, crowd)
     sentence = clf.model_.common_meaning
-    assert ("Omega is fitted beside it and stays near 0" in sentence) == (name == "xconal")
+    assert ("Neither it nor omega says how many mistakes are common" in sentence) == (name == "xconal")
     page = render(clf.results_.report)
     assert str(escape(sentence)) in page
     del clf.results_.report["common_confusion"]["meaning"]
@@ -167,6 +167,7 @@ def nobody() -> Any:
 
 def test_sentences_are_made_from_the_numbers() -> None:
     report = make_report()
+    report["next_steps"]["rewrite"] = []
     crowd, text = report["crowd"], "\n".join(headlines(report))
     pair = report["common_confusion"]["pairs"][0]
     assert f"<b>{percent(crowd['expected_label_accuracy'])}</b> of the labels are right" in text
@@ -215,18 +216,19 @@ def test_the_table_of_annotators_has_one_measure_of_what_is_common() -> None:
 def test_what_the_next_steps_say_is_not_repeated() -> None:
     report = make_report()
     pair = report["common_confusion"]["pairs"][0]
+    report["next_steps"]["rewrite"] = []
     assert any("Most frequent confusion" in sentence for sentence in headlines(report))
     advised = {"true": pair["observed"], "observed": pair["true"], "share": 0.3, "back_share": 0.2}
     advised |= {"expected_count": 30.0, "annotators_who_make_it": 9, "annotators_who_met_it": 10}
     report["next_steps"]["rewrite"] = [advised]
     assert not any("Most frequent confusion" in sentence for sentence in headlines(report))
-    assert "9 of the 10 annotators who labelled such tasks confuse them, in about 30 labels" in render(report)
+    assert "9 of the 10 annotators who labelled such tasks made this mistake, in about 30 labels" in render(report)
 
 
 def test_the_hint_to_click_stands_at_the_names_that_can_be_clicked() -> None:
     page = render(make_report())
     hint = page.index("Click a name in the table")
-    assert page.index('data-chart="people"') < hint < page.index('data-annotator="0"')
+    assert page.index('data-chart="people"') < hint < page.index('data-annotator="0"', hint)
     assert page.count("Click a name") == 1
 
 

@@ -14,7 +14,7 @@ from conal.findings.base import Finding, register
 from conal.findings.common_confusion import shown_classes
 from conal.findings.discretion import Discretion
 from conal.findings.evidence import Evidence, plain, plain_names
-from conal.findings.intervals import Interval
+from conal.findings.intervals import Estimate
 from conal.findings.rows import TaskShown
 from conal.findings.wording import called, count, interval, percent, short
 from conal.io.results import ColumnKind, annotator_table, mean_by_annotator, name_column, where_labelled
@@ -29,7 +29,6 @@ __all__ = [
     "Annotators",
     "annotator_findings",
     "annotators_table",
-    "expected_accuracy",
     "mistakes_above",
     "worse_annotators",
 ]
@@ -112,7 +111,8 @@ class Annotators(Finding[AnnotatorSection]):
 
     def section(self, findings: Findings) -> AnnotatorSection:
         """The annotators with the most mistakes above the crowd's."""
-        return annotator_findings(findings.evidence, findings.columns(self.name))
+        overall = findings.section("crowd")["expected_label_accuracy"]
+        return annotator_findings(findings.evidence, findings.columns(self.name), overall)
 
     def columns(self, findings: Findings) -> pa.Table:
         """One row per annotator."""
@@ -176,19 +176,6 @@ def _worse_than(overall: float, worse: list[AnnotatorRow]) -> Markup:
     )
 
 
-def expected_accuracy(evidence: Evidence) -> FloatArray:
-    r"""(n_annotations,) P(the label is right) by the learned confusion.
-
-    .. math::
-        \sum_c q_i(c) \, [\omega \pi^g + (1 - \omega) \pi^r]_{cc}
-    """
-    crowd = evidence.annotations
-    share = np.zeros(crowd.n_annotations) if evidence.omega is None else evidence.omega
-    individual = np.diagonal(evidence.individual, axis1=1, axis2=2)[crowd.annotators]
-    right = share[:, None] * np.diagonal(evidence.common) + (1 - share[:, None]) * individual
-    return np.asarray((evidence.posterior[crowd.tasks] * right).sum(1))
-
-
 def worst_classes(evidence: Evidence) -> IntArray:
     """(R,) the class that an annotator gets right least often, of those met at least once; -1 if there is none."""
     diagonal = np.diagonal(evidence.individual, axis1=1, axis2=2)
@@ -204,30 +191,22 @@ def _directions(evidence: Evidence) -> FloatArray:
     return np.where(found.mistakes >= ENOUGH_MISTAKES, found.by_annotator, np.nan)
 
 
-def _quality_table(evidence: Evidence) -> pa.Table:
-    """Labels given, quality, agreement with the inferred labels and, if the method estimates it, omega.
+def annotators_table(evidence: Evidence, quality: Estimate) -> pa.Table:
+    """One row per annotator, with cleanlab's column names; empty cells where nothing is known.
 
-    Quality is the probability of a right label by the learned confusion, averaged over the tasks that the annotator
-    labelled. Annotators without labels have empty cells.
+    Quality is the share of the annotator's labels that are right, by draws of the true labels.
     """
     crowd = evidence.annotations
-    table = annotator_table(crowd, mean_by_annotator(crowd, expected_accuracy(evidence)), evidence.inferred)
-    if evidence.omega is None:
-        return table
-    return table.append_column("common_noise_rate", mean_by_annotator(crowd, evidence.omega))
-
-
-def annotators_table(evidence: Evidence, ends: Interval) -> pa.Table:
-    """One row per annotator, with cleanlab's column names; empty cells where nothing is known."""
-    crowd, table = evidence.annotations, _quality_table(evidence)
-    values = table["annotator_quality"].to_numpy()
+    table = annotator_table(crowd, where_labelled(crowd, quality.value), evidence.inferred)
+    if evidence.omega is not None:
+        table = table.append_column("common_noise_rate", mean_by_annotator(crowd, evidence.omega))
     worst, direction = worst_classes(evidence), _directions(evidence)
     columns = {
-        "annotator_quality_low": where_labelled(crowd, np.fmin(ends.low, values)),
-        "annotator_quality_high": where_labelled(crowd, np.fmax(ends.high, values)),
+        "annotator_quality_low": where_labelled(crowd, quality.low),
+        "annotator_quality_high": where_labelled(crowd, quality.high),
         "worst_class": name_column(crowd.classes).take(pa.array(worst, mask=worst < 0)),
         "co_direction": pa.array(direction, mask=np.isnan(direction)),
-        "expected_mistakes": where_labelled(crowd, crowd.labels_per_annotator() * (1 - values)),
+        "expected_mistakes": where_labelled(crowd, crowd.labels_per_annotator() * (1 - quality.value)),
         "labels_changed_without": pa.array(evidence.left_out.changes()),
     }
     for name, column in columns.items():
@@ -248,10 +227,10 @@ def _discreet(table: pa.Table, evidence: Evidence, discretion: Discretion) -> pa
     return table
 
 
-def annotator_findings(evidence: Evidence, table: pa.Table) -> AnnotatorSection:
+def annotator_findings(evidence: Evidence, table: pa.Table, overall: float | None) -> AnnotatorSection:
     """The annotators with the most mistakes above the crowd's, and as many of their matrices as fit into the report."""
     shown = shown_classes(evidence)
-    order = _worst_first(evidence, table)[:MAX_SHOWN]
+    order = _worst_first(table, np.nan if overall is None else overall)[:MAX_SHOWN]
     rows = [_plain_row(row) for row in table.take(order).to_pylist()]
     people = np.flatnonzero(evidence.told)[order]
     for row, name in zip(rows, plain_names(evidence.annotations.annotator_ids[people]), strict=True):
@@ -268,9 +247,8 @@ def annotator_findings(evidence: Evidence, table: pa.Table) -> AnnotatorSection:
     return found
 
 
-def _worst_first(evidence: Evidence, table: pa.Table) -> IntArray:
+def _worst_first(table: pa.Table, overall: float) -> IntArray:
     """Rows of the table: those reliably worse than the crowd, then the others, each by mistakes above the crowd's."""
-    overall = float(evidence.expected_right.mean()) if evidence.annotations.n_annotations else np.nan
     quality, high = (table[name].to_numpy(zero_copy_only=False).astype(float) for name in (_QUALITY[0], _QUALITY[2]))
     above = table["num_examples_labeled"].to_numpy() * (overall - quality)
     return np.lexsort((-np.nan_to_num(above, nan=-np.inf), ~(high < overall)))

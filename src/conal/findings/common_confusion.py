@@ -13,7 +13,7 @@ from markupsafe import Markup
 from conal.data.encoding import Names
 from conal.findings.base import Finding, register
 from conal.findings.evidence import Evidence, plain_names
-from conal.findings.intervals import Interval
+from conal.findings.intervals import Intervals
 from conal.findings.wording import count, interval, percent, short
 from conal.io.results import ColumnKind, name_column
 
@@ -26,7 +26,6 @@ __all__ = [
     "CommonConfusion",
     "ConfusionSection",
     "confusion_findings",
-    "label_shares",
     "shown_classes",
     "slips_of",
 ]
@@ -72,7 +71,7 @@ class CommonConfusion(Finding[ConfusionSection]):
 
     def section(self, findings: Findings) -> ConfusionSection:
         """The matrix and the pairs."""
-        return confusion_findings(findings.evidence, findings.intervals.confusion)
+        return confusion_findings(findings.evidence, findings.intervals)
 
     def columns(self, findings: Findings) -> pa.Table:
         """Rows are true classes, columns observed ones; the first column names the true class."""
@@ -111,20 +110,6 @@ def _is_advised(pair: ConfusedPair, report: Report) -> bool:
     return any({pair["true"], pair["observed"]} == {one["true"], one["observed"]} for one in advised)
 
 
-def label_shares(evidence: Evidence) -> FloatArray:
-    r"""(C, C) share of label l among all labels of tasks of true class c, over all annotators.
-
-    .. math::
-        \kappa_{cl} = \sum_{i, r : y_i^r = l} q_i(c) \Big/ \sum_{i, r} q_i(c)
-
-    The data identify these shares, whatever the method; the common confusion that a method learned may differ. A class
-    without labels has the learned row.
-    """
-    counts = evidence.posterior.T @ evidence.votes
-    total = counts.sum(1, keepdims=True)
-    return np.where(total > 0, counts / np.maximum(total, 1e-300), evidence.common)
-
-
 def slips_of(shares: FloatArray) -> FloatArray:
     r"""(C,) :math:`\beta_c`, the share of slips of class c to each other class, given the shares of labels.
 
@@ -153,21 +138,20 @@ def shown_classes(evidence: Evidence) -> IntArray:
     return np.sort(np.argsort(-(mistakes.sum(0) + mistakes.sum(1)), kind="stable")[:MAX_CLASSES])
 
 
-def confusion_findings(evidence: Evidence, ends: Interval) -> ConfusionSection:
+def confusion_findings(evidence: Evidence, found: Intervals) -> ConfusionSection:
     """The matrix as learned, for the classes that are shown, and the most frequent mistakes with their intervals."""
     shown = shown_classes(evidence)
     return {
         "classes_shown": shown.tolist(),
         "matrix": evidence.common[np.ix_(shown, shown)].tolist(),
-        "pairs": _pairs(evidence, ends),
+        "pairs": _pairs(evidence, found),
         "meaning": evidence.common_meaning,
     }
 
 
-def _pairs(evidence: Evidence, ends: Interval) -> list[ConfusedPair]:
+def _pairs(evidence: Evidence, found: Intervals) -> list[ConfusedPair]:
     """Largest shares first; only mistakes that are expected to have happened at least once."""
-    shares = label_shares(evidence)
-    counts = evidence.posterior.T @ evidence.votes
+    (shares, low, high), counts = found.confusion, found.counts
     mistakes = np.where((counts >= 1) & ~np.eye(len(shares), dtype=bool), shares, 0.0)
     order = np.argsort(-mistakes, axis=None, kind="stable")[:MAX_PAIRS]
     names = plain_names(evidence.annotations.classes)
@@ -179,8 +163,8 @@ def _pairs(evidence: Evidence, ends: Interval) -> list[ConfusedPair]:
                 "true": names[true],
                 "observed": names[observed],
                 "share": float(shares[true, observed]),
-                "low": float(min(ends.low[true, observed], shares[true, observed])),
-                "high": float(max(ends.high[true, observed], shares[true, observed])),
+                "low": float(low[true, observed]),
+                "high": float(high[true, observed]),
                 "learned": float(evidence.common[true, observed]),
                 "expected_count": float(counts[true, observed]),
                 "annotators_who_made_it": made,

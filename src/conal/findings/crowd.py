@@ -63,12 +63,13 @@ class Crowd(Finding[CrowdSection]):
         q = evidence.posterior[voted]
         changed = evidence.majority[voted] != evidence.inferred[voted]
         rows = np.arange(len(voted))
-        right = float(evidence.expected_right.mean()) if crowd.n_annotations else None
+        given = crowd.labels_per_annotator()
+        right = float(findings.intervals.quality.value @ given / given.sum()) if crowd.n_annotations else None
         return {
             "n_tasks": crowd.n_tasks,
             "n_tasks_labelled": len(voted),
             "n_annotators": crowd.n_annotators,
-            "n_annotators_active": int(np.count_nonzero(crowd.labels_per_annotator())),
+            "n_annotators_active": int(np.count_nonzero(given)),
             "n_annotations": crowd.n_annotations,
             "n_classes": crowd.n_classes,
             "expected_label_accuracy": right,

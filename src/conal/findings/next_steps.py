@@ -11,7 +11,7 @@ from scipy.special import bdtrc
 
 from conal.findings.annotators import AnnotatorRow, worse_annotators
 from conal.findings.base import Finding, register
-from conal.findings.common_confusion import ConfusedPair, label_shares, slips_of
+from conal.findings.common_confusion import ConfusedPair, slips_of
 from conal.findings.evidence import Evidence, plain_names
 
 if TYPE_CHECKING:
@@ -104,17 +104,18 @@ class NextSteps(Finding[NextStepsSection]):
     def section(self, findings: Findings) -> NextStepsSection:
         """The four answers."""
         evidence = findings.evidence
-        rewrite = _rewrites(evidence, findings.section("common_confusion")["pairs"])
+        shares = findings.intervals.confusion.value
+        rewrite = _rewrites(evidence, shares, findings.section("common_confusion")["pairs"])
         gains = [row["expected_gain"] for row in findings.section("suggestions")["rows"]]
         return {
             "rewrite": rewrite,
-            "people": _people(evidence, findings.section("annotators")["rows"], rewrite),
+            "people": _people(findings, findings.section("annotators")["rows"], rewrite),
             "relabel": _relabelling(gains),
             "more_labels": _more_labels(evidence, gains),
         }
 
 
-def _rewrites(evidence: Evidence, pairs: list[ConfusedPair]) -> list[Rewrite]:
+def _rewrites(evidence: Evidence, shares: FloatArray, pairs: list[ConfusedPair]) -> list[Rewrite]:
     """The confusions that many annotators make, those with the most wrong labels first; each pair of classes once.
 
     Of two classes there are none: every mistake confuses them, so that nothing tells a confusion from slips.
@@ -122,13 +123,13 @@ def _rewrites(evidence: Evidence, pairs: list[ConfusedPair]) -> list[Rewrite]:
     if evidence.annotations.n_classes < 3:
         return []
     code = {name: c for c, name in enumerate(plain_names(evidence.annotations.classes))}
-    slips = slips_of(label_shares(evidence))
+    slips = slips_of(shares)
     found: dict[tuple[int, int], Rewrite] = {}
     for pair in sorted(pairs, key=lambda pair: -pair["expected_count"]):
         true, observed = code[pair["true"]], code[pair["observed"]]
         if pair["share"] - slips[true] < LEAST_EXCESS or pair["low"] <= slips[true]:
             continue
-        who, met, expected = _makers(evidence, true, observed, pair["share"], slips[true])
+        who, expected = _makers(evidence, true, observed, pair["share"], slips[true])
         if who < max(FEWEST_MAKERS, MOST_OF * expected):
             continue
         if (observed, true) in found:
@@ -140,14 +141,14 @@ def _rewrites(evidence: Evidence, pairs: list[ConfusedPair]) -> list[Rewrite]:
             "share": pair["share"],
             "back_share": None,
             "expected_count": pair["expected_count"],
-            "annotators_who_make_it": who,
-            "annotators_who_met_it": met,
+            "annotators_who_make_it": pair["annotators_who_made_it"],
+            "annotators_who_met_it": pair["annotators_who_met_it"],
         }
     return list(found.values())[:MAX_REWRITES]
 
 
-def _makers(evidence: Evidence, true: int, observed: int, share: float, slips: float) -> tuple[int, int, float]:
-    r"""How many annotators make a confusion, how many met the class, and how many would make it if all were alike.
+def _makers(evidence: Evidence, true: int, observed: int, share: float, slips: float) -> tuple[int, float]:
+    r"""How many annotators often make a confusion, and how many would if all were alike.
 
     An annotator who met n tasks of the class makes the confusion with at least :math:`\max(1, n (\kappa + \beta) / 2)`
     of them, half-way between slips and the crowd's share. If all had the crowd's share, the binomial distribution says
@@ -161,18 +162,18 @@ def _makers(evidence: Evidence, true: int, observed: int, share: float, slips: f
     least = np.maximum(0.5, met * (share + slips) / 2)
     n = np.round(met[met >= 0.5])
     expected = bdtrc(np.maximum(1, np.ceil(n * (share + slips) / 2)) - 1, n.astype(np.int64), share)
-    return int((made >= least).sum()), len(n), float(expected.sum())
+    return int((made >= least).sum()), float(expected.sum())
 
 
-def _people(evidence: Evidence, rows: list[AnnotatorRow], rewrite: list[Rewrite]) -> list[Person]:
+def _people(findings: Findings, rows: list[AnnotatorRow], rewrite: list[Rewrite]) -> list[Person]:
     """The first of those who are reliably worse than the crowd, in the order of the annotators' section."""
-    crowd = evidence.annotations
-    if not crowd.n_annotations:
+    evidence, overall = findings.evidence, findings.section("crowd")["expected_label_accuracy"]
+    if overall is None:
         return []
-    number = {name: r for r, name in enumerate(plain_names(crowd.annotator_ids))}
+    number = {name: r for r, name in enumerate(plain_names(evidence.annotations.annotator_ids))}
     place = {row["worker"]: k for k, row in enumerate(rows)}
     found: list[Person] = []
-    for row in worse_annotators(rows, float(evidence.expected_right.mean()))[:MAX_PEOPLE]:
+    for row in worse_annotators(rows, overall)[:MAX_PEOPLE]:
         quality, low, high = row["annotator_quality"], row["annotator_quality_low"], row["annotator_quality_high"]
         assert quality is not None and low is not None and high is not None  # noqa: S101, PT018 - it is known
         r = number[row["worker"]]

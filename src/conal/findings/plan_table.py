@@ -79,7 +79,7 @@ def crowd_plan(
     n = len(planned.tasks)
     at = np.arange(1, n + 1)
     ask: list[Any] = [people[r] if r != EXPERT else "expert" for r in planned.annotators.tolist()]
-    along = {name: np.interp(at, promised.labels, getattr(promised, name)) for name in ("low", "high")}
+    low, high = (np.interp(at, promised.labels, ends) for ends in (promised.low, promised.high))
     right = (asking.posterior.max(1).sum() + np.cumsum(planned.gain)) / max(len(asking.posterior), 1)
     table = pa.table(
         {
@@ -90,8 +90,8 @@ def crowd_plan(
             "cost": pa.array(planned.cost),
             "total_cost": pa.array(np.cumsum(planned.cost)),
             "expected_accuracy": pa.array(right),
-            "accuracy_low": pa.array(np.minimum(along["low"], right)),
-            "accuracy_high": pa.array(np.maximum(along["high"], right)),
+            "accuracy_low": pa.array(low),
+            "accuracy_high": pa.array(high),
         }
     )
     return CrowdPlan(table, promised, planned)

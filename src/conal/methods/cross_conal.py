@@ -98,8 +98,8 @@ class CrossCoNALMethod(CrossFittedEM):
 
     separates_noise = True
     common_meaning = (
-        "It is the confusion of all annotators' labels together. Omega is fitted beside it and stays near 0: neither "
-        "says how many mistakes are common; see Shared mistakes."
+        "It is the confusion of all annotators' labels together. Neither it nor omega says how many mistakes are "
+        "common; see Shared mistakes."
     )
     judges_true_labels = True
     own_selection = "last"
