@@ -103,6 +103,7 @@ def test_a_page_shows_findings_that_are_not_installed_here() -> None:
     report = toy_report()
     report["drift"] = {"rows": [{"day": HOSTILE, "change": 0.25, "labels": 1200}, {"day": "b", "change": None}]}
     report["pace"] = {"seconds_per_label": 2.5, "hasty_share": 0.5714, "checked": True, "parts": [1]}
+    report["who"] = {"rows": [{"names": ["ann", "bob"]}, {"names": []}, {"names": [HOSTILE]}]}
     report["late"] = {"rows": [{"late_share": 0.9996, "share": "all"}, {"late_share": None}]}
     page = render(report)
     assert "<h2>Drift</h2>" in page
@@ -111,6 +112,7 @@ def test_a_page_shows_findings_that_are_not_installed_here() -> None:
     assert '<td class="number " data-v="1200">1,200</td>' in page
     assert '<td class="number " data-v="">\u2013</td>' in page
     assert "<td>seconds per label</td>" in page
+    assert "<td>ann, bob</td>" in page
     assert "<td>57.1\u00a0%</td>" in page  # shares in percent, as in the built-in tables
     assert '<td class="number " data-v="0.9996">>99.9\u00a0%</td>'.replace(">>", ">&gt;") in page
     assert "<img" not in page.split("<script>")[0]

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from conal.aggregation import DawidSkene
+from conal.data.annotations import Annotations
 from conal.datasets import CrowdSettings, simulate_crowd
 from conal.datasets.adversaries import Adversaries
 from conal.findings import Evidence, Findings
@@ -43,6 +44,26 @@ def test_silent_about_honest_people() -> None:
     found, _ = evidence("")
     assert section(found) is None
     assert "suspicion" not in Findings(found).table("annotators.csv").column_names
+
+
+def test_the_page_lists_whole_tasks() -> None:
+    """The list was cut in its middle, inside a word: "Neutral,…utral"."""
+    found, _ = evidence("spammers")
+    same = found.annotations
+    crowd = Annotations(
+        same.tasks,
+        same.annotators,
+        same.labels,
+        task_ids=same.task_ids,
+        annotator_ids=same.annotator_ids,
+        classes=[f"quite a long name of class {name}" for name in "abcde"],
+    )
+    report: Any = Findings(replace(found, annotations=crowd)).report
+    box = render(report).split('id="finding-suspicion"')[1].split("</section>")[0]
+    for row in report["suspicion"]["rows"]:
+        assert len(row["tasks"]) > 3
+        some = [f"{task['task']} ({task['given']}, others {task['others']})" for task in row["tasks"]]
+        assert any(f"<td>{', '.join(some[:n])} and {len(some) - n} more</td>" in box for n in range(1, len(some)))
 
 
 @pytest.mark.parametrize("kind", ["spammers", "ring", "copyists", "sleepers"])

@@ -3,11 +3,68 @@
 from __future__ import annotations
 
 import itertools
+import json
+import re
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pyarrow as pa
+import pytest
+import vl_convert
 
-from conal.report.charts import LABEL_GAP, PAPER, _end_labels, correlation_map, heat_maps, lines, save
+from conal.report.charts import (
+    LABEL_GAP,
+    PAPER,
+    _end_labels,
+    band,
+    correlation_map,
+    course,
+    heat_maps,
+    intervals,
+    lines,
+    points,
+    save,
+)
+
+
+def ticks(chart: Any) -> list[list[str]]:
+    """The labels of every axis, as they are drawn."""
+    drawn = vl_convert.vegalite_to_svg(json.dumps(chart.to_dict()))
+    axes = re.findall(r"role-axis-label.*?</g>", drawn, re.DOTALL)
+    return [re.findall(r"<text[^>]*>([^<]*)</text>", axis) for axis in axes]
+
+
+@pytest.mark.parametrize("spread", [0.7, 0.16, 0.02, 0.003])
+def test_no_tick_of_an_axis_is_repeated(spread: float) -> None:
+    values = np.linspace(0.2, 0.2 + spread, 5)
+    ends = {"value": values, "low": values - spread / 10, "high": values + spread / 10}
+    made = [
+        intervals(pa.table({"name": list("abcde"), **ends}), x_title="x", mark=0.2),
+        points(
+            pa.table({"name": list("abcde"), "x": values, "y": values - 0.2, "size": [9] * 5}),
+            x_title="x",
+            y_title="y",
+            size_title="n",
+        ),
+        band(pa.table({"labels": range(5), **ends}), x="labels", x_title="x", y_title="y"),
+    ]
+    for axis in itertools.chain.from_iterable(map(ticks, made)):
+        assert len(axis) == len(set(axis)) > 1, axis
+
+
+@pytest.mark.parametrize("n", [2, 3, 5, 12, 60])
+def test_counts_have_ticks_at_whole_numbers(n: int) -> None:
+    values = np.linspace(0.5, 0.9, n)
+    epochs = pa.table({"epoch": range(1, n + 1), "member": [1] * n, "loss": values})
+    labels = pa.table({"labels": range(n), "value": values, "low": values, "high": values})
+    for chart in (
+        course(epochs, value="loss", title="loss"),
+        band(labels, x="labels", x_title="further labels", y_title="right labels"),
+    ):
+        found = ticks(chart)[0]
+        assert len(found) > 1
+        assert all(tick.isdigit() for tick in found), found
 
 
 def test_lines_have_error_bars_and_labels_at_their_ends(tmp_path: Path) -> None:

@@ -32,7 +32,7 @@ def test_hostile_names_are_never_run(show: Open) -> None:
     title = driver.execute_script("return document.getElementById('detail-name').textContent")
     assert title.startswith("Annotator <img src=x")
     chart = "return document.querySelector('#detail-chart').textContent"
-    wait_for(driver, lambda: IMAGE[:11] in driver.execute_script(chart))
+    wait_for(driver, lambda: IMAGE[:10] in driver.execute_script(chart))
     assert (
         driver.execute_script("return document.images.length + document.querySelectorAll('b b, td b > *').length") == 0
     )

@@ -119,11 +119,10 @@ class SharedMistakes(Finding[SharedMistakesSection]):
         """Both figures, the classes, and the groups."""
         number = section["effective_number"]
         ends = NONE if number["value"] is None else f"{_number(number['low'])} to {_number(number['high'])}"
-        groups = [", ".join(short(name) for name in group) for group in section["groups"]]
         rows = [
             ("co-direction of all mistakes", *_cells(section["co_direction"])),
             (f"independent labels among {number['labels_per_task']:.1f}", _independent(number), ends),
-            *(("group that errs on the same tasks", names, NONE) for names in groups),
+            *(("group that errs on the same tasks", names, NONE) for names in section["groups"]),
             *((f"co-direction, true class {short(each['true'])}", *_cells(each)) for each in section["by_class"]),
         ]
         text = (

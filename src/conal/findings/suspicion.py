@@ -124,8 +124,7 @@ class Suspicion(Finding[SuspicionSection]):
     def panel(self, section: SuspicionSection) -> Panel:
         """A line for each row, with the tasks."""
         rows = [
-            (row["annotator"], row["what"], row["labels"], ", ".join(map(_shown, row["tasks"])))
-            for row in section["rows"]
+            (row["annotator"], row["what"], row["labels"], list(map(_shown, row["tasks"]))) for row in section["rows"]
         ]
         return Panel(
             self.title, section["text"], ("annotator", "what is striking", "labels", "tasks"), rows, self.table
@@ -133,7 +132,7 @@ class Suspicion(Finding[SuspicionSection]):
 
 
 def _shown(row: EvidenceTask) -> str:
-    return f"{short(row['task'], 24)} ({short(row['given'], 16)}, others {short(row['others'], 16)})"
+    return f"{short(row['task'], 40)} ({short(row['given'], 40)}, others {short(row['others'], 40)})"
 
 
 def _people(found: Suspects) -> dict[str, IntArray]:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from itertools import accumulate
 from typing import Any
 
-__all__ = ["called", "count", "interval", "percent", "short", "short_names"]
+__all__ = ["called", "count", "interval", "listed", "percent", "short", "short_names"]
 
 MAX_NAME = 60
 NONE = "\u2013"
@@ -21,12 +22,37 @@ _DIRECTIONS = re.compile("[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\x00-\x08
 def short(name: object, limit: int = MAX_NAME) -> str:
     """A name that fits on a line and cannot affect the text around it; a long one keeps its beginning and end.
 
+    Words stay whole, unless they are long.
+
     >>> short("x" * 30 + "middle" + "y" * 30, limit=11)
     'xxxxx…yyyyy'
+    >>> short("neither agree nor disagree with it", limit=30)
+    'neither agree…disagree with it'
     """
     text = " ".join(_DIRECTIONS.sub("", str(name)).split()) or "(empty)"
+    if len(text) <= limit:
+        return text
     half = (limit - 1) // 2
-    return text if len(text) <= limit else f"{text[:half]}…{text[-half:]}"
+    return f"{_beginning(text, half)}…{_beginning(text[::-1], half)[::-1]}"
+
+
+def _beginning(text: str, limit: int) -> str:
+    """As many whole words as fit, if these are more than half of it."""
+    words = text[: limit + 1].rpartition(" ")[0].rstrip()
+    return words if 2 * len(words) > limit else text[:limit]
+
+
+def listed(items: Sequence[Any], limit: int) -> str:
+    """Items in a row, as many whole ones as fit, and the number of the others.
+
+    >>> listed(["one", "two", "three"], 8), listed(["one", "two"], 8)
+    ('one, two and 1 more', 'one, two')
+    """
+    shown = [short(item, limit) for item in items]
+    ends = accumulate(len(text) + 2 for text in shown)
+    fit = max(1, sum(end - 2 <= limit for end in ends))
+    rest = f" and {count(len(shown) - fit)} more" if len(shown) > fit else ""
+    return ", ".join(shown[:fit]) + rest
 
 
 def short_names(names: list[Any], limit: int = MAX_NAME) -> list[str]:

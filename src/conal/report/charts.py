@@ -35,6 +35,8 @@ PALETTE = ["#000000", "#E69F00", "#56B4E9", "#009E73", "#0072B2", "#D55E00", "#C
 
 MAX_POINTS = 20
 """A line through more is drawn without its points."""
+FEW_COUNTS = 10
+"""An axis of counts that spans at most so many has a tick at each; Vega would add ticks at fractions."""
 ENDS = ("low", "high")
 INTERVAL_WIDTH = 420
 WIDEST_MAP = 660
@@ -183,7 +185,7 @@ def intervals(table: pa.Table, *, x_title: str, mark: float | None = None, look:
 def points(table: pa.Table, *, x_title: str, y_title: str, size_title: str, look: Look = PAPER) -> Any:
     """A circle for every row: columns name, x (a share), y (a number) and size (a count)."""
 
-    def axis(form: str) -> dict[str, Any]:
+    def axis(form: str) -> dict[str, Any]:  # without digits: Vega takes as many as tell the ticks apart
         look_of_axis = alt.Axis(format=form, tickCount=8, labelFlush=False)
         return {"axis": look_of_axis, "scale": alt.Scale(zero=False, padding=14)}
 
@@ -197,7 +199,7 @@ def points(table: pa.Table, *, x_title: str, y_title: str, size_title: str, look
         .mark_circle(color=look.right, opacity=0.6)
         .encode(
             x=alt.X("x:Q", title=x_title, **axis("%")),
-            y=alt.Y("y:Q", title=y_title, **axis(".1f")),
+            y=alt.Y("y:Q", title=y_title, **axis("f")),
             size=alt.Size("size:Q", scale=alt.Scale(range=[20, 260], zero=True), legend=None),
             tooltip=[*tips, alt.Tooltip("size:Q", title=size_title)],
         )
@@ -214,7 +216,9 @@ def band(table: pa.Table, *, x: str, x_title: str, y_title: str, mark: float | N
     mark : float, optional
         A share to compare with, drawn as a line if the chart reaches it.
     """
-    base = alt.Chart(_values(table), width=420, height=220).encode(x=alt.X(f"{x}:Q", title=x_title))
+    base = alt.Chart(_values(table), width=420, height=220).encode(
+        x=alt.X(f"{x}:Q", title=x_title, axis=_count_axis(table[x].to_pylist()))
+    )
     share = alt.Axis(format="%", tickCount=8)
     area = base.mark_area(opacity=0.2, color=look.right).encode(
         y=alt.Y("low:Q", title=y_title, axis=share, scale=alt.Scale(zero=False)), y2="high:Q"
@@ -227,6 +231,11 @@ def band(table: pa.Table, *, x: str, x_title: str, y_title: str, mark: float | N
     return area + line + rule.encode(y="at:Q")
 
 
+def _count_axis(counts: list[int]) -> alt.Axis:
+    low, high = min(counts), max(counts)
+    return alt.Axis(values=list(range(low, high + 1)), format="d") if high - low <= FEW_COUNTS else alt.Axis()
+
+
 def course(table: pa.Table, *, value: str, title: str, kept: int | None = None, look: Look = PAPER) -> Any:
     """A figure after every epoch, a line per member of an ensemble, and where the kept epoch is.
 
@@ -235,7 +244,9 @@ def course(table: pa.Table, *, value: str, title: str, kept: int | None = None, 
     table : pa.Table
         Columns epoch, member and ``value``.
     """
-    base = alt.Chart(_values(table), width=320, height=180).encode(x=alt.X("epoch:Q", title="epoch"))
+    base = alt.Chart(_values(table), width=320, height=180).encode(
+        x=alt.X("epoch:Q", title="epoch", axis=_count_axis(table["epoch"].to_pylist()))
+    )
     line = base.mark_line(color=look.right, strokeWidth=1.8).encode(
         y=alt.Y(f"{value}:Q", title=title, scale=alt.Scale(zero=False)), detail="member:N"
     )

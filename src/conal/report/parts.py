@@ -15,7 +15,7 @@ from conal.findings.annotators import mistakes_above, worse_annotators
 from conal.findings.base import RESERVED, findings_registry
 from conal.findings.panel import Panel, panel_of
 from conal.findings.rows import safe_link
-from conal.findings.wording import NONE, count, interval, percent, short
+from conal.findings.wording import NONE, count, interval, listed, percent, short
 
 __all__ = ["Part", "asset", "make_parts", "template"]
 
@@ -88,6 +88,8 @@ def _is_number(value: Any) -> bool:
 def _shown(value: Any) -> str:
     if value is None:
         return NONE
+    if isinstance(value, list | tuple):
+        return listed(value, MAX_CELL) or NONE
     if isinstance(value, float):
         return f"{value:.4g}"
     return count(value) if _is_number(value) else short(value, MAX_CELL)
