@@ -139,7 +139,7 @@ def test_a_zip_bomb_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 
 def test_a_cell_far_away_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Sixteen thousand empty cells before each."""
-    monkeypatch.setattr("conal.io.excel_files.TABLE_BYTES", 2**21)
+    monkeypatch.setattr("conal.io.limits.TABLE_BYTES", 2**21)
     cells = "".join(f'<row r="{k}"><c r="XFD{k}"><v>1</v></c></row>' for k in range(1, 501))
     space = "http://schemas.openxmlformats.org/spreadsheetml/2006/main"
     sheet = f'<worksheet xmlns="{space}"><sheetData>{cells}</sheetData></worksheet>'.encode()

@@ -495,7 +495,7 @@ def test_values_are_checked_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 @pytest.fixture
 def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(row_groups, "BATCH_BYTES", 200)
+    monkeypatch.setattr("conal.io.parquet_files.BATCH_BYTES", 500)
 
 
 @pytest.mark.usefixtures("small_pieces")

@@ -14,7 +14,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import openpyxl
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from conal.errors import InputError
@@ -84,6 +86,80 @@ def test_compressed_bombs(pack: Any, tmp_path: Path, monkeypatch: pytest.MonkeyP
     (tmp_path / f"a.csv.{ending}").write_bytes(pack(content))
     with pytest.raises(InputError, match=r"unpacks to more than 1 MB, over 100 times its size; .* unpack it yourself"):
         read_table(tmp_path / f"a.csv.{ending}")
+
+
+BOMBS = ["labels.parquet", "texts.parquet", "features.parquet", "labels.arrow", "labels.xlsx"]
+SCRIPT = """
+import resource, sys
+from pathlib import Path
+from conal.errors import InputError
+from conal.io import read_annotations, read_features, read_texts
+
+resource.setrlimit(resource.RLIMIT_AS, (6 * 2**30, 6 * 2**30))
+path = Path(sys.argv[1])
+try:
+    {"labels": read_annotations, "texts": read_texts, "features": read_features}[path.stem](path)
+except InputError as error:
+    print(error)
+status = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text().splitlines())
+print(int(status["VmHWM"].split()[0]) / 2**20)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads its peak memory from /proc, as Linux has it")
+@pytest.mark.parametrize("name", BOMBS)
+def test_small_tables_of_many_gigabytes(name: str, tmp_path: Path) -> None:
+    """One long value in many rows, and lists of zeros: refused before the values are copied."""
+    path = tmp_path / name
+    _write_bomb(path)
+    assert path.stat().st_size < 2**20
+    run = [sys.executable, "-W", "ignore", "-c", SCRIPT, str(path)]
+    done = subprocess.run(run, env=one_thread(), capture_output=True, text=True, check=True, timeout=120)
+    message, gigabytes = done.stdout.splitlines()
+    assert "unpacks to more than 512 MB, over 100 times its size" in message
+    assert "write it without compression and without dictionaries, or as CSV" in message
+    assert float(gigabytes) < 1
+
+
+def _write_bomb(path: Path) -> None:
+    n, long = 100_000, "x" * 4_000_000
+    repeated = pa.DictionaryArray.from_arrays(pa.array(np.zeros(n, dtype=np.int32)), pa.array([long]))
+    column = "text" if path.stem == "texts" else "label"
+    table = pa.table({"task": np.arange(n) // 5, "worker": np.arange(n) % 5, column: repeated})
+    if path.name == "features.parquet":
+        zeros = pa.array(np.zeros(7_000_000))
+        lists = pa.ListArray.from_arrays(np.arange(11, dtype=np.int32) * 700_000, zeros)
+        with pq.ParquetWriter(path, pa.schema({"x": lists.type}), compression="zstd") as file:
+            for _ in range(100):
+                file.write_table(pa.table({"x": lists}))
+    elif path.suffix == ".parquet":
+        pq.write_table(table, path, compression="zstd", dictionary_pagesize_limit=2**30, store_schema=False)
+    elif path.suffix == ".arrow":
+        options = pa.ipc.IpcWriteOptions(compression="zstd")
+        with pa.ipc.new_file(path, table.schema, options=options) as file:
+            file.write_table(table)
+    else:
+        _write_workbook(path, long)
+
+
+def _write_workbook(path: Path, long: str) -> None:
+    """Five thousand cells that refer to one text."""
+    book = openpyxl.Workbook()
+    for row in [("task", "worker", "label"), *((k // 5, f"w{k % 5}", "MARK") for k in range(5000))]:
+        book.active.append(row)
+    book.save(path)
+    with zipfile.ZipFile(path) as archive:
+        members = {name: archive.read(name).decode() for name in archive.namelist() if "shared" not in name}
+    sheet, types = "xl/worksheets/sheet1.xml", "[Content_Types].xml"
+    members[sheet] = members[sheet].replace('t="inlineStr"><is><t>MARK</t></is>', 't="s"><v>0</v>')
+    kind = "application/vnd.openxmlformats-officedocument.spreadsheetml.sharedStrings+xml"
+    part = f'<Override PartName="/xl/sharedStrings.xml" ContentType="{kind}"/></Types>'
+    members[types] = members[types].replace("</Types>", part)
+    space = "http://schemas.openxmlformats.org/spreadsheetml/2006/main"
+    members["xl/sharedStrings.xml"] = f'<sst xmlns="{space}"><si><t>{long}</t></si></sst>'
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in members.items():
+            archive.writestr(name, content)
 
 
 def test_json_lines_bomb(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

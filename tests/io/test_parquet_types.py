@@ -14,7 +14,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from conal.errors import DataWarning, InputError
-from conal.io import import_file, read_annotations, read_features, read_gold, read_texts
+from conal.io import import_file, read_annotations, read_features, read_gold, read_table, read_texts
+from conal.io.parquet_files import parquet_batches
 from conal.io.people import read_people
 from conal.io.task_items import items_of
 
@@ -196,7 +197,7 @@ def test_what_cannot_be_names(kind: str, message: str, tmp_path: Path) -> None:
 
 def test_a_small_file_with_many_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Equal values take no room in Parquet."""
-    monkeypatch.setattr("conal.io.parquet_files.ARRAY_BYTES", 2**20)
+    monkeypatch.setattr("conal.io.limits.TABLE_BYTES", 2**20)
     ones = np.ones(1_000_000, dtype=np.int32)
     pq.write_table(pa.table({"task": ones, "worker": ones, "label": ones}), tmp_path / "a.parquet")
     for read in (read_annotations, read_features, read_gold):
@@ -206,3 +207,38 @@ def test_a_small_file_with_many_rows(tmp_path: Path, monkeypatch: pytest.MonkeyP
     pq.write_table(pa.table({"task": ones[:2000], "text": long}), tmp_path / "b.parquet", store_schema=False)
     with pytest.raises(InputError, match=r"b\.parquet: unpacks to more than 1 MB"):
         read_texts(tmp_path / "b.parquet")
+
+
+@pytest.mark.parametrize("kind", ["text", "lists of text", "shared beginnings", "bytes of one length", "numbers"])
+def test_values_are_counted_before_they_are_copied(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("conal.io.limits.TABLE_BYTES", 2**24)
+    codes, long = pa.array(np.zeros(5000, dtype=np.int32)), "x" * 100_000
+    text = pa.DictionaryArray.from_arrays(codes, pa.array([long]))
+    columns: dict[str, Any] = {
+        "text": text,
+        "lists of text": pa.ListArray.from_arrays(np.arange(5001, dtype=np.int32), text),
+        "shared beginnings": pa.array([long] * 500),
+        "bytes of one length": pa.array([long.encode()] * 500, pa.binary(len(long))),
+        "numbers": pa.ListArray.from_arrays(np.arange(11, dtype=np.int32) * 500_000, pa.array(np.zeros(5_000_000))),
+    }
+    how: dict[str, Any] = {"use_dictionary": kind != "shared beginnings", "store_schema": False}
+    if kind == "shared beginnings":
+        how["column_encoding"] = "DELTA_BYTE_ARRAY"
+    table = pa.table({"x": columns[kind]})
+    pq.write_table(table, tmp_path / "a.parquet", compression="zstd", write_statistics=False, **how)
+    before = pa.total_allocated_bytes()
+    most = 0
+    with pytest.raises(InputError, match=r"a\.parquet: unpacks to more than 16 MB"):  # noqa: PT012
+        for _ in parquet_batches(tmp_path / "a.parquet"):
+            most = max(most, pa.total_allocated_bytes() - before)
+    assert most < 2**25
+    monkeypatch.setattr("conal.io.limits.TABLE_BYTES", 2**30)
+    assert read_table(tmp_path / "a.parquet").num_rows == len(table)
+
+
+def test_texts_that_share_their_beginning_are_read(tmp_path: Path) -> None:
+    """Arrow does not read this encoding as codes."""
+    columns = {"task": ["t1", "t1", "t2"], "worker": ["w1", "w2", "w1"], "label": ["yes", "yesterday", "yes"]}
+    path = tmp_path / "a.parquet"
+    pq.write_table(pa.table(columns), path, use_dictionary=False, column_encoding="DELTA_BYTE_ARRAY")
+    assert read_annotations(path).to_table().to_pydict() == columns

@@ -13,12 +13,10 @@ from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from conal.errors import InputError, examples
-from conal.io.limits import ARRAY_BYTES, JSON_BYTES, check_depth, refuse_bomb, unpacked_limit
+from conal.io.limits import JSON_BYTES, VALUE_BYTES, Room, check_depth, weight
 from conal.io.name_types import check_field_names, without_extensions, without_views
 from conal.io.refusals import ARROW_ERRORS, VALUE_ERRORS, refusing
 
@@ -30,13 +28,7 @@ OLD_FEATHER = b"FEA1"
 STREAM_START = b"\xff\xff\xff\xff"
 STATE, DICT = "state.json", "dataset_dict.json"
 """Files that ``datasets`` writes to a folder, for one dataset and for several splits."""
-VALUE_BYTES = 4
-"""What a value takes at least: a 32-bit code."""
 _RECORD_BATCH, _DICTIONARY_BATCH = 3, 2
-_TEXT = (pa.types.is_string, pa.types.is_large_string, pa.types.is_binary, pa.types.is_large_binary)
-_TEXT_VIEWS = (pa.types.is_string_view, pa.types.is_binary_view)
-_LISTS = (pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list, pa.types.is_map)
-_UNKNOWN = (pa.types.is_list_view, pa.types.is_large_list_view, pa.types.is_run_end_encoded)
 
 
 # ---------------------------------------------------------------- folders
@@ -106,17 +98,15 @@ def arrow_schema(path: Path) -> pa.Schema:
 def arrow_batches(path: Path, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
     """Batches of these columns, or all; a small file may promise much."""
     files = data_files(path)
-    limit = unpacked_limit(sum(file.stat().st_size for file in files), ARRAY_BYTES)
-    total = 0
+    size = sum(file.stat().st_size for file in files)
+    promised, room = Room(path, size), Room(path, size)
     for file in files:
-        _check_promised(file, limit)
+        _check_promised(file, promised)
         with _open(file) as reader, refusing(ARROW_ERRORS, _message(file)):
             for batch in reader:
                 batch.validate(full=True)
                 stored = without_extensions(batch)
-                total += sum(_weight(column) for column in stored.columns)
-                if total > limit:
-                    refuse_bomb(file, limit)
+                room.take(sum(map(weight, stored.columns)))
                 yield without_views(stored if columns is None else stored.select(list(columns)))
 
 
@@ -151,53 +141,16 @@ def _message(path: Path) -> str:
     return f"{path}: cannot be read as arrow: {{}}. Check the file, or set its format with format= (--format)"
 
 
-def _weight(column: Any) -> int:
-    """What the values of a column take at least once they are copied one by one: views and codes share them."""
-    kind = column.type
-    total = VALUE_BYTES * len(column)
-    if any(is_unknown(kind) for is_unknown in _UNKNOWN):
-        raise pa.ArrowInvalid(f"{kind} is not supported; write plain columns and lists")
-    if pa.types.is_dictionary(kind):
-        return total + _text_bytes(column.dictionary, column.indices)
-    if pa.types.is_struct(kind):
-        return total + sum(_weight(column.field(k)) for k in range(kind.num_fields))
-    if any(is_list(kind) for is_list in _LISTS):
-        return total + (
-            _weight(column.keys) + _weight(column.items) if pa.types.is_map(kind) else _weight(column.flatten())
-        )
-    return total + _text_bytes(column)
-
-
-def _text_bytes(values: Any, positions: Any = None) -> int:
-    if any(is_view(values.type) for is_view in _TEXT_VIEWS):
-        lengths = _view_lengths(values)
-    elif any(is_text(values.type) for is_text in _TEXT):
-        lengths = pc.binary_length(values).cast(pa.int64())
-    else:
-        return 0
-    return pc.sum(lengths if positions is None else lengths.take(positions)).as_py() or 0
-
-
-def _view_lengths(values: Any) -> pa.Array:
-    """A view is 16 bytes, of which the first four are the length of the text."""
-    views = np.frombuffer(values.buffers()[1] or b"", np.int32).reshape(-1, 4)
-    lengths = views[values.offset : values.offset + len(values), 0].astype(np.int64)
-    return pa.array(lengths, mask=~values.is_valid().to_numpy(zero_copy_only=False))
-
-
 # ---------------------------------------------------------------- what compressed buffers promise
 
 
-def _check_promised(path: Path, limit: int) -> None:
+def _check_promised(path: Path, room: Room) -> None:
     """Refuse batches that unpack to too much before they are unpacked: Arrow would unpack all of one at once."""
-    total = 0
     with refusing((*ARROW_ERRORS, struct.error, IndexError), _message(path)), pa.memory_map(str(path)) as stream:
         _skip_start(stream, path)
         for message in pa.ipc.MessageReader.open_stream(stream):
             rows, size = _promised(memoryview(message.metadata), memoryview(message.body or b""))
-            total += size + VALUE_BYTES * rows
-            if total > limit:
-                refuse_bomb(path, limit)
+            room.take(size + VALUE_BYTES * rows)
 
 
 def _promised(metadata: memoryview, body: memoryview) -> tuple[int, int]:

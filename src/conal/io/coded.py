@@ -78,11 +78,8 @@ def _read_delimited(path: Path, delimiter: str, choose: Choose) -> pa.Table:
 
 def _read_parquet(path: Path, choose: Choose) -> pa.Table:
     with open_parquet(path) as file:
-        schema = file.schema_arrow
-        columns = list(choose(schema.names))
-    text = [name for name in columns if pa.types.is_string(schema.field(name).type)]
-    with open_parquet(path, read_dictionary=text) as file:
-        batches = [_coded(batch) for batch in parquet_batches(path, file, columns, BATCH_ROWS)]
+        columns = list(choose(file.schema_arrow.names))
+    batches = [_coded(batch) for batch in parquet_batches(path, columns, BATCH_ROWS, coded=True)]
     return pa.Table.from_batches(batches) if batches else pa.table({name: pa.array([]) for name in columns})
 
 

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from conal.data.encoding import spelling
 from conal.errors import InputError, examples
-from conal.io.limits import TABLE_BYTES, blocks_in, refuse_bomb, unpacked_limit
+from conal.io.limits import TABLE_BYTES, Room, blocks_in, refuse_bomb, unpacked_limit
 from conal.io.refusals import ZIP_ERRORS, refusing
 
 __all__ = ["WORKBOOK", "SheetHead", "read_excel", "sheet_heads"]
@@ -121,8 +121,11 @@ def _check_unpacked(path: Path) -> None:
 
 
 def _rows(book: Any, name: str, path: Path) -> Iterator[tuple[int, Row]]:
-    """Rows that are not empty, with their numbers; a cell far away makes many empty ones before it."""
-    left = limit = unpacked_limit(path.stat().st_size, TABLE_BYTES)
+    """Rows that are not empty, with their numbers.
+
+    A cell far away makes many empty ones before it, and cells share texts until they are copied into columns.
+    """
+    room = Room(path, path.stat().st_size)
     with refusing((*ZIP_ERRORS, *_XML_ERRORS), _message(path)):
         sheet = book[name]
         if not hasattr(sheet, "iter_rows"):  # a chart
@@ -130,9 +133,7 @@ def _rows(book: Any, name: str, path: Path) -> Iterator[tuple[int, Row]]:
         if hasattr(sheet, "reset_dimensions"):
             sheet.reset_dimensions()  # which the file states, and which may be wrong
         for number, row in enumerate(sheet.iter_rows(values_only=True), start=1):
-            left -= CELL_BYTES * (len(row) + 1)
-            if left < 0:
-                refuse_bomb(path, limit)
+            room.take(CELL_BYTES * (len(row) + 1) + sum(len(cell) for cell in row if isinstance(cell, str)))
             if any(cell is not None for cell in row):
                 yield number, row
 

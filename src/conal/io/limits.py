@@ -22,28 +22,37 @@ __all__ = [
     "COMPRESSED",
     "PICTURE_BYTES",
     "PICTURE_PIXELS",
+    "VALUE_BYTES",
+    "Room",
     "blocks_in",
     "blocks_of",
     "check_depth",
     "check_json_lines",
     "refuse_bomb",
     "unpacked_limit",
+    "weight",
 ]
 
 COMPRESSED = (".gz", ".bz2", ".zst")
 """Endings of compressed text, which is read directly."""
 TIMES = 100
 """Beyond the limit below, a file may unpack to this many times its size; tables and texts stay well below."""
-TABLE_BYTES = 2**28
+TABLE_BYTES = 2**29
 JSON_BYTES = 2**26
 ARRAY_BYTES = 2**30
 """Every file may unpack to this much. Objects of JSON take many times the memory of their text, arrays no more."""
+VALUE_BYTES = 4
+"""What a value of a table takes at least: a 32-bit code, or a number in single precision."""
 PICTURE_BYTES = 2**26
 PICTURE_PIXELS = 2**26
 """Of one picture: a camera has half as many pixels, and in memory they take 200 MB."""
 DEEPEST = 100
 """Lists and objects inside each other; Arrow's reader of JSON Lines takes minutes for some thousands, or fails."""
 _BLOCK = 2**20
+_TEXT = (pa.types.is_string, pa.types.is_large_string, pa.types.is_binary, pa.types.is_large_binary)
+_TEXT_VIEWS = (pa.types.is_string_view, pa.types.is_binary_view)
+_LISTS = (pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list, pa.types.is_map)
+_UNKNOWN = (pa.types.is_list_view, pa.types.is_large_list_view, pa.types.is_run_end_encoded)
 _STRING_OR_BRACKET = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?|[\[\]{}]', re.DOTALL)
 """Possessive: a string of megabytes takes no memory to go back in."""
 _STEPS: npt.NDArray[np.int8] = np.zeros(256, np.int8)
@@ -55,12 +64,68 @@ def unpacked_limit(packed: int, free: int) -> int:
     return max(free, TIMES * packed)
 
 
-def refuse_bomb(where: object, limit: int) -> NoReturn:
+def refuse_bomb(where: object, limit: int, remedy: str = "unpack it yourself and pass what is inside") -> NoReturn:
     """The error about a file that unpacks to more than the limit."""
     raise InputError(
         f"{where}: unpacks to more than {limit // 2**20:,} MB, over {TIMES} times its size; no usual data does. If it "
-        "is meant, unpack it yourself and pass what is inside"
+        f"is meant, {remedy}"
     )
+
+
+class Room:
+    """What a table may still unpack to. Every value counts as if it were copied, before it is."""
+
+    def __init__(self, path: Path, packed: int) -> None:
+        self.path, self.limit = path, unpacked_limit(packed, TABLE_BYTES)
+        self.left = self.limit
+
+    def take(self, n_bytes: int) -> None:
+        """Count what comes next; more than there is room for is an error."""
+        self.left -= n_bytes
+        self.check(0)
+
+    def check(self, n_bytes: int) -> None:
+        """As :meth:`take`, for what may come."""
+        if self.left < n_bytes:
+            refuse_bomb(self.path, self.limit, "write it without compression and without dictionaries, or as CSV")
+
+
+def weight(column: Any) -> int:
+    """What the values of a column take at least once they are copied one by one: views and codes share them."""
+    kind = column.type
+    total = VALUE_BYTES * len(column)
+    if any(is_unknown(kind) for is_unknown in _UNKNOWN):
+        raise pa.ArrowInvalid(f"{kind} is not supported; write plain columns and lists")
+    if pa.types.is_dictionary(kind):
+        return total + _text_bytes(column.dictionary, column.indices)
+    if pa.types.is_struct(kind):
+        return total + sum(weight(column.field(k)) for k in range(kind.num_fields))
+    if any(is_list(kind) for is_list in _LISTS):
+        return total + (
+            weight(column.keys) + weight(column.items) if pa.types.is_map(kind) else weight(column.flatten())
+        )
+    return total + _text_bytes(column)
+
+
+def _text_bytes(values: Any, positions: Any = None) -> int:
+    import pyarrow.compute as pc
+
+    if pa.types.is_fixed_size_binary(values.type):
+        return int(values.type.byte_width) * len(values if positions is None else positions)
+    if any(is_view(values.type) for is_view in _TEXT_VIEWS):
+        lengths = _view_lengths(values)
+    elif any(is_text(values.type) for is_text in _TEXT):
+        lengths = pc.binary_length(values).cast(pa.int64())
+    else:
+        return 0
+    return pc.sum(lengths if positions is None else lengths.take(positions)).as_py() or 0
+
+
+def _view_lengths(values: Any) -> pa.Array:
+    """A view is 16 bytes, of which the first four are the length of the text."""
+    views = np.frombuffer(values.buffers()[1] or b"", np.int32).reshape(-1, 4)
+    lengths = views[values.offset : values.offset + len(values), 0].astype(np.int64)
+    return pa.array(lengths, mask=~values.is_valid().to_numpy(zero_copy_only=False))
 
 
 def blocks_of(path: Path, free: int) -> Iterator[bytes]:

@@ -21,37 +21,31 @@ FloatRows = npt.NDArray[Any]
 
 SPILL_BYTES = 2**30
 """Larger features go to a temporary file that is mapped into memory; the system pages it in and out."""
-BATCH_BYTES = 64 * 2**20
 
 
 def fill_rows(path: Path, columns: list[str], convert: Callable[[pa.Table], FloatRows]) -> FloatRows:
     """(n, ...) all rows of these columns, ``convert`` giving those of one batch."""
     with open_parquet(path) as file:
         n_rows, start = file.metadata.num_rows, 0
-        rows: FloatRows | None = None
-        for batch in parquet_batches(path, file, columns, _batch_rows(file.metadata, n_rows)):
-            part = convert(pa.Table.from_batches([batch]))
-            if rows is None:
-                rows = _room((n_rows, *part.shape[1:]), part.dtype)
-            if part.shape[1:] != rows.shape[1:]:
-                raise InputError(
-                    f"{path}: feature lists have {rows.shape[1]} and, from row {start}, {part.shape[1]} entries; "
-                    "they must be equally long"
-                )
-            if part.dtype.itemsize > rows.dtype.itemsize:  # these rows need double precision
-                wider = _room(rows.shape, part.dtype)
-                wider[:start] = rows[:start]
-                rows = wider
-            rows[start : start + len(part)] = part
-            start += len(part)
+    rows: FloatRows | None = None
+    for batch in parquet_batches(path, columns):
+        part = convert(pa.Table.from_batches([batch]))
+        if rows is None:
+            rows = _room((n_rows, *part.shape[1:]), part.dtype)
+        if part.shape[1:] != rows.shape[1:]:
+            raise InputError(
+                f"{path}: feature lists have {rows.shape[1]} and, from row {start}, {part.shape[1]} entries; "
+                "they must be equally long"
+            )
+        if part.dtype.itemsize > rows.dtype.itemsize:  # these rows need double precision
+            wider = _room(rows.shape, part.dtype)
+            wider[:start] = rows[:start]
+            rows = wider
+        rows[start : start + len(part)] = part
+        start += len(part)
     if rows is None:
         raise InputError(f"{path}: has columns but no rows")
     return rows
-
-
-def _batch_rows(metadata: Any, n_rows: int) -> int:
-    size: int = sum(metadata.row_group(k).total_byte_size for k in range(metadata.num_row_groups))
-    return max(1, min(n_rows, n_rows * BATCH_BYTES // max(1, size)))
 
 
 def _room(shape: tuple[int, ...], kind: np.dtype[Any]) -> FloatRows:

@@ -29,7 +29,7 @@ from conal.io.formulas import warn_of_formulas
 from conal.io.limits import COMPRESSED, check_depth
 from conal.io.name_types import as_names_or_refuse
 from conal.io.numpy_files import read_npy
-from conal.io.parquet_files import open_parquet, read_parquet
+from conal.io.parquet_files import open_parquet, parquet_batches, read_parquet
 from conal.io.quotes import name_with_line_end
 from conal.io.refusals import ARROW_ERRORS, first_line
 
@@ -141,8 +141,10 @@ def read_first_row(path: Path) -> pa.Table:
 
     def read(path: Path, kind: str) -> pa.Table:
         with open_parquet(path) as file:
-            _check_header(path, kind, file.schema_arrow.names)
-            return pa.Table.from_batches(list(islice(file.iter_batches(1), 1)), schema=file.schema_arrow)
+            schema = file.schema_arrow
+        _check_header(path, kind, schema.names)
+        first = list(islice(parquet_batches(path, rows=1), 1))
+        return pa.Table.from_batches(first) if first else schema.empty_table()
 
     return _read(path, "parquet", read)
 

@@ -16,7 +16,7 @@ from conal.errors import InputError, examples
 from conal.io.arrow_files import FILE_START, STREAM_START, arrow_batches, arrow_schema, is_saved_dataset
 from conal.io.delimited import csv_delimiter
 from conal.io.excel_files import WORKBOOK, sheet_heads
-from conal.io.parquet_files import open_parquet
+from conal.io.parquet_files import open_parquet, parquet_batches
 from conal.io.quotes import encoding_of
 from conal.io.refusals import ARROW_ERRORS, VALUE_ERRORS, ZIP_ERRORS, refusing
 
@@ -138,8 +138,8 @@ def _parquet_head(path: Path) -> Head:
         with open_parquet(path) as file:
             schema = file.schema_arrow
             nested = any(pa.types.is_nested(kind) for kind in schema.types)  # no plain table is
-            first = next(file.iter_batches(batch_size=1), None) if nested else None
-            rows = [] if first is None else first.to_pylist()
+        first = next(parquet_batches(path, rows=1), None) if nested else None
+        rows = [] if first is None else first.to_pylist()
     except VALUE_ERRORS:  # an InputError too; whoever reads the file says what is wrong with it
         return Head("damaged parquet")
     return Head("parquet", header=tuple(schema.names), record=rows[0] if rows else None)
