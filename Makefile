@@ -61,8 +61,8 @@ format: $(STAMP)  ## let ruff format the code
 	$(BIN)/ruff check --fix-only .
 	$(BIN)/ruff format .
 
-results: $(STAMP)  ## run what is missing of the paper's evaluation (hours; needs the data), then make docs/results.md
-	$(BIN)/conal reproduce all --out docs/results --page docs/results.md --jobs 2 --overwrite
+results: $(STAMP)  ## run what is missing of all studies (a night on two cores; needs the data) into studies/results/VERSION
+	for study in $$($(BIN)/python -m studies | cut -d " " -f 1); do $(BIN)/python -m studies $$study --jobs 2 || exit 1; done
 
 bench: bench-aggregation bench-training bench-components bench-scale bench-processes bench-texts bench-fit bench-update bench-threads  ## all benchmarks, and docs/performance.md from their results
 
@@ -106,8 +106,7 @@ torture: $(STAMP)  ## attack conal for five minutes, or HOURS=1; SEED=, JOBS=2, 
 	$(BIN)/python -m torture --jobs $(or $(JOBS),2) $(if $(HOURS),--hours $(HOURS)) $(if $(SEED),--seed $(SEED)) \
 		$(if $(PARTS),--parts $(PARTS)) $(if $(PAGE),--page)
 
-pages: $(STAMP)  ## pages and type stubs that follow from the code
-	$(BIN)/python tools/generated.py
+pages: $(STAMP)  ## type stubs, and pages that follow from the code
 	$(BIN)/python tools/stubs.py
 	$(BIN)/python tools/cli_reference.py
 	$(BIN)/python benchmarks/page.py --text

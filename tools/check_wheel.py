@@ -10,6 +10,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import zipfile
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -49,7 +50,10 @@ class Environment:
 
 
 def check(wheel: Path) -> None:
-    """Both environments, one after the other."""
+    """What is in it, then both environments, one after the other."""
+    strange = [name for name in zipfile.ZipFile(wheel).namelist() if not name.startswith(("conal/", "conal-"))]
+    if strange:
+        raise SystemExit(f"{wheel.name} contains more than the package: {', '.join(strange[:5])}")
     with tempfile.TemporaryDirectory() as folder:
         place = Environment(Path(folder))
         place.install(*LABELS_ONLY)

@@ -25,7 +25,8 @@ INTRODUCTION = (
 def page() -> str:
     """The whole page."""
     parts = ["# Command line", INTRODUCTION]
-    for name in sorted(typer.main.get_group(app).commands):
+    commands = typer.main.get_group(app).commands
+    for name in sorted(name for name, command in commands.items() if not command.hidden):
         parts += [f"## conal {name}", f"```text\n{_help(name)}\n```"]
     return "\n\n".join(parts) + "\n"
 

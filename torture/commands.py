@@ -17,15 +17,7 @@ __all__ = ["Scenario", "Stage", "commands_covered", "listing", "make_stock", "sc
 
 STREAMS = "streams"
 """Where the output of a command goes: it can meet a fault too."""
-TIMED = (
-    "history.csv",
-    "metrics.json",
-    "config.json",
-    "report.json",
-    "report.html",
-    "results.sqlite",
-    "synthetic.jsonl",
-)
+TIMED = ("history.csv", "metrics.json", "config.json", "report.json", "report.html")
 NOISY = ("private.json", "private_common_confusion.csv", "private_class_shares.csv", "private_group_confusion.csv")
 VOLATILE = (*TIMED, *NOISY)
 """Files with times or noise in them, so that no two runs write the same."""
@@ -118,7 +110,6 @@ def scenarios() -> list[Scenario]:
         _one(UPDATE_CROWD, "stock-crowd"),
         Scenario("update crowd out", (*UPDATE_CROWD.split(), "--out", "clean.csv"), ("stock-crowd", "clean.csv")),
         Scenario("update model", tuple(UPDATE_MODEL.split()), ("kept-model",)),
-        _one("reproduce torture --out results", "results"),
         _one("demo --seeds 1 --epochs 1 --out model --quiet", "model", slow=True),
     ]
     known = commands_covered()
@@ -132,31 +123,7 @@ def commands_covered() -> set[str]:
     from conal.cli.app import app
 
     group: Any = typer.main.get_group(app)
-    return set(group.commands)
-
-
-def register_experiment() -> None:
-    """A small experiment for ``conal reproduce``: two fits that take no time."""
-    import pyarrow as pa
-
-    from conal.experiments.base import Experiment, register
-    from conal.experiments.runs import Run
-    from conal.experiments.store import Store
-
-    class Small(Experiment):
-        title = "Two small fits"
-
-        def runs(self) -> list[Run]:
-            data = {"n_train": 24, "n_valid": 4, "n_test": 4, "n_classes": 3, "n_annotators": 4}
-            return [Run("synthetic", "dl-mv", seed, "last", data, {"epochs": 1}) for seed in range(2)]
-
-        def table(self, store: Store) -> pa.Table:
-            return pa.table({"accuracy": [store.require(run)["test_accuracy"] for run in self.runs()]})
-
-        def page(self, table: pa.Table) -> str:
-            return self.document(str(table.to_pylist()))
-
-    register("torture")(Small)
+    return {name for name, command in group.commands.items() if not command.hidden}
 
 
 def make_stock(folder: Path) -> Path:

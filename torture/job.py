@@ -14,7 +14,7 @@ from pathlib import Path
 
 from torture import folders, fuzz, names, signals
 from torture.children import Command, fork, wait
-from torture.commands import register_experiment, scenarios
+from torture.commands import scenarios
 from torture.tally import Tally
 
 __all__ = ["PARTS", "SHARES", "prepare", "run_part"]
@@ -39,10 +39,9 @@ def prepare() -> None:
     torch.set_num_threads(1)
     pa.set_cpu_count(1)
     pa.set_io_thread_count(1)
-    register_experiment()
-    for module in ("pandas", "polars", "pyarrow.csv", "pyarrow.json", "pyarrow.parquet", "sklearn.utils", "sqlite3"):
+    for module in ("pandas", "polars", "pyarrow.csv", "pyarrow.json", "pyarrow.parquet", "sklearn.utils"):
         importlib.import_module(module)
-    for module in ("cli.app", "estimator", "report", "experiments.outputs", "findings.inspection", "io.importing"):
+    for module in ("cli.app", "estimator", "report", "findings.inspection", "io.importing"):
         importlib.import_module(f"conal.{module}")
 
 

@@ -20,8 +20,7 @@ from conal.aggregation.merging import merged_groups
 from conal.data.annotations import Annotations
 from conal.datasets.crowd import CrowdTruth
 from conal.errors import DataWarning, InputError
-from conal.experiments.families import crowd_of_families
-from helpers.crowds import graded_crowd, sparse_crowd
+from helpers.crowds import crowd_of_families, graded_crowd, sparse_crowd
 from helpers.iterations import assert_iteration
 
 pytestmark = [

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from cli.conftest import Run
 
 COMMANDS = (
-    *("aggregate", "bound", "convert", "demo", "export", "fit", "inspect", "plan", "predict", "report", "reproduce"),
+    *("aggregate", "bound", "convert", "demo", "export", "fit", "inspect", "plan", "predict", "report"),
     *("simulate", "update", "verify"),
 )
 SHOWN = ("aggregate", "fit", "bound", "inspect", "convert", "report", "simulate")
@@ -63,7 +63,8 @@ def commands() -> dict[str, Any]:
 
 
 def test_all_commands_are_there() -> None:
-    assert set(commands()) == {"conal", *COMMANDS}
+    shown = {name for name, command in commands().items() if not command.hidden}
+    assert shown == {"conal", *COMMANDS}
 
 
 @pytest.mark.parametrize("name", ["conal", *COMMANDS])
@@ -85,3 +86,9 @@ def test_every_option_is_in_the_help_text(conal: Run, name: str, monkeypatch: py
             continue
         words = parameter.opts if parameter.param_type_name == "option" else [parameter.name]
         assert all(word in text for word in words), parameter.name
+
+
+def test_reproduce_says_where_it_went(conal: Run) -> None:
+    run = conal("reproduce", "table-1", "--out", "results")
+    assert (run.code, run.out) == (2, "")
+    assert "python -m studies" in run.err

@@ -9,8 +9,18 @@ import numpy as np
 import numpy.typing as npt
 
 from conal.data.annotations import Annotations
+from conal.datasets.crowd import CrowdTruth, simulate_crowd
+from conal.parameters.simulation import CrowdSettings
 
-__all__ = ["colluding_crowd", "graded_crowd", "ragged_crowd", "sparse_crowd", "thin_matrices", "triples"]
+__all__ = [
+    "colluding_crowd",
+    "crowd_of_families",
+    "graded_crowd",
+    "ragged_crowd",
+    "sparse_crowd",
+    "thin_matrices",
+    "triples",
+]
 
 
 def triples(crowd: Annotations) -> list[tuple[Any, Any, Any]]:
@@ -90,3 +100,21 @@ def colluding_crowd(
         tasks, who, labels, task_ids=range(n_tasks), annotator_ids=range(n_annotators), classes=range(n_classes)
     )
     return x, z, crowd
+
+
+def crowd_of_families(labels_each: int, seed: int, **changes: Any) -> tuple[Annotations, CrowdTruth]:
+    """Three families of five, who err more like these than like the crowd; five labels per task, four classes."""
+    settings: dict[str, Any] = {
+        "n_annotators": 15,
+        "families": 3,
+        "family_share": 0.8,
+        "labels_per_instance": 5,
+        "individual_strength": 0.5,
+        "proportion": 0.3,
+        "gate_scale": 0.0,
+    }
+    n_tasks = 15 * labels_each // 5
+    rng = np.random.default_rng(seed)
+    z = rng.integers(4, size=n_tasks)
+    features = rng.standard_normal((n_tasks, 1))  # omega is the same for all, so they do not matter
+    return simulate_crowd(z, features, range(4), CrowdSettings(**settings | changes, seed=seed))

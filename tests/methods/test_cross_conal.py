@@ -18,7 +18,6 @@ from conal.aggregation.certainty import held_out_certainty
 from conal.data.annotations import Annotations
 from conal.errors import ConalWarning, DataWarning, InputError, PriorWarning
 from conal.estimator.results import FittedResults
-from conal.experiments.gold_draws import random_draw
 from conal.methods import Batch, Problem
 from conal.methods.class_matching import aligned_with_votes
 from conal.methods.cross_conal import CrossCoNALMethod
@@ -396,7 +395,8 @@ def test_new_names_of_classes_reach_networks_witness_and_noise(stacked: bool) ->
 def test_true_labels_name_classes_that_networks_tell_apart() -> None:
     """Four in ten labels are of the other class of a pair: votes do not name them, and networks must follow."""
     data = conal.datasets.synthetic(n_train=4000, n_valid=0, common_type="symmetric", common_strength=0.8, seed=3)
-    gold = {int(task): data.classes[data.y_true[task]].item() for task in random_draw(data, 100, 3).rows}
+    drawn = np.random.default_rng(np.random.SeedSequence(3, spawn_key=(17,))).permutation(4000)[:100]
+    gold = {int(task): data.classes[data.y_true[task]].item() for task in drawn}
     with pytest.warns(DataWarning, match="27 of 100 contradict every vote"):
         clf = conal.CrossCoNAL(seed=3, refits=0, verbose=False).fit(data.x, data.annotations, true_labels=gold)
     assert data.test is not None

@@ -12,7 +12,6 @@ from conal.aggregation import DawidSkene
 from conal.data.annotations import Annotations
 from conal.datasets import CrowdSettings, simulate_crowd
 from conal.datasets.crowd import CrowdTruth
-from conal.experiments.attacks import counted
 from conal.metrics.suspicion import defended, find_suspects
 from conal.metrics.suspicion.copies import POOLING as PAIR_POOLING
 from conal.metrics.suspicion.copies import find_copies
@@ -20,6 +19,7 @@ from conal.metrics.suspicion.false_discovery import discoveries, likely
 from conal.metrics.suspicion.left_out import POOLING, left_out
 from conal.metrics.suspicion.population import BEFORE, HABIT, PSEUDO_PEOPLE, SHARES, _in_order, _judged, _mixed, _turns
 from conal.metrics.suspicion.tails import lower_tail
+from studies.attacks import counted
 
 
 def simulated(kinds: str, seed: int = 0, **options: Any) -> tuple[Annotations, CrowdTruth, np.ndarray]:

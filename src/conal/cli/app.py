@@ -26,7 +26,6 @@ from conal.cli.inspect import inspect
 from conal.cli.plan import plan
 from conal.cli.predict import predict
 from conal.cli.report import report
-from conal.cli.reproduce import reproduce
 from conal.cli.simulate import simulate
 from conal.cli.terminal import say, with_flags
 from conal.cli.update import update
@@ -57,12 +56,17 @@ for command in (
     plan,
     predict,
     report,
-    reproduce,
     simulate,
     update,
     verify,
 ):
     app.command()(with_groups(command))
+
+
+@app.command(hidden=True, context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
+def reproduce() -> None:
+    """Moved to `python -m studies`, in a checkout."""
+    raise InputError("conal reproduce has moved: run `python -m studies` in a checkout of conal's repository")
 
 
 def _show_version(asked: bool) -> None:
