@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
@@ -266,6 +266,41 @@ def test_any_module_is_a_backbone(data: CrowdDataset) -> None:
     assert clf.score(data.x, data.y_true) > 0.8
     for parameter, old in zip(mine.parameters(), before, strict=True):
         assert torch.equal(parameter, old)
+
+
+class Colours(nn.Module):
+    """A network of (N, H, W, 3) images, which notes what it gets."""
+
+    seen: ClassVar[list[torch.Tensor]] = []
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = nn.Linear(3, 2)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.seen.append(x.detach().clone())
+        logits: torch.Tensor = self.linear(x.mean((1, 2)) / 255)
+        return logits
+
+
+@pytest.mark.parametrize("method", ["gold", "conal", "xconal"])
+@pytest.mark.parametrize("own", [Colours(), lambda shape, n_classes: Colours()], ids=["module", "callable"])
+def test_a_network_of_ones_own_gets_what_the_user_supplied(method: str, own: Any) -> None:
+    rng = np.random.default_rng(0)
+    images = rng.integers(0, 256, size=(12, 6, 6, 3)).astype(np.uint8)
+    images[..., 0] //= 8
+    y = np.arange(12) % 2 if method == "gold" else np.c_[np.arange(12) % 2, np.arange(12) % 2]
+    settings = {"backbone": own, "epochs": 1, "selection": "last", "verbose": False}
+    clf = conal.make(method, **settings).fit(images, y)
+    Colours.seen.clear()
+    clf.predict(images)
+    for x in Colours.seen:
+        assert x.dtype == torch.float32
+        np.testing.assert_array_equal(x.numpy(), images)
+    scaled = conal.make(method, scaling="standard", **settings).fit(images, y)
+    Colours.seen.clear()
+    scaled.predict(images)
+    np.testing.assert_allclose(Colours.seen[0].numpy().mean((0, 1, 2)), 0, atol=1e-4)  # colour by colour
 
 
 def test_vgg16_trains_on_images_for_a_few_steps() -> None:

@@ -49,6 +49,28 @@ def test_images_are_scaled_by_channel() -> None:
     np.testing.assert_allclose(scaled.std((0, 2, 3)), np.ones(3), atol=1e-4)
 
 
+@pytest.mark.parametrize("shape", [(8, 8, 3), (6, 9, 1), (4, 4, 3), (7, 7, 64), (3, 8, 8), (64, 7, 7), (3, 4, 4)])
+@pytest.mark.parametrize("scaling", ["auto", "standard", "robust"])
+def test_channels_are_found_first_or_last(shape: tuple[int, ...], scaling: str) -> None:
+    """Images of colours that differ in brightness, with a darker upper half, which is no channel."""
+    axis = 1 if shape[0] in (3, 64) else 3
+    images = RNG.integers(0, 256, size=(20, *shape)).astype(np.uint8)
+    images[:, :, :4] //= 2
+    pixels = tuple(k for k in range(4) if k != axis)
+    scaled = fit_scaler(Instances(images), scaling)(torch.from_numpy(images)).numpy()  # type: ignore[arg-type]
+    np.testing.assert_allclose(scaled.mean(pixels), 0, atol=1e-4)
+    np.testing.assert_allclose(scaled.std(pixels), 1, atol=1e-4)
+
+
+@pytest.mark.parametrize("shape", [(3, 9, 3), (16, 20, 12), (8, 8, 8)])
+def test_a_warning_says_where_the_channels_cannot_be_found(shape: tuple[int, ...]) -> None:
+    images = RNG.integers(0, 256, size=(20, *shape)).astype(np.uint8)
+    with pytest.warns(FeatureWarning, match=r"images of shape .*: the first or the last axis may be the channels"):
+        made = fit_scaler(Instances(images))
+    assert made.shift.shape == (shape[0], 1, 1)
+    assert fit_scaler(Instances(images), channels_first=True).shift.equal(made.shift)
+
+
 def test_a_constant_feature_stays_finite() -> None:
     x = SIGNED.copy()
     x[:, 2] = 7

@@ -23,7 +23,7 @@ class CoNAL(CrowdClassifier):
     dropout: float
     input_dropout: float
     batch_norm: bool
-    scaling: Scaling
+    scaling: Scaling | None
     selection: str
     holdout: float
     class_prior: ClassPrior
@@ -59,7 +59,7 @@ class CoNAL(CrowdClassifier):
         dropout: float = 0.5,
         input_dropout: float = 0.0,
         batch_norm: bool = False,
-        scaling: Scaling = "auto",
+        scaling: Scaling | None = None,
         selection: str = "auto",
         holdout: float = 0.1,
         class_prior: ClassPrior = "estimate",
@@ -99,7 +99,7 @@ class CrossCoNAL(CrowdClassifier):
     dropout: float
     input_dropout: float
     batch_norm: bool
-    scaling: Scaling
+    scaling: Scaling | None
     selection: str
     holdout: float
     class_prior: ClassPrior
@@ -139,7 +139,7 @@ class CrossCoNAL(CrowdClassifier):
         dropout: float = 0.5,
         input_dropout: float = 0.3,
         batch_norm: bool = False,
-        scaling: Scaling = "robust",
+        scaling: Scaling | None = None,
         selection: str = "auto",
         holdout: float = 0.1,
         class_prior: ClassPrior = "estimate",

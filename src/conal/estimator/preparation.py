@@ -126,7 +126,7 @@ def make_builder(
         class_prior=_class_prior(estimator, method, crowd),
         n_true_labels=0 if known is None else int((known >= 0).sum()),
     )
-    chosen = fit_scaler(training.instances, estimator.scaling, _some_votes(crowd)) if scaler is None else scaler
+    chosen = _scaler(estimator, method, training) if scaler is None else scaler
 
     def build() -> CrowdMethod:
         made = build_method(estimator, method, problem)
@@ -137,6 +137,14 @@ def make_builder(
         return made
 
     return build
+
+
+def _scaler(estimator: CrowdClassifier, method: type[CrowdMethod], training: CrowdBatches) -> FeatureScaler:
+    """Unless the user chose a scaling, his own network gets what he supplied: it may scale by itself."""
+    is_own = not isinstance(estimator.backbone, str)
+    scaling = estimator.scaling or ("none" if is_own else method.own_scaling)
+    channels_first = estimator.backbone == "vgg16"
+    return fit_scaler(training.instances, scaling, _some_votes(training.annotations), channels_first=channels_first)
 
 
 def _some_votes(crowd: Annotations) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:

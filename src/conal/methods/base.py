@@ -18,7 +18,7 @@ from conal.networks.annotator_rows import Present
 from conal.networks.deployed import ClassProbabilities
 from conal.parameters import Parameter, check_parameters
 from conal.parameters.declaration import declare, declare_keywords, set_parameters
-from conal.parameters.training import ClassifierParameters
+from conal.parameters.training import ClassifierParameters, Scaling
 
 __all__ = ["Batch", "CrowdMethod", "Problem", "Reading", "methods", "register"]
 
@@ -71,6 +71,8 @@ class CrowdMethod(nn.Module):
     """Whether true labels of some tasks are measured by, so that each needs a judgement that does not know it."""
     own_selection: ClassVar[str | None] = None
     """How the epoch is chosen where the user gives neither a rule nor true labels; None: by held-out annotations."""
+    own_scaling: ClassVar[Scaling] = "auto"
+    """How features are scaled for conal's own networks where the user says nothing."""
     estimator_name: ClassVar[str | None] = None
     """Name of the estimator class, if it is not derived from the method's name."""
     divisible: ClassVar[bool] = True

@@ -28,6 +28,7 @@ from conal.methods.round_schedule import due_epochs
 from conal.methods.two_source_noise import PseudoLabels, TwoSourceNoise
 from conal.parameters import number, one_of, parameter, share, whole
 from conal.parameters.plan import planned_epochs, planned_rounds
+from conal.parameters.training import Scaling
 
 __all__ = ["CrossCoNALMethod"]
 
@@ -105,7 +106,8 @@ class CrossCoNALMethod(CrossFittedEM):
     own_selection = "last"
     uses = ("epochs",)
     estimator_name = "CrossCoNAL"
-    defaults: ClassVar[dict[str, Any]] = {"lr": 0.005, "scaling": "robust", "input_dropout": 0.3}
+    defaults: ClassVar[dict[str, Any]] = {"lr": 0.005, "input_dropout": 0.3}
+    own_scaling: ClassVar[Scaling] = "robust"
 
     epochs: int | Literal["auto"]
     certainty: Tensor

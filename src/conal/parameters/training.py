@@ -120,13 +120,16 @@ class ClassifierParameters(Settings):
         default=0.0, must_be=number(at_least=0, below=1), help="Probability of dropping an input feature of the MLP."
     )
     batch_norm: bool = parameter(default=False, must_be=flag(), help="Whether the MLP uses batch normalisation.")
-    scaling: Scaling = parameter(
-        default="auto",
-        must_be=one_of("auto", "robust", "global", "standard", "none"),
-        help="How features are scaled, as a part of the model (see conal.training.fit_scaler).",
+    scaling: Scaling | None = parameter(
+        default=None,
+        must_be=optional(one_of("auto", "robust", "global", "standard", "none")),
+        help="How features are scaled, as a part of the model: 'global' (one factor), 'standard' (per feature, of "
+        "images per channel), 'robust', 'auto' or 'none' (see conal.training.fit_scaler). None: a module or callable "
+        "of your own as backbone gets what you pass to fit and predict, as float32; conal's networks have 'robust' "
+        "for xconal and otherwise 'auto'.",
         option=Option(
-            help="Feature scaling: global (one factor), standard (per feature), robust (also clips outliers), none, "
-            "or auto.",
+            help="Feature scaling: global (one factor), standard (per feature, of images per channel), robust (also "
+            "clips outliers), none, or auto.",
             shown_default=BY_METHOD,
         ),
     )

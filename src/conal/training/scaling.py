@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -42,6 +43,8 @@ ERASED = 0.01
 """Rounding from which a network without scaling is said to see too little of a feature."""
 ROUNDING_OF_SUMS = 1e-14
 """Deviations below this share of a feature's size are rounding errors: the feature is constant."""
+MOST_CHANNELS = 4
+"""Grey, two, red-green-blue, and these with transparency: an axis of at most so many entries may be the channels."""
 SAMPLE = 1000
 """Instances that are looked at where no other pass over the features is needed."""
 
@@ -50,11 +53,13 @@ Votes = tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]
 """Some labelled instances (n,), and their (n, C) vote shares."""
 
 
-def fit_scaler(instances: Instances, scaling: Scaling = "auto", votes: Votes | None = None) -> FeatureScaler:
+def fit_scaler(
+    instances: Instances, scaling: Scaling = "auto", votes: Votes | None = None, *, channels_first: bool = False
+) -> FeatureScaler:
     """The scaler for these instances.
 
     * ``"global"``: one factor for all features, so that zeros stay zeros and relative sizes count;
-    * ``"standard"``: every feature (of images: every channel) to mean 0 and standard deviation 1;
+    * ``"standard"``: every feature to mean 0 and standard deviation 1;
     * ``"none"``: as they are;
     * ``"auto"``: "global" where feature vectors are nowhere negative, as pooled ReLU activations, counts and pixels
       are, and "standard" otherwise, also where single precision would lose what is left of them;
@@ -65,6 +70,11 @@ def fit_scaler(instances: Instances, scaling: Scaling = "auto", votes: Votes | N
     Cells that outweigh all others together (:mod:`conal.training.outliers`) do not count, and are cut off at the
     largest scaled value of the others; a warning says where they are. Features without such cells are cut off by
     "robust" only.
+
+    Instances of three axes are images, which are scaled channel by channel wherever they are scaled feature by feature
+    otherwise. The channels are the first or the last axis: the one with at most four entries; where both or neither
+    have so few, the one that is left of a square; and where that does not tell either, the first, as in torch, with a
+    warning. ``channels_first`` is for networks that have them there.
 
     Means and deviations are computed in double precision, batch by batch. Features that single precision would round
     by more than 0.0001 deviations, as an offset of 1e8 does, are also centred and scaled in double precision.
@@ -93,8 +103,10 @@ def fit_scaler(instances: Instances, scaling: Scaling = "auto", votes: Votes | N
         overall = found.variance.mean() + found.mean.var(correction=0)
         made = found.scaler(overall.new_zeros(()), overall / GLOBAL_STD**2)
     elif is_image:  # one mean and deviation per channel
-        mean = found.mean.mean((1, 2), keepdim=True)
-        made = found.scaler(mean, (found.variance + (found.mean - mean) ** 2).mean((1, 2), keepdim=True))
+        channels = 0 if channels_first else _channel_axis(found.mean.shape)
+        pixels = [axis for axis in range(3) if axis != channels]
+        mean = found.mean.mean(pixels, keepdim=True)
+        made = found.scaler(mean, (found.variance + (found.mean - mean) ** 2).mean(pixels, keepdim=True))
     else:
         made = found.scaler(found.mean, found.variance)
     return _cut_off(made, found.reach(made, outliers))
@@ -164,6 +176,21 @@ def _better(own: FeatureScaler, one: FeatureScaler, instances: Instances, votes:
 
 def _cut_off(scaler: FeatureScaler, limit: float) -> FeatureScaler:
     return FeatureScaler(scaler.shift, scaler.factor, limit, scaler.root)
+
+
+def _channel_axis(shape: Sequence[int]) -> int:
+    """The axis of an image that has the channels."""
+    first, last = shape[0] <= MOST_CHANNELS, shape[2] <= MOST_CHANNELS
+    if first == last:  # squares tell
+        first, last = shape[1] == shape[2] != shape[0], shape[0] == shape[1] != shape[2]
+    if first == last:
+        warn(
+            f"features: images of shape {tuple(shape)}: the first or the last axis may be the channels; the first is "
+            "taken, as in torch, for a mean and a deviation each. If that is wrong, transpose the images, or scale "
+            "them yourself and set scaling='none'",
+            FeatureWarning,
+        )
+    return 2 if last and not first else 0
 
 
 def _warn_of_rounding(instances: Instances) -> None:
