@@ -18,8 +18,8 @@ import numpy as np
 import pandas as pd
 
 from aggregation import LARGE, simulated
-from conal.datasets.label_sets import JUDGES, LABEL_SETS, PEOPLE, label_set
 from harness import Row, clock, main, markdown, measure, store, stored
+from studies.crowds import JUDGES, LABEL_SETS, PEOPLE, label_set
 
 REAL = LABEL_SETS
 SHARED = tuple(f"shared {k}" for k in range(1, 13))

@@ -22,8 +22,10 @@ Row = dict[str, Any]
 Jobs = Mapping[str, Callable[[], Row]]
 """Name to a function that runs in a process of its own, and returns what it measured by :class:`clock`."""
 
-FOLDER = Path(__file__).parents[1] / "docs" / "performance"
+ROOT = Path(__file__).parents[1]
+FOLDER = ROOT / "docs" / "performance"
 THREADS = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "ARROW_NUM_THREADS"), "1")
+sys.path.append(str(ROOT))  # for the crowds of the studies
 PACKAGES = ("conal", "numpy", "scipy", "torch", "pyarrow", "pandas", "numba", "crowd-kit")
 
 

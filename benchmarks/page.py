@@ -21,9 +21,9 @@ import training
 from aggregation import LARGE
 from conal import __version__
 from conal.aggregation.auto import MEMBERS
-from conal.datasets.label_sets import JUDGES
 from conal.training.threads import SMALL_STEP
 from harness import FOLDER, markdown, stored
+from studies.crowds import JUDGES
 
 PAGE = FOLDER.parent / "performance.md"
 

@@ -10,9 +10,9 @@ import numpy.typing as npt
 
 from conal import aggregation
 from conal.data.annotations import Annotations
-from conal.datasets.label_sets import JUDGES, LABEL_SETS, label_set, true_codes
 from conal.errors import CollapseWarning
 from conal.metrics import effective_number
+from studies.crowds import JUDGES, LABEL_SETS, label_set, true_codes
 from studies.runs import Options, Setting
 from studies.statistics import counts, holm, judge, paired_difference
 from studies.tables import Claim, Row, Summary, Table, Tables, claim, column, group_by

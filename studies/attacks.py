@@ -11,9 +11,9 @@ from conal.aggregation.base import Aggregator
 from conal.data.annotations import Annotations
 from conal.datasets import load, synthetic
 from conal.datasets.adversaries import HONEST, Adversaries
-from conal.datasets.label_sets import LABEL_SETS, label_set, true_codes
 from conal.metrics.suspicion import Suspects, find_suspects, without
 from conal.parameters.simulation import ADVERSARIES
+from studies.crowds import LABEL_SETS, label_set, true_codes
 from studies.fits import figures_of, fit
 from studies.runs import Options, Setting
 from studies.statistics import coverage

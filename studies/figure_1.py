@@ -7,8 +7,8 @@ import numpy.typing as npt
 
 from conal.data.annotations import Annotations
 from conal.datasets import CrowdDataset
+from studies.crowds import load
 from studies.figures import heat_maps
-from studies.fits import load
 from studies.runs import Options, Setting
 from studies.tables import Row, Summary, Table, Tables, group_by
 

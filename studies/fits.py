@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import base64
-import json
 import time
 from collections.abc import Iterable
-from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from conal import datasets, methods, metrics, theory
+from conal import methods, metrics, theory
 from conal.datasets import CrowdDataset
-from conal.datasets.label_sets import JUDGES
-from conal.datasets.sampling import sampled
 from conal.errors import InputError
 from conal.estimator import CrowdClassifier, make
+from studies.crowds import load
 from studies.runs import Setting
 from studies.tables import Row
 
@@ -75,22 +72,6 @@ def _validation(data: CrowdDataset, protocol: str) -> tuple[Any, Any] | None:
     return split.x, data.classes[split.y]
 
 
-def load(name: str, data: dict[str, Any]) -> CrowdDataset:
-    """A dataset with its settings, kept for the next run of this process.
-
-    ``data["sample"]`` are the arguments of ``sampled``, for a part of the dataset. Juries go by their own names.
-    """
-    return _load(name, json.dumps(data, sort_keys=True))
-
-
-@lru_cache(maxsize=4)
-def _load(name: str, settings: str) -> CrowdDataset:
-    options = json.loads(settings)
-    part = options.pop("sample", None)
-    data = datasets.llm_jury(jury=name, **options) if name in JUDGES else datasets.load(name, **options)
-    return data if part is None else sampled(data, **part)
-
-
 def figures_of(found: Fit) -> Row:
     """Accuracy on test data and of the cleaned training labels, how the epoch was chosen, and the time of the fit."""
     clf, data, seconds = found
@@ -124,7 +105,7 @@ def bayes_label_accuracy(data: CrowdDataset, *, gate: bool = True) -> float:
     Without ``gate``, omega is known on average for every annotator only. The difference is what can be gained, beyond a
     confusion matrix per annotator, by knowing which labels come from common noise.
 
-    >>> data = datasets.load("synthetic", n_train=500, gate_scale=0)  # a constant omega
+    >>> data = load("synthetic", {"n_train": 500, "gate_scale": 0})  # a constant omega
     >>> bayes_label_accuracy(data) == bayes_label_accuracy(data, gate=False)
     True
     """

@@ -17,11 +17,11 @@ from conal.aggregation import DawidSkene
 from conal.data.annotations import Annotations
 from conal.data.encoding import as_names, decode_position
 from conal.datasets import CrowdDataset
-from conal.datasets.label_sets import JUDGES, label_set, true_codes
 from conal.estimator import make
 from conal.findings.jury import NOTHING
 from studies.aggregators import nominal_aggregators
-from studies.fits import load, packed, unpacked
+from studies.crowds import JUDGES, label_set, load, true_codes
+from studies.fits import packed, unpacked
 from studies.little_gold import stacked_votes
 from studies.runs import Options, Setting
 from studies.statistics import Difference, bootstrap_difference, holm, judge, paired_difference

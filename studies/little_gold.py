@@ -18,14 +18,14 @@ from conal.data.annotations import Annotations
 from conal.data.encoding import as_names, decode_position
 from conal.data.true_labels import INCLUSION
 from conal.datasets import CrowdDataset
-from conal.datasets.label_sets import JUDGES
 from conal.estimator import CrowdClassifier, make
 from conal.findings.expert_plan import expert_plan
 from conal.findings.gold_rates import MIN_OF_ANNOTATOR
 from conal.metrics import gold_rates
 from conal.text import TextFeatures
+from studies.crowds import JUDGES, load
 from studies.figures import lines, points_of
-from studies.fits import EPOCHS, SELECTION, load
+from studies.fits import EPOCHS, SELECTION
 from studies.gold_free import annotator_intervals, claimed_minus_true
 from studies.runs import Options, Setting
 from studies.statistics import Pair, holm, judge, paired_difference, within

@@ -19,8 +19,8 @@ from conal.errors import InputError
 from conal.findings.asking import Asking, Pairs, cautious, checked_by_others
 from conal.findings.crowd_plan import plan_labels
 from conal.findings.promise import Promise, promise
+from studies.crowds import load
 from studies.figures import lines, points_of
-from studies.fits import load
 from studies.runs import Options, Setting
 from studies.statistics import Difference, holm, judge, paired_difference
 from studies.tables import Claim, Row, Summary, Table, Tables, claim, column, group_by, mean_and_spread

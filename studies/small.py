@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from conal import aggregation
-from conal.datasets.label_sets import JUDGES
+from studies.crowds import JUDGES
 from studies.fits import Fit, figures_of, fit
 from studies.runs import Options, Setting
 from studies.statistics import Difference, counts, holm, judge, paired_difference

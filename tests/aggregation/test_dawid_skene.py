@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 from conal.aggregation import DawidSkene, MajorityVote, OneCoinDawidSkene
 from conal.aggregation.engines import CompiledEngine
 from conal.data.annotations import Annotations
-from conal.datasets.label_sets import JUDGES
 from conal.errors import ConvergenceWarning, InputError
 from helpers.crowds import graded_crowd, thin_matrices
 from helpers.real import labelled_crowd
+from studies.crowds import JUDGES
 
 pytestmark = pytest.mark.filterwarnings("ignore::conal.errors.VanishedClassWarning")
 

@@ -15,8 +15,8 @@ from crowdkit.aggregation import DawidSkene as TheirDawidSkene
 
 from conal import aggregation
 from conal.aggregation import DawidSkene
-from conal.datasets.label_sets import PEOPLE
 from conal.errors import ConvergenceWarning
+from studies.crowds import PEOPLE
 
 pytestmark = pytest.mark.filterwarnings("ignore::conal.errors.VanishedClassWarning")
 

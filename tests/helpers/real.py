@@ -11,8 +11,8 @@ import pytest
 import conal
 from conal.datasets import CrowdDataset
 from conal.datasets.base import data_folder
-from conal.datasets.label_sets import LABEL_SETS, label_set
 from conal.errors import InputError
+from studies.crowds import LABEL_SETS, label_set
 
 __all__ = ["CROWDS", "annotator_accuracy", "labelled_crowd", "load_or_skip", "majority_accuracy"]
 

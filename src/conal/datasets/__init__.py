@@ -4,7 +4,7 @@ Each module of this package that contains a function decorated with :func:`conal
 
 >>> from conal import datasets
 >>> datasets.names()
-['attacked', 'cifar10', 'digits', 'labelme', 'llm_jury', 'music', 'synthetic']
+['cifar10', 'digits', 'labelme', 'music', 'synthetic']
 >>> datasets.load("synthetic", n_train=100, n_valid=10, n_test=10).annotations.n_tasks
 100
 """
@@ -14,13 +14,11 @@ from __future__ import annotations
 from typing import Any
 
 # The functions take the place of the modules of the same name as attributes of this package.
-from conal.datasets.attacked import attacked
 from conal.datasets.base import CrowdDataset, Split, dataset_registry
 from conal.datasets.cifar10 import cifar10
 from conal.datasets.crowd import CrowdTruth, simulate_crowd
 from conal.datasets.digits import digits
 from conal.datasets.labelme import labelme
-from conal.datasets.llm_jury import llm_jury
 from conal.datasets.music import music
 from conal.datasets.ordinal_crowd import OrdinalTruth, ordinal_crowd
 from conal.datasets.synthetic import synthetic
@@ -32,11 +30,9 @@ __all__ = [
     "CrowdTruth",
     "OrdinalTruth",
     "Split",
-    "attacked",
     "cifar10",
     "digits",
     "labelme",
-    "llm_jury",
     "load",
     "music",
     "names",

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
-from conal.datasets import llm_jury, synthetic
-from conal.datasets.sampling import sampled
+from conal.datasets import synthetic
 from conal.errors import InputError
+from studies.crowds import attacked, llm_jury, sampled
 
 
 def test_drawn_tasks_keep_their_labels_and_the_others_are_for_testing() -> None:
@@ -58,3 +59,12 @@ def test_texts_of_a_jury(tmp_path: Path) -> None:
     (tmp_path / "texts.csv").unlink()
     with pytest.raises(InputError, match=r"texts\.csv"):
         llm_jury(tmp_path)
+
+
+def test_a_defence_leaves_fewer_labels_of_an_attacked_crowd() -> None:
+    settings: dict[str, Any] = {"n_train": 400, "n_annotators": 16, "n_test": 10, "n_valid": 0, "adversaries": "clickers", "seed": 1}
+    settings |= {"labels_per_instance": 4.0, "adversary_share": 0.3}
+    plain, defended = attacked(**settings), attacked(**settings, defend=True)
+    assert plain.truth is defended.truth is None
+    assert defended.annotations.n_annotations < plain.annotations.n_annotations
+    np.testing.assert_array_equal(defended.x, plain.x)
