@@ -26,6 +26,8 @@ UNSPACED = "\u3005\u3040-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\uf
 """Han characters and kana. On simulated text without blanks, a classifier was far better with characters and pairs than
 with pieces of three to five characters."""
 JOINERS = "\u200c\u200d"
+GRAPHEME_JOINER = "\u034f"
+"""Separates runs of combining marks, and has no meaning of its own."""
 SURROGATES = "\ud800-\udfff"
 
 
@@ -85,7 +87,15 @@ piece_terms = WordByWord(_spaced_words, _pieces)
 
 def _plain(text: str) -> str:
     """Normalise compatible forms, such as full-width characters, and lower the case."""
+    if not text.isascii():
+        text = _long_runs().sub(rf"\g<0>{GRAPHEME_JOINER}", text)
     return unicodedata.normalize("NFKC", text).casefold()
+
+
+@cache
+def _long_runs() -> re.Pattern[str]:
+    """As many combining marks as Unicode's stream-safe format allows in a row; normalising n takes n² steps."""
+    return re.compile(f"[{_combining_marks()}]{{30}}")
 
 
 @cache
