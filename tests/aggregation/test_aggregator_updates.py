@@ -237,6 +237,7 @@ def test_products_without_scipy_are_the_same_to_the_bit() -> None:
     rng = np.random.default_rng(0)
     posterior, weights = rng.dirichlet([1.0] * 3, size=crowd.n_tasks), rng.random(crowd.n_annotations)
     matrices = np.log(rng.dirichlet([1.0] * 3, size=(crowd.n_annotators, 3)))
+    assert "scipy.sparse" in sys.modules  # so that Votes uses it
     few, all_ = FewVotes(crowd), Votes(crowd)
     np.testing.assert_array_equal(few.counts(posterior), all_.counts(posterior))
     np.testing.assert_allclose(few.counts(posterior, weights), all_.counts(posterior, weights), rtol=1e-14)

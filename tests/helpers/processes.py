@@ -16,7 +16,7 @@ try:
     main()
 except SystemExit as ended:
     assert ended.code == 0
-print(*(name.partition(".")[0] for name in sys.modules), file=sys.stderr)
+print(*sys.modules, file=sys.stderr)
 """
 
 
@@ -26,7 +26,7 @@ def one_thread(**extra: str) -> dict[str, str]:
 
 
 def conal_and_its_modules(*arguments: object) -> tuple[str, set[str]]:
-    """What ``conal`` with these arguments printed, and the packages that were loaded when it ended."""
+    """What ``conal`` with these arguments printed, and the modules that were loaded when it ended."""
     words = [sys.executable, "-c", _LIST_MODULES, *map(str, arguments)]
     done = subprocess.run(words, check=True, capture_output=True, text=True)
     return done.stdout, set(done.stderr.split())

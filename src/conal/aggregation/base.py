@@ -182,7 +182,7 @@ class Aggregator(Fitted, Reported, Parameterised, ABC):
         check_parameters(self)
         crowd = Annotations.of(data)
         self.annotator_info_ = None if annotator_info is None else AnnotatorInfo.of(annotator_info, crowd)
-        self._frame = kind_of_frame(data)
+        self._frame = None if data is crowd else kind_of_frame(data)  # which loads narwhals
         self.known_codes_ = known = known_codes(crowd, true_labels)
         self.inclusion_ = inclusion_of(crowd, true_labels)
         self.learned_from_ = (learnt("fit", crowd),)

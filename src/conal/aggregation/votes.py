@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from functools import cached_property
 from typing import Any
 
@@ -19,10 +20,15 @@ LOST_SHARE = 0.1
 """A class is lost if it is given to a smaller share than this of the tasks whose votes it wins."""
 MIN_WINS = 5
 """A class that wins fewer votes than this is too rare to count as lost."""
+FEW_CELLS = 30_000
+"""Labels times classes up to which all products of a fit take less time than loading scipy.sparse."""
 
 
 class Votes:
     """The annotations as a sparse one-hot matrix, by task and by annotator; each is made when it is first used.
+
+    Where there are few labels, and scipy.sparse is not loaded, products are made by counting. Sums are made in the same
+    order, so that every bit is the same.
 
     Attributes
     ----------
@@ -86,13 +92,22 @@ class Votes:
             How much every label counts, in the order of the tasks; 1 by default.
         """
         _, R, C = self.shape
+        if weights is None and self._by_counting():
+            each = posterior[self.annotations.tasks]
+            return _sums(self.cells, each, R * C).reshape(R, C, C).transpose(0, 2, 1)
         by_annotator = self.by_annotator if weights is None else self._weighted(weights).T
         return np.asarray(by_annotator @ posterior).reshape(R, C, C).transpose(0, 2, 1)
 
     def log_evidence(self, log_confusion: FloatArray) -> FloatArray:
         """(N, C) sum over a task's labels of log pi_r[c, y], for every class c."""
-        _, R, C = self.shape
+        N, R, C = self.shape
+        if self._by_counting():
+            crowd = self.annotations
+            return _sums(crowd.tasks, log_confusion[crowd.annotators, :, crowd.labels], N)
         return np.asarray(self.by_task @ np.ascontiguousarray(log_confusion.transpose(0, 2, 1)).reshape(R * C, C))
+
+    def _by_counting(self) -> bool:
+        return self.annotations.n_annotations * self.shape[2] <= FEW_CELLS and "scipy.sparse" not in sys.modules
 
     def _weighted(self, weights: FloatArray) -> Any:
         ones = self.by_task
@@ -100,22 +115,10 @@ class Votes:
 
 
 class FewVotes(Votes):
-    """As :class:`Votes`, for an update: both products by counting, because loading scipy takes longer than these.
+    """As :class:`Votes`, for an update: by counting, because loading scipy takes longer than these few products."""
 
-    Sums are made in the same order, so that every bit is the same.
-    """
-
-    def counts(self, posterior: FloatArray, weights: FloatArray | None = None) -> FloatArray:
-        """As :meth:`Votes.counts`."""
-        _, R, C = self.shape
-        tasks = self.annotations.tasks
-        each = posterior[tasks] if weights is None else posterior[tasks] * weights[:, None]
-        return _sums(self.cells, each, R * C).reshape(R, C, C).transpose(0, 2, 1)
-
-    def log_evidence(self, log_confusion: FloatArray) -> FloatArray:
-        """As :meth:`Votes.log_evidence`."""
-        crowd = self.annotations
-        return _sums(crowd.tasks, log_confusion[crowd.annotators, :, crowd.labels], crowd.n_tasks)
+    def _by_counting(self) -> bool:
+        return True
 
 
 def _sums(groups: npt.NDArray[Any], values: FloatArray, n: int) -> FloatArray:

@@ -132,7 +132,7 @@ class Sources(NamedTuple):
 
     def read(self, method: str, *, defend: bool, quiet: bool) -> Crowd:
         """Read all of them, and warn of problems."""
-        from conal.findings.inspection import warn_of_problems
+        from conal.data.problems import warn_of_problems
         from conal.io import import_file
         from conal.io.annotator_tables import read_annotator_info
 

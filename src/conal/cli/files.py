@@ -85,7 +85,7 @@ class FitFiles:
 
     def read(self, takes: str, reading: ReadOptions, show: ShowOptions) -> FitData:
         """The training data for a method that ``takes`` true labels ("gold") or annotations ("crowd")."""
-        from conal.findings.inspection import warn_of_problems
+        from conal.data.problems import warn_of_problems
         from conal.io import import_file
         from conal.io.row_order import check_row_order
         from conal.io.task_items import items_of

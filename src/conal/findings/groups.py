@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NotRequired, TypedDict, cast
 import numpy as np
 import numpy.typing as npt
 from markupsafe import Markup
-from scipy.stats import beta
+from scipy.special import betaincinv
 
 from conal.aggregation.three_levels import Levels, levels_of
 from conal.aggregation.votes import Votes
@@ -284,7 +284,7 @@ def _ends(parameters: FloatArray, sizes: FloatArray) -> tuple[FloatArray, FloatA
     """Ends of the intervals of the cells of Dirichlet distributions."""
     tail = (1 - CONFIDENCE) / 2
     rest = np.maximum(sizes - parameters, TINY)
-    return np.asarray(beta.ppf(tail, parameters, rest)), np.asarray(beta.ppf(1 - tail, parameters, rest))
+    return np.asarray(betaincinv(parameters, rest, tail)), np.asarray(betaincinv(parameters, rest, 1 - tail))
 
 
 def _worst(gaps: FloatArray, reliable: npt.NDArray[np.bool_]) -> list[tuple[int, int, int]]:

@@ -10,21 +10,20 @@ import numpy as np
 import numpy.typing as npt
 
 from conal.data.annotations import Annotations
-from conal.errors import DataWarning, examples, warn
+from conal.data.problems import lone_annotator, no_classes
+from conal.errors import DataWarning, examples
 from conal.io import AnnotationFile, ReadOptions, import_file
 from conal.io.formulas import FORMULA_REMEDY, formulas_among
 from conal.io.importing import Paths
 from conal.io.remedies import remedy
 from conal.metrics import Agreement, cohen_kappa, fleiss_kappa, krippendorff_alpha
 
-__all__ = ["inspect_file", "inspect_import", "warn_of_problems"]
+__all__ = ["inspect_file", "inspect_import"]
 
 DRAWS = 10**8
 """Tasks times bootstrap replicates for an interval: a second or two."""
 
 FEW_LABELS = 5
-LONG_NAME = 100
-MANY_CLASSES = 200
 LOW_ALPHA = 0.2
 SAME_LABELS = 10
 
@@ -76,12 +75,6 @@ def inspect_import(found: AnnotationFile, notes: list[str] | None = None) -> Fac
         "dropped": dict(found.dropped),
         "problems": [{"problem": problem, "remedy": remedy} for problem, remedy in problems],
     }
-
-
-def warn_of_problems(crowd: Annotations, where: object) -> None:
-    """Warn about what makes any result of these labels doubtful: one annotator, or labels that are no classes."""
-    for problem, advice in (*_lone_annotator(crowd), *_no_classes(crowd)):
-        warn(f"{where}: {problem}; {advice}", DataWarning)
 
 
 def _spread(counts: npt.NDArray[np.int64]) -> Facts:
@@ -149,7 +142,7 @@ def _reading_problems(found: AnnotationFile, notes: list[str]) -> Iterator[tuple
 def _crowd_problems(
     crowd: Annotations, counts: npt.NDArray[np.int64], agreement: dict[str, Agreement]
 ) -> Iterator[tuple[str, str]]:
-    yield from _lone_annotator(crowd)
+    yield from lone_annotator(crowd)
     if not agreement:
         yield "no task has two labels", "let several annotators label some tasks; aggregation needs this"
     elif agreement["krippendorff_alpha"].value < LOW_ALPHA:
@@ -157,34 +150,12 @@ def _crowd_problems(
             f"agreement is low (alpha {agreement['krippendorff_alpha'].value:.2f}), near agreement by chance",
             "check the instructions, and that --question and the columns are the right ones",
         )
-    yield from _no_classes(crowd)
+    yield from no_classes(crowd)
     yield from _class_problems(crowd, counts)
     yield from _annotator_problems(crowd)
     risky = [name for names in (crowd.task_ids, crowd.annotator_ids, crowd.classes) for name in formulas_among(names)]
     if risky:
         yield f"spreadsheets take {len(risky):,} names for formulas: {examples(risky)}", FORMULA_REMEDY
-
-
-def _lone_annotator(crowd: Annotations) -> Iterator[tuple[str, str]]:
-    if crowd.n_annotators == 1:
-        yield "one annotator", "mistakes cannot be estimated from one annotator; add others"
-
-
-def _no_classes(crowd: Annotations) -> Iterator[tuple[str, str]]:
-    """Labels that are hardly classes: free text, numbers, ids."""
-    names = [str(name) for name in crowd.classes.tolist()]
-    long = [name for name in names if len(name) > LONG_NAME]
-    if long:
-        longest = max(map(len, long))
-        yield (
-            f"{len(long):,} class names are longer than {LONG_NAME} characters, the longest has {longest:,}",
-            "is this free text? Choose another question with --question, or another --label-column",
-        )
-    if crowd.n_classes >= MANY_CLASSES or (crowd.n_classes > 20 and crowd.n_classes > crowd.n_annotations / 4):
-        yield (
-            f"{crowd.n_classes:,} classes in {crowd.n_annotations:,} labels",
-            "is this free text, or a number? Choose another question with --question, or another --label-column",
-        )
 
 
 def _class_problems(crowd: Annotations, counts: npt.NDArray[np.int64]) -> Iterator[tuple[str, str]]:

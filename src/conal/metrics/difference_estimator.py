@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from scipy.stats import t as student
+from scipy.special import stdtrit
 
 from conal.errors import InputError
 from conal.parameters import share
@@ -157,7 +157,7 @@ def rate_of(mean: float, sample: Sample, learned: Learned, confidence: float) ->
     value = float(np.clip(learned.weight * mean + error, 0, 1))
     unknown = max(float(w**2 @ (1 - sample.pi) / (w @ w)), 1e-9)  # of a finite set, the part that was not drawn
     n = sample.size * _gain(sample, learned) / unknown
-    z = float(student.ppf(0.5 + confidence / 2, max(learned.size - 1, 1)))
+    z = float(stdtrit(max(learned.size - 1, 1), 0.5 + confidence / 2))
     low, high = _wilson(value, n, z)
     return Rate(value, low, high, len(sample.y), n)
 

@@ -7,7 +7,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from scipy.stats import false_discovery_control, ttest_1samp
 
 from conal.data.annotations import Annotations
 from conal.data.encoding import MISSING, Names, as_names, decode_position
@@ -187,6 +186,8 @@ def _verdict(
     name = crowd.annotator_ids[[m]].tolist()[0]
     if not people:
         raise InputError(f"models: {name!r} labelled none of the items that two people labelled; leave it out")
+    from scipy.stats import false_discovery_control  # loading it takes half a second
+
     found = np.array(p_values)
     rate = float((false_discovery_control(found, method="by") < level).mean())
     return Replacement(name, rate, float(np.mean(advantages)), rate >= ENOUGH, crowd.annotator_ids[people], found)
@@ -204,4 +205,6 @@ def _p_value(difference: FloatArray, epsilon: float) -> float:
     """Of the hypothesis that the person is better by epsilon or more; certain where nothing varies."""
     if difference.std() == 0:
         return 0.0 if difference.mean() < epsilon else 1.0
+    from scipy.stats import ttest_1samp  # loading it takes half a second
+
     return float(ttest_1samp(difference, epsilon, alternative="less").pvalue)
