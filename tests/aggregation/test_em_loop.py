@@ -138,7 +138,7 @@ def test_truth_comes_in_many_shapes(given: Any) -> None:
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"0": 2}, "no task has annotations; the tasks are '0', those with annotations 0, 1, 2"),
+        ({"a": 2}, "no task has annotations; the tasks are 'a', those with annotations 0, 1, 2"),
         (pd.Series([2, 1], index=[0, 0]), "a task occurs more than once"),
         ({0: "x"}, "'x' are not among the classes 0, 1, 2"),
         (pd.DataFrame({"task": [0], "worker": [1]}), "no column for the truth"),

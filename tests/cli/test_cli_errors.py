@@ -647,3 +647,29 @@ def test_a_parameter_has_one_value(refuse_fit: Refuse) -> None:
 
 def test_a_misspelt_parameter_is_guessed(refuse_fit: Refuse) -> None:
     assert "has no parameter 'hiden'; did you mean 'hidden'? it has" in refuse_fit("--set", "hiden=[4]")
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("inspect", "loop"),
+        ("aggregate", "loop", "--out", "clean.csv"),
+        ("aggregate", "labels", "loop", "--out", "clean.csv"),
+        ("aggregate", "labels", "--out", "loop"),
+        ("aggregate", "labels", "--out", "clean.csv", "--true-labels", "loop"),
+        ("aggregate", "labels", "--out", "clean.csv", "--save", "loop"),
+        ("fit", "labels", "--features", "loop", "--out", "m"),
+        ("fit", "labels", "--features", "labels", "--out", "loop"),
+        ("convert", "labels", "--to", "csv", "--out", "loop"),
+        ("predict", "loop", "labels", "--out", "clean.csv"),
+    ],
+    ids=" ".join,
+)
+def test_symbolic_links_that_lead_to_themselves(
+    refuse: Refuse, crowd: Crowd, tmp_path: Path, command: tuple[str, ...]
+) -> None:
+    loop = tmp_path / "loop.csv"
+    loop.symlink_to(loop.name)
+    places = {"labels": crowd.labels, "loop": loop, "clean.csv": tmp_path / "clean.csv", "m": tmp_path / "m"}
+    message = refuse(*(places.get(word, word) for word in command))
+    assert re.search(r"loop\.csv: (no such file|is a symbolic link that leads nowhere)", message)

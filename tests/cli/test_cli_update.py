@@ -211,3 +211,20 @@ def _run(words: list[str], stock: Path, folder: Path, delay: float | None) -> fl
     _, status = os.waitpid(child, 0)
     assert delay is not None or os.waitstatus_to_exitcode(status) == 0
     return time.monotonic() - began
+
+
+@pytest.mark.parametrize("spelled", ["140.0", "00140"])
+@pytest.mark.parametrize("column", ["task", "worker"])
+def test_an_id_that_is_spelled_differently_makes_no_second_task_or_annotator(
+    conal: Run, tmp_path: Path, spelled: str, column: str
+) -> None:
+    old, new, folder = tmp_path / "old.csv", tmp_path / "new.csv", tmp_path / "crowd"
+    old.write_text("task,worker,label\n140,ann,x\n140,140,x\nt2,140,y\nt2,ann,y\n")
+    row = f"{spelled},bob,x" if column == "task" else f"t3,{spelled},x"
+    new.write_text(f"task,worker,label\n{row}\nt3,bob,y\n")
+    assert conal("aggregate", old, "--out", tmp_path / "clean.csv", "--save", folder, "--quiet").code == 0
+    before = sorted((path.name, path.read_bytes()) for path in folder.iterdir())
+    refused = conal("update", folder, new).refusal()
+    kind = "tasks" if column == "task" else "annotators"
+    assert f"{kind} are spelled differently here and in the labels so far: '{spelled}' and '140'" in refused
+    assert sorted((path.name, path.read_bytes()) for path in folder.iterdir()) == before

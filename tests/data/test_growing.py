@@ -95,9 +95,9 @@ def test_the_digest_is_of_the_set_of_labels() -> None:
     assert digest_of_labels(swapped[0]) != digest_of_labels(swapped[1])
 
 
-def test_a_newcomer_who_looks_like_a_known_annotator_is_told() -> None:
+def test_a_newcomer_who_looks_like_a_known_annotator_is_refused() -> None:
     old = Annotations.from_triples([1, 2], ["ann", "bob"], ["x", "y"])
-    with pytest.warns(DataWarning, match=r"new labels: annotators 'Ann' and 'ann' differ only in case"):
-        growth = grown(old, Annotations.from_triples([3], ["Ann"], ["x"]))
-    assert growth.annotations.n_annotators == 3
+    message = r"new labels: annotators are spelled differently here and in the labels so far: 'Ann' and 'ann' differ"
+    with pytest.raises(InputError, match=message):
+        grown(old, Annotations.from_triples([3], ["Ann"], ["x"]))
     grown(old, Annotations.from_triples([3], ["ann"], ["x"]))

@@ -39,6 +39,7 @@ def test_a_file_of_pandas(tmp_path: Path) -> None:
     assert (found.format, found.annotations) == ("xlsx", Annotations.of(frame))
 
 
+@pytest.mark.filterwarnings("ignore:.*differ only in the way in which a number is written")
 def test_numbers_are_written_as_people_see_them(tmp_path: Path) -> None:
     """Excel has only floats: 3.0 is 3, beside gaps and beside text."""
     rows = [(3.0, 7, 1.0), (4.0, "ann", 2.0), (None, None, None), ("x", "007", None)]

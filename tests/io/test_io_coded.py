@@ -73,6 +73,7 @@ def test_only_the_columns_asked_for_are_kept(frame: pd.DataFrame, tmp_path: Path
     assert {column.type.index_type for column in table.columns} == {pa.int32()}
 
 
+@pytest.mark.filterwarnings("ignore:.*differ only in the way in which a number is written")
 @pytest.mark.usefixtures("small_blocks")
 @pytest.mark.parametrize(("last", "first_id"), [("7", 1), ("007", "1"), ("x", "1"), ("7.5", 1.0)])
 def test_one_late_name_decides_what_all_are(tmp_path: Path, last: str, first_id: object) -> None:

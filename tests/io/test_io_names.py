@@ -57,6 +57,7 @@ def test_no_two_names_merge(names: list[str]) -> None:
     assert len(set(typed(*names))) == len(names)
 
 
+@pytest.mark.filterwarnings("ignore:.*differ only in the way in which a number is written")
 @pytest.mark.parametrize("ending", ["csv", "tsv", "parquet", "jsonl"])
 @pytest.mark.parametrize("role", ["task", "worker", "label"])
 def test_lookalikes_are_the_same_through_every_door(tmp_path: Path, ending: str, role: str) -> None:
@@ -80,6 +81,7 @@ def test_gold_is_of_the_task_that_it_names(tmp_path: Path) -> None:
     assert read_gold(tmp_path / "few.csv").for_tasks(crowd) == {"1.2": "x"}
 
 
+@pytest.mark.filterwarnings("ignore:.*differ only in the way in which a number is written")
 @pytest.mark.parametrize(
     "ids",
     [LOOKALIKES, [str(k) for k in range(12)], [("a", k) for k in range(12)], list(range(12))],

@@ -104,6 +104,7 @@ def test_columns_by_name(tmp_path: Path) -> None:
     assert (ann.task_ids.tolist(), ann.annotator_ids.tolist(), ann.classes.tolist()) == (["s"], ["w"], ["rock"])
 
 
+@pytest.mark.filterwarnings("ignore:.*differ only in the way in which a number is written")
 @pytest.mark.parametrize(
     ("texts", "names"),
     [
@@ -205,6 +206,7 @@ def test_kinds_of_npy(tmp_path: Path, matrix: Any) -> None:
 # ---------------------------------------------------------------- there and back
 
 
+@pytest.mark.filterwarnings("ignore:.*differ only in the way in which a number is written")
 @pytest.mark.parametrize("ending", ENDINGS)
 @pytest.mark.parametrize(
     "rows",

@@ -246,6 +246,7 @@ def test_data_that_is_called_like_a_control(tmp_path: Path) -> None:
         assert found.annotations.classes.tolist() == ["cat", "dog"]
 
 
+@pytest.mark.filterwarnings("ignore:.*differ only in the way in which a number is written")
 def test_names_stay_what_they_are(tmp_path: Path) -> None:
     for found in both_ways(tmp_path, [row(1, "007", kind="01"), row(1, "7", kind="1")]):
         assert triples(found.annotations) == [(1, "007", "01"), (1, "7", "1")]

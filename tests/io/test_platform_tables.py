@@ -293,6 +293,7 @@ def test_the_folder_of_peerannot(tmp_path: Path) -> None:
     assert (found.format, triples(found.annotations)) == ("peerannot", [(0, 7, 1), (0, 10, 0), (2, 10, 0)])
 
 
+@pytest.mark.filterwarnings("ignore:.*differ only in the way in which a number is written")
 def test_peerannot_keeps_names(tmp_path: Path) -> None:
     path = tmp_path / "answers.json"
     path.write_text(json.dumps({"007": {"w": "x"}, "7": {"w": "y"}}))
@@ -318,6 +319,7 @@ def test_cleanlab_labels_multiannotator(path: Path) -> None:
     assert triples(found.annotations) == [(0, "A1", 0), (1, "A1", 1), (1, "A2", 1), (2, "A2", 2), (2, "A3", 2)]
 
 
+@pytest.mark.filterwarnings("ignore:.*differ only in the way in which a number is written")
 def test_wide_tables_of_text_with_names(path: Path) -> None:
     write(path, "task,ann,bob,eve", "007,cat,,dog", "7,,cat,cat", "8,,,")
     with pytest.warns(DataWarning, match="left out 1 tasks without a label"):
@@ -431,6 +433,7 @@ def test_a_wide_tables_cost_is_linear_in_the_annotators(tmp_path: Path) -> None:
     assert seconds[1] < 20 * seconds[0]
 
 
+@pytest.mark.filterwarnings("ignore:.*differ only in the way in which a number is written")
 def test_a_class_is_one_class_in_all_columns_of_a_wide_table(tmp_path: Path) -> None:
     """A column of 3.0 with a gap reads as the number 3, as pandas writes it, unless 3.0 is text in another column."""
     path = tmp_path / "wide.csv"
@@ -445,6 +448,7 @@ def test_a_class_is_one_class_in_all_columns_of_a_wide_table(tmp_path: Path) -> 
     assert import_file(path, format="wide").annotations.classes.tolist() == ["0.1", "01", "1"]
 
 
+@pytest.mark.filterwarnings("ignore:.*differ only in the way in which a number is written")
 def test_gaps_beside_which_3_is_spelled_3_and_3_0(tmp_path: Path) -> None:
     """One program spells numbers beside gaps in one way, so these are two classes."""
     path = tmp_path / "wide.csv"

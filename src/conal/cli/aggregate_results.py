@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from conal._support.paths import real_path
 from conal.cli.crowd_plan import planned_labels, text_of
 from conal.cli.places import check_results
 from conal.errors import DataWarning, InputError, examples, warn
@@ -89,7 +90,7 @@ class Outputs:
             able = ", ".join(name for name in names() if get(name).updatable)
             raise InputError(f"--save: {aggregator.name} cannot be updated; leave out --save, or use one of {able}")
         files = [*labels, *self._report_files(), self.out]
-        inside = [path for path in files if path.resolve().is_relative_to(folder.resolve())]
+        inside = [path for path in files if real_path(path).is_relative_to(real_path(folder))]
         if inside:
             raise InputError(f"{inside[0]}: is inside {folder}, which is reserved for conal; choose another place")
         check_target(folder, AGGREGATOR, overwrite=overwrite)

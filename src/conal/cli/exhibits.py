@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+from conal._support.paths import real_path
 from conal.cli.groups import Group
 from conal.errors import InputError, people
 from conal.parameters.showing import ShowOptions
@@ -68,7 +69,7 @@ def exhibits_of(
         folder.warn_of_ambiguous(list(tasks))
         sources.append(folder)
     if file is not None and items.pictures:
-        sources.append(NamedPictures(items.pictures, file.path.resolve().parent, folder))
+        sources.append(NamedPictures(items.pictures, real_path(file.path).parent, folder))
     if folder is not None and not any(source.of(task) for source in sources for task in tasks):
         raise InputError(f"{folder.path}: no picture is called like a task; the name of a file must be a task's id")
     return Exhibits(
@@ -82,6 +83,8 @@ def exhibits_of(
 
 
 def _names(show: ShowOptions, annotators: Iterable[Any]) -> dict[str, str]:
+    from conal.data.encoding import as_names
+    from conal.data.matching import match_names
     from conal.io.people import read_people
 
     if show.names is None:
@@ -91,4 +94,5 @@ def _names(show: ShowOptions, annotators: Iterable[Any]) -> dict[str, str]:
         raise InputError(
             f"{show.names}: none of its ids ({people(found)}) is an annotator; the annotators are {people(known)}"
         )
+    match_names(as_names(known), as_names(found), "annotators", str(show.names), "the labels")
     return found

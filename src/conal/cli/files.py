@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from conal._support.paths import real_path
 from conal.cli.exhibits import exhibits_of
 from conal.cli.true_labels import read_sample, truth_files
 from conal.errors import InputError
@@ -77,7 +78,7 @@ class FitFiles:
                 continue
             if not (path in self.labels and path.is_dir()):  # doccano's exports are folders
                 check_readable(path)
-            if path.resolve().is_relative_to(out.resolve()):
+            if real_path(path).is_relative_to(real_path(out)):
                 raise InputError(f"{path}: is an input file inside {out}, which would be replaced; move one of them")
         if (valid is None) != (self.valid_labels is None):
             name = "--valid-text" if self.features is None else "--valid-features"

@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from conal._support.paths import real_path
 from conal._support.processes import process_rank
 from conal.cli.defence import Defend, defended_labels
 from conal.cli.discretion import read_discreetly
@@ -157,7 +158,7 @@ def _key(privacy: PrivacyOptions, out: Path) -> bytes | None:
     if privacy.pseudonym_key is None:
         return None
     path = Path(privacy.pseudonym_key)
-    if path.resolve().is_relative_to(out.resolve()):
+    if real_path(path).is_relative_to(real_path(out)):
         raise InputError(f"{path}: a key must stay secret, and {out} is to be shared; choose a place outside")
     return kept_key(path)
 

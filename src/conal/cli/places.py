@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from conal._support.paths import real_path
 from conal.errors import InputError
 
 __all__ = ["check_results"]
@@ -38,15 +39,15 @@ def check_results(
 
     for path in _wanted(tables):
         file_kind(path, None)
-    read = {path.resolve() for path in _wanted(sources)}
+    read = {real_path(path) for path in _wanted(sources)}
     taken: set[Path] = set()
     for path in (*_wanted(files), *_wanted(tables)):
-        place = path.resolve()
+        place = real_path(path)
         if place in read:
             raise InputError(f"{path}: is an input file; choose another place for the result")
         if place in taken:
             raise InputError(f"{path}: is used for two tables; choose a separate file for each")
-        if model is not None and model.resolve() in (place.parent, path.parent.resolve()):
+        if model is not None and real_path(model) in (place.parent, real_path(path.parent)):
             raise InputError(f"{path}: is inside the model folder, which is reserved for conal; choose another place")
         check_file_place(path, overwrite=overwrite)
         taken.add(place)

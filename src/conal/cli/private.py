@@ -62,13 +62,14 @@ def release(
 ) -> None:
     """Read the files, make the release and write its folder; no message depends on the labels."""
     from conal._files import check_folder_place, claimed
+    from conal.data.matching import lookalikes_allowed
     from conal.privacy import private_release
 
     if true_labels is None or true_labels == EXPORT:
         raise InputError(NO_REFERENCE + ("; those in an export may be answers of annotators" if true_labels else ""))
     _check_folder(out)
     check = partial(check_folder_place, out, overwrite=overwrite, kind="an earlier private release", own=_written)
-    with claimed(out, check), people_hidden(), warnings.catch_warnings():
+    with claimed(out, check), people_hidden(), lookalikes_allowed(), warnings.catch_warnings():
         warnings.simplefilter("ignore", ConalWarning)  # what is wrong with the labels tells about the labels
         reference, classes = _reference(true_labels, reading)
         groups = None if annotator_info is None else _groups(annotator_info, reading.worker)

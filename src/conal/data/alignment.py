@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from conal.data.annotations import Annotations
 from conal.data.encoding import MISSING, Names, as_names, as_text, decode_position, encode
+from conal.data.matching import refuse_lookalikes, warn_of_lookalikes
 from conal.errors import DataWarning, InputError, examples, warn
 
 __all__ = ["Aligned", "RowIndex", "align", "check_unique_ids"]
@@ -104,6 +105,8 @@ def _by_index(annotations: Annotations, index: Names, n_rows: int, allow_missing
         if numbers and not annotations.by_position and tasks.min() >= 0 and tasks.max() < n_rows:
             _tell_of_index(index)
         return _by_id(annotations, index, n_rows, allow_missing, unlabelled)
+    if not annotations.by_position and not _counts_from_zero(index):
+        refuse_lookalikes(index, tasks[~known], "tasks", "features: the index", "here and in the labels")
     if known.any() and not may_be_rows:
         warn(
             f"features: the index has {int(known.sum()):,} of {len(tasks):,} task ids, so rows are matched to tasks by "
@@ -137,6 +140,7 @@ def _by_id(annotations: Annotations, ids: Names, n_rows: int, allow_missing: boo
     if len(ids) != n_rows:
         raise InputError(f"{len(ids):,} task ids were given for {n_rows:,} feature rows; pass one per row")
     check_unique_ids(ids, "features")
+    warn_of_lookalikes(ids, "tasks", "features")
     tasks = annotations.task_ids
     rows = decode_position(ids, tasks)
     if (rows == MISSING).all():  # 7 in one file may be "7" in the other
@@ -144,6 +148,7 @@ def _by_id(annotations: Annotations, ids: Names, n_rows: int, allow_missing: boo
         rows = decode_position(ids, tasks)
     orphans = annotations.task_ids[rows == MISSING].tolist()
     spare = np.flatnonzero(decode_position(tasks, ids) == MISSING)
+    refuse_lookalikes(ids[spare], tasks[rows == MISSING], "tasks", "features", "here and in the labels")
     if len(orphans) == annotations.n_tasks:
         raise InputError(
             f"no task id is among the feature ids: the tasks are {examples(annotations.task_ids)}, "

@@ -15,12 +15,12 @@ from conal.data.cleaning import (
     match_classes,
     refuse_missing_ids,
     resolve_duplicates,
-    warn_of_lookalikes,
 )
 from conal.data.columns import find_column, find_columns, find_time, is_truth_column, warn_of_truth
 from conal.data.container import LabelArrays, frozen
 from conal.data.encoding import MISSING, Encoded, Names, as_names, encode
 from conal.data.frames import column_names, frame_column, is_arrow, matrix_cells, open_frame
+from conal.data.matching import warn_of_lookalikes
 from conal.data.missing import Labels, drop_blank_names, read_labels, remedy_for, warn_of_dropped
 from conal.data.scales import levels_of
 from conal.data.times import read_times
@@ -126,6 +126,7 @@ class Annotations(LabelArrays):
                 f"{where}: every label is missing; {remedy_for(labels, 'is this the right label column?')}"
             )
         warn_of_dropped(labels, where, () if kept.all() else _unlabelled(task, kept))
+        warn_of_lookalikes(task.names, "tasks", where)
         warn_of_lookalikes(worker.names, "annotators", where)
         class_names, label_codes = match_classes(labels.names, labels.codes, classes, where)
         present = slice(None) if kept.all() else kept
@@ -216,13 +217,13 @@ class Annotations(LabelArrays):
             raise InputError(f"{where}: contains no labels; -1 and NaN mean 'not annotated'")
         warn_of_dropped(label, where)
         class_names, codes = match_classes(label.names, label.codes[present], classes, where, tasks)
-        if annotator_ids is not None:
-            warn_of_lookalikes(as_names(annotator_ids), "annotators", where)
         for ids, size, kind in zip((task_ids, annotator_ids), values.shape, ("task", "annotator"), strict=True):
             if ids is not None and len(ids) != size:
                 raise InputError(f"{where}: {len(ids):,} {kind} ids for {size:,} {kind}s; pass one for each")
             if ids is not None:
-                refuse_missing_ids(_encoded(ids, kind, where).codes, f"{kind} id", where)
+                found = _encoded(ids, kind, where)
+                refuse_missing_ids(found.codes, f"{kind} id", where)
+                warn_of_lookalikes(found.names, "tasks" if kind == "task" else "annotators", where)
         return cls(
             tasks,
             annotators,

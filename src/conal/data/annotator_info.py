@@ -15,6 +15,7 @@ from conal.data.annotations import Annotations
 from conal.data.columns import find_annotators, find_column
 from conal.data.encoding import MISSING, Names, as_names, as_text, decode_position, encode, spelling
 from conal.data.frames import column_names, frame_column, open_frame
+from conal.data.matching import differ_in_type, refuse_lookalikes, warn_of_lookalikes
 from conal.errors import DataWarning, InputError, examples, people, warn
 
 __all__ = ["AnnotatorInfo", "in_order_of"]
@@ -166,23 +167,23 @@ def in_order_of(crowd: Annotations, annotators: Sequence[Any], where: str) -> np
     if unnamed:
         raise InputError(f"{where}: row {unnamed[0]} does not name an annotator; fill it in, or remove it")
     given, wanted = as_names(annotators), crowd.annotator_ids
-    if given.dtype.kind != wanted.dtype.kind:  # one file has numbers where the other, with more names, has text
+    if differ_in_type([given, wanted]):  # one file has numbers where the other, with more names, has text
         given, wanted = as_text(given), as_text(wanted)
     repeated = [name for name, count in Counter(given.tolist()).items() if count > 1]
     if repeated:
         raise InputError(f"{where}: has several rows for {people(repeated)}; keep one row for each annotator")
+    warn_of_lookalikes(given, "annotators", where)
     at = decode_position(given, wanted)
+    spare = given[decode_position(wanted, given) == MISSING]
+    refuse_lookalikes(spare, wanted[at == MISSING], "annotators", where, "here and in the labels")
     missing = crowd.annotator_ids[at == MISSING].tolist()
     if missing:
         raise InputError(
             f"{where}: {len(missing):,} of the {crowd.n_annotators:,} annotators are missing: {people(missing)}; add a "
             "row for each"
         )
-    others = given[decode_position(wanted, given) == MISSING].tolist()
-    if others:
-        warn(
-            f"{where}: ignored {len(others):,} of {len(given):,}, who gave no label here: {people(others)}", DataWarning
-        )
+    if len(spare):
+        warn(f"{where}: ignored {len(spare):,} of {len(given):,}, who gave no label here: {people(spare)}", DataWarning)
     return at
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import unicodedata
 from collections.abc import Sequence
 from typing import Any, Literal
 
@@ -11,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from conal.data.encoding import MISSING, Names, as_names, decode_position
+from conal.data.matching import warn_of_lookalikes
 from conal.errors import DataWarning, InputError, examples, people, warn
 
 __all__ = [
@@ -19,7 +19,6 @@ __all__ = [
     "pair_order",
     "refuse_missing_ids",
     "resolve_duplicates",
-    "warn_of_lookalikes",
 ]
 
 OnDuplicate = Literal["last", "first", "error"]
@@ -67,42 +66,6 @@ def match_classes(
             "correct the labels or add them to the classes"
         )
     return wanted, np.append(position, MISSING).astype(np.int32)[codes]
-
-
-def warn_of_lookalikes(names: Names, kind: Literal["annotators", "classes"], where: str) -> None:
-    """Warn of names that people take for one, such as 'Ann' and 'ann ', or 1 and '1'; they are never merged."""
-    if names.dtype != object:  # numbers of one type
-        return
-    groups: dict[str, list[Any]] = {}
-    for name in names.tolist():
-        groups.setdefault(_look(str(name)), []).append(name)
-    alike = [
-        sorted(group, key=lambda name: (isinstance(name, str), str(name)))
-        for group in groups.values()
-        if len(group) > 1
-    ]
-    if not alike:
-        return
-    shown = ", ".join(map(_side_by_side, alike[:3])) + (f" and {len(alike) - 3:,} more" if len(alike) > 3 else "")
-    texts = all(isinstance(name, str) for group in alike for name in group)
-    how = "case, spaces or the form of letters" if texts else "type (number and text)"
-    warn(
-        f"{where}: {kind} {shown} differ only in {how}; they count as different {kind}; "
-        f"if they are one{' person, give them one name' if kind == 'annotators' else ', correct the labels'}",
-        DataWarning,
-    )
-
-
-def _look(name: str) -> str:
-    """What people see: without case, surplus spaces, and composed or decomposed letters."""
-    plain = name if name.isascii() else unicodedata.normalize("NFKC", name)
-    return " ".join(plain.casefold().split())
-
-
-def _side_by_side(names: list[Any]) -> str:
-    """``'Ann' and 'ann'``; by their code points where they look the same in print, too."""
-    printed = {unicodedata.normalize("NFC", repr(name)) for name in names}
-    return " and ".join((repr if len(printed) == len(names) else ascii)(name) for name in names[:3])
 
 
 def pair_order(tasks: npt.NDArray[np.int32], annotators: npt.NDArray[np.int32]) -> npt.NDArray[np.int64] | slice:

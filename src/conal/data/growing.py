@@ -11,10 +11,9 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from conal.data.annotations import Annotations
-from conal.data.cleaning import warn_of_lookalikes
 from conal.data.container import gather_ranges
 from conal.data.encoding import MISSING, Names, as_names, as_text, decode_position
-from conal.data.joining import differ_in_type
+from conal.data.matching import Kind, differ_in_type, refuse_lookalikes, unmatched
 from conal.errors import DataWarning, InputError, examples, warn
 
 __all__ = ["Growth", "Learnt", "digest_of_labels", "grown", "learnt"]
@@ -49,7 +48,7 @@ def grown(old: Annotations, new: Annotations, *, where: str = "new labels") -> G
     """Add new labels to annotations; the cost beyond copying goes with what is new.
 
     Names are compared as :func:`conal.data.joining.join_annotations` does. A label outside the known classes is an
-    error, and so are labels of which every one is known already.
+    error, and so are new names that look like old ones, and labels of which every one is known already.
 
     Examples
     --------
@@ -60,10 +59,8 @@ def grown(old: Annotations, new: Annotations, *, where: str = "new labels") -> G
     ([7, 8, 3], [0, 2])
     """
     _refuse_refusals(old, new, where)
-    task_ids, task_codes = _extended(old.task_ids, new.task_ids, known := _Directory.of(old))
-    annotator_ids, annotator_codes = _extended(old.annotator_ids, new.annotator_ids)
-    if len(annotator_ids) > old.n_annotators:
-        warn_of_lookalikes(annotator_ids, "annotators", where)
+    task_ids, task_codes = _extended(old.task_ids, new.task_ids, "tasks", where, known := _Directory.of(old))
+    annotator_ids, annotator_codes = _extended(old.annotator_ids, new.annotator_ids, "annotators", where)
     labels = _known_classes(old.classes, new.classes, where)[new.labels]
     added = _Added(task_codes[new.tasks], annotator_codes[new.annotators], labels, new.times)
     added = added.sorted(len(annotator_ids))
@@ -165,7 +162,9 @@ class _Directory:
         return found
 
 
-def _extended(old: Names, new: Names, directory: _Directory | None = None) -> tuple[Names, IntArray]:
+def _extended(
+    old: Names, new: Names, kind: Kind, where: str, directory: _Directory | None = None
+) -> tuple[Names, IntArray]:
     """All names, the old ones first, and the code of every new one."""
     if len(old) and differ_in_type([old, new]):
         position = decode_position(as_text(old), as_text(new))
@@ -176,6 +175,7 @@ def _extended(old: Names, new: Names, directory: _Directory | None = None) -> tu
     unknown = np.flatnonzero(position == MISSING)
     if not len(unknown):
         return old, position
+    refuse_lookalikes(*unmatched(old, new, position), kind, where, "here and in the labels so far")
     position[unknown] = len(old) + np.arange(len(unknown))
     both = np.concatenate([old, new[unknown]]) if old.dtype == new.dtype else as_names([*old, *new[unknown]])
     both.setflags(write=False)

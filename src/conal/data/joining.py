@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from conal.data.annotations import Annotations
-from conal.data.cleaning import OnDuplicate, match_classes, resolve_duplicates, warn_of_lookalikes
+from conal.data.cleaning import OnDuplicate, match_classes, resolve_duplicates
 from conal.data.container import LabelArrays, frozen
-from conal.data.encoding import Encoded, Names, as_text, decode_position, encode
+from conal.data.encoding import Encoded, Names, as_names, as_text, decode_position, encode
+from conal.data.matching import Kind, differ_in_type, refuse_lookalikes
 
-__all__ = ["differ_in_type", "join_annotations"]
+__all__ = ["join_annotations", "refuse_different_spellings"]
 
 
 def join_annotations(
@@ -26,7 +27,8 @@ def join_annotations(
     """The annotations of all parts.
 
     Where one part has numbers and another text, as a CSV file and an export often do, names are compared as a text file
-    spells them: the task 7 of one part is the task "7" of the other.
+    spells them: the task 7 of one part is the task "7" of the other. Names that look alike are an error
+    (:mod:`conal.data.matching`).
 
     Parameters
     ----------
@@ -42,10 +44,12 @@ def join_annotations(
     >>> join_annotations([one, two]).to_table().to_pydict()
     {'task': ['7', '7', 'x'], 'worker': ['ann', 'bob', 'bob'], 'label': ['cat', 'cat', 'dog']}
     """
+    refuse_different_spellings([part.task_ids for part in parts], "tasks", where)
+    refuse_different_spellings([part.annotator_ids for part in parts], "annotators", where)
+    refuse_different_spellings([part.classes for part in parts], "classes", where)
     tasks, task_ids = _united([(part.task_ids, part.tasks) for part in parts])
     annotators, annotator_ids = _united([(part.annotator_ids, part.annotators) for part in parts])
     labels, found = _united([(part.classes, part.labels) for part in parts])
-    warn_of_lookalikes(annotator_ids, "annotators", where)
     names, labels = match_classes(found, labels, classes, where)
     kept = resolve_duplicates(tasks, annotators, on_duplicate, where, (task_ids, annotator_ids))
     codes = [frozen(column[kept]) for column in (tasks, annotators, labels)]
@@ -95,9 +99,18 @@ def _like(wanted: Names, own: Names) -> Names:
     return as_text(own) if differ_in_type([wanted, own]) else own
 
 
-def differ_in_type(parts: Iterable[Names]) -> bool:
-    """Whether some of these names are numbers and others text, or truth values."""
-    return len({"f" if names.dtype.kind in "iuf" else names.dtype.kind for names in parts if len(names)}) > 1
+def refuse_different_spellings(parts: Sequence[Names], kind: Kind, where: str) -> None:
+    """An error if a name that one part lacks looks like a name in it that the parts before it lack."""
+    if all(names.dtype.kind in "iu" for names in parts):
+        return
+    in_text = differ_in_type(parts)
+    known: dict[Any, None] = {}
+    for names in parts:
+        own = dict.fromkeys((as_text(names) if in_text else names).tolist())
+        here = as_names([name for name in own if name not in known])
+        there = as_names([name for name in known if name not in own])
+        refuse_lookalikes(here, there, kind, where, "in these files")
+        known |= own
 
 
 def _united(parts: Sequence[tuple[Names, npt.NDArray[np.int32]]]) -> Encoded:

@@ -11,8 +11,9 @@ import numpy.typing as npt
 
 from conal.data.annotations import Annotations
 from conal.data.columns import find_columns
-from conal.data.encoding import MISSING, Names, as_names, decode_position
+from conal.data.encoding import MISSING, Names, as_names
 from conal.data.frames import column_names, open_frame
+from conal.data.matching import match_names, warn_of_lookalikes
 from conal.data.missing import read_labels
 from conal.errors import DataWarning, InputError, examples, warn
 
@@ -28,9 +29,10 @@ def known_codes(crowd: Annotations, true_labels: Any) -> npt.NDArray[np.int64]:
     if true_labels is None:
         return codes
     tasks, labels = _pairs(true_labels)
-    at, classes = decode_position(crowd.task_ids, tasks), decode_position(crowd.classes, labels)
+    at = match_names(crowd.task_ids, tasks, "tasks", "true_labels", "the annotations")
+    classes = match_names(crowd.classes, labels, "classes", "true_labels", "the annotations")
     here = at != MISSING
-    unknown = labels[here & (classes == MISSING)].tolist()
+    unknown = list(dict.fromkeys(labels[here & (classes == MISSING)].tolist()))
     if unknown:
         raise InputError(
             f"true_labels: {examples(unknown)} are not among the classes {examples(crowd.classes)}; correct them, or "
@@ -48,7 +50,9 @@ def inclusion_of(crowd: Annotations, true_labels: Any) -> npt.NDArray[np.float64
         return None
     frame = open_frame(true_labels, "true_labels")
     found = find_columns(names, {"task": None}, "true_labels")
-    at = decode_position(crowd.task_ids, as_names(frame[found["task"]].to_list()))
+    at = match_names(
+        crowd.task_ids, as_names(frame[found["task"]].to_list()), "tasks", "true_labels", "the annotations"
+    )
     drawn = np.full(crowd.n_tasks, np.nan)
     values = inclusion_values(frame[INCLUSION].to_list(), "true_labels")
     drawn[at[at != MISSING]] = values[at != MISSING]
@@ -104,6 +108,7 @@ def _pairs(true_labels: Any) -> tuple[Names, Names]:
     kept = as_names([tasks[k] for k in given])
     named = as_names([labels[k] for k in given])
     _refuse_repeated(kept, named)
+    warn_of_lookalikes(kept, "tasks", "true_labels")
     return kept, named
 
 

@@ -16,6 +16,7 @@ from conal.data.annotations import Annotations
 from conal.data.columns import find_column
 from conal.data.encoding import MISSING, Names, decode_position, encode
 from conal.data.frames import open_frame
+from conal.data.matching import match_names, refuse_lookalikes
 from conal.data.missing import read_labels
 from conal.errors import DataWarning, InputError, examples, warn
 from conal.io import FeatureTable, features_from, gold_from_table
@@ -98,7 +99,7 @@ def with_classes(crowd: Annotations, classes: Names) -> Annotations:
     """Annotations with the model's classes; labels of other classes are dropped with a warning."""
     if np.array_equal(crowd.classes, classes):
         return crowd
-    position = decode_position(classes, crowd.classes)
+    position = match_names(classes, crowd.classes, "classes", "labels", "those that the model was trained on")
     codes = position[crowd.labels]
     known = codes >= 0
     if not known.all():
@@ -179,6 +180,8 @@ def aligned(
     if annotations.by_position and features.ids is not None and len(features) == annotations.n_tasks:
         known = decode_position(features.ids, annotations.task_ids) != MISSING
         if not known.any():  # a matrix has no ids of its own: its rows are the features' rows
+            if annotations.task_ids.dtype == object and not isinstance(features.ids, RowIndex):
+                refuse_lookalikes(features.ids, annotations.task_ids, "tasks", "features", "here and in the labels")
             return Joined(Instances(features.values), annotations, features.columns)
     joined = align(annotations, len(features), features.ids, **missing)
     return Joined(Instances(features.values, joined.rows), joined.annotations, features.columns)
@@ -189,7 +192,7 @@ def as_codes(y: Any, classes: Names, where: str) -> npt.NDArray[np.int64]:
     encoded = encode(y)
     if (encoded.codes == MISSING).any():
         raise InputError(f"{where}: {int((encoded.codes == MISSING).sum()):,} labels are missing")
-    position = decode_position(classes, encoded.names)
+    position = match_names(classes, encoded.names, "classes", where, "the annotations")
     codes: npt.NDArray[np.int64] = position[encoded.codes]
     unknown = encoded.names[position == MISSING].tolist()
     if len(unknown) == len(encoded.names):

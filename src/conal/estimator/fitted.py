@@ -12,8 +12,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from conal.data.annotations import Annotations
 from conal.data.annotator_info import AnnotatorInfo
-from conal.data.encoding import Names, as_names, decode_position
+from conal.data.encoding import Names, as_names
 from conal.data.growing import Learnt
+from conal.data.matching import match_names
 from conal.errors import InputError
 from conal.estimator import adapters, compute, texts
 from conal.estimator.kept_data import TrainingData
@@ -177,7 +178,7 @@ class FittedClassifier(Reported, ClassifierParameters, ClassifierMixin, BaseEsti
             return compute.pair_rates(self.model_, self._batches(*self._joined(X, annotators, task_ids)))
         instances = self._instances(X)
         if annotators is not None:
-            codes = decode_position(self.annotator_ids_, as_names(annotators))
+            codes = self._annotator_codes(as_names(annotators))
             if len(codes) != len(instances):
                 raise InputError(f"{len(codes):,} annotators for {len(instances):,} rows; pass one per row")
             return compute.row_rates(self.model_, instances, codes)
@@ -211,5 +212,9 @@ class FittedClassifier(Reported, ClassifierParameters, ClassifierMixin, BaseEsti
         return instances, crowd
 
     def _batches(self, instances: Instances, crowd: Annotations) -> CrowdBatches:
-        codes = decode_position(self.annotator_ids_, crowd.annotator_ids)
+        codes = self._annotator_codes(crowd.annotator_ids)
         return CrowdBatches(instances, crowd, self.batch_size, codes)
+
+    def _annotator_codes(self, names: Names) -> npt.NDArray[np.int64]:
+        """The model's codes of annotators, -1 of unknown ones."""
+        return match_names(self.annotator_ids_, names, "annotators", "labels", "those that the model was trained on")

@@ -15,7 +15,7 @@ from conal.data.alignment import RowIndex
 from conal.data.annotations import Annotations
 from conal.data.encoding import MISSING, as_names, as_text, decode_position
 from conal.data.growing import Growth, digest_of_labels, grown, learnt
-from conal.data.joining import differ_in_type
+from conal.data.matching import differ_in_type, refuse_lookalikes, unmatched
 from conal.errors import InputError, examples
 from conal.estimator import adapters, members, preparation, texts
 from conal.estimator.kept_data import REMEDY, Parts, TrainingData
@@ -163,6 +163,7 @@ def _new_instances(
     if missing:
         if isinstance(features, FeatureTable) and isinstance(features.ids, RowIndex):  # which are no ids then
             return _new_instances(fitted, replace(features, ids=None), None, new, growth, n_known, where)
+        refuse_lookalikes(*unmatched(known, wanted, rows), "tasks", where, "here and in the features")
         raise InputError(
             f"{where}: {len(missing):,} new tasks have no features: {examples(missing)}; complete the features, or "
             "leave out the labels of these tasks"

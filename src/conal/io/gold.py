@@ -17,6 +17,7 @@ from conal.data.annotations import Annotations
 from conal.data.cleaning import match_classes
 from conal.data.columns import find_column, is_name_column
 from conal.data.encoding import MISSING, Names, as_names, as_text, decode_position
+from conal.data.matching import match_names, warn_of_lookalikes
 from conal.data.missing import Labels, read_labels, remedy_for
 from conal.data.true_labels import INCLUSION, inclusion_values
 from conal.errors import DataWarning, InputError, examples, warn
@@ -59,7 +60,7 @@ class GoldLabels:
                 )
             return self.labels
         wanted = np.arange(n_rows) if ids is None else ids
-        at = decode_position(self.task_ids, wanted)
+        at = match_names(self.task_ids, wanted, "tasks", "features", self.where)
         lost = wanted[at == MISSING].tolist()
         if lost:
             raise InputError(f"{self.where}: {len(lost):,} feature rows have no label: {examples(lost)}")
@@ -71,7 +72,7 @@ class GoldLabels:
         A file that contains few tasks or classes may have numbers where the annotations have text: 7 matches "7".
         """
         ids = self._ids_for(crowd)
-        at = _position(crowd.task_ids, ids)
+        at = match_names(crowd.task_ids, ids, "tasks", self.where, "the labels")
         here = at != MISSING
         self._report_others(ids[~here].tolist(), crowd)
         labels = self.labels[here]
@@ -218,6 +219,8 @@ def _checked(labels: Labels, ids: Names | None, classes: Sequence[Any] | Names |
             f"({examples(names[codes[ids == repeated[0]]])}); pass one true label per task. If these are crowd labels, "
             "use a crowd method"
         )
+    if ids is not None:
+        warn_of_lookalikes(ids, "tasks", where)
     return GoldLabels(names[codes], ids, where)
 
 

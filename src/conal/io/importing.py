@@ -9,6 +9,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, NoReturn
 
+from conal._support.paths import real_path
 from conal.data.annotations import Annotations
 from conal.errors import InputError
 from conal.io import tables
@@ -82,8 +83,8 @@ def _read(reader: Reader, path: Path, options: ReadOptions) -> AnnotationFile:
 def _refuse_repeats(paths: Sequence[Path]) -> None:
     if not paths:
         raise InputError("no file of labels: pass at least one")
-    times = Counter(path.resolve() for path in paths)
-    twice = next((path for path in paths if times[path.resolve()] > 1), None)
+    times = Counter(real_path(path) for path in paths)
+    twice = next((path for path in paths if times[real_path(path)] > 1), None)
     if twice is not None:
         raise InputError(f"{twice}: is given twice; name every file once")
 

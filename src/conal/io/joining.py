@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from conal.data.encoding import as_names, as_text, spelling
-from conal.data.joining import differ_in_type, join_annotations
+from conal.data.joining import join_annotations, refuse_different_spellings
+from conal.data.matching import differ_in_type
 from conal.errors import DataWarning, InputError, examples, warn
 from conal.io.annotation_file import AnnotationFile, Control
 from conal.io.platforms.collector import data_table
@@ -35,7 +36,7 @@ def join_files(parts: Sequence[AnnotationFile], options: ReadOptions) -> Annotat
     classes = None if options.classes is None else crowds[0].classes  # which all files have, in the order of the user
     classes = as_text(classes) if in_text and classes is not None else classes
     labels = join_annotations(crowds, classes=classes, on_duplicate=options.on_duplicate, where=where)
-    rename = _rename_tasks(parts)
+    rename = _rename_tasks(parts, where)
     gold, disputed = _join_gold(parts, rename, in_text=in_text)
     if disputed:
         text = (
@@ -73,11 +74,11 @@ def _refuse_nameless(parts: Sequence[AnnotationFile]) -> None:
             )
 
 
-def _rename_tasks(parts: Sequence[AnnotationFile]) -> Rename:
+def _rename_tasks(parts: Sequence[AnnotationFile], where: str) -> Rename:
     """How tasks of single files are called in all files together: as text, if some files have numbers."""
-    names = [part.annotations.task_ids for part in parts]
-    names += [as_names(part.data["task"].to_pylist()) for part in parts if part.data is not None]
-    return spelling if differ_in_type(names) else lambda name: name
+    shown = [as_names(part.data["task"].drop_null().to_pylist()) for part in parts if part.data is not None]
+    refuse_different_spellings(shown, "tasks", where)
+    return spelling if differ_in_type([*(part.annotations.task_ids for part in parts), *shown]) else lambda name: name
 
 
 def _join_gold(parts: Sequence[AnnotationFile], rename: Rename, *, in_text: bool) -> tuple[dict[Any, Any], int]:

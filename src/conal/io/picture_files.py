@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Any
 
+from conal._support.paths import real_path
 from conal.errors import DataWarning, InputError, examples, warn
 from conal.io.pictures import SUFFIXES, FromUri, Source
 
@@ -133,9 +134,9 @@ def _last_part(value: str) -> str:
 def _beside(value: str, folder: Path) -> Path | None:
     """The file, if it is in the folder or in one inside of it."""
     plain = value[7:] if value.lower().startswith("file://") else value
-    place, root = Path(folder, *PurePosixPath(plain.replace("\\", "/")).parts), folder.resolve()
+    place, root = Path(folder, *PurePosixPath(plain.replace("\\", "/")).parts), real_path(folder)
     try:
-        found = place.resolve()
+        found = real_path(place)
     except (OSError, ValueError):  # a name that no file can have
         return None
     return found if found.is_relative_to(root) and found.is_file() else None
