@@ -6,6 +6,7 @@ import copy
 import importlib.util
 import pickle
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -99,7 +100,7 @@ def test_an_unknown_step_or_pooling_is_refused(tmp_path: Path) -> None:
         EncoderFolder(folder).open()
     (folder / "modules.json").unlink()
     (folder / "model.onnx").write_bytes(b"nothing")
-    with pytest.raises(InputError, match=r"cannot be loaded .* is it an ONNX encoder\?"):
+    with pytest.raises(InputError, match=r"cannot be loaded .* is it an encoder of texts\?"):
         EncoderFolder(folder).open()
 
 
@@ -166,3 +167,129 @@ def test_a_folder_of_sentence_transformers_is_run_by_that_package(tmp_path: Path
     found = EncodedTexts(tmp_path / "encoder").fit_transform(["purr", "bark purr", "bark"])
     wanted = whole.encode(["purr", "bark purr", "bark"])
     np.testing.assert_allclose(found, wanted - wanted.mean(0), atol=1e-6)
+
+
+def network(kind: str, folder: Path) -> None:
+    """A model that runs, but is no encoder of these texts."""
+    import onnx
+    from onnx import TensorProto, helper, numpy_helper
+
+    rows, shape = (2, ("n", "t")) if kind == "few words" else (6, (1, 4) if kind == "one shape" else ("n", "t"))
+    words = helper.make_tensor_value_info("input_ids", TensorProto.INT64, shape)
+    tables = [numpy_helper.from_array(np.ones((rows, 3), dtype=np.float32), "table")]
+    node, made = "Gather", helper.make_tensor_value_info("out", TensorProto.FLOAT, (*shape, 3))
+    arguments: dict[str, Any] = {}
+    if kind == "text":
+        node, arguments, tables = "Cast", {"to": TensorProto.STRING}, []
+        made = helper.make_tensor_value_info("out", TensorProto.STRING, shape)
+    if kind == "sequence":
+        node, made, tables = "SequenceConstruct", helper.make_tensor_sequence_value_info("out", 7, None), []
+    inputs = [*(table.name for table in tables), "input_ids"]
+    graph = helper.make_graph([helper.make_node(node, inputs, ["out"], **arguments)], "no", [words], [made], tables)
+    onnx.save(
+        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), folder / "model.onnx"
+    )
+
+
+def loop(path: Path) -> None:
+    path.unlink(missing_ok=True)
+    path.symlink_to(path.name)
+
+
+def put(content: str, name: str, folder: Path) -> None:
+    (folder / name).write_text(content)
+
+
+POOLING = [{"type": "sentence_transformers.models.Pooling", "path": "1_Pooling"}]
+JSON_FILES = ("config.json", "sentence_bert_config.json", "modules.json", "1_Pooling/config.json")
+CONTENTS = {
+    "a list": "[3]",
+    "a number": "3",
+    "null": "null",
+    "text": '"x"',
+    "empty": "",
+    "cut": "{",
+    "deep": "[" * 10**5,
+}
+MALFORMED: dict[str, Callable[[Path], object]] = {
+    **{f"{name}, {what}": partial(put, text, name) for name in JSON_FILES for what, text in CONTENTS.items()},
+    "no UTF-8": lambda folder: (folder / "config.json").write_bytes(b'{"a": "\xe9"}'),
+    "a path with a zero": lambda folder: write(folder / "modules.json", [POOLING[0] | {"path": "a\0"}]),
+    "a long path": lambda folder: write(folder / "modules.json", [POOLING[0] | {"path": "x" * 5000}]),
+    "a path that is none": lambda folder: write(folder / "modules.json", [POOLING[0] | {"path": [1]}]),
+    "a cut model": lambda folder: (folder / "model.onnx").write_bytes((folder / "model.onnx").read_bytes()[:-20]),
+    "an empty model": lambda folder: (folder / "model.onnx").write_bytes(b""),
+    "an empty tokenizer": lambda folder: (folder / "tokenizer.json").write_bytes(b""),
+    "a loop": lambda folder: loop(folder / "model.onnx"),
+    **{kind: partial(network, kind) for kind in ("few words", "one shape", "text", "sequence")},
+}
+
+
+@needs_onnx
+@pytest.mark.parametrize("what", MALFORMED)
+def test_a_malformed_folder_is_refused(what: str, tmp_path: Path) -> None:
+    folder = write_onnx_encoder(tmp_path / "encoder", pooling="mean_tokens")
+    MALFORMED[what](folder)
+    with pytest.raises(InputError, match=str(folder)):
+        EncodedTexts(folder).fit_transform(["purr the", "bark", "swim the the purr"])
+
+
+@needs_onnx
+def test_a_limit_without_end_is_none(tmp_path: Path) -> None:
+    folder = write_onnx_encoder(tmp_path / "encoder", longest=2**70)
+    assert EncodedTexts(folder).fit_transform(["purr", "bark"]).shape == (2, 3)
+
+
+@needs_onnx
+@pytest.mark.parametrize("place", ["weights", "deep/er/weights.bin"])
+def test_weights_in_other_files_belong_to_the_encoder(place: str, tmp_path: Path) -> None:
+    """The model names the file, whatever it is called."""
+    import onnx
+
+    folder = write_onnx_encoder(tmp_path / "encoder")
+    one_file = EncoderFolder(folder).digest()
+    model = onnx.load(folder / "model.onnx")
+    (folder / place).parent.mkdir(exist_ok=True, parents=True)
+    onnx.save(model, folder / "model.onnx", save_as_external_data=True, location=place, size_threshold=0)
+    made = EncodedTexts(folder)
+    before = made.fit_transform(["purr", "bark"])
+    tensors, document = to_state(made)
+    restored = from_state(tensors, document, "here")
+    assert isinstance(restored, EncodedTexts)
+    np.testing.assert_array_equal(restored.attach(folder).transform(["purr", "bark"]), before)
+    weights = (folder / place).read_bytes()
+    (folder / place).write_bytes(np.roll(np.frombuffer(weights, dtype=np.float32), 3).tobytes())
+    with pytest.raises(InputError, match="is not the encoder 'encoder'"):
+        restored.attach(folder)
+    (folder / place).unlink()
+    with pytest.raises(InputError, match=f"has weights in '{place}', and there is no such file"):
+        restored.attach(folder)
+    onnx.save(onnx.load(write_onnx_encoder(tmp_path / "again") / "model.onnx"), folder / "model.onnx")
+    assert EncoderFolder(folder).digest() == one_file  # as before, where there are no other files
+
+
+@needs_onnx
+def test_weights_outside_of_the_folder_are_refused(tmp_path: Path) -> None:
+    import onnx
+
+    folder = write_onnx_encoder(tmp_path / "encoder")
+    model = onnx.load(folder / "model.onnx")
+    for name in ("../weights", "/etc/passwd", "..\\weights"):
+        tensor = model.graph.initializer[0]
+        del tensor.external_data[:]
+        tensor.data_location = onnx.TensorProto.EXTERNAL
+        tensor.external_data.add(key="location", value=name)
+        (folder / "model.onnx").write_bytes(model.SerializeToString())
+        with pytest.raises(InputError, match="outside of its folder"):
+            EncoderFolder(folder).digest()
+
+
+@needs_onnx
+def test_the_pooling_of_a_module_in_any_folder_belongs_to_the_encoder(tmp_path: Path) -> None:
+    folder = write_onnx_encoder(tmp_path / "encoder")
+    write(folder / "modules.json", [POOLING[0] | {"path": "a/b"}])
+    (folder / "a").mkdir()
+    write(folder / "a" / "b" / "config.json", {"pooling_mode_max_tokens": True})
+    before = EncoderFolder(folder).digest()
+    write(folder / "a" / "b" / "config.json", {"pooling_mode_cls_token": True})
+    assert EncoderFolder(folder).digest() != before

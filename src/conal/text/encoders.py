@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from importlib.util import find_spec
 from os import PathLike
 from pathlib import Path
@@ -16,7 +17,9 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from conal._support.paths import real_path
 from conal.errors import InputError
+from conal.text.onnx_data import external_files
 
 __all__ = ["Encoder", "EncoderFolder", "SentenceTransformerEncoder", "check_packages"]
 
@@ -24,7 +27,7 @@ FloatArray = npt.NDArray[np.float32]
 
 MODEL_PLACES = ("model.onnx", "onnx/model.onnx")
 """Where an ONNX model can be, within the folder."""
-TOKENIZER, MODULES = "tokenizer.json", "modules.json"
+TOKENIZER, MODULES, CONFIG = "tokenizer.json", "modules.json", "config.json"
 PICKLED = frozenset({".bin", ".pt", ".pth", ".pkl", ".pickle", ".ckpt", ".joblib"})
 """Endings of files that run code of their author when they are read."""
 TRANSFORMERS_WEIGHTS = "pytorch_model.bin"
@@ -77,14 +80,16 @@ class EncoderFolder:
     @property
     def name(self) -> str:
         """The name of the folder, without the folders it lies in."""
-        return self.path.resolve().name
+        return real_path(self.path).name
 
     def files(self) -> list[Path]:
         """All files that decide about embeddings, in a fixed order."""
         if self.kind == "onnx":
             model = self.path / str(self.model)
             parts = [path for path in model.parent.iterdir() if path.name.startswith(f"{model.name}")]
-            found = [*parts, self.path / TOKENIZER, *self.path.glob("*.json"), *self.path.glob("*/config.json")]
+            steps = [self.module_folder(module) / CONFIG for module in self.modules()]
+            found = [*parts, *external_files(model), self.path / TOKENIZER, *steps]
+            found += [*self.path.glob("*.json"), *self.path.glob(f"*/{CONFIG}")]
         else:
             found = [path for path in self.path.rglob("*") if path.suffix in IDENTIFYING]
         return sorted(
@@ -110,23 +115,34 @@ class EncoderFolder:
             return OnnxEncoder(self)
         return SentenceTransformerEncoder(self)
 
-    def document(self, name: str) -> Any:
-        """A JSON file of the folder; an empty object if there is none."""
-        path = self.path / name
-        if not path.is_file():
-            return {}
-        try:
-            return json.loads(path.read_text(encoding="utf-8"))
-        except ValueError as error:
-            raise InputError(f"{path}: is no valid JSON ({error}); copy the encoder again") from error
+    def settings(self, path: Path) -> dict[str, Any]:
+        """The object in a JSON file of the folder; an empty one if there is no file."""
+        found = _document(path) if path.is_file() else {}
+        if not isinstance(found, dict):
+            raise InputError(f"{path}: must be a JSON object, not {type(found).__name__}; copy the encoder again")
+        return found
 
     def modules(self) -> list[dict[str, Any]]:
         """The steps of a sentence-transformers model, each with its type and folder; none if they are not stated."""
-        found = self.document(MODULES)
-        listed = found if isinstance(found, list) else []
-        if not all(isinstance(each, dict) and isinstance(each.get("type"), str) for each in listed):
-            raise InputError(f"{self.path / MODULES}: must list modules with a type; copy the encoder again")
-        return listed
+        path = self.path / MODULES
+        found = _document(path) if path.is_file() else []
+        listed = isinstance(found, list)
+        if not listed or not all(isinstance(each, dict) and isinstance(each.get("type"), str) for each in found):
+            raise InputError(f"{path}: must list modules with a type; copy the encoder again")
+        return list(found)
+
+    def module_folder(self, module: dict[str, Any]) -> Path:
+        """Where the files of a module are, inside of the encoder's folder."""
+        name = module.get("path", "")
+        try:
+            place: Path = self.path / name
+            inside = real_path(place).is_relative_to(real_path(self.path))
+            place.is_dir()
+        except (TypeError, ValueError, OSError) as error:  # no text, or a name that no file can have
+            raise InputError(f"{self.path / MODULES}: has a module whose path cannot be one: {error}") from error
+        if not inside:
+            raise InputError(f"{self.path}: the module {name!r} is outside of the folder; copy the encoder again")
+        return place
 
 
 class SentenceTransformerEncoder:
@@ -141,17 +157,39 @@ class SentenceTransformerEncoder:
         refuse_code(folder)
         from sentence_transformers import SentenceTransformer
 
-        self._model = SentenceTransformer(
-            str(folder.path.resolve()),
-            device="cpu",
-            local_files_only=True,
-            trust_remote_code=False,
-            model_kwargs={"use_safetensors": True},
-        )
+        self.where = folder.path
+        with refusing_errors(self.where, "cannot be loaded"):
+            self._model = SentenceTransformer(
+                str(real_path(folder.path)),
+                device="cpu",
+                local_files_only=True,
+                trust_remote_code=False,
+                model_kwargs={"use_safetensors": True},
+            )
 
     def encode(self, texts: Sequence[str]) -> FloatArray:
         """(n, d) embeddings."""
-        return np.asarray(self._model.encode(list(texts), show_progress_bar=False), dtype=np.float32)
+        with refusing_errors(self.where, "cannot encode these texts"):
+            return np.asarray(self._model.encode(list(texts), show_progress_bar=False), dtype=np.float32)
+
+
+@contextmanager
+def refusing_errors(where: Path, what: str) -> Iterator[None]:
+    """Errors of the packages that run an encoder, which have types of their own, as errors in the user's folder."""
+    try:
+        yield
+    except (InputError, MemoryError):
+        raise
+    except Exception as error:
+        reason = next(iter(str(error).splitlines()), type(error).__name__)[:200]
+        raise InputError(f"{where}: {what} ({reason}); is it an encoder of texts?") from error
+
+
+def _document(path: Path) -> Any:
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{path}: is no valid JSON ({error}); copy the encoder again") from error
 
 
 def refuse_code(folder: EncoderFolder) -> None:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from conal.errors import InputError
-from conal.text.encoders import TOKENIZER, EncoderFolder, FloatArray, check_packages
+from conal.text.encoders import CONFIG, TOKENIZER, EncoderFolder, FloatArray, check_packages, refusing_errors
 
 __all__ = ["OnnxEncoder", "pooled"]
 
@@ -18,6 +19,8 @@ REMEDY = "pip install 'conal[encoder]'"
 BATCH = 32
 LONGEST = 512
 """Tokens of a text, where the folder does not say."""
+MOST = 1_000_000
+"""Tokens beyond which a limit means that there is none."""
 SENTENCE = "sentence_embedding"
 """Name of an output that needs no pooling."""
 POOLING = {
@@ -50,16 +53,12 @@ class OnnxEncoder:
 
         self.where = folder.path
         self.pooling, self.normalize = _steps(folder)
-        try:
+        with refusing_errors(folder.path, "cannot be loaded"):
             self._session = onnxruntime.InferenceSession(
                 str(folder.path / str(folder.model)), providers=["CPUExecutionProvider"]
             )
             self._tokenizer = Tokenizer.from_file(str(folder.path / TOKENIZER))
-        except Exception as error:  # both raise types of their own
-            raise InputError(
-                f"{folder.path}: cannot be loaded ({_first_line(error)}); is it an ONNX encoder?"
-            ) from error
-        self._tokenizer.enable_truncation(_longest(folder, self._tokenizer.truncation))
+            self._tokenizer.enable_truncation(_longest(folder, self._tokenizer.truncation))
         self._pad = int((self._tokenizer.padding or {}).get("pad_id", 0))
         self._tokenizer.no_padding()
         self._inputs = {found.name: INTEGERS.get(found.type) for found in self._session.get_inputs()}
@@ -75,7 +74,8 @@ class OnnxEncoder:
         """(n, d) embeddings, in the order of the texts."""
         # Surrogates without a partner have no UTF-8 form.
         clean = [text.encode("utf-8", "replace").decode("utf-8") for text in texts]
-        encodings = self._tokenizer.encode_batch(clean)
+        with refusing_errors(self.where, "cannot encode these texts"):
+            encodings = self._tokenizer.encode_batch(clean)
         order = sorted(range(len(encodings)), key=lambda k: len(encodings[k].ids))  # little padding
         found = np.concatenate(list(self._embedded([encodings[k] for k in order])))
         result = np.empty_like(found)
@@ -90,11 +90,15 @@ class OnnxEncoder:
                 name: _padded([getattr(each, _GIVEN[name]) for each in some], width, self._fill(name), kind)
                 for name, kind in self._inputs.items()
             }
-            (found,) = self._session.run([self._output], given)
-            if found.ndim == 3:
+            with refusing_errors(self.where, "cannot encode these texts"):
+                found = np.asarray(self._session.run([self._output], given)[0])
+            if found.dtype.kind in "iu":
+                found = found.astype(np.float64)
+            is_number = found.dtype.kind == "f"
+            if is_number and found.ndim == 3 and found.shape[:2] == (len(some), width):
                 mask = _padded([each.attention_mask for each in some], width, 0, np.float32)
                 found = pooled(found, mask, self.pooling)
-            if found.ndim != 2 or len(found) != len(some) or not np.isfinite(found).all():
+            if not is_number or found.ndim != 2 or len(found) != len(some) or not np.isfinite(found).all():
                 raise InputError(f"{self.where}: gives no finite embedding for each text; is it an encoder of texts?")
             yield np.asarray(found, dtype=np.float32)
 
@@ -138,31 +142,25 @@ def _steps(folder: EncoderFolder) -> tuple[str, bool]:
             raise InputError(f"{folder.path}: has the module {name!r}, which conal does not run; use another encoder")
         normalize |= name == NORMALIZE_MODULE
         if name == POOLING_MODULE:
-            pooling = _pooling(folder, str(module.get("path", "")))
+            pooling = _pooling(folder, folder.module_folder(module))
     return pooling, normalize
 
 
-def _pooling(folder: EncoderFolder, place: str) -> str:
-    if not (folder.path / place).resolve().is_relative_to(folder.path.resolve()):
-        raise InputError(f"{folder.path}: the module {place!r} is outside of the folder; copy the encoder again")
-    stated = folder.document(f"{place}/config.json")
+def _pooling(folder: EncoderFolder, place: Path) -> str:
+    stated = folder.settings(place / CONFIG)
     chosen = [flag for flag, value in stated.items() if flag.startswith("pooling_mode_") and value is True]
     chosen = chosen or [f"pooling_mode_{stated.get('pooling_mode', 'mean')}_tokens".replace("cls_tokens", "cls_token")]
     if len(chosen) != 1 or chosen[0] not in POOLING:
         raise InputError(
-            f"{folder.path / place}: pools tokens by {', '.join(chosen)}; conal pools by mean, cls or max: use another "
-            "encoder"
+            f"{place}: pools tokens by {', '.join(chosen)}; conal pools by mean, cls or max: use another encoder"
         )
     return POOLING[chosen[0]]
 
 
 def _longest(folder: EncoderFolder, truncation: dict[str, Any] | None) -> int:
     """Tokens of a text after which it is cut off."""
-    stated = [folder.document("sentence_bert_config.json").get("max_seq_length"), (truncation or {}).get("max_length")]
-    found = [int(length) for length in stated if isinstance(length, int) and length > 0]
-    positions = folder.document("config.json").get("max_position_embeddings")
+    limit = folder.settings(folder.path / "sentence_bert_config.json").get("max_seq_length")
+    stated = [limit, (truncation or {}).get("max_length")]
+    found = [min(int(length), MOST) for length in stated if isinstance(length, int) and length > 0]
+    positions = folder.settings(folder.path / CONFIG).get("max_position_embeddings")
     return min(found) if found else min(LONGEST, positions if isinstance(positions, int) and positions > 0 else LONGEST)
-
-
-def _first_line(error: Exception) -> str:
-    return next(iter(str(error).splitlines()), type(error).__name__)[:200]
