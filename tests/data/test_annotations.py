@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Callable
 from datetime import date
 from typing import Any
+from uuid import UUID
 
 import numpy as np
 import numpy.typing as npt
@@ -23,6 +24,7 @@ from sklearn.base import BaseEstimator
 from sklearn.model_selection import GridSearchCV, KFold
 from sklearn.utils import _safe_indexing, indexable
 
+from conal.aggregation import MajorityVote
 from conal.data.annotations import MISSING, Annotations
 from conal.data.cleaning import pair_order
 from conal.data.container import gather_ranges
@@ -38,6 +40,8 @@ WORKERS = ["bob", "eve", "ann", "ann", "ann", "bob"]
 LABELS = ["dog", "cat", "cat", "dog", "cow", "dog"]
 MATRIX = [[2, 2, 0], [1, 2, -1], [0, -1, -1]]  # t1..t3 x ann, bob, eve; cat, cow, dog
 NAMED_MATRIX = [["dog", "dog", "cat"], ["cow", "dog", None], ["cat", None, None]]
+
+MARCH = pd.Period("2024-03")
 
 
 def expected() -> Annotations:
@@ -153,6 +157,12 @@ def test_sizes_and_repr() -> None:
         ([(1, "b"), (1, "a"), (1, "b")], [(1, "a"), (1, "b")]),
         ([date(2024, 1, 2), date(2024, 1, 1), date(2024, 1, 2)], [date(2024, 1, 1), date(2024, 1, 2)]),
         (["a", 3, "a"], [3, "a"]),
+        ([UUID(int=2), UUID(int=1), UUID(int=2)], [UUID(int=1), UUID(int=2)]),
+        (
+            [pd.Period("2024-02"), pd.Period("2024-01"), pd.Period("2024-02")],
+            [pd.Period("2024-01"), pd.Period("2024-02")],
+        ),
+        ([pd.Interval(1, 2), pd.Interval(0, 1), pd.Interval(1, 2)], [pd.Interval(0, 1), pd.Interval(1, 2)]),
     ],
 )
 @pytest.mark.parametrize("role", ["task", "worker", "label"])
@@ -165,7 +175,8 @@ def test_names_of_every_type_in_every_role(library: str, role: str, values: list
     elif library == "pandas":
         ann = Annotations.from_frame(pd.DataFrame({name: pd.Series(column) for name, column in columns.items()}))
     else:
-        mixed = len({type(value) for value in values}) > 1 or isinstance(values[0], tuple)
+        exotic = isinstance(values[0], tuple | UUID | pd.Period | pd.Interval)
+        mixed = len({type(value) for value in values}) > 1 or exotic
         series = {name: pl.Series(name, column) for name, column in columns.items() if name != role}
         series[role] = pl.Series(role, values, dtype=pl.Object if mixed else None)
         ann = Annotations.from_frame(pl.DataFrame(series))
@@ -174,6 +185,13 @@ def test_names_of_every_type_in_every_role(library: str, role: str, values: list
     assert found.tolist() == names
     assert [type(name) for name in found.tolist()] == [type(name) for name in names]
     assert Counter(names[code] for code in codes.tolist()) == Counter(values)
+
+
+def test_uuids_are_text_in_tables() -> None:
+    ann = Annotations.from_triples([UUID(int=1), UUID(int=2)], ["a", "b"], ["x", "y"])
+    assert ann.to_table()["task"].to_pylist() == [str(UUID(int=1)), str(UUID(int=2))]
+    assert MajorityVote().fit(ann).table("labels")["task"].to_pylist() == [str(UUID(int=1)), str(UUID(int=2))]
+    assert Annotations.of(pa.table({"task": [UUID(int=1)], "worker": ["a"], "label": ["x"]})).n_tasks == 1
 
 
 def test_whole_numbers_stay_whole_beside_gaps() -> None:

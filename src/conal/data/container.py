@@ -367,6 +367,9 @@ def _check_codes(columns: list[npt.NDArray[np.int32]], sizes: list[int]) -> None
 
 def _arrow_names(names: Names, role: str) -> pa.Array:
     try:
-        return pa.array(names.tolist())
+        column = pa.array(names.tolist())
     except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError) as error:
-        raise InputError(f"{role} names of several types cannot be in one column ({error})") from error
+        raise InputError(
+            f"{role} names of several types cannot be in one column ({error}); use text or numbers"
+        ) from error
+    return pa.array(map(str, names.tolist())) if isinstance(column.type, pa.BaseExtensionType) else column  # UUIDs

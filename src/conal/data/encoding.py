@@ -132,7 +132,8 @@ def name_column(names: Names) -> pa.Array:
         column = pa.array(names.tolist())
     except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
         return pa.array([str(name) for name in names.tolist()])
-    return pa.array([str(name) for name in names.tolist()]) if pa.types.is_nested(column.type) else column
+    plain = not pa.types.is_nested(column.type) and not isinstance(column.type, pa.BaseExtensionType)
+    return column if plain else pa.array([str(name) for name in names.tolist()])
 
 
 def _fits_int64(item: float) -> bool:
@@ -151,7 +152,8 @@ def _to_arrow(values: object) -> pa.ChunkedArray | None:
             return None
         except UnicodeEncodeError as error:
             _refuse_half(error)
-    if pa.types.is_nested(column.type) or pa.types.is_null(column.type):
+    kind = column.type
+    if pa.types.is_nested(kind) or pa.types.is_null(kind) or isinstance(kind, pa.BaseExtensionType):  # such as UUIDs
         return None
     return column
 

@@ -48,7 +48,9 @@ def frame_column(series: Any) -> object:
 
     try:
         if series.dtype != nw.Object:  # polars hands Arrow the addresses of its objects, pandas makes lists of tuples
-            return series.to_arrow()
+            column = series.to_arrow()
+            if not isinstance(column.type, pa.BaseExtensionType):  # in which Arrow has the periods of pandas as numbers
+                return column
     except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError):
         pass  # mixed categories
     return series.to_list()
