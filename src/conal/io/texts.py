@@ -14,7 +14,7 @@ import pyarrow as pa
 from conal.data.columns import find_column, find_columns, is_name_column
 from conal.data.encoding import Names, as_names, spelling
 from conal.data.frames import column_names, open_frame
-from conal.data.joining import differ_in_type
+from conal.data.matching import differ_in_type
 from conal.errors import DataWarning, InputError, examples, warn
 from conal.io.features import FEW, FeatureTable, frame_to_arrow, ids_from
 from conal.io.quotes import refuse_line_ends

@@ -42,7 +42,7 @@ class Wide(Importer):
     """One row per task and one column per annotator; an empty cell, NaN, NA or -1 means "not annotated".
 
     The tasks are in the index that pandas wrote to a Parquet file, or in the first column, if it has a usual name of
-    task ids or no name; otherwise tasks are row numbers. A column called ``truth``, ``gold``, ``target`` or the like has
+    task ids or no name; otherwise tasks are row numbers. A column called ``truth``, ``gold``, ``target`` or so has
     the true labels.
     """
 
