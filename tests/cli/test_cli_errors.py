@@ -672,4 +672,6 @@ def test_symbolic_links_that_lead_to_themselves(
     loop.symlink_to(loop.name)
     places = {"labels": crowd.labels, "loop": loop, "clean.csv": tmp_path / "clean.csv", "m": tmp_path / "m"}
     message = refuse(*(places.get(word, word) for word in command))
-    assert re.search(r"loop\.csv: no such (file|model folder)|loop\.csv: is a symbolic link that leads nowhere", message)
+    assert re.search(
+        r"loop\.csv: no such (file|model folder)|loop\.csv: is a symbolic link that leads nowhere", message
+    )
