@@ -61,16 +61,13 @@ class DawidSkene(MatrixAggregator[Confusions]):
         \pi^r_{cl} = \frac{t^r_{cl} + m \hat\pi^r_{cl}}{\sum_{l'} t^r_{cl'} + m}, \qquad
         \rho_c \propto \sum_{i \text{ known}} [z_i = c] + 50 \hat\rho_c
 
-    (m = ``inferred_labels``) and the posterior follows from these. With 50 random true labels, this makes the other
-    labels of eight juries of language models 0.5 points better in the mean, and those of LabelMe and Music 0.2 and 0.4
-    points worse (``conal reproduce little-gold``).
+    (m = ``inferred_labels``) and the posterior follows from these.
 
-    Use it where annotators gave many labels each and confuse particular classes: it is fast, on thirteen real crowds no
-    other single model is more accurate on average (70.2 %, as ``backoff``), and it is the best on product and raop.
-    Where annotators have few labels of a class, ``backoff`` borrows from the crowd (face, flute); where tasks mislead
-    many, ``minimax-entropy`` and ``multidimensional`` describe the tasks too (bluebird, dog). It is 5.4 points behind
-    the best at worst (flute). The spectral start mostly leads to the same labels as the votes, and takes longer; try it
-    where you suspect the majority.
+    Use it where annotators gave many labels each and confuse particular classes: it is fast, and on public crowds no
+    other single model is more accurate on average. Where annotators have few labels of a class, ``backoff`` borrows
+    from the crowd; where tasks mislead many, ``minimax-entropy`` and ``multidimensional`` describe the tasks too. The
+    spectral start mostly leads to the same labels as the votes, and takes longer; try it where you suspect the
+    majority.
 
     Attributes
     ----------
@@ -229,8 +226,7 @@ class OneCoinDawidSkene(DawidSkene):
         p_r = \frac{\sum_i q_i(y_i^r) + \alpha}{n_r + 2 \alpha}
 
     It has far fewer parameters. Use it where annotators gave few labels and no class is confused with a particular
-    other one. Elsewhere it loses classes: on juries of language models it is among the least accurate (47.7 %, against
-    60.5 for ``dawid-skene``), although the best but one on one of them (flute).
+    other one. Elsewhere it loses classes: on juries of language models it is among the least accurate.
     """
 
     remedies = ({"class_prior": "labels"},)

@@ -60,8 +60,7 @@ class EnhancedBCC(EMAggregator[Subtypes]):
     never falls. Every run starts with the vote shares for the classes and random subtypes, and the run with the
     highest bound is kept. Surplus subtypes stay empty.
 
-    Use it where tasks have many labels each and some mislead several annotators, and compare with ``dawid-skene``. Of
-    thirteen real crowds it is the most accurate on one, together with ``worker-clustering`` (sentiment, 96.1 %); with
+    Use it where tasks have many labels each and some mislead several annotators, and compare with ``dawid-skene``. With
     few labels per task or weak annotators, subtypes take over wrong classes. Its result depends on the start more than
     that of other models: raise ``n_restarts`` if two seeds differ much.
 

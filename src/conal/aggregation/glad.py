@@ -59,9 +59,9 @@ class GLAD(EMAggregator[Abilities]):
     and a step that would lower it is halved until it does not. So the log-posterior never falls. Cost per iteration
     scales with the number of labels.
 
-    Use it where you want to know which tasks are hard, and annotators make no particular mistakes: on dog and product
-    it is 0.9 and 1.1 points behind ``dawid-skene``. Not where most annotators are weak or confuse classes: on juries of
-    language models it is 13 points behind, and a task that misleads many counts as easy.
+    Use it where you want to know which tasks are hard, and annotators make no particular mistakes. Not where
+    most annotators are weak or confuse classes: on juries of language models it is far behind ``dawid-skene``, and a
+    task that misleads many counts as easy.
 
     Attributes
     ----------

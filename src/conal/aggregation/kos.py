@@ -43,9 +43,9 @@ class KOS(VoteAggregator):
     data. A task of known truth sends the largest message.
 
     With a handful of labels, messages may change sign in every round; the result is then arbitrary. Use it for what it
-    was made for: tasks assigned at random, annotators with one accuracy each, two classes, few labels. On thirteen
-    real crowds it is as accurate as a majority vote on average (63 %), and ``dawid-skene`` is seven points better:
-    a few annotators who agree can draw all reliability to themselves.
+    was made for: tasks assigned at random, annotators with one accuracy each, two classes, few labels. On public
+    crowds it is only as accurate as a majority vote on average: a few annotators who agree can draw all reliability to
+    themselves.
 
     Attributes
     ----------

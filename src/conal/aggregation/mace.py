@@ -51,8 +51,7 @@ class MACE(EMAggregator[Habits]):
 
     It has C parameters per annotator where Dawid-Skene has C (C - 1). Use it to find spammers, who click one label or
     any. It cannot tell which classes an annotator confuses; where confusions have a pattern, ``dawid-skene`` is more
-    accurate. Classes count as equally frequent: of thirteen real crowds it is the best on two (emotion and flute), and
-    the worst but one where seven tasks in eight are of one class (product).
+    accurate. Classes count as equally frequent, which does harm where one is far more frequent.
 
     Attributes
     ----------

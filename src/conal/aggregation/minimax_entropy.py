@@ -62,9 +62,8 @@ class MinimaxEntropy(EMAggregator[Scores]):
     the rows of all :math:`\sigma`, then on those of all :math:`\tau`, each halved where its own objective would fall.
     So the objective never falls. Classes count as equally frequent beforehand.
 
-    Use it where tasks have many labels, and some mislead many annotators: of thirteen real crowds it is the best on
-    bluebird and semeval_stance, and one of the two best on face and conv_go_awry. Not where one class is far more
-    frequent than the others (product: 12 points behind ``dawid-skene``), and not in a hurry: it is the slowest one.
+    Use it where tasks have many labels, and some mislead many annotators. Not where one class is far more
+    frequent than the others, and not in a hurry: it is the slowest one.
 
     Attributes
     ----------

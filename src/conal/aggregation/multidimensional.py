@@ -56,10 +56,9 @@ class Multidimensional(Aggregator):
     that it converges. For more than two classes, each is told apart from all others, and the probabilities are scaled
     to sum 1.
 
-    Use it where tasks differ in how clearly they belong to a class, and annotators in where they draw the line: of
-    thirteen real crowds it is the best on three (dog, discourse, wiki_politeness), and one of the two best on face. One
-    dimension mostly suffices. Not where one class is far more frequent (product: 4 points behind ``dawid-skene``), nor
-    for confusions between particular classes of many.
+    Use it where tasks differ in how clearly they belong to a class, and annotators in where they draw the line. One
+    dimension mostly suffices. Not where one class is far more frequent, nor for confusions between particular classes
+    of many.
 
     Attributes
     ----------

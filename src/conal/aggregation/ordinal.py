@@ -19,6 +19,7 @@ from conal.parameters import either, number, one_of, parameter
 
 __all__ = ["Ordinal", "fall_off"]
 
+# Error against Dawid-Skene, mean and median on 400 simulated crowds of grades: studies/results/0.2.0/ordinal.csv.
 STRENGTHS = (3.0, 10.0, 30.0, 100.0, 1000.0)
 """Values of ``strength`` that "auto" chooses from."""
 GUESSES = 0.02
@@ -104,12 +105,9 @@ class Ordinal(EMAggregator[Scale]):
     on which a Newton step with expected curvature is made, halved where it would lead down. So the objective never
     falls. Distances are those of places on the scale: grades 1, 2, 5 and 10 are equally far apart.
 
-    Use it where classes are grades or levels (``--ordinal``), most of all where annotators gave few labels each. On
-    simulated crowds of 5 levels and five labels per task, its median misses the true level by 0.28 in the mean with 20
-    labels per annotator (``dawid-skene`` 0.44, the median of the labels 0.39, their rounded mean 0.45), by 0.35 with 5
-    (0.60, 0.39, 0.46) and by 0.21 with 100 (0.34, 0.37, 0.45); ``conal reproduce ordinal`` has 7 levels, another
-    generator and a real crowd, too. Not where classes are kinds of things: numbers that are only names look like a
-    scale.
+    Use it where classes are grades or levels (``--ordinal``), most of all where annotators gave few labels each: on
+    simulated crowds its median is nearer to the true level than the labels of ``dawid-skene`` and than the median and
+    the mean of the labels. Not where classes are kinds of things: numbers that are only names look like a scale.
 
     Attributes
     ----------

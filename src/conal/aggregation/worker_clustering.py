@@ -46,9 +46,8 @@ class WorkerClustering(EMAggregator[Clusters]):
     groups start at the pooled confusion matrix and at matrices of annotators that it explains badly: in the first run
     the worst explained one after the other, in further runs random ones of them.
 
-    Use it where annotators are of a few kinds: of thirteen real crowds it is the best on persuasion and, together with
-    ``ebcc``, on sentiment, and above ``dawid-skene`` on face. Not where every annotator errs in an own way and has
-    labels enough for an own matrix: on a jury with seven classes (raop) it is 9 points behind.
+    Use it where annotators are of a few kinds. Not where every annotator errs in an own way and has labels enough for
+    a matrix of its own.
 
     Attributes
     ----------

@@ -29,7 +29,7 @@ class ZeroBasedSkill(VoteAggregator):
 
     The learning rate :math:`\eta_t` is cut at regular intervals, which ends cycles between two sets of labels. It
     stops as soon as nothing changes any more. This is :class:`Wawa` carried on; it corrects majority vote a little
-    further, and shares its limits. Use it as you would use ``wawa``, which is as accurate (62.4 against 62.8 %).
+    further, and shares its limits. Use it as you would use ``wawa``, which is as accurate.
 
     Attributes
     ----------

@@ -126,10 +126,7 @@ def is_jury(evidence: Evidence) -> bool:
 
 @register("jury")
 class Jury(Finding[JurySection]):
-    """What a small jury consists of. It says that somebody adds nothing, or that fewer do, only where that is likely.
-
-    ``conal reproduce jury-claims`` measures how often it is right.
-    """
+    """What a small jury consists of; it says that somebody adds nothing, or that fewer do, only where that is likely."""
 
     rank = 27
     title = "The jury"

@@ -43,8 +43,8 @@ class PosteriorCorrection(nn.Module):
     l')`. Two witnesses know t. Labels that were left out say :math:`\tau`
     (:func:`conal.aggregation.certainty.held_out_certainty`): there are many of them, but they do not see the mistakes
     of nearly everybody, so they may allow too much, and hardly too little. The true labels see these mistakes, but are
-    few: 50 of them tell the share of right labels to 4 points at best. Each is corrected by what the others say, which
-    gives :math:`l''`, and posteriors are as sure as both witnesses allow:
+    few. Each is corrected by what the others say, which gives :math:`l''`, and posteriors are as sure as both witnesses
+    allow:
 
     .. math::
         \max_{t \le \log \tau} \sum_i \log \mathrm{softmax}(e^t l''_i)_{y_i} - \tfrac12 (t - \log \tau)^2

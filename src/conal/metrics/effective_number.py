@@ -79,9 +79,8 @@ def effective_number(data: Any, posterior: npt.ArrayLike, *, confidence: float =
     with sums over the tasks that both labelled.
 
     **With inferred labels this is an upper bound.** A mistake that most annotators share moves the inferred label, and
-    so is no mistake any more. On eight juries of 12 or 13 language models, true labels give 3.4 to 9.0 and labels by
-    Dawid-Skene 6.5 to 10.7 (``conal reproduce aggregators``). With true labels of some tasks, pass these: it is an
-    estimate then, and 50 random ones suffice on these juries.
+    so is no mistake any more. On juries of language models the bound is far above the value by true labels. With true
+    labels of some tasks, pass these: it is an estimate then, and 50 random ones suffice on such juries.
 
     Parameters
     ----------

@@ -17,8 +17,8 @@ IntArray = npt.NDArray[np.int64]
 
 DRAWS = 4000
 MODEL_WEIGHT = 16.0
-"""True labels that the posteriors' expectation about changed labels is worth. This and ``ALIKE`` were chosen on
-the eight juries of language models of ``conal reproduce jury-claims``."""
+"""True labels that the posteriors' expectation about changed labels is worth."""
+# This and ALIKE: what reports say about eight juries of language models, studies/results/0.2.0/jury-claims.csv.
 ALIKE = 50.0
 """How alike relabellings are: the true labels that what is known about all of them is worth for one."""
 WORTH = np.array([1.0, -1.0, 0.0])

@@ -70,6 +70,7 @@ class ReleaseOptions(Parameterised):
             "contribution. The smaller, the more noise; 1 is usual.",
         ),
     )
+    # Error by epsilon, people, classes and this bound: studies/results/0.2.0/privacy.csv.
     max_labels: int = parameter(
         default=10,
         must_be=whole(1, below=10**6),
