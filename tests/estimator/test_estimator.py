@@ -169,6 +169,67 @@ def test_omega_of_all_of_pairs_and_of_annotations(data: CrowdDataset, fitted: Cr
         fitted.common_noise_rate(data.x[:2], [0, 1, 2])
 
 
+def forms(crowd: Annotations) -> dict[str, Any]:
+    """The same annotations in every form that is accepted."""
+    matrix, table = crowd.to_matrix(), crowd.to_table()
+    wide = pd.DataFrame(matrix, columns=crowd.annotator_ids.tolist())
+    named = wide.rename(columns=str).assign(task=crowd.task_ids)
+    return {
+        "annotations": crowd,
+        "pandas": table.to_pandas(),
+        "polars": pl.from_arrow(table),
+        "Arrow": table,
+        "matrix": matrix,
+        "list": matrix.tolist(),
+        "masked": np.ma.array(np.maximum(matrix, 0), mask=matrix < 0),
+        "NaN": np.where(matrix < 0, np.nan, matrix),
+        "wide": wide,
+        "wide with tasks": named,
+        "wide polars": pl.from_pandas(named),
+    }
+
+
+FORMS = ("pandas", "polars", "Arrow", "matrix", "list", "masked", "NaN", "wide", "wide with tasks", "wide polars")
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("method", ["infer", "score", "common_noise_rate", "fit", "update"])
+def test_every_method_takes_annotations_in_every_form(fitted: CrowdClassifier, method: str, form: str) -> None:
+    rng = np.random.default_rng(4)
+    x = rng.standard_normal((30, *fitted.instance_shape_)).astype(np.float32)
+    matrix = np.where(rng.random((30, 4)) < 0.8, rng.integers(3, size=(30, 4)), -1)
+    matrix[:, 0] = np.maximum(matrix[:, 0], 0)
+    crowd = Annotations.from_matrix(matrix)
+    other = forms(crowd)[form]
+    small: dict[str, Any] = {"epochs": 1, "hidden": (2,), "selection": "last", "verbose": False}
+    if method == "fit":
+        wanted, found = (conal.make("dl-ds", **small).fit(x, each).predict_proba(x) for each in (crowd, other))
+    elif method == "update":
+        start = crowd[:10].reindex(range(10))
+        first = (conal.make("dl-ds", **small).fit(x[:10], start) for _ in range(2))
+        wanted, found = (clf.update(x, each).predict_proba(x) for clf, each in zip(first, (crowd, other), strict=True))
+    else:
+        wanted, found = (getattr(fitted, method)(x, each) for each in (crowd, other))
+    np.testing.assert_array_equal(found, wanted)
+
+
+def test_true_labels_to_score_by_come_in_every_frame(data: CrowdDataset, fitted: CrowdClassifier) -> None:
+    assert data.test is not None
+    frame = pd.DataFrame({"task": np.arange(len(data.test.x)), "label": data.test.y})
+    wanted = fitted.score(data.test.x, data.test.y)
+    for form in (frame, pl.from_pandas(frame), pa.Table.from_pandas(frame)):
+        assert fitted.score(data.test.x, form) == wanted
+
+
+def test_annotators_may_be_tuples() -> None:
+    rng = np.random.default_rng(0)
+    x, who = rng.standard_normal((20, 2)).astype(np.float32), [("a", 1), ("b", 2)]
+    tasks, names = np.repeat(np.arange(20), 2).tolist(), who * 20
+    labels = rng.integers(2, size=40)
+    clf = conal.CoNAL(epochs=1, verbose=False).fit(x, Annotations.from_triples(tasks, names, labels))
+    assert clf.common_noise_rate(x[:2], who).shape == (2,)
+
+
 def test_a_huge_omega_matrix_is_never_made_by_accident(
     data: CrowdDataset, fitted: CrowdClassifier, monkeypatch: pytest.MonkeyPatch
 ) -> None:

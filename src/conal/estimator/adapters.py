@@ -15,7 +15,7 @@ from conal.data.alignment import RowIndex, align
 from conal.data.annotations import Annotations
 from conal.data.columns import find_column
 from conal.data.encoding import MISSING, Names, decode_position, encode
-from conal.data.frames import open_frame
+from conal.data.frames import column_names, open_frame
 from conal.data.matching import match_names, refuse_lookalikes
 from conal.data.missing import read_labels
 from conal.errors import DataWarning, InputError, examples, warn
@@ -136,16 +136,22 @@ def is_labels(y: Any) -> bool:
     """Whether ``y`` is one label per row, or a frame of true labels, rather than annotations."""
     if isinstance(y, Annotations):
         return False
-    if hasattr(y, "columns"):
-        names = [str(name) for name in y.columns]
+    if (names := column_names(y)) is not None:
         worker, truth = (find_column(names, role, None, "y") for role in ("worker", "truth"))
         return worker is None and truth is not None
     return np.ndim(y) == 1
 
 
+def is_annotations(data: Any, annotator_ids: Names) -> bool:
+    """Whether this is annotations in any form, rather than a sequence of these ids, which may be tuples."""
+    if isinstance(data, Annotations) or column_names(data) is not None:
+        return True
+    return np.ndim(data) == 2 and not any(isinstance(name, tuple) for name in annotator_ids.tolist())
+
+
 def true_labels(y: Any, X: Any, where: str) -> Any:
     """One label per row of X; a frame with a label column is joined by task id where both have ids."""
-    if not hasattr(y, "columns"):
+    if column_names(y) is None:
         return y
     features = as_features(X)
     ids = features.ids if isinstance(features, FeatureTable) else None

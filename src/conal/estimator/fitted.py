@@ -167,14 +167,14 @@ class FittedClassifier(Reported, ClassifierParameters, ClassifierMixin, BaseEsti
         Parameters
         ----------
         X : features
-        annotators : None, (n,) annotator ids, Annotations or a long frame
+        annotators : None, (n,) annotator ids, or annotations in any form that :meth:`fit` takes
             None gives all (n, n_annotators), refused where that is too large; ids give omega of (row k, annotator k);
             annotations give one value each, in the order of ``Annotations.to_table()``: by task, then annotator.
         """
         check_is_fitted(self, "model_")
         if not self.model_.separates_noise:
             raise InputError(f"method {self.method!r} does not separate common from individual confusion; use 'conal'")
-        if isinstance(annotators, Annotations) or hasattr(annotators, "columns"):
+        if adapters.is_annotations(annotators, self.annotator_ids_):
             return compute.pair_rates(self.model_, self._batches(*self._joined(X, annotators, task_ids)))
         instances = self._instances(X)
         if annotators is not None:
