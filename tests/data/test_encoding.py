@@ -15,6 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from conal import Annotations
 from conal.data.encoding import MISSING, as_names, decode_position, encode
 from conal.errors import InputError
 
@@ -263,3 +264,24 @@ def test_integers_at_both_ends_of_their_range() -> None:
     values = np.array([2**63 - 1, -(2**63), 0])
     assert encode(values).codes.tolist() == [2, 0, 1]
     assert encode(pa.array([5, None, 4])).codes.tolist() == [1, -1, 0]
+
+
+@pytest.mark.parametrize("values", [["x", True, 1], [True, 1], [1.0, True], [np.True_, 1, "x"], [0, False, None]])
+def test_truth_values_beside_equal_numbers(values: list[Any]) -> None:
+    """Python takes True and 1 for one name, and Arrow makes a number of True."""
+    for each in (values, np.array(values, dtype=object), pd.Series(values, dtype=object).to_list()):
+        with pytest.raises(InputError, match=r"True and 1 are both among the names|False and 0 are both"):
+            encode(each)
+    with pytest.raises(InputError, match=r"matrix: label: .* are both among the names"):
+        Annotations.from_matrix([values])
+
+
+def test_truth_values_beside_other_numbers() -> None:
+    assert encode([2.0, True, "x"]).names.tolist() == [True, 2, "x"]
+    assert [type(name) for name in encode([2.0, True]).names.tolist()] == [bool, int]
+
+
+@pytest.mark.parametrize("values", [["x", 1, 1.0], ["x", 1.0, 1]])
+def test_one_number_in_two_types_has_one_name(values: list[Any]) -> None:
+    found = encode(values)
+    assert (found.codes.tolist(), list(map(repr, found.names.tolist()))) == ([1, 0, 0], ["1", "'x'"])

@@ -310,3 +310,15 @@ def test_minus_one_beside_other_negative_labels_is_told(tmp_path: Path) -> None:
         Annotations.from_matrix(np.array([[-2, -1], [2, 0], [-1, 1]]))
     kept = read_annotations(tmp_path / "scale.csv", format="wide", missing="")
     assert kept.classes.tolist() == [-2, -1, 0, 1, 2]
+
+
+@pytest.mark.parametrize("ending", ["csv", "xlsx"])
+def test_errors_of_excel_are_no_classes(tmp_path: Path, ending: str) -> None:
+    errors = ["#REF!", "#DIV/0!", "#VALUE!", "#NAME?", "#NUM!", "#NULL!", "#N/A", "#SPILL!", "#CALC!"]
+    rows = [(k, "w", label) for k, label in enumerate(["yes", "no", *errors])]
+    path = tmp_path / f"a.{ending}"
+    frame = pd.DataFrame(rows, columns=["task", "worker", "label"])
+    frame.to_csv(path, index=False) if ending == "csv" else frame.to_excel(path, index=False)
+    with pytest.warns(DataWarning, match=r"dropped 9 rows without a label \(.*1 '#DIV/0!'.*--missing ''"):
+        assert read_annotations(path).classes.tolist() == ["no", "yes"]
+    assert "#REF!" in read_annotations(path, missing="").classes.tolist()

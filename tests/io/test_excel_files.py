@@ -166,3 +166,9 @@ def test_damaged_files_are_refused(tmp_path: Path) -> None:
     repacked(path, "xl/worksheets/sheet1.xml", b"<worksheet><sheetData><row>")
     with pytest.raises(InputError, match="cannot be read as an Excel file"):
         read_annotations(path)
+
+
+def test_truth_values_are_spelled_alike_in_all_columns(tmp_path: Path) -> None:
+    """A column of truth values, and one in which somebody wrote a word."""
+    path = book(tmp_path / "a.xlsx", S=[("task", "ann", "bob"), (1, True, True), (2, False, "maybe")])
+    assert read_annotations(path, format="wide").classes.tolist() == ["False", "True", "maybe"]

@@ -12,6 +12,7 @@ import pytest
 from conal.data.annotations import Annotations
 from conal.errors import DataWarning, InputError
 from conal.io import GoldLabels, read_gold, write_table
+from conal.io.results import label_table, read_results
 from helpers.files import write_lines as write
 
 
@@ -226,3 +227,17 @@ def test_words_for_missing_that_are_to_be_kept(tmp_path: Path) -> None:
     assert read_gold(path, keep=["EU", "NA", "US"]).labels.tolist() == ["NA", "EU"]
     with pytest.raises(InputError, match="1 true labels are missing"):
         read_gold(path, keep=["EU"])
+
+
+def test_truth_values_there_and_back(tmp_path: Path) -> None:
+    """conal reads the labels that it wrote, and spells them as the columns of probabilities."""
+    crowd = Annotations.from_triples([1, 1, 2, 2], ["a", "b", "a", "b"], [True, True, False, False])
+    found = label_table(crowd.task_ids, np.array([[0.1, 0.9], [0.8, 0.2]]), crowd.classes)
+    write_table(found, tmp_path / "labels.csv")
+    header, first, _ = (tmp_path / "labels.csv").read_text().splitlines()
+    assert (header.split(",")[3:], first.split(",")[1]) == (["proba_False", "proba_True"], "True")
+    assert read_gold(tmp_path / "labels.csv", label="label").for_tasks(crowd) == {1: True, 2: False}
+    for text in (first, first.replace("True", "true")):  # as 0.2.0 wrote it
+        (tmp_path / "old.csv").write_text(f"{header}\n{text}\n")
+        table = read_results(tmp_path / "old.csv", {"task": "task", "label": "class"}, {"class": crowd.classes})
+        assert table["label"].to_pylist() == [True]

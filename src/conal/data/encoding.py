@@ -25,6 +25,7 @@ __all__ = [
     "encode",
     "name_column",
     "spelling",
+    "text_column",
     "unmasked",
 ]
 
@@ -66,7 +67,7 @@ def encode(values: object) -> Encoded:
         values = [None if item is np.ma.masked else item for item in values]  # type: ignore[attr-defined]
     if isinstance(values, pa.Array | pa.ChunkedArray) and pa.types.is_dictionary(values.type):
         return _encode_dictionary(values)
-    column = _to_arrow(values)
+    column = None if _has_truth_values_and_numbers(values) else _to_arrow(values)
     if column is not None and (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)):
         return _encode_text(column)
     if column is not None and pa.types.is_integer(column.type) and column.type != pa.uint64():
@@ -111,6 +112,17 @@ def spelling(name: Any) -> str:
     ('1', '1.5', '1.0')
     """
     return str(int(name)) if isinstance(name, float) and name.is_integer() else str(name)
+
+
+def text_column(column: Any) -> Any:
+    """An Arrow column as text, in which truth values are True and False, as in messages and names of columns.
+
+    >>> text_column(pa.array([True, None])).to_pylist()
+    ['True', None]
+    """
+    import pyarrow.compute as pc
+
+    return pc.if_else(column, "True", "False") if pa.types.is_boolean(column.type) else column.cast(pa.string())
 
 
 def decode_position(names: Names, wanted: Names) -> npt.NDArray[np.int64]:
@@ -251,8 +263,10 @@ def _encode_objects(values: Any) -> tuple[npt.NDArray[np.int64], list[Any]]:
     table: dict[Any, int] = {}
     codes: list[int] = []
     for item in values if isinstance(values, list) else _as_list(values):
-        if isinstance(item, float) and math.isinf(item):
-            _refuse_infinite()
+        if isinstance(item, float):
+            if math.isinf(item):
+                _refuse_infinite()
+            item = int(item) if item.is_integer() and abs(item) < EXACT_FLOATS else item  # 1 and 1.0 are one number
         try:
             codes.append(MISSING if _is_missing(item) else table.setdefault(item, len(table)))
         except TypeError:
@@ -266,6 +280,24 @@ def _encode_objects(values: Any) -> tuple[npt.NDArray[np.int64], list[Any]]:
             except UnicodeEncodeError as error:
                 _refuse_half(error)
     return np.array(codes, dtype=np.int64), list(table)
+
+
+def _has_truth_values_and_numbers(values: Any) -> bool:
+    """Whether objects are so mixed; True beside 1 is an error, because Python takes the two for one."""
+    if not isinstance(values, list) and not (isinstance(values, np.ndarray) and values.dtype == object):
+        return False
+    kinds = {type(item) for item in values}
+    if not kinds & {bool, np.bool_} or not any(issubclass(kind, int | float | np.number) for kind in kinds - {bool}):
+        return False
+    truth = {bool(item) for item in values if isinstance(item, bool | np.bool_)}
+    numbers = (item for item in values if isinstance(item, int | float | np.number) and not isinstance(item, bool))
+    both = next((item for item in numbers if item in truth), None)
+    if both is not None:
+        raise InputError(
+            f"{bool(both)} and {int(both)} are both among the names, and count as one; write truth values as text, or "
+            "all of them as numbers"
+        )
+    return True
 
 
 def _refuse_infinite() -> NoReturn:

@@ -66,6 +66,10 @@ def matrix_cells(matrix: Any, where: str) -> npt.NDArray[Any]:
         raise InputError(f"{where}: expected tasks x annotators, but the rows are not equally long") from error
     if values.dtype.kind in "US" and not isinstance(matrix, np.ndarray):
         return np.asarray(matrix, dtype=object)  # NumPy made text of the NaN and -1 among the labels
+    if values.dtype.kind in "iuf" and isinstance(matrix, list | tuple):
+        objects = np.asarray(matrix, dtype=object)
+        if any(isinstance(cell, bool | np.bool_) for cell in objects.flat):
+            return objects  # NumPy made numbers of the truth values
     return values
 
 

@@ -31,7 +31,11 @@ __all__ = [
     "words_among",
 ]
 
-WORDS = frozenset({"na", "n/a", "#n/a", "<na>", "nan", "null"})
+EXCEL_ERRORS = (
+    *("#n/a", "#ref!", "#div/0!", "#value!", "#name?", "#num!", "#null!", "#spill!", "#calc!", "#getting_data"),
+    *("#field!", "#blocked!", "#connect!", "#unknown!", "#busy!", "#external!", "#python!"),
+)
+WORDS = frozenset({"na", "n/a", "<na>", "nan", "null", *EXCEL_ERRORS})
 """Text that means "no label", in upper or lower case. "None" is not among them: it is often a class."""
 
 NOT_ANNOTATED = frozenset({"-1", "-1.0"})

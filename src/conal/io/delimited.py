@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 import pyarrow as pa
 
 from conal.data.columns import is_name_column
+from conal.data.encoding import text_column
 from conal.data.numbers import numbers_or_text
 from conal.errors import InputError, examples
 from conal.io.limits import JSON_BYTES, blocks_of, check_json_lines
@@ -149,7 +150,12 @@ def with_long_rows(read: Callable[[int | None], Read]) -> Read:
 
 
 def write_delimited(table: pa.Table, path: Path, delimiter: str) -> None:
-    """Write a table with quotes only where some value needs them: Arrow would put them around every text."""
+    """Write a table with quotes only where some value needs them: Arrow would put them around every text.
+
+    Truth values are spelled True and False, as in the names of columns; Arrow writes true and false.
+    """
+    columns = [text_column(column) if pa.types.is_boolean(column.type) else column for column in table.columns]
+    table = pa.Table.from_arrays(columns, names=table.column_names)
     with path.open("w", encoding="utf-8", newline="") as file:
         csv.writer(file, delimiter=delimiter, lineterminator="\n").writerow(table.column_names)
     try:

@@ -180,9 +180,7 @@ def _is_whole(number: float) -> bool:
 
 
 def _text(cell: Any) -> str:
-    """A cell as people see it: 3 for 3.0, TRUE, and days without a time."""
-    if isinstance(cell, bool):
-        return str(cell).upper()
+    """A cell as people see it: 3 for 3.0, and days without a time; True as in a column of truth values."""
     if isinstance(cell, dt.datetime) and cell.time() == dt.time():
         return cell.date().isoformat()
     return spelling(cell)

@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from conal.data.annotations import Annotations
-from conal.data.encoding import Names, as_names, name_column
+from conal.data.encoding import Names, as_names, name_column, text_column
 from conal.data.numbers import numbers_or_text
 from conal.data.scales import score_columns
 from conal.errors import ModelFolderError
@@ -181,6 +181,8 @@ def _as_names(column: pa.ChunkedArray, names: Names) -> pa.ChunkedArray:
     import pyarrow.compute as pc
 
     known = name_column(names)
-    at = pc.index_in(column, value_set=known.cast(pa.string()))
+    if pa.types.is_boolean(known.type):
+        column = pc.utf8_capitalize(column)  # earlier versions wrote true and false
+    at = pc.index_in(column, value_set=text_column(known))
     unknown = pc.and_(pc.is_null(at), pc.not_equal(column, ""))
     return column if pc.any(unknown, min_count=0).as_py() or not len(column) else known.take(at)

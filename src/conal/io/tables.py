@@ -17,7 +17,7 @@ import pyarrow as pa
 from conal._files import atomic_files
 from conal.data.annotations import Annotations
 from conal.data.columns import NAME_ROLES, find_columns, find_time, is_name_column
-from conal.data.encoding import Names
+from conal.data.encoding import Names, text_column
 from conal.data.missing import Rule, missing_rule, words_among
 from conal.errors import DataWarning, InputError, examples, warn
 from conal.io.arrow_files import arrow_schema, is_saved_dataset, read_arrow
@@ -87,7 +87,7 @@ def annotation_rows(annotations: Annotations) -> pa.Table:
     tables = table, refused.to_table()
     if len({each["label"].type for each in tables}) > 1:  # numbers, and words for refused answers
         at = table.column_names.index("label")
-        tables = tuple(each.set_column(at, "label", each["label"].cast(pa.string())) for each in tables)
+        tables = tuple(each.set_column(at, "label", text_column(each["label"])) for each in tables)
     return pa.concat_tables(tables)
 
 

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from conal.data.encoding import Names
+from conal.data.encoding import Names, text_column
 from conal.data.missing import missing_rule, read_labels
 from conal.data.numbers import numbers_or_text
 from conal.errors import InputError, examples
@@ -154,7 +154,7 @@ class Sheet:
         is_missing = missing_rule(options.missing, options.classes, **rule)
         column = blank_to_null(labels, is_missing)
         if any(isinstance(name, str) for name in classes.tolist()):  # a few true labels may all be numbers
-            column = column.cast(pa.string())
+            column = text_column(column)
         elif self.untyped and pa.types.is_string(column.type):
             column = numbers_or_text(column)
         pairs = pa.table({"task": tasks, "gold": column}).drop_null()

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from conal.data.columns import is_name_column, is_truth_column, warn_of_truth
-from conal.data.encoding import spelling
+from conal.data.encoding import spelling, text_column
 from conal.data.missing import NOT_ANNOTATED, Labels, Rule, missing_rule, read_labels, refusal_words
 from conal.data.numbers import numbers_or_text
 from conal.errors import DataWarning, InputError, examples, warn
@@ -232,7 +232,7 @@ def _one_type(columns: Sequence[pa.ChunkedArray]) -> pa.ChunkedArray:
     # 1.0 is how pandas writes the class 1 where some cells are empty.
     whole = [_cast_all([column], pa.int64()) if pa.types.is_floating(column.type) else None for column in columns]
     texts = [column if found is None else found for column, found in zip(columns, whole, strict=True)]
-    return pa.chunked_array([chunk.cast(pa.string()) for column in texts for chunk in column.chunks], pa.string())
+    return pa.chunked_array([text_column(chunk) for column in texts for chunk in column.chunks], pa.string())
 
 
 def _cast_all(columns: Sequence[pa.ChunkedArray], kind: pa.DataType) -> pa.ChunkedArray | None:
