@@ -156,7 +156,7 @@ def test_a_crowd_without_problems_is_left_in_peace() -> None:
     steps, text = steps_of(calm)
     assert (steps["rewrite"], steps["people"], steps["relabel"]) == ([], [], None)
     assert steps["more_labels"] == {"tasks": 100, "wrong": 0.0, "wrong_after": 0.0}
-    for sentence in ("No instruction stands out.", "Nobody needs a talk.", "None. No further answer", "Not needed"):
+    for sentence in ("No instruction stands out.", "Nobody needs a talk.", "None: no further answer", "Not needed"):
         assert sentence in text
 
 

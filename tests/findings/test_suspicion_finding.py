@@ -86,6 +86,11 @@ def test_who_is_named_and_on_which_tasks(kind: str) -> None:
                 for task in row["tasks"]
             )
         if kind == "ring":
+            assert found.suspects.rings
+            exchange = found.suspects.rings[0].exchange
+            code = {name: k for k, name in enumerate(crowd.classes.tolist())}
+            assert all(exchange[code[task["others"]]] == code[task["given"]] for task in row["tasks"])
+            assert " as " in row["what"]
             assert set(row["shared_with"]) == bad - {row["annotator"]}
     table = Findings(found).table("annotators.csv").to_pylist()
     assert {row["worker"] for row in table if row["suspicion"]} >= bad

@@ -176,6 +176,20 @@ def test_the_effective_number_is_a_mean_over_pairs(seed: int) -> None:
     assert found.low <= found.value <= found.high
 
 
+@pytest.mark.parametrize("inferred", [False, True])
+def test_annotators_who_err_independently_form_no_groups(inferred: bool) -> None:
+    """By 0.3 alone, dozens of pairs with twenty common tasks did."""
+    rng = np.random.default_rng(0)
+    n, R, C = 800, 40, 3
+    z, t = rng.integers(C, size=n), np.repeat(np.arange(n), 8)
+    a = np.concatenate([rng.choice(R, 8, replace=False) for _ in range(n)])
+    right = rng.uniform(0.6, 0.98, R)
+    labels = np.where(rng.random(len(t)) < right[a], z[t], rng.integers(C, size=len(t)))
+    crowd = Annotations(t, a, labels, task_ids=np.arange(n), annotator_ids=np.arange(R), classes=range(C))
+    q = aggregation.DawidSkene(verbose=False).fit(crowd).probas_ if inferred else np.eye(C)[z]
+    assert effective_number(crowd, q).groups == []
+
+
 def test_few_common_tasks_do_not_bias_the_effective_number() -> None:
     """200 independent annotators, of whom two share five tasks: a mean of plain correlations gives 6.1."""
     data = synthetic(

@@ -151,7 +151,7 @@ def test_a_million_tasks() -> None:
 @pytest.mark.parametrize("n_annotators", [0, 1])
 def test_none_or_one_annotator(n_annotators: int) -> None:
     page = render(make_report(n_annotators=n_annotators) if n_annotators else nobody())
-    assert "Empty: no further answer" in page
+    assert ("Empty: every annotator has" if n_annotators else "Empty: no further answer") in page
     assert ("There are no annotators." in page) == (n_annotators == 0)
 
 
@@ -202,6 +202,26 @@ def test_the_headline_names_those_who_are_worse_than_the_crowd() -> None:
         "<b>w1</b> (60\u00a0% of 200 labels right, 10 to 70\u00a0%) and 1 more."
     )
     assert headline_about(eager, ("bob", 9, 0.9, 0.7, 0.99)).startswith("No annotator is reliably worse")
+
+
+def test_where_nobody_is_left_to_ask_the_page_says_so() -> None:
+    report = make_report(n_annotators=1)
+    full = report["crowd"]["n_tasks"] * report["crowd"]["n_annotators_active"]
+    for given, reason in (
+        (full, "every annotator has labelled every task"),
+        (full - 1, "no further answer by a known"),
+    ):
+        report["crowd"]["n_annotations"] = given
+        assert f"Empty: {reason}" in render(report)
+
+
+def test_how_many_are_worse_by_chance_is_said() -> None:
+    report = make_report()
+    assert "would be among them by chance" in render(report)
+    report["crowd"]["n_annotators_active"] = 200
+    assert "Of 200 annotators who are all alike, about 5 would be among them by chance." in render(report)
+    report["crowd"]["n_annotators_active"] = 13
+    assert "would be among them by chance" not in render(report)
 
 
 def test_the_table_of_annotators_has_one_measure_of_what_is_common() -> None:

@@ -106,8 +106,8 @@ class SharedMistakes(Finding[SharedMistakesSection]):
         if direction["low"] is not None and direction["low"] > 0:
             yield Markup(
                 "Different annotators make the same mistakes: co-direction <b>{}</b> ({} to {}), where 0 means that "
-                "everybody confuses other classes, and 1 that all confuse the same. Clearer instructions reduce shared "
-                "mistakes; more labels do not."
+                "everybody confuses other classes, and 1 that all confuse the same. Look at the instructions and the "
+                "tasks before you look at people."
             ).format(*(f"{direction[key] or 0.0:.2f}" for key in ("value", "low", "high")))
         high, n = number["high"], number["labels_per_task"]
         if high is not None and high < FEWER * n:

@@ -36,11 +36,18 @@ LATER = 0.9
 CONSTANT = 0.9
 KINDS = {
     "careless": "answers do not depend on the task",
-    "turned": "answers stop to depend on the task",
+    "turned": "answers no longer depend on the task",
     "exchange": "exchanges classes as others of a group do",
     "copies": "same answers as somebody else",
 }
 """What ``annotators.csv`` says of each kind."""
+HEADLINES = {
+    "careless": "answers that do not depend on the task",
+    "turned": "answers that no longer depend on the task",
+    "exchange": "classes exchanged in the same way",
+    "copies": "the same answers as somebody else",
+}
+"""What the page says of each kind in its first sentences."""
 
 
 class EvidenceTask(TypedDict):
@@ -116,10 +123,10 @@ class Suspicion(Finding[SuspicionSection]):
             return
         shown = Markup(", ").join(Markup("<b>{}</b>").format(name) for name in names[:MAX_NAMED])
         rest = f" and {count(len(names) - MAX_NAMED)} more" if len(names) > MAX_NAMED else ""
-        yield Markup(
-            "Talk to {}{}: their answers do not depend on the task, exchange classes in one way, or are those of "
-            "somebody else ({} of the labels). See <i>{}</i> for the tasks that show it."
-        ).format(shown, rest, percent(section["label_share"]), self.title)
+        kinds = "; ".join(text for kind, text in HEADLINES.items() if kind in {row["kind"] for row in section["rows"]})
+        yield Markup("Talk to {}{}: {} ({} of the labels). See <i>{}</i> for the tasks that show it.").format(
+            shown, rest, kinds, percent(section["label_share"]), self.title
+        )
 
     def panel(self, section: SuspicionSection) -> Panel:
         """A line for each row, with the tasks."""
@@ -169,8 +176,10 @@ def _rows(evidence: Evidence) -> Iterator[SuspicionRow | None]:
     for ring in found.rings:
         for r in ring.members.tolist():
             others = [names[s] for s in ring.members.tolist() if s != r and told[s]]
-            what = f"calls {_exchange(evidence, ring.exchange)}, as {_listed(others)} do"
-            yield _row(evidence, r, "exchange", what, others, float(care.p_value[r]), _wrong(evidence, r))
+            what = f"labels {_exchange(evidence, ring.exchange)}, like {_listed(others)}"
+            others_say, labels = evidence.left_out.posterior.argmax(1), evidence.annotations.labels
+            moved = (ring.exchange[others_say] == labels) & (others_say != labels)
+            yield _row(evidence, r, "exchange", what, others, float(care.p_value[r]), _wrong(evidence, r, moved))
     for k in range(len(found.copies.first)):
         yield _pair(evidence, k)
 
@@ -224,7 +233,7 @@ def _careless(evidence: Evidence, r: int) -> str:
 def _exchange(evidence: Evidence, exchange: IntArray) -> str:
     names = [short(name, 24) for name in plain_names(evidence.annotations.classes)]
     moved = np.flatnonzero(exchange != np.arange(len(exchange))).tolist()
-    said = [f"{names[c]} {names[exchange[c]]}" for c in moved[:MAX_NAMED]]
+    said = [f"{names[c]} as {names[exchange[c]]}" for c in moved[:MAX_NAMED]]
     return ", ".join(said) + (" and so on" if len(moved) > MAX_NAMED else "")
 
 
@@ -275,9 +284,10 @@ def _common(evidence: Evidence, r: int, s: int) -> tuple[IntArray, IntArray]:
 def _text(evidence: Evidence) -> str:
     found, crowd = evidence.suspects, evidence.annotations
     text = (
-        "For each kind, about one in twenty of the people who are named is expected to be a false alarm. There are "
-        "honest reasons: a misread instruction, a broken page, two people who worked together, an account that is "
-        "shared. Look at the tasks and ask before you judge. To infer the labels without these answers, use --defend."
+        "For each kind, the aim is at most one false alarm among twenty people who are named; the tests assume that "
+        "honest people err independently of each other. There are honest reasons: a misread instruction, a broken "
+        "page, two people who worked together, an account that is shared. Look at the tasks and ask before you judge. "
+        "To infer the labels without these answers, use --defend."
     )
     members = np.concatenate([found.careless[:0], *(ring.members for ring in found.rings)])
     share = float(np.isin(crowd.annotators, members).mean())
@@ -288,7 +298,7 @@ def _text(evidence: Evidence) -> str:
         )
     if len(found.copies.first):
         text += (
-            " Copied answers count as votes: who does not copy seems worse than the average than they are. With "
-            "--defend, copies count once."
+            " Copied answers count as votes, so that people who do not copy seem worse than they are. With --defend, "
+            "copies count once."
         )
     return text

@@ -28,7 +28,9 @@ MAX_ANNOTATORS = 300
 TOGETHER = 0.3
 """Mean correlation from which on annotators form a group."""
 MIN_SHARED = 20
-"""Pairs with fewer common tasks do not decide about groups."""
+"""Pairs with fewer common tasks do not decide about groups, nor about the order."""
+FALSE_GROUPS = 0.05
+"""Probability of any group where all err independently, at most: a pair counts if it is beyond chance among all."""
 
 
 class EffectiveNumber(NamedTuple):
@@ -48,7 +50,8 @@ class EffectiveNumber(NamedTuple):
         Correlation of errors in pairs, beyond -1 and 1 by chance where common tasks are few; NaN without any, and for
         annotators whose matrices leave no error unexplained.
     groups : list of arrays
-        Names of annotators who err together, largest groups first.
+        Names of annotators who err together, largest groups first: errors correlate by 0.3 or more in the mean of the
+        group, where pairs count whose correlation is not due to chance, among so many pairs.
     order : (R,)
         Positions of the annotators in an order that puts those next to each other who err together.
     """
@@ -122,8 +125,9 @@ def effective_number(data: Any, posterior: npt.ArrayLike, *, confidence: float =
     left = [_effective(n, _mean_of_pairs(_correlation(both - s, squares - v))) for s, v, _ in products]
     low, high = _interval(value, np.array(left), n, confidence)
     names = crowd.annotator_ids[compared]
-    tree = _tree(correlation, shared)
-    return EffectiveNumber(value, low, high, n, rho, names, correlation, _groups(names, tree), _order(names, tree))
+    near = np.where(np.isfinite(correlation) & (shared >= MIN_SHARED), correlation, 0.0)
+    groups = _groups(names, _tree(np.where(_beyond_chance(both, squares, shared), near, 0.0)))
+    return EffectiveNumber(value, low, high, n, rho, names, correlation, groups, _order(names, _tree(near)))
 
 
 def _compared(crowd: Annotations) -> npt.NDArray[np.int64]:
@@ -205,11 +209,21 @@ def _interval(value: float, left: FloatArray, n: float, confidence: float) -> tu
     return max(value / margin, min(1.0, value)), min(value * margin, max(n, value))
 
 
-def _tree(correlation: FloatArray, shared: FloatArray) -> FloatArray | None:
+def _beyond_chance(both: FloatArray, squares: FloatArray, shared: FloatArray) -> npt.NDArray[np.bool_]:
+    """(R, R) the pairs whose common errors independent ones would not reach, by Bernstein's inequality.
+
+    The normal approximation is too small where errors are rare. The level is divided by the number of pairs.
+    """
+    pairs = int((shared[np.triu_indices(len(shared), 1)] >= MIN_SHARED).sum())
+    variance = squares * squares.T / np.maximum(shared, 1.0)
+    least = 2 * np.log(max(pairs, 1) / FALSE_GROUPS) * (variance + np.maximum(both, 0.0) / 3)
+    return np.asarray((both > 0) & (both**2 > least))
+
+
+def _tree(near: FloatArray) -> FloatArray | None:
     """Annotators who err together, joined by average linkage; None for a single one."""
-    if len(correlation) < 2:
+    if len(near) < 2:
         return None
-    near = np.where(np.isfinite(correlation) & (shared >= MIN_SHARED), correlation, 0.0)
     distance = np.clip(1 - near, 0.0, 2.0)
     np.fill_diagonal(distance, 0.0)
     return np.asarray(linkage(squareform(distance, checks=False), "average"))

@@ -28,7 +28,7 @@ class Defence(NamedTuple):
         people = {
             "whose answers do not depend on the task": len(found.careless),
             "who exchange classes": sum(len(ring.members) for ring in found.rings),
-            "whose answers stop to depend on the task": len(found.turned),
+            "whose answers no longer depend on the task": len(found.turned),
             "who give the same answers as somebody else": len(np.union1d(found.copies.first, found.copies.second)),
         }
         said = "; ".join(f"{n:,} {what}" for what, n in people.items() if n)

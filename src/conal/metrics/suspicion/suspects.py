@@ -73,7 +73,7 @@ class Suspects:
     rings : groups who exchange classes in the same way
     copies : Copies
         Flagged pairs.
-    turned : (n,) annotators whose answers stop to depend on the task
+    turned : (n,) annotators whose answers no longer depend on the task
     turning : Turning or None
         When they did; None where no times are known.
     upside_down : float
