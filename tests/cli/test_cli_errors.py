@@ -307,11 +307,40 @@ def test_tasks_without_features(refuse_fit: Refuse, crowd: Crowd, tmp_path: Path
     assert "4 tasks have no features: 0, 1, 2 and 1 more" in refuse_fit(features=tmp_path / "x.npz")
 
 
+def test_scores_and_ids_are_refused_as_labels_before_they_fill_the_memory(
+    conal: Run, tmp_path: Path, write: Write
+) -> None:
+    scores = np.random.default_rng(0).random(5500)
+    labels = write(tmp_path / "l.csv", HEADER, [(k // 11, f"w{k % 11}", f"{scores[k]:.9f}") for k in range(5500)])
+    np.save(tmp_path / "x.npy", np.zeros((500, 2), dtype=np.float32))
+    looks = "the label column looks like numbers ("
+    remedy = "put them into a few bins first (pandas.cut), or choose another column or question with --label-column"
+    for command in (
+        ("aggregate", labels, "--out", tmp_path / "o.csv"),
+        ("fit", labels, "--features", tmp_path / "x.npy", "--out", tmp_path / "m"),
+    ):
+        run = conal(*command)
+        message = run.err.splitlines()[-1]
+        assert run.code == 2
+        assert "error: " in message
+        assert "needs about" in message
+        assert looks in message
+        assert remedy in message
+    assert looks in conal("inspect", labels).out
+    ids = write(tmp_path / "i.csv", HEADER, [(k // 100, f"w{k % 100}", f"c{k * 7 % 2000}") for k in range(30_000)])
+    run = conal("aggregate", ids, "--out", tmp_path / "o.csv")
+    assert run.code == 2
+    assert "the label column looks like ids ('c0', 'c1', 'c10'" in run.err.splitlines()[-1]
+    run = conal("aggregate", ids, "--out", tmp_path / "o.csv", "--method", "majority-vote")
+    assert run.code == 0
+    assert "and 1,950 more classes" in run.out
+
+
 def test_free_text_as_a_label_is_a_warning_of_every_command(conal: Run, tmp_path: Path, write: Write) -> None:
     rows = [(k, f"w{j}", f"remark {3 * k + j}") for k in range(30) for j in range(2)]
     labels = write(tmp_path / "l.csv", HEADER, rows)
     np.save(tmp_path / "x.npy", np.random.default_rng(0).normal(size=(30, 2)).astype(np.float32))
-    wanted = f"{labels}: 60 classes in 60 labels; is this free text, or a number?"
+    wanted = f"{labels}: 60 classes in 60 labels; is this free text, or a number?"  # hardly text, hardly ids
     run = conal("aggregate", labels, "--out", tmp_path / "o.csv", "--method", "majority-vote")
     assert run.err.count(f"warning: {wanted}") == 1
     run = conal("fit", labels, "--features", tmp_path / "x.npy", "--out", tmp_path / "m", "--epochs", 1, "--no-report")

@@ -15,7 +15,7 @@ from conal.aggregation.two_sources import rows
 from conal.aggregation.votes import Votes, clamped, class_shares
 from conal.data.annotations import Annotations
 from conal.data.encoding import MISSING
-from conal.errors import CollapseWarning, ConvergenceWarning
+from conal.errors import CollapseWarning, ConvergenceWarning, InputError
 from conal.parameters import flag, parameter, whole
 
 __all__ = ["Auto"]
@@ -100,6 +100,9 @@ class Auto(Aggregator):
         default=True, must_be=flag(), help="Show progress of long fits in a terminal or notebook."
     )
 
+    def _numbers(self, crowd: Annotations) -> float:
+        return max(make(name)._numbers(crowd) for name in MEMBERS)
+
     def _aggregate(self, crowd: Annotations, known: npt.NDArray[np.int64]) -> FloatArray:
         judges = np.flatnonzero((known != MISSING) & (crowd.labels_per_task() > 0))
         if len(judges) >= self.min_true_labels:
@@ -149,6 +152,7 @@ class Auto(Aggregator):
     def _fitted(self, name: str, crowd: Annotations, known: npt.NDArray[np.int64]) -> Aggregator:
         """A member; that it collapsed or has not converged is no news for the user."""
         member = make(name, **self._shared(name))
+        member._check_memory(crowd)
         with warnings.catch_warnings():
             for category in (CollapseWarning, ConvergenceWarning):
                 warnings.simplefilter("ignore", category)
@@ -170,7 +174,10 @@ class Auto(Aggregator):
         self.not_candidates_ = _not_candidates(crowd)
         for name in aggregators.names():
             if name not in codes and name not in self.not_candidates_:
-                codes[name] = self._fitted(name, crowd, unknown).codes_
+                try:
+                    codes[name] = self._fitted(name, crowd, unknown).codes_
+                except InputError as too_large:
+                    self.not_candidates_[name] = str(too_large)
         self.candidates_ = {name: self._right(each, judges, known) for name, each in codes.items()}
         best = max(self.candidates_, key=lambda name: self.candidates_[name])  # of equal ones a member
         by_mean = self._right(mean, judges, known)

@@ -14,13 +14,15 @@ import pyarrow as pa
 
 from conal._support.registry import Registry
 from conal.aggregation.abstentions import abstention_rates, with_abstentions
-from conal.aggregation.arrays import FloatArray
+from conal.aggregation.arrays import FloatArray, normalised
 from conal.aggregation.guard import Collapse, collapse_of
+from conal.aggregation.votes import agreement
 from conal.data.annotations import Annotations
 from conal.data.annotator_info import AnnotatorInfo
 from conal.data.encoding import MISSING, Names, name_column
 from conal.data.frames import kind_of_frame
 from conal.data.growing import Growth, Learnt, digest_of_labels, grown, learnt
+from conal.data.memory import check_memory
 from conal.data.scales import score_columns
 from conal.data.true_labels import inclusion_of, known_codes
 from conal.errors import CollapseWarning, InputError, examples, warn
@@ -74,8 +76,6 @@ class Fitted:
     probas_: FloatArray
     codes_: npt.NDArray[np.int64]
     labels_: Names
-    confusion_: FloatArray
-    skills_: FloatArray
     abstention_: FloatArray | None = None
     annotations_: Annotations
     known_codes_: npt.NDArray[np.int64]
@@ -89,7 +89,8 @@ class Aggregator(Fitted, Reported, Parameterised, ABC):
     """From crowd labels alone to one label per task.
 
     A subclass declares its parameters as class attributes (:func:`conal.parameters.parameter`); constructor, checks
-    and documentation follow from them. It supplies :meth:`_aggregate`, and sets ``confusion_`` and ``skills_``.
+    and documentation follow from them. It supplies :meth:`_aggregate`. It may set ``confusion_`` and ``skills_`` there;
+    otherwise they follow from the labels that it infers, when they are asked for.
 
     Attributes
     ----------
@@ -100,9 +101,10 @@ class Aggregator(Fitted, Reported, Parameterised, ABC):
     codes_, labels_ : (n_tasks,)
         The most probable class, as a position in ``classes_`` and in the user's names; the first if several are.
     confusion_ : (n_annotators, n_classes, n_classes)
-        ``confusion_[r, c, l]`` = P(annotator r says l | true c): true before observed.
+        ``confusion_[r, c, l]`` = P(annotator r says l | true c): true before observed. By default the share of l among
+        the annotator's labels of tasks that are labelled c.
     skills_ : (n_annotators,)
-        Probability that a label of the annotator is right.
+        Probability that a label of the annotator is right. By default the share that equals the inferred labels.
     abstention_ : (n_annotators, n_classes) or None
         ``abstention_[r, c]`` = P(annotator r declines to answer | true c), where refused answers were listed
         (``abstain``); ``confusion_`` is then given that an answer was given.
@@ -181,6 +183,8 @@ class Aggregator(Fitted, Reported, Parameterised, ABC):
         """
         check_parameters(self)
         crowd = Annotations.of(data)
+        self._check_memory(crowd)
+        self._forget_defaults()
         self.annotator_info_ = None if annotator_info is None else AnnotatorInfo.of(annotator_info, crowd)
         self._frame = None if data is crowd else kind_of_frame(data)  # which loads narwhals
         self.known_codes_ = known = known_codes(crowd, true_labels)
@@ -224,6 +228,7 @@ class Aggregator(Fitted, Reported, Parameterised, ABC):
         entry = learnt("update", new, digest_of_labels(new))
         growth = grown(self.annotations_, new, where=where)
         crowd = growth.annotations
+        self._check_memory(crowd)
         info = None if annotator_info is None else AnnotatorInfo.of(annotator_info, crowd)
         if info is not None or crowd.n_annotators > len(self.annotator_ids_):
             self.annotator_info_ = info
@@ -320,6 +325,32 @@ class Aggregator(Fitted, Reported, Parameterised, ABC):
     def adopt_posterior(self, crowd: Annotations, probas: FloatArray) -> None:
         """Store the probabilities (N, C) of the tasks, and what follows from them."""
         self._store(crowd, probas, self._winners(probas))
+
+    @cached_property
+    def confusion_(self) -> FloatArray:
+        """By the inferred labels, for aggregators that have no matrices of their own."""
+        crowd = self.annotations_
+        R, C = crowd.n_annotators, crowd.n_classes
+        check_memory(crowd, 4 * R * C * C, f"{self.name}: confusion_")
+        cells = (crowd.annotators.astype(np.int64) * C + self.codes_[crowd.tasks]) * C + crowd.labels
+        return normalised(np.bincount(cells, minlength=R * C * C).astype(np.float64).reshape(R, C, C))
+
+    @cached_property
+    def skills_(self) -> FloatArray:
+        """By the inferred labels, for aggregators that have no skills of their own."""
+        return agreement(self.annotations_, self.codes_)
+
+    def _forget_defaults(self) -> None:
+        """Drop what was computed from earlier labels when it was asked for."""
+        for name in ("confusion_", "skills_"):
+            self.__dict__.pop(name, None)
+
+    def _check_memory(self, crowd: Annotations) -> None:
+        check_memory(crowd, self._numbers(crowd), self.name)
+
+    def _numbers(self, crowd: Annotations) -> float:
+        """About how many numbers a fit keeps at once: measured, and rather too many."""
+        return 10 * crowd.n_tasks * crowd.n_classes + 24 * crowd.n_annotators * crowd.n_classes**2
 
     def _store(self, crowd: Annotations, probas: FloatArray, codes: npt.NDArray[np.int64]) -> None:
         self.__dict__.pop("results_", None)  # those of an earlier fit

@@ -155,6 +155,9 @@ class CommonConfusion(MatrixAggregator[Mixture]):
 
     # ---------------------------------------------------------------- the prior and the starts
 
+    def _numbers(self, crowd: Annotations) -> float:
+        return super()._numbers(crowd) + 10 * crowd.n_annotations * crowd.n_classes  # where each label comes from
+
     def learn(self, engine: Engine[Mixture]) -> FloatArray:
         """Choose the prior, if that is asked for, and run EM."""
         self.prior_individual_ = (

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
-from typing import Literal, NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -95,7 +95,10 @@ class DawidSkene(MatrixAggregator[Confusions]):
 
     sums_suffice = True
     parameters_type = Confusions
-    remedies = ({"class_prior": "labels"}, {"class_prior": "labels", "prior": 1.0})
+    remedies: ClassVar[Sequence[Mapping[str, Any]]] = (
+        {"class_prior": "labels"},
+        {"class_prior": "labels", "prior": 1.0},
+    )
 
     prior: float = parameter(
         default=0.0,

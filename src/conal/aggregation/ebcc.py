@@ -14,6 +14,7 @@ from conal.aggregation.dirichlet import divergence, expected_log
 from conal.aggregation.em import EMAggregator
 from conal.aggregation.engines import Expectation
 from conal.aggregation.votes import Votes, vote_shares
+from conal.data.annotations import Annotations
 from conal.parameters import number, one_of, parameter, whole
 
 __all__ = ["EnhancedBCC"]
@@ -111,6 +112,10 @@ class EnhancedBCC(EMAggregator[Subtypes]):
     prior_wrong: float = parameter(
         default=1.0, must_be=number(above=0), help=r":math:`\alpha_\text{wrong}`, off the diagonal."
     )
+
+    def _numbers(self, crowd: Annotations) -> float:
+        N, R, C = crowd.n_tasks, crowd.n_annotators, crowd.n_classes
+        return self.n_subtypes * (10.0 * N * C + 8.0 * R * C**2)
 
     # ---------------------------------------------------------------- the start
 

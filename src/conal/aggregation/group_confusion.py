@@ -167,6 +167,9 @@ class GroupConfusion(Choices, Backoff):
 
     # ---------------------------------------------------------------- who belongs together, and how much is pooled
 
+    def _numbers(self, crowd: Annotations) -> float:
+        return super()._numbers(crowd) + 10 * crowd.n_annotations * crowd.n_classes  # where each label comes from
+
     def learn(self, engine: Engine[Communities]) -> FloatArray:
         """Choose the number of groups and the pooling, if that is asked for, and run EM."""
         self._stated = self._given(engine.votes.annotations)

@@ -19,6 +19,8 @@ MIN_TASKS = 20
 """In a crowd with fewer tasks, shares mean little."""
 CLEAR = 0.05
 """Exchanged classes must fit the labels better under their new names, by so much of their labels in the mean."""
+MOST_NAMES = 1000
+"""With more classes, nobody looks for exchanged ones: the time grows with their cube."""
 
 SWOLLEN = 2.0
 """The most frequent class may have up to this many times its share of the votes."""
@@ -78,7 +80,7 @@ def collapse_of(
         return Collapse(f"class{'' if one else 'es'} {names} {wins} votes, but hardly any task gets {it}", certain=True)
     if given.sum() < MIN_TASKS:
         return None
-    swapped = _exchanged(crowd, codes)
+    swapped = _exchanged(crowd, codes) if crowd.n_classes <= MOST_NAMES else codes[:0]
     if len(swapped):
         return Collapse(f"the labels of classes {_listed(crowd.classes[swapped])} look exchanged", certain=True)
     # Every task counts the same, whatever the number of its labels.

@@ -9,7 +9,7 @@ import scipy
 from conal.aggregation.arrays import FloatArray, normalised
 from conal.aggregation.base import register
 from conal.aggregation.votes import clamped
-from conal.aggregation.voting import VoteAggregator, agreement
+from conal.aggregation.voting import VoteAggregator
 from conal.data.annotations import Annotations
 from conal.data.encoding import MISSING
 from conal.parameters import parameter, whole
@@ -82,11 +82,6 @@ class KOS(VoteAggregator):
             said, most = (np.bincount(crowd.tasks, weights=w, minlength=N) for w in (A * y, np.abs(y)))
             support[:, c] = (1 + said / np.where(most > 0, most, 1.0)) / 2
         return clamped(normalised(support), known)
-
-    def adopt_posterior(self, crowd: Annotations, probas: FloatArray) -> None:
-        """Keep the shares, and compare every annotator with the winners."""
-        super().adopt_posterior(crowd, probas)
-        self.skills_ = agreement(crowd, self.codes_)
 
     def _reliabilities(self, crowd: Annotations, A: FloatArray, truth: FloatArray) -> FloatArray:
         """(n_annotations,) messages y from annotators to tasks; ``truth`` (N,) is 1 or -1 where known, else 0."""

@@ -10,7 +10,7 @@ import numpy.typing as npt
 from conal.aggregation.arrays import FloatArray
 from conal.aggregation.base import register
 from conal.aggregation.votes import clamped, vote_shares
-from conal.aggregation.voting import ROUNDING, VoteAggregator, agreement
+from conal.aggregation.voting import ROUNDING, VoteAggregator
 from conal.data.annotations import Annotations
 from conal.data.growing import Growth
 from conal.parameters import one_of, parameter, whole
@@ -56,12 +56,9 @@ class MajorityVote(VoteAggregator):
     )
     seed: int = parameter(default=0, must_be=whole(0), help="Seed for ``ties='random'``.")
 
-    def _store(self, crowd: Annotations, probas: FloatArray, codes: npt.NDArray[np.int64]) -> None:
-        super()._store(crowd, probas, codes)
-        self.skills_ = agreement(crowd, codes)
-
     def _absorb(self, growth: Growth) -> FloatArray:
         """The votes of tasks that have new labels; those of others stay."""
+        self._forget_defaults()
         crowd, touched = growth.annotations, growth.touched
         probas = np.concatenate([self.probas_, np.zeros((crowd.n_tasks - len(self.probas_), crowd.n_classes))])
         probas[touched] = clamped(vote_shares(crowd[touched]), self.known_codes_[touched])

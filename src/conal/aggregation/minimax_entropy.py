@@ -107,6 +107,9 @@ class MinimaxEntropy(EMAggregator[Scores]):
         "and 1 under which held-out labels are not clearly less probable than under the best (authors: 0.5).",
     )
 
+    def _numbers(self, crowd: Annotations) -> float:
+        return 10 * (crowd.n_tasks + crowd.n_annotators) * crowd.n_classes**2
+
     # ---------------------------------------------------------------- how firmly scores are held
 
     def learn(self, engine: Engine[Scores]) -> FloatArray:

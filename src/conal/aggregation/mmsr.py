@@ -75,6 +75,9 @@ class MMSR(Aggregator):
         default=1e-10, must_be=number(at_least=0), help="Stop when an iteration changes the matrix by less (norm)."
     )
 
+    def _numbers(self, crowd: Annotations) -> float:
+        return super()._numbers(crowd) + 10 * crowd.n_annotators**2  # agreement of all pairs
+
     def _aggregate(self, crowd: Annotations, known: npt.NDArray[np.int64]) -> FloatArray:
         N, C = crowd.n_tasks, crowd.n_classes
         if C < 2:

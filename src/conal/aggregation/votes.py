@@ -14,7 +14,7 @@ from conal.aggregation.arrays import FloatArray, normalised
 from conal.data.annotations import Annotations
 from conal.data.encoding import MISSING
 
-__all__ = ["FewVotes", "Votes", "clamped", "class_shares", "lost_classes", "normalised", "vote_shares"]
+__all__ = ["FewVotes", "Votes", "agreement", "clamped", "class_shares", "lost_classes", "normalised", "vote_shares"]
 
 LOST_SHARE = 0.1
 """A class is lost if it is given to a smaller share than this of the tasks whose votes it wins."""
@@ -158,3 +158,17 @@ def clamped(posterior: FloatArray, known: npt.NDArray[np.int64]) -> FloatArray:
     if len(given):
         posterior[given] = np.eye(posterior.shape[1])[known[given]]
     return posterior
+
+
+def agreement(
+    crowd: Annotations, codes: npt.NDArray[np.int64], among: npt.NDArray[np.bool_] | None = None
+) -> FloatArray:
+    """(R,) share of an annotator's labels that equal the tasks' ``codes`` (N,); 1 / C without labels.
+
+    ``among`` (N,) says which tasks count; all by default.
+    """
+    right: npt.NDArray[Any] = crowd.labels == codes[crowd.tasks]
+    counts = np.ones(len(right)) if among is None else among[crowd.tasks].astype(np.float64)
+    given = np.bincount(crowd.annotators, weights=counts, minlength=crowd.n_annotators)
+    agreed = np.bincount(crowd.annotators, weights=counts * right, minlength=crowd.n_annotators)
+    return np.where(given > 0, agreed / np.maximum(given, 1), 1.0 / max(crowd.n_classes, 1))

@@ -13,6 +13,9 @@ if TYPE_CHECKING:
 
 __all__ = ["figures_of", "summary_of"]
 
+MOST_CLASSES = 50
+"""Classes that the summary lists."""
+
 
 def figures_of(fitted: Aggregator, file: AnnotationFile) -> dict[str, Any]:
     """How much was read, and what was inferred."""
@@ -47,7 +50,7 @@ def summary_of(result: dict[str, Any]) -> str:
         *told(result["files"]),
         *([f"chosen: {one_line(result['why'])}"] if result["why"] else []),
         f"{_convergence(result)}{result['seconds']:.1f} s{known}",
-        ", ".join(f"{class_name(name)} {count:,}" for name, count in result["counts"].items()),
+        _class_counts(result["counts"]),
     ]
     titles = {
         "out": "labels",
@@ -57,6 +60,14 @@ def summary_of(result: dict[str, Any]) -> str:
         "saved": "saved",
     }
     return "\n".join(lines + [f"{title}: {result[key]}" for key, title in titles.items() if result[key] is not None])
+
+
+def _class_counts(counts: dict[str, int]) -> str:
+    """How many tasks each class has; of very many classes, those with most."""
+    more = len(counts) - MOST_CLASSES
+    shown = list(counts.items()) if more <= 0 else sorted(counts.items(), key=lambda pair: -pair[1])[:MOST_CLASSES]
+    listed = ", ".join(f"{class_name(name)} {count:,}" for name, count in shown)
+    return listed if more <= 0 else f"{listed} and {more:,} more classes"
 
 
 def _convergence(result: dict[str, Any]) -> str:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from conal.data.annotations import Annotations
+from conal.data.memory import odd_column
 from conal.errors import DataWarning, warn
 
-__all__ = ["lone_annotator", "no_classes", "warn_of_problems"]
+__all__ = ["MANY_CLASSES", "lone_annotator", "no_classes", "warn_of_problems"]
 
 LONG_NAME = 100
 MANY_CLASSES = 200
@@ -38,5 +39,6 @@ def no_classes(crowd: Annotations) -> Iterator[tuple[str, str]]:
     if crowd.n_classes >= MANY_CLASSES or (crowd.n_classes > 20 and crowd.n_classes > crowd.n_annotations / 4):
         yield (
             f"{crowd.n_classes:,} classes in {crowd.n_annotations:,} labels",
-            "is this free text, or a number? Choose another question with --question, or another --label-column",
+            odd_column(crowd)
+            or "is this free text, or a number? Choose another question with --question, or another --label-column",
         )

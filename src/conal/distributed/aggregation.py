@@ -92,6 +92,7 @@ def fit_shared(aggregator: A, data: Any, *, true_labels: Any = None) -> A:
     _join()
     rank, world = dist.get_rank(), dist.get_world_size()
     crowd = Annotations.of(data)
+    aggregator._check_memory(crowd)
     mine = np.arange(rank, crowd.n_tasks, world)
     part = crowd[mine]
     aggregator.known_codes_ = known_codes(crowd, true_labels)

@@ -15,6 +15,7 @@ from conal import methods
 from conal._support.progress import make_progress
 from conal.data.encoding import MISSING
 from conal.data.growing import learnt
+from conal.data.memory import check_memory
 from conal.estimator import adapters, members, preparation, refits, texts
 from conal.estimator.kept_data import TrainingData
 from conal.estimator.learned import Learned
@@ -27,6 +28,9 @@ if TYPE_CHECKING:
     from conal.estimator.base import CrowdClassifier
 
 __all__ = ["Given", "fit_to"]
+
+NUMBERS = 60
+"""Numbers per cell of the annotators' matrices that training and its results keep at once."""
 
 
 class Given(NamedTuple):
@@ -83,6 +87,7 @@ def _read(estimator: CrowdClassifier, given: Given) -> Read:
     """Training data from what the user passed; what makes features of texts is learned on the way."""
     takes = methods.get(estimator.method).takes
     crowd = adapters.as_target(given.y, takes)
+    check_memory(crowd, NUMBERS * crowd.n_annotators * crowd.n_classes**2, estimator.method)
     X, estimator.text_features_, quoted = texts.learn_texts(given.X, given.task_ids, estimator)
     validation, monitor = texts.further_as_numbers(estimator.text_features_, given.validation, given.monitor)
     joined = adapters.aligned(X, crowd, given.task_ids, allow_missing=given.allow_missing)

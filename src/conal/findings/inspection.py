@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from conal.data.annotations import Annotations
-from conal.data.problems import lone_annotator, no_classes
+from conal.data.problems import MANY_CLASSES, lone_annotator, no_classes
 from conal.errors import DataWarning, examples
 from conal.io import AnnotationFile, ReadOptions, import_file
 from conal.io.formulas import FORMULA_REMEDY, formulas_among
@@ -107,9 +107,10 @@ def _agreement(crowd: Annotations) -> dict[str, Agreement]:
     if not pairable:
         return {}
     n_boot = max(100, min(1000, DRAWS // pairable))
-    found = {"krippendorff_alpha": krippendorff_alpha(crowd, "ordinal" if crowd.ordinal else "nominal", n_boot=n_boot)}
+    scale = crowd.ordinal and crowd.n_classes < MANY_CLASSES  # distances of all pairs take a matrix
+    found = {"krippendorff_alpha": krippendorff_alpha(crowd, "ordinal" if scale else "nominal", n_boot=n_boot)}
     if crowd.n_annotators == 2:
-        weights: Literal["quadratic"] | None = "quadratic" if crowd.ordinal else None
+        weights: Literal["quadratic"] | None = "quadratic" if scale else None
         return found | {"cohen_kappa": cohen_kappa(crowd, weights=weights, n_boot=n_boot)}
     return found | {"fleiss_kappa": fleiss_kappa(crowd, n_boot=n_boot)}
 

@@ -299,22 +299,30 @@ def cohen_kappa(
     U, C = len(both), crowd.n_classes
     columns = np.stack([first, second + C], axis=1).ravel()
     shares = sparse.csr_array((np.ones(2 * U), columns, np.arange(0, 2 * U + 1, 2)), (U, 2 * C))
-    distance = _distances(crowd, weights)
+    levels = None if weights is None else crowd.levels()
+    apart = first != second if levels is None else np.abs(levels[first] - levels[second])
+    disagreement = (apart**2 if weights == "quadratic" else apart).astype(np.float64)
 
     def kappa(disagreement: FloatArray, shares: FloatArray) -> FloatArray:
-        expected = np.einsum("bc,cl,bl->b", shares[:, :C], distance, shares[:, C:])
+        p, q = shares[:, :C], shares[:, C:]
+        if levels is None:
+            expected = p.sum(1) * q.sum(1) - (p * q).sum(1)
+        else:
+            order = np.argsort(levels)
+            expected = _expected_distance(p[:, order], q[:, order], weights)
         return _one_minus_ratio(U * disagreement, expected)
 
-    return _with_interval(Units(distance[first, second], shares), kappa, n_boot, confidence, seed)
+    return _with_interval(Units(disagreement, shares), kappa, n_boot, confidence, seed)
 
 
-def _distances(crowd: Annotations, weights: Weights | None) -> FloatArray:
-    """(C, C) how much it counts that two labels differ."""
-    if weights is None:
-        return 1.0 - np.eye(crowd.n_classes)
-    levels = crowd.levels().astype(np.float64)
-    apart = np.abs(np.subtract.outer(levels, levels))
-    return apart if weights == "linear" else apart**2
+def _expected_distance(p: FloatArray, q: FloatArray, weights: Weights | None) -> FloatArray:
+    """(B,) distances of all pairs of levels, summed by how often each of both has them, (B, C); no matrix is made."""
+    n, m = p.sum(1), q.sum(1)
+    if weights == "quadratic":
+        at = np.arange(p.shape[1], dtype=np.float64)
+        return np.asarray((p @ at**2) * m - 2 * (p @ at) * (q @ at) + n * (q @ at**2))
+    below, under = np.cumsum(p, 1), np.cumsum(q, 1)
+    return np.asarray((below * (m[:, None] - under) + under * (n[:, None] - below)).sum(1))
 
 
 def _label_shares(counts: Any, sizes: FloatArray) -> Any:
@@ -351,8 +359,9 @@ def _with_interval(units: Units, coefficient: Coefficient, n_boot: int, confiden
     value = float(_evaluate(units, coefficient, np.ones((1, units.disagreement.shape[0])))[0])
     if not n_boot:
         return Agreement(value, None, None)
+    width = max(units.shares.shape[1], *units.disagreement.shape[1:], 1)
     replicates = np.concatenate(
-        [_evaluate(units, coefficient, w) for w in resampled(units.disagreement.shape[0], n_boot, seed)]
+        [_evaluate(units, coefficient, w) for w in resampled(units.disagreement.shape[0], n_boot, seed, width)]
     )
     low, high = np.quantile(replicates, [(1 - confidence) / 2, (1 + confidence) / 2])
     return Agreement(value, float(low), float(high))
@@ -363,10 +372,10 @@ def _evaluate(units: Units, coefficient: Coefficient, weights: FloatArray) -> Fl
     return coefficient(np.asarray(weights @ units.disagreement), np.asarray(weights @ units.shares))
 
 
-def resampled(U: int, n_boot: int, seed: int) -> Iterator[FloatArray]:
-    """(B, U) how often each of U tasks was drawn, for a few replicates at a time."""
+def resampled(U: int, n_boot: int, seed: int, width: int = 1) -> Iterator[FloatArray]:
+    """(B, U) how often each of U tasks was drawn, for a few replicates at a time, of which ``width`` sums are made."""
     rng = np.random.default_rng(seed)
-    for replicates in row_slices(n_boot, U, CHUNK_CELLS):
+    for replicates in row_slices(n_boot, max(U, width), CHUNK_CELLS):
         weights = np.empty((replicates.stop - replicates.start, U))
         for row in weights:
             row[:] = np.bincount(rng.integers(U, size=U), minlength=U)
