@@ -86,9 +86,17 @@ def test_a_confusion_of_one_is_a_matter_for_a_talk() -> None:
     figures = (
         r"\d+ % of \d+ labels are right \(\d+ to \d+ %; crowd \d+ %\): about \d+ mistakes more than the crowd makes"
     )
-    assert re.search(f"Talk to w7. {figures} in as many labels; most often, elk is labelled fox.", text)
+    assert re.search(f"Talk to w7. {figures} in as many labels; most often elk is labelled fox.", text)
     assert "Click the name for doubtful labels." in text
     assert "Rewrite" not in text
+
+
+def test_the_own_mistake_is_said_to_be_apart_from_those_of_many() -> None:
+    alike = [matrix(0.9, cat_dog=0.35) for _ in range(8)]
+    steps, text = steps_of(crowd_of(*alike, matrix(0.6, cat_dog=0.35, elk_fox=0.5)))
+    (person,) = steps["people"]
+    assert (person["true"], person["observed"]) == ("elk", "fox")
+    assert "; apart from the confusions above, most often elk is labelled fox." in text
 
 
 def test_who_guesses_is_left_out() -> None:
