@@ -63,6 +63,17 @@ def test_a_release_has_its_figures_and_no_name_or_task(
     assert not (out / "private_group_confusion.csv").exists()  # nothing of another release stays
 
 
+def test_names_that_look_alike_in_two_files_are_no_error(
+    conal: Run, crowd: Crowd, gold: Path, tmp_path: Path, write: Write
+) -> None:
+    """An error would tell that somebody of this name is in the other file."""
+    more = write(tmp_path / "more.csv", ("task", "worker", "label"), [("00", "W0", "cat")])
+    files = crowd.labels, more
+    done = conal("aggregate", *files, "--private", 1, "--true-labels", gold, "--out", tmp_path / "rel")
+    assert (done.code, done.err) == (0, "")
+    assert "spelled differently" in conal("aggregate", *files, "--out", tmp_path / "clean.csv").refusal()
+
+
 def test_noise_is_drawn_anew_every_time(conal: Run, crowd: Crowd, gold: Path, tmp_path: Path) -> None:
     arguments = ("aggregate", crowd.labels, "--private", 0.5, "--true-labels", gold, "--json", "--out")
     first, second = (conal(*arguments, tmp_path / out).json()["counts"] for out in "ab")

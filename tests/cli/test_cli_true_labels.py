@@ -22,8 +22,8 @@ def fit(crowd: Crowd, out: Path, *options: object) -> tuple[object, ...]:
     return ("fit", crowd.labels, "--features", crowd.features, "--out", out, *fast, *options)
 
 
-def cleaned(folder: Path) -> dict[str, str]:
-    with (folder / "labels.csv").open(encoding="utf-8") as file:
+def cleaned(folder: Path, name: str = "labels.csv") -> dict[str, str]:
+    with (folder / name).open(encoding="utf-8") as file:
         return {row["task"]: row["label"] for row in csv.DictReader(file)}
 
 
@@ -112,3 +112,18 @@ def test_true_labels_of_an_export_are_offered_and_used_on_demand(conal: Run, exp
 def test_an_export_without_true_labels_cannot_supply_them(conal: Run, crowd: Crowd, tmp_path: Path) -> None:
     refused = conal(*fit(crowd, tmp_path / "model", "--true-labels", "export")).refusal()
     assert "contains no true labels; pass a table of them, as --true-labels gold.csv" in refused
+
+
+@pytest.mark.parametrize("name", ["truth", "gold", "ground_truth", "true_label", "target", "expected"])
+def test_a_truth_column_of_a_wide_table_is_no_annotator_and_used_on_demand(
+    conal: Run, write: Write, tmp_path: Path, name: str
+) -> None:
+    rows = [(f"t{k}", "xy"[k % 2], "xy"[k % 3 == 0], "xy"[k // 3 % 2], "xy"[k % 2]) for k in range(12)]
+    wide, out = write(tmp_path / "wide.csv", ("task", "ann", "bob", "eve", name), rows), tmp_path / "clean.csv"
+    done = conal("aggregate", wide, "--out", out, "--json")
+    assert done.json()["n_annotators"] == 3
+    assert f"{name!r} is no annotator" in done.err
+    assert "pass --true-labels export" in done.err
+    done = conal("aggregate", wide, "--out", out, "--overwrite", "--true-labels", "export")
+    assert "12 known true labels" in done.out
+    assert cleaned(tmp_path, "clean.csv") == {row[0]: row[-1] for row in rows}
