@@ -23,6 +23,7 @@ from conal.estimator.results import FittedResults
 from conal.findings.discretion import Discretion
 from conal.findings.evidence import plain_names
 from conal.methods import CrowdMethod, Problem
+from conal.networks.draws import drawing_from
 
 __all__ = ["annotator_axes", "anonymised"]
 
@@ -144,7 +145,7 @@ def annotator_axes(fitted: FittedClassifier) -> dict[str, int]:
     larger = problem.with_annotators(
         _one_more(problem.labels_per_annotator), None if features is None else _one_more(features)
     )
-    with torch.random.fork_rng(devices=[]):  # initial weights are drawn and thrown away
+    with drawing_from(torch.Generator(), torch_too=True):  # initial weights are drawn and thrown away
         reference = build_members(fitted, methods.get(fitted.method), larger).state_dict()
     axes = {}
     for name, tensor in fitted.model_.state_dict().items():

@@ -151,6 +151,7 @@ def _train(
                     monitors=monitors,
                     progress=progress,
                     checkpoint=None if saver is None else saver.of_member(number),
+                    own_network=not isinstance(estimator.backbone, str),
                 )
             )
     return results

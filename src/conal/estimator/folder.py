@@ -41,6 +41,7 @@ from conal.io.models import (
 from conal.io.results import proba_columns
 from conal.methods import CrowdMethod, Problem
 from conal.networks import FeatureScaler
+from conal.networks.draws import drawing_from
 from conal.parameters import check_parameters
 from conal.parameters.numbers import is_whole
 from conal.text import EncodedTexts, TextFeatures
@@ -250,7 +251,7 @@ def _problem(made: CrowdClassifier, config: Mapping[str, Any], tensors: Mapping[
 
 
 def _rebuild(made: CrowdClassifier, problem: Problem, state: dict[str, torch.Tensor]) -> CrowdMethod:
-    with torch.random.fork_rng(devices=[]):  # initial weights are drawn and thrown away
+    with drawing_from(torch.Generator(), torch_too=True):  # initial weights are drawn and thrown away
         method = build_members(made, methods.get(made.method), problem)
     for each, prefix in scaled(method):
         each.scaler = FeatureScaler(*(state[prefix + part] for part in SCALER))

@@ -27,6 +27,7 @@ from conal.estimator.preparation import build_members
 from conal.methods import CrowdMethod, Problem
 from conal.methods.ensemble import Ensemble
 from conal.networks import build_backbone
+from conal.networks.draws import drawing_from
 from conal.parameters.numbers import is_whole
 
 if TYPE_CHECKING:
@@ -98,7 +99,7 @@ def _sketch(made: CrowdClassifier, problem: Problem, shapes: Shapes, where: str)
         ]
         problem = problem._replace(labels_per_annotator=real[0], annotator_features=real[1])  # type: ignore[arg-type]
     with (
-        torch.random.fork_rng(devices=[]),
+        drawing_from(torch.Generator(), torch_too=True),
         torch.device("cpu" if is_small else "meta"),
         _at_most(100 + 10 * len(shapes), 2 * sum(map(prod, shapes.values())) + SMALL, where),
     ):

@@ -108,6 +108,7 @@ def _train(fitted: CrowdClassifier, joined: adapters.Joined, working: list[Any])
                     members.settings_of_member(settings, number),
                     progress=progress,
                     warm=WarmStart(tensors, state),
+                    own_network=not isinstance(fitted.backbone, str),
                 )
             )
     return results

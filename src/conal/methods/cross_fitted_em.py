@@ -69,8 +69,8 @@ class CrossFittedEM(EMMethod):
         default=1,
         must_be=whole(1),
         help="Number of threads in which networks are trained one by one. With 1, all networks are trained as one if "
-        "possible, which takes the least CPU time. With more than one, the same seed gives an equally good model, but "
-        "not the same one bit for bit.",
+        "possible, which takes the least CPU time. With more than one, a seed gives an equally good model, but another "
+        "one than with 1.",
     )
 
     def __init__(self, problem: Problem, backbone: nn.Module, **given: Any) -> None:

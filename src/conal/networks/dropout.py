@@ -5,6 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from conal.networks.draws import current_generator
+
 __all__ = ["Dropout", "draw_kept"]
 
 LEVELS = 2**16
@@ -39,7 +41,7 @@ class Dropout(nn.Dropout):
 def draw_kept(kept: Tensor, p: float) -> Tensor:
     """Fill a tensor with zeros, of probability p, and otherwise with the factor that keeps the mean."""
     dropped, n = _dropped(p), kept.numel()
-    bits = torch.empty(-(-n // 4), dtype=torch.int64).random_(-(2**63), None)
+    bits = torch.empty(-(-n // 4), dtype=torch.int64).random_(-(2**63), None, generator=current_generator())
     chance = bits.view(torch.int16)[:n].view(kept.shape)  # four numbers of 16 bits in each
     torch.ge(chance, dropped - LEVELS // 2, out=kept)  # ones and zeros, in one pass
     return kept.mul_(LEVELS / (LEVELS - dropped))

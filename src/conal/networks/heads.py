@@ -7,6 +7,8 @@ import math
 import torch
 from torch import Tensor, nn
 
+from conal.networks.draws import drawing_from
+
 __all__ = ["AnnotatorHeads", "WeightedHeads", "mean_of_heads", "split_head"]
 
 
@@ -76,7 +78,7 @@ class AnnotatorHeads(nn.Module):
     def chosen(self, annotators: Tensor) -> AnnotatorHeads:
         """The heads of these annotators, as a module of their own."""
         _, width, C = self.weight.shape
-        with torch.random.fork_rng(devices=[]):  # initial weights are drawn and thrown away
+        with drawing_from(torch.Generator(), torch_too=True):  # initial weights are drawn and thrown away
             heads = AnnotatorHeads(width, C, len(annotators))
         heads.weight.copy_(self.weight[annotators])
         heads.bias.copy_(self.bias[annotators])

@@ -9,6 +9,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from conal.networks.draws import current_generator, drawing_from
+
 __all__ = ["Part", "mean_loss"]
 
 Part = tuple[nn.Module, Callable[[], Tensor]]
@@ -19,8 +21,8 @@ def mean_loss(parts: Sequence[Part], n_jobs: int = 1) -> Tensor:
     """Mean of the losses of independent networks; with ``n_jobs`` above 1, forward and backward passes run in threads.
 
     torch computes outside of Python's lock, so threads work at the same time. Gradients are computed with the losses
-    and handed over when the mean is differentiated. All threads draw dropout from one generator: with several threads,
-    results are equally good, but not the same bit for bit.
+    and handed over when the mean is differentiated. Dropout of every network is drawn from a generator of its own, so
+    that the order in which threads work does not count.
 
     Examples
     --------
@@ -35,8 +37,11 @@ def mean_loss(parts: Sequence[Part], n_jobs: int = 1) -> Tensor:
         return torch.stack([loss() for _, loss in parts]).mean()
     parameters = [[p for p in network.parameters() if p.requires_grad] for network, _ in parts]
 
+    seeds = torch.randint(2**62, (len(parts),), generator=current_generator()).tolist()
+
     def compute(k: int) -> tuple[Tensor, list[Tensor]]:
-        loss = parts[k][1]()
+        with drawing_from(torch.Generator().manual_seed(seeds[k]), torch_too=True):
+            loss = parts[k][1]()
         found = torch.autograd.grad(loss, parameters[k], allow_unused=True)
         pairs = zip(found, parameters[k], strict=True)
         return loss.detach(), [torch.zeros_like(p) if g is None else g for g, p in pairs]

@@ -13,6 +13,7 @@ from torch.func import functional_call, vmap
 from torch.nn.functional import cross_entropy
 
 from conal.networks.backbones import MLP
+from conal.networks.draws import drawing_from
 from conal.networks.dropout import Dropout
 from conal.networks.stacked_step import PerceptronStep
 
@@ -204,7 +205,7 @@ def _can_be_mapped(networks: Sequence[nn.Module], example: Tensor) -> bool:
     weights, _ = torch.func.stack_module_state(list(networks))
     network = networks[0]
     try:
-        with torch.random.fork_rng(devices=[]):
+        with torch.random.fork_rng(devices=[]), drawing_from(torch.Generator(), torch_too=True):
             found = vmap(lambda each: functional_call(network, each, (example,)), randomness="different")(weights)
             found.sum().backward()
     except RuntimeError:  # what vmap says of operations that it cannot map

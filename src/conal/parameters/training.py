@@ -81,7 +81,8 @@ class Settings(Parameterised):
     seed: int = parameter(
         default=0,
         must_be=whole(0, below=2**63, shown_below="2**63"),
-        help="Random seed. The same seed and data give the same model, bit for bit on one CPU thread.",
+        help="Random seed. The same seed and data give the same model, bit for bit on one CPU thread, also if several "
+        "fits run at once in threads of a program.",
         option=Option(help="Random seed; the same seed and data give the same result."),
     )
     accelerator: str = parameter(

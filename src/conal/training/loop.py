@@ -5,6 +5,7 @@ from __future__ import annotations
 import operator
 import time
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from math import ceil
 from typing import TYPE_CHECKING, Any
@@ -18,6 +19,7 @@ from conal.aggregation import votes
 from conal.distributed.training import OneCpu, gathered, guarded, make_fabric, setup
 from conal.errors import DivergenceError, EarlyEpochWarning, InputError, VanishedClassWarning, examples, warn
 from conal.methods.base import Batch, CrowdMethod
+from conal.networks.draws import drawing_from, restored_global_state
 from conal.parameters.plan import plan
 from conal.parameters.training import Settings
 from conal.training.batches import CrowdBatches
@@ -73,6 +75,7 @@ def train(
     progress: Progress | None = None,
     checkpoint: Checkpoint | None = None,
     warm: WarmStart | None = None,
+    own_network: bool = False,
 ) -> TrainingResult:
     """Train a method and return it with the weights of its best epoch.
 
@@ -88,12 +91,19 @@ def train(
         Accuracies to note in the history after every epoch, under their names; they influence nothing.
     warm : WarmStart, optional
         What an earlier training on fewer labels has learned, from which this one goes on.
+    own_network : bool
+        Whether the network is a user's. It may draw from torch's global generator, as a torch Dataset may, which is
+        then seeded too and restored afterwards.
     """
     fabric = make_fabric(settings.accelerator, settings.precision, settings.devices, settings.num_nodes)
     devices = [fabric.device] if fabric.device.type == "cuda" else []
-    with torch.random.fork_rng(devices=devices), progress or Progress() as shown:
-        trainer = _Trainer(fabric, build, data, selection, settings, monitors or {}, shown, checkpoint, warm)
-        with guarded(fabric.world_size > 1):
+    foreign = own_network or data.instances.is_dataset
+    is_global = foreign or bool(devices)  # of a GPU, for dropout
+    restored = restored_global_state(devices) if is_global else nullcontext()
+    draws = Draws(is_global=is_global, foreign=foreign)
+    with restored, progress or Progress() as shown:
+        trainer = _Trainer(fabric, build, data, selection, settings, monitors or {}, shown, checkpoint, warm, draws)
+        with guarded(fabric.world_size > 1), draws.in_use():
             return trainer.fit()
 
 
@@ -133,6 +143,36 @@ class _Placed:
         return (to_device(batch, self.fabric.device) for batch in self.data.labelled_in_order())
 
 
+@dataclass
+class Draws:
+    """What random numbers are drawn from: a generator of this training and, if it must be, torch's global one."""
+
+    is_global: bool
+    foreign: bool
+    """Whether a user's network or Dataset draws too; from the generator, as far as torch allows it."""
+    generator: torch.Generator = field(default_factory=torch.Generator)
+
+    def in_use(self) -> AbstractContextManager[None]:
+        """Draw from the generator."""
+        return drawing_from(self.generator, torch_too=self.foreign)
+
+    def seed(self, seed: int) -> None:
+        """Start again."""
+        self.generator.manual_seed(seed)
+        if self.is_global:
+            torch.manual_seed(seed)
+
+    def state(self) -> dict[str, Tensor]:
+        """For a checkpoint."""
+        return {"torch": self.generator.get_state(), **({"global": torch.get_rng_state()} if self.is_global else {})}
+
+    def restore(self, state: Mapping[str, Tensor]) -> None:
+        """From a checkpoint."""
+        self.generator.set_state(state["torch"])
+        if self.is_global:
+            torch.set_rng_state(state["global"])
+
+
 class _Trainer:
     def __init__(
         self,
@@ -144,9 +184,11 @@ class _Trainer:
         monitors: Mapping[str, GoldAccuracy],
         progress: Progress,
         checkpoint: Checkpoint | None,
-        warm: WarmStart | None = None,
+        warm: WarmStart | None,
+        draws: Draws,
     ) -> None:
         self.warm = warm
+        self.draws = draws
         self.fabric = fabric
         self.build = build
         self.data = data
@@ -189,7 +231,7 @@ class _Trainer:
         self.module.train()
         total = torch.zeros((), device=self.fabric.device)
         if self._is_several:  # a seed per epoch and process, so that going on from a checkpoint needs no other state
-            torch.manual_seed(_seed(self.settings.seed, self.restarts, self.epoch, self.fabric.global_rank))
+            self.draws.seed(_seed(self.settings.seed, self.restarts, self.epoch, self.fabric.global_rank))
         for batch in self.data.shuffled(self.rng, self.fabric.global_rank, self.fabric.world_size):
             total += self.train_step(batch) * (1 / batch.label_weight)
             lr = float(self.scheduler.get_last_lr()[0])
@@ -271,13 +313,17 @@ class _Trainer:
     def _start(self, restarts: int) -> None:
         self.restarts = restarts
         seed = _seed(self.settings.seed, restarts)
-        torch.manual_seed(self.settings.seed if restarts == 0 else seed)
+        self.draws.seed(self.settings.seed if restarts == 0 else seed)
         self.rng = np.random.default_rng(self.settings.seed if restarts == 0 else seed)
         self.epoch, self.best_epoch, self.best_score = 0, 0, None
         self.history, self.best, self.best_working = [], {}, {}
         self._build()
 
     def _build(self) -> None:
+        with drawing_from(self.draws.generator, torch_too=True):
+            self._make()
+
+    def _make(self) -> None:
         self.method = self.build()
         if self._is_several and not self.method.divisible:
             raise InputError(
@@ -306,7 +352,7 @@ class _Trainer:
             "best": self.best,
             "best_working": self.best_working,
             "optimizer": optimizer_tensors(self.optimizer),
-            "random": {"torch": torch.get_rng_state()},
+            "random": self.draws.state(),
         }
         if self.fabric.device.type == "cuda":
             groups["random"]["cuda"] = torch.cuda.get_rng_state(self.fabric.device)
@@ -338,7 +384,7 @@ class _Trainer:
         self.method.restore_working_state(state.group("working"))
         restore_optimizer(self.optimizer, state.group("optimizer"))
         random = state.group("random")
-        torch.set_rng_state(random["torch"])
+        self.draws.restore(random)
         if "cuda" in random:
             torch.cuda.set_rng_state(random["cuda"], self.fabric.device)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -10,6 +11,9 @@ from torch import nn
 
 __all__ = ["SMALL_STEP", "threads_for"]
 
+_lock = threading.Lock()
+_before: list[int] = []
+"""The number of threads that each fit in progress found, the first one first."""
 SMALL_STEP = 200_000_000
 """Multiplications in the layers of a step below which one thread is as fast as several."""
 
@@ -26,13 +30,21 @@ def threads_for(network: nn.Module, batch_size: int) -> Iterator[None]:
     ...     torch.get_num_threads()
     1
     """
-    before = torch.get_num_threads()
-    if _work(network) * batch_size < SMALL_STEP:
+    if _work(network) * batch_size >= SMALL_STEP:
+        yield
+        return
+    with _lock:
+        _before.append(torch.get_num_threads())
         torch.set_num_threads(1)
     try:
         yield
     finally:
-        torch.set_num_threads(before)
+        with _lock:  # the number is that of the process, and sums depend on it: the last of several fits restores it
+            if len(_before) == 1:
+                torch.set_num_threads(_before[0])
+                _before.clear()
+            else:
+                _before.pop()
 
 
 def _work(network: nn.Module) -> float:
