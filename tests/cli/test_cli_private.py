@@ -18,6 +18,17 @@ if TYPE_CHECKING:
 Write = Callable[..., Path]
 
 
+def test_exports_are_refused(conal: Run, gold: Path, tmp_path: Path) -> None:
+    """Where everybody's answers decide what a label is, nobody's are hidden."""
+    wide = tmp_path / "wide.csv"
+    wide.write_text("task,ann,bob\n0,x,y\n1,y,y\n2,x,x\n", encoding="utf-8")
+    given = ("--private", 1, "--true-labels", gold, "--out", tmp_path / "rel")
+    for more in ((), ("--format", "wide")):
+        message = conal("aggregate", wide, *given, *more).refusal()
+        assert "--private takes tables with one label per row and matrices (csv, tsv, parquet, arrow, xlsx" in message
+        assert "write such a table with conal convert" in message
+
+
 @pytest.fixture
 def gold(crowd: Crowd, tmp_path: Path, write: Write) -> Path:
     return write(tmp_path / "gold.csv", ("task", "label"), list(enumerate(crowd.z.tolist())))
@@ -100,7 +111,8 @@ def test_what_a_release_withholds_is_refused(conal: Run, crowd: Crowd, gold: Pat
     common = ("aggregate", crowd.labels, "--out", tmp_path / "x.csv")
     assert "--max-labels needs --private" in conal(*common, "--max-labels", 3).refusal()
     assert "--out is a folder" in conal(*common, "--private", 1, *reference).refusal()
-    assert "'--private'" in conal(*common, "--private", 0).refusal()
+    for epsilon in (0, 1e-320):
+        assert "a number from 1e-09 to 100" in conal(*common, "--private", epsilon).refusal()
     fit = ("fit", crowd.labels, "--features", crowd.features, "--out", tmp_path / "m", "--private", 1)
     assert "use conal aggregate --private" in conal(*fit).refusal()
     assert not out.exists()

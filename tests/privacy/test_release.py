@@ -113,6 +113,7 @@ def test_odd_names_of_one_person_change_nothing_for_the_others(odd: str, tmp_pat
 def test_what_cannot_be_released_is_refused() -> None:
     cases: list[tuple[dict[str, Any], str]] = [
         ({"epsilon": 0}, "epsilon must be"),
+        ({"epsilon": 1e-320}, r"epsilon must be .*a number from 1e-09 to 100"),
         ({"epsilon": float("inf")}, "epsilon must be"),
         ({"max_labels": 0}, "max_labels must be"),
         ({"truth": {}}, "needs true labels of at least 2 classes"),

@@ -121,9 +121,25 @@ def _crowd(labels: Sequence[Path], reading: ReadOptions) -> Any:
     """The annotations. A label outside of the listed classes does not count; an error would tell that there is one."""
     from conal.io import import_file
 
+    _refuse_exports(labels, reading.format)
     if reading.classes is not None and any(path.suffix.lower() == ".npy" for path in labels):
         raise InputError("--classes cannot name the numbers of a matrix with --private; write numbers as true labels")
     return import_file(labels, reading.replace(classes=None, ordinal=False)).annotations
+
+
+def _refuse_exports(labels: Sequence[Path], format: str | None) -> None:  # noqa: A002
+    """Reject formats in which it may depend on everybody's answers what a label is."""
+    from conal.io.importing import detect
+    from conal.parameters.reading import PLAIN_FORMATS
+
+    for path in labels:
+        found = [] if format in PLAIN_FORMATS or not path.exists() else detect(path)[0]
+        if found or format not in (None, *PLAIN_FORMATS):
+            raise InputError(
+                f"{path}: --private takes tables with one label per row and matrices ({', '.join(PLAIN_FORMATS)}), not "
+                f"{found[0].title if found else format}, where everybody's answers may decide what a label is; write "
+                "such a table with conal convert, and look at it"
+            )
 
 
 def _write(made: PrivateRelease, out: Path) -> None:

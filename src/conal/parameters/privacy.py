@@ -61,7 +61,7 @@ class ReleaseOptions(Parameterised):
 
     private: float | None = parameter(
         default=None,
-        must_be=optional(number(above=0, at_most=100)),
+        must_be=optional(number(at_least=1e-9, at_most=100)),  # with less, counts are nothing but noise
         help="Epsilon of a differentially private release; by default, results are not private.",
         option=Option(
             metavar="EPSILON",

@@ -24,15 +24,19 @@ _WHOLE_AS_DECIMAL = re.compile(r"(-?\d+)\.0")
 
 
 def plain_spelling(name: Any) -> str:
-    """How a name is compared: by its text, in which 7, 7.0, "7" and "7.0 " are the same.
+    """How a name is compared: by its text, in which 7, 7.0, "7" and "7.0 " are the same, and True, "TRUE" and "true".
 
-    Whether a column of a file is read as numbers or as text depends on all rows of it, and so on everybody. Compared
-    like this, it makes no difference to what the other people's rows count for.
+    Whether a column of a file is read as numbers, truth values or text depends on all rows of it, and so on everybody.
+    Compared like this, it makes no difference to what the other people's rows count for.
 
     >>> plain_spelling(7), plain_spelling(7.0), plain_spelling("7.0 "), plain_spelling("007"), plain_spelling("7.10")
     ('7', '7', '7', '007', '7.10')
+    >>> plain_spelling(True), plain_spelling("TRUE"), plain_spelling("Truely")
+    ('true', 'true', 'Truely')
     """
     text = spelling(name).strip()
+    if text.casefold() in ("true", "false"):
+        return text.casefold()
     found = _WHOLE_AS_DECIMAL.fullmatch(text)
     return found[1] if found else text
 
