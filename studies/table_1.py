@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from conal import datasets
 from conal.errors import InputError
+from studies.crowds import load
 from studies.fits import BASELINES, PAPER, every_method, figures_of, fit, packed, unpacked
 from studies.runs import Options, Setting
 from studies.statistics import (
@@ -263,7 +263,7 @@ def _classes(found: Chosen) -> Iterator[Table]:
 def _class_shares(rows: list[Row]) -> dict[str, list[float]]:
     """Class to the accuracy of every seed; empty without the data or without single answers."""
     try:
-        data = datasets.load(rows[0]["dataset"])
+        data = load(rows[0]["dataset"], {})
     except InputError:
         return {}
     if data.test is None or not all(row["right"] for row in rows):

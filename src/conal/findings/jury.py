@@ -126,7 +126,7 @@ def is_jury(evidence: Evidence) -> bool:
 
 @register("jury")
 class Jury(Finding[JurySection]):
-    """What a small jury consists of; it says that somebody adds nothing, or that fewer do, only where that is likely."""
+    """What a small jury consists of; that somebody adds nothing, or that fewer do, is said only where it is likely."""
 
     rank = 27
     title = "The jury"
