@@ -48,7 +48,7 @@ def run(setting: Setting) -> Row:
     if setting["method"] == TRUTH:
         return _effective(crowd, _certain(crowd, codes, known))
     if setting["method"] == SOME:
-        some = np.random.default_rng(setting["seed"]).permutation(known)[:N_TRUE]
+        some = np.random.default_rng(setting["seed"]).choice(known, min(N_TRUE, len(known)), replace=False)
         return _effective(crowd, _certain(crowd, codes, some))
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")

@@ -14,7 +14,6 @@ import pytest
 import typer
 
 import conal
-from conal import aggregation, methods
 from conal.cli import app
 from conal.estimator import factory
 from conal.findings import Evidence, Findings
@@ -117,17 +116,6 @@ def test_every_column_of_the_tables_is_in_the_readme(file: str) -> None:
     table = Findings(Evidence(crowd, np.eye(2), np.eye(2), np.eye(2), pi, omega, known=known)).tables[file]
     (text,) = re.findall(rf"^Columns of `{file}`:\n\n(.*?)\n\n", README, flags=re.MULTILINE | re.DOTALL)
     assert set(table.column_names) - {"proba_x"} <= set(re.findall(r"`(\w+)`", text))
-
-
-@pytest.mark.parametrize("name", methods.names())
-def test_every_method_is_in_the_readme(name: str) -> None:
-    assert re.search(rf"^\| `{name}` \|", README, flags=re.MULTILINE)
-
-
-@pytest.mark.parametrize("name", aggregation.names())
-def test_every_aggregator_is_in_the_readme(name: str) -> None:
-    row = rf"^\| `{name}` \| `{aggregation.get(name).__name__}` \|"
-    assert re.search(row, README, flags=re.MULTILINE)
 
 
 def test_every_format_is_in_the_table_of_formats_with_its_options() -> None:
