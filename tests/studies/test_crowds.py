@@ -62,8 +62,8 @@ def test_texts_of_a_jury(tmp_path: Path) -> None:
 
 
 def test_a_defence_leaves_fewer_labels_of_an_attacked_crowd() -> None:
-    settings: dict[str, Any] = {"n_train": 400, "n_annotators": 16, "n_test": 10, "n_valid": 0, "adversaries": "clickers", "seed": 1}
-    settings |= {"labels_per_instance": 4.0, "adversary_share": 0.3}
+    settings: dict[str, Any] = {"n_train": 400, "n_annotators": 16, "n_test": 10, "n_valid": 0, "seed": 1}
+    settings |= {"labels_per_instance": 4.0, "adversaries": "clickers", "adversary_share": 0.3}
     plain, defended = attacked(**settings), attacked(**settings, defend=True)
     assert plain.truth is defended.truth is None
     assert defended.annotations.n_annotations < plain.annotations.n_annotations
