@@ -107,6 +107,8 @@ def limit(memory: int = MEMORY) -> None:
 def run(command: Command, seconds: float = 120, signals: Sequence[tuple[float, int]] = ()) -> Ended:
     """Run one command; ``signals`` are sent after so many seconds each."""
     began = time.monotonic()
+    for path in command.files:  # of the run before: this one may be killed before it opens them
+        path.unlink(missing_ok=True)
     child = fork(lambda: _main(command))
     for delay, number in signals:
         while time.monotonic() < began + delay and not _is_over(child):

@@ -301,6 +301,8 @@ def _back(crowd: Any, rows: Rows, before: set[tuple[str, str, str]], ending: str
             if list(map(repr, stored.tolist())) != list(map(repr, names.tolist())):
                 return "names differ after JSON"
     except ConalError as error:
+        if "contains the end of a line" in str(error):  # refused in text tables; writing them warns
+            return None
         return f"what conal wrote as {ending} is refused: {_reason(error)}"
     except Exception as error:
         return f"writing {ending}: {signature(error)}"

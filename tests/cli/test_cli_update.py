@@ -191,7 +191,7 @@ def _run(words: list[str], stock: Path, folder: Path, delay: float | None) -> fl
     """The command in a fork of this process, killed after a delay; how long it took."""
     shutil.rmtree(folder, ignore_errors=True)
     for left in folder.parent.glob(".conal-*"):
-        shutil.rmtree(left)
+        shutil.rmtree(left, ignore_errors=True)  # a lock is a file, which the next update takes
     shutil.copytree(stock, folder)
     began = time.monotonic()
     child = os.fork()
