@@ -13,6 +13,7 @@ from conal.aggregation.base import register
 from conal.aggregation.dirichlet import divergence, expected_log
 from conal.aggregation.em import EMAggregator
 from conal.aggregation.engines import Expectation
+from conal.aggregation.ranks import ranks_of
 from conal.aggregation.votes import Votes, vote_shares
 from conal.data.annotations import Annotations
 from conal.parameters import number, one_of, parameter, whole
@@ -126,7 +127,9 @@ class EnhancedBCC(EMAggregator[Subtypes]):
         N, _, C = votes.shape
         # Equal subtypes would stay equal, so the first start is random as well.
         rng = np.random.default_rng(self.seed) if rng is None else rng
-        return self._fitted(votes, expectation, rng.dirichlet(np.ones(self.n_subtypes), size=(N, C)))
+        places = ranks_of(votes.annotations)
+        within = rng.dirichlet(np.ones(self.n_subtypes), size=(N, C))[np.ix_(places.tasks, places.classes)]
+        return self._fitted(votes, expectation, within)
 
     # ---------------------------------------------------------------- the steps
 

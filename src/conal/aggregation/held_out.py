@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from conal.aggregation.arrays import FloatArray
+from conal.aggregation.ranks import label_ranks
 from conal.data.annotations import Annotations
 from conal.errors import ConalWarning
 
@@ -37,7 +38,7 @@ def fifths(crowd: Annotations, rng: np.random.Generator) -> Iterator[tuple[Annot
     >>> sum(int(held_out.sum()) for _, held_out in parts), all((rest.labels_per_task() > 0).all() for rest, _ in parts)
     (5, True)
     """
-    order = rng.random(crowd.n_annotations)
+    order = rng.random(crowd.n_annotations)[label_ranks(crowd)]
     part = (order * PARTS).astype(np.int64)
     spared = np.lexsort((-order, crowd.tasks))[crowd.indptr[:-1][np.diff(crowd.indptr) > 0]]
     for k in range(PARTS):

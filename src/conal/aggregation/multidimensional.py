@@ -10,6 +10,7 @@ import scipy
 
 from conal.aggregation.arrays import FloatArray, normalised
 from conal.aggregation.base import Aggregator, register
+from conal.aggregation.ranks import ranks_of
 from conal.aggregation.two_sources import rows
 from conal.aggregation.votes import Votes, clamped, class_shares, vote_shares
 from conal.data.annotations import Annotations
@@ -162,7 +163,9 @@ class Question:
         N, R, D = self.sizes
         x = (2 * self.share - 1)[:, None] / np.sqrt(D) + np.zeros((N, D))
         w = np.ones((R, D)) + NUDGE * rng.normal(size=D) * (D > 1)
-        return Space(x, w + NUDGE * rng.normal(size=(R, D)) * (D > 1), np.zeros(R))
+        if D > 1:
+            w += NUDGE * rng.normal(size=(R, D))[ranks_of(self.votes.annotations).annotators]
+        return Space(x, w, np.zeros(R))
 
     def space(self, flat: FloatArray) -> Space:
         """The parts of a vector."""

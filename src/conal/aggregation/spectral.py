@@ -31,6 +31,7 @@ import numpy as np
 import numpy.typing as npt
 
 from conal.aggregation.arrays import FloatArray
+from conal.aggregation.ranks import ranks_of
 from conal.aggregation.votes import Votes
 
 __all__ = ["Moments", "NoMoments", "decomposed", "spectral_confusion"]
@@ -77,7 +78,7 @@ def spectral_confusion(votes: Votes, rng: np.random.Generator) -> tuple[FloatArr
 def _dealt(votes: Votes, rng: np.random.Generator) -> Groups:
     """(R,) three groups with about as many labels each: the busiest annotators are dealt first, in turn."""
     given = votes.annotations.labels_per_annotator()
-    shuffled = rng.permutation(len(given))
+    shuffled = np.argsort(ranks_of(votes.annotations).annotators)[rng.permutation(len(given))]
     busiest_first = shuffled[np.argsort(-given[shuffled], kind="stable")]
     groups = np.empty(len(given), dtype=np.int64)
     groups[busiest_first] = np.resize([0, 1, 2, 2, 1, 0], len(given))

@@ -11,6 +11,7 @@ import numpy.typing as npt
 import scipy
 
 from conal.aggregation.arrays import FloatArray, normalised
+from conal.aggregation.ranks import ranks_of
 from conal.data.annotations import Annotations
 from conal.data.encoding import MISSING
 
@@ -133,7 +134,8 @@ def vote_shares(annotations: Annotations, rng: np.random.Generator | None = None
     """(N, C) share of a task's votes for each class, uniform without votes; perturbed where ``rng`` is given."""
     counts = annotations.votes().astype(np.float64)
     if rng is not None:
-        counts = counts + rng.exponential(size=counts.shape)
+        places = ranks_of(annotations)
+        counts = counts + rng.exponential(size=counts.shape)[np.ix_(places.tasks, places.classes)]
     return normalised(counts)
 
 

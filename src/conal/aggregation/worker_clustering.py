@@ -12,10 +12,14 @@ from conal.aggregation.arrays import FloatArray, normalised, softmax
 from conal.aggregation.base import register
 from conal.aggregation.em import EMAggregator
 from conal.aggregation.engines import Expectation
+from conal.aggregation.ranks import ranks_of
 from conal.aggregation.votes import Votes, class_shares, vote_shares
 from conal.parameters import number, parameter, whole
 
 __all__ = ["WorkerClustering"]
+
+Drawn = tuple[np.random.Generator, npt.NDArray[np.int64]]
+"""What draws annotators, and the annotators in an order that names do not change."""
 
 
 class Clusters(NamedTuple):
@@ -96,11 +100,12 @@ class WorkerClustering(EMAggregator[Clusters]):
         return vote_shares(votes.annotations)  # starts differ in their groups
 
     def _first_parameters(self, votes: Votes, expectation: Expectation, rng: np.random.Generator | None) -> Clusters:
-        theta = self._seeds(expectation.counts, rng)
+        drawn = None if rng is None else (rng, np.argsort(ranks_of(votes.annotations).annotators))
+        theta = self._seeds(expectation.counts, drawn)
         tau = np.full(self.n_groups, 1 / self.n_groups)
         return self._fitted(expectation, _memberships(expectation.counts, tau, theta))
 
-    def _seeds(self, counts: FloatArray, rng: np.random.Generator | None) -> FloatArray:
+    def _seeds(self, counts: FloatArray, drawn: Drawn | None) -> FloatArray:
         """(K, C, C) matrices to start from: the pooled one, then those of the worst explained annotators."""
         pooled = normalised(counts.sum(0) + self.prior)
         # The pooled matrix is the prior, so that an annotator with few labels does not look like another group.
@@ -110,7 +115,7 @@ class WorkerClustering(EMAggregator[Clusters]):
         best = np.einsum("rcl,rcl->r", counts, np.log(own))
         explained = _log_likelihoods(counts, seeds[:1])[:, 0]
         for k in range(1, self.n_groups):
-            r = _pick(best - explained, rng)
+            r = _pick(best - explained, drawn)
             if r is None:
                 break
             seeds[k] = own[r]
@@ -165,9 +170,12 @@ def _memberships(counts: FloatArray, tau: FloatArray, theta: FloatArray) -> Floa
     return softmax(np.log(tau) + _log_likelihoods(counts, theta))
 
 
-def _pick(gain: FloatArray, rng: np.random.Generator | None) -> int | None:
+def _pick(gain: FloatArray, drawn: Drawn | None) -> int | None:
     """The annotator who gains most from a separate group, or one drawn by gain; None if no one gains."""
     gain = np.where(gain > 1e-9, gain, 0.0)  # less is rounding: an annotator picked twice makes two equal groups
     if not gain.any():
         return None
-    return int(gain.argmax() if rng is None else rng.choice(len(gain), p=gain / gain.sum()))
+    if drawn is None:
+        return int(gain.argmax())
+    rng, order = drawn
+    return int(order[rng.choice(len(gain), p=gain[order] / gain.sum())])
