@@ -223,11 +223,12 @@ def test_annotators_have_their_worst_class_and_expected_mistakes() -> None:
 def test_matrices_are_those_of_the_annotators_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(annotators, "MAX_CELLS", 9 * 2)
     found = random_evidence(5)
-    rows: Any = Findings(found).report["annotators"]["rows"]
+    report = Findings(found).report
+    rows: Any = report["annotators"]["rows"]
     assert ["matrix" in row for row in rows] == [True, True, False, False, False, False]
     for row in rows[:2]:
         assert row["matrix"] == found.individual[int(row["worker"][1:])].tolist()
-    above: Any = [mistakes_above(row, float(found.expected_right.mean())) for row in rows[:-1]]
+    above: Any = [mistakes_above(row, report["crowd"]) for row in rows[:-1]]
     assert above == sorted(above, key=lambda each: (each.low <= 0, -each.value))
     assert rows[-1]["expected_mistakes"] is None
 

@@ -43,7 +43,7 @@ def test_random_true_labels_measure_the_labels(data: CrowdDataset) -> None:
     assert (clf.probas_[rows].max(1) == 1).all()
     page = render(clf.results_.report)
     assert "Measured by true labels" in page
-    assert "By 60 true labels" in page
+    assert "<b>Measured by 60 true labels:</b>" in page
     assert "count as a random sample" in page
 
 
@@ -65,6 +65,16 @@ def test_planned_true_labels_bring_their_probabilities(data: CrowdDataset) -> No
 def test_without_or_with_few_true_labels_nothing_is_measured(data: CrowdDataset) -> None:
     few = {k: data.classes[data.y_true[k]] for k in range(5)}
     assert "gold_rates" not in fitted(data, few).results_.report
-    crowd_layer = conal.make("dl-cl", epochs=2, verbose=False)
-    many = {k: data.classes[data.y_true[k]] for k in range(30)}
-    assert "gold_rates" not in crowd_layer.fit(data.x, data.annotations, true_labels=many).results_.report
+
+
+def test_without_fits_that_did_not_see_them_true_labels_measure_the_crowd_alone(data: CrowdDataset) -> None:
+    many = {k: data.classes[data.y_true[k]] for k in range(60)}
+    clf = conal.make("dl-cl", epochs=2, verbose=False).fit(data.x, data.annotations, true_labels=many)
+    report = clf.results_.report
+    found = report["gold_rates"]
+    assert found["cleaned"] is None
+    assert report["crowd"]["basis"]["expected_label_accuracy"] == "measured"
+    assert report["crowd"]["basis"]["expected_inferred_accuracy"] == "belief"
+    right = (data.annotations.labels == data.y_true[data.annotations.tasks])[data.annotations.tasks < 60]
+    assert report["crowd"]["expected_label_accuracy"] == pytest.approx(right.mean(), abs=0.03)
+    assert "The inferred labels were not measured" in render(report)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -163,9 +164,10 @@ def test_a_crowd_without_problems_is_left_in_peace() -> None:
     calm = Evidence(evidence.annotations, certain, certain, evidence.common, evidence.individual, model=evidence.model)
     steps, text = steps_of(calm)
     assert (steps["rewrite"], steps["people"], steps["relabel"]) == ([], [], None)
-    assert steps["more_labels"] == {"tasks": 100, "wrong": 0.0, "wrong_after": 0.0}
-    for sentence in ("No instruction stands out.", "Nobody needs a talk.", "None: no further answer", "Not needed"):
+    assert steps["more_labels"] == {"tasks": 100, "wrong": 0.0, "wrong_after": 0.0, "basis": "belief"}
+    for sentence in ("No instruction stands out.", "Nobody needs a talk.", "None: no further answer"):
         assert sentence in text
+    assert "The model believes that hardly any of the cleaned labels is wrong." in text
 
 
 def test_what_more_labels_bring_follows_the_queue() -> None:
@@ -183,12 +185,15 @@ def test_what_more_labels_bring_follows_the_queue() -> None:
     assert sum(gains[: first - 1]) < 0.8 * sum(gains) <= sum(gains[:first]) + 1e-9
     assert steps["relabel"]["corrects"] == pytest.approx(sum(gains[:first]))
     assert f"Have the first {first} tasks of the relabel queue labelled once more" in text
-    assert f"By the model's own probabilities, about {wrong:.0f} of the 60 cleaned labels are wrong" in text
-    assert "measured by true labels" not in text
-    right = {"value": 0.8, "low": 0.723, "high": 0.91, "n_gold": 50, "n_effective": 60.0}
-    rates = {"n_gold": 50, "design": "random", "cleaned": right, "claimed": 0.9, "crowd": right}
-    _, text = steps_of(unsure, gold_rates=rates | {"by_class": [], "annotators": []})
-    assert f"({100 * wrong / 60:.1f} %); measured by true labels, 20.0 % (9.0 % to 27.7 %)." in text
+    assert f"The model believes that about {wrong:.0f} of the 60 cleaned labels are wrong" in text
+    known = np.where(np.arange(60) < 20, 0, -1)
+    measured = replace(unsure, known=known, unseen=q)
+    steps, text = steps_of(measured)
+    rate = measured.inferred_rate
+    assert rate is not None
+    assert steps["more_labels"]["basis"] == "measured"
+    assert steps["more_labels"]["wrong"] == pytest.approx(60 * (1 - rate.value))
+    assert f"Measured by true labels, about {60 * (1 - rate.value):.0f} of the 60 cleaned labels are wrong" in text
 
 
 def test_a_confusion_has_the_same_number_of_annotators_on_the_whole_page() -> None:

@@ -128,3 +128,48 @@ def test_bad_input_is_refused() -> None:
     with pytest.raises(InputError, match="a probability above 0"):
         gold_rate([0.5, 0.5], [0], [1], inclusion=[0.0])
     assert np.isnan(gold_rate([0.5, 0.5], [], []).value)
+
+
+def test_cleaned_labels_are_compared_with_votes_and_annotators_on_the_same_tasks() -> None:
+    """Differences are those of the rates, and their intervals hold together in about 95 of 100 samples."""
+    held, n_samples = 0, 60
+    for seed in range(n_samples):
+        data = synthetic(n_train=300, n_classes=3, n_annotators=6, labels_per_instance=4, seed=seed % 6)
+        crowd, truth = data.annotations, data.y_true
+        found = DawidSkene(verbose=False).fit(crowd)
+        rows = np.random.default_rng(seed).choice(300, 60, replace=False)
+        gold = dict(zip(rows.tolist(), data.classes[truth[rows]], strict=True))
+        rates = gold_rates(crowd, found.probas_, gold)
+        assert rates.above_majority.value == pytest.approx(rates.cleaned.value - rates.majority.value)
+        right = found.codes_ == truth
+        votes = crowd.votes()
+        won = votes == votes.max(1, keepdims=True)
+        vote = won[np.arange(300), truth] / won.sum(1)
+        pairs = [(rates.above_majority, right.mean() - vote.mean())]
+        for r, above in enumerate(rates.above_annotators):
+            own = crowd.annotators == r
+            tasks = crowd.tasks[own]
+            pairs.append((above, right[tasks].mean() - (crowd.labels[own] == truth[tasks]).mean()))
+            assert above.share - above.value == pytest.approx(rates.annotators[r].value)
+        held += all(above.low <= difference <= above.high for above, difference in pairs)
+    assert held >= 0.88 * n_samples
+
+
+def test_few_true_labels_compare_nobody_and_equal_labels_are_not_certain() -> None:
+    same = np.tile(np.arange(40)[:, None] % 2, 3)
+    q = np.eye(2)[np.arange(40) % 2]
+    few = gold_rates(same, q, {k: k % 2 for k in range(9)})
+    assert np.isnan([above.value for above in few.above_annotators]).all()
+    found = gold_rates(same, q, {k: k % 2 for k in range(12)})
+    assert found.above_annotators[0].value == 0
+    assert found.above_annotators[0].low < -0.05 < 0.05 < found.above_annotators[0].high
+    everything = gold_rates(same, q, {k: k % 2 for k in range(40)})
+    assert everything.above_majority[:3] == pytest.approx((0, 0, 0), abs=1e-4)
+
+
+def test_without_predictions_true_labels_measure_the_crowd_alone() -> None:
+    votes = [[0, 0, 1], [0, 1, 1], [1, 0, -1], [0, 0, 0]] * 5
+    found = gold_rates(votes, None, dict.fromkeys(range(16), 0))
+    assert np.isnan([found.cleaned.value, found.above_majority.value]).all()
+    assert found.majority.value == pytest.approx((1 + 0 + 0.5 + 1) / 4)
+    assert found.annotators[0].value == pytest.approx(0.75)

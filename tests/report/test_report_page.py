@@ -18,7 +18,7 @@ from conal.findings import common_confusion
 from conal.findings.model import selection_story
 from conal.findings.wording import interval, percent, short_names
 from conal.report import render
-from conal.report.headlines import headlines
+from conal.report.headlines import headlines, lead
 from conal.report.script import to_script
 from vega_bundle import BUNDLE, bundle
 
@@ -168,10 +168,9 @@ def nobody() -> Any:
 def test_sentences_are_made_from_the_numbers() -> None:
     report = make_report()
     report["next_steps"]["rewrite"] = []
-    crowd, text = report["crowd"], "\n".join(headlines(report))
+    crowd, text = report["crowd"], "\n".join([lead(report), *headlines(report)])
     pair = report["common_confusion"]["pairs"][0]
-    assert f"<b>{percent(crowd['expected_label_accuracy'])}</b> of the labels are right" in text
-    assert f"{crowd['n_annotations']} labels by 25 annotators" in text
+    assert f"{percent(crowd['expected_label_accuracy'])} of the annotators' labels are right" in text
     assert f"<b>{pair['true']}</b> is labelled <b>{pair['observed']}</b> in {percent(pair['share'])}" in text
     assert f"by {pair['annotators_who_made_it']} of the {pair['annotators_who_met_it']} annotators" in text
     assert "reliably worse than the crowd average" in text
@@ -191,12 +190,12 @@ def headline_about(*people: tuple[str, int, float, float, float]) -> str:
 def test_the_headline_names_those_who_are_worse_than_the_crowd() -> None:
     eager, careless = ("eager", 400, 0.79, 0.75, 0.83), ("<i>eve", 40, 0.5, 0.4, 0.6)
     assert headline_about(eager, careless) == (
-        "<b>1 annotator</b> is reliably worse than the crowd average of 80\u00a0%: "
+        "<b>1 annotator</b> is reliably worse than the crowd average of 80\u00a0%, if annotators err independently: "
         "<b>&lt;i&gt;eve</b> (50\u00a0% of 40 labels right, 40 to 60\u00a0%)."
     )
     four = [(f"w{k}", 100 * (k + 1), 0.6 - 0.1 * (k == 0), 0.1, 0.7) for k in range(4)]
     assert headline_about(*four) == (
-        "<b>4 annotators</b> are reliably worse than the crowd average of 80\u00a0%: "
+        "<b>4 annotators</b> are reliably worse than the crowd average of 80\u00a0%, if annotators err independently: "
         "<b>w3</b> (60\u00a0% of 400 labels right, 10 to 70\u00a0%), "
         "<b>w2</b> (60\u00a0% of 300 labels right, 10 to 70\u00a0%), "
         "<b>w1</b> (60\u00a0% of 200 labels right, 10 to 70\u00a0%) and 1 more."

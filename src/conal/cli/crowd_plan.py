@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 __all__ = ["Budget", "ExpertCost", "figures_of", "planned_labels", "text_of"]
 
 GOAL = 0.95
+BELIEVED = "the model's belief, which is too high where annotators err alike; true labels of fifty tasks measure it"
 Budget = Annotated[
     float | None,
     typer.Option(
@@ -31,11 +32,13 @@ def planned_labels(
     asking: Asking, names: Names, task_ids: Names, budget: float, *, expert_cost: float | None, per_task: int, seed: int
 ) -> tuple[CrowdPlan, dict[str, Any]]:
     """The plan, and its figures."""
+    from conal.findings.evidence import BELIEF, MEASURED
     from conal.findings.plan_table import crowd_plan, labels_for
 
     options: dict[str, Any] = {"expert_cost": expert_cost, "per_task": per_task}
     found = crowd_plan(asking, budget, task_ids=task_ids, people=names, seed=seed, **options)
-    return found, figures_of(found, labels_for(asking, GOAL, budget, **options))
+    figures = figures_of(found, labels_for(asking, GOAL, budget, **options))
+    return found, figures | {"basis": BELIEF if asking.now is None else MEASURED}
 
 
 def figures_of(found: CrowdPlan, goal: tuple[int, float] | None) -> dict[str, Any]:
@@ -66,11 +69,13 @@ def text_of(figures: dict[str, Any], out: Path, budget: float) -> str:
 
     ends = interval(figures["accuracy_low"], figures["accuracy_high"])
     experts = f", {figures['n_expert_labels']:,} of them by an expert" if figures["n_expert_labels"] else ""
+    measured = figures["basis"] == "measured"
     lines = [
         f"{count(figures['n_labels'], 'label', 'labels')} of {count(figures['n_tasks'], 'task', 'tasks')}{experts}, "
         f"for {figures['cost']:,.6g} of {budget:,.6g}",
-        f"expected share of right labels: {percent(figures['expected_accuracy_now'], 1)} now, "
-        f"{percent(figures['expected_accuracy'], 1)} afterwards ({ends})",
+        f"share of right labels: {percent(figures['expected_accuracy_now'], 1)} now, "
+        f"{percent(figures['expected_accuracy'], 1)} afterwards ({ends}); "
+        + ("measured by true labels, and what more labels correct is the model's belief" if measured else BELIEVED),
     ]
     goal = percent(figures["goal"])
     if figures["labels_for_goal"] is None:
@@ -79,7 +84,7 @@ def text_of(figures: dict[str, Any], out: Path, budget: float) -> str:
         needed = count(figures["labels_for_goal"], "label", "labels")
         lines.append(f"{goal} would take about {needed}, for {figures['cost_for_goal']:,.6g}")
     else:
-        lines.append(f"{goal} is reached already, as far as the model knows")
+        lines.append(f"{goal} is reached already" if measured else f"the model believes that {goal} is reached already")
     if figures["cost"] < 0.9 * budget:
         lines.append("the rest of the budget is left: no further answer is expected to change a label")
     return "\n".join([*lines, f"plan: {out}"])

@@ -12,8 +12,10 @@ from conal.data.annotations import Annotations
 from conal.data.annotator_info import AnnotatorInfo
 from conal.data.encoding import Names, as_names
 from conal.errors import InputError
-from conal.findings.asking import Asking, Pairs, cautious, checked_by_others
+from conal.findings.asking import Asking, Pairs, cautious, checked_by_others, measured_accuracy
 from conal.findings.crowd_plan import PER_TASK
+from conal.findings.evidence import MEASURED
+from conal.metrics.difference_estimator import Rate
 
 if TYPE_CHECKING:
     from conal.estimator.fitted import FittedClassifier
@@ -101,7 +103,7 @@ def asking_of(
     given = np.bincount(asked.pairs.annotators, minlength=len(names))
     active = np.where(given > 0, np.inf if limits is None else limits, 0.0)
     confusion = cautious(learned, met, fitted.common_confusion_)
-    asking = Asking(fitted.probas_, confusion, asked.pairs, met, costs, active)
+    asking = Asking(fitted.probas_, confusion, asked.pairs, met, costs, active, now=_measured(fitted))
     if by == "annotator":
         return asking, names
     coded = None if about is None else about.coded_groups()
@@ -110,6 +112,19 @@ def asking_of(
             "by group: the annotators have no groups; pass a table with a column 'group' as annotator info"
         )
     return asking.in_groups(coded[1], len(coded[0]), per_task), as_names(coded[0])
+
+
+def _measured(fitted: FittedClassifier) -> Rate | None:
+    """The share of right labels of all tasks, where it was measured; of a loaded model, as its report has it."""
+    from conal.estimator.results import FittedResults
+
+    if isinstance(fitted.results_, FittedResults):
+        return measured_accuracy(fitted.results_.findings.evidence)
+    plan = fitted.results_.report.get("plan")
+    if plan is None or plan.get("basis") != MEASURED:
+        return None
+    first = plan["curve"][0]
+    return Rate(first["accuracy"], first["low"], first["high"], 0, 0.0)
 
 
 def _about(fitted: FittedClassifier, info: Any) -> AnnotatorInfo | None:
@@ -127,4 +142,6 @@ def _anyone(fitted: FittedClassifier, costs: FloatArray | None, limits: FloatArr
     price = None if costs is None else np.array([costs.mean()])
     room = None if limits is None else np.array([limits.sum()])
     weight = np.full((1, c), float(fitted.model_.labels_per_annotator.sum()) / max(c, 1))
-    return Asking(fitted.probas_, fitted.common_confusion_[None], nobody, weight, price, room, allowed=allowed)
+    return Asking(
+        fitted.probas_, fitted.common_confusion_[None], nobody, weight, price, room, None, allowed, _measured(fitted)
+    )

@@ -56,11 +56,9 @@ def aggregation_story(section: AggregationSection) -> list[str]:
     return [
         "The labels were inferred from the annotations alone, without features and without a classifier."
         + _ending(section),
-        f"{given} given and taken as certain. {ESTIMATES}"
-        if known
-        else "No figure on this page was measured against true labels. Qualities, probabilities and gains are "
-        "estimates. Annotations alone cannot show a mistake that most people make on the same tasks. Label a few dozen "
-        "tasks yourself to check, or train a classifier, which also learns from the features.",
+        *([f"{given} given and taken as certain. {ESTIMATES}"] if known else []),
+        "Annotations alone cannot show a mistake that most people make on the same tasks. A classifier also learns "
+        "from the features.",
     ]
 
 

@@ -13,14 +13,16 @@ from markupsafe import Markup
 from conal.findings.base import Finding, register
 from conal.findings.common_confusion import shown_classes
 from conal.findings.discretion import Discretion
-from conal.findings.evidence import Evidence, plain, plain_names
+from conal.findings.evidence import BELIEF, MEASURED, Evidence, plain, plain_names
 from conal.findings.intervals import Estimate
 from conal.findings.rows import TaskShown
 from conal.findings.wording import called, count, interval, percent, short
 from conal.io.results import ColumnKind, annotator_table, mean_by_annotator, name_column, where_labelled
+from conal.metrics.crowd_rates import MIN_OF_ANNOTATOR
 
 if TYPE_CHECKING:
     from conal.findings.collection import Findings
+    from conal.findings.crowd import CrowdSection
     from conal.findings.report import Report
 
 __all__ = [
@@ -30,6 +32,7 @@ __all__ = [
     "annotator_findings",
     "annotators_table",
     "mistakes_above",
+    "usual_share",
     "worse_annotators",
 ]
 
@@ -47,6 +50,8 @@ MAX_DOUBTFUL = 6
 ENOUGH_MISTAKES = 5.0
 """Minimum number of expected mistakes to compare them with those of others."""
 _QUALITY = ("annotator_quality", "annotator_quality_low", "annotator_quality_high")
+INDEPENDENT = "if annotators err independently"
+"""What intervals of beliefs assume."""
 THIN = 3.0
 """Tasks of a class below which the page calls an annotator's row unreliable."""
 
@@ -72,6 +77,7 @@ class AnnotatorRow(TypedDict):
     common_noise_rate: NotRequired[float | None]
     annotator_quality_low: float | None
     annotator_quality_high: float | None
+    quality_basis: NotRequired[str | None]
     worst_class: Any
     co_direction: NotRequired[float | None]
     expected_mistakes: float | None
@@ -111,8 +117,7 @@ class Annotators(Finding[AnnotatorSection]):
 
     def section(self, findings: Findings) -> AnnotatorSection:
         """The annotators with the most mistakes above the crowd's."""
-        overall = findings.section("crowd")["expected_label_accuracy"]
-        return annotator_findings(findings.evidence, findings.columns(self.name), overall)
+        return annotator_findings(findings.evidence, findings.columns(self.name), findings.section("crowd"))
 
     def columns(self, findings: Findings) -> pa.Table:
         """One row per annotator."""
@@ -120,10 +125,9 @@ class Annotators(Finding[AnnotatorSection]):
 
     def headlines(self, section: AnnotatorSection, report: Report) -> Iterator[Markup]:
         """Who is worse than the crowd."""
-        rows, overall = section["rows"], report["crowd"]["expected_label_accuracy"]
-        known = [row for row in rows if row["annotator_quality"] is not None]
-        if len(known) >= 2 and overall is not None:
-            yield _worse_than(overall, worse_annotators(known, overall))
+        known = [row for row in section["rows"] if row["annotator_quality"] is not None]
+        if len(known) >= 2:
+            yield _worse_than(report["crowd"], worse_annotators(known, report["crowd"]))
 
 
 class Above(NamedTuple):
@@ -134,28 +138,35 @@ class Above(NamedTuple):
     high: float
 
 
-def mistakes_above(row: AnnotatorRow, overall: float | None) -> Above | None:
-    """Mistakes above the crowd's, where ``overall`` is the share of right labels of all; None without an interval.
+def usual_share(row: Mapping[str, Any], crowd: CrowdSection) -> float | None:
+    """The crowd's share of right labels on the same basis as the annotator's: measured, or believed."""
+    overall = crowd["expected_label_accuracy"]
+    return overall if row.get("quality_basis") == MEASURED else crowd.get("believed_label_accuracy", overall)
+
+
+def mistakes_above(row: AnnotatorRow, crowd: CrowdSection) -> Above | None:
+    """Mistakes above the crowd's; None without an interval.
 
     >>> above = mistakes_above({"num_examples_labeled": 100, "annotator_quality": 0.5,  # type: ignore[typeddict-item]
-    ...     "annotator_quality_low": 0.4, "annotator_quality_high": 0.6}, 0.75)
+    ...     "annotator_quality_low": 0.4, "annotator_quality_high": 0.6}, {"expected_label_accuracy": 0.75})
     >>> [round(each, 6) for each in above]
     [25.0, 15.0, 35.0]
     """
     quality, low, high = (row[name] for name in _QUALITY)  # type: ignore[literal-required]
+    overall = usual_share(row, crowd)
     if overall is None or quality is None or low is None or high is None:
         return None
     return Above(*(row["num_examples_labeled"] * (overall - share) for share in (quality, high, low)))
 
 
-def worse_annotators(rows: list[AnnotatorRow], overall: float) -> list[AnnotatorRow]:
+def worse_annotators(rows: list[AnnotatorRow], crowd: CrowdSection) -> list[AnnotatorRow]:
     """Those who reliably make more mistakes than the crowd, most above it first: the one list of the whole page."""
-    above = [(mistakes_above(row, overall), row) for row in rows]
+    above = [(mistakes_above(row, crowd), row) for row in rows]
     worse = [(found.value, row) for found, row in above if found is not None and found.low > 0]
     return [row for _, row in sorted(worse, key=lambda pair: -pair[0])]
 
 
-def _worse_than(overall: float, worse: list[AnnotatorRow]) -> Markup:
+def _worse_than(crowd: CrowdSection, worse: list[AnnotatorRow]) -> Markup:
     """Who is reliably worse than the crowd; many are counted."""
     if not worse:
         return Markup("No annotator is reliably worse than the crowd average.")
@@ -171,8 +182,13 @@ def _worse_than(overall: float, worse: list[AnnotatorRow]) -> Markup:
         for row in worse[:MAX_NAMED]
     )
     rest = f" and {count(len(worse) - MAX_NAMED)} more" if len(worse) > MAX_NAMED else ""
-    return Markup("<b>{}</b> {} reliably worse than the crowd average of {}: {}{}.").format(
-        number, verb, percent(overall), named, rest
+    return Markup("<b>{}</b> {} reliably worse than the crowd average of {}{}: {}{}.").format(
+        number,
+        verb,
+        percent(crowd["expected_label_accuracy"]),
+        "" if all(row.get("quality_basis") == MEASURED for row in worse) else f", {INDEPENDENT}",
+        named,
+        rest,
     )
 
 
@@ -194,9 +210,11 @@ def _directions(evidence: Evidence) -> FloatArray:
 def annotators_table(evidence: Evidence, quality: Estimate) -> pa.Table:
     """One row per annotator, with cleanlab's column names; empty cells where nothing is known.
 
-    Quality is the share of the annotator's labels that are right, by draws of the true labels.
+    Quality is the share of the annotator's labels that are right: measured, where enough of the annotator's tasks have
+    a true label, and otherwise the model's belief, by draws of the true labels.
     """
     crowd = evidence.annotations
+    quality, basis = _measured(evidence, quality)
     table = annotator_table(crowd, where_labelled(crowd, quality.value), evidence.inferred)
     if evidence.omega is not None:
         table = table.append_column("common_noise_rate", mean_by_annotator(crowd, evidence.omega))
@@ -204,6 +222,7 @@ def annotators_table(evidence: Evidence, quality: Estimate) -> pa.Table:
     columns = {
         "annotator_quality_low": where_labelled(crowd, quality.low),
         "annotator_quality_high": where_labelled(crowd, quality.high),
+        "quality_basis": pa.array(np.where(basis, MEASURED, BELIEF), mask=crowd.labels_per_annotator() == 0),
         "worst_class": name_column(crowd.classes).take(pa.array(worst, mask=worst < 0)),
         "co_direction": pa.array(direction, mask=np.isnan(direction)),
         "expected_mistakes": where_labelled(crowd, crowd.labels_per_annotator() * (1 - quality.value)),
@@ -212,6 +231,16 @@ def annotators_table(evidence: Evidence, quality: Estimate) -> pa.Table:
     for name, column in columns.items():
         table = table.append_column(name, column)
     return table if evidence.discretion is None else _discreet(table, evidence, evidence.discretion)
+
+
+def _measured(evidence: Evidence, belief: Estimate) -> tuple[Estimate, npt.NDArray[np.bool_]]:
+    """Beliefs replaced by what was measured, and of whom it was; nobody's, where names are hidden."""
+    rates = [] if evidence.measured is None or evidence.discretion is not None else evidence.measured.annotators
+    enough = np.array([rate.n_gold >= MIN_OF_ANNOTATOR for rate in rates] or np.zeros(len(belief.value)), dtype=bool)
+    if not enough.any():
+        return belief, enough
+    found = np.array([rate[:3] for rate in rates]).T
+    return Estimate(*(np.where(enough, new, old) for new, old in zip(found, belief, strict=True))), enough
 
 
 def _discreet(table: pa.Table, evidence: Evidence, discretion: Discretion) -> pa.Table:
@@ -227,10 +256,10 @@ def _discreet(table: pa.Table, evidence: Evidence, discretion: Discretion) -> pa
     return table
 
 
-def annotator_findings(evidence: Evidence, table: pa.Table, overall: float | None) -> AnnotatorSection:
+def annotator_findings(evidence: Evidence, table: pa.Table, crowd: CrowdSection) -> AnnotatorSection:
     """The annotators with the most mistakes above the crowd's, and as many of their matrices as fit into the report."""
     shown = shown_classes(evidence)
-    order = _worst_first(table, np.nan if overall is None else overall)[:MAX_SHOWN]
+    order = _worst_first(table, crowd)[:MAX_SHOWN]
     rows = [_plain_row(row) for row in table.take(order).to_pylist()]
     people = np.flatnonzero(evidence.told)[order]
     for row, name in zip(rows, plain_names(evidence.annotations.annotator_ids[people]), strict=True):
@@ -247,8 +276,10 @@ def annotator_findings(evidence: Evidence, table: pa.Table, overall: float | Non
     return found
 
 
-def _worst_first(table: pa.Table, overall: float) -> IntArray:
+def _worst_first(table: pa.Table, crowd: CrowdSection) -> IntArray:
     """Rows of the table: those reliably worse than the crowd, then the others, each by mistakes above the crowd's."""
+    usual = [usual_share({"quality_basis": basis}, crowd) for basis in table["quality_basis"].to_pylist()]
+    overall = np.array(usual, dtype=float)
     quality, high = (table[name].to_numpy(zero_copy_only=False).astype(float) for name in (_QUALITY[0], _QUALITY[2]))
     above = table["num_examples_labeled"].to_numpy() * (overall - quality)
     return np.lexsort((-np.nan_to_num(above, nan=-np.inf), ~(high < overall)))

@@ -10,8 +10,9 @@ import numpy.typing as npt
 
 from conal.errors import InputError
 from conal.findings.evidence import Evidence
+from conal.metrics.difference_estimator import Rate
 
-__all__ = ["CAUTION", "Asking", "Pairs", "cautious", "checked_by_others"]
+__all__ = ["CAUTION", "Asking", "Pairs", "cautious", "checked_by_others", "measured_accuracy"]
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
@@ -111,6 +112,8 @@ class Asking:
         Tasks that nobody is asked about, such as those whose true label is known.
     allowed : Pairs, optional
         The only pairs that may be chosen; all by default.
+    now : Rate, optional
+        The share of right labels of all tasks, where it was measured; by default it is the posterior's.
     """
 
     posterior: FloatArray
@@ -121,6 +124,7 @@ class Asking:
     limits: FloatArray | None = None
     closed: BoolArray | None = None
     allowed: Pairs | None = None
+    now: Rate | None = None
 
     def __post_init__(self) -> None:
         (n, c), r = self.posterior.shape, len(self.confusion)
@@ -136,6 +140,13 @@ class Asking:
     def price(self) -> FloatArray:
         """(R,) cost of a label of each annotator."""
         return np.ones(len(self.confusion)) if self.costs is None else np.asarray(self.costs, float)
+
+    @cached_property
+    def accuracy(self) -> float:
+        """The share of right labels now."""
+        if self.now is not None:
+            return self.now.value
+        return float(self.posterior.max(1).sum() / max(len(self.posterior), 1))
 
     @cached_property
     def room(self) -> FloatArray:
@@ -173,6 +184,7 @@ class Asking:
             evidence.costs if costs is None else costs,
             np.where(evidence.told, room, 0.0),
             known,
+            now=measured_accuracy(evidence),
         )
 
     def in_groups(self, codes: IntArray, n_groups: int, per_task: int) -> Asking:
@@ -206,4 +218,17 @@ class Asking:
         allowed = Pairs(np.searchsorted(tasks, np.arange(shape[0] + 1)), groups)
         nobody = Pairs(np.zeros(shape[0] + 1, np.int64), np.empty(0, np.int64))
         means = confusion / np.maximum(total, 1e-12)[:, None, None]
-        return Asking(self.posterior, means, nobody, met, price / np.maximum(size, 1), room, self.closed, allowed)
+        return Asking(
+            self.posterior, means, nobody, met, price / np.maximum(size, 1), room, self.closed, allowed, self.now
+        )
+
+
+def measured_accuracy(evidence: Evidence) -> Rate | None:
+    """The share of right labels, as measured on the tasks that have labels, and as believed of the others."""
+    rate = evidence.inferred_rate
+    if rate is None:
+        return None
+    labelled = evidence.annotations.labels_per_task() > 0
+    rest, share = evidence.posterior[~labelled].max(1).sum() / len(labelled), labelled.mean()
+    value, low, high = (float(rest + share * end) for end in rate[:3])
+    return rate._replace(value=value, low=low, high=high)

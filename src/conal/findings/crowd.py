@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Literal, TypedDict
+from typing import TYPE_CHECKING, Literal, NotRequired, TypedDict
 
 import numpy as np
 from markupsafe import Markup
 
 from conal.errors import InputError
 from conal.findings.base import Finding, register
-from conal.findings.evidence import Evidence
+from conal.findings.evidence import BELIEF, MEASURED, Evidence
 from conal.findings.intervals import CONFIDENCE
 from conal.findings.wording import count, percent
 from conal.metrics import krippendorff_alpha
@@ -34,7 +34,11 @@ class Alpha(TypedDict):
 
 
 class CrowdSection(TypedDict):
-    """Counts, and accuracies that the model expects: means of posterior probabilities, not measurements."""
+    """Counts, and shares of right labels, of majority votes and of inferred labels.
+
+    ``basis`` says of each share whether it was measured by true labels or is the model's belief.
+    ``believed_label_accuracy`` is the belief where the first was measured, to compare annotators with who were not.
+    """
 
     n_tasks: int
     n_tasks_labelled: int
@@ -45,6 +49,8 @@ class CrowdSection(TypedDict):
     expected_label_accuracy: float | None
     expected_majority_accuracy: float | None
     expected_inferred_accuracy: float | None
+    basis: NotRequired[dict[str, str]]
+    believed_label_accuracy: NotRequired[float]
     n_majority_changed: int
     krippendorff_alpha: Alpha | None
 
@@ -65,56 +71,43 @@ class Crowd(Finding[CrowdSection]):
         rows = np.arange(len(voted))
         given = crowd.labels_per_annotator()
         right = float(findings.intervals.quality.value @ given / given.sum()) if crowd.n_annotations else None
-        return {
+        shares = {
+            "expected_label_accuracy": right,
+            "expected_majority_accuracy": float(q[rows, evidence.majority[voted]].mean()) if len(voted) else None,
+            "expected_inferred_accuracy": float(q.max(1).mean()) if len(voted) else None,
+        }
+        section: CrowdSection = {
             "n_tasks": crowd.n_tasks,
             "n_tasks_labelled": len(voted),
             "n_annotators": crowd.n_annotators,
             "n_annotators_active": int(np.count_nonzero(given)),
             "n_annotations": crowd.n_annotations,
             "n_classes": crowd.n_classes,
-            "expected_label_accuracy": right,
-            "expected_majority_accuracy": float(q[rows, evidence.majority[voted]].mean()) if len(voted) else None,
-            "expected_inferred_accuracy": float(q.max(1).mean()) if len(voted) else None,
+            **shares,  # type: ignore[typeddict-item]
+            "basis": dict.fromkeys(shares, BELIEF),
             "n_majority_changed": int(changed.sum()),
             "krippendorff_alpha": _alpha(evidence, findings.seed),
         }
+        if evidence.measured is not None and right is not None:
+            section["believed_label_accuracy"] = right
+            found = (evidence.measured.crowd, evidence.measured.majority, evidence.measured.cleaned)
+            for name, rate in zip(shares, found, strict=True):
+                if np.isfinite(rate.value):
+                    section[name] = rate.value  # type: ignore[literal-required]
+                    section["basis"][name] = MEASURED
+        return section
 
     def headlines(self, section: CrowdSection, report: Report) -> Iterator[Markup]:
-        """How many labels are right, and how often the cleaned label differs from the majority vote."""
-        if section["expected_label_accuracy"] is not None:
-            yield _labels(section)
-        if section["n_tasks_labelled"]:
-            yield _cleaning(section)
-
-
-def _labels(crowd: CrowdSection) -> Markup:
-    per_task = crowd["n_annotations"] / max(crowd["n_tasks_labelled"], 1)
-    return Markup(
-        "The model estimates that <b>{}</b> of the labels are right: {} by {} on {}, {:.1f} per task."
-    ).format(
-        percent(crowd["expected_label_accuracy"]),
-        count(crowd["n_annotations"], "label", "labels"),
-        count(crowd["n_annotators_active"], "annotator", "annotators"),
-        count(crowd["n_tasks_labelled"], "task", "tasks"),
-        per_task,
-    )
-
-
-def _cleaning(crowd: CrowdSection) -> Markup:
-    changed = crowd["n_majority_changed"]
-    if not changed:
-        return Markup(
-            "The cleaned label equals the majority vote on <b>every task</b>; the model expects {} of them to be right."
-        ).format(percent(crowd["expected_inferred_accuracy"]))
-    return Markup(
-        "The cleaned labels differ from the majority vote on <b>{}</b> ({}). The model expects {} of the majority "
-        "votes and {} of the cleaned labels to be right."
-    ).format(
-        count(changed, "task", "tasks"),
-        percent(changed / crowd["n_tasks_labelled"], 1),
-        percent(crowd["expected_majority_accuracy"]),
-        percent(crowd["expected_inferred_accuracy"]),
-    )
+        """How often the cleaned label differs from the majority vote."""
+        changed = section["n_majority_changed"]
+        if not section["n_tasks_labelled"]:
+            return
+        if changed:
+            yield Markup("The cleaned labels differ from the majority vote on <b>{}</b> ({}).").format(
+                count(changed, "task", "tasks"), percent(changed / section["n_tasks_labelled"], 1)
+            )
+        else:
+            yield Markup("The cleaned label equals the majority vote on <b>every task</b>.")
 
 
 def _alpha(evidence: Evidence, seed: int) -> Alpha | None:

@@ -17,6 +17,8 @@ from conal.data.encoding import Names, as_names
 from conal.errors import ConalWarning, InputError
 from conal.findings.discretion import Discretion
 from conal.metrics.co_direction import CoDirection, co_direction
+from conal.metrics.crowd_rates import GoldRates, gold_rates
+from conal.metrics.difference_estimator import Rate
 from conal.metrics.effective_number import EffectiveNumber, effective_number
 from conal.metrics.suspicion.left_out import LeftOut, left_out
 from conal.metrics.suspicion.suspects import Suspects, suspects_among
@@ -27,6 +29,9 @@ if TYPE_CHECKING:
     from conal.findings.model import ModelSection
 
 __all__ = [
+    "BELIEF",
+    "MEASURED",
+    "MIN_GOLD",
     "MIN_LABELS_PER_CLASS",
     "MIN_TRUE_LABELS",
     "Evidence",
@@ -47,6 +52,10 @@ MAX_TASKS = 20_000
 """Of larger crowds, this many random tasks settle figures about the whole crowd."""
 MIN_LABELS_PER_CLASS = 6.0
 """Most annotators must have given this many labels per class, or inferred labels cannot judge their mistakes."""
+MIN_GOLD = 10
+"""From so many labelled tasks with a known true label on, shares of right labels are measured."""
+BELIEF, MEASURED = "belief", "measured"
+"""What a share of right labels rests on: the model's posterior, or true labels."""
 MIN_TRUE_LABELS = 30
 """From so many labelled tasks with a known true label on, shared mistakes are judged by true labels alone."""
 MAX_TEXT = 300
@@ -204,6 +213,25 @@ class Evidence:
         """(N,) the labelled tasks whose true label is known."""
         labelled = self.annotations.labels_per_task() > 0
         return np.asarray(np.zeros_like(labelled) if self.known is None else labelled & (self.known >= 0))
+
+    @cached_property
+    def measured(self) -> GoldRates | None:
+        """How many labels are right, by true labels; None where there are too few.
+
+        Tasks with a true label are judged as if it were unknown. Where no fit did so, nothing is predicted, and the
+        inferred labels have no rate.
+        """
+        if self.known is None or self.judged.sum() < MIN_GOLD:
+            return None
+        tasks, crowd = np.flatnonzero(self.judged), self.annotations
+        truth = dict(zip(crowd.task_ids[tasks].tolist(), crowd.classes[self.known[tasks]].tolist(), strict=True))
+        return gold_rates(crowd, self.unseen, truth, inclusion=self.inclusion)
+
+    @property
+    def inferred_rate(self) -> Rate | None:
+        """The share of right inferred labels, by true labels; None where it was not measured."""
+        rate = None if self.measured is None else self.measured.cleaned
+        return None if rate is None or np.isnan(rate.value) else rate
 
     @cached_property
     def true_tasks(self) -> IntArray:

@@ -95,8 +95,9 @@ def people_rows(report: Report) -> Iterator[dict[str, Any]]:
     jury: Any = report.get("jury", {"judges": [], "smaller": {"rows": []}})
     judges = [row for row in [*jury["judges"], *jury["smaller"]["rows"]] if row["worker"] is not None]
     groups: Any = report.get("groups", {"own": []})
+    measured: Any = report.get("gold_rates", {"annotators": []})
     rows = report["annotators"]["rows"], report["suggestions"]["rows"], steps["people"], judges, groups["own"]
-    yield from cast(Any, chain(*rows))
+    yield from cast(Any, chain(*rows, measured["annotators"]))
 
 
 def _lists(report: Report) -> list[list[TaskRow]]:

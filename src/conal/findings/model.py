@@ -99,10 +99,7 @@ HELD_OUT = (
     "Inferred labels are said to be as sure as labels that were left out allow. The model's own posterior claims more, "
     "because it takes annotators for independent."
 )
-ESTIMATES = (
-    "Only the part 'Measured by true labels', where the page has one, compares labels with them, each by a prediction "
-    "that did not use it. All other qualities, probabilities and gains are the model's estimates."
-)
+ESTIMATES = "Figures that they measure say so; probabilities, gains and all other figures are the model's beliefs."
 AUTO = "{:,} epochs were planned. The number follows from the number of labelled tasks, {:,} (setting 'auto')."
 GOLD = (
     "The method 'gold' treats the labels as true. The qualities on this page only say how well the classifier agrees "
@@ -113,9 +110,8 @@ GOLD = (
 def _measured(n_true_labels: int) -> str:
     if not n_true_labels:
         return (
-            "No figure on this page was measured against true labels of these tasks. Qualities, probabilities and "
-            "gains are the model's estimates. The model cannot see a mistake that nearly everybody makes and that the "
-            "features do not show. Label a few dozen tasks yourself to check."
+            "Qualities, probabilities and gains are the model's beliefs. It cannot see a mistake that nearly everybody "
+            "makes and that the features do not show."
         )
     given = count(n_true_labels, "true label was", "true labels were")
     return f"{given} supplied, trained on and taken as certain. {ESTIMATES}"

@@ -12,7 +12,7 @@ from scipy.special import bdtrc
 from conal.findings.annotators import AnnotatorRow, worse_annotators
 from conal.findings.base import Finding, register
 from conal.findings.common_confusion import ConfusedPair, slips_of
-from conal.findings.evidence import Evidence, plain_names
+from conal.findings.evidence import BELIEF, MEASURED, Evidence, plain_names
 
 if TYPE_CHECKING:
     from conal.findings.collection import Findings
@@ -64,6 +64,7 @@ class Person(TypedDict):
     annotator_quality: float
     annotator_quality_low: float
     annotator_quality_high: float
+    quality_basis: NotRequired[str]
     guesses: bool
     true: NotRequired[Any]
     observed: NotRequired[Any]
@@ -78,11 +79,15 @@ class Relabelling(TypedDict):
 
 
 class MoreLabels(TypedDict):
-    """How many inferred labels are wrong, and how many are after one more answer on every task of the queue."""
+    """How many inferred labels are wrong, and how many are after one more answer on every task of the queue.
+
+    ``basis`` says whether ``wrong`` was measured by true labels; what answers correct is the model's belief.
+    """
 
     tasks: int
     wrong: float
     wrong_after: float
+    basis: NotRequired[str]
 
 
 class NextStepsSection(TypedDict):
@@ -167,13 +172,11 @@ def _makers(evidence: Evidence, true: int, observed: int, share: float, slips: f
 
 def _people(findings: Findings, rows: list[AnnotatorRow], rewrite: list[Rewrite]) -> list[Person]:
     """The first of those who are reliably worse than the crowd, in the order of the annotators' section."""
-    evidence, overall = findings.evidence, findings.section("crowd")["expected_label_accuracy"]
-    if overall is None:
-        return []
+    evidence, crowd = findings.evidence, findings.section("crowd")
     number = {name: r for r, name in enumerate(plain_names(evidence.annotations.annotator_ids))}
     place = {row["worker"]: k for k, row in enumerate(rows)}
     found: list[Person] = []
-    for row in worse_annotators(rows, overall)[:MAX_PEOPLE]:
+    for row in worse_annotators(rows, crowd)[:MAX_PEOPLE]:
         quality, low, high = row["annotator_quality"], row["annotator_quality_low"], row["annotator_quality_high"]
         assert quality is not None and low is not None and high is not None  # noqa: S101, PT018 - it is known
         r = number[row["worker"]]
@@ -184,6 +187,7 @@ def _people(findings: Findings, rows: list[AnnotatorRow], rewrite: list[Rewrite]
             "annotator_quality": quality,
             "annotator_quality_low": low,
             "annotator_quality_high": high,
+            "quality_basis": row.get("quality_basis") or BELIEF,
             "guesses": bool(information(evidence, r) < NO_INFORMATION),
         }
         if evidence.discretion is None and not person["guesses"]:
@@ -245,8 +249,11 @@ def _relabelling(gains: list[float]) -> Relabelling | None:
 
 
 def _more_labels(evidence: Evidence, gains: list[float]) -> MoreLabels | None:
-    known = evidence.posterior[evidence.informed]
-    if not len(known):
+    tasks = int(evidence.informed.sum())
+    if not tasks:
         return None
-    wrong = float((1 - known.max(1)).sum())
-    return {"tasks": len(known), "wrong": wrong, "wrong_after": max(wrong - sum(gains), 0.0)}
+    wrong, basis = float((1 - evidence.posterior[evidence.informed].max(1)).sum()), BELIEF
+    if evidence.inferred_rate is not None:
+        tasks, basis = int((evidence.annotations.labels_per_task() > 0).sum()), MEASURED
+        wrong = tasks * (1 - evidence.inferred_rate.value)
+    return {"tasks": tasks, "wrong": wrong, "wrong_after": max(wrong - sum(gains), 0.0), "basis": basis}

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypedDict
+from typing import TYPE_CHECKING, NotRequired, TypedDict
 
 import numpy as np
 
 from conal.findings.asking import Asking
 from conal.findings.base import Finding, register
 from conal.findings.crowd_plan import plan_labels
-from conal.findings.evidence import Evidence
+from conal.findings.evidence import BELIEF, MEASURED, Evidence
 from conal.findings.plan_table import LEAST_GAIN
 from conal.findings.promise import promise
 
@@ -33,12 +33,16 @@ class PlanPoint(TypedDict):
 
 
 class PlanSection(TypedDict):
-    """The curve, and how many labels reach a goal; None where the plan does not reach it."""
+    """The curve, and how many labels reach a goal; None where the plan does not reach it.
+
+    ``basis`` says whether its first point was measured by true labels; what further labels gain is the model's belief.
+    """
 
     tasks: int
     goal: float
     labels_for_goal: int | None
     curve: list[PlanPoint]
+    basis: NotRequired[str]
 
 
 @register("plan")
@@ -69,6 +73,7 @@ class Plan(Finding[PlanSection]):
             "tasks": crowd.n_tasks,
             "goal": GOAL,
             "labels_for_goal": int(reached[0]) if len(reached) else None,
+            "basis": BELIEF if asking.now is None else MEASURED,
             "curve": [
                 {"labels": int(n), "accuracy": float(a), "low": float(low), "high": float(high)}
                 for n, a, low, high in ends

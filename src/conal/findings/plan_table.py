@@ -80,7 +80,7 @@ def crowd_plan(
     at = np.arange(1, n + 1)
     ask: list[Any] = [people[r] if r != EXPERT else "expert" for r in planned.annotators.tolist()]
     low, high = (np.interp(at, promised.labels, ends) for ends in (promised.low, promised.high))
-    right = (asking.posterior.max(1).sum() + np.cumsum(planned.gain)) / max(len(asking.posterior), 1)
+    right = np.minimum(asking.accuracy + np.cumsum(planned.gain) / max(len(asking.posterior), 1), 1.0)
     table = pa.table(
         {
             "task": name_column(task_ids[planned.tasks]) if n else pa.array([], pa.string()),
@@ -110,8 +110,7 @@ def labels_for(
     asking: Asking, goal: float, budget: float, *, expert_cost: float | None = None, per_task: int = PER_TASK
 ) -> tuple[int, float] | None:
     """How many labels make the expected accuracy reach a goal, and their cost; None where many budgets do not."""
-    best = float(asking.posterior.max(1).sum())
-    missing = goal * len(asking.posterior) - best
+    missing = (goal - asking.accuracy) * len(asking.posterior)
     if missing <= 0:
         return 0, 0.0
     planned = plan_labels(asking, REACH * budget, expert_cost=expert_cost, per_task=per_task, least_gain=LEAST_GAIN)

@@ -11,6 +11,7 @@ from conal._support.arrays import draw_from_rows
 from conal.findings.asking import CAUTION, Asking
 from conal.findings.crowd_plan import Planned
 from conal.findings.lessons import EXPERT
+from conal.metrics.difference_estimator import Rate
 
 __all__ = ["Promise", "budget_for", "promise"]
 
@@ -72,7 +73,25 @@ def promise(asking: Asking, planned: Planned, *, seed: int = 0, draws: int = DRA
     tail = (1 - CONFIDENCE) / 2
     low, high = np.quantile(right, [tail, 1 - tail], axis=0)
     cost = np.concatenate([[0.0], np.cumsum(planned.cost)])[at]
-    return Promise(at, cost, _expected(asking, planned)[at], low, high)
+    found = Promise(at, cost, _expected(asking, planned)[at], low, high)
+    return found if asking.now is None else _measured(found, asking.now)
+
+
+def _measured(found: Promise, now: Rate) -> Promise:
+    """The same gains from the accuracy that true labels measured, with its uncertainty beside that of the answers.
+
+    >>> ends = np.arange(2), np.arange(2.0), np.array([0.9, 0.95]), np.array([0.9, 0.92]), np.array([0.9, 0.96])
+    >>> made = _measured(Promise(*ends), Rate(0.6, 0.5, 0.7, 50, 50.0))
+    >>> made.accuracy.round(2).tolist(), made.low.round(3).tolist(), made.high.round(3).tolist()
+    ([0.6, 0.65], [0.5, 0.546], [0.7, 0.75])
+    """
+    accuracy = np.minimum(found.accuracy + now.value - found.accuracy[0], 1.0)
+    gains = found.accuracy - found.low, found.high - found.accuracy
+    start = gains[0][0], gains[1][0]  # doubt about the posterior before any answer, which was measured instead
+    below, above = (np.sqrt(np.maximum(each**2 - first**2, 0)) for each, first in zip(gains, start, strict=True))
+    low = accuracy - np.hypot(below, now.value - now.low)
+    high = accuracy + np.hypot(above, now.high - now.value)
+    return found._replace(accuracy=accuracy, low=np.maximum(low, 0.0), high=np.minimum(high, 1.0))
 
 
 def budget_for(found: Promise, accuracy: float) -> float | None:

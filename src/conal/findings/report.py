@@ -13,6 +13,7 @@ from conal.findings.annotators import AnnotatorSection
 from conal.findings.base import all_findings
 from conal.findings.common_confusion import ConfusionSection
 from conal.findings.crowd import CrowdSection
+from conal.findings.gold_rates import GoldRatesSection
 from conal.findings.groups import GroupsSection
 from conal.findings.jury import JurySection
 from conal.findings.model import ModelSection
@@ -48,6 +49,7 @@ class Report(TypedDict):
     suggestions: SuggestionSection
     model: NotRequired[ModelSection]
     aggregation: NotRequired[AggregationSection]
+    gold_rates: NotRequired[GoldRatesSection]
     groups: NotRequired[GroupsSection]
     jury: NotRequired[JurySection]
     next_steps: NotRequired[NextStepsSection]

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from itertools import accumulate
 from typing import Any
 
-__all__ = ["called", "count", "interval", "listed", "percent", "short", "short_names"]
+__all__ = ["called", "count", "interval", "listed", "percent", "points", "short", "short_names"]
 
 MAX_NAME = 60
 NONE = "\u2013"
@@ -106,6 +106,16 @@ def interval(low: float | None, high: float | None) -> str:
         return NONE
     ends = math.floor(round(100 * low, 6)), math.ceil(round(100 * high, 6))
     return f"{ends[0]} to {ends[1]}\u00a0%"
+
+
+def points(low: float, high: float) -> str:
+    """Both ends of a difference in points, rounded outwards.
+
+    >>> points(-0.071, 0.15)
+    '\u22128 to +15'
+    """
+    ends = math.floor(round(100 * low, 6)), math.ceil(round(100 * high, 6))
+    return " to ".join(f"{end:+d}".replace("-", "\u2212") for end in ends)
 
 
 def count(number: int | None, one: str = "", many: str = "") -> str:

@@ -11,7 +11,7 @@ from scipy.special import stdtrit
 from conal.errors import InputError
 from conal.parameters import share
 
-__all__ = ["Learned", "Rate", "Sample", "gold_rate", "learn", "rate_of"]
+__all__ = ["Difference", "Learned", "Rate", "Sample", "difference_of", "gold_rate", "learn", "rate_of"]
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -42,6 +42,27 @@ class Rate(NamedTuple):
     def unknown(cls) -> Rate:
         """No value, because there are no true labels."""
         return cls(np.nan, np.nan, np.nan, 0, 0.0)
+
+
+class Difference(NamedTuple):
+    """A share minus another one of the same tasks, with its interval; NaN where it is unknown.
+
+    Attributes
+    ----------
+    value, low, high : float
+    share : float
+        The first share.
+    """
+
+    value: float
+    low: float
+    high: float
+    share: float
+
+    @classmethod
+    def unknown(cls) -> Difference:
+        """No value, because there are too few true labels."""
+        return cls(np.nan, np.nan, np.nan, np.nan)
 
 
 def gold_rate(
@@ -121,6 +142,11 @@ class Sample(NamedTuple):
         """Equally weighted tasks that it is worth, by Kish."""
         return float(self.w.sum() ** 2 / (self.w @ self.w))
 
+    @property
+    def unknown(self) -> float:
+        """Of a finite set, the part that was not drawn."""
+        return max(float(self.w**2 @ (1 - self.pi) / (self.w @ self.w)), 1e-9)
+
 
 class Learned(NamedTuple):
     """How much predictions count, and how far the result varies.
@@ -155,11 +181,28 @@ def rate_of(mean: float, sample: Sample, learned: Learned, confidence: float) ->
     w = sample.w
     error = float((sample.y - learned.weight * sample.f) @ w / w.sum())
     value = float(np.clip(learned.weight * mean + error, 0, 1))
-    unknown = max(float(w**2 @ (1 - sample.pi) / (w @ w)), 1e-9)  # of a finite set, the part that was not drawn
-    n = sample.size * _gain(sample, learned) / unknown
+    n = sample.size * _gain(sample, learned) / sample.unknown
     z = float(stdtrit(max(learned.size - 1, 1), 0.5 + confidence / 2))
     low, high = _wilson(value, n, z)
     return Rate(value, low, high, len(sample.y), n)
+
+
+def difference_of(
+    first: tuple[float, Sample, Learned], second: tuple[float, Sample, Learned], confidence: float
+) -> Difference:
+    r"""A rate minus another one of the same tasks, each as :func:`rate_of` estimates it.
+
+    The interval is that of the paired differences of what predictions leave, :math:`e_i - e_i'`, by Student's
+    distribution. A task of either kind, +1 and -1, is added to their variance (Bonett and Price 2012): a few equal
+    differences would claim certainty.
+    """
+    one, other = (rate_of(*each, confidence).value for each in (first, second))
+    sample = first[1]
+    left = [each.y - learned.weight * each.f for _, each, learned in (first, second)]
+    variance = (sample.size * _variance(left[0] - left[1], sample.w) + 2) / (sample.size + 2)
+    quantile = float(stdtrit(max(sample.size - 1, 1), 0.5 + confidence / 2))
+    half = quantile * np.sqrt(variance * sample.unknown / sample.size)
+    return Difference(one - other, float(max(one - other - half, -1)), float(min(one - other + half, 1)), one)
 
 
 def _tuned_weight(sample: Sample) -> float:

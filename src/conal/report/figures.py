@@ -11,6 +11,7 @@ import pyarrow as pa
 from conal.findings import Report
 from conal.findings.annotators import AnnotatorRow
 from conal.findings.common_confusion import ConfusedPair
+from conal.findings.evidence import BELIEF, MEASURED
 from conal.findings.wording import called, short_names
 from conal.report.charts import PAGE, Look, band, correlation_map, course, heat_map, intervals, points
 
@@ -33,7 +34,7 @@ MAX_BARS = 40
 """Annotators in the chart of qualities."""
 MAX_GROUPS = 6
 """Groups whose matrices are drawn."""
-QUALITY = "probability that a label is right"
+QUALITY = "share of right labels"
 DIGITS = 4
 """Decimals of shares on the page; the files have all."""
 CURVES = {
@@ -91,13 +92,13 @@ def annotators(report: Report, look: Look) -> Any:
     """The annotators' quality."""
     people = _people(report)
     mark = report["crowd"]["expected_label_accuracy"]
-    return intervals(_people_table(people), x_title=QUALITY, mark=mark, look=look) if people else None
+    return intervals(_people_table(people), x_title=_quality(people), mark=mark, look=look) if people else None
 
 
 def shared_mistakes(report: Report, look: Look) -> Any:
     """Whether the annotators' mistakes are those of the others, against their quality."""
     told = [row for row in _people(report) if row.get("co_direction") is not None]
-    titles = {"x_title": QUALITY, "y_title": "co-direction with the others", "size_title": "labels"}
+    titles = {"x_title": _quality(told), "y_title": "co-direction with the others", "size_title": "labels"}
     return points(_mistake_table(told), **titles, look=look) if len(told) > 1 else None
 
 
@@ -136,7 +137,7 @@ def more_labels(report: Report, look: Look) -> Any:
     points = report["plan"]["curve"]
     columns = {"labels": [point["labels"] for point in points], "value": [_rounded(p["accuracy"]) for p in points]}
     columns |= {"low": [_rounded(p["low"]) for p in points], "high": [_rounded(p["high"]) for p in points]}
-    titles = {"x_title": "further labels", "y_title": "right labels"}
+    titles = {"x_title": "further labels", "y_title": "right labels, as believed"}
     return band(pa.table(columns), x="labels", **titles, mark=report["plan"]["goal"], look=look)
 
 
@@ -172,6 +173,11 @@ def _people(report: Report) -> list[AnnotatorRow]:
     return [row for row in report["annotators"]["rows"] if row["annotator_quality"] is not None]
 
 
+def _quality(people: list[AnnotatorRow]) -> str:
+    """What the axis of qualities says that they are."""
+    return QUALITY if any(row.get("quality_basis") == MEASURED for row in people) else f"{QUALITY}, as believed"
+
+
 def _pair_table(pairs: list[ConfusedPair]) -> pa.Table:
     names = short_names([f"{short_names([p['true']], 18)[0]} → {short_names([p['observed']], 18)[0]}" for p in pairs])
     return _interval_table(names, [(pair["share"], pair["low"], pair["high"]) for pair in pairs])
@@ -180,7 +186,9 @@ def _pair_table(pairs: list[ConfusedPair]) -> pa.Table:
 def _people_table(people: list[AnnotatorRow]) -> pa.Table:
     """The first of the report, in its order."""
     some = people[:MAX_BARS]
-    names = short_names([called(row) for row in some], 28)
+    mixed = any(row.get("quality_basis") == MEASURED for row in some)
+    marks = [" (belief)" if mixed and row.get("quality_basis") == BELIEF else "" for row in some]
+    names = [f"{name}{mark}" for name, mark in zip(short_names([called(row) for row in some], 28), marks, strict=True)]
     ends = [(row["annotator_quality"], row["annotator_quality_low"], row["annotator_quality_high"]) for row in some]
     return _interval_table(names, ends)
 

@@ -27,7 +27,7 @@ from conal.findings.tasks import TaskRow
 from conal.findings.wording import percent, short
 from conal.io.models import REPORT, page_place, read_document
 from conal.report.figures import figures, matrix_rows, shown_names
-from conal.report.headlines import headlines
+from conal.report.headlines import headlines, lead
 from conal.report.parts import asset, make_parts, template
 from conal.report.script import to_script
 
@@ -85,6 +85,7 @@ def _rendered(report: Report) -> str:
     page: str = template("page.html").render(
         report=report,
         origin=origin_of(report),
+        lead=lead(report),
         headlines=headlines(report),
         files=_files(report),
         first=first,
