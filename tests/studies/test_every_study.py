@@ -33,6 +33,8 @@ def tiny(setting: Setting) -> Setting:
         made["parameters"] |= {"epochs": 2}
     if "common_strength" in made.get("data", {}) or "n_train" in made.get("data", {}):
         made["data"] |= SMALL if made.get("dataset") != "cifar10" else {"n_train": 120, "n_valid": 40}
+    if "sample" in made.get("data", {}):
+        made["data"]["sample"]["n_tasks"] = 40
     made |= {name: 2 for name in ("draws", "rounds") if name in made}
     return made
 
@@ -55,7 +57,9 @@ def test_every_study_runs_and_summarises_what_is_there(name: str, tmp_path: Path
         try:
             found = study.run(setting)
         except InputError as absent:
-            pytest.skip(str(absent))  # the data
+            if "no such folder" not in str(absent):
+                raise
+            pytest.skip(str(absent))
         for row in found if isinstance(found, list) else [found]:
             tables[setting["part"]].append(flat({**setting, **row}))
     for part, rows in tables.items():
