@@ -112,9 +112,6 @@ def test_report_tables_and_estimator_say_the_same(conal: Run, crowd: Crowd, tmp_
     at = {task: k for k, task in enumerate(loaded.task_ids_.tolist())}
     for row in rows:
         assert row["probability"] == pytest.approx(loaded.probas_[at[row["task"]]].max(), rel=1e-12)
-        proba = loaded.predict_proba(crowd.x[[row["task"]]])[0]
-        assert row["classifier_label"] == loaded.classes_[proba.argmax()]
-        assert row["classifier_probability"] == pytest.approx(proba.max(), rel=1e-4)
     assert pv.read_csv(tmp_path / "m" / "suggestions.csv").to_pylist() == [
         {name: row[name] for name in ("task", "worker", "expected_gain", "label", "probability")}
         for row in report["suggestions"]["rows"]

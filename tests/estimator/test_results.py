@@ -6,6 +6,7 @@ import ast
 import json
 import pickle
 import re
+import warnings
 from collections.abc import Callable
 from datetime import date
 from pathlib import Path
@@ -20,6 +21,7 @@ import conal
 from conal import estimator
 from conal.data.annotations import Annotations
 from conal.datasets import CrowdDataset
+from conal.errors import ConalWarning
 from conal.estimator import CrowdClassifier
 from conal.findings import collection
 from conal.findings.intervals import intervals_of
@@ -188,3 +190,29 @@ def test_modules_of_the_estimator_leave_each_others_private_parts_alone() -> Non
             ):  # _replace of tuples is public
                 owner = node.value.id if isinstance(node.value, ast.Name) else ast.dump(node.value)
                 assert owner in ("self", "cls"), (path.name, owner, node.attr)
+
+
+@pytest.mark.parametrize("options", [{}, {"ensemble": 2}, {"witness": "none"}], ids=["default", "ensemble", "networks"])
+def test_the_classifier_of_labels_csv_was_not_trained_on_the_task(options: dict[str, Any]) -> None:
+    """Noise as features and random labels: who was trained on a task repeats its label, and nobody else can."""
+    rng = np.random.default_rng(0)
+    x, label = rng.normal(size=(240, 60)), rng.integers(2, size=200)
+    crowd = conal.Annotations.from_triples(np.arange(200).repeat(3), np.tile(["a", "b", "c"], 200), label.repeat(3))
+    clf = conal.make("xconal", epochs=40, hidden=(64,), input_dropout=0.0, dropout=0.0, verbose=False, **options)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConalWarning)
+        clf.fit(x, crowd)
+    table = clf.tables_["labels.csv"]
+    said = np.array(table["classifier_label"].to_pylist())
+    sure = np.array(table["classifier_probability"].to_pylist())
+    assert (clf.predict(x)[:200] == label).mean() > 0.8  # by all networks: most were trained on the task
+    assert (said[:200] == label).mean() < 0.7
+    np.testing.assert_array_equal(said[200:], clf.predict(x)[200:])  # tasks without labels, which nobody was trained on
+    np.testing.assert_allclose(sure[200:], clf.predict_proba(x)[200:].max(1), atol=1e-6)
+    assert clf.results_.report["tasks"]["disagreements"]["held_out"]
+
+
+def test_other_methods_say_that_their_classifier_was(data: CrowdDataset) -> None:
+    clf = conal.make("conal", epochs=2, verbose=False).fit(data.x, data.annotations)
+    assert not clf.results_.report["tasks"]["disagreements"]["held_out"]
+    assert clf.tables_["labels.csv"]["classifier_label"].to_pylist() == clf.predict(data.x).tolist()

@@ -32,12 +32,14 @@ class TrainingReading(NamedTuple):
     """Predictions of a trained method for its training tasks.
 
     ``classifier`` (n, C) by features alone, ``posterior`` (n, C) by features and annotations, and ``omega``
-    (n_annotations,) where the method separates common from individual confusion.
+    (n_annotations,) where the method separates common from individual confusion. ``held_out`` says whether the
+    classifier was not trained on the tasks that it predicts.
     """
 
     classifier: FloatArray
     posterior: FloatArray
     omega: FloatArray | None
+    held_out: bool
 
 
 def class_probas(model: CrowdMethod, instances: Instances) -> FloatArray:
@@ -56,7 +58,8 @@ def read_training_tasks(
 ) -> TrainingReading:
     """Predictions for the training tasks; ``class_logits``, if given, avoids a pass of the network.
 
-    Where the method itself inferred the labels of a task in training, that posterior is taken.
+    Where the method itself inferred the labels of a task in training, that posterior is taken, and where it has
+    networks that were not trained on the task, their prediction.
     """
     model.eval()
     parts = [
@@ -64,17 +67,21 @@ def read_training_tasks(
         for batch in batches.in_order()
     ]
     found = _normalised(torch.cat([part.posterior for part in parts]))
-    own = model.training_posterior()
+    _replace(found, model.training_posterior())
+    classifier = _normalised(torch.cat([part.class_proba for part in parts]))
+    held_out = model.training_class_proba()
+    _replace(classifier, held_out)
+    rates = [part.omega for part in parts if part.omega is not None]
+    omega = torch.cat(rates).double().numpy() if model.separates_noise else None
+    return TrainingReading(classifier, found, omega, held_out is not None)
+
+
+def _replace(found: FloatArray, own: Tensor | None) -> None:
+    """Put in the method's own probabilities of the training tasks, for tasks that have any."""
     if own is not None:
         better = _normalised(own.cpu())
         trained = np.isfinite(better).all(1)
         found[trained] = better[trained]
-    rates = [part.omega for part in parts if part.omega is not None]
-    return TrainingReading(
-        _normalised(torch.cat([part.class_proba for part in parts])),
-        found,
-        torch.cat(rates).double().numpy() if model.separates_noise else None,
-    )
 
 
 def training_posterior(model: CrowdMethod, batches: CrowdBatches) -> FloatArray:

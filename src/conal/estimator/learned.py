@@ -118,6 +118,7 @@ def _adopt_labels(estimator: FittedClassifier, learned: Learned) -> None:
         model_section(estimator),
         exhibits=drawn(instances, crowd.task_ids) if learned.quoted is None else Exhibits(),
         about=estimator.annotator_info_,
+        held_out=reading.held_out,
     )
     if learned.truth is not None:
         results = replace(results, **learned.truth.evidence(model, reading.posterior))

@@ -60,7 +60,7 @@ class FittedResults:
         What :class:`conal.findings.Evidence` takes.
     about : AnnotatorInfo, optional
         Groups of the annotators and the costs of their labels.
-    handicap : float
+    handicap, held_out
         What :class:`conal.findings.Evidence` takes.
     """
 
@@ -78,6 +78,7 @@ class FittedResults:
     unseen: FloatArray | None = None
     about: AnnotatorInfo | None = None
     handicap: float = Evidence.handicap
+    held_out: bool = False
 
     @cached_property
     def findings(self) -> Findings:
@@ -99,6 +100,7 @@ class FittedResults:
             common_meaning=self.model.common_meaning,
             tempered=self.model.tempered,
             handicap=self.handicap,
+            held_out=self.held_out,
             **about_annotators(self.about, discreet=self.discretion is not None),
         )
         return Findings(evidence, seed=self.origin["metrics"]["seed"])

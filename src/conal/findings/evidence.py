@@ -74,6 +74,8 @@ class Evidence:
         ``posterior[i, c]`` = P(true class c | features and annotations) of task i.
     classifier : (N, C) or None
         ``classifier[i, c]`` = P(true class c | features alone); None where labels alone were aggregated.
+    held_out : bool
+        Whether the classifier was not trained on the tasks that it predicts here.
     common : (C, C)
         ``common[c, l]`` = P(observed l | true c), shared by all.
     individual : (R, C, C)
@@ -140,6 +142,7 @@ class Evidence:
     costs: FloatArray | None = None
     refit: Refit | None = None
     tempered: bool = False
+    held_out: bool = False
     handicap: float = 0.2
     times: npt.NDArray[Any] | None = None
 

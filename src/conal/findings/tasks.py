@@ -63,10 +63,12 @@ class Sides(TypedDict):
 class Disagreements(TaskList):
     """Tasks on which the classifier contradicts the majority vote, but the cleaned label follows the vote.
 
-    Those whose label follows the classifier are in the list of likely wrong ones. ``sides`` counts both.
+    Those whose label follows the classifier are in the list of likely wrong ones. ``sides`` counts both. ``held_out``
+    says whether the classifier was not trained on the tasks that it predicts.
     """
 
     sides: Sides
+    held_out: NotRequired[bool]
 
 
 class TaskSection(TypedDict):
@@ -128,8 +130,9 @@ def labels_table(evidence: Evidence) -> pa.Table:
 
     ``consensus_label`` and ``consensus_quality_score`` are the label and its probability under cleanlab's names;
     ``annotator_agreement`` is the share of the annotators who gave it, and ``contradiction`` the probability that the
-    classifier contradicts a random one of them. ``true_label`` is there if true labels were supplied, and empty where
-    the task has none.
+    classifier contradicts a random one of them. ``classifier_label`` is by a classifier that was not trained on the
+    task where ``evidence.held_out``, and otherwise by one that was. ``true_label`` is there if true labels were
+    supplied, and empty where the task has none.
     """
     crowd, rows = evidence.annotations, np.arange(evidence.annotations.n_tasks)
     levels = crowd.levels() if crowd.ordinal else None
@@ -190,7 +193,8 @@ def _disagreements(evidence: Evidence, classifier: FloatArray) -> Disagreements:
     said = classifier.argmax(1)
     apart = np.flatnonzero((evidence.majority >= 0) & (said != evidence.majority))
     kept = apart[evidence.inferred[apart] == evidence.majority[apart]]
-    return {**_list(evidence, kept, -_all_but(classifier, said)), "sides": _sides(evidence, apart, said)}
+    found = _list(evidence, kept, -_all_but(classifier, said))
+    return {**found, "sides": _sides(evidence, apart, said), "held_out": evidence.held_out}
 
 
 def _list(evidence: Evidence, tasks: IntArray, score: FloatArray) -> TaskList:

@@ -183,6 +183,13 @@ class CrowdMethod(nn.Module):
         """
         return None
 
+    def training_class_proba(self) -> Tensor | None:
+        """(N, C) class probabilities of the training tasks from features alone, by networks not trained on them.
+
+        None for methods whose only network is trained on all tasks. Rows are NaN for tasks that have none.
+        """
+        return None
+
     def class_logits(self, x: Tensor) -> Tensor:
         """(N, C) unnormalised log-probabilities of the true class, from scaled features."""
         logits: Tensor = self.backbone(x)

@@ -43,6 +43,7 @@ class CrossFittedEM(EMMethod):
     """
 
     fold_of: Tensor
+    held_out: Tensor
     labelled: Tensor
     temperature: Tensor
 
@@ -115,6 +116,8 @@ class CrossFittedEM(EMMethod):
         voted = torch.from_numpy(annotations.labels_per_task() > 0)
         labelled = voted if self.known is None else voted | (self.known >= 0)
         self.register_buffer("labelled", labelled, persistent=False)
+        nothing = torch.full((annotations.n_tasks, self.problem.n_classes), torch.nan)
+        self.register_buffer("held_out", nothing, persistent=False)
 
     @torch.no_grad()
     def take_up(self, working: Mapping[str, Tensor], annotations: Annotations) -> None:
@@ -139,6 +142,7 @@ class CrossFittedEM(EMMethod):
         """Networks and witness call the classes as everything else does now; other people's modules learn it anew."""
         for network in (*self.backbones, *self.averages.networks):
             reorder_outputs(network, order)
+        self.held_out.copy_(self.held_out[:, order])
         if self.gaussian is not None:
             self.gaussian.reorder(order)
 
@@ -147,8 +151,8 @@ class CrossFittedEM(EMMethod):
         self.averages.update()
 
     def working_state(self) -> dict[str, Tensor]:
-        """As for every EM, and the folds."""
-        return {**super().working_state(), "fold_of": self.fold_of}
+        """As for every EM, the folds, and the held-out predictions."""
+        return {**super().working_state(), "fold_of": self.fold_of, "held_out": self.held_out}
 
     # ---------------------------------------------------------------- predictions
 
@@ -161,7 +165,16 @@ class CrossFittedEM(EMMethod):
             found = self._by_all_witnesses(self.gaussian, batches, target)
         if self.calibrate:
             self.temperature.copy_(fit_temperature(torch.cat([each for each, _ in found]), target))
+        for log_proba, batch in found:
+            self.held_out[batch.instances] = log_proba.to(self.held_out)
         return found
+
+    def training_class_proba(self) -> Tensor:
+        """(N, C) class probabilities of the training tasks by networks, and a witness, that were fitted without them.
+
+        They are those of the last E-step; NaN for tasks that nothing was trained on.
+        """
+        return self.held_out.exp()
 
     def _by_all_witnesses(self, witness: GaussianWitness, batches: Iterable[Batch], target: Tensor) -> Predictions:
         """Predictions by the mixture of the networks and the second witness, fitted to what they were trained on."""

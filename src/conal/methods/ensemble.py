@@ -91,6 +91,11 @@ class Ensemble(CrowdMethod):
         found = [posterior for member in self.each if (posterior := member.training_posterior()) is not None]
         return mean(found) if found else None
 
+    def training_class_proba(self) -> Tensor | None:
+        """(N, C) mean of the members' held-out class probabilities, where they have them."""
+        found = [probas for member in self.each if (probas := member.training_class_proba()) is not None]
+        return mean(found) if found else None
+
     def unseen_posterior(self) -> tuple[Tensor, Tensor] | None:
         """Means of the members' posteriors of tasks whose true label was supplied, where they have them."""
         found = [each for member in self.each if (each := member.unseen_posterior()) is not None]
