@@ -22,9 +22,9 @@ from conal.io import platforms, write_annotations, write_table
 from conal.methods.base import methods as registry
 from conal.parameters.reading import PLAIN_FORMATS
 from helpers.commands import run_line
+from helpers.guide import CONTRIBUTING, guide_code
 
 ROOT = Path(__file__).parents[1]
-CONTRIBUTING = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 IMPORTING = (ROOT / "docs" / "importing.md").read_text(encoding="utf-8")
 ARCHITECTURE = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
@@ -67,13 +67,7 @@ def test_command_examples_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     assert len(workers) == 6
 
 
-def guide_code(name: str) -> str:
-    """The example of the contributing guide that defines this class."""
-    (code,) = (c for c in re.findall(r"```python\n(.*?)```", CONTRIBUTING, flags=re.DOTALL) if f"class {name}(" in c)
-    return str(code)
-
-
-@pytest.mark.parametrize("name", ["SoftVotes", "LabelsGiven"])
+@pytest.mark.parametrize("name", ["SoftVotes", "SmoothedVotes", "LabelsGiven"])
 def test_the_examples_of_the_contributing_guide_pass_the_linter(name: str, tmp_path: Path) -> None:
     place = tmp_path / "my_file.py"
     place.write_text(guide_code(name), encoding="utf-8")

@@ -9,9 +9,12 @@ import numpy as np
 import pytest
 
 from conal import aggregation
+from conal.aggregation.base import aggregators
+from conal.aggregation.voting import VoteAggregator
 from conal.data.annotations import Annotations
 from conal.errors import CollapseWarning
 from helpers.crowds import graded_crowd, ragged_crowd, thin_matrices
+from helpers.guide import guide_code
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::conal.errors.VanishedClassWarning"),
@@ -20,6 +23,7 @@ pytestmark = [
 ]
 
 NAMES = aggregation.names()
+SIZE = ("seed", "n_tasks", "n_annotators", "n_classes")
 SIZES = [(0, 120, 9, 3), (1, 15, 6, 2), (2, 40, 8, 4)]
 
 
@@ -110,7 +114,7 @@ def test_true_labels_are_certain(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize(("seed", "n_tasks", "n_annotators", "n_classes"), SIZES)
+@pytest.mark.parametrize(SIZE, SIZES)
 def test_names_and_order_of_tasks_annotators_and_classes_do_not_matter(
     name: str, seed: int, n_tasks: int, n_annotators: int, n_classes: int
 ) -> None:
@@ -145,3 +149,39 @@ def test_a_wrong_majority_of_few_classes_stays_a_number(name: str) -> None:
     z = np.arange(20) % 2
     crowd = Annotations.from_matrix(np.column_stack([z, 1 - z]))
     check_contract(aggregation.make(name).fit(crowd), crowd)
+
+
+def test_the_aggregator_of_the_contributing_guide_keeps_the_contract(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A newcomer who follows the guide passes every test of this file."""
+    monkeypatch.setattr(aggregators, "_entries", dict(aggregators._entries))
+    exec(compile(guide_code("SmoothedVotes"), "CONTRIBUTING.md", "exec"), {"__name__": "guide"})  # noqa: S102
+    cases: list[tuple[str, list[dict[str, int]]]] = [
+        ("n_tasks", [dict(zip(SIZE, size, strict=True)) for size in SIZES]),
+        ("seed", [{"seed": seed} for seed in range(3)]),
+        ("name", [{}]),
+    ]
+    contract = [test for key, test in globals().items() if key.startswith("test_") and "name" in test.__annotations__]
+    assert len(contract) > 10
+    for test in contract:
+        for case in next(some for key, some in cases if key in test.__annotations__):
+            test(name="smoothed-votes", **case)
+
+
+def test_matrices_and_skills_follow_from_the_labels_where_an_aggregator_has_none() -> None:
+    """As :class:`VoteAggregator` promises to those that derive from it; also after another fit."""
+
+    class FirstVotes(VoteAggregator):
+        """The votes of everybody, by the shortest code."""
+
+        name = "first-votes"
+
+        def _aggregate(self, crowd: Annotations, known: Any) -> Any:
+            return self._elect(crowd, None, known)[0]
+
+    model = FirstVotes(guard="off")
+    for seed in (0, 1):
+        crowd, _ = able_crowd(seed)
+        fitted, votes = model.fit(crowd), aggregation.make("majority-vote").fit(crowd)
+        np.testing.assert_array_equal(fitted.skills_, votes.skills_)
+        np.testing.assert_array_equal(fitted.confusion_, votes.confusion_)
+        check_contract(fitted, crowd)

@@ -53,6 +53,14 @@ def test_it_starts_from_the_vote_shares(made: Made, ragged: Annotations) -> None
     np.testing.assert_allclose(method.pi_r, by_rows(counts + 0.1), atol=1e-6)
 
 
+def test_conal_em_says_where_it_starts_by_default(made: Made) -> None:
+    method, _ = made("conal-em")
+    said = " ".join((type(method).__doc__ or "").split())
+    assert method.first_labels == "votes"
+    assert "By default the first q are the vote shares" in said
+    assert 'With ``first_labels="common-confusion"``' in said
+
+
 def test_half_of_every_label_is_first_common(made: Made) -> None:
     """After the first closed forms from the vote shares: omega one half, for the silent annotator too."""
     for omega in ("annotator", "annotation"):

@@ -45,13 +45,14 @@ class CoNALEMMethod(SingleNetworkEM):
             \pi^r_{cl} \propto n^r_{cl} (1 - t^r_{cl}) + \alpha_r, \quad
             \omega_r = \frac{\sum_{cl} n^r_{cl} t^r_{cl} + 1}{n_r + 2}
 
-    with :math:`n^r_{cl}` the expected counts. The network is trained on q by cross-entropy. The first q, matrices and
-    :math:`\omega` are those of the aggregator ``common-confusion``, which has the same noise model and the class shares
-    in place of the network. It starts from the solution of Dawid and Skene, and chooses the prior :math:`\alpha_r` by
-    held-out labels: from the votes, a mistake that most annotators share can count as the right answer. Taken
-    literally, with an
-    :math:`\omega` of its own for every annotation and a factorised posterior, the appendix degenerates: every
-    :math:`\omega` runs to 0 or 1. That form is an option.
+    with :math:`n^r_{cl}` the expected counts. The network is trained on q by cross-entropy. By default the first q are
+    the vote shares, and half of every label is common. From the votes, a mistake that most annotators share can count
+    as the right answer. With ``first_labels="common-confusion"``, the first q, matrices, :math:`\omega` and the prior
+    :math:`\alpha_r` are those of that aggregator, which has the same noise model and the class shares in place of the
+    network, and starts from the solution of Dawid and Skene.
+
+    Taken literally, with an :math:`\omega` of its own for every annotation and a factorised posterior, the appendix
+    degenerates: every :math:`\omega` runs to 0 or 1. That form is an option.
 
     References
     ----------
