@@ -240,7 +240,7 @@ def test_dates_and_truth_values_are_text_in_csv(tmp_path: Path, ending: str) -> 
     write_annotations(ann, tmp_path / f"a.{ending}")
     again = read_annotations(tmp_path / f"a.{ending}")
     assert again.task_ids.tolist() == ["2024-01-01", "2024-01-02"]
-    assert again.classes.tolist() == ["false", "true"]
+    assert again.classes.tolist() == ["False", "True"]
     assert again.to_matrix().tolist() == ann.to_matrix().tolist()
 
 
