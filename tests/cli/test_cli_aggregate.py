@@ -96,9 +96,9 @@ def test_majority_vote_by_hand(conal: Run, small: Path, place: Path) -> None:
         {"task": "b", "label": "y", "probability": 1, "proba_x": 0, "proba_y": 1},
         {"task": "c", "label": "x", "probability": 0.5, "proba_x": 0.5, "proba_y": 0.5},
     ]
-    names = ("worker", "num_examples_labeled", "annotator_quality", "agreement_with_consensus")
+    names = ("worker", "num_examples_labeled", "annotator_quality", "agreement_with_consensus", "quality_basis")
     expected = [("ann", 3, 1.0, 1.0), ("bob", 2, 1.0, 1.0), ("eve", 2, 0.0, 0.0)]
-    assert rows_of(place / "a.csv") == [dict(zip(names, row, strict=True)) for row in expected]
+    assert rows_of(place / "a.csv") == [dict(zip(names, (*row, "belief"), strict=True)) for row in expected]
     cells = [1, 0, 0, 1, 1, 0, 0, 1, 0, 1, 0.5, 0.5]  # eve labelled nothing that is y
     keys = [(worker, true, observed) for worker in ("ann", "bob", "eve") for true in "xy" for observed in "xy"]
     assert [tuple(row.values()) for row in rows_of(place / "c.csv")] == [
@@ -292,7 +292,7 @@ def test_a_matrix_with_an_empty_row_and_a_silent_annotator(conal: Run, tmp_path:
     assert (rows[2]["proba_0"], rows[2]["proba_1"]) == (0.5, 0.5)
     assert run.out.splitlines()[2] == "0 1, 1 1"
     silent = rows_of(tmp_path / "a.csv")[3]
-    assert list(silent.values()) == [3, 0, None, None]
+    assert list(silent.values()) == [3, 0, None, None, ""]
     probabilities = pv.read_csv(tmp_path / "c.csv")["probability"]
     assert probabilities[12:].to_pylist() == [None] * 4
     assert probabilities[:12].null_count == 0
@@ -309,7 +309,7 @@ def test_a_worker_whose_labels_are_all_missing_is_silent(conal: Run, tmp_path: P
         "if 'NA' is a class, set --missing ''"
     )
     assert writing.endswith("l.csv: the label of 1 tasks is empty, because nobody labelled them: 'd'")
-    assert list(rows_of(tmp_path / "a.csv")[3].values()) == ["zoe", 0, None, None]
+    assert list(rows_of(tmp_path / "a.csv")[3].values()) == ["zoe", 0, None, None, ""]
     rows = rows_of(tmp_path / "l.csv")
     assert [row["task"] for row in rows] == ["a", "b", "c", "d"]
     assert (rows[3]["label"], rows[3]["probability"]) == ("", None)

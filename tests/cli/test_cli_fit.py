@@ -172,11 +172,13 @@ def test_summary_is_for_people(conal: Run, crowd: Crowd, tmp_path: Path) -> None
     out = tmp_path / "m"
     run = conal("fit", crowd.labels, "--features", crowd.features, "--out", out, "--epochs", 2)
     assert run.code == 0
-    first, second, third, last = run.out.splitlines()
+    first, second, third, fourth, last = run.out.splitlines()
     assert first == f"xconal: {len(crowd.rows)} labels by 6 annotators on 90 tasks, 3 classes"
     assert "2 of 2 kept, the last one" in second
     assert third.endswith(str(out))
-    assert last == f"report: {out / 'report.html'}"
+    assert fourth == f"report: {out / 'report.html'}"
+    assert last.startswith("The model believes that ")
+    assert "conal plan MODEL --experts 50 --out plan.csv" in last
 
 
 def test_quiet_says_nothing(conal: Run, crowd: Crowd, tmp_path: Path) -> None:

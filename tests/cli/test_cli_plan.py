@@ -62,7 +62,7 @@ def test_a_task_with_a_true_label_is_not_asked_about(conal: Run, crowd: Crowd, t
 def test_a_budget_is_planned_for_the_crowd(conal: Run, model: Path, tmp_path: Path) -> None:
     out, curve = tmp_path / "plan.csv", tmp_path / "curve.csv"
     run = conal("plan", model, "--budget", 12, "--out", out, "--curve", curve)
-    assert "expected share of right labels" in run.out
+    assert "the model's belief, which is too high where annotators err alike" in run.out
     rows = pv.read_csv(out).to_pylist()
     people = pv.read_csv(model / "annotators.csv")["worker"].to_pylist()
     assert 0 < len(rows) <= 12

@@ -127,3 +127,48 @@ def test_a_truth_column_of_a_wide_table_is_no_annotator_and_used_on_demand(
     done = conal("aggregate", wide, "--out", out, "--overwrite", "--true-labels", "export")
     assert "12 known true labels" in done.out
     assert cleaned(tmp_path, "clean.csv") == {row[0]: row[-1] for row in rows}
+
+
+def said_alike(write: Write, folder: Path, n: int = 240) -> tuple[Path, Path]:
+    """Seven judges who say the same, which is right on two thirds of the tasks; and the truth of 60 tasks."""
+    rows = [(f"t{k}", f"w{r}", "no" if k % 3 or (k + r) % 11 == 0 else "yes") for k in range(n) for r in range(7)]
+    truth = [(f"t{k}", "no" if k % 2 else "yes") for k in range(n)]
+    labels = write(folder / "labels.csv", ("task", "worker", "label"), rows)
+    return labels, write(folder / "gold.csv", ("task", "label"), truth[::4])
+
+
+def column(path: Path, name: str) -> list[str]:
+    with path.open(encoding="utf-8") as file:
+        return [row[name] for row in csv.DictReader(file)]
+
+
+def test_commands_say_what_is_believed_and_what_was_measured(conal: Run, write: Write, tmp_path: Path) -> None:
+    labels, gold = said_alike(write, tmp_path)
+    about = ("--out", tmp_path / "c.csv", "--annotators", tmp_path / "a.csv", "--report", tmp_path / "r", "--overwrite")
+    believed = conal("aggregate", labels, *about)
+    assert "The model believes that" in believed.out
+    assert "True labels of fifty tasks measure it" in believed.out
+    assert column(tmp_path / "a.csv", "quality_basis") == ["belief"] * 7
+    plan = ("--plan", tmp_path / "p.csv", "--budget", 5)
+    claimed = conal("aggregate", labels, *about, *plan)
+    assert "the model believes that 95\xa0% is reached already" in claimed.out
+    measured = conal("aggregate", labels, *about, *plan, "--true-labels", gold)
+    assert "Measured by 60 true labels:" in measured.out
+    assert "is reached already" not in measured.out
+    assert column(tmp_path / "a.csv", "quality_basis") == ["measured"] * 7
+
+
+def test_tasks_with_enough_labels_are_believed_or_measured(conal: Run, write: Write, tmp_path: Path) -> None:
+    labels, gold = said_alike(write, tmp_path)
+    new = write(tmp_path / "new.csv", ("task", "worker", "label"), [("t0", "w9", "no")])
+    about = ("--out", tmp_path / "c.csv", "--save", tmp_path / "crowd", "--overwrite")
+    conal("aggregate", labels, *about)
+    assert (
+        "the model believes in theirs with a probability of at least 0.9"
+        in conal("update", tmp_path / "crowd", new, "--enough", 0.9).out
+    )
+    assert set(column(tmp_path / "crowd" / "enough_labels.csv", "basis")) == {"belief"}
+    conal("aggregate", labels, *about, "--true-labels", gold)
+    found = conal("update", tmp_path / "crowd", new, "--enough", 0.9, "--json").json()
+    assert found["enough_measured"]["n_gold"] >= 10
+    assert found["enough_measured"]["high"] < 0.9

@@ -17,8 +17,9 @@ from conal.aggregation.base import aggregators
 from conal.aggregation.certainty import held_out_certainty
 from conal.data.annotations import Annotations
 from conal.errors import InputError, ModelFolderError
+from conal.findings.labels_alone import unseen_posterior
 from conal.io.models import WEIGHTS, verify_model
-from conal.updates.enough import calibrated, enough_table
+from conal.updates.enough import enough_table, measured_right, tempered
 from helpers.folders import sign
 
 pytestmark = pytest.mark.filterwarnings("ignore::conal.errors.DriftWarning", "ignore::conal.errors.DataWarning")
@@ -132,10 +133,10 @@ def test_configurations_that_no_folder_has_are_refused(change: dict[str, Any], m
         aggregation.load(folder)
 
 
-def test_enough_labels_by_calibrated_probabilities() -> None:
+def test_enough_labels_by_tempered_probabilities() -> None:
     labels = crowd(0, n=120)
     made = fitted("dawid-skene", labels)
-    found = calibrated(made)
+    found = tempered(made)
     votes = labels.tasks, labels.annotators, labels.labels
     tau = held_out_certainty(
         np.log(np.maximum(made.probas_, 1e-300)), votes, made._sums_of(labels).counts, vote_weight=1.0, pooling=1.0
@@ -146,4 +147,21 @@ def test_enough_labels_by_calibrated_probabilities() -> None:
     best = {name: row.max() for name, row in zip(labels.task_ids.tolist(), found, strict=True)}
     assert {row["task"] for row in table} == {name for name, p in best.items() if p >= 0.9}
     assert [row["probability"] for row in table] == sorted((row["probability"] for row in table), reverse=True)
-    assert all(row["labels"] == 4 for row in table)
+    assert all((row["labels"], row["basis"]) == (4, "belief") for row in table)
+
+
+def test_true_labels_measure_the_tasks_with_enough_labels() -> None:
+    """Seven annotators who say the same, right or wrong: of labels that the model believes in, three fifths are right."""
+    rng = np.random.default_rng(0)
+    truth = rng.integers(2, size=300)
+    said = np.where(rng.random(300) < 0.6, truth, 1 - truth)
+    votes = np.where(rng.random((300, 7)) < 0.95, said[:, None], 1 - said[:, None])
+    few, many = ({k: int(truth[k]) for k in range(n)} for n in (8, 80))
+    made = aggregation.DawidSkene(verbose=False).fit(votes, true_labels=many)
+    unseen = unseen_posterior(made)
+    assert unseen is not None
+    rate = measured_right(made, unseen, 0.9)
+    assert rate is not None
+    right = (unseen.argmax(1) == truth)[tempered(made, unseen).max(1) >= 0.9].mean()
+    assert rate.low <= right <= rate.high < 0.9
+    assert measured_right(aggregation.DawidSkene(verbose=False).fit(votes, true_labels=few), unseen, 0.9) is None

@@ -100,19 +100,20 @@ class Outputs:
         from conal.io.tables import write_tables
 
         tables = self._tables(fitted)
-        more, texts = ({}, {}) if self.report is None else self._report_parts(fitted, self.report)
         figures: dict[str, Any] = {}
-        told: list[str] = []
+        more, texts, told = ({}, {}, []) if self.report is None else self._report_parts(fitted, self.report)
         if self.plan is not None and self.budget is not None:
             tables[self.plan], figures, text = _plan(fitted, self.budget, seed, self.plan)
-            told = [text]
+            told.append(text)
         write_tables(tables | more, texts)
         if self.save is not None:
             fitted.save(self.save, overwrite=overwrite)
         return figures, told
 
-    def _report_parts(self, fitted: Aggregator, folder: Path) -> tuple[dict[Path, pa.Table], dict[Path, str]]:
-        """The tables of the report, and its texts: the page and what it is made from."""
+    def _report_parts(
+        self, fitted: Aggregator, folder: Path
+    ) -> tuple[dict[Path, pa.Table], dict[Path, str], list[str]]:
+        """The tables of the report, its texts (the page and what it is made from), and its first lines."""
         from conal.findings.discretion import Discretion
         from conal.findings.labels_alone import findings_of_labels
         from conal.io.models import PAGE, REPORT, compact_json
@@ -122,7 +123,7 @@ class Outputs:
         found = found if self.handicap is None else found.with_handicap(self.handicap)
         page = ReportPage(found.report)
         tables = {folder / name: table for name, table in found.tables.items()}
-        return tables, {folder / REPORT: compact_json(page.document), folder / PAGE: page.html}
+        return tables, {folder / REPORT: compact_json(page.document), folder / PAGE: page.html}, [page.lead]
 
     def _tables(self, fitted: Aggregator) -> dict[Path, pa.Table]:
         """Place to table: of labels, and of annotators and their confusion where they are wanted."""
@@ -132,13 +133,30 @@ class Outputs:
         _warn_of_unlabelled(fitted, self.out)
         about = {}
         if self.annotators is not None:
-            about[self.annotators] = annotator_table(crowd, where_labelled(crowd, fitted.skills_), fitted.codes_)
+            quality, basis = self._quality(fitted)
+            table = annotator_table(crowd, where_labelled(crowd, quality), fitted.codes_)
+            about[self.annotators] = table.append_column("quality_basis", where_labelled(crowd, basis))
         if self.confusion is not None:
             about[self.confusion] = confusion_table(crowd, fitted.confusion_, fitted.abstention_)
         if self.min_labels is not None:
             self._warn_of_nobody(crowd, self.min_labels)
             about = {path: _discreet(table, crowd, self.min_labels) for path, table in about.items()}
         return {self.out: inferred_labels(fitted)} | about
+
+    def _quality(self, fitted: Aggregator) -> tuple[Any, Any]:
+        """(R,) the share of each annotator's labels that are right, and whether it was measured or is believed."""
+        import numpy as np
+
+        believed = np.full(len(fitted.skills_), "belief", dtype=object)
+        if self.min_labels is not None or not (fitted.known_codes_ >= 0).any():
+            return fitted.skills_, believed
+        from conal.findings.annotators import measured_quality
+        from conal.findings.intervals import Estimate
+        from conal.findings.labels_alone import findings_of_labels
+
+        evidence = findings_of_labels(fitted).evidence
+        found, measured = measured_quality(evidence, Estimate(fitted.skills_, fitted.skills_, fitted.skills_))
+        return found.value, np.where(measured, "measured", believed)
 
     def _warn_of_nobody(self, crowd: Annotations, min_labels: int) -> None:
         most = int(crowd.labels_per_annotator().max())

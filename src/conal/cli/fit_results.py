@@ -102,5 +102,12 @@ def summary_of(
         f"{seconds:.1f} s, of which {metrics['seconds']:.1f} s for epochs\n"
         f"model folder: {out}"
         + (f"\ndata for updates: {DATA}, {(out / DATA).stat().st_size / 1e6:,.1f} MB" if keep_data else "")
-        + ("" if page is None else f"\nreport: {page}")
+        + ("" if page is None else f"\nreport: {page}\n{_lead(estimator)}")
     )
+
+
+def _lead(estimator: CrowdClassifier) -> str:
+    """The first lines of the report."""
+    from conal.report.notebook import ReportPage
+
+    return ReportPage(estimator.results_.report).lead

@@ -42,7 +42,7 @@ def update(
         float,
         typer.Option(
             help="Probability above which a task needs no more labels; enough_labels.csv in the folder lists these "
-            "tasks. Probabilities are calibrated by labels that were left out."
+            "tasks. It is the model's belief, which is too high where annotators err alike."
         ),
     ] = 0.95,
     reading: Reading,
@@ -120,6 +120,7 @@ def _update_aggregator(
         "n_labels_read": getattr(fitted, "n_touched_", None),
         "enough": enough,
         "n_enough": n_enough,
+        "enough_measured": _measured(fitted, enough),
     }
 
 
@@ -147,13 +148,40 @@ def figures_of(
     }
 
 
+def _right(result: dict[str, Any]) -> str:
+    """What is known about the labels of tasks that have enough."""
+    from conal.findings.wording import interval, percent
+
+    rate = result.get("enough_measured")
+    if rate is None:
+        return f"the model believes in theirs with a probability of at least {result['enough']:g}; nothing was measured"
+    ends = interval(rate["low"], rate["high"])
+    return (
+        f"{percent(rate['value'])} of theirs are right ({ends}), measured by {rate['n_gold']:,} true labels, where the "
+        f"model believes at least {percent(result['enough'])}"
+    )
+
+
+def _measured(fitted: Aggregator, enough: float) -> dict[str, Any] | None:
+    """How many labels of the tasks that have enough are right, by true labels; None where too few tell."""
+    from conal.updates.enough import measured_right
+
+    if (fitted.known_codes_ >= 0).sum() == 0:
+        return None
+    from conal.findings.labels_alone import unseen_posterior
+
+    unseen = unseen_posterior(fitted)
+    rate = None if unseen is None else measured_right(fitted, unseen, enough)
+    return None if rate is None else rate._asdict()
+
+
 def _summary(result: dict[str, Any]) -> str:
     known = f" ({result['n_known_labels']:,} more repeat or replace old ones)" if result["n_known_labels"] else ""
     lines = [
         f"{result['method']}: {result['n_new_labels']:,} new labels{known}, {result['n_new_tasks']:,} new tasks; now "
         f"{result['n_tasks']:,} tasks and {result['n_annotators']:,} annotators after {result['n_updates']:,} updates",
         *told(result["files"]),
-        f"{result['n_enough']:,} tasks have enough labels (probability of at least {result['enough']:g})",
+        f"{result['n_enough']:,} tasks have enough labels: {_right(result)}",
     ]
     if result.get("stale_share") is not None:
         lines.append(f"{result['stale_share']:.2%} of the tasks may get another label once all are inferred again")

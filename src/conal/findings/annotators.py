@@ -31,6 +31,7 @@ __all__ = [
     "Annotators",
     "annotator_findings",
     "annotators_table",
+    "measured_quality",
     "mistakes_above",
     "usual_share",
     "worse_annotators",
@@ -214,7 +215,7 @@ def annotators_table(evidence: Evidence, quality: Estimate) -> pa.Table:
     a true label, and otherwise the model's belief, by draws of the true labels.
     """
     crowd = evidence.annotations
-    quality, basis = _measured(evidence, quality)
+    quality, basis = measured_quality(evidence, quality)
     table = annotator_table(crowd, where_labelled(crowd, quality.value), evidence.inferred)
     if evidence.omega is not None:
         table = table.append_column("common_noise_rate", mean_by_annotator(crowd, evidence.omega))
@@ -233,7 +234,7 @@ def annotators_table(evidence: Evidence, quality: Estimate) -> pa.Table:
     return table if evidence.discretion is None else _discreet(table, evidence, evidence.discretion)
 
 
-def _measured(evidence: Evidence, belief: Estimate) -> tuple[Estimate, npt.NDArray[np.bool_]]:
+def measured_quality(evidence: Evidence, belief: Estimate) -> tuple[Estimate, npt.NDArray[np.bool_]]:
     """Beliefs replaced by what was measured, and of whom it was; nobody's, where names are hidden."""
     rates = [] if evidence.measured is None or evidence.discretion is not None else evidence.measured.annotators
     enough = np.array([rate.n_gold >= MIN_OF_ANNOTATOR for rate in rates] or np.zeros(len(belief.value)), dtype=bool)

@@ -28,7 +28,7 @@ from conal.findings.discretion import Discretion
 from conal.findings.evidence import Evidence, Refit, about_annotators
 from conal.findings.gold_rates import MIN_GOLD
 
-__all__ = ["findings_of_labels"]
+__all__ = ["findings_of_labels", "unseen_posterior"]
 
 POOLED = "It is the confusion of all annotators' labels together."
 ECONOMICAL = (
@@ -68,7 +68,7 @@ def findings_of_labels(fitted: Aggregator, discretion: Discretion | None = None)
         labels=fitted.codes_,
         known=fitted.known_codes_,
         inclusion=fitted.inclusion_,
-        unseen=_unseen(fitted),
+        unseen=unseen_posterior(fitted),
         common_meaning=POOLED if omega is None else ECONOMICAL,
         refit=_refit_of(fitted),
         **_about(fitted, discreet=discretion is not None),
@@ -98,7 +98,7 @@ def _refit_of(fitted: Aggregator) -> Refit | None:
     return refit if pays else None
 
 
-def _unseen(fitted: Aggregator) -> FloatArray | None:
+def unseen_posterior(fitted: Aggregator) -> FloatArray | None:
     """(N, C) the posterior, but tasks with a true label are judged by a fit without it: one for each part of them.
 
     None where there are too few to measure anything, or where it would take too long.

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 from markupsafe import Markup
 
+from conal.findings.evidence import MIN_GOLD
 from conal.findings.wording import NONE, count, percent, short
 from conal.io.results import labelled_tasks
 
@@ -50,7 +51,12 @@ def aggregator_summary(aggregator: Aggregator) -> str:
     if converged is not None:
         iterations = count(aggregator.n_iter_, "iteration", "iterations")  # type: ignore[attr-defined]
         facts.append(("converged" if converged else "not converged", f"after {iterations}"))
-    facts.append(("quality of the annotators", _quality(aggregator.skills_[crowd.labels_per_annotator() > 0])))
+    known = int((aggregator.known_codes_ >= 0).sum())
+    if known >= MIN_GOLD:
+        facts.append((f"measured by {count(known)} true labels", 'see report() and table("annotators")'))
+    else:
+        believed = _quality(aggregator.skills_[crowd.labels_per_annotator() > 0])
+        facts.append(("right labels of the annotators, as the model believes", believed))
     if not labelled.all():
         facts.append(("tasks without labels", count(int((~labelled).sum()))))
     given = np.bincount(aggregator.codes_[labelled], minlength=crowd.n_classes)

@@ -13,6 +13,7 @@ from conal._files import atomic_file, check_file_place
 from conal.findings import Report
 from conal.findings.report import origin_of
 from conal.findings.wording import count, short
+from conal.report.headlines import lead
 from conal.report.page import render
 
 __all__ = ["ReportPage"]
@@ -42,6 +43,8 @@ class ReportPage:
         The page.
     document : mapping
         The content of ``report.json``, from which the page is made.
+    lead : str
+        The first lines of the page: how many labels are right, as measured or as believed.
 
     Examples
     --------
@@ -57,6 +60,11 @@ class ReportPage:
     def html(self) -> str:
         """The whole page."""
         return render(cast(dict[str, Any], self.document))
+
+    @property
+    def lead(self) -> str:
+        """The first lines of the page as plain text: how many labels are right, as measured or as believed."""
+        return lead(self.document).striptags().replace("\xa0", " ")
 
     def save(self, path: str | PathLike[str], *, overwrite: bool = False) -> Path:
         """Write the page to a file, all at once.

@@ -1,4 +1,4 @@
-"""Which tasks have enough labels: their calibrated probability is above a level that the user sets."""
+"""Which tasks have enough labels: the model's belief in their label is above a level that the user sets."""
 
 from __future__ import annotations
 
@@ -14,9 +14,11 @@ from conal.aggregation.matrices import MatrixAggregator
 from conal.aggregation.votes import Votes
 from conal.data.annotations import Annotations
 from conal.data.encoding import name_column
+from conal.metrics.crowd_rates import MIN_OF_ANNOTATOR
+from conal.metrics.difference_estimator import Rate, gold_rate
 from conal.parameters import share
 
-__all__ = ["ENOUGH", "calibrated", "check_level", "enough_table"]
+__all__ = ["ENOUGH", "check_level", "enough_table", "measured_right", "tempered"]
 
 ENOUGH = "enough_labels.csv"
 """The table's name in a folder."""
@@ -34,11 +36,12 @@ def check_level(level: float) -> None:
     share().check("enough (--enough)", level)
 
 
-def calibrated(fitted: Aggregator) -> FloatArray:
-    """(N, C) the posterior of an aggregator, as sure as labels that were left out allow.
+def tempered(fitted: Aggregator, posterior: FloatArray | None = None) -> FloatArray:
+    """(N, C) the posterior of an aggregator, or another one of its tasks, as sure as labels that were left out allow.
 
     Aggregators count annotators as independent, and claim too much where these err together. The exponent is that of
-    :func:`conal.aggregation.certainty.held_out_certainty`; labels do not change. Known true labels stay certain.
+    :func:`conal.aggregation.certainty.held_out_certainty`; labels do not change. It is no calibration: labels that
+    were left out show no mistake that most annotators share. Known true labels stay certain.
     """
     crowd = fitted.annotations_
     log_posterior = np.log(np.maximum(fitted.probas_, TINY))
@@ -47,11 +50,31 @@ def calibrated(fitted: Aggregator) -> FloatArray:
     learned = fitted.learned_.sums if isinstance(fitted, MatrixAggregator) else None
     counts = Votes(crowd).counts(fitted.probas_) if learned is None else learned.counts
     tau = held_out_certainty(log_posterior, votes, counts, vote_weight=1.0, pooling=POOLING)
-    flat = fitted.probas_**tau
+    flat = (fitted.probas_ if posterior is None else posterior) ** tau
     flat /= flat.sum(1, keepdims=True)
-    known = fitted.known_codes_ >= 0
-    flat[known] = fitted.probas_[known]
-    return flat
+    if posterior is None:
+        known = fitted.known_codes_ >= 0
+        flat[known] = fitted.probas_[known]
+    return np.asarray(flat)
+
+
+def measured_right(fitted: Aggregator, unseen: FloatArray, level: float) -> Rate | None:
+    """How many labels with at least this probability are right, by true labels; None where fewer than ten tell.
+
+    Parameters
+    ----------
+    unseen : (N, C)
+        The posterior, of tasks with a true label by fits without it.
+    """
+    crowd, probas = fitted.annotations_, tempered(fitted, unseen)
+    best = probas.max(1)
+    rows = np.flatnonzero((best >= level) & (crowd.labels_per_task() > 0))
+    judged = np.flatnonzero(fitted.known_codes_[rows] >= 0)
+    if len(judged) < MIN_OF_ANNOTATOR:
+        return None
+    right = probas.argmax(1)[rows[judged]] == fitted.known_codes_[rows[judged]]
+    inclusion = None if fitted.inclusion_ is None else fitted.inclusion_[rows[judged]]
+    return gold_rate(best[rows], judged, right, inclusion=inclusion)
 
 
 def _part(crowd: Annotations) -> Annotations:
@@ -63,7 +86,7 @@ def _part(crowd: Annotations) -> Annotations:
 def enough_table(crowd: Annotations, probas: FloatArray, classes: Any, level: float) -> pa.Table:
     """The tasks whose most probable class has at least this probability; the surest first.
 
-    Columns: task, label, probability, and how many labels the task has.
+    Columns: task, label, probability (the model's belief, as ``basis`` says), and how many labels the task has.
     """
     best = probas.max(1)
     rows = np.flatnonzero((best >= level) & ~np.isnan(best))
@@ -73,6 +96,7 @@ def enough_table(crowd: Annotations, probas: FloatArray, classes: Any, level: fl
             "task": name_column(crowd.task_ids[rows]),
             "label": name_column(classes[probas[rows].argmax(1)]),
             "probability": best[rows],
+            "basis": ["belief"] * len(rows),
             "labels": crowd.labels_per_task()[rows],
         }
     )

@@ -22,7 +22,7 @@ from conal.data.growing import Learnt, digest_of_labels, learnt
 from conal.errors import InputError, ModelFolderError
 from conal.io.models import AGGREGATOR, TASKS, ModelFolder, names_from_json, names_to_json, write_model
 from conal.parameters import check_parameters
-from conal.updates.enough import ENOUGH, calibrated, check_level, enough_table
+from conal.updates.enough import ENOUGH, check_level, enough_table, tempered
 
 __all__ = ["labels_from", "labels_to", "learned_from", "load", "save"]
 
@@ -74,7 +74,7 @@ def save(
     if isinstance(fitted, MatrixAggregator):
         config["settings"] = dict(fitted.learned_.settings)
         tensors |= _learned_to(fitted)
-    tables = {} if enough is None else {ENOUGH: enough_table(crowd, calibrated(fitted), crowd.classes, enough)}
+    tables = {} if enough is None else {ENOUGH: enough_table(crowd, tempered(fitted), crowd.classes, enough)}
     figures = {"n_tasks": crowd.n_tasks, "n_annotators": crowd.n_annotators, "n_annotations": crowd.n_annotations}
     documents = {} if TASK_IDS in tensors else {TASKS: {"task_ids": names_to_json(crowd.task_ids)}}
     write_model(folder, tensors, config, figures, tables, documents, format=AGGREGATOR, overwrite=overwrite)
