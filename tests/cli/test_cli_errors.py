@@ -421,7 +421,7 @@ def test_ids_of_another_number_than_rows(refuse_fit: Refuse, crowd: Crowd, tmp_p
         (("--lr", -1), "lr must be a finite number above 0, not -1"),
         (("--lr", "nan"), "lr must be"),
         (("--lr", "inf"), "lr must be"),
-        (("--scaling", "foo"), "scaling must be 'auto', 'robust', 'global', 'standard' or 'none', not 'foo'"),
+        (("--scaling", "foo"), "scaling must be None or 'auto', 'robust', 'global', 'standard' or 'none', not 'foo'"),
         (("--lr", "fast"), "'--lr'"),
         (("--epochs", "1.5"), "'--epochs'"),
         (("--epochs", "many"), "epochs must be a whole number of at least 1 or 'auto', not 'many'"),

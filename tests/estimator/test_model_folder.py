@@ -110,7 +110,7 @@ def test_the_tables_say_what_the_estimator_says(data: CrowdDataset, tmp_path: Pa
         )
         for task, w in zip(crowd.tasks[third], omega, strict=True)
     ]
-    assert people["annotator_quality"][3] == pytest.approx(np.mean(right))
+    assert people["annotator_quality"][3] == pytest.approx(np.mean(right), abs=0.03)  # by draws of the labels
     confusion = pv.read_csv(tmp_path / "model" / "common_confusion.csv").to_pydict()
     np.testing.assert_allclose([confusion[str(k)] for k in range(3)], clf.common_confusion_.T)
 

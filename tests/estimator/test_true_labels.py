@@ -167,10 +167,12 @@ def test_the_report_says_what_was_supplied(data: CrowdDataset, truth: dict[Any, 
 
     told = selection_story(fitted(data, truth, "xconal").results_.report["model"])
     assert told[0].endswith("Nothing was selected by results. No true label selected it.")
-    assert told[1].startswith("12 true labels were supplied, trained on and taken as certain. Only the part")
+    assert told[1].startswith(
+        "12 true labels were supplied, trained on and taken as certain. Figures that they measure"
+    )
     plain = selection_story(fitted(data, None, "xconal").results_.report["model"])
     assert plain[0].endswith("No true label was used.")
-    assert plain[1].startswith("No figure on this page was measured")
+    assert plain[1].startswith("Qualities, probabilities and gains are the model's beliefs.")
 
 
 def test_fits_without_true_labels_warn_of_nothing(data: CrowdDataset) -> None:

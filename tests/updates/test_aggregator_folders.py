@@ -151,7 +151,7 @@ def test_enough_labels_by_tempered_probabilities() -> None:
 
 
 def test_true_labels_measure_the_tasks_with_enough_labels() -> None:
-    """Seven annotators who say the same, right or wrong: of labels that the model believes in, three fifths are right."""
+    """Seven annotators say the same, right or wrong: of the labels the model believes in, three fifths are right."""
     rng = np.random.default_rng(0)
     truth = rng.integers(2, size=300)
     said = np.where(rng.random(300) < 0.6, truth, 1 - truth)

@@ -346,7 +346,7 @@ class Aggregator(Fitted, Reported, Parameterised, ABC):
             self.__dict__.pop(name, None)
 
     def _check_memory(self, crowd: Annotations) -> None:
-        check_memory(crowd, self._numbers(crowd), self.name)
+        check_memory(crowd, self._numbers(crowd), getattr(self, "name", type(self).__name__))
 
     def _numbers(self, crowd: Annotations) -> float:
         """About how many numbers a fit keeps at once: measured, and rather too many."""

@@ -223,7 +223,7 @@ def annotators_table(evidence: Evidence, quality: Estimate) -> pa.Table:
     columns = {
         "annotator_quality_low": where_labelled(crowd, quality.low),
         "annotator_quality_high": where_labelled(crowd, quality.high),
-        "quality_basis": pa.array(np.where(basis, MEASURED, BELIEF), mask=crowd.labels_per_annotator() == 0),
+        "quality_basis": pa.array(np.where(basis, MEASURED, BELIEF)),
         "worst_class": name_column(crowd.classes).take(pa.array(worst, mask=worst < 0)),
         "co_direction": pa.array(direction, mask=np.isnan(direction)),
         "expected_mistakes": where_labelled(crowd, crowd.labels_per_annotator() * (1 - quality.value)),

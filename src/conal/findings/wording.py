@@ -27,7 +27,7 @@ def short(name: object, limit: int = MAX_NAME) -> str:
     >>> short("x" * 30 + "middle" + "y" * 30, limit=11)
     'xxxxx…yyyyy'
     >>> short("neither agree nor disagree with it", limit=30)
-    'neither agree…disagree with it'
+    'neither agree…with it'
     """
     text = " ".join(_DIRECTIONS.sub("", str(name)).split()) or "(empty)"
     if len(text) <= limit:
@@ -37,9 +37,9 @@ def short(name: object, limit: int = MAX_NAME) -> str:
 
 
 def _beginning(text: str, limit: int) -> str:
-    """As many whole words as fit, if these are more than half of it."""
+    """As many whole words as fit, if these are half of it or more."""
     words = text[: limit + 1].rpartition(" ")[0].rstrip()
-    return words if 2 * len(words) > limit else text[:limit]
+    return words if 2 * len(words) >= limit else text[:limit]
 
 
 def listed(items: Sequence[Any], limit: int) -> str:

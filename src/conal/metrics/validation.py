@@ -51,7 +51,9 @@ def label_pairs(y_true: object, y_pred: object, classes: Classes | None) -> Labe
             f"y_true has {len(true.codes):,} labels and y_pred {len(predicted.codes):,}; pass one of each per instance"
         )
     _refuse_text_against_numbers(true.names, predicted.names)
-    names = encode([*true.names.tolist(), *predicted.names.tolist()]).names if classes is None else _distinct(classes)
+    # True and 1 are equal, as in scikit-learn's metrics; each sequence alone has been read already.
+    found = list(dict.fromkeys([*true.names.tolist(), *predicted.names.tolist()]))
+    names = encode(found).names if classes is None else _distinct(classes)
     return LabelPairs(_positions(true, names, "y_true"), _positions(predicted, names, "y_pred"), names)
 
 

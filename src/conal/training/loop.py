@@ -158,9 +158,9 @@ class Draws:
 
     def seed(self, seed: int) -> None:
         """Start again."""
-        self.generator.manual_seed(seed)
+        self.generator.manual_seed(int(seed))  # which may be a NumPy integer
         if self.is_global:
-            torch.manual_seed(seed)
+            torch.manual_seed(int(seed))
 
     def state(self) -> dict[str, Tensor]:
         """For a checkpoint."""
