@@ -63,7 +63,7 @@ def test_command_examples_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     clean, workers = ((tmp_path / name).read_text().splitlines() for name in ("clean.csv", "workers.csv"))
     assert clean[0] == predictions[0]
     assert len(clean) == 1 + named.n_tasks
-    assert workers[0] == "worker,num_examples_labeled,annotator_quality,agreement_with_consensus"
+    assert workers[0] == "worker,num_examples_labeled,annotator_quality,agreement_with_consensus,quality_basis"
     assert len(workers) == 6
 
 
