@@ -102,6 +102,17 @@ def test_an_annotator_is_compared_with_the_crowd_on_the_same_basis() -> None:
     assert any(line.startswith("No annotator is reliably worse") for line in headlines(report))
 
 
+def test_a_believed_annotator_is_worse_than_what_is_believed_of_the_crowd() -> None:
+    matrix = jury().to_matrix()
+    matrix[:, -1] = np.where(np.arange(N) < 20, (matrix[:, 0] + 1) % 3, -1)
+    report = fitted(Annotations.from_matrix(matrix, classes=range(3)), 60).results_.report
+    (person,) = report["next_steps"]["people"]
+    assert (person["worker"], person["quality_basis"]) == (7, "belief")
+    (line,) = [line for line in headlines(report) if "reliably worse" in line]
+    believed = f"{report['crowd']['believed_label_accuracy']:.0%}".replace("%", "\xa0%")
+    assert f"than the crowd average of {believed}, if annotators err independently" in line
+
+
 def test_measured_intervals_hold_where_believed_ones_do_not() -> None:
     crowd = jury()
     truth = (crowd.to_matrix() == TRUTH[:, None]).mean(0)

@@ -206,6 +206,6 @@ def _text(figures: dict[str, Any]) -> str:
     reasons = "; ".join(f"{reason}: {n:,}" for reason, n in figures["reasons"].items())
     return (
         f"{figures['n_tasks']:,} tasks for an expert ({reasons})\n"
-        f"by the model's own account, {figures['expected_gain']:.1f} of their labels are wrong\n"
+        f"the model believes that {figures['expected_gain']:.1f} of their labels are wrong\n"
         f"plan: {figures['out']}"
     )

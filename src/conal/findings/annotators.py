@@ -33,6 +33,7 @@ __all__ = [
     "annotators_table",
     "measured_quality",
     "mistakes_above",
+    "mostly_measured",
     "usual_share",
     "worse_annotators",
 ]
@@ -183,14 +184,21 @@ def _worse_than(crowd: CrowdSection, worse: list[AnnotatorRow]) -> Markup:
         for row in worse[:MAX_NAMED]
     )
     rest = f" and {count(len(worse) - MAX_NAMED)} more" if len(worse) > MAX_NAMED else ""
-    return Markup("<b>{}</b> {} reliably worse than the crowd average of {}{}: {}{}.").format(
+    usual = {percent(usual_share(row, crowd)) for row in worse}
+    return Markup("<b>{}</b> {} reliably worse than the crowd average{}{}: {}{}.").format(
         number,
         verb,
-        percent(crowd["expected_label_accuracy"]),
+        f" of {usual.pop()}" if len(usual) == 1 else "",
         "" if all(row.get("quality_basis") == MEASURED for row in worse) else f", {INDEPENDENT}",
         named,
         rest,
     )
+
+
+def mostly_measured(rows: list[AnnotatorRow]) -> bool:
+    """Whether most qualities were measured, so that the measured one of all labels is what to compare with."""
+    known = [row for row in rows if row["annotator_quality"] is not None]
+    return 2 * sum(row.get("quality_basis") == MEASURED for row in known) > len(known)
 
 
 def worst_classes(evidence: Evidence) -> IntArray:

@@ -10,7 +10,7 @@ from markupsafe import Markup
 from conal.findings.base import Finding, register
 from conal.findings.evidence import MIN_GOLD, Evidence, plain_names
 from conal.findings.panel import Panel
-from conal.findings.wording import NONE, called, interval, percent, points, short
+from conal.findings.wording import NONE, called, count, interval, percent, points, short
 from conal.metrics.crowd_rates import MIN_OF_ANNOTATOR, GoldRates
 from conal.metrics.difference_estimator import Difference, Rate
 
@@ -143,7 +143,7 @@ class GoldRatesFinding(Finding[GoldRatesSection]):
         text = (
             f"Predictions for all labelled tasks, corrected by the {section['n_gold']:,} tasks whose true label is "
             "known; each was predicted without its own true label. 95 % intervals, for these tasks. Differences "
-            "compare the same tasks; their intervals hold for all rows together, so that the best row may be picked. "
+            "compare the same tasks; joint intervals hold for all rows together, so that the best row may be picked. "
             + (
                 "The true labels came with the probabilities by which their tasks were drawn."
                 if section["design"] == "planned"
@@ -155,9 +155,9 @@ class GoldRatesFinding(Finding[GoldRatesSection]):
             "rate",
             "value",
             "interval",
-            "inferred labels minus it",
-            "interval, all rows together",
-            "worth of random true labels",
+            "inferred minus it",
+            "joint interval",
+            "worth in true labels",
         )
         return Panel(self.title, text, headings, rows, None)
 
@@ -190,7 +190,9 @@ def _rivals(section: GoldRatesSection) -> Markup:
     found, others = section["comparison"], [each for each in section["annotators"] if "above" in each]
     if not found["as_good"]:
         return Markup("They are above the majority vote{}, reliably so above {:,} of these {:,}.").format(
-            f" and each of {found['compared'] - 1:,} annotators" if others else "", found["worse"], found["compared"]
+            f" and {count(found['compared'] - 1, 'annotator', 'annotators')}" if others else "",
+            found["worse"],
+            found["compared"],
         )
     above = [("The majority vote", section["above_majority"])]
     above += [(f"{short(called(each))} alone", each["above"]) for each in others]

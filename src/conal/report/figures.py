@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from conal.findings import Report
-from conal.findings.annotators import AnnotatorRow
+from conal.findings.annotators import AnnotatorRow, mostly_measured
 from conal.findings.common_confusion import ConfusedPair
 from conal.findings.evidence import BELIEF, MEASURED
 from conal.findings.wording import called, short_names
@@ -92,6 +92,8 @@ def annotators(report: Report, look: Look) -> Any:
     """The annotators' quality."""
     people = _people(report)
     mark = report["crowd"]["expected_label_accuracy"]
+    if not mostly_measured(people):
+        mark = report["crowd"].get("believed_label_accuracy", mark)
     return intervals(_people_table(people), x_title=_quality(people), mark=mark, look=look) if people else None
 
 

@@ -11,7 +11,7 @@ from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup
 
 from conal.findings import Report
-from conal.findings.annotators import mistakes_above, usual_share, worse_annotators
+from conal.findings.annotators import mistakes_above, mostly_measured, usual_share, worse_annotators
 from conal.findings.base import RESERVED, findings_registry
 from conal.findings.panel import Panel, panel_of
 from conal.findings.rows import safe_link
@@ -114,6 +114,7 @@ def _environment() -> Environment:
     environment.globals |= {
         "interval": interval,
         "mistakes_above": mistakes_above,
+        "mostly_measured": mostly_measured,
         "usual_share": usual_share,
         "worse_annotators": worse_annotators,
     }
