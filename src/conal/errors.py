@@ -25,6 +25,7 @@ __all__ = [
     "FeatureWarning",
     "InputError",
     "ModelFolderError",
+    "NetworkWarning",
     "PriorWarning",
     "PrivacyWarning",
     "TrainingError",
@@ -83,6 +84,10 @@ class EarlyEpochWarning(ConalWarning):
 
 class FeatureWarning(ConalWarning):
     """Some features are so far from the others that they do not count; the message says where they are."""
+
+
+class NetworkWarning(ConalWarning):
+    """A user's network gives something else than class logits."""
 
 
 class PriorWarning(ConalWarning):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any, ClassVar
 
 import numpy as np
@@ -16,7 +17,7 @@ from torch.utils.data import Dataset, TensorDataset
 import conal
 from conal.data.annotations import Annotations
 from conal.datasets import CrowdDataset
-from conal.errors import DataWarning, InputError
+from conal.errors import DataWarning, InputError, NetworkWarning
 from conal.estimator import CrowdClassifier
 from conal.networks import VGG16
 
@@ -364,6 +365,19 @@ def test_a_network_of_ones_own_gets_what_the_user_supplied(method: str, own: Any
     np.testing.assert_allclose(Colours.seen[0].numpy().mean((0, 1, 2)), 0, atol=1e-4)  # colour by colour
 
 
+@pytest.mark.parametrize("method", ["conal", "xconal", "doctor-net"])
+def test_a_network_that_returns_probabilities_is_warned_of(method: str, data: CrowdDataset) -> None:
+    settings: dict[str, Any] = {"epochs": 1, "selection": "last", "verbose": False, "ensemble": 2}
+    for last, count in ((nn.Identity(), 0), (nn.LogSoftmax(-1), 0), (nn.Softmax(-1), 1)):
+        own = nn.Sequential(nn.Linear(20, 3), last)
+        with warnings.catch_warnings(record=True) as told:
+            warnings.simplefilter("always")
+            conal.make(method, backbone=own, **settings).fit(data.x, data.annotations)
+        found = [str(each.message) for each in told if each.category is NetworkWarning]
+        assert len(found) == count
+        assert all("returns probabilities: its rows are not negative and sum to 1" in message for message in found)
+
+
 def test_vgg16_trains_on_images_for_a_few_steps() -> None:
     rng = np.random.default_rng(0)
     images = rng.integers(0, 256, size=(6, 3, 32, 32)).astype(np.uint8)
@@ -525,7 +539,7 @@ def test_numpy_numbers_are_numbers(data: CrowdDataset) -> None:
 @pytest.mark.parametrize(
     ("backbone", "message"),
     [
-        (nn.Linear(20, 7), r"returns \(2, 7\) for 2 instances; expected \(2, 3\)"),
+        (nn.Linear(20, 7), r"returns \(32, 7\) for 32 instances; expected \(32, 3\)"),
         (nn.Linear(19, 3), r"cannot take instances of shape \(20,\)"),
         (nn.Linear, "is the class Linear; pass an instance"),
     ],

@@ -13,7 +13,7 @@ from conal import methods
 from conal.aggregation.votes import vote_shares
 from conal.data.annotations import Annotations
 from conal.data.annotator_info import AnnotatorInfo
-from conal.errors import DataWarning, InputError, warn
+from conal.errors import DataWarning, InputError, NetworkWarning, warn
 from conal.estimator import adapters
 from conal.estimator.true_labels import digest_of_truth
 from conal.methods import CrowdMethod, Problem
@@ -48,6 +48,8 @@ __all__ = [
     "settings_of",
 ]
 
+TRIED = 32
+"""Instances on which a user's network is tried before it is trained."""
 JUDGED_TASKS = 500
 """Tasks whose votes say how to scale features."""
 
@@ -127,13 +129,20 @@ def make_builder(
         n_true_labels=0 if known is None else int((known >= 0).sum()),
     )
     chosen = _scaler(estimator, method, training) if scaler is None else scaler
+    warned = False
 
     def build() -> CrowdMethod:
+        nonlocal warned
         made = build_method(estimator, method, problem)
         made.scaler = chosen
         made.known = None if known is None else torch.from_numpy(known)
-        if not isinstance(estimator.backbone, str):
-            _try_out(made, training.instances)
+        if not isinstance(estimator.backbone, str) and _try_out(made, training.instances) and not warned:
+            warned = True
+            warn(
+                "the backbone returns probabilities: its rows are not negative and sum to 1. conal applies softmax "
+                "itself, and hardly learns from probabilities; let the backbone return logits, without a softmax",
+                NetworkWarning,
+            )
         return made
 
     return build
@@ -257,9 +266,9 @@ def _gold_accuracy(joined: adapters.Joined, given: tuple[Any, Any] | None, name:
 
 
 @torch.no_grad()
-def _try_out(method: CrowdMethod, instances: Instances) -> None:
-    """Check that a custom backbone turns two instances into two rows of class logits."""
-    expected = (min(2, len(instances)), method.problem.n_classes)
+def _try_out(method: CrowdMethod, instances: Instances) -> bool:
+    """Check that a custom backbone turns some instances into as many rows of class logits; True if of probabilities."""
+    expected = (min(TRIED, len(instances)), method.problem.n_classes)
     x = instances.take(np.arange(expected[0]))
     try:
         features = method.eval().backbone(method.scaler(x))
@@ -274,6 +283,18 @@ def _try_out(method: CrowdMethod, instances: Instances) -> None:
         raise InputError(
             f"the backbone returns {found} for {expected[0]} instances; expected {expected}, one logit per class"
         )
+    return tuple(features.shape) == expected and _are_probabilities(features)
+
+
+def _are_probabilities(rows: torch.Tensor) -> bool:
+    """Whether no number is negative and every row sums to one.
+
+    >>> logits = torch.tensor([[0.0, 1.0], [2.0, -1.0]])
+    >>> _are_probabilities(logits), _are_probabilities(logits.softmax(-1)), _are_probabilities(logits.log_softmax(-1))
+    (False, True, False)
+    """
+    sums = rows.float().sum(-1)
+    return bool((rows >= 0).all()) and torch.allclose(sums, torch.ones_like(sums), atol=1e-3)
 
 
 def about_annotators(
