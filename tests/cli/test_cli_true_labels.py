@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -53,6 +54,18 @@ def test_the_summary_counts_them(conal: Run, crowd: Crowd, write: Write, tmp_pat
     done = conal(*fit(crowd, tmp_path / "model", "--true-labels", gold))
     assert "6 true labels taken as certain" in done.out
     assert "of 6 contradict every vote of their task" in done.err
+
+
+def test_the_command_says_how_long_refits_take(conal: Run, crowd: Crowd, write: Write, tmp_path: Path) -> None:
+    gold = write(tmp_path / "gold.csv", ("task", "label"), list(enumerate(crowd.z[:12].tolist())))
+    fit = ["fit", crowd.labels, "--features", crowd.features, "--true-labels", gold, "--epochs", 2, "--no-report"]
+    done = conal(*fit, "--out", tmp_path / "m")
+    assert done.code == 0
+    assert re.search(r"measuring by true labels: 5 further fits, about \d+ s; --refits 0 leaves them out", done.err)
+    for more in (["--refits", 0], ["--quiet"]):
+        done = conal(*fit, "--out", tmp_path / "m", "--overwrite", *more)
+        assert done.code == 0
+        assert "further fits" not in done.err
 
 
 def test_a_task_with_a_true_label_and_no_annotations(conal: Run, crowd: Crowd, write: Write, tmp_path: Path) -> None:

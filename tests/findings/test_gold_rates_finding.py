@@ -33,7 +33,7 @@ def test_random_true_labels_measure_the_labels(data: CrowdDataset) -> None:
     crowd = data.annotations
     right = crowd.labels == data.y_true[crowd.tasks]
     assert found["crowd"]["low"] <= right.mean() <= found["crowd"]["high"]
-    unseen = clf.results_.findings.evidence.unseen
+    unseen = clf.results_.findings.evidence.unseen_posterior
     accuracy = (unseen.argmax(1) == data.y_true).mean()
     assert found["cleaned"]["low"] <= accuracy <= found["cleaned"]["high"]
     shares = np.bincount(data.y_true, minlength=4) / 500

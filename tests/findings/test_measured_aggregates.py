@@ -32,7 +32,7 @@ def truth_of(data: CrowdDataset, rows: Any) -> dict[Any, Any]:
 def test_each_part_is_judged_by_a_fit_without_it(name: str, data: CrowdDataset) -> None:
     rows = np.arange(0, 400, 8)
     fitted = aggregation.make(name).fit(data.annotations, true_labels=truth_of(data, rows))
-    unseen = findings_of_labels(fitted).evidence.unseen
+    unseen = findings_of_labels(fitted).evidence.unseen_posterior
     assert unseen is not None
     part = parts_of_labels(data.y_true[rows], 5)
     for k in range(5):
@@ -51,7 +51,7 @@ def test_the_report_has_the_rates(data: CrowdDataset) -> None:
     right = (crowd.labels == data.y_true[crowd.tasks]).mean()
     assert section["crowd"]["low"] <= right <= section["crowd"]["high"]
     assert section["crowd"]["high"] - section["crowd"]["low"] < 0.2
-    unseen = findings_of_labels(fitted).evidence.unseen
+    unseen = findings_of_labels(fitted).evidence.unseen_posterior
     assert unseen is not None
     cleaned = (unseen.argmax(1) == data.y_true)[crowd.labels_per_task() > 0].mean()
     assert section["cleaned"]["low"] <= cleaned <= section["cleaned"]["high"]
@@ -92,4 +92,4 @@ def test_nothing_is_measured_by_few_labels_or_where_it_takes_too_long(
     assert "gold_rates" not in few.results_.report
     many = aggregation.DawidSkene().fit(data.annotations, true_labels=truth_of(data, range(40)))
     monkeypatch.setattr(labels_alone, "MAX_LABELS", 100)
-    assert findings_of_labels(many).evidence.unseen is None
+    assert findings_of_labels(many).evidence.unseen_posterior is None

@@ -32,7 +32,7 @@ from conal.cli.fit_options import (
     ValidLabels,
     ValidText,
 )
-from conal.cli.fit_results import checkpoint_of, finish, summary_of, warn_of_few
+from conal.cli.fit_results import checkpoint_of, finish, measure_by_true_labels, summary_of, warn_of_few
 from conal.cli.options import (
     DEFAULT_METHOD,
     AboutAnnotators,
@@ -130,6 +130,7 @@ def fit(
         _train(estimator, data, checkpoint_of(out), allow_missing=allow_missing, resume=resume)
         if not first:
             return
+        measure_by_true_labels(estimator, quiet=quiet)
         warn_of_few(estimator, data)
         if handicap is not None:
             estimator.results_ = estimator.results_.with_handicap(handicap)

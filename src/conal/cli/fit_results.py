@@ -14,8 +14,9 @@ from conal.errors import DataWarning, warn
 if TYPE_CHECKING:
     from conal.estimator import CrowdClassifier
 
-__all__ = ["checkpoint_of", "finish", "summary_of", "warn_of_few"]
+__all__ = ["checkpoint_of", "finish", "measure_by_true_labels", "summary_of", "warn_of_few"]
 
+MINUTE = 60
 ENOUGH_TO_SELECT = 20
 """Tasks on which an epoch can be selected without a warning."""
 RULES = {
@@ -41,6 +42,21 @@ def warn_of_few(estimator: CrowdClassifier, data: FitData) -> None:
     if 0 < number < ENOUGH_TO_SELECT:
         text = f"the epoch was selected on {count(number, 'task', 'tasks')}; chance decides among so few"
         warn(f"{text}: {remedy}, or keep the last epoch (--set selection=last)", DataWarning)
+
+
+def measure_by_true_labels(estimator: CrowdClassifier, *, quiet: bool) -> None:
+    """Make the further fits that the report measures by; say before how long they take, by the time of the first."""
+    from conal.estimator.results import FittedResults
+
+    results = estimator.results_
+    if not isinstance(results, FittedResults) or not results.refits_due:
+        return
+    if not quiet:
+        left = results.refits_due * estimator.metrics_["seconds"]
+        time = f"{left:.0f} s" if left < 2 * MINUTE else f"{left / MINUTE:.0f} min"
+        fits = f"{results.refits_due} further fits"
+        say(f"measuring by true labels: {fits}, about {time}; --refits 0 leaves them out", err=True)
+    _ = results.findings.evidence.unseen_posterior
 
 
 def finish(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Mapping
 from functools import partial
 from os import PathLike
@@ -12,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from conal import methods
+from conal._support.processes import process_number
 from conal._support.progress import make_progress
 from conal.data.encoding import MISSING
 from conal.data.growing import learnt
@@ -70,8 +72,10 @@ def fit_to(estimator: CrowdClassifier, given: Given) -> Learned:
     results = _train(estimator, read, training, selection, _checkpointing(given))
     truth = None
     if known is not None:
-        judged = _judge(estimator, read, len(training.labelled))
-        truth = Truth.of(joined.annotations, known, given.true_labels, judged)
+        judges = _refits(copy.copy(estimator), read, len(training.labelled))
+        if judges is not None and _uses_several_processes(estimator):
+            judges.get()  # with the others, which may not be there when somebody asks
+        truth = Truth.of(joined.annotations, known, given.true_labels, judges)
     return Learned(
         members.merged(results),
         selection,
@@ -98,8 +102,12 @@ def _read(estimator: CrowdClassifier, given: Given) -> Read:
     return Read(joined, validation, monitor, quoted, features, known)
 
 
-def _judge(estimator: CrowdClassifier, read: Read, n_tasks: int) -> refits.Judgement | None:
-    """What fits without a part of the true labels say about the tasks of this part."""
+def _uses_several_processes(estimator: CrowdClassifier) -> bool:
+    return process_number() > 1 or estimator.devices * estimator.num_nodes > 1
+
+
+def _refits(estimator: CrowdClassifier, read: Read, n_tasks: int) -> refits.Refits | None:
+    """Fits without a part of the true labels, which say something about the tasks of this part; None without any."""
     joined, known = read.joined, read.known
     assert known is not None  # noqa: S101 - there are true labels
 
@@ -109,10 +117,10 @@ def _judge(estimator: CrowdClassifier, read: Read, n_tasks: int) -> refits.Judge
         return _train(estimator, read._replace(known=fewer, monitor={}), training, selection, None, f" {purpose}")
 
     method, n_true = methods.get(estimator.method), int((known != MISSING).sum())
+    batches = CrowdBatches(joined.instances, joined.annotations, estimator.batch_size)
     parts = refits.planned_refits(estimator.refits, method, n_tasks, n_true)
-    return refits.judged_by_refits(
-        fit, CrowdBatches(joined.instances, joined.annotations, estimator.batch_size), known, parts
-    )
+    parts = min(parts, len(refits.tasks_to_judge(batches, known)))
+    return refits.Refits(parts, partial(refits.judged_by_refits, fit, batches, known, parts)) if parts else None
 
 
 def _checkpointing(given: Given) -> Callable[[dict[str, str]], Checkpoint] | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -14,6 +14,7 @@ import pyarrow as pa
 from conal.data.annotations import Annotations
 from conal.data.annotator_info import AnnotatorInfo
 from conal.errors import InputError
+from conal.estimator.true_labels import Unseen
 from conal.findings import Evidence, Findings, Report
 from conal.findings.discretion import Discretion
 from conal.findings.evidence import about_annotators
@@ -75,7 +76,7 @@ class FittedResults:
     exhibits: Exhibits = field(default_factory=Exhibits)
     known: npt.NDArray[np.int64] | None = None
     inclusion: FloatArray | None = None
-    unseen: FloatArray | None = None
+    unseen: FloatArray | Callable[[], FloatArray] | None = None
     about: AnnotatorInfo | None = None
     handicap: float = Evidence.handicap
     held_out: bool = False
@@ -114,6 +115,11 @@ class FittedResults:
     def report(self) -> Report:
         """The content of ``report.json``."""
         return exhibited(self.findings.report, self.exhibits)
+
+    @property
+    def refits_due(self) -> int:
+        """Number of fits that are made when somebody asks for the rates by true labels, and were not made yet."""
+        return self.unseen.refits.count if isinstance(self.unseen, Unseen) and self.unseen.refits.are_due else 0
 
     def with_handicap(self, handicap: float) -> FittedResults:
         """The same results with another handicap of people where models are compared with them."""

@@ -15,7 +15,7 @@ from conal.data.missing import read_labels
 from conal.data.true_labels import inclusion_of, known_codes
 from conal.errors import DataWarning, InputError, examples, warn
 from conal.estimator import adapters
-from conal.estimator.refits import Judgement
+from conal.estimator.refits import Judgement, Refits
 from conal.methods import CrowdMethod
 
 __all__ = ["Truth", "digest_of_truth", "truth_for_training", "truth_metrics"]
@@ -33,26 +33,37 @@ class Truth(NamedTuple):
         True classes of the tasks, and -1 elsewhere.
     inclusion : (N,) or None
         Probabilities with which these tasks were drawn; None for a random sample.
-    judged : Judgement or None
-        What fits without these true labels say; None if there were no such fits.
+    refits : Refits or None
+        What fits without these true labels say; None if there are no such fits.
     """
 
     known: IntArray
     inclusion: FloatArray | None
-    judged: Judgement | None
+    refits: Refits | None
 
     @classmethod
-    def of(cls, crowd: Annotations, known: IntArray, true_labels: Any, judged: Judgement | None) -> Truth:
+    def of(cls, crowd: Annotations, known: IntArray, true_labels: Any, refits: Refits | None) -> Truth:
         """With the probabilities, if the true labels have a column of them."""
-        return cls(known, inclusion_of(crowd, true_labels), judged)
+        return cls(known, inclusion_of(crowd, true_labels), refits)
 
     def evidence(self, model: CrowdMethod, posterior: FloatArray) -> dict[str, Any]:
         """What findings take of it: also what the model says about these tasks without their own true labels."""
-        judged, unseen = self.judged or _judged_by(model), None
-        if judged is not None:
-            unseen = posterior.copy()
-            unseen[judged.tasks] = judged.posterior
+        unseen: Unseen | FloatArray | None = None
+        if self.refits is not None:
+            unseen = Unseen(posterior, self.refits)
+        elif (judged := _judged_by(model)) is not None:
+            unseen = judged.put_into(posterior)
         return {"known": self.known, "inclusion": self.inclusion, "unseen": unseen}
+
+
+class Unseen(NamedTuple):
+    """(N, C) posterior of the training tasks, by refits for those with a true label, when it is called."""
+
+    posterior: FloatArray
+    refits: Refits
+
+    def __call__(self) -> FloatArray:
+        return self.refits.get().put_into(self.posterior)
 
 
 def truth_for_training(joined: adapters.Joined, true_labels: Any, takes: str) -> IntArray | None:

@@ -95,7 +95,8 @@ class Evidence:
     inclusion : (N,), optional
         Probability with which each of these tasks was drawn for a true label; a random sample by default.
     unseen : (N, C), optional
-        As ``posterior``, but for tasks whose true label is known by a model that has not seen that label.
+        As ``posterior``, but for tasks whose true label is known by a model that has not seen that label; or what
+        computes it, when it is asked for.
     tempered : bool
         Whether labels that were left out, or true labels, have made ``posterior`` less sure than the model is: votes
         and classifier together, taken as independent, would then claim too much.
@@ -136,7 +137,7 @@ class Evidence:
     labels: IntArray | None = None
     known: IntArray | None = None
     inclusion: FloatArray | None = None
-    unseen: FloatArray | None = None
+    unseen: FloatArray | Callable[[], FloatArray] | None = None
     common_meaning: str = ""
     groups: Names | None = None
     costs: FloatArray | None = None
@@ -151,7 +152,7 @@ class Evidence:
         crowd = self.annotations
         N, R, C = crowd.n_tasks, crowd.n_annotators, crowd.n_classes
         wanted = {"posterior": (N, C), "classifier": (N, C), "common": (C, C), "individual": (R, C, C)}
-        wanted |= {"labels": (N,), "known": (N,), "inclusion": (N,), "unseen": (N, C), "groups": (R,), "costs": (R,)}
+        wanted |= {"labels": (N,), "known": (N,), "inclusion": (N,), "groups": (R,), "costs": (R,)}
         for name, shape in wanted.items():
             array = getattr(self, name)
             if array is not None and array.shape != shape:
@@ -218,6 +219,14 @@ class Evidence:
         return np.asarray(np.zeros_like(labelled) if self.known is None else labelled & (self.known >= 0))
 
     @cached_property
+    def unseen_posterior(self) -> FloatArray | None:
+        """(N, C) as ``posterior``, by models that have not seen a task's true label; computed when it is asked for."""
+        found = self.unseen() if callable(self.unseen) else self.unseen
+        if found is not None and found.shape != self.posterior.shape:
+            raise InputError(f"unseen: has shape {found.shape}, expected {self.posterior.shape} for these annotations")
+        return found
+
+    @cached_property
     def measured(self) -> GoldRates | None:
         """How many labels are right, by true labels; None where there are too few.
 
@@ -228,7 +237,7 @@ class Evidence:
             return None
         tasks, crowd = np.flatnonzero(self.judged), self.annotations
         truth = dict(zip(crowd.task_ids[tasks].tolist(), crowd.classes[self.known[tasks]].tolist(), strict=True))
-        return gold_rates(crowd, self.unseen, truth, inclusion=self.inclusion)
+        return gold_rates(crowd, self.unseen_posterior, truth, inclusion=self.inclusion)
 
     @property
     def inferred_rate(self) -> Rate | None:

@@ -105,9 +105,11 @@ class GoldRatesFinding(Finding[GoldRatesSection]):
         assert found is not None  # noqa: S101 - it applies
         names = plain_names(crowd.classes)
         labelled = crowd.labels_per_task() > 0
-        judged = evidence.unseen is not None
+        judged = evidence.unseen_posterior is not None
         believed = (
-            evidence.posterior[labelled & ~evidence.judged] if evidence.unseen is None else evidence.unseen[labelled]
+            evidence.posterior[labelled & ~evidence.judged]
+            if evidence.unseen_posterior is None
+            else evidence.unseen_posterior[labelled]
         )
         section: GoldRatesSection = {
             "n_gold": int(evidence.judged.sum()),
@@ -221,11 +223,13 @@ def _annotators(evidence: Evidence, found: GoldRates) -> list[AnnotatorRate]:
     told = [int(r) for r in np.flatnonzero(evidence.told) if rates[r].n_gold >= MIN_OF_ANNOTATOR]
     listed: list[AnnotatorRate] = []
     rank = (
-        [-each.value for each in rates] if evidence.unseen is None else [each.value for each in found.above_annotators]
+        [-each.value for each in rates]
+        if evidence.unseen_posterior is None
+        else [each.value for each in found.above_annotators]
     )
     for r in sorted(told, key=lambda r: (rank[r], r))[:MAX_ANNOTATORS]:
         row: AnnotatorRate = {"worker": names[r], **_figure(rates[r])}  # type: ignore[typeddict-item]
-        if evidence.unseen is not None:
+        if evidence.unseen_posterior is not None:
             row["above"] = _above(found.above_annotators[r])
         listed.append(row)
     return listed

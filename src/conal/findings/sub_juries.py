@@ -140,7 +140,7 @@ def _unseen(evidence: Evidence) -> FloatArray | None:
     """(N, C) the posterior by all annotators without true labels; None if there are none, or it is unknown."""
     if evidence.known is None or not (evidence.known != MISSING).any():
         return None
-    return evidence.unseen if evidence.refit is None else evidence.refit(evidence.annotations, False)
+    return evidence.unseen_posterior if evidence.refit is None else evidence.refit(evidence.annotations, False)
 
 
 def _judged(evidence: Evidence) -> IntArray | None:

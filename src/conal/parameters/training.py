@@ -166,9 +166,10 @@ class ClassifierParameters(Settings):
         default="auto",
         must_be=either(whole(0), one_of("auto")),
         help="With true labels: number of further fits, each without a part of them, that judge this part for the "
-        "rates of the report. 'auto' is 5 for xconal and up to 20,000 labelled tasks, and otherwise 0. With 0, xconal "
-        "judges true labels by networks that were not trained on them, which takes no time, but on small data makes "
-        "labels look better than they are; other methods then have no rates.",
+        "rates of the report. They are made when a report, a table with rates, or `save` asks for them, and use the "
+        "data that were passed to `fit`. 'auto' is 5 for xconal and up to 20,000 labelled tasks, and otherwise 0. With "
+        "0, xconal judges true labels by networks that were not trained on them, which takes no time, but on small "
+        "data makes labels look better than they are; other methods then have no rates.",
         option=Option(
             help="With --true-labels: number of further fits, each without a part of the true labels, that judge this "
             "part for the rates of the report; auto: 5 for xconal and up to 20,000 tasks.",
