@@ -316,7 +316,7 @@ def _rates_of(clf: CrowdClassifier, data: CrowdDataset, drawn: Draw) -> dict[str
     """How many intervals hold of those that the report has, by predictions that do not know a task's true label."""
     unseen: Any = getattr(clf.results_, "unseen", None)
     assert unseen is not None  # it was fitted with true labels
-    return _rates_held(data, unseen, drawn)
+    return _rates_held(data, unseen() if callable(unseen) else unseen, drawn)
 
 
 def _replayed(clf: CrowdClassifier | None, data: CrowdDataset, draws: int) -> list[Row]:

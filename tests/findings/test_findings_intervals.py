@@ -105,7 +105,9 @@ def dirichlet_multinomial(counts: npt.NDArray[np.float64], alpha: npt.NDArray[np
 def test_the_sampler_has_the_exact_posterior(monkeypatch: pytest.MonkeyPatch) -> None:
     """Under a fixed Dirichlet prior, the share of draws is P(z | labels, classifier), summed over all labelings."""
 
-    def fixed_prior(found: Evidence, z: npt.NDArray[np.int64], rng: np.random.Generator) -> npt.NDArray[np.float64]:
+    def fixed_prior(
+        found: Evidence, z: npt.NDArray[np.int64], order: npt.NDArray[np.int64], rng: np.random.Generator
+    ) -> npt.NDArray[np.float64]:
         crowd = found.annotations
         counts = np.zeros((crowd.n_annotators, 2, 2))
         np.add.at(counts, (crowd.annotators, crowd.labels, z[crowd.tasks]), 1)
@@ -126,7 +128,7 @@ def test_matrices_are_drawn_around_their_counts() -> None:
     """Forty labels of a class, ten of them wrong, drawn to the crowd's shares by two more."""
     found = evidence([[0, 0]] * 30 + [[1, 0]] * 10 + [[1, 1]] * 40, [[1.0, 0.0]] * 40 + [[0.0, 1.0]] * 40)
     rng = np.random.default_rng(0)
-    drawn = np.exp([draws._draw_log_confusion(found, found.inferred, rng) for _ in range(4000)])
+    drawn = np.exp([draws._draw_log_confusion(found, found.inferred, np.array([1, 0]), rng) for _ in range(4000)])
     np.testing.assert_allclose(drawn.sum(2), 1, rtol=1e-9)  # over observed labels
     shares = np.array([70.5, 10.5]) / 81
     alpha = np.array([30, 10]) + draws.POOLING * shares

@@ -150,11 +150,11 @@ def figures_of(
 
 def _right(result: dict[str, Any]) -> str:
     """What is known about the labels of tasks that have enough."""
-    from conal.findings.wording import interval, percent
-
     rate = result.get("enough_measured")
     if rate is None:
         return f"the model believes in theirs with a probability of at least {result['enough']:g}; nothing was measured"
+    from conal.findings.wording import interval, percent  # loading scipy takes a tenth of a second
+
     ends = interval(rate["low"], rate["high"])
     return (
         f"{percent(rate['value'])} of theirs are right ({ends}), measured by {rate['n_gold']:,} true labels, where the "

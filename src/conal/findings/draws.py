@@ -21,9 +21,10 @@ from collections.abc import Iterator
 import numpy as np
 import numpy.typing as npt
 
+from conal.aggregation.ranks import ranks_of
 from conal.findings.evidence import Evidence
 
-__all__ = ["gibbs_draws", "label_draws", "n_draws", "posterior_draws"]
+__all__ = ["annotator_order", "gibbs_draws", "label_draws", "n_draws", "posterior_draws"]
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
@@ -69,6 +70,11 @@ def posterior_draws(evidence: Evidence, rng: np.random.Generator, number: int) -
         yield (edges <= rng.random((len(edges), 1))).sum(1)
 
 
+def annotator_order(evidence: Evidence) -> IntArray:
+    """(R,) annotators in an order that does not depend on their names, so that pseudonyms get the same draws."""
+    return np.argsort(ranks_of(evidence.annotations).annotators)
+
+
 def gibbs_draws(evidence: Evidence, rng: np.random.Generator, number: int) -> Iterator[IntArray]:
     """Draws of the labels and of all matrices in turns, after the burn-in."""
     crowd = evidence.annotations
@@ -77,9 +83,9 @@ def gibbs_draws(evidence: Evidence, rng: np.random.Generator, number: int) -> It
     rows = crowd.annotators.astype(np.int64) * C + crowd.labels
     labelled = np.flatnonzero(crowd.labels_per_task())
     starts = crowd.indptr[labelled]
-    z = evidence.inferred
+    z, order = evidence.inferred, annotator_order(evidence)
     for step in range(BURN_IN + number):
-        log_pi = _draw_log_confusion(evidence, z, rng)  # (R, observed, true): a label picks one row
+        log_pi = _draw_log_confusion(evidence, z, order, rng)  # (R, observed, true): a label picks one row
         log_joint = log_prior.copy()
         if len(labelled):
             log_joint[labelled] += np.add.reduceat(log_pi.reshape(-1, C)[rows], starts, axis=0)
@@ -104,12 +110,13 @@ def _log_prior(evidence: Evidence) -> FloatArray:
     return np.asarray(log_prior)
 
 
-def _draw_log_confusion(evidence: Evidence, z: IntArray, rng: np.random.Generator) -> FloatArray:
-    """(R, C, C) ``[r, l, c]`` = log of a draw of P(r says l | true c), given the true classes."""
+def _draw_log_confusion(evidence: Evidence, z: IntArray, order: IntArray, rng: np.random.Generator) -> FloatArray:
+    """(R, C, C) ``[r, l, c]`` = log of a draw of P(r says l | true c), given the true classes; drawn in this order."""
     crowd = evidence.annotations
     R, C = crowd.n_annotators, crowd.n_classes
     cells = (crowd.annotators.astype(np.int64) * C + crowd.labels) * C + z[crowd.tasks]
     counts = np.bincount(cells, minlength=R * C * C).reshape(R, C, C)
     shares = counts.sum(0) + 0.5
-    drawn = rng.gamma(counts + POOLING * shares / shares.sum(0)) + 1e-12
+    drawn = np.empty(counts.shape)
+    drawn[order] = rng.gamma((counts + POOLING * shares / shares.sum(0))[order]) + 1e-12
     return np.asarray(np.log(drawn / drawn.sum(1, keepdims=True)))

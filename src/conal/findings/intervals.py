@@ -20,7 +20,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from conal.findings.draws import label_draws, n_draws, posterior_draws
+from conal.findings.draws import annotator_order, label_draws, n_draws, posterior_draws
 from conal.findings.evidence import Evidence
 
 __all__ = ["CONFIDENCE", "Estimate", "Intervals", "intervals_from", "intervals_of"]
@@ -77,10 +77,11 @@ def intervals_from(
     given = crowd.labels_per_annotator()
     right, counts = np.zeros(crowd.n_annotators), np.zeros((C, C))
     quality, confusion, number = [], [], 0
+    order = annotator_order(evidence)
     for z in draws:
         own = np.bincount(crowd.annotators[z[crowd.tasks] == crowd.labels], minlength=crowd.n_annotators)
         cells = z[crowd.tasks] * C + crowd.labels
-        quality.append(_quality(own, given, rng))
+        quality.append(_quality(own, given, order, rng))
         confusion.append(_confusion(evidence, cells, rng))
         right += own
         counts += np.bincount(cells, minlength=C * C).reshape(C, C)
@@ -98,9 +99,10 @@ def intervals_from(
 Ends = tuple[FloatArray, FloatArray]
 
 
-def _quality(right: IntArray, given: IntArray, rng: np.random.Generator) -> Ends:
-    """(R,) a draw of each annotator's accuracy, as a lower and as an upper end."""
-    drawn = np.asarray(rng.beta(right + JEFFREYS, given - right + JEFFREYS))
+def _quality(right: IntArray, given: IntArray, order: IntArray, rng: np.random.Generator) -> Ends:
+    """(R,) a draw of each annotator's accuracy, as a lower and as an upper end; drawn in this order."""
+    drawn = np.empty(len(given))
+    drawn[order] = rng.beta((right + JEFFREYS)[order], (given - right + JEFFREYS)[order])
     return np.where(right == 0, 0.0, drawn), np.where(right == given, 1.0, drawn)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -14,9 +14,10 @@ from conal.aggregation.matrices import MatrixAggregator
 from conal.aggregation.votes import Votes
 from conal.data.annotations import Annotations
 from conal.data.encoding import name_column
-from conal.metrics.crowd_rates import MIN_OF_ANNOTATOR
-from conal.metrics.difference_estimator import Rate, gold_rate
 from conal.parameters import share
+
+if TYPE_CHECKING:
+    from conal.metrics.difference_estimator import Rate
 
 __all__ = ["ENOUGH", "check_level", "enough_table", "measured_right", "tempered"]
 
@@ -66,6 +67,9 @@ def measured_right(fitted: Aggregator, unseen: FloatArray, level: float) -> Rate
     unseen : (N, C)
         The posterior, of tasks with a true label by fits without it.
     """
+    from conal.metrics.crowd_rates import MIN_OF_ANNOTATOR  # loading scipy takes a tenth of a second
+    from conal.metrics.difference_estimator import gold_rate
+
     crowd, probas = fitted.annotations_, tempered(fitted, unseen)
     best = probas.max(1)
     rows = np.flatnonzero((best >= level) & (crowd.labels_per_task() > 0))
