@@ -16,8 +16,8 @@ import torch
 from torch import Tensor, nn
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
-from conal.networks.averaging import WeightAverage
-from conal.networks.dropout import Dropout
+from conal.networks.backbones import Dropout
+from conal.networks.cross_fitting import WeightAverage
 from conal.training.optimizer import LazyAdam
 from harness import Row, main, markdown, store
 

@@ -21,7 +21,7 @@ import training
 from aggregation import LARGE
 from conal import __version__
 from conal.aggregation.auto import MEMBERS
-from conal.training.threads import SMALL_STEP
+from conal.training.loop import SMALL_STEP
 from harness import FOLDER, markdown, stored
 from studies.crowds import JUDGES
 

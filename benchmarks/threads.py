@@ -2,7 +2,7 @@
 
 4,096 instances of 384 features, 5 classes. Epochs by one thread and by one thread per core take turns, and the fastest
 of each counts. *Multiplications* are the weights of one network times the instances of a batch: threads share the work
-of one product, and the networks of `xconal` have products of their own. From `conal.training.threads.SMALL_STEP` on,
+of one product, and the networks of `xconal` have products of their own. From `conal.training.loop.SMALL_STEP` on,
 training uses several threads. The machine must have nothing else to do.
 """
 

@@ -49,7 +49,7 @@ def parts() -> tuple[pd.DataFrame, list[pd.DataFrame]]:
 def in_memory() -> Row:
     """CPU times of updates and of a refit, equal labels, and what is said about drift, against a full E-step."""
     from conal.aggregation import DawidSkene
-    from conal.aggregation.votes import Votes
+    from conal.aggregation.counts import Votes
 
     warnings.simplefilter("ignore")
     old, later = parts()

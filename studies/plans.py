@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from conal.aggregation.certainty import held_out_certainty
+from conal.aggregation.tempering import held_out_certainty
 from conal.datasets import CrowdDataset
 from conal.errors import InputError
 from conal.findings.asking import Asking, Pairs, cautious, checked_by_others

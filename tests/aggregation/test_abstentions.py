@@ -9,7 +9,7 @@ import pytest
 
 from conal import Annotations
 from conal.aggregation import DawidSkene, MajorityVote, make
-from conal.aggregation.abstentions import STRENGTH, abstention_rates, with_abstentions
+from conal.aggregation.base import STRENGTH, abstention_rates, with_abstentions
 
 
 def declining_crowd(seed: int, *, n_tasks: int = 300, informative: bool = True) -> tuple[Annotations, Any, Any]:

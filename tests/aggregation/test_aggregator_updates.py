@@ -12,10 +12,10 @@ import pytest
 import scipy
 from scipy.special import xlogy
 
-from conal.aggregation import base, make, matrices
-from conal.aggregation.arrays import softmax
+from conal.aggregation import base, make
+from conal.aggregation import confusion as matrices
 from conal.aggregation.base import Aggregator
-from conal.aggregation.votes import FewVotes, Votes
+from conal.aggregation.counts import FewVotes, Votes, softmax
 from conal.data.annotations import Annotations
 from conal.data.joining import join_annotations
 from conal.errors import DriftWarning, InputError

@@ -9,7 +9,7 @@ import pytest
 from scipy.special import softmax
 
 import conal
-from conal.aggregation.certainty import CANDIDATES, REJECTED, Votes, held_out_certainty
+from conal.aggregation.tempering import CANDIDATES, REJECTED, Votes, held_out_certainty
 
 N, R, C = 400, 12, 3
 

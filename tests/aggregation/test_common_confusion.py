@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from conal import aggregation
 from conal.aggregation import CommonConfusion, DawidSkene, MajorityVote
 from conal.aggregation.common_confusion import Mixture
-from conal.aggregation.votes import Votes
+from conal.aggregation.counts import Votes
 from conal.data.annotations import MISSING, Annotations
 from conal.datasets import synthetic
 from conal.errors import ConvergenceWarning, InputError

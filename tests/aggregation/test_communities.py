@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scipy.special import digamma, gammaln
 
 from conal.aggregation import Backoff, BayesianDawidSkene, CommunityBCC, DawidSkene
-from conal.aggregation.backoff import Communities
+from conal.aggregation.common_confusion import Communities
 from conal.data.annotations import Annotations
 from conal.errors import InputError
 from helpers.crowds import graded_crowd, sparse_crowd

@@ -12,8 +12,8 @@ from scipy.special import digamma
 from scipy.stats import dirichlet
 
 from conal.aggregation import BayesianDawidSkene, EnhancedBCC
-from conal.aggregation.ebcc import TINY, Subtypes
-from conal.aggregation.votes import Votes
+from conal.aggregation.clustering import TINY, Subtypes
+from conal.aggregation.counts import Votes
 from conal.data.annotations import MISSING, Annotations
 from conal.errors import InputError
 from helpers.crowds import graded_crowd, sparse_crowd

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from conal.aggregation import DawidSkene, OneCoinDawidSkene
+from conal.aggregation.counts import Votes
+from conal.aggregation.em import extrapolated
 from conal.aggregation.engines import CompiledEngine, SparseEngine, compiled
-from conal.aggregation.squarem import extrapolated
-from conal.aggregation.votes import Votes
 from conal.data.annotations import Annotations
 
 

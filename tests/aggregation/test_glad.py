@@ -13,9 +13,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from conal.aggregation import GLAD, MajorityVote, make
-from conal.aggregation.climbing import climb
+from conal.aggregation.counts import Votes
+from conal.aggregation.em import climb
 from conal.aggregation.glad import _better_b
-from conal.aggregation.votes import Votes
 from conal.data.annotations import Annotations
 from conal.errors import InputError
 from helpers.crowds import graded_crowd, thin_matrices

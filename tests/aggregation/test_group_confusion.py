@@ -13,10 +13,9 @@ from scipy.special import digamma, gammaln
 from sklearn.metrics import adjusted_rand_score
 
 from conal.aggregation import Backoff, CommonConfusion, GroupConfusion
-from conal.aggregation.backoff import Communities
-from conal.aggregation.group_confusion import pooling_of
+from conal.aggregation.common_confusion import Communities
+from conal.aggregation.group_confusion import merged_groups, pooling_of
 from conal.aggregation.held_out import fifths
-from conal.aggregation.merging import merged_groups
 from conal.data.annotations import Annotations
 from conal.datasets.crowd import CrowdTruth
 from conal.errors import DataWarning, InputError
@@ -318,7 +317,7 @@ def test_merging_agrees_with_slow_loops(seed: int) -> None:
 
 
 def test_more_annotators_than_can_be_merged(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("conal.aggregation.merging.MOST", 4)
+    monkeypatch.setattr("conal.aggregation.group_confusion.MOST", 4)
     counts = np.arange(1.0, 7.0)[:, None, None] * np.ones((6, 2, 2))
     found = merged_groups(counts, np.ones((2, 2)), 2)
     assert found[:2].tolist() == [-1, -1]

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from scipy.special import betaln, digamma, gammaln
 
 from conal.aggregation import MACE, MajorityVote
+from conal.aggregation.counts import Votes
 from conal.aggregation.mace import Habits
-from conal.aggregation.votes import Votes
 from conal.data.annotations import MISSING, Annotations
 from conal.errors import InputError
 from helpers.crowds import graded_crowd, sparse_crowd

@@ -10,9 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import minimize
 
-from conal.aggregation import DawidSkene, MajorityVote, MinimaxEntropy, scores
+from conal.aggregation import DawidSkene, MajorityVote, MinimaxEntropy
+from conal.aggregation import minimax_entropy as scores
+from conal.aggregation.counts import Votes
 from conal.aggregation.minimax_entropy import GAMMAS, Scores
-from conal.aggregation.votes import Votes
 from conal.data.annotations import MISSING, Annotations
 from conal.errors import InputError
 from helpers.crowds import graded_crowd, sparse_crowd

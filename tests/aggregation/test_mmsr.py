@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from conal.aggregation import MMSR, MajorityVote
-from conal.aggregation.mmsr import _corrected_agreement, _leading, _reduced_means
+from conal.aggregation.message_passing import _corrected_agreement, _leading, _reduced_means
 from conal.data.annotations import Annotations
 from conal.errors import ConvergenceWarning
 from helpers.crowds import graded_crowd, sparse_crowd

@@ -10,8 +10,8 @@ import pytest
 from scipy.stats import norm
 
 from conal.aggregation import MajorityVote, Multidimensional
+from conal.aggregation.counts import Votes
 from conal.aggregation.multidimensional import Question
-from conal.aggregation.votes import Votes
 from conal.data.annotations import MISSING, Annotations
 from conal.errors import ConvergenceWarning, InputError
 from helpers.crowds import graded_crowd, sparse_crowd

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from conal.aggregation import DawidSkene, FastDawidSkene, OneCoinDawidSkene
-from conal.aggregation.spectral import Moments, NoMoments, _dealt, _means, decomposed, moments_of, spectral_confusion
-from conal.aggregation.votes import Votes
+from conal.aggregation.counts import Votes
+from conal.aggregation.dawid_skene import Moments, NoMoments, _dealt, _means, decomposed, moments_of, spectral_confusion
 from conal.data.annotations import Annotations
 from conal.errors import DataWarning, InputError
 from helpers.crowds import graded_crowd, thin_matrices

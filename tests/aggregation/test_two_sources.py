@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from conal.aggregation.two_sources import from_common, mixture, rows, share_of_common, updated_omega
+from conal.aggregation.common_confusion import from_common, mixture, rows, share_of_common, updated_omega
 
 R, C = 4, 3
 

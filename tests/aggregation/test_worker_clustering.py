@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from conal import aggregation
 from conal.aggregation import DawidSkene, MajorityVote, WorkerClustering
-from conal.aggregation.votes import Votes
-from conal.aggregation.worker_clustering import Clusters
+from conal.aggregation.clustering import Clusters
+from conal.aggregation.counts import Votes
 from conal.data.annotations import MISSING, Annotations
 from conal.errors import InputError
 from helpers.crowds import sparse_crowd, thin_matrices

@@ -16,7 +16,7 @@ import pytest
 
 from conal import aggregation
 from conal.aggregation.base import Aggregator
-from conal.aggregation.votes import vote_shares
+from conal.aggregation.counts import vote_shares
 from conal.cli.app import Terminated
 from conal.data.annotations import Annotations
 from conal.io import tables, write_table

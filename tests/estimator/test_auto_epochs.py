@@ -19,7 +19,7 @@ from conal.methods.cross_conal import CrossCoNALMethod
 from conal.networks import MLP
 from conal.parameters.plan import plan, planned_epochs
 from conal.parameters.training import Settings
-from conal.training.schedule import make_scheduler
+from conal.training.loop import make_scheduler
 
 N, C = 4_000, 2
 RNG = np.random.default_rng(0)

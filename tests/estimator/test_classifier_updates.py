@@ -15,7 +15,7 @@ import conal
 from conal.data.annotations import Annotations
 from conal.errors import InputError
 from conal.parameters import plan
-from conal.training.warm_start import WarmStart
+from conal.training.checkpoint import WarmStart
 
 N, EARLY = 160, 120
 

@@ -596,7 +596,7 @@ def test_evaluation_in_pieces_keeps_the_order(
 
     whole = everything()
     monkeypatch.setattr("conal.training.batches.EVALUATION_BATCH", 7)
-    monkeypatch.setattr("conal.training.instances.CHUNK_BYTES", 600)
+    monkeypatch.setattr("conal.training.batches.CHUNK_BYTES", 600)
     for one, other in zip(whole, everything(), strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-6)
 

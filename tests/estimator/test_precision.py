@@ -122,7 +122,7 @@ def test_files_keep_the_digits(
 @pytest.mark.parametrize("scaling", ["standard", "robust", "none"])
 def test_mapped_files_are_read_by_pieces(scaling: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     np.save(tmp_path / "x.npy", moved(np.random.default_rng(0).normal(size=(5000, 4))))
-    monkeypatch.setattr("conal.training.instances.CHUNK_BYTES", 6400)
+    monkeypatch.setattr("conal.training.batches.CHUNK_BYTES", 6400)
     sizes = []
     take = Instances.take
 

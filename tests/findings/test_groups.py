@@ -13,8 +13,8 @@ import pytest
 
 import conal
 from conal import aggregation
-from conal.aggregation.three_levels import levels_of
-from conal.aggregation.votes import Votes
+from conal.aggregation.counts import Votes
+from conal.aggregation.group_confusion import levels_of
 from conal.data.annotations import Annotations
 from conal.data.encoding import as_names
 from conal.findings import Evidence, Findings

@@ -6,7 +6,7 @@ import numpy as np
 
 from conal import Annotations
 from conal.aggregation import DawidSkene
-from conal.aggregation.abstentions import abstention_rates
+from conal.aggregation.base import abstention_rates
 from conal.findings.base import all_findings
 from conal.findings.collection import Findings
 from conal.findings.discretion import Discretion

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from conal.aggregation.counts import Votes
 from conal.aggregation.em import EMAggregator
-from conal.aggregation.votes import Votes
 from conal.data.annotations import MISSING, Annotations
 
 __all__ = ["assert_iteration"]

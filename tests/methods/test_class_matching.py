@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from conal.methods.class_matching import aligned_with_people, aligned_with_votes, is_identity
+from conal.methods.cross_conal import aligned_with_people, aligned_with_votes, is_identity
 
 
 def test_classes_get_the_names_that_most_votes_agree_with() -> None:

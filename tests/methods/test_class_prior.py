@@ -10,7 +10,7 @@ import torch
 
 import conal
 from conal.errors import InputError
-from conal.methods.class_prior import PRIOR_STRENGTH, prior_shift, read_class_prior
+from conal.methods.base import PRIOR_STRENGTH, prior_shift, read_class_prior
 
 PETS = np.array(["cat", "dog"], dtype=object)
 

@@ -14,13 +14,12 @@ from scipy.special import softmax
 
 import conal
 from conal import methods
-from conal.aggregation.certainty import held_out_certainty
+from conal.aggregation.tempering import held_out_certainty
 from conal.data.annotations import Annotations
 from conal.errors import ConalWarning, DataWarning, InputError, PriorWarning
 from conal.estimator.results import FittedResults
 from conal.methods import Batch, Problem
-from conal.methods.class_matching import aligned_with_votes
-from conal.methods.cross_conal import CrossCoNALMethod
+from conal.methods.cross_conal import CrossCoNALMethod, aligned_with_votes
 from conal.networks import MLP
 from conal.training import CrowdBatches, Instances
 

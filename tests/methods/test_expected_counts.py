@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from conal.methods.expected_counts import ExpectedCounts
+from conal.methods.em import ExpectedCounts
 
 
 def test_counts_add_up_over_batches() -> None:

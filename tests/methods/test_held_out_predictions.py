@@ -10,8 +10,9 @@ import pytest
 import torch
 
 import conal
-from conal.methods import Batch, held_out_predictions
-from conal.methods.held_out_predictions import ScaledBatches
+from conal.methods import Batch
+from conal.methods import cross_conal as held_out_predictions
+from conal.methods.cross_conal import ScaledBatches
 from conal.training import CrowdBatches, Instances
 
 

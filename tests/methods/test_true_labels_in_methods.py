@@ -20,7 +20,7 @@ from conal.methods import CrowdMethod, Problem
 from conal.methods.conal_em import START_ROUNDS
 from conal.methods.cross_conal import CrossCoNALMethod
 from conal.methods.em import SingleNetworkEM
-from conal.methods.posterior_correction import PosteriorCorrection, _certainty
+from conal.methods.true_label_correction import PosteriorCorrection, _certainty
 from conal.methods.two_stage import TwoStageMethod
 from conal.networks import MLP
 from conal.training import CrowdBatches, Instances

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from conal.aggregation.three_levels import drawn_to_groups
+from conal.aggregation.group_confusion import drawn_to_groups
 from conal.methods.two_source_noise import PseudoLabels, TwoSourceNoise
 
 from .loops import slow_sources

@@ -14,17 +14,17 @@ from conal.aggregation.em import EMAggregator
 from conal.data.annotations import Annotations
 from conal.errors import InputError
 from conal.methods import Problem
-from conal.methods.gold import GoldMethod
 from conal.methods.two_stage import (
     AnyAggregatorMethod,
     DawidSkeneMethod,
     GLADMethod,
+    GoldMethod,
     MajorityVoteMethod,
     TwoStageMethod,
     WorkerClusteringMethod,
 )
 from conal.training import CrowdBatches, Instances
-from conal.training.estimated_confusion import estimate_confusion
+from conal.training.selection import estimate_confusion
 
 CROWD = Annotations.from_matrix([[0, 0, 1], [1, -1, 1], [-1, 2, -1]])
 X = np.eye(3, dtype=np.float32)

@@ -10,7 +10,7 @@ from conal import methods
 from conal.methods import Problem
 from conal.methods.base import Batch
 from conal.networks import MLP
-from conal.networks.annotator_rows import LAZY_ABOVE, Present, log_softmax, spread, take_rows
+from conal.networks.noise_layers import LAZY_ABOVE, Present, log_softmax, spread, take_rows
 
 NAMES = ["conal", "dl-cl", "dl-cl-over", "anno-reg"]
 

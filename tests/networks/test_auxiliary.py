@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from conal.networks import AuxiliaryNetwork
-from conal.networks.annotator_rows import Present
+from conal.networks.noise_layers import Present
 
 
 def test_omega_follows_the_equation() -> None:

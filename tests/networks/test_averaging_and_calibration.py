@@ -10,9 +10,7 @@ import torch
 from scipy.optimize import minimize_scalar
 from torch import nn
 
-from conal.networks.averaging import WeightAverage
-from conal.networks.calibration import fit_temperature
-from conal.networks.parallel import Part, mean_loss
+from conal.networks.cross_fitting import Part, WeightAverage, fit_temperature, mean_loss
 
 
 def test_averages_follow_the_formula_and_statistics_are_copied() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from conal.networks.dropout import Dropout
+from conal.networks.backbones import Dropout
 
 
 @pytest.mark.parametrize("p", [0.1, 0.3, 0.5, 0.9])

@@ -12,7 +12,7 @@ from torch.nn.functional import one_hot
 from conal.data.annotations import Annotations
 from conal.errors import InputError
 from conal.networks import NoiseAdaptation
-from conal.networks.annotator_rows import spread
+from conal.networks.noise_layers import spread
 
 VARIANTS = [("softmax", "probability"), ("softmax", "logit"), ("row-stochastic", "probability")]
 

@@ -11,11 +11,17 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 import conal
-from conal.methods import cross_fitted_em
+from conal.methods import cross_conal as cross_fitted_em
 from conal.networks import MLP
-from conal.networks.averaging import WeightAverage
-from conal.networks.cross_fitting import cross_fitted_loss, stacked_loss
-from conal.networks.stacked import Seen, StackedNetworks, all_but_one_fold, stack
+from conal.networks.cross_fitting import (
+    Seen,
+    StackedNetworks,
+    WeightAverage,
+    all_but_one_fold,
+    cross_fitted_loss,
+    stack,
+    stacked_loss,
+)
 
 K, N, D, C = 3, 20, 4, 5
 

@@ -11,10 +11,14 @@ import torch
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from torch import Tensor, nn
 
-from conal.networks import principal_components as components
-from conal.networks.gaussian_classifier import CrossFittedGaussian
-from conal.networks.principal_components import principal_components
-from conal.networks.witness import GaussianWitness, MixtureOfWitnesses, mixture_weights
+from conal.networks import second_classifier as components
+from conal.networks.second_classifier import (
+    CrossFittedGaussian,
+    GaussianWitness,
+    MixtureOfWitnesses,
+    mixture_weights,
+    principal_components,
+)
 
 N, D, C, K = 240, 12, 3, 4
 
@@ -52,7 +56,7 @@ def test_hard_labels_give_the_discriminant_analysis_of_scikit_learn() -> None:
 
 def test_soft_labels_on_principal_components_against_loops(monkeypatch: pytest.MonkeyPatch) -> None:
     """Five components of twelve; sums over instances one by one."""
-    monkeypatch.setattr("conal.networks.gaussian_classifier.TASKS_PER_COMPONENT", N // 5)
+    monkeypatch.setattr("conal.networks.second_classifier.TASKS_PER_COMPONENT", N // 5)
     x, fold, _ = instances(1)
     q = torch.from_numpy(np.random.default_rng(2).dirichlet(np.ones(C), size=N)).float()
     proba = fitted(x, fold, q).held_out_log_proba(x, fold).exp().numpy()

@@ -7,7 +7,7 @@ import re
 import pytest
 
 from conal._support.memory import peak_memory
-from conal.training.forecast import forecast
+from conal.training.loop import forecast
 
 
 @pytest.mark.parametrize(

@@ -277,7 +277,7 @@ def test_progress_hears_of_every_epoch() -> None:
 def test_a_long_training_is_foretold_once(monkeypatch: pytest.MonkeyPatch) -> None:
     short, long = Listener(), Listener()
     train(build, DATA, LastEpoch(), Settings(epochs=3), progress=short)
-    monkeypatch.setattr("conal.training.forecast.LONG", 0.0)
+    monkeypatch.setattr("conal.training.loop.LONG", 0.0)
     train(build, DATA, LastEpoch(), Settings(epochs=3), progress=long)
     assert short.said == []
     (line,) = long.said

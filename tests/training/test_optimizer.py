@@ -11,7 +11,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from conal.networks.annotator_rows import take_rows
+from conal.networks.noise_layers import take_rows
 from conal.training.checkpoint import optimizer_tensors, restore_optimizer
 from conal.training.optimizer import LazyAdam
 

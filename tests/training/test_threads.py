@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 import conal
-from conal.training.threads import SMALL_STEP, threads_for
+from conal.training.loop import SMALL_STEP, threads_for
 
 
 @pytest.fixture(autouse=True)

@@ -14,7 +14,7 @@ from safetensors.numpy import load_file, save_file
 import conal
 from conal import aggregation
 from conal.aggregation.base import aggregators
-from conal.aggregation.certainty import held_out_certainty
+from conal.aggregation.tempering import held_out_certainty
 from conal.data.annotations import Annotations
 from conal.errors import InputError, ModelFolderError
 from conal.findings.labels_alone import unseen_posterior

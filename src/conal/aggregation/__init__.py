@@ -4,28 +4,19 @@ from os import PathLike
 from typing import Any
 
 from conal.aggregation.auto import Auto
-from conal.aggregation.backoff import Backoff
 from conal.aggregation.base import Aggregator as _Aggregator
 from conal.aggregation.base import aggregators, make
-from conal.aggregation.bayes_dawid_skene import BayesianDawidSkene
-from conal.aggregation.cbcc import CommunityBCC
-from conal.aggregation.common_confusion import CommonConfusion
-from conal.aggregation.dawid_skene import DawidSkene, OneCoinDawidSkene
-from conal.aggregation.ebcc import EnhancedBCC
-from conal.aggregation.fast_dawid_skene import FastDawidSkene
+from conal.aggregation.clustering import CommunityBCC, EnhancedBCC, WorkerClustering
+from conal.aggregation.common_confusion import Backoff, CommonConfusion
+from conal.aggregation.dawid_skene import BayesianDawidSkene, DawidSkene, FastDawidSkene, OneCoinDawidSkene
 from conal.aggregation.glad import GLAD
-from conal.aggregation.gold_majority_vote import GoldMajorityVote
 from conal.aggregation.group_confusion import GroupConfusion
-from conal.aggregation.kos import KOS
 from conal.aggregation.mace import MACE
-from conal.aggregation.majority_vote import MajorityVote
+from conal.aggregation.message_passing import KOS, MMSR
 from conal.aggregation.minimax_entropy import MinimaxEntropy
-from conal.aggregation.mmsr import MMSR
 from conal.aggregation.multidimensional import Multidimensional
 from conal.aggregation.ordinal import Ordinal
-from conal.aggregation.wawa import Wawa
-from conal.aggregation.worker_clustering import WorkerClustering
-from conal.aggregation.zero_based_skill import ZeroBasedSkill
+from conal.aggregation.voting import GoldMajorityVote, MajorityVote, Wawa, ZeroBasedSkill
 
 __all__ = [
     "GLAD",

@@ -8,11 +8,10 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from conal.aggregation.arrays import FloatArray
 from conal.aggregation.base import Aggregator, aggregators, make, register
+from conal.aggregation.common_confusion import rows
+from conal.aggregation.counts import FloatArray, Votes, clamped, class_shares
 from conal.aggregation.guard import collapse_of
-from conal.aggregation.two_sources import rows
-from conal.aggregation.votes import Votes, clamped, class_shares
 from conal.data.annotations import Annotations
 from conal.data.encoding import MISSING
 from conal.errors import CollapseWarning, ConvergenceWarning, InputError

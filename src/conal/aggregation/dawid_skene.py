@@ -1,29 +1,220 @@
-"""Dawid and Skene's model: a confusion matrix per annotator, and the true labels as latent variables."""
+"""Dawid and Skene's model and its relatives: a confusion matrix per annotator, true labels as latent variables."""
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import scipy
 
-from conal.aggregation.arrays import FloatArray, normalised, softmax
 from conal.aggregation.base import register
-from conal.aggregation.drift import LogParts
-from conal.aggregation.em import Run, Start
-from conal.aggregation.engines import CompiledEngine, Engine, Expectation, Sums
-from conal.aggregation.matrices import PSEUDO_LABELS, Learned, MatrixAggregator
-from conal.aggregation.spectral import NoMoments, spectral_confusion
-from conal.aggregation.squarem import extrapolated
-from conal.aggregation.votes import Votes
+from conal.aggregation.confusion import PSEUDO_LABELS, Learned, LogParts, MatrixAggregator
+from conal.aggregation.counts import FloatArray, Votes, divergence, expected_log, normalised, softmax
+from conal.aggregation.em import Run, Start, extrapolated
+from conal.aggregation.engines import CompiledEngine, Engine, Expectation, SparseEngine, Sums
+from conal.aggregation.ranks import ranks_of
+from conal.data.annotations import Annotations
+from conal.data.encoding import MISSING
 from conal.errors import ConvergenceWarning, DataWarning, warn
 from conal.parameters import flag, number, one_of, optional, parameter
 
-__all__ = ["DawidSkene", "OneCoinDawidSkene", "posterior_by_dawid_skene"]
+__all__ = [
+    "BayesianDawidSkene",
+    "DawidSkene",
+    "FastDawidSkene",
+    "Moments",
+    "NoMoments",
+    "OneCoinDawidSkene",
+    "decomposed",
+    "posterior_by_dawid_skene",
+    "spectral_confusion",
+]
 
+
+# Spectral start of Dawid-Skene: confusion matrices from how labels of three groups of annotators occur together.
+#
+# Annotators are dealt to three groups a, b, c. :math:`Z_a` (C,) is the mean of the labels, as unit vectors, that group
+# a gave a task. Given the class, groups are independent. So with :math:`M_a` the mean confusion matrix of group a
+# (observed class by row, true class by column) and :math:`w` the class shares,
+#
+# .. math::
+#     \mathrm E\, Z_a Z_b^\top = M_a \operatorname{diag}(w) M_b^\top, \qquad
+#     Z'_a = \mathrm E[Z_c Z_b^\top]\, \mathrm E[Z_a Z_b^\top]^{-1} Z_a, \qquad
+#     Z'_b = \mathrm E[Z_c Z_a^\top]\, \mathrm E[Z_b Z_a^\top]^{-1} Z_b
+#
+# .. math::
+#     \mathrm E\, Z'_a Z_b'^\top = \sum_l w_l\, \mu_l \mu_l^\top, \qquad
+#     \mathrm E\, Z'_a \otimes Z'_b \otimes Z_c = \sum_l w_l\, \mu_l \otimes \mu_l \otimes \mu_l
+#
+# for the columns :math:`\mu_l` of :math:`M_c`: whitening by the first makes the second a sum of orthogonal terms, which
+# the tensor power method finds. An annotator's matrix then follows from the labels that occur with those of the two
+# other groups. Expectations are means over the tasks that all groups in question labelled.
+#
+# References
+# ----------
+# Zhang, Chen, Zhou and Jordan (2016). Spectral methods meet EM: a provably optimal algorithm for crowdsourcing. Journal
+# of Machine Learning Research 17.
+
+LEAST = 1e-6
+"""No probability is taken as smaller."""
+SINGULAR = 1e-6
+"""A matrix of moments whose smallest singular value is below this share of the largest cannot be inverted."""
+POWER_STARTS, POWER_STEPS = 20, 100
+"""Random starts and steps of the tensor power method, for each class."""
+
+Groups = npt.NDArray[np.int64]
+
+
+class NoMoments(ValueError):  # noqa: N818 - a reason, not a defect
+    """Why a crowd has no spectral start."""
+
+
+class Moments(NamedTuple):
+    """Of the means of the labels of three groups: pairs (C, C) by both groups, and all three (C, C, C)."""
+
+    ca: FloatArray
+    cb: FloatArray
+    ab: FloatArray
+    abc: FloatArray
+
+
+def spectral_confusion(votes: Votes, rng: np.random.Generator) -> tuple[FloatArray, FloatArray]:
+    """Class shares (C,) and confusion matrices (R, C, C), ``[r, true, observed]``; NoMoments where there are none."""
+    _, R, C = votes.shape
+    if int((votes.annotations.labels_per_annotator() > 0).sum()) < 3:
+        raise NoMoments("fewer than three annotators have labels")
+    groups = _dealt(votes, rng)
+    Z = _means(votes, groups)
+    found = [_group_confusion(Z[(c + 1) % 3], Z[(c + 2) % 3], Z[c], rng) for c in range(3)]
+    w = np.maximum(np.mean([shares / shares.sum() for shares, _ in found], axis=0), LEAST)
+    matrices = np.empty((R, C, C))
+    for g in range(3):
+        others = [(Z[h], found[h][1]) for h in range(3) if h != g]
+        matrices[groups == g] = _annotator_confusion(votes, others, w / w.sum())[groups == g]
+    return w / w.sum(), matrices
+
+
+def _dealt(votes: Votes, rng: np.random.Generator) -> Groups:
+    """(R,) three groups with about as many labels each: the busiest annotators are dealt first, in turn."""
+    given = votes.annotations.labels_per_annotator()
+    shuffled = np.argsort(ranks_of(votes.annotations).annotators)[rng.permutation(len(given))]
+    busiest_first = shuffled[np.argsort(-given[shuffled], kind="stable")]
+    groups = np.empty(len(given), dtype=np.int64)
+    groups[busiest_first] = np.resize([0, 1, 2, 2, 1, 0], len(given))
+    return groups
+
+
+def _means(votes: Votes, groups: Groups) -> list[FloatArray]:
+    """Of each group (N, C): shares of the labels that it gave a task; all zero where it gave none."""
+    crowd, (N, _, C) = votes.annotations, votes.shape
+    means = []
+    for g in range(3):
+        mine = groups[crowd.annotators] == g
+        cells = crowd.tasks[mine].astype(np.int64) * C + crowd.labels[mine]
+        counts = np.bincount(cells, minlength=N * C).reshape(N, C)
+        means.append(counts / np.maximum(counts.sum(1, keepdims=True), 1))
+    return means
+
+
+# ---------------------------------------------------------------- the matrix of a group
+
+
+def _group_confusion(
+    Z_a: FloatArray, Z_b: FloatArray, Z_c: FloatArray, rng: np.random.Generator
+) -> tuple[FloatArray, FloatArray]:
+    """Class shares (C,) and the mean matrix of group c, (observed, true)."""
+    weights, columns = decomposed(moments_of(Z_a, Z_b, Z_c), rng)
+    columns = np.maximum(columns, LEAST)
+    columns /= columns.sum(0)
+    from scipy.optimize import linear_sum_assignment  # loading it takes a quarter of a second
+
+    _, true = linear_sum_assignment(columns, maximize=True)  # the column that speaks most for each class, all different
+    return weights[true], columns[:, true]
+
+
+def moments_of(Z_a: FloatArray, Z_b: FloatArray, Z_c: FloatArray) -> Moments:
+    """Means over the tasks that all groups in question labelled."""
+    a, b, c = (Z.sum(1) > 0 for Z in (Z_a, Z_b, Z_c))
+    all_three = a & b & c
+    if not all_three.any():
+        raise NoMoments("no task has labels of three groups of annotators")
+    third = np.einsum("ia,ib,ic->abc", Z_a[all_three], Z_b[all_three], Z_c[all_three], optimize=True)
+    return Moments(
+        ca=Z_c.T @ Z_a / (c & a).sum(),
+        cb=Z_c.T @ Z_b / (c & b).sum(),
+        ab=Z_a.T @ Z_b / (a & b).sum(),
+        abc=third / all_three.sum(),
+    )
+
+
+def decomposed(moments: Moments, rng: np.random.Generator) -> tuple[FloatArray, FloatArray]:
+    """Class shares (C,) and the columns (C, C) of group c's matrix, in any order."""
+    ca, cb, ab, abc = moments
+    to_c_from_a, to_c_from_b = cb @ _inverse(ab), ca @ _inverse(ab.T)
+    second = to_c_from_a @ ab @ to_c_from_b.T
+    values, vectors = np.linalg.eigh((second + second.T) / 2)
+    if values[0] < SINGULAR * values[-1]:
+        raise NoMoments("some classes cannot be told apart by which labels occur together")
+    whitening, back = vectors / np.sqrt(values), vectors * np.sqrt(values)
+    tensor = np.einsum("abc,ax,by,cz->xyz", abc, to_c_from_a.T @ whitening, to_c_from_b.T @ whitening, whitening)
+    strengths, directions = _tensor_eigenvectors(_symmetric(tensor), rng)
+    return strengths**-2.0, back @ (directions * strengths)
+
+
+def _inverse(matrix: FloatArray) -> FloatArray:
+    singular = np.linalg.svd(matrix, compute_uv=False)
+    if singular[-1] <= SINGULAR * singular[0]:
+        raise NoMoments("some classes cannot be told apart by which labels occur together")
+    return np.asarray(np.linalg.inv(matrix), dtype=np.float64)
+
+
+def _symmetric(tensor: FloatArray) -> FloatArray:
+    """The mean over all orders of the three axes; they differ by noise only."""
+    orders = ((0, 1, 2), (0, 2, 1), (1, 0, 2), (1, 2, 0), (2, 0, 1), (2, 1, 0))
+    return np.asarray(np.mean([tensor.transpose(order) for order in orders], axis=0))
+
+
+def _tensor_eigenvectors(tensor: FloatArray, rng: np.random.Generator) -> tuple[FloatArray, FloatArray]:
+    """Strengths (C,) and directions (C, C), by column, of a sum of orthogonal terms: power method and deflation."""
+    C = len(tensor)
+    strengths, directions = np.empty(C), np.empty((C, C))
+    for k in range(C):
+        u = _unit(rng.normal(size=(POWER_STARTS, C)))
+        for _ in range(POWER_STEPS):
+            u = _unit(np.einsum("abc,sb,sc->sa", tensor, u, u))
+        strength = np.einsum("abc,sa,sb,sc->s", tensor, u, u, u)
+        best = int(strength.argmax())
+        if strength[best] <= SINGULAR:
+            raise NoMoments("some classes cannot be told apart by which labels occur together")
+        strengths[k], directions[:, k] = strength[best], u[best]
+        tensor = tensor - strengths[k] * np.einsum("a,b,c->abc", u[best], u[best], u[best])
+    return strengths, directions
+
+
+def _unit(vectors: FloatArray) -> FloatArray:
+    return np.asarray(vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), np.finfo(float).tiny))
+
+
+# ---------------------------------------------------------------- the matrices of the annotators
+
+
+def _annotator_confusion(votes: Votes, others: list[tuple[FloatArray, FloatArray]], w: FloatArray) -> FloatArray:
+    """(R, C, C) true by observed, from labels of groups that the annotators do not belong to, and their matrices."""
+    _, R, C = votes.shape
+    found = np.zeros((R, C, C))
+    for Z, matrix in others:
+        together = np.asarray(votes.by_annotator @ Z).reshape(R, C, C)  # own label by label of the group
+        n_tasks = np.maximum(together.sum((1, 2), keepdims=True), 1)
+        found += _inverse(matrix * w) @ (together / n_tasks).transpose(0, 2, 1)
+    found = np.maximum(found, LEAST)
+    return np.asarray(found / found.sum(-1, keepdims=True))
+
+
+# Dawid and Skene's model: a confusion matrix per annotator, and the true labels as latent variables.
 
 INFERRED_TASKS = 50
 """Tasks that the class shares of inferred labels count beside those of known truth."""
@@ -262,3 +453,172 @@ def posterior_by_dawid_skene(votes: Votes, known: npt.NDArray[np.int64], prior: 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         return model.learn(model.engine(votes, known))
+
+
+# Dawid and Skene's model with the uncertainty of its parameters: variational Bayes.
+
+
+class Beliefs(NamedTuple):
+    """Dirichlet parameters of the class prior, ``rho`` (C,), and of every row of the matrices, ``pi_r`` (R, C, C)."""
+
+    rho: FloatArray
+    pi_r: FloatArray
+
+
+@register("bayes-dawid-skene")
+class BayesianDawidSkene(MatrixAggregator[Beliefs]):
+    r"""Dawid-Skene with distributions over the confusion matrices: Bayesian classifier combination.
+
+    Maximum likelihood trusts the matrix of an annotator with two labels as much as that of one with two thousand. Here
+    every row of a matrix has a distribution, which is wide where labels are few, and predictions average over it:
+
+    .. math::
+        \pi^r_{c \cdot} \sim \mathrm{Dirichlet}(\alpha_{c \cdot}), \qquad
+        \alpha_{cl} = \alpha_\text{right} \text{ if } l = c \text{ else } \alpha_\text{wrong}, \qquad
+        \rho \sim \mathrm{Dirichlet}(1)
+
+    .. math::
+        \hat\alpha^r_{cl} = \alpha_{cl} + \sum_{i : y_i^r = l} q_i(c), \qquad
+        q_i(c) \propto \exp \Bigl( \mathrm E \log \rho_c + \sum_r \mathrm E \log \pi^r_{c, y_i^r} \Bigr), \qquad
+        \mathrm E \log \pi^r_{cl} = \psi(\hat\alpha^r_{cl}) - \psi \bigl( \textstyle\sum_{l'} \hat\alpha^r_{cl'} \bigr)
+
+    The objective is the evidence lower bound; it never falls. Use it where annotators gave few labels each: on
+    simulated crowds with two or three labels per task it is more accurate than ``dawid-skene``. Not with many classes
+    and weak annotators, nor where many make the same mistakes: its fixed prior holds matrices near "mostly right".
+    ``backoff`` learns the prior.
+
+    Attributes
+    ----------
+    confusion_ : (R, C, C)
+        ``confusion_[r, c, l]`` = mean of P(observed l | true c): true before observed.
+    class_prior_ : (C,)
+    skills_ : (R,)
+        Expected share of right labels, sum_c rho_c confusion_[r, c, c].
+
+    References
+    ----------
+    Kim and Ghahramani (2012). Bayesian classifier combination. AISTATS.
+
+    Simpson, Roberts, Psorakis and Smith (2013). Dynamic Bayesian combination of multiple imperfect classifiers.
+    Decision Making and Imperfection, Springer.
+
+    Examples
+    --------
+    >>> from conal import Annotations
+    >>> crowd = Annotations.from_matrix([[0, 0, 1], [1, 1, 0], [0, 0, 1], [1, 1, 1]])
+    >>> BayesianDawidSkene().fit(crowd).labels_.tolist()
+    [0, 1, 0, 1]
+    """
+
+    n_iter = 500
+    parameters_type = Beliefs
+    tol = 1e-6
+
+    prior_right: float = parameter(
+        default=3.0,
+        must_be=number(above=0),
+        help=r":math:`\alpha_\text{right}`, on the diagonal. The defaults say that a label is more likely right.",
+    )
+    prior_wrong: float = parameter(
+        default=1.0, must_be=number(above=0), help=r":math:`\alpha_\text{wrong}`, off the diagonal."
+    )
+
+    def _prior(self, C: int) -> FloatArray:
+        return self.prior_wrong + (self.prior_right - self.prior_wrong) * np.eye(C)
+
+    def _m_step(self, votes: Votes, expectation: Expectation, previous: Beliefs | None) -> Beliefs:
+        return Beliefs(1.0 + expectation.shares, self._prior(votes.shape[2]) + expectation.counts)
+
+    def _log_parts(self, parameters: Beliefs) -> LogParts:
+        return LogParts(expected_log(parameters.rho), expected_log(parameters.pi_r))
+
+    def _newcomers(self, parameters: Beliefs, counts: FloatArray, n: int) -> Beliefs:
+        """The crowd's matrix, as firm as the prior."""
+        C = counts.shape[-1]
+        common = normalised(counts.sum(0) + PSEUDO_LABELS) * self._prior(C).sum(-1, keepdims=True)
+        return parameters._replace(pi_r=np.concatenate([parameters.pi_r, np.repeat(common[None], n, axis=0)]))
+
+    def _log_prior(self, parameters: Beliefs) -> float:
+        """The parameters' part of the evidence lower bound: -KL of their distributions from the priors."""
+        C = len(parameters.rho)
+        apart = divergence(parameters.rho, np.ones(C)) + divergence(parameters.pi_r, self._prior(C)).sum()
+        return -float(apart)
+
+    def _adopt(self, votes: Votes, parameters: Beliefs) -> None:
+        self.class_prior_, self.confusion_ = (part / part.sum(-1, keepdims=True) for part in parameters)
+        self.skills_ = np.einsum("c,rcc->r", self.class_prior_, self.confusion_)
+
+
+# Fast Dawid-Skene: every task counts for its most probable class alone.
+
+
+class HardEngine(SparseEngine[Confusions]):
+    """E-steps that give every task its most probable class; the evidence is that of these classes."""
+
+    def start(self, posterior: FloatArray) -> Expectation:
+        """The expectation by a guess at the posterior."""
+        return super().start(np.eye(posterior.shape[1])[posterior.argmax(1)])
+
+    def expect(self, parameters: Confusions) -> Expectation:
+        """The most probable classes under the parameters."""
+        joint = self.log_joint(parameters)
+        codes = np.where(self.known == MISSING, joint.argmax(1), self.known)
+        evidence = joint[np.arange(len(joint)), codes].sum()
+        return self._expectation(float(evidence), np.eye(joint.shape[1])[codes])
+
+
+@register("fast-dawid-skene")
+class FastDawidSkene(DawidSkene):
+    r"""Dawid-Skene with hard assignments, which ends after a few iterations.
+
+    Each iteration counts every task for its most probable class alone, from the majority vote on:
+
+    .. math::
+        \hat z_i = \arg\max_c \rho_c \prod_r \pi^r_{c, y_i^r}, \qquad
+        \pi^r_{cl} = \frac{\sum_{i : y_i^r = l} [\hat z_i = c] + \alpha}{\sum_{i : r} [\hat z_i = c] + C \alpha},
+        \qquad \rho_c = \tfrac1N \sum_i [\hat z_i = c]
+
+    The objective is the likelihood of the labels together with the assigned classes,
+    :math:`\sum_i \log \rho_{\hat z_i} \prod_r \pi^r_{\hat z_i, y_i^r}`, plus the log-prior; it never falls. It ends
+    when no label changes any more.
+
+    Labels stay nearer to the majority vote than those of ``dawid-skene``, which is rarely slow here: its steps are
+    compiled and accelerated. Use it as a quick first look, not where annotators are weak, as on juries of language
+    models.
+
+    Attributes
+    ----------
+    probas_ : (n_tasks, n_classes)
+        The posterior under the last parameters; its most probable classes are the assigned ones.
+    confusion_, class_prior_, skills_
+        As for :class:`DawidSkene`.
+
+    References
+    ----------
+    Sinha, Rao and Balasubramanian (2018). Fast Dawid-Skene: a fast vote aggregation scheme for sentiment
+    classification. KDD workshop on issues of sentiment discovery and opinion mining.
+
+    Examples
+    --------
+    >>> from conal import Annotations
+    >>> crowd = Annotations.from_matrix([[0, 0, 1], [1, 1, 0], [0, 0, 1], [1, 1, 1]])
+    >>> FastDawidSkene().fit(crowd).labels_.tolist()
+    [0, 1, 0, 1]
+    """
+
+    sums_suffice = False
+    updatable = False
+
+    accelerate = False
+    inferred_labels = None
+
+    def engine(self, votes: Votes, known: npt.NDArray[np.int64]) -> Engine[Confusions]:
+        """Hard assignments by sparse products."""
+        return HardEngine(votes, known, partial(self._log_joint, votes))
+
+    def _aggregate(self, crowd: Annotations, known: npt.NDArray[np.int64]) -> FloatArray:
+        super()._aggregate(crowd, known)
+        votes = Votes(crowd)
+        last = Confusions(self.class_prior_, self.confusion_)
+        soft: Engine[Confusions] = SparseEngine(votes, known, partial(self._log_joint, votes))
+        return soft.expect(last).posterior

@@ -11,16 +11,97 @@ import numpy as np
 import numpy.typing as npt
 
 from conal._support.progress import Progress, make_progress
-from conal.aggregation.arrays import FloatArray
 from conal.aggregation.base import Aggregator
+from conal.aggregation.counts import FloatArray, Votes, vote_shares
 from conal.aggregation.engines import Engine, Expectation, SparseEngine
 from conal.aggregation.guard import Collapse, collapse_of
-from conal.aggregation.votes import Votes, vote_shares
 from conal.data.annotations import Annotations
 from conal.errors import ConvergenceWarning, warn
 from conal.parameters import flag, number, parameter, whole
 
-__all__ = ["EMAggregator", "Run", "Start"]
+__all__ = ["EMAggregator", "Run", "Start", "climb", "extrapolated"]
+
+
+# SQUAREM: longer steps where EM is slow.
+
+KEEP = 0.1
+"""A probability falls to no less than this share of what EM gives it: one that is zero would stay so for ever."""
+
+
+def extrapolated(
+    first: tuple[FloatArray, ...], second: tuple[FloatArray, ...], third: tuple[FloatArray, ...]
+) -> tuple[FloatArray, ...]:
+    r"""Extrapolate distributions (over the last axis) from three successive EM iterates.
+
+    .. math::
+        r = \theta_1 - \theta_0, \quad v = (\theta_2 - \theta_1) - r, \quad a = \max(1, \|r\| / \|v\|), \quad
+        \theta' = \theta_0 + 2 a r + a^2 v
+
+    Near its end EM is linear, and this is the point that it is heading for, as far as one number can tell. With a = 1
+    it is :math:`\theta_2` itself.
+
+    Parameters
+    ----------
+    first, second, third : tuples of arrays
+        Successive parameters of EM.
+
+    References
+    ----------
+    Varadhan and Roland (2008). Simple and globally convergent methods for accelerating the convergence of any EM
+    algorithm. Scandinavian Journal of Statistics 35 (SQUAREM, step length S3).
+    """
+    r = [b - a for a, b in zip(first, second, strict=True)]
+    v = [(c - b) - step for b, c, step in zip(second, third, r, strict=True)]
+    length, bend = (np.sqrt(sum(float(np.vdot(part, part)) for part in parts)) for parts in (r, v))
+    if not bend > 0:
+        return third
+    a = max(1.0, length / bend)
+    made = []
+    for start, step, curve, end in zip(first, r, v, third, strict=True):
+        ahead = np.maximum(start + 2 * a * step + a * a * curve, KEEP * end)
+        made.append(ahead / ahead.sum(-1, keepdims=True))
+    return tuple(made)
+
+
+# Steps uphill that are halved where they would go down: M-steps without a closed form.
+
+HALVINGS = 20
+"""How often a step that goes down is halved before its part stays where it is."""
+
+ROUNDING = 1e-14
+"""Relative loss that counts as rounding."""
+
+
+def climb(objective: Callable[[FloatArray], FloatArray], start: FloatArray, step: FloatArray) -> FloatArray:
+    """A step in all parts at once, in each halved until the part's own objective does not fall.
+
+    Parameters
+    ----------
+    objective : callable
+        From all parts (B, ...) to the objective (B,) of each.
+    start, step : (B, ...)
+
+    Examples
+    --------
+    >>> climb(lambda x: -((x - 1) ** 2), np.zeros(2), np.array([1.0, 3.0])).tolist()
+    [1.0, 1.5]
+    """
+    before = objective(start)
+    least = before - ROUNDING * np.abs(before)
+    for _ in range(HALVINGS):
+        falls = objective(start + step) < least
+        if not falls.any():
+            return start + step
+        step = np.where(_beside(falls, step), step / 2, step)
+    return np.where(_beside(objective(start + step) < least, step), start, start + step)
+
+
+def _beside(part: npt.NDArray[np.bool_], whole: FloatArray) -> npt.NDArray[np.bool_]:
+    """(B,) with further axes, beside what is (B, ...)."""
+    return part.reshape(part.shape + (1,) * (whole.ndim - 1))
+
+
+# Expectation-maximisation: one loop for all aggregators that learn by it.
 
 Parameters = TypeVar("Parameters")
 

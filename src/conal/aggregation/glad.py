@@ -8,12 +8,10 @@ import numpy as np
 import numpy.typing as npt
 import scipy
 
-from conal.aggregation.arrays import FloatArray, normalised
 from conal.aggregation.base import register
-from conal.aggregation.climbing import climb
-from conal.aggregation.em import EMAggregator
+from conal.aggregation.counts import FloatArray, Votes, class_shares, normalised
+from conal.aggregation.em import EMAggregator, climb
 from conal.aggregation.engines import Expectation
-from conal.aggregation.votes import Votes, class_shares
 from conal.parameters import one_of, parameter
 
 __all__ = ["GLAD"]

@@ -1,4 +1,4 @@
-"""Group confusion: what everybody confuses, what a family of annotators does, and what one of them does."""
+"""Group confusion: what everybody confuses, what a group of annotators does, and what one of them does."""
 
 from __future__ import annotations
 
@@ -10,22 +10,84 @@ import numpy as np
 import numpy.typing as npt
 import scipy
 
-from conal.aggregation.arrays import FloatArray, normalised
-from conal.aggregation.backoff import Backoff, Communities, fixed_point, memberships
 from conal.aggregation.base import Aggregator, register
-from conal.aggregation.cbcc import first_communities
+from conal.aggregation.clustering import first_communities
+from conal.aggregation.common_confusion import Backoff, Communities, fixed_point, memberships
+from conal.aggregation.counts import FloatArray, Votes, log_normaliser, normalised, vote_shares
 from conal.aggregation.em import Start
 from conal.aggregation.engines import Engine, Expectation
 from conal.aggregation.held_out import PARTS, TRIAL, Mask, held_out_scores, scores_of_all
-from conal.aggregation.merging import merged_groups
-from conal.aggregation.votes import Votes, vote_shares
 from conal.data.annotations import Annotations
 from conal.data.annotator_info import AnnotatorInfo, in_order_of
 from conal.data.encoding import spelling
 from conal.errors import ConvergenceWarning, InputError
 from conal.parameters import Constraint, either, number, one_of, parameter, whole
 
-__all__ = ["FIRST_POOLING", "GroupConfusion", "pooling_of"]
+__all__ = ["FIRST_POOLING", "GroupConfusion", "Levels", "drawn_to_groups", "levels_of", "merged_groups", "pooling_of"]
+
+
+# Groups of annotators by merging: those whose labels one matrix explains best become one, again and again.
+
+MOST = 200
+"""Annotators that are merged: those with the most labels. Pairs of all are too many in a large crowd."""
+
+
+def merged_groups(counts: FloatArray, alpha: FloatArray, n: int) -> npt.NDArray[np.int64]:
+    r"""(R,) the group of every annotator, from 0 to at most n - 1; -1 for annotators who were not merged.
+
+    Every annotator starts alone. The two groups a and b whose merging raises the evidence most, or lowers it least,
+    become one until n are left (:math:`n_{cl}` are a group's expected labels, B is the multivariate beta function):
+
+    .. math::
+        \sum_c \log \mathrm B(\alpha_{c \cdot} + n^a_{c \cdot} + n^b_{c \cdot}) + \log \mathrm B(\alpha_{c \cdot})
+        - \log \mathrm B(\alpha_{c \cdot} + n^a_{c \cdot}) - \log \mathrm B(\alpha_{c \cdot} + n^b_{c \cdot})
+
+    Parameters
+    ----------
+    counts : (R, C, C)
+        Expected labels of every annotator, ``[r, true, observed]``.
+    alpha : (C, C)
+        Dirichlet parameters of a row of a group's matrix.
+    n : int
+        Number of groups.
+
+    References
+    ----------
+    Heller and Ghahramani (2005). Bayesian hierarchical clustering. ICML.
+
+    Examples
+    --------
+    >>> able, other = np.array([[9.0, 1.0], [1.0, 9.0]]), np.array([[5.0, 5.0], [5.0, 5.0]])
+    >>> merged_groups(np.stack([able, other, able, other]), np.ones((2, 2)), 2).tolist()
+    [0, 1, 0, 1]
+    """
+    chosen = np.sort(np.argsort(-counts.sum((1, 2)), kind="stable")[:MOST])
+    groups = np.full(len(counts), -1, dtype=np.int64)
+    groups[chosen] = np.arange(len(chosen))
+    pooled = counts[chosen].copy()
+    evidence = _evidence(pooled, alpha)
+    gains = np.full((len(chosen), len(chosen)), -np.inf)  # of merging b into a, a < b
+    for k in range(len(chosen)):
+        gains[k, k + 1 :] = _evidence(pooled[k] + pooled[k + 1 :], alpha) - evidence[k] - evidence[k + 1 :]
+    for _ in range(len(chosen) - n):
+        a, b = divmod(int(gains.argmax()), len(chosen))
+        groups[groups == b] = a
+        pooled[a] += pooled[b]
+        evidence[a] = _evidence(pooled[a], alpha)
+        gains[b], gains[:, b] = -np.inf, -np.inf
+        left = np.setdiff1d(np.unique(groups[chosen]), a)
+        gain = _evidence(pooled[a] + pooled[left], alpha) - evidence[a] - evidence[left]
+        gains[np.minimum(a, left), np.maximum(a, left)] = gain
+    groups[chosen] = np.unique(groups[chosen], return_inverse=True)[1]
+    return groups
+
+
+def _evidence(counts: FloatArray, alpha: FloatArray) -> FloatArray:
+    """Logarithm of the probability of a group's expected labels (..., C, C)."""
+    return np.asarray((log_normaliser(alpha + counts) - log_normaliser(alpha)).sum(-1))
+
+
+# Group confusion: what everybody confuses, what a family of annotators does, and what one of them does.
 
 # Accuracy and learned groups on 80 simulated crowds of three families: studies/results/0.2.0/families.csv.
 MOST_GROUPS = 5
@@ -401,3 +463,119 @@ def pooling_of(tables: FloatArray, common: FloatArray, start: float) -> float:
 def _coded(info: AnnotatorInfo) -> Membership | None:
     found = info.coded_groups()
     return None if found is None else Membership(*found)
+
+
+# Three levels of confusion for labels that any model inferred: everybody's, a group's and an annotator's.
+
+LEVEL_FIT_STEPS = 15
+FIRST_SIZE = 50.0
+"""Pseudo-labels in a row of a group's :math:`\\alpha` before the first step, as its prior expects."""
+FIRST_SLOPE, FLATTEST = -0.3, -0.005
+LONGEST = 1.0
+"""Logarithm of the largest factor of one step."""
+STILL = 1e-9
+
+
+class Levels(NamedTuple):
+    r"""The matrices of :class:`conal.aggregation.GroupConfusion`, for expected labels that stay as they are.
+
+    Parameters
+    ----------
+    common : (C, C)
+        :math:`\mu^0`, what everybody confuses.
+    alpha : (K, C, C)
+        :math:`\alpha^k`: its proportions are what a group confuses, and there is as much of it as the labels say that
+        members are alike.
+    independent : (K, C)
+        How many labels of tasks of every class tell about a group: as many as its members gave if they are alike, and
+        far fewer if they are not.
+    """
+
+    common: FloatArray
+    alpha: FloatArray
+    independent: FloatArray
+
+    @property
+    def groups(self) -> FloatArray:
+        """(K, C, C) what each group confuses."""
+        return normalised(self.alpha)
+
+
+def levels_of(counts: FloatArray, codes: npt.NDArray[np.int64]) -> Levels:
+    """Fit the matrices of the crowd and of its groups to expected labels.
+
+    Parameters
+    ----------
+    counts : (R, C, C)
+        Expected labels ``[annotator, true, observed]``.
+    codes : (R,)
+        The group of every annotator, from 0. Every group has a member.
+
+    Examples
+    --------
+    >>> counts = np.array([[[80.0, 20.0], [10.0, 90.0]]] * 3 + [[[40.0, 60.0], [50.0, 50.0]]] * 3)
+    >>> found = levels_of(counts, np.array([0, 0, 0, 1, 1, 1]))
+    >>> found.groups[:, 0].round(1).tolist(), found.common[0].round(1).tolist()
+    ([[0.8, 0.2], [0.4, 0.6]], [0.7, 0.3])
+    """
+    model = GroupConfusion()
+    n_groups = model.n_groups_ = int(codes.max()) + 1
+    model.pooling_ = FIRST_POOLING
+    members = [counts[codes == k] for k in range(n_groups)]
+    prior = normalised(model._modes(counts.shape[-1]))
+    alpha = FIRST_SIZE * normalised(np.stack([own.sum(0) + prior for own in members]))
+    sizes = SecantSteps(n_groups)
+    for _ in range(LEVEL_FIT_STEPS):
+        found = model._alpha_of(alpha, *_sums(alpha, members))
+        alpha = normalised(found) * sizes.after(alpha[:, 0].sum(-1), found[:, 0].sum(-1))[:, None, None]
+    return Levels(model._common(alpha), alpha, _sums(alpha, members)[0].sum(-1))
+
+
+class SecantSteps:
+    r"""Longer steps on positive numbers :math:`b_k` whose fixed-point iteration creeps.
+
+    With :math:`\phi = \log b' - \log b`, the change by the iteration, the next is :math:`\log b - \phi / s`, where s is
+    the slope of :math:`\phi` over the last two steps. The fixed points stay the same.
+
+    >>> sizes, b = SecantSteps(1), np.array([1.0])
+    >>> for _ in range(6):
+    ...     b = sizes.after(b, b * (100 / b) ** 0.01)  # alone, this needs 500 steps to come near 100
+    >>> b.round(2).tolist()
+    [100.0]
+    """
+
+    def __init__(self, n: int) -> None:
+        self.slopes = np.full(n, FIRST_SLOPE)
+        self.before: tuple[FloatArray, FloatArray] | None = None
+
+    def after(self, sizes: FloatArray, found: FloatArray) -> FloatArray:
+        """The next numbers (K,), where the iteration finds these."""
+        place = np.log(sizes)
+        change = np.log(found) - place
+        if self.before is not None:
+            moved = place - self.before[0]
+            there = np.abs(moved) > STILL
+            slopes = (change - self.before[1]) / np.where(there, moved, 1.0)
+            self.slopes = np.where(there, np.clip(slopes, -1.0, FLATTEST), self.slopes)
+        self.before = (place, change)
+        return np.asarray(np.exp(place + np.clip(-change / self.slopes, -LONGEST, LONGEST)))
+
+
+def _sums(alpha: FloatArray, members: list[FloatArray]) -> tuple[FloatArray, FloatArray]:
+    """The sums of the fixed-point iteration: every annotator counts for the own group alone."""
+    each = [fixed_point(own[None], np.ones((len(some), 1)), some) for own, some in zip(alpha, members, strict=True)]
+    gained, spent = zip(*each, strict=True)
+    return np.concatenate(gained), np.concatenate(spent)
+
+
+def drawn_to_groups(counts: FloatArray, codes: npt.NDArray[np.int64]) -> FloatArray:
+    """(R, C, C) pseudo-labels that draw annotators' matrices to their groups', and these to the crowd's.
+
+    They are the :attr:`Levels.alpha` of the annotators' groups. Parameters are those of :func:`levels_of`.
+
+    >>> alike = np.array([[[8.0, 2.0], [1.0, 9.0]]] * 3 + [[[4.0, 6.0], [5.0, 5.0]]] * 3)
+    >>> pseudo = drawn_to_groups(alike, np.array([0, 0, 0, 1, 1, 1]))
+    >>> normalised(pseudo[[0, 3], 0]).round(1).tolist()
+    [[0.8, 0.2], [0.4, 0.6]]
+    """
+    return np.asarray(levels_of(counts, codes).alpha[codes])

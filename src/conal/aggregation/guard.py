@@ -7,8 +7,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from conal.aggregation.arrays import FloatArray
-from conal.aggregation.votes import lost_classes
+from conal.aggregation.counts import FloatArray, lost_classes
 from conal.data.annotations import Annotations
 from conal.data.encoding import MISSING
 from conal.errors import examples

@@ -10,7 +10,7 @@ from typing import TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from conal.aggregation.arrays import FloatArray
+from conal.aggregation.counts import FloatArray
 from conal.aggregation.ranks import label_ranks
 from conal.data.annotations import Annotations
 from conal.errors import ConalWarning

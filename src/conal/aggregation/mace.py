@@ -7,12 +7,10 @@ from typing import Literal, NamedTuple
 import numpy as np
 import scipy
 
-from conal.aggregation.arrays import FloatArray, normalised
 from conal.aggregation.base import register
-from conal.aggregation.dirichlet import divergence, expected_log
+from conal.aggregation.counts import FloatArray, Votes, divergence, expected_log, normalised
 from conal.aggregation.em import EMAggregator
 from conal.aggregation.engines import Expectation
-from conal.aggregation.votes import Votes
 from conal.parameters import number, one_of, parameter
 
 __all__ = ["MACE"]

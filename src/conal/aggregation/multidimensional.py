@@ -8,11 +8,10 @@ import numpy as np
 import numpy.typing as npt
 import scipy
 
-from conal.aggregation.arrays import FloatArray, normalised
 from conal.aggregation.base import Aggregator, register
+from conal.aggregation.common_confusion import rows
+from conal.aggregation.counts import FloatArray, Votes, clamped, class_shares, normalised, vote_shares
 from conal.aggregation.ranks import ranks_of
-from conal.aggregation.two_sources import rows
-from conal.aggregation.votes import Votes, clamped, class_shares, vote_shares
 from conal.data.annotations import Annotations
 from conal.data.encoding import MISSING
 from conal.errors import ConvergenceWarning, warn

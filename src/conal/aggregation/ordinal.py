@@ -7,13 +7,11 @@ from typing import Any, ClassVar, Literal, NamedTuple
 import numpy as np
 import scipy
 
-from conal.aggregation.arrays import FloatArray, normalised, softmax
 from conal.aggregation.base import register
-from conal.aggregation.climbing import climb
-from conal.aggregation.em import EMAggregator
+from conal.aggregation.counts import FloatArray, Votes, normalised, softmax
+from conal.aggregation.em import EMAggregator, climb
 from conal.aggregation.engines import Engine, Expectation
 from conal.aggregation.held_out import TRIAL, Mask, held_out_scores, strongest
-from conal.aggregation.votes import Votes
 from conal.data.annotations import Annotations
 from conal.parameters import either, number, one_of, parameter
 

@@ -1,17 +1,34 @@
-"""Weighted votes: what all aggregators share whose labels are the winners of a vote."""
+"""Votes, plain and weighted: aggregators whose labels are the winners of a vote."""
 
 from __future__ import annotations
+
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 
-from conal.aggregation.arrays import FloatArray, normalised
-from conal.aggregation.base import Aggregator
-from conal.aggregation.votes import agreement, clamped
+from conal.aggregation.base import Aggregator, register
+from conal.aggregation.counts import FloatArray, agreement, clamped, normalised, vote_shares
 from conal.data.annotations import Annotations
+from conal.data.encoding import MISSING
+from conal.data.growing import Growth
 from conal.data.memory import check_memory
+from conal.errors import DataWarning, warn
+from conal.parameters import number, one_of, parameter, whole
 
-__all__ = ["ROUNDING", "VoteAggregator", "agreement", "weighted_votes"]
+__all__ = [
+    "ROUNDING",
+    "GoldMajorityVote",
+    "MajorityVote",
+    "VoteAggregator",
+    "Wawa",
+    "ZeroBasedSkill",
+    "agreement",
+    "weighted_votes",
+]
+
+
+# Weighted votes: what all aggregators share whose labels are the winners of a vote.
 
 ROUNDING = 1e-9
 """Shares of the votes that differ by less are a tie: sums of weights depend on their order in the last digits."""
@@ -49,3 +66,244 @@ def weighted_votes(crowd: Annotations, weights: FloatArray | None = None) -> Flo
     cells = crowd.tasks.astype(np.int64) * C + crowd.labels
     sums = np.bincount(cells, weights=weights[crowd.annotators], minlength=N * C)
     return np.asarray(sums, dtype=np.float64).reshape(N, C)
+
+
+# Majority vote: the label that most annotators gave.
+
+
+@register("majority-vote")
+class MajorityVote(VoteAggregator):
+    r"""One vote per annotator: the class with most votes wins, and ties go to the first class or are drawn.
+
+    .. math:: \hat z_i = \arg\max_c \sum_r [y_i^r = c]
+
+    Use it as a figure to compare with, or where annotators are good and equally so. It cannot tell good annotators from
+    bad ones, as ``dawid-skene`` can.
+
+    Attributes
+    ----------
+    probas_ : (n_tasks, n_classes) float
+        ``probas_[i, c]`` = share of the votes of task i for class c; uniform for a task without votes.
+    codes_, labels_ : (n_tasks,) arrays
+        Winning class, as a position in ``classes_`` and in the user's names.
+    confusion_ : (n_annotators, n_classes, n_classes)
+        ``confusion_[r, c, l]`` = share of l among the labels that annotator r gave where c won.
+    skills_ : (n_annotators,)
+        Share of the annotator's labels that agree with the winner.
+
+    Examples
+    --------
+    >>> ann = Annotations.from_matrix([[0, 0, 1], [1, 1, -1]])
+    >>> MajorityVote().fit(ann).labels_.tolist()
+    [0, 1]
+    """
+
+    updatable = True
+    guard = "off"  # votes cannot contradict themselves
+
+    ties: Literal["first", "random"] = parameter(
+        default="first",
+        must_be=one_of("first", "random"),
+        help="'first': a tie goes to the class that is first in ``annotations.classes``, for any order of rows in the "
+        "file. 'random': draw one of the tied classes.",
+    )
+    seed: int = parameter(default=0, must_be=whole(0), help="Seed for ``ties='random'``.")
+
+    def _absorb(self, growth: Growth) -> FloatArray:
+        """The votes of tasks that have new labels; those of others stay."""
+        self._forget_defaults()
+        crowd, touched = growth.annotations, growth.touched
+        probas = np.concatenate([self.probas_, np.zeros((crowd.n_tasks - len(self.probas_), crowd.n_classes))])
+        probas[touched] = clamped(vote_shares(crowd[touched]), self.known_codes_[touched])
+        self.stale_share_ = 0.0
+        return probas
+
+    def _aggregate(self, crowd: Annotations, known: npt.NDArray[np.int64]) -> FloatArray:
+        return clamped(vote_shares(crowd), known)
+
+    def _why_no_update(self) -> str | None:
+        return None if self.ties == "first" else "ties='random' draws for all tasks at once"
+
+    def _winners(self, probas: FloatArray) -> npt.NDArray[np.int64]:
+        if self.ties == "first":
+            return super()._winners(probas)
+        # Among the classes with the highest share, up to rounding, the one with the highest random number.
+        best = probas >= probas.max(1, keepdims=True) - ROUNDING
+        return super()._winners(np.where(best, np.random.default_rng(self.seed).random(probas.shape), -1.0))
+
+
+# Gold majority vote: votes weighted by how often an annotator is right where the truth is known.
+
+
+@register("gold-majority-vote")
+class GoldMajorityVote(VoteAggregator):
+    r"""A vote weighted by accuracy on tasks of known truth, which ``true_labels`` supplies.
+
+    With :math:`G_r` the tasks of known truth that annotator r labelled:
+
+    .. math::
+        w_r = \frac{1}{|G_r|} \sum_{i \in G_r} [y_i^r = z_i], \qquad \hat z_i = \arg\max_c \sum_r w_r [y_i^r = c]
+
+    An annotator who labelled none of them counts as the average one, the share of right labels of all annotators.
+    Without true labels all weights are equal: a majority vote, with a warning.
+
+    Use it where most annotators answered several control questions, and mistakes have no pattern. Where control
+    questions are few per annotator, ``dawid-skene`` with the same ``true_labels`` also learns from all other tasks.
+
+    Attributes
+    ----------
+    probas_ : (n_tasks, n_classes)
+        Shares of the weighted votes; they are no posterior probabilities. Tasks of known truth have it.
+    skills_ : (n_annotators,)
+        The weights w.
+    confusion_ : (n_annotators, n_classes, n_classes)
+        ``confusion_[r, c, l]`` = share of l among the labels that annotator r gave where c won.
+
+    References
+    ----------
+    Ustalov, Pavlichenko and Tseitlin (2024). Learning from crowds with Crowd-Kit. Journal of Open Source Software 9.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> labels = np.array([[0, 0, 1], [1, 0, 1], [1, 0, 0], [0, 1, 1]])
+    >>> fitted = GoldMajorityVote().fit(labels, true_labels={0: 0, 1: 1})
+    >>> fitted.skills_.tolist(), fitted.labels_.tolist()
+    ([1.0, 0.5, 0.5], [0, 1, 0, 0])
+    """
+
+    def _aggregate(self, crowd: Annotations, known: npt.NDArray[np.int64]) -> FloatArray:
+        certain = known != MISSING
+        if not certain.any() and crowd.n_classes > 1:
+            warn(
+                "gold-majority-vote: no true labels, so all annotators count the same; pass true_labels "
+                "(--true-labels), or use 'wawa'",
+                DataWarning,
+            )
+        self.skills_ = _accuracy(crowd, known, certain)
+        return self._elect(crowd, self.skills_, known)[0]
+
+
+def _accuracy(crowd: Annotations, known: npt.NDArray[np.int64], certain: npt.NDArray[np.bool_]) -> FloatArray:
+    """(R,) share of right labels on tasks of known truth; of those of all annotators where there are none."""
+    tested = certain[crowd.tasks]
+    right = crowd.labels[tested] == known[crowd.tasks[tested]]
+    overall = float(right.mean()) if len(right) else 1.0
+    given = np.bincount(crowd.annotators[tested], minlength=crowd.n_annotators)
+    return np.where(given > 0, agreement(crowd, known, certain), overall)
+
+
+# Wawa: votes weighted by how often an annotator agrees with the majority.
+
+
+@register("wawa")
+class Wawa(VoteAggregator):
+    r"""Worker agreement with aggregate: a majority vote, then a vote weighted by agreement with it.
+
+    .. math::
+        \hat z_i^{(0)} = \arg\max_c \sum_r [y_i^r = c], \qquad
+        w_r = \frac{1}{n_r} \sum_i [y_i^r = \hat z_i^{(0)}], \qquad
+        \hat z_i = \arg\max_c \sum_r w_r [y_i^r = c]
+
+    Two passes over the labels, no randomness and nothing to tune. Use it as a better majority vote. Annotators at
+    chance still count: with two classes a coin has weight one half. Where many annotators are bad, or are bad in the
+    same way, a model of their mistakes (``dawid-skene``) is more accurate.
+
+    Attributes
+    ----------
+    probas_ : (n_tasks, n_classes)
+        Shares of the weighted votes; they are no posterior probabilities.
+    skills_ : (n_annotators,)
+        The weights w; 1 / C for an annotator without labels.
+    confusion_ : (n_annotators, n_classes, n_classes)
+        ``confusion_[r, c, l]`` = share of l among the labels that annotator r gave where c won.
+
+    References
+    ----------
+    Appen. Calculating worker agreement with aggregate (Wawa). Success Center.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> labels = np.array([[0, 0, 1, 1, -1], [0, 0, 0, 1, 1], [1, 1, 1, 0, 0], [-1, -1, -1, 1, 0]])
+    >>> fitted = Wawa().fit(labels)
+    >>> fitted.skills_.tolist(), fitted.labels_.tolist()
+    ([1.0, 1.0, 0.6666666666666666, 0.0, 0.3333333333333333], [0, 0, 1, 0])
+    """
+
+    def _aggregate(self, crowd: Annotations, known: npt.NDArray[np.int64]) -> FloatArray:
+        _, self.skills_ = self._elect(crowd, None, known)
+        shares, _ = self._elect(crowd, self.skills_, known)
+        return shares
+
+
+# Zero-based skill: votes weighted by skills that move towards the agreement with the vote, again and again.
+
+FIXED = 1e-12
+"""Skills that change by less than this are at a fixed point."""
+
+
+@register("zero-based-skill")
+class ZeroBasedSkill(VoteAggregator):
+    r"""Weighted votes whose weights move towards the agreement with the vote, step by step.
+
+    All skills start equal, so the first vote is a majority vote. Then, for t = 1, 2, …:
+
+    .. math::
+        \hat z_i = \arg\max_c \sum_r s_r [y_i^r = c], \qquad
+        s_r \leftarrow s_r + \eta_t \Bigl( \frac{1}{n_r} \sum_i [y_i^r = \hat z_i] - s_r \Bigr)
+
+    The learning rate :math:`\eta_t` is cut at regular intervals, which ends cycles between two sets of labels. It
+    stops as soon as nothing changes any more. This is :class:`Wawa` carried on; it corrects majority vote a little
+    further, and shares its limits. Use it as you would use ``wawa``, which is as accurate.
+
+    Attributes
+    ----------
+    probas_ : (n_tasks, n_classes)
+        Shares of the weighted votes; they are no posterior probabilities.
+    skills_ : (n_annotators,)
+        The skills s, which are the weights; 1 / C for an annotator without labels.
+    confusion_ : (n_annotators, n_classes, n_classes)
+        ``confusion_[r, c, l]`` = share of l among the labels that annotator r gave where c won.
+    n_iter_ : int
+    converged_ : bool
+        Whether it stopped at a fixed point.
+
+    References
+    ----------
+    Ustalov, Pavlichenko and Tseitlin (2024). Learning from crowds with Crowd-Kit. Journal of Open Source Software 9.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> fitted = ZeroBasedSkill().fit(np.array([[0, 0, 1], [1, 1, 0], [0, 0, 0]]))
+    >>> fitted.labels_.tolist(), fitted.converged_
+    ([0, 1, 0], True)
+    """
+
+    n_iter: int = parameter(default=100, must_be=whole(1), help="Maximum number of iterations.")
+    lr_init: float = parameter(
+        default=1.0, must_be=number(above=0, at_most=1), help="Learning rate of the first steps."
+    )
+    lr_steps_to_reduce: int = parameter(
+        default=20, must_be=whole(1), help="The learning rate is reduced in every iteration that this number divides."
+    )
+    lr_reduce_factor: float = parameter(
+        default=0.5, must_be=number(above=0, at_most=1), help="Factor by which the learning rate is reduced."
+    )
+
+    def _aggregate(self, crowd: Annotations, known: npt.NDArray[np.int64]) -> FloatArray:
+        skills = np.full(crowd.n_annotators, 1.0 / max(crowd.n_classes, 1))
+        rate, self.converged_ = self.lr_init, False
+        for iteration in range(1, self.n_iter + 1):
+            self.n_iter_ = iteration
+            if iteration % self.lr_steps_to_reduce == 0:
+                rate *= self.lr_reduce_factor
+            _, agreed = self._elect(crowd, skills, known)
+            step = rate * (agreed - skills)
+            skills = skills + step
+            self.converged_ = bool(np.abs(step).max(initial=0.0) < FIXED)
+            if self.converged_:
+                break
+        self.skills_ = skills
+        return self._elect(crowd, skills, known)[0]

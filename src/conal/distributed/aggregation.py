@@ -12,11 +12,10 @@ import torch
 import torch.distributed as dist
 
 from conal._support.processes import process_number
-from conal.aggregation.arrays import FloatArray
 from conal.aggregation.base import Aggregator, aggregators
+from conal.aggregation.counts import FloatArray, Votes
 from conal.aggregation.em import EMAggregator
 from conal.aggregation.engines import Engine, Expectation, Sums
-from conal.aggregation.votes import Votes
 from conal.data.annotations import Annotations
 from conal.data.true_labels import inclusion_of, known_codes
 from conal.errors import InputError

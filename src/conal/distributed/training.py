@@ -15,7 +15,7 @@ from torch.nn.parallel import DistributedDataParallel
 from conal._support.processes import process_number, process_rank
 from conal.distributed.aggregation import TIMEOUT, leave_at_exit
 from conal.errors import InputError, TrainingError
-from conal.networks.annotator_rows import is_lazy
+from conal.networks.noise_layers import is_lazy
 
 if TYPE_CHECKING:
     from lightning_fabric import Fabric

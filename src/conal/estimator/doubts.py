@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from conal.aggregation.counts import vote_shares
 from conal.aggregation.guard import collapse_of
-from conal.aggregation.votes import vote_shares
 from conal.data.annotations import Annotations
 from conal.errors import CollapseWarning, ContradictionWarning, PriorWarning, warn
 from conal.estimator.members import members_of

@@ -23,7 +23,7 @@ from conal.parameters.training import ClassifierParameters
 from conal.reported import Reported
 from conal.text import EncodedTexts, TextFeatures
 from conal.training import CrowdBatches, Instances
-from conal.training.history import Row
+from conal.training.loop import Row
 
 if TYPE_CHECKING:
     from conal.estimator.planning import Asked, By

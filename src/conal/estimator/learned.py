@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from conal.aggregation.votes import clamped
+from conal.aggregation.counts import clamped
 from conal.data.growing import Learnt
 from conal.estimator import compute, doubts
 from conal.estimator.adapters import Joined

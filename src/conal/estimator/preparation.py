@@ -10,14 +10,14 @@ import numpy.typing as npt
 import torch
 
 from conal import methods
-from conal.aggregation.votes import vote_shares
+from conal.aggregation.counts import vote_shares
 from conal.data.annotations import Annotations
 from conal.data.annotator_info import AnnotatorInfo
 from conal.errors import DataWarning, InputError, NetworkWarning, warn
 from conal.estimator import adapters
 from conal.estimator.true_labels import digest_of_truth
 from conal.methods import CrowdMethod, Problem
-from conal.methods.class_prior import read_class_prior
+from conal.methods.base import read_class_prior
 from conal.methods.ensemble import Ensemble
 from conal.networks import FeatureScaler, build_backbone
 from conal.parameters.plan import Plan, is_large

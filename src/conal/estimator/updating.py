@@ -24,7 +24,7 @@ from conal.estimator.results import FittedResults
 from conal.findings.evidence import plain_names
 from conal.io import FeatureTable
 from conal.io.texts import is_text, texts_from
-from conal.methods.cross_fitted_em import CrossFittedEM
+from conal.methods.cross_conal import CrossFittedEM
 from conal.parameters.plan import planned_epochs, planned_folds
 from conal.training import CrowdBatches, Instances, LastEpoch, WarmStart, train
 

@@ -10,8 +10,8 @@ import numpy.typing as npt
 from markupsafe import Markup
 from scipy.special import betaincinv
 
-from conal.aggregation.three_levels import Levels, levels_of
-from conal.aggregation.votes import Votes
+from conal.aggregation.counts import Votes
+from conal.aggregation.group_confusion import Levels, levels_of
 from conal.data.encoding import encode
 from conal.findings.base import Finding, register
 from conal.findings.common_confusion import shown_classes

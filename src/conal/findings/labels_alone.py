@@ -12,9 +12,9 @@ import numpy as np
 import numpy.typing as npt
 
 from conal._support.versions import versions
-from conal.aggregation.arrays import FloatArray
 from conal.aggregation.base import Aggregator
 from conal.aggregation.common_confusion import CommonConfusion
+from conal.aggregation.counts import FloatArray
 from conal.aggregation.group_confusion import GroupConfusion
 from conal.data.annotations import Annotations
 from conal.data.annotator_info import AnnotatorInfo

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, TypedDict
 import numpy as np
 from markupsafe import Markup
 
-from conal.aggregation.abstentions import abstention_rates
-from conal.aggregation.arrays import FloatArray
+from conal.aggregation.base import abstention_rates
+from conal.aggregation.counts import FloatArray
 from conal.findings.base import Finding, register
 from conal.findings.evidence import Evidence, plain_names
 from conal.findings.wording import count, percent, short

@@ -8,7 +8,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from conal.aggregation.votes import Votes, clamped
+from conal.aggregation.counts import Votes, clamped
 from conal.data.encoding import MISSING
 from conal.findings.evidence import Evidence
 from conal.metrics.label_change import LabelChange, joined, label_changes, relabelling

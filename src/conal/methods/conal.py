@@ -12,8 +12,7 @@ from conal.errors import InputError
 from conal.methods.base import Batch, CrowdMethod, Problem, register
 from conal.methods.two_source_noise import ATTRIBUTED
 from conal.networks import AuxiliaryNetwork, NoiseAdaptation
-from conal.networks.annotator_rows import Present, log_softmax, spread
-from conal.networks.noise_adaptation import Layer, Mixing
+from conal.networks.noise_layers import Layer, Mixing, Present, log_softmax, spread
 from conal.parameters import either, number, one_of, parameter, whole
 
 __all__ = ["CoNALMethod"]

@@ -9,8 +9,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
-from conal.aggregation.common_confusion import CommonConfusion
-from conal.aggregation.two_sources import mixture, share_of_common
+from conal.aggregation.common_confusion import CommonConfusion, mixture, share_of_common
 from conal.data.annotations import Annotations
 from conal.errors import ConalWarning
 from conal.methods.base import Batch, Problem, register

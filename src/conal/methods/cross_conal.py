@@ -1,36 +1,442 @@
-"""Cross-fitted CoNAL: EM of the paper's noise model, in which no network predicts its own training instances."""
+"""Cross-fitted CoNAL: EM in which no network predicts its own training instances."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, ClassVar, Literal
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from conal.aggregation.certainty import held_out_certainty
+from conal.aggregation.tempering import held_out_certainty
 from conal.data.annotations import Annotations
 from conal.errors import DivergenceError
 from conal.methods.base import Batch, Problem, register
-from conal.methods.class_matching import (
-    aligned_with_people,
-    aligned_with_votes,
-    is_identity,
-    most_annotators_agree,
-    present_names,
-)
-from conal.methods.cross_fitted_em import CrossFittedEM
-from conal.methods.judged_tasks import JudgedTasks
-from conal.methods.labels_only import infer_from_labels
-from conal.methods.posterior_correction import PosteriorCorrection, flattened, logarithm
-from conal.methods.round_schedule import due_epochs
+from conal.methods.em import EMMethod, due_epochs, infer_from_labels
+from conal.methods.true_label_correction import JudgedTasks, PosteriorCorrection, flattened, logarithm
 from conal.methods.two_source_noise import PseudoLabels, TwoSourceNoise
-from conal.parameters import number, one_of, parameter, share, whole
-from conal.parameters.plan import planned_epochs, planned_rounds
+from conal.networks.backbones import fresh_copy, reorder_outputs
+from conal.networks.cross_fitting import (
+    Network,
+    StackedNetworks,
+    WeightAverage,
+    cross_fitted_loss,
+    fit_temperature,
+    held_out_log_proba,
+    mean_log_proba,
+    stack,
+    stacked_loss,
+)
+from conal.networks.deployed import MeanOfNetworks
+from conal.networks.second_classifier import GaussianWitness, MixtureOfWitnesses, mixture_weights
+from conal.parameters import either, flag, number, one_of, parameter, share, whole
+from conal.parameters.plan import planned_epochs, planned_folds, planned_rounds
 from conal.parameters.training import Scaling
 
-__all__ = ["CrossCoNALMethod"]
+__all__ = [
+    "CrossCoNALMethod",
+    "CrossFittedEM",
+    "Predictions",
+    "ScaledBatches",
+    "aligned_with_people",
+    "aligned_with_votes",
+    "fit_witness",
+    "held_out_predictions",
+    "is_identity",
+    "mixed_predictions",
+    "most_annotators_agree",
+    "present_names",
+]
+
+
+# Match inferred classes to the user's classes.
+
+TRUTH_WEIGHT = 0.3
+
+
+def aligned_with_votes(agreement: Tensor, truth: Tensor | None = None) -> Tensor:
+    """(C,) the inferred class of each class name, such that the diagonal of the confusion is largest.
+
+    Mistakes and truth can change places without any change in the likelihood, for two classes or for a cycle of
+    several. The tie is broken by the assumption that annotators are right more often than they make any one mistake.
+
+    Parameters
+    ----------
+    agreement : (C, C) tensor
+        Expected votes ``[inferred class, observed label]``.
+    truth : (C, C) tensor, optional
+        Expected numbers of known true labels ``[inferred class, true label]``. Every one counts as much as
+        :data:`TRUTH_WEIGHT` of all votes of a class: where true labels are known, they name the classes.
+
+    Examples
+    --------
+    >>> aligned_with_votes(torch.tensor([[1.0, 9.0], [8.0, 2.0]])).tolist()
+    [1, 0]
+    >>> aligned_with_votes(torch.tensor([[1.0, 9.0], [8.0, 2.0]]), truth=3 * torch.eye(2)).tolist()
+    [0, 1]
+    """
+    from scipy.optimize import linear_sum_assignment
+
+    confusion = agreement.double() / agreement.double().sum(1, keepdim=True).clamp(min=1e-9)
+    if truth is not None:
+        confusion = confusion + TRUTH_WEIGHT * truth.double()
+    inferred, names = linear_sum_assignment(confusion.cpu().numpy(), maximize=True)
+    order = torch.empty(len(names), dtype=torch.int64)
+    order[torch.from_numpy(names)] = torch.from_numpy(inferred)
+    return order.to(agreement.device)
+
+
+def aligned_with_people(counts: Tensor) -> Tensor:
+    """(C,) the inferred class of each class name, such that most annotators are right; the present names if in doubt.
+
+    A group who exchange classes and never slip can win the votes, although more people are right most of the time.
+    Here every annotator says which label belongs to an inferred class: the one that the annotator gave most often.
+    The names that most say so are taken if they are decided: annotators who clearly prefer them, by two standard errors
+    of their own labels, have more than half of the labels of the classes that get another name.
+
+    Parameters
+    ----------
+    counts : (R, C, C) tensor
+        Expected votes ``[annotator, inferred class, observed label]``.
+
+    Examples
+    --------
+    Three people are right in 60 of 100 tasks, two exchange the classes in all, and so the votes have named them.
+
+    >>> honest, ring = torch.tensor([[40.0, 60.0], [60.0, 40.0]]), torch.tensor([[100.0, 0.0], [0.0, 100.0]])
+    >>> counts = torch.stack([honest, honest, honest, ring, ring])
+    >>> aligned_with_votes(counts.sum(0)).tolist(), aligned_with_people(counts).tolist()
+    ([0, 1], [1, 0])
+    """
+    usual = torch.zeros_like(counts).scatter_(2, counts.argmax(2, keepdim=True), counts.sum(2, keepdim=True))
+    order = aligned_with_votes(usual.sum(0))
+    moved, new, old = _preferred(counts, order)
+    weight = counts[:, moved].sum((1, 2))
+    decided = new - old > 2 * (new + old).sqrt()
+    is_clear = bool(weight[decided].sum() > weight.sum() / 2)
+    return order if is_clear else present_names(order)
+
+
+def present_names(like: Tensor) -> Tensor:
+    """(C,) the order in which all classes keep their names."""
+    return torch.arange(len(like), device=like.device)
+
+
+def is_identity(order: Tensor) -> bool:
+    """Whether all classes keep their names."""
+    return torch.equal(order, present_names(order))
+
+
+def most_annotators_agree(counts: Tensor, order: Tensor) -> bool:
+    """Whether the labels of most annotators fit new names of the classes better than the present ones.
+
+    All votes together are won by a group who exchange classes and never slip, also where they are fewer than those who
+    are right most of the time. Annotators count by their labels of the classes that get another name.
+
+    Parameters
+    ----------
+    counts : (R, C, C) tensor
+        Expected votes ``[annotator, inferred class, observed label]``.
+    order : (C,) tensor
+        The inferred class of each class name, as :func:`aligned_with_votes` has it.
+
+    Examples
+    --------
+    Three people are right in 6 of 10 tasks, two exchange the classes in all.
+
+    >>> honest, ring = torch.tensor([[6.0, 4.0], [4.0, 6.0]]), torch.tensor([[0.0, 10.0], [10.0, 0.0]])
+    >>> counts = torch.stack([honest, honest, honest, ring, ring])
+    >>> order = aligned_with_votes(counts.sum(0))
+    >>> order.tolist(), most_annotators_agree(counts, order)
+    ([1, 0], False)
+    """
+    moved, new, old = _preferred(counts, order)
+    weight = counts[:, moved].sum((1, 2))
+    return bool((weight * (new - old).sign()).sum() >= 0)
+
+
+def _preferred(counts: Tensor, order: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """The classes that get another name, and (R,) how many labels of each annotator fit the new and the old names."""
+    moved = torch.nonzero(order != present_names(order)).flatten()
+    return moved, counts[:, order[moved], moved].sum(1), counts[:, moved, moved].sum(1)
+
+
+# Held-out predictions of the training tasks: by networks, and by networks and other witnesses together.
+
+Predictions = list[tuple[Tensor, Batch]]
+"""Of every batch the (n, C) log-probabilities, and the batch without features."""
+
+KEPT_CELLS = 2**26
+"""Scaled features are kept for further passes if they have no more cells: 256 MB in single precision."""
+
+
+class ScaledBatches:
+    """The training batches with scaled features, for several passes.
+
+    Small features are read and scaled in the first pass and kept for the others; large ones are read in every pass.
+
+    Parameters
+    ----------
+    batches : iterable of Batch
+        With raw features; can be gone through several times.
+    scale : callable
+        Makes a batch with scaled features.
+    n_cells : int
+        Number of cells of all features.
+    """
+
+    def __init__(self, batches: Iterable[Batch], scale: Callable[[Batch], Batch], n_cells: int) -> None:
+        self._batches, self._scale = batches, scale
+        self._keep = n_cells <= KEPT_CELLS
+        self._kept: list[Batch] | None = None
+
+    def __iter__(self) -> Iterator[Batch]:
+        if not self._keep:
+            return map(self._scale, self._batches)
+        if self._kept is None:
+            self._kept = list(map(self._scale, self._batches))
+        return iter(self._kept)
+
+
+def held_out_predictions(networks: Iterable[Network], batches: Iterable[Batch], fold_of: Tensor) -> Predictions:
+    """Of every instance, the prediction of the network that was trained without its fold."""
+    each = list(networks)
+    return [
+        (held_out_log_proba(each, batch.x, fold_of[batch.instances]), batch._replace(x=batch.x[:0]))
+        for batch in batches
+    ]
+
+
+def fit_witness(
+    witness: GaussianWitness, batches: Iterable[Batch], fold_of: Tensor, target: Tensor, n_tasks: int
+) -> bool:
+    """Fit the second witness to (N, C) soft labels of the training tasks; False if ``n_tasks``, trained on, are few."""
+
+    def blocks() -> Iterator[tuple[Tensor, Tensor, Tensor]]:
+        for batch in batches:
+            yield batch.x, fold_of[batch.instances], target[batch.instances]
+
+    return witness.fit(blocks, n_tasks)
+
+
+def mixed_predictions(
+    witness: GaussianWitness,
+    by_networks: Predictions,
+    by_witness: Predictions,
+    target: Tensor,
+    label_evidence: Callable[[Batch], Tensor],
+    *,
+    calibrate: bool,
+) -> Predictions:
+    """Predictions of all witnesses together: each calibrated, and weighted by the likelihood of the annotations.
+
+    Parameters
+    ----------
+    witness : GaussianWitness
+        Its temperatures and weights are set.
+    target : (n, C)
+        What the witnesses were fitted to, in the order of the predictions.
+    label_evidence : callable
+        Of a batch, (P, C) how likely each label is under every class, as a logarithm.
+    calibrate : bool
+        Whether to fit the temperatures.
+    """
+    networks, gaussian = (torch.cat([each for each, _ in found]) for found in (by_networks, by_witness))
+    batches = [batch for _, batch in by_networks]
+    if calibrate:
+        witness.calibrate(networks, gaussian, target)
+    evidence = torch.cat([_by_task(label_evidence(batch), batch) for batch in batches])
+    calibrated = witness.calibrated(networks, gaussian)
+    witness.shares.copy_(mixture_weights((calibrated + evidence.to(calibrated)).logsumexp(-1).T))
+    mixed = witness.mixed(networks, gaussian).split([len(batch.instances) for batch in batches])
+    return list(zip(mixed, batches, strict=True))
+
+
+def _by_task(evidence: Tensor, batch: Batch) -> Tensor:
+    """(n, C) sums over the labels of each task."""
+    return evidence.new_zeros(len(batch.instances), evidence.shape[1]).index_add_(0, batch.rows, evidence)
+
+
+# Base of cross-fitted EM: K networks and a second witness, none of which predicts instances that it was fitted to.
+
+
+class CrossFittedEM(EMMethod):
+    r"""EM whose E-step takes every instance's prediction from the network for which it was held out.
+
+    The networks are trained as one where they can be. Predictions, in the E-step and after training, are those of the
+    moving averages of their weights, mixed with a Gaussian classifier of the features.
+
+    A subclass draws the folds in :meth:`prepare` (:meth:`draw_folds`), infers the first labels there, and supplies the
+    annotators' side: how likely labels are given a class, and with which weight (:meth:`weighted_evidence`).
+    """
+
+    fold_of: Tensor
+    held_out: Tensor
+    labelled: Tensor
+    temperature: Tensor
+
+    folds: int | Literal["auto"] = parameter(
+        default="auto",
+        must_be=either(whole(2), one_of("auto")),
+        help="Number K of networks and folds. 'auto' is 5, and 3 for 16,000 labelled tasks or more.",
+    )
+    averaging: float = parameter(
+        default=0.98,
+        must_be=number(at_least=0, below=1),
+        help="Decay of the moving average of the weights, per step; 0 for none.",
+    )
+    calibrate: bool = parameter(default=True, must_be=flag(), help="Fit the networks' temperature before each E-step.")
+    # With and without it on 17 crowds: studies/results/0.2.0/witness.csv.
+    witness: Literal["gaussian", "none"] = parameter(
+        default="gaussian",
+        must_be=one_of("gaussian", "none"),
+        help="Second witness beside the networks, in the E-step and in predictions: 'gaussian', a Gaussian classifier "
+        "of the features (linear discriminant analysis on principal components), or 'none'. Images have none.",
+        before="none",
+    )
+    n_jobs: int = parameter(
+        default=1,
+        must_be=whole(1),
+        help="Number of threads in which networks are trained one by one. With 1, all networks are trained as one if "
+        "possible, which takes the least CPU time. With more than one, a seed gives an equally good model, but another "
+        "one than with 1.",
+    )
+
+    def __init__(self, problem: Problem, backbone: nn.Module, **given: Any) -> None:
+        super().__init__(problem, backbone, **given)
+        self.n_folds = planned_folds(self.folds, problem.n_tasks)
+        self.others = nn.ModuleList(fresh_copy(backbone) for _ in range(self.n_folds - 1))
+        self.averages = WeightAverage(self.backbones, self.averaging)
+        self.register_buffer("temperature", torch.ones(()))
+        sizes = problem.shape[0] if len(problem.shape) == 1 else 0, problem.n_classes
+        self.gaussian = GaussianWitness(*sizes, self.n_folds) if self.witness == "gaussian" and sizes[0] else None
+        self.stacked: StackedNetworks | None = None
+
+    def weighted_evidence(self, batch: Batch) -> Tensor:
+        """(P, C) how likely each label is under every class, as a logarithm, by the weight that votes have."""
+        raise NotImplementedError
+
+    # ---------------------------------------------------------------- training
+
+    @property
+    def backbones(self) -> list[nn.Module]:
+        """The K networks, each trained without one fold."""
+        return [self.backbone, *self.others]
+
+    def merge_networks(self, example: Tensor) -> None:
+        """Train the networks as one, where they can be."""
+        self.stacked = stack(self.backbones, example) if self.n_jobs == 1 else None
+        if self.stacked is not None:
+            self.averages.follow(self.stacked)
+
+    def learned_parameters(self) -> list[nn.Parameter]:
+        """The stacked weights, if there are, in place of those that are views of them."""
+        learned = super().learned_parameters()
+        if self.stacked is None:
+            return learned
+        views = {id(weight) for network in self.backbones for weight in network.parameters()}
+        stacked = [weight for weight in self.stacked.parameters if weight.requires_grad]
+        return stacked + [weight for weight in learned if id(weight) not in views]
+
+    def draw_folds(self, annotations: Annotations) -> None:
+        """A fold for every task, and which tasks are trained on."""
+        self.register_buffer("fold_of", torch.randperm(annotations.n_tasks) % self.n_folds, persistent=False)
+        voted = torch.from_numpy(annotations.labels_per_task() > 0)
+        labelled = voted if self.known is None else voted | (self.known >= 0)
+        self.register_buffer("labelled", labelled, persistent=False)
+        nothing = torch.full((annotations.n_tasks, self.problem.n_classes), torch.nan)
+        self.register_buffer("held_out", nothing, persistent=False)
+
+    @torch.no_grad()
+    def take_up(self, working: Mapping[str, Tensor], annotations: Annotations) -> None:
+        """As for every EM; known tasks stay in their folds, so that no network predicts what it was trained on."""
+        self.fold_of[: len(working["fold_of"])] = working["fold_of"]
+        super().take_up(working, annotations)
+
+    def trained_weights(self) -> set[str]:
+        """Those of all networks, and of their averages."""
+        return {name for name in self.state_dict() if name.startswith(("backbone.", "others.", "averages.networks."))}
+
+    def loss(self, batch: Batch) -> Tensor:
+        """Mean over the networks of the cross-entropy to the inferred labels, each without its held-out fold."""
+        target, fold = self.posterior[batch.instances], self.fold_of[batch.instances]
+        weight = batch.instance_weight * self.n_folds / (self.n_folds - 1)  # one over what a network sees of a batch
+        if self.stacked is not None:
+            return stacked_loss(self.stacked, batch.x, target, fold, weight)
+        return cross_fitted_loss(self.backbones, batch.x, target, fold, weight, self.n_jobs)
+
+    @torch.no_grad()
+    def rename_outputs(self, order: Tensor) -> None:
+        """Networks and witness call the classes as everything else does now; other people's modules learn it anew."""
+        for network in (*self.backbones, *self.averages.networks):
+            reorder_outputs(network, order)
+        self.held_out.copy_(self.held_out[:, order])
+        if self.gaussian is not None:
+            self.gaussian.reorder(order)
+
+    def end_step(self) -> None:
+        """The average follows the weights."""
+        self.averages.update()
+
+    def working_state(self) -> dict[str, Tensor]:
+        """As for every EM, the folds, and the held-out predictions."""
+        return {**super().working_state(), "fold_of": self.fold_of, "held_out": self.held_out}
+
+    # ---------------------------------------------------------------- predictions
+
+    def predictions(self, batches: Iterable[Batch]) -> Predictions:
+        """Held-out predictions of every batch, and its labels without features; then the temperature of all."""
+        target = self.posterior[self.labelled]
+        if self.gaussian is None:
+            found = held_out_predictions(self.averages.networks, map(self.scaled, batches), self.fold_of)
+        else:
+            found = self._by_all_witnesses(self.gaussian, batches, target)
+        if self.calibrate:
+            self.temperature.copy_(fit_temperature(torch.cat([each for each, _ in found]), target))
+        for log_proba, batch in found:
+            self.held_out[batch.instances] = log_proba.to(self.held_out)
+        return found
+
+    def training_class_proba(self) -> Tensor:
+        """(N, C) class probabilities of the training tasks by networks, and a witness, that were fitted without them.
+
+        They are those of the last E-step; NaN for tasks that nothing was trained on.
+        """
+        return self.held_out.exp()
+
+    def _by_all_witnesses(self, witness: GaussianWitness, batches: Iterable[Batch], target: Tensor) -> Predictions:
+        """Predictions by the mixture of the networks and the second witness, fitted to what they were trained on."""
+        scaled = ScaledBatches(batches, self.scaled, len(target) * math.prod(self.problem.shape))
+        is_fitted = fit_witness(witness, scaled, self.fold_of, self.posterior, len(target))
+        found = held_out_predictions(self.averages.networks, scaled, self.fold_of)
+        if not is_fitted:
+            return found
+        others = held_out_predictions(witness.without, scaled, self.fold_of)
+        return mixed_predictions(witness, found, others, target, self.weighted_evidence, calibrate=self.calibrate)
+
+    def inferred_shares(self) -> Tensor:
+        """(C,) shares of the classes among the inferred labels of tasks that have training labels."""
+        return self.posterior[self.labelled].mean(0)
+
+    def class_logits(self, x: Tensor) -> Tensor:
+        """(N, C) log of the networks' mean probabilities, by their averaged weights once they are trained.
+
+        A second witness takes part once it is fitted.
+        """
+        networks = mean_log_proba(self.backbones if self.training else self.averages.networks, x)
+        if self.gaussian is None or self.training:
+            return networks
+        return self.gaussian.mixed(networks, self.gaussian.log_proba(x))
+
+    def class_network(self) -> nn.Module:
+        """The mean of the K networks, by their averaged weights, and the second witness."""
+        networks = self.averages.networks
+        return MeanOfNetworks(networks) if self.gaussian is None else MixtureOfWitnesses(networks, self.gaussian)
+
+
+# Cross-fitted CoNAL: EM of the paper's noise model, in which no network predicts its own training instances.
 
 START_ROUNDS = 60
 """EM rounds on the annotations alone before the networks are trained."""
@@ -75,7 +481,7 @@ class CrossCoNALMethod(CrossFittedEM):
 
     True labels of some tasks are not needed. Where they are supplied, they are certain in q, name the classes, and
     correct the posterior of other tasks in the second half of the E-steps, by predictions that have not seen them
-    (:class:`conal.methods.posterior_correction.PosteriorCorrection`).
+    (:class:`conal.methods.true_label_correction.PosteriorCorrection`).
 
     The likelihood does not say which inferred class is which: after every E-step, classes are matched
     with the labels that most annotators give them, and otherwise with the votes, so that annotators are right as often

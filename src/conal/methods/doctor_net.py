@@ -7,7 +7,7 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from conal.methods.base import Batch, CrowdMethod, Problem, register
-from conal.networks.heads import AnnotatorHeads, WeightedHeads, mean_of_heads, split_head
+from conal.networks.backbones import AnnotatorHeads, WeightedHeads, mean_of_heads, split_head
 
 __all__ = ["DoctorNetMethod"]
 

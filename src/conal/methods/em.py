@@ -1,22 +1,115 @@
-"""Base of EM methods, which alternate between inferring true labels and fitting networks and confusion."""
+"""EM methods, which alternate between inferring true labels and fitting networks and confusion; AggNet."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, Self
 
+import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
-from conal.aggregation.votes import Votes, vote_shares
+from conal.aggregation.common_confusion import rows
+from conal.aggregation.counts import Votes, vote_shares
 from conal.data.annotations import Annotations
-from conal.methods.base import Batch, CrowdMethod, Problem
-from conal.methods.expected_counts import ExpectedCounts
-from conal.methods.labels_only import counts_from_votes
+from conal.methods.base import Batch, CrowdMethod, Problem, register
+from conal.methods.two_source_noise import TwoSourceNoise
 from conal.parameters import number, parameter, whole
 
-__all__ = ["EMMethod", "SingleNetworkEM"]
+__all__ = [
+    "AggNetMethod",
+    "EMMethod",
+    "ExpectedCounts",
+    "SingleNetworkEM",
+    "counts_from_votes",
+    "due_epochs",
+    "infer_from_labels",
+]
+
+
+# The schedule of a fixed number of E-steps.
+
+
+def due_epochs(epochs: int, start: float, rounds: int) -> set[int]:
+    """After which epochs there is an E-step: the first after a share ``start`` of them, the last at the end.
+
+    >>> sorted(due_epochs(100, start=0.2, rounds=5))
+    [20, 40, 60, 80, 100]
+    """
+    first = max(1, round(start * epochs))
+    rounds = min(rounds, max(epochs - first, 0) + 1)  # more would repeat epochs
+    return {round(first + k * (epochs - first) / max(rounds - 1, 1)) for k in range(rounds)}
+
+
+# Expected counts: how often each annotator gives each label, under the posterior of the true classes.
+
+
+class ExpectedCounts:
+    r"""Sums over labels, :math:`n^r_{cl} = \sum_{i : y_i^r = l} q_i(c)`, added up batch by batch.
+
+    Parameters
+    ----------
+    n_annotators, n_classes : int
+        R and C.
+    like : Tensor
+        Counts have its precision and are on its device.
+
+    Examples
+    --------
+    >>> import torch
+    >>> certain = torch.tensor([[1.0, 0.0]])
+    >>> counts = ExpectedCounts(1, 2, like=certain).add(certain, torch.tensor([0]), torch.tensor([1]))
+    >>> counts.matrices().tolist()
+    [[[0.0, 1.0], [0.0, 0.0]]]
+    """
+
+    def __init__(self, n_annotators: int, n_classes: int, like: Tensor) -> None:
+        self.n_classes = n_classes
+        self._by_label = like.new_zeros(n_annotators * n_classes, n_classes)  # [r observed, true]
+
+    def add(self, posterior_of_pairs: Tensor, annotators: Tensor, labels: Tensor) -> Self:
+        """Count P labels, each by the (P, C) probabilities of its instance's true class."""
+        self._by_label.index_add_(0, annotators * self.n_classes + labels, posterior_of_pairs)
+        return self
+
+    def matrices(self) -> Tensor:
+        """(R, C, C) ``[r, true, observed]``."""
+        C = self.n_classes
+        return self._by_label.view(-1, C, C).transpose(1, 2)
+
+
+# Inference from the annotations alone, before any network is trained.
+
+
+def counts_from_votes(votes: Votes, posterior: npt.NDArray[np.float64]) -> Tensor:
+    """(R, C, C) expected counts ``[r, true, observed]``, summed in double and returned in single precision."""
+    return torch.from_numpy(votes.counts(posterior).copy()).float()
+
+
+def infer_from_labels(
+    noise: TwoSourceNoise, annotations: Annotations, rounds: int, with_truth: Callable[[Tensor], Tensor]
+) -> tuple[Tensor, Tensor]:
+    """EM of the two kinds of confusion on the annotations alone, from the vote shares.
+
+    Returns the (N, C) posterior and its (R, C, C) expected counts; ``noise`` is fitted on the way. In every round,
+    ``with_truth`` makes known true labels certain; the posterior that is returned says what was inferred for them.
+    """
+    votes = Votes(annotations)
+    posterior = torch.from_numpy(vote_shares(annotations)).float()
+    N, C = posterior.shape
+    for _ in range(rounds):
+        posterior = with_truth(posterior)
+        noise.fit(counts_from_votes(votes, posterior.double().numpy()))
+        log_shares = ((posterior.sum(0) + 1) / (N + C)).log()
+        # An annotator gives the same few labels many times: the logarithm of each is taken once.
+        evidence = torch.from_numpy(votes.log_evidence(noise.log_matrices().double().numpy()))
+        posterior = (log_shares + evidence).softmax(-1).float()
+    return posterior, counts_from_votes(votes, posterior.double().numpy())
+
+
+# Base of EM methods, which alternate between inferring true labels and fitting networks and confusion.
 
 
 class EMMethod(CrowdMethod):
@@ -150,3 +243,45 @@ class SingleNetworkEM(EMMethod):
         """Cross-entropy between the inferred labels and the classifier's probabilities."""
         target = self.posterior[batch.instances]
         return cross_entropy(self.class_logits(batch.x), target, reduction="sum") * batch.instance_weight
+
+
+# AggNet: Dawid and Skene's model with a network in place of the class prior, by EM.
+
+
+@register("aggnet")
+class AggNetMethod(SingleNetworkEM):
+    r"""Dawid-Skene with the classifier in place of the class prior, by EM (AggNet; Albarqouni et al. 2016).
+
+    .. math::
+        q_i(c) \propto f_c(x_i) \prod_r \pi^r_{c, y_i^r}, \qquad
+        \pi^r_{cl} = \frac{\sum_{i : y_i^r = l} q_i(c) + \alpha}{\sum_{i, l'} q_i(c) [y_i^r = l'] + C \alpha}
+
+    and the network is trained on q by cross-entropy. The first q are the vote shares.
+
+    References
+    ----------
+    Albarqouni, Baur, Achilles, Belagiannis, Demirci and Navab (2016). AggNet: deep learning from crowds for mitosis
+    detection in breast cancer histology images. IEEE Transactions on Medical Imaging 35, 1313-1321.
+
+    Examples
+    --------
+    >>> import conal
+    >>> conal.make("aggnet", epochs_per_round=5).epochs_per_round
+    5
+    """
+
+    pi_r: Tensor
+
+    def __init__(self, problem: Problem, backbone: nn.Module, **given: Any) -> None:
+        super().__init__(problem, backbone, **given)
+        C = problem.n_classes
+        self.register_buffer("pi_r", torch.full((problem.n_annotators, C, C), 1.0 / C))
+
+    def update_confusion(self, counts: Tensor) -> None:
+        """Expected counts, smoothed."""
+        self.pi_r.copy_(rows(counts, self.smoothing))
+
+    def confusion(self) -> tuple[Tensor, Tensor]:
+        """The annotators' matrices, and their mean for those without labels."""
+        pi_g = self.pooled(self.pi_r)
+        return pi_g, self.known_or_common(pi_g, self.pi_r)

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from conal.aggregation.votes import Votes, normalised, vote_shares
+from conal.aggregation.counts import Votes, normalised, vote_shares
 from conal.data.annotations import Annotations
 from conal.methods.base import Batch, CrowdMethod, Problem, register
 from conal.parameters import flag, parameter

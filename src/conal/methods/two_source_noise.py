@@ -7,8 +7,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from conal.aggregation.three_levels import drawn_to_groups
-from conal.aggregation.two_sources import from_common, mixture, rows
+from conal.aggregation.common_confusion import from_common, mixture, rows
+from conal.aggregation.group_confusion import drawn_to_groups
 
 __all__ = ["ATTRIBUTED", "PseudoLabels", "TwoSourceNoise"]
 
@@ -68,7 +68,7 @@ class TwoSourceNoise(nn.Module):
         matrix is due to the pseudo-labels from the common one.
     groups : (R,) tensor, optional
         The group of every annotator. Without a learned omega, an annotator's matrix is then drawn to the group's, and
-        this to that of all, by as much as the labels say (:func:`conal.aggregation.three_levels.drawn_to_groups`),
+        this to that of all, by as much as the labels say (:func:`conal.aggregation.group_confusion.drawn_to_groups`),
         not by :math:`\alpha`.
     """
 

@@ -1,4 +1,4 @@
-"""Two-stage methods: aggregate the crowd's labels first, then train the classifier on the result."""
+"""Two-stage methods: aggregate the labels first, then train the classifier; and training on true labels."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
-from torch.nn.functional import cross_entropy
+from torch.nn.functional import cross_entropy, one_hot
 
 from conal import aggregation
 from conal.aggregation import GLAD, DawidSkene, MajorityVote, WorkerClustering
@@ -20,10 +20,14 @@ __all__ = [
     "AnyAggregatorMethod",
     "DawidSkeneMethod",
     "GLADMethod",
+    "GoldMethod",
     "MajorityVoteMethod",
     "TwoStageMethod",
     "WorkerClusteringMethod",
 ]
+
+
+# Two-stage methods: aggregate the crowd's labels first, then train the classifier on the result.
 
 
 def _is_aggregator(name: str) -> bool:
@@ -163,3 +167,41 @@ class AnyAggregatorMethod(TwoStageMethod):
         """The aggregator of that name."""
         silent = {"verbose": False} if "verbose" in aggregation.get(self.aggregator).parameter_names() else {}
         return aggregation.make(self.aggregator, **silent)
+
+
+# The upper bound: a classifier trained on true labels.
+
+
+@register("gold")
+class GoldMethod(CrowdMethod):
+    r"""A classifier trained on true labels, the upper bound: ``fit(X, y_true)``.
+
+    .. math:: \mathcal L = -\frac1N \sum_i \log f_{z_i}(x_i)
+
+    ``fit`` takes one label per instance. It shows what the backbone could reach with labels free of errors,
+    and so how much a better method could gain.
+    """
+
+    takes = "gold"
+    models_annotators = True  # a single one, who is always right
+
+    def loss(self, batch: Batch) -> Tensor:
+        """Cross-entropy to the true labels, which arrive as the labels of one infallible annotator."""
+        logits = self.class_logits(batch.x)[batch.rows]
+        return cross_entropy(logits, batch.labels, reduction="sum") * batch.label_weight
+
+    def log_prob(self, batch: Batch) -> Tensor:
+        """(P,) log f at the true labels."""
+        log_class_proba = self.class_logits(batch.x).log_softmax(-1)[batch.rows]
+        return log_class_proba.gather(-1, batch.labels[:, None]).squeeze(-1)
+
+    def posterior_given(self, class_logits: Tensor, batch: Batch) -> Tensor:
+        """(N, C) certainty where a true label is given, the classifier's probabilities elsewhere."""
+        probas = self.log_class_proba(class_logits).exp()
+        probas[batch.rows] = one_hot(batch.labels, self.problem.n_classes).to(probas.dtype)
+        return probas
+
+    def confusion(self) -> tuple[Tensor, Tensor]:
+        """The identity: a true label is not confused."""
+        identity = torch.eye(self.problem.n_classes)
+        return identity, identity.repeat(self.problem.n_annotators, 1, 1)

@@ -1,9 +1,4 @@
-"""Checkpoints without pickle: all state that training needs to continue exactly where it stopped.
-
-One safetensors file contains the weights, the best weights so far, the optimiser's moments and the state of the random
-generators; its metadata contains the history, a fingerprint of the settings and data, so that a checkpoint is never
-continued with others, and a digest of all this, so that a damaged one is not continued at all.
-"""
+"""Checkpoints without pickle, and warm starts from an earlier training."""
 
 from __future__ import annotations
 
@@ -14,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -23,9 +18,58 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from conal._files import atomic_file
+from conal.data.annotations import Annotations
 from conal.errors import InputError
+from conal.methods.base import CrowdMethod
 
-__all__ = ["Checkpoint", "State", "optimizer_tensors", "remove_checkpoints", "restore_optimizer"]
+__all__ = ["Checkpoint", "State", "WarmStart", "optimizer_tensors", "remove_checkpoints", "restore_optimizer"]
+
+
+# Warm starts: a training that goes on from what an earlier one has learned on fewer tasks and annotators.
+
+OF_THE_DATA = "labels_per_annotator"
+"""A tensor that says what the labels are, and not what was learned from them."""
+KEPT = 0.5
+"""How much of the weights of networks is kept."""
+
+
+class WarmStart(NamedTuple):
+    """What an earlier training has left.
+
+    Attributes
+    ----------
+    state : mapping
+        The tensors of the trained method. Tables with a row per annotator may be shorter than now.
+    working : mapping
+        Its :meth:`~conal.methods.base.CrowdMethod.working_state`.
+    """
+
+    state: Mapping[str, Tensor]
+    working: Mapping[str, Tensor]
+
+    @torch.no_grad()
+    def load(self, method: CrowdMethod, annotations: Annotations) -> None:
+        """Take over what was learned; rows of new annotators stay as they are at the start of any training.
+
+        Weights of networks are taken half way, between where they were and where a training starts: networks that
+        have learned few data by heart do not find what more data say (Ash and Adams 2020, On warm-starting neural
+        network training).
+        """
+        weights = method.trained_weights()
+        for name, tensor in method.state_dict().items():
+            old = self.state.get(name)
+            if old is None or name == OF_THE_DATA:
+                continue
+            part = tensor[tuple(slice(size) for size in old.shape)]
+            part.copy_(torch.lerp(part, old, KEPT) if name in weights and old.is_floating_point() else old)
+        method.take_up(self.working, annotations)
+
+
+# Checkpoints without pickle: all state that training needs to continue exactly where it stopped.
+#
+# One safetensors file contains the weights, the best weights so far, the optimiser's moments and the state of the
+# random generators; its metadata contains the history, a fingerprint of the settings and data, so that a checkpoint is
+# never continued with others, and a digest of all this, so that a damaged one is not continued at all.
 
 MAX_OVERHEAD = 0.05
 """At most this share of the time goes into writing checkpoints."""

@@ -2,48 +2,199 @@
 
 from __future__ import annotations
 
+import math
 import operator
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from math import ceil
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
+from torch.optim import Optimizer
+from torch.optim.lr_scheduler import LambdaLR
 
+from conal._support.memory import peak_memory
 from conal._support.progress import Progress
-from conal.aggregation import votes
+from conal.aggregation import counts as votes
 from conal.distributed.training import OneCpu, gathered, guarded, make_fabric, setup
 from conal.errors import DivergenceError, EarlyEpochWarning, InputError, VanishedClassWarning, examples, warn
 from conal.methods.base import Batch, CrowdMethod
 from conal.networks.draws import drawing_from, restored_global_state
-from conal.parameters.plan import plan
+from conal.parameters.plan import Plan, plan
 from conal.parameters.training import Settings
 from conal.training.batches import CrowdBatches
 from conal.training.checkpoint import (
     Checkpoint,
     State,
+    WarmStart,
     generator_state,
     optimizer_tensors,
     restore_generator,
     restore_optimizer,
 )
-from conal.training.estimated_confusion import estimate_confusion, to_device
-from conal.training.forecast import forecast
-from conal.training.history import Row, figures
 from conal.training.optimizer import LazyAdam
-from conal.training.schedule import make_scheduler
-from conal.training.selection import GoldAccuracy, Selection, class_logits, predict_proba
-from conal.training.threads import threads_for
-from conal.training.warm_start import WarmStart
+from conal.training.selection import GoldAccuracy, Selection, class_logits, estimate_confusion, predict_proba, to_device
 
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
 
-__all__ = ["TrainingResult", "lost_classes", "train"]
+__all__ = [
+    "SMALL_STEP",
+    "Row",
+    "TrainingResult",
+    "figures",
+    "forecast",
+    "lost_classes",
+    "make_scheduler",
+    "threads_for",
+    "train",
+]
+
+
+# The training history: one row of figures per epoch.
+
+Row = dict[str, float]
+"""One line of the history: epoch, loss, learning rate, seconds and the selection score."""
+
+
+def figures(row: Row) -> str:
+    """The figures of an epoch as text.
+
+    >>> figures({"epoch": 3, "loss": 1.25, "seconds": 0.1, "validation_accuracy": 0.875})
+    'loss 1.2500  validation accuracy 87.5 %'
+    """
+    text = f"loss {row['loss']:.4f}"
+    if "validation_accuracy" in row:
+        text += f"  validation accuracy {100 * row['validation_accuracy']:.1f} %"
+    if "holdout_log_likelihood" in row:
+        text += f"  held-out log-likelihood {row['holdout_log_likelihood']:.4f}"
+    return text
+
+
+# What a long training will take: one line after its first epoch.
+
+LONG = 60.0
+"""Seconds of training that are worth a line."""
+HOUR = 3600.0
+GIGABYTE = 1e9
+
+
+def forecast(n_tasks: int, epochs: int, seconds: float, memory: int | None = None) -> str | None:
+    """A line about the rest of a training whose first epoch took ``seconds``; None if it will soon be over.
+
+    Parameters
+    ----------
+    n_tasks, epochs : int
+        Tasks that are trained on, and planned epochs.
+    memory : int, optional
+        Bytes used so far; by default what this process has used at most.
+
+    Examples
+    --------
+    >>> forecast(1_000_000, epochs=5, seconds=45.0, memory=2_345_000_000)
+    '1,000,000 tasks, 5 epochs: about 3 min left; 2.3 GB of memory so far'
+    >>> forecast(1_000, epochs=100, seconds=0.1) is None
+    True
+    """
+    left = seconds * (epochs - 1)
+    if left < LONG:
+        return None
+    used = peak_memory() if memory is None else memory
+    so_far = "" if used is None else f"; {used / GIGABYTE:.1f} GB of memory so far"
+    time = f"{left / 60:.0f} min" if left < 2 * HOUR else f"{left / HOUR:.1f} hours"
+    return f"{n_tasks:,} tasks, {epochs} epochs: about {time} left{so_far}"
+
+
+# The learning rate: a linear warm-up, then constant or along half a cosine.
+
+LAST = 0.02
+"""What the cosine leaves of the learning rate at the end."""
+
+
+def make_scheduler(optimizer: Optimizer, lr: float, plan: Plan, n_batches: int, epochs_done: int = 0) -> LambdaLR:
+    r"""A scheduler that is stepped after every batch.
+
+    .. math:: \eta_t = \eta \, \phi \min(1, t / T_w) \, [\tfrac12 (1 + \cos(\pi e / E)) + 0.02]
+
+    in step t of epoch e; :math:`\phi` is the plan's factor, and the cosine is there only where the user asks for it and
+    on large data. Adam's first step has the size of the learning rate in every weight, however small the gradient is.
+    With non-negative features these steps add up over hundreds of inputs, and a class's logit can fall so far that its
+    gradient vanishes and the class is never predicted again. Small first steps prevent that.
+
+    Parameters
+    ----------
+    plan : Plan
+        The number of epochs, of those of the warm-up, what follows it, and a factor of the learning rate.
+    n_batches : int
+        Batches in an epoch.
+    epochs_done : int
+        Epochs before an interruption.
+    """
+    warmup = plan.warmup_epochs * n_batches
+
+    def factor(step: int) -> float:
+        decay = 1.0
+        if plan.schedule == "cosine":
+            decay = 0.5 * (1 + math.cos(math.pi * (step // n_batches) / plan.epochs)) + LAST
+        return plan.lr_factor * decay * (min(1.0, (step + 1) / warmup) if warmup else 1.0)
+
+    for group in optimizer.param_groups:
+        group["initial_lr"] = lr
+    return LambdaLR(optimizer, factor, last_epoch=epochs_done * n_batches - 1)
+
+
+# The number of threads for training.
+
+_lock = threading.Lock()
+_before: list[int] = []
+"""The number of threads that each fit in progress found, the first one first."""
+SMALL_STEP = 200_000_000
+"""Multiplications in the layers of a step below which one thread is as fast as several."""
+
+
+@contextmanager
+def threads_for(network: nn.Module, batch_size: int) -> Iterator[None]:
+    """Train a small network by one thread.
+
+    Steps of about ten milliseconds gain nothing from several threads, and if other programs use the processors too,
+    threads that wait for each other make them several times as long. Networks that use a weight more than once per
+    instance (convolutions, recurrent layers) keep torch's own number.
+
+    >>> with threads_for(nn.Linear(20, 5), batch_size=256):
+    ...     torch.get_num_threads()
+    1
+    """
+    if _work(network) * batch_size >= SMALL_STEP:
+        yield
+        return
+    with _lock:
+        _before.append(torch.get_num_threads())
+        torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        with _lock:  # the number is that of the process, and sums depend on it: the last of several fits restores it
+            if len(_before) == 1:
+                torch.set_num_threads(_before[0])
+                _before.clear()
+            else:
+                _before.pop()
+
+
+def _work(network: nn.Module) -> float:
+    """Multiplications per instance; infinite if the weights do not determine them."""
+    layers = [module for module in network.modules() if next(module.parameters(recurse=False), None) is not None]
+    if not all(isinstance(layer, nn.Linear | nn.BatchNorm1d) for layer in layers):
+        return float("inf")
+    return sum(layer.weight.numel() for layer in layers if isinstance(layer, nn.Linear))
+
+
+# The training loop: fit -> epoch -> step; keeps the best epoch, can be resumed, and detects lost classes.
 
 RESTART_CHECK = 5
 """Epochs after the warm-up at which a lost class leads to a restart."""

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from conal.networks.annotator_rows import is_lazy
+from conal.networks.noise_layers import is_lazy
 
 __all__ = ["LazyAdam"]
 

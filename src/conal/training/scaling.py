@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
@@ -13,12 +15,157 @@ from torch import Tensor
 from conal.errors import FeatureWarning, warn
 from conal.networks import FeatureScaler
 from conal.parameters.training import ClassifierParameters, Scaling
-from conal.training.instances import Instances
-from conal.training.outliers import Outliers, outlier_limits
-from conal.training.scale_choice import leave_one_out_error
+from conal.training.batches import Instances
 
-__all__ = ["GLOBAL_STD", "fit_scaler"]
+__all__ = ["GLOBAL_STD", "Outliers", "fit_scaler", "leave_one_out_error", "outlier_limits"]
 
+
+# Cells of features that outweigh all others together: slips, overflows, and codes for missing values.
+
+SAMPLE = 1000
+"""Instances from which the usual size of the features is read."""
+FAR = 100.0
+"""How many times as large as nearly all others a cell must be. In LabelMe's and Music's features none comes near, and
+rarely one of 60,000 log-normal numbers with sigma 2."""
+NEARLY_ALL = 0.99
+"""The share of a feature's cells, and of all cells that are not zero, by which the usual size is judged."""
+SHOWN = 3
+
+
+@dataclass
+class Outliers:
+    """Takes cells out that are beyond the limits of their features, and notes where they were.
+
+    Parameters
+    ----------
+    limits : tensor
+        The largest size that counts, for each feature.
+    usual : tensor
+        What takes the place of a positive outlier: the size that nearly all cells stay below.
+    total : int
+        Number of outliers so far.
+    first : list of (row, feature, value)
+        Some of them.
+    """
+
+    limits: Tensor
+    usual: Tensor
+    total: int = 0
+    first: list[tuple[int, tuple[int, ...], float]] = field(default_factory=list)
+
+    def fresh(self) -> Outliers:
+        """The same limits, and nothing noted, for another pass."""
+        return Outliers(self.limits, self.usual)
+
+    def taken_out(self, values: Tensor, row: int) -> Tensor:
+        """Instances from ``row`` on without outliers; the same tensor if there are none.
+
+        A negative outlier becomes 0: features that are nowhere else negative must stay so.
+        """
+        far = values.abs() > self.limits
+        if not far.any():
+            return values
+        places = far.nonzero()
+        self.total += len(places)
+        for at in places[: SHOWN - len(self.first)].tolist():
+            self.first.append((row + at[0], tuple(at[1:]), float(values[tuple(at)])))
+        return torch.where(far, torch.where(values > 0, self.usual, 0.0), values)
+
+    def where(self, rows: npt.NDArray[np.int64] | None = None) -> str:
+        """How many there are, and the places of the first; ``rows`` of the user's features, if in another order.
+
+        >>> Outliers(torch.tensor(1.0), torch.tensor(1.0), 1, [(4, (2,), 1e8)]).where()
+        'features: 1 cell is far outside: row 5, column 3 (1e+08)'
+        """
+        found = ((row if rows is None else int(rows[row]), at, value) for row, at, value in self.first)
+        places = ", ".join(f"row {row + 1}, column {_column(at)} ({value:.4g})" for row, at, value in found)
+        rest = f" and {self.total - len(self.first):,} more" if self.total > len(self.first) else ""
+        counted = "1 cell is" if self.total == 1 else f"{self.total:,} cells are"
+        return f"features: {counted} far outside: {places}{rest}"
+
+
+def outlier_limits(instances: Instances) -> Outliers:
+    r"""The limits beyond which cells are far larger than their like, and outweigh all others in the overall deviation.
+
+    .. math::
+        |x_{ij}| > \max\bigl( 100 \, u_j, \; \sqrt{N D} \, s \bigr), \qquad
+        u_j = \max(Q_{0.99}(|x_{\cdot j}|), Q_{0.99}(|x| : x \ne 0))
+
+    with the quantiles Q of a sample of instances, and s the root mean square of the sample, cut off at u. The first
+    term leaves features with long tails alone, and those in other units than the rest. The second leaves alone what
+    does no harm.
+    """
+    sample = instances.sample(SAMPLE).abs()
+    usual = _usual(sample)
+    overall = math.sqrt(len(instances) * sample[0].numel()) * float(sample.minimum(usual).square().mean().sqrt())
+    limits = (FAR * usual).clamp(min=overall)
+    return Outliers(torch.where(limits > 0, limits, torch.inf), usual)  # where all are zero, nothing has a size
+
+
+def _usual(sample: Tensor) -> Tensor:
+    """The size that nearly all cells of a feature, or of all features, stay below, whichever is larger."""
+    own = _lower_quantile(sample)
+    size = sample[sample > 0]
+    return own.clamp(min=float(_lower_quantile(size))) if len(size) else own
+
+
+def _lower_quantile(values: Tensor) -> Tensor:
+    """Along the first axis; the lower of two neighbours, so that the largest of a few values is left out."""
+    rank = math.floor(NEARLY_ALL * (len(values) - 1))
+    return values.kthvalue(rank + 1, dim=0).values
+
+
+def _column(at: tuple[int, ...]) -> str:
+    """The place of a feature, counted from one: ``3``, or ``1/5/9`` in an image."""
+    return "/".join(str(k + 1) for k in at) or "1"
+
+
+# How well features explain the votes of few tasks: the leave-one-out error of ridge regression.
+
+FloatArray = npt.NDArray[np.float64]
+
+PENALTIES = np.geomspace(1e-3, 10.0, 9)
+"""Candidates for the ridge, in units of the mean eigenvalue."""
+
+
+def leave_one_out_error(x: FloatArray, targets: FloatArray) -> float:
+    r"""Mean squared error of ridge regression on tasks that it was fitted without, under the best of nine penalties.
+
+    .. math::
+        S_\lambda = \tfrac1n 1 1^\top + G (G + \lambda I)^{-1}, \qquad
+        \min_\lambda \frac1n \sum_i \Bigl\| \frac{q_i - (S_\lambda q)_i}{1 - S_{\lambda, ii}} \Bigr\|^2
+
+    with the products G of centred instances: one decomposition of an (n, n) matrix, however many features there are.
+
+    Parameters
+    ----------
+    x : (n, d)
+        Instances.
+    targets : (n, C)
+        Vote shares.
+
+    Examples
+    --------
+    >>> x, q = np.array([[-1.0], [-0.9], [0.9], [1.0]]), np.eye(2)[[0, 0, 1, 1]]
+    >>> leave_one_out_error(x, q) < 0.1 < leave_one_out_error(x[[0, 2, 1, 3]], q)
+    True
+    """
+    centred = x - x.mean(0)
+    values, vectors = np.linalg.eigh(centred @ centred.T)
+    values = values.clip(min=0)
+    scale = values.mean() or 1.0
+    return min(_error(values / (values + penalty * scale), vectors, targets) for penalty in PENALTIES)
+
+
+def _error(kept: FloatArray, vectors: FloatArray, targets: FloatArray) -> float:
+    """The error of a smoother, of which ``kept`` (n,) says how much of each direction stays."""
+    n = len(targets)
+    fitted = (vectors * kept) @ (vectors.T @ (targets - targets.mean(0))) + targets.mean(0)
+    own = 1 / n + (vectors**2 * kept).sum(1)
+    return float((((targets - fitted) / (1 - own).clip(min=1e-9)[:, None]) ** 2).sum(1).mean())
+
+
+# Choose the scaling of features, from statistics computed in one pass.
 
 LIMIT = 3.0
 """Standard deviations at which "robust" scaling cuts features off.
@@ -45,8 +192,6 @@ ROUNDING_OF_SUMS = 1e-14
 """Deviations below this share of a feature's size are rounding errors: the feature is constant."""
 MOST_CHANNELS = 4
 """Grey, two, red-green-blue, and these with transparency: an axis of at most so many entries may be the channels."""
-SAMPLE = 1000
-"""Instances that are looked at where no other pass over the features is needed."""
 
 
 Votes = tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]
@@ -67,7 +212,7 @@ def fit_scaler(
       deviations elsewhere; of images "standard". Square roots have one factor for all features, if the vote shares of
       left-out tasks can be predicted better then.
 
-    Cells that outweigh all others together (:mod:`conal.training.outliers`) do not count, and are cut off at the
+    Cells that outweigh all others together (:mod:`conal.training.scaling`) do not count, and are cut off at the
     largest scaled value of the others; a warning says where they are. Features without such cells are cut off by
     "robust" only.
 

@@ -9,9 +9,9 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from conal.aggregation.base import Aggregator
-from conal.aggregation.certainty import held_out_certainty
-from conal.aggregation.matrices import MatrixAggregator
-from conal.aggregation.votes import Votes
+from conal.aggregation.confusion import MatrixAggregator
+from conal.aggregation.counts import Votes
+from conal.aggregation.tempering import held_out_certainty
 from conal.data.annotations import Annotations
 from conal.data.encoding import name_column
 from conal.parameters import share
@@ -41,7 +41,7 @@ def tempered(fitted: Aggregator, posterior: FloatArray | None = None) -> FloatAr
     """(N, C) the posterior of an aggregator, or another one of its tasks, as sure as labels that were left out allow.
 
     Aggregators count annotators as independent, and claim too much where these err together. The exponent is that of
-    :func:`conal.aggregation.certainty.held_out_certainty`; labels do not change. It is no calibration: labels that
+    :func:`conal.aggregation.tempering.held_out_certainty`; labels do not change. It is no calibration: labels that
     were left out show no mistake that most annotators share. Known true labels stay certain.
     """
     crowd = fitted.annotations_

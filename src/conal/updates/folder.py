@@ -11,10 +11,9 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from conal.aggregation.base import Aggregator, aggregators, make
-from conal.aggregation.drift import Drift, LogParts
+from conal.aggregation.confusion import Drift, Learned, LogParts, MatrixAggregator
+from conal.aggregation.counts import Votes
 from conal.aggregation.engines import Sums
-from conal.aggregation.matrices import Learned, MatrixAggregator
-from conal.aggregation.votes import Votes
 from conal.data.annotations import Annotations
 from conal.data.container import frozen
 from conal.data.encoding import Names

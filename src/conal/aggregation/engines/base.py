@@ -10,8 +10,7 @@ from typing import Generic, NamedTuple, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from conal.aggregation.arrays import FloatArray
-from conal.aggregation.votes import Votes
+from conal.aggregation.counts import FloatArray, Votes
 
 __all__ = ["Engine", "Expectation", "Sums"]
 

@@ -6,10 +6,9 @@ import math
 
 import numpy as np
 
-from conal.aggregation.arrays import FloatArray
+from conal.aggregation.counts import FloatArray, Votes, clamped
 from conal.aggregation.engines.base import Engine, Expectation, Sums
 from conal.aggregation.engines.kernels import counting_for, expectation_for
-from conal.aggregation.votes import Votes, clamped
 
 __all__ = ["CompiledEngine"]
 

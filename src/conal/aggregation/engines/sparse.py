@@ -9,9 +9,8 @@ from typing import TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from conal.aggregation.arrays import FloatArray
+from conal.aggregation.counts import FloatArray, Votes, clamped
 from conal.aggregation.engines.base import Engine, Expectation, Sums
-from conal.aggregation.votes import Votes, clamped
 from conal.data.encoding import MISSING
 
 __all__ = ["SparseEngine"]

@@ -1,4 +1,4 @@
-"""How sure inferred labels may be: as sure as makes labels likely that were left out."""
+"""Temper posteriors by leave-one-label-out likelihood."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from conal._support.arrays import row_slices
-from conal.aggregation.arrays import softmax
+from conal.aggregation.counts import softmax
 
 __all__ = ["Votes", "held_out_certainty"]
 

@@ -1,21 +1,93 @@
-"""The annotations as sparse matrices: the two products of every EM step."""
+"""Distributions from counts and logarithms, and annotations as sparse matrices: the products of every EM step."""
 
 from __future__ import annotations
 
 import sys
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 import scipy
 
-from conal.aggregation.arrays import FloatArray, normalised
 from conal.aggregation.ranks import ranks_of
 from conal.data.annotations import Annotations
 from conal.data.encoding import MISSING
 
-__all__ = ["FewVotes", "Votes", "agreement", "clamped", "class_shares", "lost_classes", "normalised", "vote_shares"]
+if TYPE_CHECKING:
+    from torch import Tensor
+
+__all__ = [
+    "Array",
+    "FewVotes",
+    "FloatArray",
+    "Votes",
+    "agreement",
+    "clamped",
+    "class_shares",
+    "divergence",
+    "expected_log",
+    "log_normaliser",
+    "lost_classes",
+    "normalised",
+    "softmax",
+    "vote_shares",
+]
+
+
+# Distributions from counts, also of torch tensors, and from logarithms; neither torch nor scipy is imported.
+
+FloatArray = npt.NDArray[np.float64]
+Array = TypeVar("Array", FloatArray, "Tensor")
+
+
+def normalised(counts: Array) -> Array:
+    """Non-negative counts as distributions over the last axis; uniform where all counts are zero.
+
+    >>> normalised(np.array([[3.0, 1.0], [0.0, 0.0]])).tolist()
+    [[0.75, 0.25], [0.5, 0.5]]
+    """
+    total: Array = counts.sum(-1)[..., None]
+    if bool((total > 0).all()):
+        return counts / total
+    empty = total <= 0
+    filled: Array = counts + empty * (1.0 / counts.shape[-1])
+    return filled / (total + empty)
+
+
+def softmax(logarithms: FloatArray) -> FloatArray:
+    """Distributions over the last axis from their logarithms up to a constant, as ``scipy.special.softmax``.
+
+    Loading scipy takes longer than an update of a large crowd.
+
+    >>> softmax(np.log([[3.0, 1.0]])).round(2).tolist()
+    [[0.75, 0.25]]
+    """
+    odds = np.exp(logarithms - logarithms.max(-1, keepdims=True))
+    proba: FloatArray = odds / odds.sum(-1, keepdims=True)
+    return proba
+
+
+# Dirichlet distributions over the last axis: what variational aggregators need of them.
+
+
+def expected_log(alpha: FloatArray) -> FloatArray:
+    """E log p under Dirichlet(alpha) over the last axis."""
+    return np.asarray(scipy.special.digamma(alpha) - scipy.special.digamma(alpha.sum(-1, keepdims=True)))
+
+
+def log_normaliser(alpha: FloatArray) -> FloatArray:
+    """Logarithm of the multivariate beta function over the last axis."""
+    return np.asarray(scipy.special.gammaln(alpha).sum(-1) - scipy.special.gammaln(alpha.sum(-1)))
+
+
+def divergence(alpha: FloatArray, prior: FloatArray) -> FloatArray:
+    """KL of Dirichlet(alpha) from Dirichlet(prior) over the last axis."""
+    change = ((alpha - prior) * expected_log(alpha)).sum(-1)
+    return np.asarray(log_normaliser(prior) - log_normaliser(alpha) + change)
+
+
+# The annotations as sparse matrices: the two products of every EM step.
 
 LOST_SHARE = 0.1
 """A class is lost if it is given to a smaller share than this of the tasks whose votes it wins."""
