@@ -61,7 +61,7 @@ def _is_plain(path: Path) -> bool:
 
 def resign(folder: Path) -> None:
     """Compute all digests anew, as anybody can: they protect from accidents, not from people."""
-    from conal.io.model_files import digest_of_json
+    from conal.io.model_folder import digest_of_json
 
     if not _is_plain(folder / CONFIG):
         return

@@ -290,7 +290,7 @@ def _back(crowd: Any, rows: Rows, before: set[tuple[str, str, str]], ending: str
     """Written as a table and read again, and written as JSON in a model folder and read again."""
     from conal.errors import ConalError
     from conal.io import read_annotations
-    from conal.io.models import names_from_json, names_to_json
+    from conal.io.model_folder import names_from_json, names_to_json
     from conal.io.tables import write_annotations
 
     try:

@@ -298,7 +298,7 @@ def test_the_checkpoint_stays_until_the_model_is_saved(
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr("conal.io.models.atomic_folder", fail)
+        patch.setattr("conal.io.model_folder.atomic_folder", fail)
         run = conal(*fit(shared_crowd, tmp_path / "m", "--epochs", 2))
     assert (run.code, run.out) == (1, "")
     assert "No space left on device" in run.err

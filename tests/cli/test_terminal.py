@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from conal.cli.terminal import CONTROL, one_line, visible
-from conal.io.formulas import formulas_among
+from conal.io.tables import formulas_among
 
 if TYPE_CHECKING:
     from cli.conftest import Run

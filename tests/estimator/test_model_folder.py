@@ -16,7 +16,7 @@ from conal import methods
 from conal.data.annotations import Annotations
 from conal.datasets import CrowdDataset
 from conal.errors import InputError, ModelFolderError
-from conal.io.models import CONFIG, FORMAT_VERSION, WEIGHTS
+from conal.io.model_folder import CONFIG, FORMAT_VERSION, WEIGHTS
 from helpers.folders import sign
 
 FAST: dict[str, Any] = {"epochs": 4, "batch_size": 32, "verbose": False}

@@ -15,7 +15,7 @@ from conal.errors import DataWarning, InputError
 from conal.findings import exhibits
 from conal.findings.exhibits import Exhibits, exhibited, people_rows, task_rows
 from conal.findings.report import checked_report
-from conal.io.pictures import Source
+from conal.io.images import Source
 from conal.report import render
 from report.crowds import make_report as simulated
 

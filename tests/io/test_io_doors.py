@@ -24,7 +24,7 @@ from conal.data.encoding import spelling
 from conal.data.numbers import numbers_or_text
 from conal.io import import_file, read_annotations, read_features, read_gold, read_texts, write_annotations
 from conal.io.delimited import is_padded
-from conal.io.label_studio_tasks import label_studio_tasks, write_label_studio
+from conal.io.platform_files import label_studio_tasks, write_label_studio
 from conal.io.tables import UNTYPED, write_table
 
 Triples = list[tuple[str, str, str]]

@@ -17,8 +17,9 @@ import scipy.sparse
 
 from conal.data.alignment import RowIndex
 from conal.errors import DataWarning, InputError
-from conal.io import FeatureTable, features_from, read_features, row_groups, write_table
+from conal.io import FeatureTable, features_from, read_features, write_table
 from conal.io import features as module
+from conal.io import features as row_groups
 
 X = np.array([[1.0, 2.5], [3.0, 4.0], [-5.0, 0.25]])
 IDS = ["c", "a", "b"]
@@ -495,7 +496,7 @@ def test_values_are_checked_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 @pytest.fixture
 def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("conal.io.parquet_files.BATCH_BYTES", 500)
+    monkeypatch.setattr("conal.io.arrow_files.BATCH_BYTES", 500)
 
 
 @pytest.mark.usefixtures("small_pieces")

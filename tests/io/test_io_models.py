@@ -19,11 +19,12 @@ from hypothesis import strategies as st
 
 from conal.data.encoding import as_names
 from conal.errors import InputError, ModelFolderError
-from conal.io.model_files import MAX_JSON, load_json
-from conal.io.models import (
+from conal.io.model_folder import (
     FORMAT_VERSION,
+    MAX_JSON,
     ModelFolder,
     check_target,
+    load_json,
     names_from_json,
     names_to_json,
     read_document,

@@ -80,7 +80,7 @@ def test_nested_json_of_a_platform() -> None:
 
 @pytest.mark.parametrize("pack", [gzip.compress, bz2.compress, lambda data: pa.compress(data, "zstd", asbytes=True)])
 def test_compressed_bombs(pack: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("conal.io.quotes.TABLE_BYTES", 2**20)
+    monkeypatch.setattr("conal.io.delimited.TABLE_BYTES", 2**20)
     ending = "gz" if pack is gzip.compress else "bz2" if pack is bz2.compress else "zst"
     content = b"task,worker,label\n" + b"1,a,x\n" * 2**19
     (tmp_path / f"a.csv.{ending}").write_bytes(pack(content))

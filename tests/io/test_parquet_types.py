@@ -15,8 +15,8 @@ import pytest
 
 from conal.errors import DataWarning, InputError
 from conal.io import import_file, read_annotations, read_features, read_gold, read_table, read_texts
-from conal.io.parquet_files import parquet_batches
-from conal.io.people import read_people
+from conal.io.annotation_file import read_people
+from conal.io.arrow_files import parquet_batches
 from conal.io.task_items import items_of
 
 N = 8

@@ -13,9 +13,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from conal.io.images import FromUri, PictureError, Source, Thumbnail, drawing_of, thumbnail_of
 from conal.io.limits import PICTURE_BYTES
-from conal.io.picture_arrays import drawing_of
-from conal.io.pictures import FromUri, PictureError, Source, Thumbnail, thumbnail_of
 
 RED, BLUE = (220, 30, 30), (30, 30, 220)
 

@@ -13,8 +13,7 @@ import pytest
 from conal.errors import DataWarning, InputError
 from conal.findings.inspection import inspect_file
 from conal.io import import_file, read_annotations
-from conal.io.label_studio_tasks import label_studio_predictions, label_studio_tasks
-from conal.io.predictions import Prediction
+from conal.io.platform_files import Prediction, label_studio_predictions, label_studio_tasks
 from helpers.crowds import triples
 from helpers.files import write_json, write_json_lines
 

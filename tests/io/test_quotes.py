@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 from conal import Annotations
 from conal.errors import DataWarning, InputError
 from conal.io import import_file, read_features, read_gold, read_texts, write_annotations
-from conal.io.delimited import parse_delimited
-from conal.io.quotes import check_quotes
+from conal.io.delimited import check_quotes, parse_delimited
 from conal.io.tables import read_table
 
 OPEN = "begins with a quote that is not closed"

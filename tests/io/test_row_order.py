@@ -14,8 +14,7 @@ from conal.data.encoding import as_names
 from conal.errors import DataWarning, InputError
 from conal.io import read_features, read_texts
 from conal.io.features import features_from
-from conal.io.row_order import check_row_order, warn_of_row_numbers
-from conal.io.texts import texts_from
+from conal.io.texts import check_row_order, texts_from, warn_of_row_numbers
 
 TASKS = as_names([0, 1, 2, 3])
 

@@ -9,9 +9,8 @@ import pyarrow as pa
 import pytest
 
 from conal.errors import DataWarning, InputError
-from conal.io.people import read_people
-from conal.io.picture_files import NamedPictures, PictureFolder
-from conal.io.pictures import FromUri
+from conal.io.annotation_file import read_people
+from conal.io.images import FromUri, NamedPictures, PictureFolder
 from conal.io.task_items import is_link, items_of, link_maker
 from helpers.files import write_lines
 

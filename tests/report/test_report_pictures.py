@@ -12,7 +12,7 @@ from PIL import Image, ImageDraw
 
 import conal
 from conal.findings.exhibits import Exhibits, exhibited, task_rows
-from conal.io.pictures import Source
+from conal.io.images import Source
 from conal.report import render, write_report
 from helpers.commands import run_line
 

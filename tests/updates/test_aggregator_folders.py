@@ -18,7 +18,7 @@ from conal.aggregation.tempering import held_out_certainty
 from conal.data.annotations import Annotations
 from conal.errors import InputError, ModelFolderError
 from conal.findings.labels_alone import unseen_posterior
-from conal.io.models import WEIGHTS, verify_model
+from conal.io.model_folder import WEIGHTS, verify_model
 from conal.updates.enough import enough_table, measured_right, tempered
 from helpers.folders import sign
 

@@ -134,7 +134,7 @@ class Sources(NamedTuple):
         """Read all of them, and warn of problems."""
         from conal.data.problems import warn_of_problems
         from conal.io import import_file
-        from conal.io.annotator_tables import read_annotator_info
+        from conal.io.results import read_annotator_info
 
         file = import_file(self.labels, self.reading)
         file.warn_of_dropped()

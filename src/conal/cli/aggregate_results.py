@@ -79,7 +79,7 @@ class Outputs:
 
     def check_save(self, aggregator: Aggregator, labels: Sequence[Path], *, overwrite: bool) -> None:
         """Reject a folder, or an aggregator, that cannot be saved, before the work starts."""
-        from conal.io.models import AGGREGATOR, check_target
+        from conal.io.model_folder import AGGREGATOR, check_target
 
         folder = self.save
         if folder is None:
@@ -116,7 +116,7 @@ class Outputs:
         """The tables of the report, its texts (the page and what it is made from), and its first lines."""
         from conal.findings.discretion import Discretion
         from conal.findings.labels_alone import findings_of_labels
-        from conal.io.models import PAGE, REPORT, compact_json
+        from conal.io.model_folder import PAGE, REPORT, compact_json
         from conal.report.notebook import ReportPage
 
         found = findings_of_labels(fitted, None if self.min_labels is None else Discretion(self.min_labels))
@@ -208,7 +208,7 @@ def _discreet(table: pa.Table, crowd: Annotations, min_labels: int) -> pa.Table:
 def report_places(folder: Path) -> list[Path]:
     """Every file that a report may have, the page first."""
     from conal.findings.base import all_findings
-    from conal.io.models import CONFIG, PAGE, REPORT
+    from conal.io.model_folder import CONFIG, PAGE, REPORT
 
     if (folder / CONFIG).exists():
         raise InputError(f"{folder}: is a model folder, which has its own report; choose another place")
@@ -220,8 +220,7 @@ def _check_report_folder(folder: Path) -> None:
     """Reject a folder with files of these names that is no report: they are the user's own."""
     from conal.errors import ModelFolderError
     from conal.findings.report import REPORT_FORMAT
-    from conal.io.model_files import load_json
-    from conal.io.models import REPORT
+    from conal.io.model_folder import REPORT, load_json
 
     there = [path for path in report_places(folder) if path.exists()]
     if not there:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from conal.io import AnnotationFile
-    from conal.io.prelabels import Prelabels
+    from conal.io.platform_files import Prelabels
 
 __all__ = ["convert"]
 
@@ -95,7 +95,7 @@ def convert(
 
 
 def _check(to: str, out: Path, *, with_tasks: bool) -> None:
-    from conal.io import prelabels
+    from conal.io import platform_files as prelabels
 
     endings = ENDINGS[to] if to in ENDINGS else (prelabels.ENDINGS[to],)
     if out.suffix.lower() not in endings:
@@ -109,7 +109,7 @@ def _check(to: str, out: Path, *, with_tasks: bool) -> None:
 def _write(file: AnnotationFile, out: Path, tables: dict[Path, pa.Table], to: str, made: Prelabels | None) -> int:
     """Write the tables and, for a platform, the records, all before the first file appears. The number of records."""
     from conal._files import atomic_files
-    from conal.io.prelabels import fill_prelabels
+    from conal.io.platform_files import fill_prelabels
     from conal.io.tables import annotation_rows, fill_table, tell_of_formulas, warn_of_words
 
     if made is None:
@@ -131,8 +131,7 @@ def _records(
     to: str, file: AnnotationFile, inferred: Path | None, *, new_tasks: bool, with_annotations: bool
 ) -> Prelabels:
     """What the platform imports: tasks, or predictions for the tasks of the project that the file is an export of."""
-    from conal.io.predictions import read_predictions
-    from conal.io.prelabels import prelabels
+    from conal.io.platform_files import prelabels, read_predictions
 
     predictions, is_list = (None, False) if inferred is None else read_predictions(inferred, file.all_tasks())
     return prelabels(

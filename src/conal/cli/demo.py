@@ -44,7 +44,7 @@ def demo(
     from conal._files import claimed
     from conal.datasets import digits
     from conal.estimator.folder import save
-    from conal.io.models import check_target
+    from conal.io.model_folder import check_target
     from conal.report import render
 
     data = digits()

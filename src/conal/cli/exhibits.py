@@ -59,7 +59,7 @@ def exhibits_of(
         Texts that the user passed, by task; they come before those in the export.
     """
     from conal.findings.exhibits import Exhibits
-    from conal.io.picture_files import NamedPictures, PictureFolder
+    from conal.io.images import NamedPictures, PictureFolder
     from conal.io.task_items import TaskItems, link_maker
 
     items = TaskItems() if items is None else items
@@ -85,7 +85,7 @@ def exhibits_of(
 def _names(show: ShowOptions, annotators: Iterable[Any]) -> dict[str, str]:
     from conal.data.encoding import as_names
     from conal.data.matching import match_names
-    from conal.io.people import read_people
+    from conal.io.annotation_file import read_people
 
     if show.names is None:
         return {}

@@ -88,8 +88,8 @@ class FitFiles:
         """The training data for a method that ``takes`` true labels ("gold") or annotations ("crowd")."""
         from conal.data.problems import warn_of_problems
         from conal.io import import_file
-        from conal.io.row_order import check_row_order
         from conal.io.task_items import items_of
+        from conal.io.texts import check_row_order
 
         validation = self._read_validation(reading)
         if takes == "gold":
@@ -118,7 +118,7 @@ class FitFiles:
         return FitData(instances, crowd, validation, shown, file.contributions(), known, len(file.true_labels), info)
 
     def _read_annotator_info(self, crowd: Annotations, reading: ReadOptions) -> AnnotatorInfo | None:
-        from conal.io.annotator_tables import read_annotator_info
+        from conal.io.results import read_annotator_info
 
         if self.annotator_info is None:
             return None
@@ -172,7 +172,7 @@ class FitFiles:
 
     def _read_validation(self, reading: ReadOptions) -> tuple[FeatureTable | TextTable, Any] | None:
         from conal.io import read_gold
-        from conal.io.row_order import check_row_order
+        from conal.io.texts import check_row_order
 
         if self.valid_labels is None:
             return None

@@ -104,7 +104,7 @@ def fit(
     (report.html).
     """
     from conal._files import claimed
-    from conal.io.models import check_target
+    from conal.io.model_folder import check_target
 
     if private is not None:
         raise InputError(NOT_PRIVATE)

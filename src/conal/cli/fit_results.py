@@ -67,7 +67,7 @@ def finish(
     A report that fails costs nobody the model: it is saved without, and the report can be written at any time.
     """
     from conal.estimator.folder import save
-    from conal.io.models import page_place
+    from conal.io.model_folder import page_place
     from conal.report import render
     from conal.training.checkpoint import remove_checkpoints
 
@@ -100,7 +100,7 @@ def summary_of(
 ) -> str:
     """The outcome for people."""
     from conal.findings.wording import count
-    from conal.io.models import DATA
+    from conal.io.model_folder import DATA
 
     metrics = estimator.metrics_
     held_out = metrics["n_tasks_labelled"] - metrics["n_tasks_trained_on"]

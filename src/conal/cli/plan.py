@@ -163,7 +163,7 @@ def _for_crowd(fitted: CrowdClassifier, options: CrowdOptions, out: Path, *, wit
 def _asking(fitted: CrowdClassifier, options: CrowdOptions) -> tuple[Asking, Names]:
     from conal.data.annotations import Annotations
     from conal.estimator.planning import asking_of
-    from conal.io.annotator_tables import read_annotator_info
+    from conal.io.results import read_annotator_info
 
     info = None
     if options.annotator_info is not None:

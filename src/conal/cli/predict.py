@@ -67,7 +67,7 @@ def predict(
     """
     from conal.estimator import load
     from conal.io import write_table
-    from conal.io.predictions import check_classes
+    from conal.io.platform_files import check_classes
 
     _check(to, out, new_tasks=new_tasks)
     places = {"tables": [out]} if to is None else {"files": [out]}
@@ -92,7 +92,7 @@ def predict(
 
 
 def _check(to: str | None, out: Path, *, new_tasks: bool) -> None:
-    from conal.io.prelabels import ENDINGS
+    from conal.io.platform_files import ENDINGS
 
     if to is None and new_tasks:
         raise InputError("--new-tasks needs --to label-studio, --to argilla or --to doccano")
@@ -123,8 +123,7 @@ def _with_tasks(to: str, file: AnnotationFile | None, tasks: Path) -> Annotation
 def _write(to: str, table: pa.Table, file: AnnotationFile, out: Path, *, new_tasks: bool) -> str:
     """Write predictions for a platform; what to do with them."""
     from conal._files import atomic_file
-    from conal.io.predictions import Prediction
-    from conal.io.prelabels import fill_prelabels, prelabels
+    from conal.io.platform_files import Prediction, fill_prelabels, prelabels
 
     columns = (table[name].to_pylist() for name in ("task", "label", "probability"))
     predictions = {task: Prediction(label, score) for task, label, score in zip(*columns, strict=True)}

@@ -104,7 +104,7 @@ def _groups(path: Path, worker: str | None) -> dict[Any, str]:
     """Annotator to group, from the table alone: who is in the crowd makes no difference."""
     from conal.data.columns import find_annotators, find_column
     from conal.data.encoding import spelling
-    from conal.io.annotator_tables import ROLES
+    from conal.io.results import ROLES
     from conal.io.tables import read_table
 
     table = read_table(path, names=[worker], roles=ROLES)

@@ -36,7 +36,7 @@ def report(
     folder's report.json. Pictures, addresses and names that you pass are on the page alone: the folder keeps what it
     has. The report inside the model folder is always replaced; --overwrite is only needed elsewhere.
     """
-    from conal.io.models import PAGE
+    from conal.io.model_folder import PAGE
     from conal.report import write_report
 
     is_own_page = out is not None and out.name == PAGE
@@ -50,7 +50,7 @@ def _exhibits(model: Path, show: ShowOptions) -> Exhibits | None:
     """What the user wants to see of the tasks and annotators; None for nothing more than the folder has."""
     from conal.findings.exhibits import people_rows, task_rows
     from conal.findings.report import checked_report
-    from conal.io.models import REPORT, read_document
+    from conal.io.model_folder import REPORT, read_document
 
     if all(getattr(show, name) is None for name in show.declared):
         return None

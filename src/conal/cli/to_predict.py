@@ -60,7 +60,7 @@ class PredictFiles:
     def _joined(self, apart: Path, estimator: CrowdClassifier, reading: ReadOptions, allow_missing: bool) -> ToPredict:
         """The tasks of an annotation file, by id with their features or texts in another file."""
         from conal.data.alignment import align
-        from conal.io.row_order import check_row_order
+        from conal.io.texts import check_row_order
 
         file = _import(self.tasks, reading)
         tasks = file.all_tasks()
@@ -96,7 +96,7 @@ class PredictFiles:
         """A table of features or texts, as there is one for ``conal fit``."""
         from conal.estimator.texts import as_numbers
         from conal.io import read_texts
-        from conal.io.row_order import warn_of_row_numbers
+        from conal.io.texts import warn_of_row_numbers
 
         if reading.question is not None or reading.format is not None:
             raise InputError(f"{self.tasks}: is a table; --question and --format apply to exports of platforms")

@@ -14,7 +14,7 @@ from conal.parameters.reading import ReadOptions
 if TYPE_CHECKING:
     from conal.data.annotations import Annotations
     from conal.io import AnnotationFile
-    from conal.io.gold import GoldLabels
+    from conal.io.true_labels import GoldLabels
 
 __all__ = ["TrueLabels", "offer_truth", "read_sample", "truth_files"]
 

@@ -58,7 +58,7 @@ def update(
     needs --features or --text of the new tasks.
     """
     from conal._files import claimed
-    from conal.io.models import AGGREGATOR, ModelFolder, check_target
+    from conal.io.model_folder import AGGREGATOR, ModelFolder, check_target
     from conal.updates.enough import check_level
 
     began = time.perf_counter()
@@ -93,7 +93,7 @@ def _update_aggregator(
     enough: float,
     reading: ReadOptions,
 ) -> dict[str, Any]:
-    from conal.io.annotator_tables import read_annotator_info
+    from conal.io.results import read_annotator_info
     from conal.io.tables import write_tables
     from conal.updates.folder import load, save
 

@@ -28,9 +28,9 @@ def update_model(
     """Update the model in a folder, and replace the folder."""
     from conal.estimator import load
     from conal.estimator.folder import save
-    from conal.io.annotator_tables import read_annotator_info
-    from conal.io.row_order import check_row_order
+    from conal.io.results import read_annotator_info
     from conal.io.tables import write_tables
+    from conal.io.texts import check_row_order
     from conal.report import render
     from conal.updates.enough import ENOUGH, enough_table
 

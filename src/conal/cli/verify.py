@@ -12,7 +12,7 @@ from conal.cli.terminal import one_line
 from conal.errors import ModelFolderError
 
 if TYPE_CHECKING:
-    from conal.io.models import Verification
+    from conal.io.model_folder import Verification
 
 __all__ = ["verify"]
 
@@ -28,7 +28,7 @@ def verify(
     disks, broken copies, edited files. It cannot tell who wrote a folder: whoever changes a file on purpose can change
     its digest too. The report, which conal report rebuilds, has no digest.
     """
-    from conal.io.models import ModelFolder, verify_model
+    from conal.io.model_folder import ModelFolder, verify_model
 
     found = verify_model(model)
     history = ModelFolder(model).config.get("learned_from", [])

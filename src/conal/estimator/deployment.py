@@ -16,7 +16,7 @@ from conal._files import atomic_file, check_file_place
 from conal.errors import InputError
 from conal.estimator.export_formats import BATCH, INPUT, OUTPUT, FloatArray, quiet_torch, reason, writer_for
 from conal.io import FeatureTable
-from conal.io.models import names_to_json
+from conal.io.model_folder import names_to_json
 
 if TYPE_CHECKING:
     from conal.estimator.fitted import FittedClassifier

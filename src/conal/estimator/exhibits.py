@@ -9,8 +9,7 @@ import numpy as np
 from conal.data.encoding import Names
 from conal.findings.evidence import plain_names
 from conal.findings.exhibits import Exhibits
-from conal.io.picture_arrays import Drawing, drawing_of
-from conal.io.pictures import Source
+from conal.io.images import Drawing, Source, drawing_of
 from conal.training import Instances
 
 __all__ = ["DrawnInstances", "drawn"]

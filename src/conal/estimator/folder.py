@@ -27,7 +27,7 @@ from conal.estimator.results import StoredResults
 from conal.estimator.sketch import SCALER, check_shapes, checked_instance_shape, scaled
 from conal.findings.report import Report
 from conal.findings.tables import read_tables
-from conal.io.models import (
+from conal.io.model_folder import (
     FORMAT,
     METRICS,
     REPORT,

@@ -14,7 +14,7 @@ from conal.data.annotations import Annotations
 from conal.data.growing import digest_of_labels
 from conal.errors import InputError, ModelFolderError
 from conal.estimator.members import members_of
-from conal.io.models import DATA, ModelFolder
+from conal.io.model_folder import DATA, ModelFolder
 from conal.methods import CrowdMethod
 from conal.training import Instances
 from conal.updates.folder import labels_from, labels_to

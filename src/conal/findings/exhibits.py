@@ -13,7 +13,7 @@ from conal.findings.evidence import quoted
 from conal.findings.report import Report, thumbnails
 from conal.findings.rows import TaskShown
 from conal.findings.suggestions import ON_PAGE
-from conal.io.pictures import PictureError, PictureSource, Source, Thumbnail, thumbnail_of
+from conal.io.images import PictureError, PictureSource, Source, Thumbnail, thumbnail_of
 
 __all__ = ["Exhibits", "exhibited", "people_rows", "task_rows"]
 

@@ -13,9 +13,9 @@ from conal.data.annotations import Annotations
 from conal.data.problems import MANY_CLASSES, lone_annotator, no_classes
 from conal.errors import DataWarning, examples
 from conal.io import AnnotationFile, ReadOptions, import_file
-from conal.io.formulas import FORMULA_REMEDY, formulas_among
+from conal.io.annotation_file import remedy
 from conal.io.importing import Paths
-from conal.io.remedies import remedy
+from conal.io.tables import FORMULA_REMEDY, formulas_among
 from conal.metrics import Agreement, cohen_kappa, fleiss_kappa, krippendorff_alpha
 
 __all__ = ["inspect_file", "inspect_import"]

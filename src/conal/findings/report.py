@@ -22,7 +22,7 @@ from conal.findings.plan import PlanSection
 from conal.findings.rows import PictureSection, is_embedded
 from conal.findings.suggestions import SuggestionSection
 from conal.findings.tasks import TaskSection
-from conal.io.pictures import Thumbnail
+from conal.io.images import Thumbnail
 
 __all__ = ["REPORT_FORMAT", "REPORT_VERSION", "Report", "checked_report", "origin_of", "thumbnails"]
 

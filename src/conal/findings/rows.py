@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import NotRequired, TypedDict
 
-from conal.io.pictures import Thumbnail
+from conal.io.images import Thumbnail
 from conal.io.task_items import is_link
 
 __all__ = ["PictureSection", "TaskShown", "is_embedded", "safe_link"]

@@ -11,7 +11,7 @@ import pyarrow as pa
 from conal.errors import ModelFolderError
 from conal.findings.base import Finding, all_findings
 from conal.findings.report import Report
-from conal.io.models import REPORT
+from conal.io.model_folder import REPORT
 from conal.io.results import ColumnKind, NamesOf, read_results
 
 __all__ = ["Tables", "read_tables"]

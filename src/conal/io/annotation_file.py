@@ -2,24 +2,125 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from os import PathLike
 from pathlib import Path
 from typing import Any, NoReturn, Self
 
 import pyarrow as pa
 
 from conal.data.annotations import Annotations
+from conal.data.columns import find_annotators
 from conal.data.missing import Labels, read_labels
-from conal.errors import DataWarning, InputError, warn
-from conal.io.quotes import refuse_line_ends
-from conal.io.remedies import SEVERAL, UNLABELLED, remedy
-from conal.io.tables import coerce_classes
+from conal.errors import DataWarning, InputError, examples, warn
+from conal.io.delimited import refuse_line_ends
+from conal.io.limits import VALUE_ERRORS, refusing
+from conal.io.tables import coerce_classes, read_table
 from conal.parameters.reading import ReadOptions
 from conal.parameters.text import json_or_text
 
-__all__ = ["AnnotationFile", "Control", "annotations_from"]
+__all__ = [
+    "REMEDIES",
+    "SEVERAL",
+    "UNLABELLED",
+    "AnnotationFile",
+    "Control",
+    "annotations_from",
+    "read_people",
+    "remedy",
+]
+
+
+# Remedies for dropped annotations and for warnings about a file.
+
+SEVERAL = "several answers"
+"""Why an annotation with several choices is left out."""
+
+UNLABELLED = "tasks without a label"
+"""Why a task has no annotation: nobody has labelled it yet. ``conal fit`` does not leave it out, but predicts it."""
+
+REMEDIES = {
+    SEVERAL: "ask about one choice at a time: --question NAME=CHOICE makes a yes-or-no question of it",
+    "no single choice": "choose another question with --question",
+    "without an answer": "nothing to do, unless it should have one: check --question and --label-column",
+    "rejected by the requester": "keep them with --keep-rejected",
+    "drafts or discarded": "export flat records: records.to_list(flatten=True), or records.to_datasets()",
+    "tainted": "keep them with --keep-rejected",
+    "contradict": "correct the true labels on the platform",
+    "repeat a (task, worker) pair": "choose the first or last, or refuse them, with --on-duplicate",
+    "differ only in case": "correct the labels, or they count as different classes",
+    UNLABELLED: "nothing to do: conal fit predicts them, given their features or texts",
+    "differ only in type": "make the labels all text or all numbers",
+    "without an annotator": "let every annotator log in with a separate name",
+}
+"""What to do about a problem, by words that occur in it."""
+
+
+def remedy(problem: str, otherwise: str = "nothing to do if this is meant") -> str:
+    """The remedy for a problem.
+
+    >>> remedy("rejected by the requester")
+    'keep them with --keep-rejected'
+    """
+    return next((advice for words, advice in REMEDIES.items() if words in problem), otherwise)
+
+
+# Names of annotators, from a table of the platform's users.
+
+NAMES = ("name", "full_name", "display_name", "real_name")
+PARTS = ("first_name", "last_name")
+ADDRESSES = ("email", "e_mail", "mail", "email_address", "username", "user_name", "login")
+"""Used where there is no name."""
+
+
+def read_people(path: str | PathLike[str]) -> dict[str, str]:
+    """Annotator, as text, to name: from a table with the annotators' ids, and their names or e-mail addresses.
+
+    The column of ids is called ``worker``, ``annotator``, ``user``, ``id`` or similar; that of names ``name``,
+    ``full_name``, or ``first_name`` and ``last_name``. An annotator without a name is called by e-mail address.
+    """
+    where = str(path)
+    table = read_table(Path(path))
+    columns = [str(name) for name in table.column_names]
+    own = [name for name in columns if _plain(name) not in map(_plain, (*NAMES, *PARTS, *ADDRESSES))]
+    ids = find_annotators(own, where)
+    kinds = [name for kind in (NAMES, ADDRESSES) if (name := _column(columns, kind))]
+    parts = [name for part in PARTS if (name := _column(columns, (part,)))]
+    if ids is None or not (kinds or parts):
+        raise InputError(
+            f"{where}: expected a column with the annotators' ids (worker, id, ...) and one with their names (name, "
+            f"email, ...); it has {examples(columns, 8)}"
+        )
+    with refusing(VALUE_ERRORS, f"{where}: contains values that cannot be read: {{}}; write names as text"):
+        rows = table.select(list(dict.fromkeys([ids, *kinds, *parts]))).to_pylist()
+    found: dict[str, str] = {}
+    for number, row in enumerate(rows, 1):
+        called = _name(row, kinds, parts)
+        if row[ids] is not None and called and found.setdefault(str(row[ids]), called) != called:
+            raise InputError(f"{where}: {row[ids]!r} has two names, the second is in row {number}; keep one")
+    return found
+
+
+def _name(row: dict[str, Any], kinds: list[str], parts: list[str]) -> str:
+    joined = " ".join(str(row[part]).strip() for part in parts if row[part] is not None).strip()
+    candidates = (str(row[kind]).strip() for kind in kinds if row[kind] is not None)
+    return joined or next((name for name in candidates if name), "")
+
+
+def _column(columns: list[str], names: tuple[str, ...]) -> str | None:
+    wanted = [_plain(name) for name in names]
+    found = [name for name in columns if _plain(name) in wanted]
+    return min(found, key=lambda name: wanted.index(_plain(name)), default=None)
+
+
+def _plain(name: str) -> str:
+    return re.sub(r"[\s._\-]", "", name).casefold()
+
+
+# The content of an annotation file.
 
 FEW = 10
 """Tasks below which one label each is no sign of a mistake."""

@@ -1,26 +1,321 @@
-"""Arrow's own files: streams, Feather, and the folders that Hugging Face's ``save_to_disk`` writes.
-
-Every batch is checked, and what all of them take has a limit: buffers may be compressed, and a few bytes can stand for
-many rows.
-"""
+"""Parquet, and Arrow's own files: streams, Feather, and folders of Hugging Face's ``save_to_disk``."""
 
 from __future__ import annotations
 
 import json
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence, Set
 from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from conal.errors import InputError, examples
-from conal.io.limits import JSON_BYTES, VALUE_BYTES, Room, check_depth, weight
-from conal.io.name_types import check_field_names, without_extensions, without_views
-from conal.io.refusals import ARROW_ERRORS, VALUE_ERRORS, refusing
+from conal.io.limits import ARROW_ERRORS, JSON_BYTES, VALUE_BYTES, VALUE_ERRORS, Room, check_depth, refusing, weight
 
-__all__ = ["FILE_START", "STREAM_START", "arrow_batches", "arrow_schema", "is_saved_dataset", "read_arrow", "splits_of"]
+__all__ = [
+    "FILE_START",
+    "STREAM_START",
+    "arrow_batches",
+    "arrow_schema",
+    "as_names_or_refuse",
+    "check_field_names",
+    "class_names",
+    "is_saved_dataset",
+    "name_of",
+    "open_parquet",
+    "parquet_batches",
+    "read_arrow",
+    "read_parquet",
+    "splits_of",
+    "with_class_names",
+    "without_extensions",
+    "without_views",
+]
+
+
+# Which types of columns can be names of tasks, annotators and classes, and what they become.
+
+_BYTES = ("binary", "large_binary", "fixed_size_binary", "binary_view")
+_NO_NAMES = ("time", "duration", "interval", "run_end_encoded", "union")
+
+
+def as_names_or_refuse(column: pa.ChunkedArray, where: str) -> pa.ChunkedArray:
+    """A column whose values can be names that a model folder can store; others are an error.
+
+    Bytes and decimals become text, decimals without places integers; lists are left to the encoder, which shows one.
+    """
+    kind = column.type
+    if any(getattr(pa.types, f"is_{name}")(kind) for name in _BYTES):
+        with refusing(ARROW_ERRORS, f"{where} is not UTF-8 text; save the file as UTF-8 ({{}})"):
+            return column.cast(pa.binary()).cast(pa.string())
+    if pa.types.is_decimal(kind):
+        with refusing(ARROW_ERRORS, f"{where} contains {kind}: {{}}; convert it to text"):
+            return column.cast(pa.int64() if kind.scale == 0 and kind.precision < 19 else pa.string())
+    if any(getattr(pa.types, f"is_{name}")(kind) for name in _NO_NAMES):
+        raise InputError(f"{where} contains {kind}, which cannot be names; convert it to text or whole numbers")
+    if pa.types.is_temporal(kind):
+        with refusing(VALUE_ERRORS, f"{where} contains dates that do not exist ({{}}); correct them"):
+            column.unique().to_pylist()
+    return column
+
+
+def check_field_names(fields: Iterable[pa.Field]) -> None:
+    """A :class:`UnicodeDecodeError` if a name, of a column or inside of one, is no UTF-8; Arrow decodes them late."""
+    for field in fields:
+        field.name.encode()
+        check_field_names(field.type.field(k) for k in range(field.type.num_fields))
+
+
+def without_extensions(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Extension types as what they store, and UUIDs as people write them; Arrow computes with neither."""
+    if not any(isinstance(kind, pa.BaseExtensionType) for kind in batch.schema.types):
+        return batch
+    return _with_columns(batch, [_stored(column) for column in batch.columns])
+
+
+def without_views(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Views of text and bytes, as Polars writes them, as plain text and bytes: Arrow can hardly compute with views."""
+    if not any(map(_is_view, batch.schema.types)):
+        return batch
+    return _with_columns(batch, [_unviewed(column) for column in batch.columns])
+
+
+def _is_view(kind: pa.DataType) -> bool:
+    values = kind.value_type if pa.types.is_dictionary(kind) else kind
+    return bool(pa.types.is_string_view(values) or pa.types.is_binary_view(values))
+
+
+def _unviewed(column: Any) -> Any:
+    if not _is_view(column.type):
+        return column
+    if pa.types.is_dictionary(column.type):
+        return pa.DictionaryArray.from_arrays(column.indices, _unviewed(column.dictionary))
+    return column.cast(pa.string() if pa.types.is_string_view(column.type) else pa.binary())
+
+
+def _with_columns(batch: pa.RecordBatch, columns: list[Any]) -> pa.RecordBatch:
+    return pa.RecordBatch.from_arrays(columns, names=batch.schema.names, metadata=batch.schema.metadata)
+
+
+def _stored(column: Any) -> Any:
+    if not isinstance(column.type, pa.BaseExtensionType):
+        return column
+    if column.type.extension_name == "arrow.uuid":
+        return pa.array([None if name is None else str(name) for name in column.to_pylist()], pa.string())
+    return column.storage
+
+
+# Names of classes that Hugging Face datasets store as numbers (``ClassLabel``), from the metadata of a schema.
+
+KEY = b"huggingface"
+
+
+def class_names(schema: pa.Schema) -> dict[str, list[str]]:
+    """Column to the names of its classes, also for a column of lists of classes."""
+    text = (schema.metadata or {}).get(KEY)
+    if text is None:
+        return {}
+    try:
+        check_depth(text, "the metadata")
+        features = json.loads(text)["info"]["features"]
+        found = {column: _names(feature) for column, feature in features.items()}
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
+        return {}  # metadata of something else
+    return {column: names for column, names in found.items() if names is not None}
+
+
+def _names(feature: Any) -> list[str] | None:
+    """The names of a ``ClassLabel``, by itself or in a list (``List``, ``Sequence``, or ``[...]`` in old versions)."""
+    if isinstance(feature, list) and len(feature) == 1:
+        return _names(feature[0])
+    if not isinstance(feature, dict):
+        return None
+    if feature.get("_type") in ("List", "LargeList", "Sequence"):
+        return _names(feature.get("feature"))
+    names = feature.get("names") if feature.get("_type") == "ClassLabel" else None
+    return names if isinstance(names, list) and all(isinstance(name, str) for name in names) else None
+
+
+def name_of(number: Any, names: list[str], where: str) -> str | None:
+    """The class of this number; -1, with which datasets mark what is not labelled, has none.
+
+    >>> name_of(1, ["cat", "dog"], "x"), name_of(-1, ["cat", "dog"], "x")
+    ('dog', None)
+    """
+    if number is None or number == -1:
+        return None
+    if not isinstance(number, int) or not 0 <= number < len(names):
+        raise InputError(f"{where}: {number!r} is none of the {len(names)} classes that the dataset declares")
+    return names[number]
+
+
+def with_class_names(column: pa.ChunkedArray, names: list[str], where: str) -> pa.ChunkedArray:
+    """A column of class numbers as their names."""
+    if not pa.types.is_integer(column.type):
+        return column
+    known = {number: name_of(number, names, where) for number in column.unique().to_pylist()}
+    numbers = pa.array(list(known), column.type)
+    return pc.take(pa.array(list(known.values()), pa.string()), pc.index_in(column, numbers))
+
+
+# Parquet, a batch of rows at a time: what a batch takes is counted before its values are copied, and has a limit.
+#
+# A file may have a value once and its number in every row, and few bytes may stand for many numbers. Text is therefore
+# read as codes and distinct values first, and the number of values in lists is that of the file's own index.
+
+BATCH_ROWS = 2**16
+BATCH_BYTES = 2**26
+PREFIXED = "DELTA_BYTE_ARRAY"
+"""The encoding in which a text says how much it shares with the one before: a few bytes may stand for a long one, and
+Arrow cannot read it as codes."""
+LEAST_PREFIXED_ROWS = 16
+TEXT = "BYTE_ARRAY"
+
+
+class Leaf(NamedTuple):
+    """A column as Parquet stores it: lists and structs are taken apart."""
+
+    place: int
+    path: str
+    kind: str
+    width: int  # in bytes
+    in_lists: bool
+
+
+@contextmanager
+def open_parquet(path: Path, **options: Any) -> Iterator[Any]:
+    """The file; one that Arrow cannot open is an error with the words of :func:`conal.io.read_table`."""
+    import pyarrow.parquet as pq
+
+    with refusing(ARROW_ERRORS, _parquet_message(path)):
+        file = pq.ParquetFile(path, **options)
+        check_field_names(file.schema_arrow)
+    with file:
+        yield file
+
+
+def parquet_batches(
+    path: Path, columns: Sequence[str] | None = None, rows: int = BATCH_ROWS, *, coded: bool = False
+) -> Iterator[pa.RecordBatch]:
+    """Batches of at most this many rows of these columns, or all.
+
+    Parameters
+    ----------
+    coded : bool
+        Leave columns of text as Arrow dictionaries, that is as codes and distinct values.
+    """
+    room = Room(path, path.stat().st_size)
+    with open_parquet(path) as file:
+        schema, n_rows = file.schema_arrow, file.metadata.num_rows
+        wanted = list(schema.names if columns is None else columns)
+        with refusing(ARROW_ERRORS, _parquet_message(path)):
+            leaves = _leaves(file, set(wanted))
+            rows = min(rows, _batch_rows(file.metadata, leaves, room))
+            texts = [leaf.path for leaf in leaves if leaf.kind == TEXT and not _is_prefixed(file.metadata, leaf)]
+    kept = {field.name for field in schema if coded or pa.types.is_dictionary(field.type)}
+    found = 0
+    with open_parquet(path, read_dictionary=texts) as file, refusing(ARROW_ERRORS, _parquet_message(path)):
+        for batch in file.iter_batches(rows, columns=wanted):
+            batch.validate(full=True)  # text that is not UTF-8, and codes and lists beyond the values
+            stored = without_extensions(batch)
+            room.take(sum(map(weight, stored.columns)))
+            found += batch.num_rows
+            if found > n_rows:
+                break
+            yield without_views(_plain(stored, kept))
+    if found != n_rows:
+        count = "more" if found > n_rows else f"{found:,}"
+        raise InputError(f"{path}: says that it has {n_rows:,} rows, and has {count}; write it again")
+
+
+def read_parquet(path: Path, columns: Sequence[str] | None = None) -> pa.Table:
+    """These columns, or all."""
+    batches = list(parquet_batches(path, columns))
+    if batches:
+        return pa.Table.from_batches(batches)
+    with open_parquet(path) as file:
+        return file.schema_arrow.empty_table().select(file.schema_arrow.names if columns is None else columns)
+
+
+def _leaves(file: Any, columns: set[str]) -> list[Leaf]:
+    """The stored columns that these columns consist of."""
+    owners = [field.name for field in file.schema_arrow for _ in range(_n_leaves(field.type))]
+    described = [file.schema.column(k) for k in range(len(file.schema))]
+    return [
+        Leaf(k, each.path, each.physical_type, max(VALUE_BYTES, each.length), each.max_repetition_level > 0)
+        for k, (owner, each) in enumerate(zip(owners, described, strict=True))
+        if owner in columns
+    ]
+
+
+def _n_leaves(kind: pa.DataType) -> int:
+    if isinstance(kind, pa.BaseExtensionType):
+        return _n_leaves(kind.storage_type)
+    inside = range(kind.num_fields if pa.types.is_nested(kind) else 0)
+    return sum(_n_leaves(kind.field(k).type) for k in inside) or 1
+
+
+def _batch_rows(metadata: Any, leaves: Sequence[Leaf], room: Room) -> int:
+    """How many rows to decode at a time; a file whose index promises too much is an error."""
+    groups = [metadata.row_group(k) for k in range(metadata.num_row_groups)]
+    stored: int = sum(group.total_byte_size for group in groups)
+    if stored > room.limit:
+        stored = sum(group.column(leaf.place).total_uncompressed_size for leaf in leaves for group in groups)
+    decoded = 0
+    for leaf in leaves:
+        in_lists = sum(group.column(leaf.place).num_values for group in groups) if leaf.in_lists else 0
+        decoded += leaf.width * max(in_lists, metadata.num_rows)
+    room.check(max(stored, decoded))
+    rows: int = metadata.num_rows * BATCH_BYTES // max(1, stored + 2 * decoded)
+    for leaf in leaves:
+        if _is_prefixed(metadata, leaf):
+            longest = max(group.column(leaf.place).total_uncompressed_size for group in groups)
+            rows = min(rows, max(LEAST_PREFIXED_ROWS, BATCH_BYTES // max(1, longest)))
+    return max(1, rows)
+
+
+def _is_prefixed(metadata: Any, leaf: Leaf) -> bool:
+    groups = range(metadata.num_row_groups if leaf.kind == TEXT else 0)
+    return any(PREFIXED in metadata.row_group(k).column(leaf.place).encodings for k in groups)
+
+
+def _plain(batch: pa.RecordBatch, coded: Set[str]) -> pa.RecordBatch:
+    """Values instead of codes, but for these columns; those in lists are always values."""
+    columns = [
+        column if name in coded and pa.types.is_dictionary(column.type) else column.cast(_value_type(column.type))
+        for name, column in zip(batch.schema.names, batch.columns, strict=True)
+    ]
+    return pa.RecordBatch.from_arrays(columns, names=batch.schema.names, metadata=batch.schema.metadata)
+
+
+def _value_type(kind: pa.DataType) -> pa.DataType:
+    """The type of the values where this one has codes."""
+    if pa.types.is_dictionary(kind):
+        return kind.value_type
+    if not pa.types.is_nested(kind):
+        return kind
+    fields = [kind.field(k).with_type(_value_type(kind.field(k).type)) for k in range(kind.num_fields)]
+    if pa.types.is_struct(kind):
+        return pa.struct(fields)
+    if pa.types.is_map(kind):
+        entry = fields[0].type
+        return pa.map_(entry.field(0), entry.field(1))
+    if pa.types.is_fixed_size_list(kind):
+        return pa.list_(fields[0], kind.list_size)
+    return pa.large_list(fields[0]) if pa.types.is_large_list(kind) else pa.list_(fields[0])
+
+
+def _parquet_message(path: Path) -> str:
+    return f"{path}: cannot be read as parquet: {{}}. Check the file, or set its format with format= (--format)"
+
+
+# Arrow's own files: streams, Feather, and the folders that Hugging Face's ``save_to_disk`` writes.
+#
+# Every batch is checked, and what all of them take has a limit: buffers may be compressed, and a few bytes can stand
+# for many rows.
 
 FILE_START = b"ARROW1"
 """How a file begins that a stream is in, with an index after it (Feather is one)."""

@@ -14,10 +14,9 @@ import pyarrow as pa
 
 from conal.data.numbers import numbers_or_text
 from conal.errors import InputError
-from conal.io.arrow_files import arrow_batches, arrow_schema
+from conal.io.arrow_files import arrow_batches, arrow_schema, open_parquet, parquet_batches
 from conal.io.delimited import is_padded, open_delimited, read_json_lines, with_long_rows
 from conal.io.excel_files import read_excel
-from conal.io.parquet_files import open_parquet, parquet_batches
 
 __all__ = ["map_names", "read_coded"]
 

@@ -15,8 +15,7 @@ import pyarrow as pa
 
 from conal.data.encoding import spelling
 from conal.errors import InputError, examples
-from conal.io.limits import TABLE_BYTES, Room, blocks_in, refuse_bomb, unpacked_limit
-from conal.io.refusals import ZIP_ERRORS, refusing
+from conal.io.limits import TABLE_BYTES, ZIP_ERRORS, Room, blocks_in, refuse_bomb, refusing, unpacked_limit
 
 __all__ = ["WORKBOOK", "SheetHead", "read_excel", "sheet_heads"]
 

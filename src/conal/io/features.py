@@ -1,9 +1,11 @@
-"""Features from ``.npy`` (memory-mapped), ``.npz``, ``.parquet`` and ``.csv``, with task ids where there are any."""
+"""Features from ``.npy`` (memory-mapped), ``.npz``, ``.parquet`` and ``.csv``, with task ids where there are some."""
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Iterator
+import tempfile
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from os import PathLike
 from pathlib import Path
@@ -19,13 +21,65 @@ from conal.data.encoding import MISSING, Names, encode
 from conal.data.frames import open_frame
 from conal.data.missing import drop_blank_names
 from conal.errors import DataWarning, InputError, examples, warn
+from conal.io.arrow_files import open_parquet, parquet_batches, read_parquet
+from conal.io.delimited import refuse_line_ends
 from conal.io.numpy_files import map_npy, read_npz
-from conal.io.parquet_files import read_parquet
-from conal.io.quotes import refuse_line_ends
-from conal.io.row_groups import fill_rows
 from conal.io.tables import check_readable, decoded, pandas_index, read_first_row, read_table
 
-__all__ = ["FeatureTable", "check_finite", "features_from", "frame_to_arrow", "ids_from", "may_be_ids", "read_features"]
+__all__ = [
+    "FeatureTable",
+    "check_finite",
+    "features_from",
+    "fill_rows",
+    "frame_to_arrow",
+    "ids_from",
+    "may_be_ids",
+    "read_features",
+]
+
+
+# Features from Parquet, a batch of rows at a time: never two copies in memory, and a mapped file for large data.
+
+FloatRows = npt.NDArray[Any]
+
+SPILL_BYTES = 2**30
+"""Larger features go to a temporary file that is mapped into memory; the system pages it in and out."""
+
+
+def fill_rows(path: Path, columns: list[str], convert: Callable[[pa.Table], FloatRows]) -> FloatRows:
+    """(n, ...) all rows of these columns, ``convert`` giving those of one batch."""
+    with open_parquet(path) as file:
+        n_rows, start = file.metadata.num_rows, 0
+    rows: FloatRows | None = None
+    for batch in parquet_batches(path, columns):
+        part = convert(pa.Table.from_batches([batch]))
+        if rows is None:
+            rows = _room((n_rows, *part.shape[1:]), part.dtype)
+        if part.shape[1:] != rows.shape[1:]:
+            raise InputError(
+                f"{path}: feature lists have {rows.shape[1]} and, from row {start}, {part.shape[1]} entries; "
+                "they must be equally long"
+            )
+        if part.dtype.itemsize > rows.dtype.itemsize:  # these rows need double precision
+            wider = _room(rows.shape, part.dtype)
+            wider[:start] = rows[:start]
+            rows = wider
+        rows[start : start + len(part)] = part
+        start += len(part)
+    if rows is None:
+        raise InputError(f"{path}: has columns but no rows")
+    return rows
+
+
+def _room(shape: tuple[int, ...], kind: np.dtype[Any]) -> FloatRows:
+    """Memory for this many rows, or a mapped temporary file, which ends with the process."""
+    if kind.itemsize * math.prod(shape) <= SPILL_BYTES:
+        return np.empty(shape, dtype=kind)
+    with tempfile.TemporaryFile(prefix="conal-features-") as file:  # the map keeps it alive
+        return np.memmap(file, dtype=kind, mode="r+", shape=shape)
+
+
+# Features from ``.npy`` (memory-mapped), ``.npz``, ``.parquet`` and ``.csv``, with task ids where there are any.
 
 CHUNK_BYTES = 8 * 2**20
 DIGITS_LOST = 1e-4

@@ -1,9 +1,9 @@
-"""Import annotation files: detect the format, unless it is given, and choose the reader."""
+"""Import annotation files: detect the format, unless it is given, and choose the reader; join several files."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from os import PathLike
 from pathlib import Path
@@ -11,21 +11,267 @@ from typing import Any, NoReturn
 
 from conal._support.paths import real_path
 from conal.data.annotations import Annotations
-from conal.errors import InputError
+from conal.data.encoding import as_names, as_text, spelling
+from conal.data.joining import join_annotations, refuse_different_spellings
+from conal.data.matching import differ_in_type
+from conal.data.missing import read_labels
+from conal.errors import DataWarning, InputError, examples, people, warn
 from conal.io import tables
-from conal.io.annotation_file import AnnotationFile
+from conal.io.annotation_file import AnnotationFile, Control
 from conal.io.arrow_files import splits_of
-from conal.io.joining import join_files
-from conal.io.plain import plain_reader
-from conal.io.platforms.base import Importer, Reader, importers
+from conal.io.delimited import refuse_line_ends
+from conal.io.limits import refusing
+from conal.io.platforms.base import Importer, Reader, data_table, importers
 from conal.io.platforms.head import RECORD_BYTES, Head, read_head
 from conal.io.platforms.json_files import load_json
-from conal.io.refusals import refusing
+from conal.io.tables import UNTYPED, coerce_classes, read_matrix, read_roles, table_kind
 from conal.parameters import check_parameters
 from conal.parameters.reading import PLAIN_FORMATS, ReadOptions
 
-__all__ = ["Paths", "detect", "import_file", "read_annotations"]
+__all__ = ["Paths", "detect", "import_file", "join_files", "plain_reader", "read_annotations"]
 
+
+# Several annotation files as one, and what they say differently about the same task.
+
+MOSTLY = 0.5
+"""If more than this share of the tasks in two files differ in all their data, the same ids mean different tasks."""
+
+Rename = Callable[[Any], Any]
+Rows = dict[Any, dict[str, Any]]
+
+
+def join_files(parts: Sequence[AnnotationFile], options: ReadOptions) -> AnnotationFile:
+    """The labels, true labels and data of all files. The same id means the same task, the same name the same annotator.
+
+    Of two labels by one annotator for one task, that of the last file counts, unless ``options`` say otherwise. Of a
+    field with different values for one task, that of the first file counts, with a warning.
+    """
+    where = ", ".join(str(part.path) for part in parts)
+    _refuse_nameless(parts)
+    crowds = [part.annotations for part in parts]
+    in_text = differ_in_type(crowd.classes for crowd in crowds)
+    classes = None if options.classes is None else crowds[0].classes  # which all files have, in the order of the user
+    classes = as_text(classes) if in_text and classes is not None else classes
+    labels = join_annotations(crowds, classes=classes, on_duplicate=options.on_duplicate, where=where)
+    rename = _rename_tasks(parts, where)
+    gold, disputed = _join_gold(parts, rename, in_text=in_text)
+    if disputed:
+        text = (
+            f"{where}: left out the true labels of {disputed:,} tasks, which contradict each other in different files"
+        )
+        warn(text, DataWarning)
+    dropped = sum((Counter(part.dropped) for part in parts), Counter[str]())
+    titles = list(dict.fromkeys(part.title for part in parts))
+    formats = list(dict.fromkeys(part.format for part in parts))
+    questions = list(dict.fromkeys(part.question for part in parts if part.question is not None))
+    return AnnotationFile(
+        parts[0].path,
+        ", ".join(formats),
+        ", ".join(titles),
+        labels,
+        question=", ".join(questions) or None,
+        true_labels=gold,
+        dropped=dict(dropped),
+        data=data_table(_join_data(parts, rename)),
+        fields=_join_fields(parts),
+        control=_join_controls([part.control for part in parts]),
+        choice_question=next((part.choice_question for part in parts if part.choice_question is not None), None),
+        people={who: name for part in parts for who, name in part.people.items()},
+        parts=tuple(parts),
+    )
+
+
+def _refuse_nameless(parts: Sequence[AnnotationFile]) -> None:
+    """Row 7 of one file is another task than row 7 of the next one, or the same; who knows?"""
+    for part in parts:
+        if part.numbered or part.annotations.by_position:
+            raise InputError(
+                f"{part.path}: has no names for its tasks, so that it cannot be joined with other files; add a column "
+                "of task ids, or convert it to a table with one"
+            )
+
+
+def _rename_tasks(parts: Sequence[AnnotationFile], where: str) -> Rename:
+    """How tasks of single files are called in all files together: as text, if some files have numbers."""
+    shown = [as_names(part.data["task"].drop_null().to_pylist()) for part in parts if part.data is not None]
+    refuse_different_spellings(shown, "tasks", where)
+    return spelling if differ_in_type([*(part.annotations.task_ids for part in parts), *shown]) else lambda name: name
+
+
+def _join_gold(parts: Sequence[AnnotationFile], rename: Rename, *, in_text: bool) -> tuple[dict[Any, Any], int]:
+    """Task to true label, and how many tasks have different ones in different files."""
+    found: dict[Any, set[Any]] = {}
+    for part in parts:
+        for task, label in part.true_labels.items():
+            found.setdefault(rename(task), set()).add(spelling(label) if in_text else label)
+    agreed = {task: next(iter(labels)) for task, labels in found.items() if len(labels) == 1}
+    return agreed, len(found) - len(agreed)
+
+
+def _join_data(parts: Sequence[AnnotationFile], rename: Rename) -> Rows:
+    """Task to its fields; the first file that has a field counts."""
+    joined: Rows = {}
+    source: dict[Any, AnnotationFile] = {}
+    for part in parts:
+        own = dict(_rows(part, rename))
+        shared = [task for task in own if task in joined]
+        _tell_of_conflicts(joined, own, shared, source, part)
+        for task, fields in own.items():
+            joined[task] = fields | joined.get(task, {})
+            source.setdefault(task, part)
+    return joined
+
+
+def _join_fields(parts: Sequence[AnnotationFile]) -> dict[str, dict[str, Any]]:
+    """The data of each task as the exports have them, by its name as text; empty if no file has them so."""
+    joined: dict[str, dict[str, Any]] = {}
+    for part in parts if any(part.fields for part in parts) else ():
+        for name, fields in part.task_data().items():
+            joined[name] = {**fields, **joined.get(name, {})}
+    return joined
+
+
+def _rows(part: AnnotationFile, rename: Rename) -> Iterator[tuple[Any, dict[str, Any]]]:
+    """The fields of each task; one that a task does not have is no field."""
+    for row in [] if part.data is None else part.data.to_pylist():
+        task = row.pop("task")
+        if task is not None:
+            yield rename(task), {name: value for name, value in row.items() if value is not None}
+
+
+def _tell_of_conflicts(
+    joined: Rows, own: Rows, shared: Sequence[Any], source: Mapping[Any, AnnotationFile], part: AnnotationFile
+) -> None:
+    """Warn of fields that differ; refuse files in which all that is known about a task differs, as a rule."""
+    known: Counter[str] = Counter()
+    unlike: dict[str, list[Any]] = {}
+    for task in shared:
+        for name in own[task].keys() & joined[task].keys():
+            known[name] += 1
+            if own[task][name] != joined[task][name]:
+                unlike.setdefault(name, []).append(task)
+    if not unlike:
+        return
+    worst = max(unlike, key=lambda name: (len(unlike[name]), name))
+    task = unlike[worst][0]
+    text = (
+        f"{source[task].path}, {part.path}: {worst!r} of task {examples([task])} is {examples([joined[task][worst]])} "
+        f"in one file and {examples([own[task][worst]])} in the other; so it is for {len(unlike[worst]):,} of "
+        f"{known[worst]:,} tasks that both have"
+    )
+    if all(len(unlike.get(name, [])) > MOSTLY * known[name] for name in known):
+        raise InputError(
+            f"{text}. The same id means different tasks: choose a field that names the tasks with task= "
+            "(--task-column), or make the ids different"
+        )
+    warn(f"{text}; that of the first file counts. If these are different tasks, make their ids different", DataWarning)
+
+
+def _join_controls(controls: Sequence[Control | None]) -> Control | None:
+    """The control of a Label Studio project, if all files are exports with this control."""
+    known = [control for control in controls if control is not None]
+    about = {(control.from_name, control.to_name, control.type, control.key) for control in known}
+    if len(known) < len(controls) or len(about) > 1:
+        return None
+    tasks: dict[str, list[Any]] = {}
+    for control in known:
+        for name, own in control.tasks.items():
+            there = tasks.setdefault(name, [])
+            there.extend(each for each in own if each not in there)
+    answers = {label: answer for control in known for label, answer in control.answers.items()}
+    return known[0].replace(tasks=tasks, answers=answers)
+
+
+# Annotation files of no particular platform: a table with one annotation per row, or a matrix.
+
+NPY = "npy"
+
+
+class PlainTable(Reader):
+    """One annotation per row, as CSV, TSV, Parquet, Arrow, Excel or JSON Lines.
+
+    Columns are found by their usual names (:data:`conal.data.columns.ALIASES`), unless others are named.
+    """
+
+    title = "a table with one annotation per row"
+    takes = ("task", "worker", "label")
+
+    def read(self, path: Path, options: ReadOptions) -> AnnotationFile:
+        named = {"task": options.task, "worker": options.worker, "label": options.label}
+        kind = table_kind(path, options.format)
+        columns = read_roles(path, options.format, named)
+        labels = read_labels(
+            columns.pop("label"),
+            missing=options.missing,
+            abstain=options.abstain,
+            classes=options.classes,
+            untyped=kind in UNTYPED,
+            where=str(path),
+        )
+        crowd = Annotations.from_triples(
+            columns.pop("task"),
+            columns.pop("worker"),
+            labels,
+            classes=coerce_classes(options.classes, labels.names),
+            on_duplicate=options.on_duplicate,
+            times=columns.pop("time", None),
+            where=str(path),
+        )
+        if kind in UNTYPED:
+            refuse_line_ends(path, task=crowd.task_ids, worker=crowd.annotator_ids, label=crowd.classes)
+            _warn_of_blanks(crowd, path)
+        return AnnotationFile(path, kind, self.title, crowd)
+
+
+class Matrix(Reader):
+    """Matrix of tasks (rows) and annotators (columns), as ``.npy``; ``classes`` may name the labels 0, 1, 2, ..."""
+
+    title = "a matrix"
+    takes = PlainTable.takes
+
+    def read(self, path: Path, options: ReadOptions) -> AnnotationFile:
+        matrix = read_matrix(path)
+        classes = options.classes
+        given: dict[str, Any] = {"missing": options.missing, "abstain": options.abstain, "where": str(path)}
+        if classes is not None and matrix.dtype.kind in "iuf" and not all(map(_is_number, classes)):
+            codes = range(len(classes))
+            crowd = Annotations.from_matrix(matrix, classes=codes, **given)
+            crowd = crowd.replace(classes=classes)  # the label k is called classes[k]
+        else:
+            wanted = coerce_classes(classes, matrix)
+            crowd = Annotations.from_matrix(matrix, classes=wanted, **given)
+        return AnnotationFile(path, NPY, self.title, crowd)
+
+
+def _warn_of_blanks(crowd: Annotations, path: Path) -> None:
+    """Blanks after the delimiters belong to the names, which then match those of no other file."""
+    columns = {"tasks": crowd.task_ids, "annotators": crowd.annotator_ids, "labels": crowd.classes}
+    blank = {
+        what: names for what, names in columns.items() if all(str(name).startswith(" ") for name in names.tolist())
+    }
+    if blank:
+        shown = people(blank["annotators"], 1) if list(blank) == ["annotators"] else examples([*blank.values()][-1][:1])
+        warn(
+            f"{path}: all {' and '.join(blank)} begin with a blank, such as {shown}, and match no name without it; "
+            "remove the blanks after the delimiters (pandas.read_csv(..., skipinitialspace=True))",
+            DataWarning,
+        )
+
+
+def _is_number(name: Any) -> bool:
+    try:
+        float(name)
+    except (TypeError, ValueError):
+        return False
+    return True
+
+
+def plain_reader(path: Path, format: str | None) -> Reader:  # noqa: A002 - the word that users expect
+    """The reader of a plain file, by the format's name or the file name's ending."""
+    return Matrix() if (format or path.suffix.lstrip(".").lower()) == NPY else PlainTable()
+
+
+# Import annotation files: detect the format, unless it is given, and choose the reader.
 
 Paths = str | PathLike[str] | Sequence[str | PathLike[str]]
 """One file, or several that are read as one."""

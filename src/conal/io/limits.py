@@ -1,13 +1,16 @@
-"""Limits on files from elsewhere: what a small file may unpack to, how deep JSON may nest, and how large pictures are.
-
-A file of two megabytes can unpack to twelve gigabytes, and a line of brackets can end the process inside a parser. Both
-are noticed while the file is read in small blocks, before a parser sees it.
-"""
+"""Limits on files from elsewhere, and errors of parsers as messages."""
 
 from __future__ import annotations
 
+import decimal
+import lzma
 import re
+import struct
+import tokenize
+import zipfile
+import zlib
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn
@@ -19,19 +22,74 @@ import pyarrow as pa
 from conal.errors import InputError
 
 __all__ = [
+    "ARROW_ERRORS",
     "COMPRESSED",
+    "NUMPY_ERRORS",
     "PICTURE_BYTES",
     "PICTURE_PIXELS",
     "VALUE_BYTES",
+    "VALUE_ERRORS",
+    "ZIP_ERRORS",
     "Room",
     "blocks_in",
     "blocks_of",
     "check_depth",
     "check_json_lines",
+    "first_line",
     "refuse_bomb",
+    "refusing",
     "unpacked_limit",
     "weight",
 ]
+
+
+# Errors of parsers as messages: one place that says which errors a damaged file can cause.
+
+Errors = tuple[type[Exception], ...]
+
+ARROW_ERRORS: Errors = (
+    *(pa.ArrowException, UnicodeError, OSError, OverflowError, MemoryError),
+    decimal.DecimalException,
+)
+"""What Arrow raises about a table, and Python about names that are no UTF-8, dates and decimals that do not exist."""
+VALUE_ERRORS: Errors = (*ARROW_ERRORS, ValueError)
+"""What Arrow and Python raise about values that become Python objects."""
+NUMPY_ERRORS: Errors = (
+    *(ValueError, TypeError, SyntaxError, tokenize.TokenError, KeyError, IndexError, AttributeError, OverflowError),
+    *(RecursionError, MemoryError, OSError, EOFError, struct.error),
+)
+"""What NumPy raises about a header, which is a Python literal: whatever Python's parser and types do."""
+ZIP_ERRORS: Errors = (
+    *(zipfile.BadZipFile, zipfile.LargeZipFile, zlib.error, lzma.LZMAError, struct.error, OSError, EOFError),
+    *(ValueError, IndexError, OverflowError, MemoryError, RuntimeError, NotImplementedError, TypeError),
+)
+"""What reading an archive raises: damaged, encrypted, or packed by a method that Python does not have."""
+
+
+@contextmanager
+def refusing(errors: Errors, message: str) -> Iterator[None]:
+    """These errors as an :class:`InputError` with this message, in which the last ``{}`` stands for the reason.
+
+    Put nothing but calls of the parser into the block: a defect of conal must not look like a damaged file.
+    """
+    try:
+        yield
+    except InputError:
+        raise
+    except errors as error:
+        before, _, after = message.rpartition("{}")
+        raise InputError(before + first_line(error) + after) from error
+
+
+def first_line(error: Exception) -> str:
+    """What an error says, in one line; its type where it says nothing."""
+    return next(iter(str(error).splitlines()), "") or type(error).__name__
+
+
+# Limits on files from elsewhere: what a small file may unpack to, how deep JSON may nest, and how large pictures are.
+#
+# A file of two megabytes can unpack to twelve gigabytes, and a line of brackets can end the process inside a parser.
+# Both are noticed while the file is read in small blocks, before a parser sees it.
 
 COMPRESSED = (".gz", ".bz2", ".zst")
 """Endings of compressed text, which is read directly."""

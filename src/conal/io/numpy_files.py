@@ -13,8 +13,7 @@ import numpy.typing as npt
 from numpy.lib import format as npy
 
 from conal.errors import InputError
-from conal.io.limits import ARRAY_BYTES, refuse_bomb, unpacked_limit
-from conal.io.refusals import NUMPY_ERRORS, ZIP_ERRORS, refusing
+from conal.io.limits import ARRAY_BYTES, NUMPY_ERRORS, ZIP_ERRORS, refuse_bomb, refusing, unpacked_limit
 
 __all__ = ["map_npy", "read_npy", "read_npz"]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -11,12 +12,14 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from conal.data.annotations import Annotations
+from conal.data.annotator_info import AnnotatorInfo
 from conal.data.encoding import Names, as_names, name_column, text_column
 from conal.data.numbers import numbers_or_text
 from conal.data.scales import score_columns
 from conal.errors import ModelFolderError
 from conal.io.delimited import open_delimited, with_long_rows
-from conal.io.refusals import ARROW_ERRORS, first_line
+from conal.io.limits import ARROW_ERRORS, first_line
+from conal.io.tables import read_table
 
 if TYPE_CHECKING:
     from conal.aggregation.base import Aggregator
@@ -31,9 +34,25 @@ __all__ = [
     "mean_by_annotator",
     "name_column",
     "proba_columns",
+    "read_annotator_info",
     "read_results",
     "where_labelled",
 ]
+
+
+# Tables with a row for every annotator: group, cost per label, and features.
+
+ROLES = ("worker", "task", "group")
+"""Roles of columns whose text must stay as it is; ``id`` is a usual name of tasks, and here of annotators."""
+
+
+def read_annotator_info(path: str | PathLike[str], crowd: Annotations, *, worker: str | None = None) -> AnnotatorInfo:
+    """What the file says about the annotators of a crowd; see :meth:`AnnotatorInfo.of`."""
+    table = read_table(Path(path), names=[worker], roles=ROLES)
+    return AnnotatorInfo.of(table, crowd, worker=worker, where=str(path))
+
+
+# Tables of results: labels of tasks, quality of annotators, confusion matrices.
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]

@@ -1,10 +1,10 @@
-"""CSV, TSV, Parquet, Arrow, Excel and JSON Lines through Arrow, and annotations from them and back."""
+"""Names that spreadsheets take for formulas. conal never changes a name, so it tells users about them."""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from itertools import islice
 from os import PathLike
@@ -20,24 +20,30 @@ from conal.data.columns import NAME_ROLES, find_columns, find_time, is_name_colu
 from conal.data.encoding import Names, text_column
 from conal.data.missing import Rule, missing_rule, words_among
 from conal.errors import DataWarning, InputError, examples, warn
-from conal.io.arrow_files import arrow_schema, is_saved_dataset, read_arrow
-from conal.io.class_labels import class_names, with_class_names
+from conal.io.arrow_files import (
+    arrow_schema,
+    as_names_or_refuse,
+    class_names,
+    is_saved_dataset,
+    open_parquet,
+    parquet_batches,
+    read_arrow,
+    read_parquet,
+    with_class_names,
+)
 from conal.io.coded import map_names, read_coded
-from conal.io.delimited import read_delimited, read_json_lines, refuse_repeated, write_delimited
+from conal.io.delimited import name_with_line_end, read_delimited, read_json_lines, refuse_repeated, write_delimited
 from conal.io.excel_files import read_excel
-from conal.io.formulas import warn_of_formulas
-from conal.io.limits import COMPRESSED, check_depth
-from conal.io.name_types import as_names_or_refuse
+from conal.io.limits import ARROW_ERRORS, COMPRESSED, check_depth, first_line
 from conal.io.numpy_files import read_npy
-from conal.io.parquet_files import open_parquet, parquet_batches, read_parquet
-from conal.io.quotes import name_with_line_end
-from conal.io.refusals import ARROW_ERRORS, first_line
 
 __all__ = [
+    "FORMULA_REMEDY",
     "annotation_rows",
     "check_readable",
     "file_kind",
     "fill_table",
+    "formulas_among",
     "pandas_index",
     "read_first_row",
     "read_matrix",
@@ -46,12 +52,56 @@ __all__ = [
     "table_kind",
     "table_schema",
     "tell_of_formulas",
+    "warn_of_formulas",
     "warn_of_words",
     "without_compression",
     "write_annotations",
     "write_table",
     "write_tables",
 ]
+
+
+# Names that spreadsheets take for formulas. conal never changes a name, so it tells users about them.
+
+_FORMULA = re.compile(r"[=+\-@\t\r]")
+_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
+FORMULA_REMEDY = "open CSV files of these names in a spreadsheet by importing the columns as text, or use Parquet"
+
+
+def formulas_among(names: Names | Iterable[object]) -> list[str]:
+    """Names that begin like a formula and are no numbers.
+
+    >>> formulas_among(["=1+1", "-1", "@ann", "a-b"])
+    ['=1+1', '@ann']
+    """
+    if isinstance(names, np.ndarray) and names.dtype != object:
+        return []
+    texts = (name for name in names if isinstance(name, str) and _FORMULA.match(name) and len(name) > 1)
+    return [name for name in texts if not _NUMBER.fullmatch(name)]
+
+
+def warn_of_formulas(tables: Iterable[pa.Table], where: object) -> None:
+    """Warn once if a spreadsheet would calculate some names in CSV or TSV files."""
+    found = list(dict.fromkeys(name for table in tables for name in _formulas_in(table)))
+    if found:
+        warn(
+            f"{where}: spreadsheets take {len(found):,} names for formulas: {examples(found)}; {FORMULA_REMEDY}",
+            DataWarning,
+        )
+
+
+def _formulas_in(table: pa.Table) -> list[str]:
+    import pyarrow.compute as pc
+
+    found = formulas_among(table.column_names)
+    for column in table.columns:
+        if pa.types.is_string(column.type):
+            suspects = column.filter(pc.match_substring_regex(column, f"^{_FORMULA.pattern}"))
+            found += formulas_among(suspects.unique().to_pylist())
+    return found
+
+
+# CSV, TSV, Parquet, Arrow, Excel and JSON Lines through Arrow, and annotations from them and back.
 
 ENDINGS = {
     ".csv": "csv",

@@ -13,8 +13,7 @@ import pyarrow as pa
 
 from conal.data.columns import is_name_column
 from conal.errors import InputError
-from conal.io.picture_files import is_inline, is_local
-from conal.io.pictures import SUFFIXES
+from conal.io.images import SUFFIXES, is_inline, is_local
 
 __all__ = ["TaskItems", "is_link", "items_of", "link_maker"]
 

@@ -25,7 +25,7 @@ from conal.findings.rows import safe_link
 from conal.findings.suggestions import ON_PAGE
 from conal.findings.tasks import TaskRow
 from conal.findings.wording import percent, short
-from conal.io.models import REPORT, page_place, read_document
+from conal.io.model_folder import REPORT, page_place, read_document
 from conal.report.figures import figures, matrix_rows, shown_names
 from conal.report.headlines import headlines, lead
 from conal.report.parts import asset, make_parts, template

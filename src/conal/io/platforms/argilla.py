@@ -7,13 +7,10 @@ from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 
 from conal.errors import DataWarning, InputError, examples, warn
-from conal.io.annotation_file import AnnotationFile, Control
-from conal.io.platforms.base import Importer, register
-from conal.io.platforms.collector import Collector
+from conal.io.annotation_file import UNLABELLED, AnnotationFile, Control
+from conal.io.platforms.base import NO, YES, Collector, Importer, Question, ask, only_answer, register
 from conal.io.platforms.head import Head
 from conal.io.platforms.json_files import load_records
-from conal.io.platforms.questions import NO, YES, Question, ask, only_answer
-from conal.io.remedies import UNLABELLED
 from conal.parameters.reading import ReadOptions
 
 __all__ = ["Argilla"]

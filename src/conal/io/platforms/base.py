@@ -1,19 +1,45 @@
-"""Base classes: readers of annotation files, and importers, which read the format of a platform."""
+"""Base classes of readers and importers, which question of an export is read, and annotations from records."""
 
 from __future__ import annotations
 
+import json
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import ClassVar, NoReturn, TypeVar
+from typing import Any, ClassVar, NamedTuple, NoReturn, TypeVar
+
+import pyarrow as pa
 
 from conal._support.registry import Registry
-from conal.errors import InputError, examples
-from conal.io.annotation_file import AnnotationFile
+from conal.errors import InputError, examples, people
+from conal.io.annotation_file import AnnotationFile, Control, annotations_from
 from conal.io.platforms.head import Head
 from conal.parameters.reading import ReadOptions
 
-__all__ = ["Importer", "Reader", "choose_question", "importers", "register"]
+__all__ = [
+    "NO",
+    "NO_ANNOTATOR",
+    "NO_ANSWER",
+    "OTHER_ANSWER",
+    "SEVERAL_ANSWERS",
+    "YES",
+    "Collector",
+    "Importer",
+    "Question",
+    "Reader",
+    "ask",
+    "choose_question",
+    "data_table",
+    "importers",
+    "only_answer",
+    "register",
+    "ticked",
+]
+
+
+# Base classes: readers of annotation files, and importers, which read the format of a platform.
 
 I = TypeVar("I", bound="type[Importer]")  # noqa: E741
 
@@ -104,3 +130,289 @@ def choose_question(names: Iterable[str], wanted: str | None, where: object, kin
             f"{where}: no {kind} has a single choice per annotation; only single choices can be aggregated"
         )
     raise InputError(f"{where}: has several {kind}s: {examples(known, 10)}; choose one with question= (--question)")
+
+
+# Which question of an export is read: one of several, or whether annotators ticked one choice of it.
+
+YES, NO = "yes", "no"
+"""The classes of a question about one choice."""
+
+NO_ANSWER = "without an answer"
+SEVERAL_ANSWERS = "with several answers"
+OTHER_ANSWER = "with an answer that is no single choice"
+
+
+class Question(NamedTuple):
+    """A question of an export; with a ``choice``, whether annotators ticked it.
+
+    ``named`` is false where the platform has no name for its only question.
+
+    >>> str(Question("topics", "sport"))
+    'topics=sport'
+    """
+
+    name: str
+    choice: str | None = None
+    named: bool = True
+
+    def __str__(self) -> str:
+        return self.name if self.choice is None else f"{self.name}={self.choice}"
+
+    def label(self, value: Any, *, blank_is_no: bool = False) -> tuple[Any, str | None]:
+        """The label in an answer, or the reason why there is none.
+
+        An annotator who chose something else says "no". Nothing chosen is no answer, unless ``blank_is_no``: few
+        platforms tell "none of these" from "not answered".
+
+        >>> Question("topics", "sport").label(["art", "sport"]), Question("topics", "sport").label(["art"])
+        (('yes', None), ('no', None))
+        >>> Question("topics").label(["art", "sport"])
+        (None, 'with several answers')
+        """
+        if self.choice is None:
+            return only_answer(value)
+        chosen = ticked(value)
+        if chosen or (blank_is_no and isinstance(value, list) and not value):
+            return YES if self.choice in chosen else NO, None
+        return only_answer(value)
+
+    def check(self, known: Iterable[str], where: object) -> None:
+        """Reject a choice that nobody made."""
+        choices = list(dict.fromkeys(known))
+        if self.choice is not None and self.choice not in choices:
+            raise InputError(
+                f"{where}: nobody chose {self.choice!r} in {self.name!r}; the choices are "
+                f"{examples(choices, 20) or 'none'}"
+            )
+
+
+def ask(names: Iterable[str], wanted: str | None, where: object, kind: str) -> Question:
+    """The question that is wanted, as ``NAME`` or ``NAME=CHOICE``, or the only one.
+
+    >>> ask(["topics", "mood"], "topics=sport", "export.json", "control")
+    Question(name='topics', choice='sport', named=True)
+    """
+    known = list(dict.fromkeys(names))
+    if wanted is not None and wanted not in known:
+        for name in sorted(known, key=len, reverse=True):  # names may contain "=" too
+            if wanted.startswith(f"{name}="):
+                return Question(name, wanted.removeprefix(f"{name}="))
+    return Question(choose_question(known, wanted, where, kind))
+
+
+def only_answer(value: Any) -> tuple[Any, str | None]:
+    """The one answer in a value, or the reason why there is none.
+
+    >>> only_answer(["cat"]), only_answer(["cat", "dog"]), only_answer([])
+    (('cat', None), (None, 'with several answers'), (None, 'without an answer'))
+    """
+    if isinstance(value, list | tuple):
+        if len(value) > 1:
+            return None, SEVERAL_ANSWERS
+        return only_answer(value[0]) if value else (None, NO_ANSWER)
+    if value is None or value != value or (isinstance(value, str) and not value.strip()):
+        return None, NO_ANSWER
+    if isinstance(value, dict):
+        return None, OTHER_ANSWER
+    return value, None
+
+
+def ticked(value: Any) -> list[str]:
+    """The choices in an answer, as text; none if it is missing, no choice, or about several regions of a task.
+
+    >>> ticked(["art", "sport"]), ticked(4), ticked([]), ticked([["cat"], ["dog"]])
+    (['art', 'sport'], ['4'], [], [])
+    """
+    while isinstance(value, list | tuple) and len(value) == 1:
+        value = value[0]
+    values = value if isinstance(value, list | tuple) else [value]
+    if any(isinstance(part, list | tuple | dict) for part in values):
+        return []
+    return [str(part) for part in values if only_answer(part)[1] is None]
+
+
+# Collects annotations from records, and counts dropped ones by reason.
+
+NO_ANNOTATOR = "without an annotator"
+
+
+class Collector:
+    """Annotations collected so far, and counts of dropped ones by reason.
+
+    Answers are those to the ``question``. If it is about one choice and ``blank_is_no``, an empty list of choices is
+    an answer too.
+    """
+
+    def __init__(
+        self,
+        importer: Importer,
+        path: Path,
+        options: ReadOptions,
+        question: Question | None = None,
+        *,
+        blank_is_no: bool = False,
+    ) -> None:
+        self.importer, self.options = importer, options
+        self.question, self.blank_is_no = question, blank_is_no
+        self.path, self.where = path, str(path)
+        self.rows: list[tuple[Any, Any, Any]] = []
+        self.times: list[float | None] = []
+        self.gold: dict[Any, Any] = {}
+        self.disputed: set[Any] = set()
+        self.dropped: Counter[str] = Counter()
+        self.choices: Counter[str] = Counter()
+        self.data: dict[Any, Mapping[str, Any]] = {}
+        self.people: dict[str, str] = {}
+
+    def add(self, task: Any, worker: Any, value: Any, when: object = None) -> None:
+        """Add an annotation, unless the answer is missing, multiple or not a label."""
+        self._check_name(task, "task")
+        self._check_name(worker, "annotator")
+        label, reason = self._label(value)
+        if reason is None and (worker is None or not str(worker).strip()):
+            reason = NO_ANNOTATOR
+        if reason is not None:
+            self.dropped[reason] += 1
+            return
+        self.rows.append((task, worker, label))
+        self.times.append(_timestamp(when))
+
+    def show(self, task: Any, fields: Mapping[str, Any]) -> None:
+        """Add the data of a task; the first data count."""
+        self._check_name(task, "task")
+        self.data.setdefault(task, fields)
+
+    def add_gold(self, task: Any, value: Any) -> None:
+        """Add a true label; two different labels cancel each other."""
+        self._check_name(task, "task")
+        label, reason = self._label(value)
+        if reason is None and self.gold.setdefault(task, label) != label:
+            self.disputed.add(task)
+
+    def _label(self, value: Any) -> tuple[Any, str | None]:
+        """The label in an answer, or the reason why there is none."""
+        self.choices.update(ticked(value))
+        return only_answer(value) if self.question is None else self.question.label(value, blank_is_no=self.blank_is_no)
+
+    def _settled_gold(self, tasks: list[Any], labels: list[Any]) -> dict[Any, Any]:
+        """True labels without contradictions, in the types of tasks and labels."""
+        pairs = [(task, label) for task, label in self.gold.items() if task not in self.disputed]
+        as_text = [bool(names) and isinstance(names[0], str) for names in (tasks, labels)]
+        return {(str(t) if as_text[0] else t): (str(y) if as_text[1] else y) for t, y in pairs}
+
+    def _check_name(self, name: Any, role: str) -> None:
+        if isinstance(name, dict | list):
+            shown = f"{name!r:.60}" if role == "task" else people([name])
+            raise InputError(f"{self.where}: the name of a {role} is {shown}; expected text or a number")
+
+    def finish(
+        self,
+        *,
+        names: Callable[[list[Any]], Any] | None = None,
+        untyped: bool = False,
+        control: Control | None = None,
+    ) -> AnnotationFile:
+        """Everything collected, older labels first.
+
+        ``names`` converts the names of tasks and workers; ``untyped`` labels are from a text file.
+        """
+        if self.question is not None and not self.options.unlabelled:
+            self.question.check(self.choices, self.path)
+        if self.disputed:
+            self.dropped["true labels that contradict each other"] += len(self.disputed)
+        tasks, workers, labels, times = self._columns()
+        gold = self._settled_gold(tasks, labels)
+        if names is not None:
+            tasks, workers = names(tasks), names(workers)
+        example = self._choice_question()
+        crowd = annotations_from(
+            tasks,
+            workers,
+            labels,
+            self.options,
+            where=self.path,
+            dropped=self.dropped,
+            untyped=untyped,
+            choice_question=example,
+            times=None if all(time is None for time in times) else times,
+        )
+        return AnnotationFile(
+            self.path,
+            self.importer.name,
+            self.importer.title,
+            crowd,
+            question=self._question_name(),
+            true_labels=gold,
+            dropped=dict(self.dropped),
+            data=data_table(self.data),
+            fields=self.data,
+            control=control,
+            choice_question=example,
+            people=self.people,
+        )
+
+    def _question_name(self) -> str | None:
+        if self.question is None or not (self.question.named or self.question.choice):
+            return None
+        return str(self.question)
+
+    def _choice_question(self) -> str | None:
+        """A question about one choice, where answers with several were dropped: the most frequent choice."""
+        if self.question is None or not self.dropped[SEVERAL_ANSWERS] or not self.choices:
+            return None
+        return str(self.question._replace(choice=self.choices.most_common(1)[0][0]))
+
+    def _columns(self) -> list[list[Any]]:
+        """Tasks, workers, labels and times, sorted by time if all have one."""
+        rows, times = self.rows, self.times
+        if rows and None not in times:
+            order = sorted(range(len(rows)), key=times.__getitem__)  # type: ignore[arg-type]
+            rows, times = [rows[k] for k in order], [times[k] for k in order]
+        columns = zip(*rows, strict=True) if rows else ((), (), ())
+        return [*(_of_one_type(list(column)) for column in columns), times]
+
+
+def _of_one_type(names: list[Any]) -> list[Any]:
+    """Names unchanged, or all as text if some are text: 7 and "ann" cannot be sorted or stored together."""
+    kinds = {type(name) for name in names}
+    return names if len(kinds) < 2 or kinds == {int, float} else [None if n is None else str(n) for n in names]
+
+
+def data_table(data: Mapping[Any, Mapping[str, Any]]) -> pa.Table | None:
+    """``task`` and a column per field; lists and objects as JSON text, mixed values as text."""
+    fields = dict.fromkeys(name for row in data.values() for name in row)
+    if not fields:
+        return None
+    columns = {"task": _column(list(data))}
+    for name in fields:
+        columns["task_" if name == "task" else name] = _column([row.get(name) for row in data.values()])
+    return pa.table(columns)
+
+
+def _column(values: Iterable[Any]) -> pa.Array:
+    plain = [
+        json.dumps(value, ensure_ascii=False, default=str) if isinstance(value, dict | list) else value
+        for value in values
+    ]
+    try:
+        return pa.array(plain)
+    except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError, UnicodeEncodeError):
+        texts = (None if value is None else str(value) for value in plain)
+        return pa.array([None if text is None else text.encode("utf-8", "replace").decode() for text in texts])
+
+
+def _number(when: object) -> float | None:
+    try:
+        return float(when) if isinstance(when, int | float) else None
+    except OverflowError:  # an integer beyond 1e308
+        return None
+
+
+def _timestamp(when: object) -> float | None:
+    if not isinstance(when, str):
+        return _number(when)
+    try:
+        moment = datetime.fromisoformat(when)
+    except ValueError:
+        return None
+    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()

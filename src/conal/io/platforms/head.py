@@ -13,12 +13,18 @@ from typing import Any
 import pyarrow as pa
 
 from conal.errors import InputError, examples
-from conal.io.arrow_files import FILE_START, STREAM_START, arrow_batches, arrow_schema, is_saved_dataset
-from conal.io.delimited import csv_delimiter
+from conal.io.arrow_files import (
+    FILE_START,
+    STREAM_START,
+    arrow_batches,
+    arrow_schema,
+    is_saved_dataset,
+    open_parquet,
+    parquet_batches,
+)
+from conal.io.delimited import csv_delimiter, encoding_of
 from conal.io.excel_files import WORKBOOK, sheet_heads
-from conal.io.parquet_files import open_parquet, parquet_batches
-from conal.io.quotes import encoding_of
-from conal.io.refusals import ARROW_ERRORS, VALUE_ERRORS, ZIP_ERRORS, refusing
+from conal.io.limits import ARROW_ERRORS, VALUE_ERRORS, ZIP_ERRORS, refusing
 
 __all__ = ["Head", "json_head", "read_head"]
 

@@ -9,11 +9,9 @@ from typing import Any, NamedTuple
 
 from conal.errors import InputError, examples
 from conal.io.annotation_file import AnnotationFile
-from conal.io.platforms.base import Importer, register
-from conal.io.platforms.collector import Collector
+from conal.io.platforms.base import Collector, Importer, Question, register
 from conal.io.platforms.head import Head
 from conal.io.platforms.json_files import archive_members, load_json, parse_record
-from conal.io.platforms.questions import Question
 from conal.parameters.reading import ReadOptions
 
 __all__ = ["InspectAi"]

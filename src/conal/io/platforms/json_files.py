@@ -12,10 +12,19 @@ from typing import Any
 import pyarrow as pa
 
 from conal.errors import InputError, people
-from conal.io.limits import JSON_BYTES, blocks_of, check_depth, refuse_bomb, unpacked_limit
+from conal.io.delimited import encoding_of
+from conal.io.limits import (
+    ARROW_ERRORS,
+    JSON_BYTES,
+    VALUE_ERRORS,
+    ZIP_ERRORS,
+    blocks_of,
+    check_depth,
+    refuse_bomb,
+    refusing,
+    unpacked_limit,
+)
 from conal.io.platforms.head import read_head
-from conal.io.quotes import encoding_of
-from conal.io.refusals import ARROW_ERRORS, VALUE_ERRORS, ZIP_ERRORS, refusing
 from conal.io.tables import BATCH, check_readable, read_table
 
 __all__ = [

@@ -9,14 +9,11 @@ from typing import Any
 
 from conal.data.columns import find_column, is_name_column
 from conal.errors import InputError, examples
-from conal.io.annotation_file import AnnotationFile
-from conal.io.class_labels import class_names, name_of
-from conal.io.platforms.base import Importer, register
-from conal.io.platforms.collector import Collector
+from conal.io.annotation_file import UNLABELLED, AnnotationFile
+from conal.io.arrow_files import class_names, name_of
+from conal.io.platforms.base import NO_ANSWER, Collector, Importer, register
 from conal.io.platforms.head import Head, read_head
 from conal.io.platforms.json_files import load_records
-from conal.io.platforms.questions import NO_ANSWER
-from conal.io.remedies import UNLABELLED
 from conal.io.tables import table_schema
 from conal.parameters.reading import ReadOptions
 

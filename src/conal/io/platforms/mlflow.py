@@ -7,13 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from conal.errors import InputError, examples
-from conal.io.annotation_file import AnnotationFile
-from conal.io.platforms.base import Importer, register
-from conal.io.platforms.collector import Collector
+from conal.io.annotation_file import UNLABELLED, AnnotationFile
+from conal.io.platforms.base import Collector, Importer, ask, register, ticked
 from conal.io.platforms.head import Head
 from conal.io.platforms.json_files import load_records
-from conal.io.platforms.questions import ask, ticked
-from conal.io.remedies import UNLABELLED
 from conal.parameters.reading import ReadOptions
 
 __all__ = ["Mlflow"]

@@ -15,10 +15,9 @@ import pyarrow.compute as pc
 from conal.data.columns import is_name_column
 from conal.errors import InputError, examples
 from conal.io.annotation_file import AnnotationFile
-from conal.io.platforms.base import Importer, register
+from conal.io.platforms.base import SEVERAL_ANSWERS, Importer, Question, ask, register, ticked
 from conal.io.platforms.head import Head
 from conal.io.platforms.json_files import parse_cell
-from conal.io.platforms.questions import SEVERAL_ANSWERS, Question, ask, ticked
 from conal.io.platforms.sheet import Sheet, read_sheet
 from conal.parameters.reading import ReadOptions
 

@@ -8,12 +8,10 @@ from typing import Any
 import pyarrow as pa
 
 from conal.data.numbers import numbers_or_text
-from conal.io.annotation_file import AnnotationFile
-from conal.io.platforms.base import Importer, register
-from conal.io.platforms.collector import Collector
+from conal.io.annotation_file import UNLABELLED, AnnotationFile
+from conal.io.platforms.base import Collector, Importer, register
 from conal.io.platforms.head import Head
 from conal.io.platforms.json_files import load_json
-from conal.io.remedies import UNLABELLED
 from conal.parameters.reading import ReadOptions
 
 __all__ = ["Peerannot"]

@@ -7,11 +7,9 @@ from typing import Any
 
 from conal.errors import examples
 from conal.io.annotation_file import AnnotationFile
-from conal.io.platforms.base import Importer, register
-from conal.io.platforms.collector import Collector
+from conal.io.platforms.base import Collector, Importer, Question, ask, register
 from conal.io.platforms.head import Head
 from conal.io.platforms.json_files import load_records
-from conal.io.platforms.questions import Question, ask
 from conal.parameters.reading import ReadOptions
 
 __all__ = ["Prodigy"]

@@ -17,11 +17,9 @@ from conal.data.missing import missing_rule, read_labels
 from conal.data.numbers import numbers_or_text
 from conal.errors import InputError, examples
 from conal.io.annotation_file import AnnotationFile, annotations_from
-from conal.io.platforms.base import Importer
-from conal.io.platforms.collector import NO_ANNOTATOR
+from conal.io.limits import VALUE_ERRORS, refusing
+from conal.io.platforms.base import NO_ANNOTATOR, NO_ANSWER, Importer
 from conal.io.platforms.head import read_head
-from conal.io.platforms.questions import NO_ANSWER
-from conal.io.refusals import VALUE_ERRORS, refusing
 from conal.io.tables import blank_to_null, check_readable, decoded, read_table
 from conal.parameters.reading import ReadOptions
 

@@ -16,11 +16,10 @@ from conal.data.encoding import spelling, text_column
 from conal.data.missing import NOT_ANNOTATED, Labels, Rule, missing_rule, read_labels, refusal_words
 from conal.data.numbers import numbers_or_text
 from conal.errors import DataWarning, InputError, examples, warn
-from conal.io.annotation_file import AnnotationFile, annotations_from
+from conal.io.annotation_file import UNLABELLED, AnnotationFile, annotations_from
 from conal.io.platforms.base import Importer, register
 from conal.io.platforms.head import Head
 from conal.io.platforms.sheet import Sheet, read_sheet
-from conal.io.remedies import UNLABELLED
 from conal.io.tables import blank_to_null, pandas_index
 from conal.parameters.reading import ReadOptions
 

@@ -8,11 +8,9 @@ from typing import Any
 
 from conal.errors import InputError
 from conal.io.annotation_file import AnnotationFile
-from conal.io.platforms.base import Importer, register
-from conal.io.platforms.collector import Collector
+from conal.io.platforms.base import NO_ANSWER, Collector, Importer, ask, register, ticked
 from conal.io.platforms.head import Head
 from conal.io.platforms.json_files import parse_cell
-from conal.io.platforms.questions import NO_ANSWER, ask, ticked
 from conal.io.platforms.sheet import Sheet, read_sheet
 from conal.parameters.reading import ReadOptions
 

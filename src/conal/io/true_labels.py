@@ -21,9 +21,9 @@ from conal.data.matching import match_names, warn_of_lookalikes
 from conal.data.missing import Labels, read_labels, remedy_for
 from conal.data.true_labels import INCLUSION, inclusion_values
 from conal.errors import DataWarning, InputError, examples, warn
+from conal.io.delimited import refuse_line_ends
 from conal.io.features import ids_from
-from conal.io.quotes import refuse_line_ends
-from conal.io.refusals import VALUE_ERRORS, refusing
+from conal.io.limits import VALUE_ERRORS, refusing
 from conal.io.results import name_column
 from conal.io.tables import UNTYPED, coerce_classes, decoded, read_matrix, read_table, table_kind
 
