@@ -18,7 +18,7 @@ from conal.data.annotations import Annotations
 from conal.data.encoding import as_names, decode_position
 from conal.datasets import CrowdDataset
 from conal.estimator import make
-from conal.findings.jury import NOTHING
+from conal.report.sections.jury import NOTHING
 from studies.aggregators import nominal_aggregators
 from studies.crowds import JUDGES, label_set, load, true_codes
 from studies.fits import packed, unpacked

@@ -19,9 +19,9 @@ from conal.data.encoding import as_names, decode_position
 from conal.data.true_labels import INCLUSION
 from conal.datasets import CrowdDataset
 from conal.estimator import CrowdClassifier, make
-from conal.findings.expert_plan import expert_plan
-from conal.findings.gold_rates import MIN_OF_ANNOTATOR
 from conal.metrics import gold_rates
+from conal.planning.expert_plan import expert_plan
+from conal.report.sections.rates import MIN_OF_ANNOTATOR
 from conal.text import TextFeatures
 from studies.crowds import JUDGES, load
 from studies.figures import lines, points_of

@@ -16,9 +16,8 @@ import numpy.typing as npt
 from conal.aggregation.tempering import held_out_certainty
 from conal.datasets import CrowdDataset
 from conal.errors import InputError
-from conal.findings.asking import Asking, Pairs, cautious, checked_by_others
-from conal.findings.crowd_plan import plan_labels
-from conal.findings.promise import Promise, promise
+from conal.planning.crowd_plan import Promise, plan_labels, promise
+from conal.planning.gains import Asking, Pairs, cautious, checked_by_others
 from studies.crowds import load
 from studies.figures import lines, points_of
 from studies.runs import Options, Setting

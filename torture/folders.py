@@ -149,7 +149,7 @@ def _use(case: dict[str, Any], folder: Path, place: Place) -> tuple[str, str]:
 def _then(case: dict[str, Any], folder: Path, place: Place) -> None:
     """Make its report, add labels to it, or replace it."""
     from conal.estimator import load
-    from conal.report import write_report
+    from conal.report.page import write_report
 
     if case["model"] == CROWD:
         _then_of_crowd(case, folder, place)

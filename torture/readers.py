@@ -16,7 +16,7 @@ __all__ = ["READERS", "attempt", "signature"]
 
 def _labels(path: Path, options: dict[str, Any]) -> None:
     from conal.aggregation import MajorityVote
-    from conal.findings.inspection import inspect_file
+    from conal.cli.inspect import inspect_file
     from conal.io import ReadOptions, import_file, read_annotations
     from conal.io.results import label_table
     from conal.io.tables import write_table

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from conal.findings import Report
+    from conal.report.charts import Plots
+    from conal.report.findings import Report
     from conal.report.notebook import ReportPage
-    from conal.report.plots import Plots
 
 __all__ = ["Reported", "Results"]
 
@@ -90,7 +90,7 @@ class Reported:
     @property
     def plots(self) -> Plots:
         """The charts of the report as Altair charts, such as ``plots.annotators()``; ``dir(plots)`` lists them."""
-        from conal.report.plots import Plots
+        from conal.report.charts import Plots
 
         return Plots(self._fitted_results())
 

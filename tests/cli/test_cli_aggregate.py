@@ -750,7 +750,15 @@ def test_ids_of_labels_that_are_taken_for_those_of_tasks(conal: Run, tmp_path: P
 
 def test_what_takes_long_to_load_is_not_loaded_for_a_small_file(crowd: Crowd, tmp_path: Path) -> None:
     command = ("aggregate", crowd.labels, "--out", tmp_path / "out.csv", "--quiet")
-    slow = {"scipy.sparse", "scipy.special", "scipy.optimize", "narwhals", "numba", "conal.metrics", "conal.findings"}
+    slow = {
+        "scipy.sparse",
+        "scipy.special",
+        "scipy.optimize",
+        "narwhals",
+        "numba",
+        "conal.metrics",
+        "conal.report.evidence",
+    }
     assert conal_and_its_modules(*command)[1].isdisjoint({*slow, "scipy.stats"})
     loaded = conal_and_its_modules(*command, "--overwrite", "--report", tmp_path / "page")[1]
     assert "scipy.special" in loaded

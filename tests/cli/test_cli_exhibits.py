@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from PIL import Image
 
-from conal.findings.exhibits import people_rows, task_rows
+from conal.report.exhibits import people_rows, task_rows
 from helpers.files import write_lines
 
 if TYPE_CHECKING:

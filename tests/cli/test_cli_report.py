@@ -168,7 +168,7 @@ def test_a_page_that_fails_leaves_a_model(
     def interrupted(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("conal.report.render", interrupted)
+    monkeypatch.setattr("conal.report.page.render", interrupted)
     run = conal("fit", crowd.labels, "--features", crowd.features, "--out", tmp_path / "m", *SHORT)
     assert run.code == 130
     assert f"the model is complete: {tmp_path / 'm'}; the report failed, run: conal report {tmp_path / 'm'}" in run.err

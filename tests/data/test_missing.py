@@ -14,9 +14,9 @@ import pytest
 
 import conal
 from conal import Annotations, aggregation
+from conal.cli.inspect import inspect_file
 from conal.data.missing import WORDS, missing_rule, read_labels
 from conal.errors import DataWarning, InputError
-from conal.findings.inspection import inspect_file
 from conal.io import features_from, import_file, read_annotations, read_gold, write_annotations
 
 TASKS, WORKERS = ["t1", "t2", "t3", "t4"], ["a", "b", "a", "b"]

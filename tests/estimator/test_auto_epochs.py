@@ -13,12 +13,12 @@ from sklearn.base import clone
 import conal
 from conal.errors import InputError
 from conal.estimator.provenance import model_section
-from conal.findings.model import selection_story
 from conal.methods import Problem
 from conal.methods.cross_conal import CrossCoNALMethod
 from conal.networks import MLP
 from conal.parameters.plan import plan, planned_epochs
 from conal.parameters.training import Settings
+from conal.report.sections.model import selection_story
 from conal.training.loop import make_scheduler
 
 N, C = 4_000, 2

@@ -22,7 +22,7 @@ from conal import methods
 from conal.data.annotations import Annotations
 from conal.errors import DataWarning, InputError, ModelFolderError
 from conal.io.model_folder import CONFIG
-from conal.report import write_report
+from conal.report.page import write_report
 from conal.text import TextFeatures
 from helpers.folders import sign
 

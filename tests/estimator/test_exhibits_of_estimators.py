@@ -11,7 +11,7 @@ import pytest
 
 import conal
 from conal.errors import InputError, PrivacyWarning
-from conal.findings.exhibits import Exhibits, people_rows, task_rows
+from conal.report.exhibits import Exhibits, people_rows, task_rows
 
 PEOPLE = ["annabel", "bartholomew", "cornelius"]
 

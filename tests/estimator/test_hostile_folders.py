@@ -15,7 +15,7 @@ from safetensors.numpy import load_file, save_file
 
 import conal
 from conal.errors import InputError, ModelFolderError
-from conal.report import write_report
+from conal.report.page import write_report
 from helpers.folders import sign
 
 FAST: dict[str, Any] = {"epochs": 2, "batch_size": 64, "verbose": False}

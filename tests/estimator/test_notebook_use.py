@@ -14,7 +14,7 @@ from sklearn.exceptions import NotFittedError
 
 import conal
 from conal.errors import ConalWarning, InputError
-from conal.report.figures import figures
+from conal.report.charts import figures
 from helpers.crowds import graded_crowd
 
 HOSTILE = "<img src=x onerror=alert(1)>"

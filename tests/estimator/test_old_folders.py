@@ -13,7 +13,7 @@ import pytest
 
 import conal
 from conal.errors import ModelFolderError
-from conal.report import write_report
+from conal.report.page import write_report
 
 FOLDERS = sorted(Path(__file__).parent.glob("folders/*/*/model"))
 FILES = ["annotators.csv", "common_confusion.csv", "history.csv", "labels.csv", "suggestions.csv"]

@@ -23,9 +23,9 @@ from conal.data.annotations import Annotations
 from conal.datasets import CrowdDataset
 from conal.errors import ConalWarning
 from conal.estimator import CrowdClassifier
-from conal.findings import collection
-from conal.findings.intervals import intervals_of
 from conal.io.results import read_results
+from conal.report import findings as collection
+from conal.report.intervals import intervals_of
 
 FAST: dict[str, Any] = {"epochs": 3, "batch_size": 32, "verbose": False}
 FILES = ["annotators.csv", "common_confusion.csv", "history.csv", "labels.csv", "suggestions.csv"]

@@ -163,7 +163,7 @@ def test_a_checkpoint_with_other_true_labels_is_not_continued(
 
 
 def test_the_report_says_what_was_supplied(data: CrowdDataset, truth: dict[Any, Any]) -> None:
-    from conal.findings.model import selection_story
+    from conal.report.sections.model import selection_story
 
     told = selection_story(fitted(data, truth, "xconal").results_.report["model"])
     assert told[0].endswith("Nothing was selected by results. No true label selected it.")

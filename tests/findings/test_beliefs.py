@@ -10,10 +10,9 @@ import pytest
 
 from conal import aggregation
 from conal.data.annotations import Annotations
-from conal.findings.discretion import Discretion
-from conal.findings.labels_alone import findings_of_labels
-from conal.report import render
-from conal.report.headlines import headlines, lead
+from conal.report.evidence import Discretion
+from conal.report.labels_alone import findings_of_labels
+from conal.report.page import headlines, lead, render
 
 pytestmark = pytest.mark.filterwarnings("ignore::conal.errors.ConalWarning")
 

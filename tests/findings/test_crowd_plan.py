@@ -10,13 +10,17 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from conal.findings.asking import Asking, Pairs
-from conal.findings.candidates import candidates
-from conal.findings.crowd_plan import plan_labels
-from conal.findings.label_value import answer_information, value_of_answers
-from conal.findings.learning_value import Learning
-from conal.findings.lessons import EXPERT, Lessons
-from conal.findings.promise import budget_for, promise
+from conal.planning.crowd_plan import budget_for, plan_labels, promise
+from conal.planning.gains import (
+    EXPERT,
+    Asking,
+    Learning,
+    Lessons,
+    Pairs,
+    answer_information,
+    candidates,
+    value_of_answers,
+)
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -213,7 +217,7 @@ def test_the_promise_is_the_mean_of_what_is_simulated(monkeypatch: pytest.Monkey
     assert found.accuracy[-1] == pytest.approx(found.accuracy[0] + planned.gain.sum() / 400)
     assert (found.low < found.accuracy - 0.02).all()
     assert (found.accuracy + 0.02 < found.high).all()
-    monkeypatch.setattr("conal.findings.promise.DOUBT", (0.0, 0.0))  # if the posterior is right, so is the promise
+    monkeypatch.setattr("conal.planning.crowd_plan.DOUBT", (0.0, 0.0))  # if the posterior is right, so is the promise
     exact = promise(asking, planned, seed=1, draws=400)
     np.testing.assert_allclose((exact.low + exact.high) / 2, exact.accuracy, atol=0.012)
     again = promise(asking, planned, seed=1, draws=400)

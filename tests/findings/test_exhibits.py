@@ -12,11 +12,11 @@ import pytest
 from PIL import Image
 
 from conal.errors import DataWarning, InputError
-from conal.findings import exhibits
-from conal.findings.exhibits import Exhibits, exhibited, people_rows, task_rows
-from conal.findings.report import checked_report
 from conal.io.images import Source
-from conal.report import render
+from conal.report import exhibits
+from conal.report.exhibits import Exhibits, exhibited, people_rows, task_rows
+from conal.report.findings import checked_report
+from conal.report.page import render
 from report.crowds import make_report as simulated
 
 

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from conal.errors import InputError
-from conal.findings.expert_plan import expert_plan, inclusion_probabilities, systematic_sample, with_exhibits
+from conal.planning.expert_plan import expert_plan, inclusion_probabilities, systematic_sample, with_exhibits
 
 RNG = np.random.default_rng(0)
 

@@ -11,10 +11,10 @@ import pytest
 
 from conal.data.annotations import Annotations
 from conal.errors import InputError
-from conal.findings import Evidence, Findings
-from conal.findings.base import Finding, all_findings
-from conal.findings.report import checked_report
-from conal.report import render
+from conal.report.evidence import Evidence
+from conal.report.findings import Findings, checked_report
+from conal.report.page import render
+from conal.report.section import Finding, all_findings
 from helpers.models import model_section
 
 CROWDS = {

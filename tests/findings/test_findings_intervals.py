@@ -11,9 +11,9 @@ import pytest
 from scipy import stats
 
 from conal.data.annotations import Annotations
-from conal.findings import Evidence, draws
-from conal.findings.draws import gibbs_draws, label_draws, posterior_draws
-from conal.findings.intervals import Intervals, intervals_from, intervals_of
+from conal.report import intervals as draws
+from conal.report.evidence import Evidence
+from conal.report.intervals import Intervals, gibbs_draws, intervals_from, intervals_of, label_draws, posterior_draws
 
 N_DRAWS = 8000
 FIXED = 1.0

@@ -13,11 +13,15 @@ import pytest
 
 from conal.data.annotations import Annotations
 from conal.errors import InputError
-from conal.findings import Evidence, Findings, annotators, common_confusion, label_value, suggestions, tasks
-from conal.findings.annotators import annotators_table, mistakes_above
-from conal.findings.common_confusion import confusion_findings, shown_classes
-from conal.findings.intervals import intervals_of
-from conal.findings.suggestions import CAUTION, LEAST_GAIN, expected_gain
+from conal.planning import gains as label_value
+from conal.report.evidence import Evidence
+from conal.report.findings import Findings
+from conal.report.intervals import intervals_of
+from conal.report.sections import annotators, common_confusion, tasks
+from conal.report.sections import plan as suggestions
+from conal.report.sections.annotators import annotators_table, mistakes_above
+from conal.report.sections.common_confusion import confusion_findings, shown_classes
+from conal.report.sections.plan import CAUTION, LEAST_SUGGESTED_GAIN, expected_gain
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -127,7 +131,7 @@ def test_suggestions_are_the_best_that_nobody_gave_yet(seed: int) -> None:
             cautious = (met[:, None] * mixed + CAUTION * found.common) / (met[:, None] + CAUTION)
             gains[f"w{r}"] = gain_by_enumeration(found.posterior[task], cautious)
         best = max(gains, key=lambda name: gains[name]) if gains else None
-        if best is None or gains[best] < LEAST_GAIN:
+        if best is None or gains[best] < LEAST_SUGGESTED_GAIN:
             assert task not in by_task
             continue
         assert by_task[task]["worker"] == best

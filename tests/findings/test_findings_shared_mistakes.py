@@ -10,11 +10,10 @@ import pytest
 from conal.aggregation import DawidSkene
 from conal.data.annotations import Annotations
 from conal.datasets import synthetic
-from conal.findings import Evidence, Findings
-from conal.findings.discretion import Discretion
-from conal.findings.evidence import MIN_LABELS_PER_CLASS
-from conal.findings.shared_mistakes import SharedMistakes, figure_of
 from conal.metrics import co_direction, effective_number
+from conal.report.evidence import MIN_LABELS_PER_CLASS, Discretion, Evidence
+from conal.report.findings import Findings
+from conal.report.sections.shared_mistakes import SharedMistakes, figure_of
 
 
 def evidence_of(proportion: float, **more: Any) -> Evidence:

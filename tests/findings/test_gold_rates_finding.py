@@ -11,7 +11,7 @@ import pytest
 import conal
 from conal.datasets import CrowdDataset
 from conal.errors import InputError
-from conal.report import render
+from conal.report.page import render
 
 pytestmark = pytest.mark.filterwarnings("ignore:true_labels.*contradict every vote")
 

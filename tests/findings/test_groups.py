@@ -17,11 +17,10 @@ from conal.aggregation.counts import Votes
 from conal.aggregation.group_confusion import levels_of
 from conal.data.annotations import Annotations
 from conal.data.encoding import as_names
-from conal.findings import Evidence, Findings
-from conal.findings.discretion import Discretion
-from conal.findings.labels_alone import findings_of_labels
-from conal.findings.report import checked_report
-from conal.report import render
+from conal.report.evidence import Discretion, Evidence
+from conal.report.findings import Findings, checked_report
+from conal.report.labels_alone import findings_of_labels
+from conal.report.page import render
 
 FloatArray = npt.NDArray[np.float64]
 HOSTILE = "<img src=x onerror=alert(1)>"

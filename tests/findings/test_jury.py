@@ -15,15 +15,13 @@ from conal import aggregation
 from conal.data.annotations import Annotations
 from conal.data.encoding import as_names
 from conal.errors import InputError
-from conal.findings import Evidence, Findings
-from conal.findings.base import findings_registry
-from conal.findings.discretion import Discretion
-from conal.findings.exhibits import Exhibits, exhibited
-from conal.findings.jury import is_jury
-from conal.findings.report import checked_report
-from conal.findings.sub_juries import SMALLEST, PartialLabels, order_of_removal, sub_juries, without_each
 from conal.metrics import replacement_test
-from conal.report import render
+from conal.report.evidence import Discretion, Evidence
+from conal.report.exhibits import Exhibits, exhibited
+from conal.report.findings import Findings, checked_report
+from conal.report.page import render
+from conal.report.section import findings_registry
+from conal.report.sections.jury import SMALLEST, PartialLabels, is_jury, order_of_removal, sub_juries, without_each
 from helpers.juries import NOISE, jury
 from helpers.models import model_section
 

@@ -12,10 +12,10 @@ import pytest
 from conal import aggregation
 from conal.data.annotations import Annotations
 from conal.errors import InputError
-from conal.findings.draws import gibbs_draws
-from conal.findings.labels_alone import findings_of_labels
-from conal.findings.report import checked_report
-from conal.report import render
+from conal.report.findings import checked_report
+from conal.report.intervals import gibbs_draws
+from conal.report.labels_alone import findings_of_labels
+from conal.report.page import render
 from helpers.crowds import graded_crowd
 
 

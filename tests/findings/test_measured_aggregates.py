@@ -12,9 +12,9 @@ import pytest
 from conal import aggregation
 from conal.data.true_labels import INCLUSION, parts_of_labels
 from conal.datasets import CrowdDataset, synthetic
-from conal.findings import labels_alone
-from conal.findings.labels_alone import findings_of_labels
-from conal.report import render
+from conal.report import labels_alone
+from conal.report.labels_alone import findings_of_labels
+from conal.report.page import render
 
 pytestmark = pytest.mark.filterwarnings("ignore::conal.errors.ConalWarning")
 

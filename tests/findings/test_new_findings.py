@@ -15,10 +15,12 @@ from markupsafe import Markup
 
 import conal
 from conal.data.annotations import Annotations
-from conal.findings import Evidence, Finding, Findings, Report, base, plain_names, register
-from conal.findings.panel import panel_of
 from conal.io.results import where_labelled
-from conal.report import render, write_report
+from conal.report import section as base
+from conal.report.evidence import Evidence, plain_names
+from conal.report.findings import Findings, Report
+from conal.report.page import render, write_report
+from conal.report.section import Finding, panel_of, register
 from helpers.models import model_section
 
 HOSTILE = '<img src=x onerror="alert(1)">'

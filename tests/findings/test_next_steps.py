@@ -11,12 +11,11 @@ import numpy.typing as npt
 import pytest
 
 from conal.data.annotations import Annotations
-from conal.findings import Evidence, Findings
-from conal.findings.discretion import Discretion
-from conal.findings.next_steps import _makers, information
-from conal.report import render
-from conal.report.figures import figures
-from conal.report.headlines import headlines
+from conal.report.charts import figures
+from conal.report.evidence import Discretion, Evidence
+from conal.report.findings import Findings
+from conal.report.page import headlines, render
+from conal.report.sections.next_steps import _makers, information
 from helpers.models import model_section
 
 FloatArray = npt.NDArray[np.float64]

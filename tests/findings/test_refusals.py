@@ -7,11 +7,10 @@ import numpy as np
 from conal import Annotations
 from conal.aggregation import DawidSkene
 from conal.aggregation.base import abstention_rates
-from conal.findings.base import all_findings
-from conal.findings.collection import Findings
-from conal.findings.discretion import Discretion
-from conal.findings.evidence import Evidence
-from conal.report import render
+from conal.report.evidence import Discretion, Evidence
+from conal.report.findings import Findings
+from conal.report.page import render
+from conal.report.section import all_findings
 
 NAMES = ["<b>ann</b>", "bob", "eve"]
 

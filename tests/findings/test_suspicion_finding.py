@@ -14,10 +14,10 @@ from conal.aggregation import DawidSkene
 from conal.data.annotations import Annotations
 from conal.datasets import CrowdSettings, simulate_crowd
 from conal.datasets.adversaries import Adversaries
-from conal.findings import Evidence, Findings
-from conal.findings.discretion import Discretion
-from conal.findings.labels_alone import findings_of_labels
-from conal.report import render
+from conal.report.evidence import Discretion, Evidence
+from conal.report.findings import Findings
+from conal.report.labels_alone import findings_of_labels
+from conal.report.page import render
 
 
 def evidence(kinds: str, **options: Any) -> tuple[Evidence, Adversaries | None]:
@@ -122,7 +122,7 @@ def test_names_cannot_break_the_page() -> None:
 def test_a_model_upside_down_accuses_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
     found, _ = evidence("ring")
     assert section(found) is not None
-    monkeypatch.setattr("conal.findings.suspicion.contradiction", lambda _: {"text": ""})
+    monkeypatch.setattr("conal.report.sections.suspicion.contradiction", lambda _: {"text": ""})
     assert section(found) is None
 
 

@@ -10,8 +10,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from conal.cli.inspect import inspect_file
 from conal.errors import DataWarning, InputError
-from conal.findings.inspection import inspect_file
 from conal.io import import_file, read_annotations
 from helpers.crowds import triples
 from helpers.files import write_json as write

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
+from conal.cli.inspect import inspect_file
 from conal.errors import DataWarning, InputError
-from conal.findings.inspection import inspect_file
 from conal.io import import_file, read_annotations
 from conal.io.platform_files import Prediction, label_studio_predictions, label_studio_tasks
 from helpers.crowds import triples

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from conal import Annotations
+from conal.cli.inspect import inspect_file
 from conal.data.joining import join_annotations
 from conal.errors import DataWarning, InputError
-from conal.findings.inspection import inspect_file
 from conal.io import import_file, read_annotations
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from conal.report import render
+from conal.report.page import render
 
 Open = Callable[..., Any]
 

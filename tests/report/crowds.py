@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 
 from conal.data.annotations import Annotations
-from conal.findings import Evidence, Findings
+from conal.report.evidence import Evidence
+from conal.report.findings import Findings
 from helpers.models import model_section
 
 IMAGE, SCRIPT = "<img src=x onerror=alert(1)>", "</script><script>alert(1)</script>"

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from conal.errors import InputError
-from conal.report import render
 from conal.report.notebook import ReportPage
+from conal.report.page import render
 
 from .crowds import IMAGE, SCRIPT, make_report
 

@@ -14,12 +14,10 @@ from markupsafe import escape
 
 import conal
 from conal.errors import InputError
-from conal.findings import common_confusion
-from conal.findings.model import selection_story
-from conal.findings.wording import interval, percent, short_names
-from conal.report import render
-from conal.report.headlines import headlines, lead
-from conal.report.script import to_script
+from conal.report.page import headlines, lead, render, to_script
+from conal.report.section import interval, percent, short_names
+from conal.report.sections import common_confusion
+from conal.report.sections.model import selection_story
 from vega_bundle import BUNDLE, bundle
 
 from .crowds import IMAGE, SCRIPT, make_report

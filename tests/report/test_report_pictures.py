@@ -11,9 +11,9 @@ import pytest
 from PIL import Image, ImageDraw
 
 import conal
-from conal.findings.exhibits import Exhibits, exhibited, task_rows
 from conal.io.images import Source
-from conal.report import render, write_report
+from conal.report.exhibits import Exhibits, exhibited, task_rows
+from conal.report.page import render, write_report
 from helpers.commands import run_line
 
 from .conftest import Open, requests

@@ -17,8 +17,8 @@ from conal.aggregation.base import aggregators
 from conal.aggregation.tempering import held_out_certainty
 from conal.data.annotations import Annotations
 from conal.errors import InputError, ModelFolderError
-from conal.findings.labels_alone import unseen_posterior
 from conal.io.model_folder import WEIGHTS, verify_model
+from conal.report.labels_alone import unseen_posterior
 from conal.updates.enough import enough_table, measured_right, tempered
 from helpers.folders import sign
 

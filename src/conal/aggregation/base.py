@@ -30,7 +30,7 @@ from conal.parameters import Parameterised, check_parameters, one_of, parameter
 from conal.reported import Reported
 
 if TYPE_CHECKING:
-    from conal.findings import Findings
+    from conal.report.findings import Findings
 
 __all__ = ["Abstained", "Aggregator", "abstention_rates", "aggregators", "make", "register", "with_abstentions"]
 
@@ -272,7 +272,7 @@ class Aggregator(Fitted, Reported, Parameterised, ABC):
         return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in changed)})"
 
     def _repr_html_(self) -> str:
-        from conal.findings.summaries import aggregator_summary
+        from conal.report.summaries import aggregator_summary
 
         return aggregator_summary(self)
 
@@ -481,7 +481,7 @@ class Aggregator(Fitted, Reported, Parameterised, ABC):
     @cached_property
     def results_(self) -> Findings:  # type: ignore[override]
         """Tables and the content of the report; computed on first use."""
-        from conal.findings.labels_alone import findings_of_labels
+        from conal.report.labels_alone import findings_of_labels
 
         return findings_of_labels(self)
 

@@ -114,9 +114,9 @@ class Outputs:
         self, fitted: Aggregator, folder: Path
     ) -> tuple[dict[Path, pa.Table], dict[Path, str], list[str]]:
         """The tables of the report, its texts (the page and what it is made from), and its first lines."""
-        from conal.findings.discretion import Discretion
-        from conal.findings.labels_alone import findings_of_labels
         from conal.io.model_folder import PAGE, REPORT, compact_json
+        from conal.report.evidence import Discretion
+        from conal.report.labels_alone import findings_of_labels
         from conal.report.notebook import ReportPage
 
         found = findings_of_labels(fitted, None if self.min_labels is None else Discretion(self.min_labels))
@@ -150,9 +150,9 @@ class Outputs:
         believed = np.full(len(fitted.skills_), "belief", dtype=object)
         if self.min_labels is not None or not (fitted.known_codes_ >= 0).any():
             return fitted.skills_, believed
-        from conal.findings.annotators import measured_quality
-        from conal.findings.intervals import Estimate
-        from conal.findings.labels_alone import findings_of_labels
+        from conal.report.intervals import Estimate
+        from conal.report.labels_alone import findings_of_labels
+        from conal.report.sections.annotators import measured_quality
 
         evidence = findings_of_labels(fitted).evidence
         found, measured = measured_quality(evidence, Estimate(fitted.skills_, fitted.skills_, fitted.skills_))
@@ -194,7 +194,7 @@ def _discreet(table: pa.Table, crowd: Annotations, min_labels: int) -> pa.Table:
     import numpy as np
     import pyarrow as pa
 
-    from conal.findings.discretion import Discretion
+    from conal.report.evidence import Discretion
 
     discretion = Discretion(min_labels)
     kept = discretion.table(table, np.repeat(crowd.labels_per_annotator(), table.num_rows // crowd.n_annotators))
@@ -207,8 +207,8 @@ def _discreet(table: pa.Table, crowd: Annotations, min_labels: int) -> pa.Table:
 
 def report_places(folder: Path) -> list[Path]:
     """Every file that a report may have, the page first."""
-    from conal.findings.base import all_findings
     from conal.io.model_folder import CONFIG, PAGE, REPORT
+    from conal.report.section import all_findings
 
     if (folder / CONFIG).exists():
         raise InputError(f"{folder}: is a model folder, which has its own report; choose another place")
@@ -219,8 +219,8 @@ def report_places(folder: Path) -> list[Path]:
 def _check_report_folder(folder: Path) -> None:
     """Reject a folder with files of these names that is no report: they are the user's own."""
     from conal.errors import ModelFolderError
-    from conal.findings.report import REPORT_FORMAT
     from conal.io.model_folder import REPORT, load_json
+    from conal.report.findings import REPORT_FORMAT
 
     there = [path for path in report_places(folder) if path.exists()]
     if not there:
@@ -238,8 +238,8 @@ def _check_report_folder(folder: Path) -> None:
 
 def _plan(fitted: Aggregator, budget: float, seed: int, out: Path) -> tuple[pa.Table, dict[str, Any], str]:
     """The labels to ask for next, figures about them, and a summary."""
-    from conal.findings.asking import Asking
-    from conal.findings.labels_alone import findings_of_labels
+    from conal.planning.gains import Asking
+    from conal.report.labels_alone import findings_of_labels
 
     crowd, about = fitted.annotations_, fitted.annotator_info_
     evidence = findings_of_labels(fitted).evidence

@@ -9,8 +9,8 @@ import typer
 
 if TYPE_CHECKING:
     from conal.data.encoding import Names
-    from conal.findings.asking import Asking
-    from conal.findings.plan_table import CrowdPlan
+    from conal.planning.crowd_plan import CrowdPlan
+    from conal.planning.gains import Asking
 
 __all__ = ["Budget", "ExpertCost", "figures_of", "planned_labels", "text_of"]
 
@@ -32,8 +32,8 @@ def planned_labels(
     asking: Asking, names: Names, task_ids: Names, budget: float, *, expert_cost: float | None, per_task: int, seed: int
 ) -> tuple[CrowdPlan, dict[str, Any]]:
     """The plan, and its figures."""
-    from conal.findings.evidence import BELIEF, MEASURED
-    from conal.findings.plan_table import crowd_plan, labels_for
+    from conal.planning.crowd_plan import crowd_plan, labels_for
+    from conal.report.evidence import BELIEF, MEASURED
 
     options: dict[str, Any] = {"expert_cost": expert_cost, "per_task": per_task}
     found = crowd_plan(asking, budget, task_ids=task_ids, people=names, seed=seed, **options)
@@ -64,8 +64,8 @@ def figures_of(found: CrowdPlan, goal: tuple[int, float] | None) -> dict[str, An
 
 def text_of(figures: dict[str, Any], out: Path, budget: float) -> str:
     """The summary for people."""
-    from conal.findings.plan_table import REACH
-    from conal.findings.wording import count, interval, percent
+    from conal.planning.crowd_plan import REACH
+    from conal.report.section import count, interval, percent
 
     ends = interval(figures["accuracy_low"], figures["accuracy_high"])
     experts = f", {figures['n_expert_labels']:,} of them by an expert" if figures["n_expert_labels"] else ""

@@ -45,7 +45,7 @@ def demo(
     from conal.datasets import digits
     from conal.estimator.folder import save
     from conal.io.model_folder import check_target
-    from conal.report import render
+    from conal.report.page import render
 
     data = digits()
     with claimed(out, partial(check_target, out, overwrite=overwrite)):

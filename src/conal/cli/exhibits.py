@@ -12,9 +12,9 @@ from conal.errors import InputError, people
 from conal.parameters.showing import ShowOptions
 
 if TYPE_CHECKING:
-    from conal.findings.exhibits import Exhibits
     from conal.io.annotation_file import AnnotationFile
     from conal.io.task_items import TaskItems
+    from conal.report.exhibits import Exhibits
 
 __all__ = ["Show", "check_show", "exhibits_of"]
 
@@ -58,9 +58,9 @@ def exhibits_of(
     texts : mapping, optional
         Texts that the user passed, by task; they come before those in the export.
     """
-    from conal.findings.exhibits import Exhibits
     from conal.io.images import NamedPictures, PictureFolder
     from conal.io.task_items import TaskItems, link_maker
+    from conal.report.exhibits import Exhibits
 
     items = TaskItems() if items is None else items
     sources: list[Any] = []

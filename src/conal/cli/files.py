@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from conal.data.annotations import Annotations
     from conal.data.annotator_info import AnnotatorInfo
     from conal.estimator import CrowdClassifier
-    from conal.findings.exhibits import Exhibits
     from conal.io import AnnotationFile, FeatureTable, TextTable
+    from conal.report.exhibits import Exhibits
 
 __all__ = ["FitData", "FitFiles", "read_for_model"]
 

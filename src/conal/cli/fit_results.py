@@ -33,7 +33,7 @@ def checkpoint_of(out: Path) -> Path:
 
 def warn_of_few(estimator: CrowdClassifier, data: FitData) -> None:
     """Warn if the epoch was selected on so few tasks that chance decides."""
-    from conal.findings.wording import count
+    from conal.report.section import count
 
     metrics = estimator.metrics_
     number, remedy = metrics["n_tasks_labelled"] - metrics["n_tasks_trained_on"], "hold out more (--set holdout=0.2)"
@@ -68,7 +68,7 @@ def finish(
     """
     from conal.estimator.folder import save
     from conal.io.model_folder import page_place
-    from conal.report import render
+    from conal.report.page import render
     from conal.training.checkpoint import remove_checkpoints
 
     page, failure = None, None
@@ -99,8 +99,8 @@ def summary_of(
     keep_data: bool = False,
 ) -> str:
     """The outcome for people."""
-    from conal.findings.wording import count
     from conal.io.model_folder import DATA
+    from conal.report.section import count
 
     metrics = estimator.metrics_
     held_out = metrics["n_tasks_labelled"] - metrics["n_tasks_trained_on"]

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
     from conal.data.encoding import Names
     from conal.estimator import CrowdClassifier
-    from conal.findings.asking import Asking
-    from conal.findings.report import Report
+    from conal.planning.gains import Asking
+    from conal.report.findings import Report
 
 __all__ = ["plan"]
 
@@ -132,7 +132,7 @@ def _check_options(experts: int | None, budget: float | None, **only_budget: Any
 
 def _for_experts(fitted: CrowdClassifier, n: int, random_share: float, seed: int, out: Path) -> Planned:
     """The tasks of an expert."""
-    from conal.findings.expert_plan import expert_plan
+    from conal.planning.expert_plan import expert_plan
 
     found = expert_plan(fitted.tables_["labels.csv"], n, random_share=random_share, seed=seed)
     figures: dict[str, Any] = {
@@ -146,7 +146,7 @@ def _for_experts(fitted: CrowdClassifier, n: int, random_share: float, seed: int
 
 def _for_crowd(fitted: CrowdClassifier, options: CrowdOptions, out: Path, *, with_curve: bool) -> Planned:
     """The labels to ask of the crowd."""
-    from conal.findings.plan_table import curve_table
+    from conal.planning.crowd_plan import curve_table
 
     found, figures = planned_labels(
         *_asking(fitted, options),
@@ -176,7 +176,7 @@ def _with_items(
     table: pa.Table, fitted: CrowdClassifier, texts: Sequence[dict[str, Any]], where: Path | None
 ) -> pa.Table:
     """With texts and addresses of the tasks; a file of texts that has none of them is refused."""
-    from conal.findings.expert_plan import with_exhibits
+    from conal.planning.expert_plan import with_exhibits
 
     found = with_exhibits(table, chain(_shown(fitted.results_.report), texts))
     if texts and "text" not in found.column_names:
@@ -189,7 +189,7 @@ def _with_items(
 
 def _shown(report: Report) -> Iterator[Any]:
     """The rows about tasks in a report; folders of early versions have none."""
-    from conal.findings.exhibits import task_rows
+    from conal.report.exhibits import task_rows
 
     return task_rows(report) if report else iter(())
 

@@ -14,7 +14,7 @@ from conal.errors import InputError
 from conal.parameters.showing import ShowOptions
 
 if TYPE_CHECKING:
-    from conal.findings.exhibits import Exhibits
+    from conal.report.exhibits import Exhibits
 
 __all__ = ["report"]
 
@@ -37,7 +37,7 @@ def report(
     has. The report inside the model folder is always replaced; --overwrite is only needed elsewhere.
     """
     from conal.io.model_folder import PAGE
-    from conal.report import write_report
+    from conal.report.page import write_report
 
     is_own_page = out is not None and out.name == PAGE
     check_results(files=[out], model=None if is_own_page else model, overwrite=overwrite)
@@ -48,9 +48,9 @@ def report(
 
 def _exhibits(model: Path, show: ShowOptions) -> Exhibits | None:
     """What the user wants to see of the tasks and annotators; None for nothing more than the folder has."""
-    from conal.findings.exhibits import people_rows, task_rows
-    from conal.findings.report import checked_report
     from conal.io.model_folder import REPORT, read_document
+    from conal.report.exhibits import people_rows, task_rows
+    from conal.report.findings import checked_report
 
     if all(getattr(show, name) is None for name in show.declared):
         return None

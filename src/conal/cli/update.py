@@ -153,7 +153,7 @@ def _right(result: dict[str, Any]) -> str:
     rate = result.get("enough_measured")
     if rate is None:
         return f"the model believes in theirs with a probability of at least {result['enough']:g}; nothing was measured"
-    from conal.findings.wording import interval, percent  # loading scipy takes a tenth of a second
+    from conal.report.section import interval, percent  # loading scipy takes a tenth of a second
 
     ends = interval(rate["low"], rate["high"])
     return (
@@ -168,7 +168,7 @@ def _measured(fitted: Aggregator, enough: float) -> dict[str, Any] | None:
 
     if (fitted.known_codes_ >= 0).sum() == 0:
         return None
-    from conal.findings.labels_alone import unseen_posterior
+    from conal.report.labels_alone import unseen_posterior
 
     unseen = unseen_posterior(fitted)
     rate = None if unseen is None else measured_right(fitted, unseen, enough)

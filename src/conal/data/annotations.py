@@ -322,7 +322,7 @@ class Annotations(LabelArrays):
         return levels_of(self.classes, stated=self.ordinal)
 
     def _repr_html_(self) -> str:
-        from conal.findings.summaries import annotations_summary
+        from conal.report.summaries import annotations_summary
 
         return annotations_summary(self)
 

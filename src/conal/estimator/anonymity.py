@@ -20,10 +20,9 @@ from conal.errors import InputError, PrivacyWarning, warn
 from conal.estimator.fitted import FittedClassifier
 from conal.estimator.preparation import build_members
 from conal.estimator.results import FittedResults
-from conal.findings.discretion import Discretion
-from conal.findings.evidence import plain_names
 from conal.methods import CrowdMethod, Problem
 from conal.networks.draws import drawing_from
+from conal.report.evidence import Discretion, plain_names
 
 __all__ = ["annotator_axes", "anonymised"]
 

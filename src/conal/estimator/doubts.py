@@ -10,10 +10,10 @@ from conal.aggregation.guard import collapse_of
 from conal.data.annotations import Annotations
 from conal.errors import CollapseWarning, ContradictionWarning, PriorWarning, warn
 from conal.estimator.members import members_of
-from conal.findings.contradiction import contradiction
-from conal.findings.evidence import Evidence
 from conal.methods import CrowdMethod
 from conal.methods.em import EMMethod
+from conal.report.contradiction import contradiction
+from conal.report.evidence import Evidence
 
 __all__ = ["warn_of_collapse", "warn_of_contradiction", "warn_of_prior"]
 

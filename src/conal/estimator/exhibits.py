@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 from conal.data.encoding import Names
-from conal.findings.evidence import plain_names
-from conal.findings.exhibits import Exhibits
 from conal.io.images import Drawing, Source, drawing_of
+from conal.report.evidence import plain_names
+from conal.report.exhibits import Exhibits
 from conal.training import Instances
 
 __all__ = ["DrawnInstances", "drawn"]

@@ -27,8 +27,8 @@ from conal.training.loop import Row
 
 if TYPE_CHECKING:
     from conal.estimator.planning import Asked, By
-    from conal.findings.plan_table import CrowdPlan
-    from conal.report.plots import TrainingPlots
+    from conal.planning.crowd_plan import CrowdPlan
+    from conal.report.charts import TrainingPlots
 
 __all__ = ["FittedClassifier"]
 
@@ -108,7 +108,7 @@ class FittedClassifier(Reported, ClassifierParameters, ClassifierMixin, BaseEsti
             Seed of the simulated answers behind the intervals.
         """
         from conal.estimator.planning import asking_of
-        from conal.findings.plan_table import crowd_plan
+        from conal.planning.crowd_plan import crowd_plan
 
         check_is_fitted(self, "model_")
         asking, names = asking_of(self, annotator_info, by=by, per_task=per_task)
@@ -193,7 +193,7 @@ class FittedClassifier(Reported, ClassifierParameters, ClassifierMixin, BaseEsti
     @property
     def plots(self) -> TrainingPlots:
         """The charts of the report as Altair charts, such as ``plots.annotators()``; ``dir(plots)`` lists them."""
-        from conal.report.plots import TrainingPlots
+        from conal.report.charts import TrainingPlots
 
         return TrainingPlots(self._fitted_results())
 

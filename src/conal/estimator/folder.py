@@ -25,8 +25,6 @@ from conal.estimator.preparation import build_members
 from conal.estimator.provenance import CUSTOM, plain_parameters
 from conal.estimator.results import StoredResults
 from conal.estimator.sketch import SCALER, check_shapes, checked_instance_shape, scaled
-from conal.findings.report import Report
-from conal.findings.tables import read_tables
 from conal.io.model_folder import (
     FORMAT,
     METRICS,
@@ -44,6 +42,7 @@ from conal.networks import FeatureScaler
 from conal.networks.draws import drawing_from
 from conal.parameters import check_parameters
 from conal.parameters.numbers import is_whole
+from conal.report.findings import Report, read_tables
 from conal.text import EncodedTexts, TextFeatures
 from conal.text.storage import from_state, to_state
 from conal.updates.folder import learned_from

@@ -18,8 +18,8 @@ from conal.estimator.kept_data import TrainingData
 from conal.estimator.provenance import model_section
 from conal.estimator.results import FittedResults
 from conal.estimator.true_labels import Truth, truth_metrics
-from conal.findings.exhibits import Exhibits
 from conal.parameters.plan import planned_epochs
+from conal.report.exhibits import Exhibits
 from conal.training import CrowdBatches, Selection, TrainingResult
 
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ from torch import nn
 
 from conal._support.versions import versions
 from conal.data.scales import scale_options
-from conal.findings.model import Metrics, ModelSection
 from conal.parameters.training import ClassifierParameters
+from conal.report.sections.model import Metrics, ModelSection
 
 if TYPE_CHECKING:
     from conal.estimator.fitted import FittedClassifier

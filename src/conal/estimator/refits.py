@@ -12,8 +12,8 @@ import numpy.typing as npt
 from conal.data.encoding import MISSING
 from conal.data.true_labels import parts_of_labels
 from conal.estimator import compute, members
-from conal.findings.gold_rates import MIN_GOLD
 from conal.methods import CrowdMethod
+from conal.report.sections.rates import MIN_GOLD
 from conal.training import CrowdBatches, TrainingResult
 
 __all__ = ["Judgement", "Refits", "judged_by_refits", "planned_refits", "tasks_to_judge"]

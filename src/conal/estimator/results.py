@@ -15,12 +15,11 @@ from conal.data.annotations import Annotations
 from conal.data.annotator_info import AnnotatorInfo
 from conal.errors import InputError
 from conal.estimator.true_labels import Unseen
-from conal.findings import Evidence, Findings, Report
-from conal.findings.discretion import Discretion
-from conal.findings.evidence import about_annotators
-from conal.findings.exhibits import Exhibits, exhibited
-from conal.findings.model import ModelSection
 from conal.methods import CrowdMethod
+from conal.report.evidence import Discretion, Evidence, about_annotators
+from conal.report.exhibits import Exhibits, exhibited
+from conal.report.findings import Findings, Report
+from conal.report.sections.model import ModelSection
 from conal.reported import Results
 
 __all__ = ["FittedResults", "Results", "StoredResults"]
@@ -48,7 +47,7 @@ class FittedResults:
     model : CrowdMethod
         The trained method, for its confusion matrices.
     annotations, posterior, classifier, omega, texts
-        What :class:`conal.findings.Evidence` takes.
+        What :class:`conal.report.evidence.Evidence` takes.
     origin : ModelSection
         How the model was trained.
     discretion : Discretion, optional
@@ -58,11 +57,11 @@ class FittedResults:
     known : (N,), optional
         True classes of the tasks, where they were supplied for training, and -1 elsewhere.
     inclusion, unseen
-        What :class:`conal.findings.Evidence` takes.
+        What :class:`conal.report.evidence.Evidence` takes.
     about : AnnotatorInfo, optional
         Groups of the annotators and the costs of their labels.
     handicap, held_out
-        What :class:`conal.findings.Evidence` takes.
+        What :class:`conal.report.evidence.Evidence` takes.
     """
 
     model: CrowdMethod

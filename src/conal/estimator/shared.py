@@ -13,8 +13,8 @@ from conal.data.pseudonyms import new_key
 from conal.errors import InputError
 from conal.estimator.fitted import FittedClassifier
 from conal.estimator.results import FittedResults
-from conal.findings.exhibits import Exhibits
 from conal.parameters.privacy import PrivacyOptions
+from conal.report.exhibits import Exhibits
 
 if TYPE_CHECKING:
     from conal.estimator.deployment import Exported
@@ -104,7 +104,7 @@ class SharedClassifier(FittedClassifier):
         results = self.results_
         if not isinstance(results, FittedResults):
             raise InputError(
-                "a loaded model has its report already; use conal.report.write_report(folder, exhibits=...)"
+                "a loaded model has its report already; use conal.report.page.write_report(folder, exhibits=...)"
             )
         pictures = (*exhibits.pictures, *results.exhibits.pictures)
         self.results_ = results.exhibiting(replace(exhibits, pictures=pictures))

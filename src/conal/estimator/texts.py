@@ -10,10 +10,10 @@ import numpy.typing as npt
 
 from conal._support.progress import make_progress
 from conal.errors import DataWarning, InputError, warn
-from conal.findings.evidence import plain_names
 from conal.io import FeatureTable
 from conal.io.texts import TextTable, is_text, texts_from
 from conal.parameters.training import ClassifierParameters
+from conal.report.evidence import plain_names
 from conal.text import EncodedTexts, TextFeatures
 from conal.text.features import STEPS
 

@@ -21,11 +21,11 @@ from conal.estimator import adapters, members, preparation, texts
 from conal.estimator.kept_data import REMEDY, Parts, TrainingData
 from conal.estimator.learned import Learned
 from conal.estimator.results import FittedResults
-from conal.findings.evidence import plain_names
 from conal.io import FeatureTable
 from conal.io.texts import is_text, texts_from
 from conal.methods.cross_conal import CrossFittedEM
 from conal.parameters.plan import planned_epochs, planned_folds
+from conal.report.evidence import plain_names
 from conal.training import CrowdBatches, Instances, LastEpoch, WarmStart, train
 
 if TYPE_CHECKING:

@@ -1,7 +1,1 @@
-"""One self-contained HTML page from the content of ``report.json``; knows plain data only, never models."""
-
-from conal.report.notebook import ReportPage
-from conal.report.page import render, write_report
-from conal.report.plots import Plots, TrainingPlots
-
-__all__ = ["Plots", "ReportPage", "TrainingPlots", "render", "write_report"]
+"""What a fitted model found out about a crowd: evidence, sections, ``report.json``, charts, and one HTML page."""

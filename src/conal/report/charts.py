@@ -1,15 +1,22 @@
-"""Plain tables to Altair charts: the same definitions for figures on paper and in pages.
-
-Charts know tables only, never models. Colours are Okabe and Ito's, which people with any colour vision can tell apart.
-"""
+"""Plain tables to Altair charts: the charts of the report, for pages and notebooks."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal
 
 import altair as alt
 import pyarrow as pa
+
+from conal.errors import InputError
+from conal.report.evidence import BELIEF, MEASURED, plain
+from conal.report.findings import Report
+from conal.report.section import called, short, short_names
+from conal.report.sections.annotators import AnnotatorRow, mostly_measured
+from conal.report.sections.common_confusion import ConfusedPair
+from conal.reported import Results
 
 __all__ = [
     "PAGE",
@@ -17,13 +24,33 @@ __all__ = [
     "PAPER",
     "SCREEN",
     "Look",
+    "Plots",
+    "TrainingPlots",
+    "annotators",
     "band",
+    "common_confusion",
+    "confused_pairs",
+    "confusion_map",
     "correlation_map",
     "course",
+    "curve",
+    "errors_together",
+    "figures",
+    "groups",
     "heat_map",
     "intervals",
+    "matrix_rows",
+    "more_labels",
     "points",
+    "shared_mistakes",
+    "shown_names",
 ]
+
+
+# Plain tables to Altair charts: the same definitions for figures on paper and in pages.
+#
+# Charts know tables only, never models. Colours are Okabe and Ito's, which people with any colour vision can tell
+# apart.
 
 PALETTE = ["#000000", "#E69F00", "#56B4E9", "#009E73", "#0072B2", "#D55E00", "#CC79A7", "#999999", "#8C6D31", "#5D3A9B"]
 
@@ -224,3 +251,304 @@ def course(table: pa.Table, *, value: str, title: str, kept: int | None = None, 
         return line
     mark = alt.Chart(alt.InlineData(values=[{"epoch": kept}])).mark_rule(color=look.wrong, strokeDash=[4, 3])
     return line + mark.encode(x="epoch:Q")
+
+
+# The charts of the report, from its content: for the page as Vega-Lite specifications, elsewhere as Altair charts.
+
+MAX_BARS = 40
+"""Annotators in the chart of qualities."""
+MAX_GROUPS = 6
+"""Groups whose matrices are drawn."""
+QUALITY = "share of right labels"
+DIGITS = 4
+"""Decimals of shares on the page; the files have all."""
+CURVES = {
+    "loss": "training loss",
+    "validation_accuracy": "validation accuracy",
+    "holdout_log_likelihood": "log-likelihood of held-out labels",
+}
+
+Spec = dict[str, Any]
+
+
+def figures(report: Report) -> dict[str, Spec]:
+    """Chart name to Vega-Lite specification, in the page's colours; only charts that have something to show."""
+    made = {name: chart(report, PAGE) for name, chart in CHARTS.items()}
+    made |= {f"group_{k}": chart for k, (_, chart) in enumerate(groups(report, PAGE))}
+    specs = {name: chart.to_dict() for name, chart in made.items() if chart is not None}
+    if "common" in specs:
+        # The same definition serves every annotator whose name is clicked; the script puts the numbers in.
+        specs["annotator"] = specs["common"]
+    return specs
+
+
+def shown_names(report: Report) -> list[str]:
+    """The classes that matrices show, as the page calls them."""
+    names = short_names(report["classes"], 24)
+    return [names[k] for k in report["common_confusion"]["classes_shown"]]
+
+
+def matrix_rows(matrix: list[list[float]], names: list[str]) -> list[dict[str, Any]]:
+    """A row per cell."""
+    return [
+        {"true": true, "observed": observed, "share": round(matrix[c][k], DIGITS)}
+        for c, true in enumerate(names)
+        for k, observed in enumerate(names)
+    ]
+
+
+def common_confusion(report: Report, look: Look) -> Any:
+    """The common confusion matrix, as learned."""
+    return confusion_map(report["common_confusion"]["matrix"], shown_names(report), look)
+
+
+def confusion_map(matrix: list[list[float]], names: list[str], look: Look) -> Any:
+    """A matrix of these classes; None if there are none."""
+    return heat_map(pa.Table.from_pylist(matrix_rows(matrix, names)), "share", look=look) if names else None
+
+
+def confused_pairs(report: Report, look: Look) -> Any:
+    """The most frequent mistakes of the crowd."""
+    pairs = report["common_confusion"]["pairs"]
+    return intervals(_pair_table(pairs), x_title="share of the labels", look=look) if pairs else None
+
+
+def annotators(report: Report, look: Look) -> Any:
+    """The annotators' quality."""
+    people = _people(report)
+    mark = report["crowd"]["expected_label_accuracy"]
+    if not mostly_measured(people):
+        mark = report["crowd"].get("believed_label_accuracy", mark)
+    return intervals(_people_table(people), x_title=_quality(people), mark=mark, look=look) if people else None
+
+
+def shared_mistakes(report: Report, look: Look) -> Any:
+    """Whether the annotators' mistakes are those of the others, against their quality."""
+    told = [row for row in _people(report) if row.get("co_direction") is not None]
+    titles = {"x_title": _quality(told), "y_title": "co-direction with the others", "size_title": "labels"}
+    return points(_mistake_table(told), **titles, look=look) if len(told) > 1 else None
+
+
+def errors_together(report: Report, look: Look) -> Any:
+    """Who of a jury errs with whom; None where there is no jury."""
+    found = report["jury"]["map"] if "jury" in report else None
+    if found is None or len(found["workers"]) < 2:
+        return None
+    names = short_names([_name_of(report, worker) for worker in found["workers"]], 24)
+    cells = [
+        {"row": row, "column": column, "value": value}
+        for row, values in zip(names, found["correlation"], strict=False)
+        for column, value in zip(names, values, strict=False)
+        if value is not None
+    ]
+    return correlation_map(pa.Table.from_pylist(cells), names, look=look) if cells else None
+
+
+def groups(report: Report, look: Look) -> list[tuple[str, Any]]:
+    """The names of the largest groups of annotators, and the confusion matrix of each; none where there are none."""
+    rows = report["groups"]["rows"][:MAX_GROUPS] if "groups" in report else []
+    names = short_names([row["group"] for row in rows], 40)
+    maps = [confusion_map(row["matrix"], shown_names(report), look) for row in rows]
+    return list(zip(names, maps, strict=True))
+
+
+def _name_of(report: Report, worker: Any) -> Any:
+    """What readers call an annotator of the jury."""
+    return next((called(row) for row in report["jury"]["judges"] if row["worker"] == worker), worker)
+
+
+def more_labels(report: Report, look: Look) -> Any:
+    """The expected accuracy against further labels, as planned; None where none is worth asking for."""
+    if "plan" not in report or len(report["plan"]["curve"]) < 2:
+        return None
+    points = report["plan"]["curve"]
+    columns = {"labels": [point["labels"] for point in points], "value": [_rounded(p["accuracy"]) for p in points]}
+    columns |= {"low": [_rounded(p["low"]) for p in points], "high": [_rounded(p["high"]) for p in points]}
+    titles = {"x_title": "further labels", "y_title": "right labels, as believed"}
+    return band(pa.table(columns), x="labels", **titles, mark=report["plan"]["goal"], look=look)
+
+
+def curve(report: Report, look: Look, name: str) -> Any:
+    """A figure after every epoch of the training; None where it was not noted."""
+    if "model" not in report:
+        return None
+    metrics = report["model"]["metrics"]
+    kept = None if metrics["selection"] == "last" or "ensemble" in metrics else metrics["best_epoch"]
+    rows = [
+        {"epoch": row["epoch"], "member": row.get("member", 1), name: float(f"{row[name]:.5g}")}
+        for row in report["model"]["history"]
+        if row.get(name) is not None
+    ]
+    if len(rows) < 2:
+        return None
+    return course(pa.Table.from_pylist(rows), value=name, title=CURVES[name], kept=kept, look=look)
+
+
+CHARTS: dict[str, Callable[[Report, Look], Any]] = {
+    "common": common_confusion,
+    "pairs": confused_pairs,
+    "people": annotators,
+    "mistakes": shared_mistakes,
+    "errors": errors_together,
+    "plan": more_labels,
+    **{f"curve_{name}": partial(curve, name=name) for name in CURVES},
+}
+"""The charts, by their names on the page."""
+
+
+def _people(report: Report) -> list[AnnotatorRow]:
+    return [row for row in report["annotators"]["rows"] if row["annotator_quality"] is not None]
+
+
+def _quality(people: list[AnnotatorRow]) -> str:
+    """What the axis of qualities says that they are."""
+    return QUALITY if any(row.get("quality_basis") == MEASURED for row in people) else f"{QUALITY}, as believed"
+
+
+def _pair_table(pairs: list[ConfusedPair]) -> pa.Table:
+    names = short_names([f"{short_names([p['true']], 18)[0]} → {short_names([p['observed']], 18)[0]}" for p in pairs])
+    return _interval_table(names, [(pair["share"], pair["low"], pair["high"]) for pair in pairs])
+
+
+def _people_table(people: list[AnnotatorRow]) -> pa.Table:
+    """The first of the report, in its order."""
+    some = people[:MAX_BARS]
+    mixed = any(row.get("quality_basis") == MEASURED for row in some)
+    marks = [" (belief)" if mixed and row.get("quality_basis") == BELIEF else "" for row in some]
+    names = [f"{name}{mark}" for name, mark in zip(short_names([called(row) for row in some], 28), marks, strict=True)]
+    ends = [(row["annotator_quality"], row["annotator_quality_low"], row["annotator_quality_high"]) for row in some]
+    return _interval_table(names, ends)
+
+
+def _mistake_table(people: list[AnnotatorRow]) -> pa.Table:
+    return pa.table(
+        {
+            "name": short_names([called(row) for row in people], 28),
+            "x": [_rounded(row["annotator_quality"]) for row in people],
+            "y": [_rounded(row.get("co_direction")) for row in people],
+            "size": [row["num_examples_labeled"] for row in people],
+        }
+    )
+
+
+def _interval_table(names: list[str], rows: Sequence[tuple[float | None, ...]]) -> pa.Table:
+    columns = zip(("value", "low", "high"), zip(*rows, strict=True), strict=True)
+    return pa.table({"name": names} | {column: [_rounded(share) for share in shares] for column, shares in columns})
+
+
+def _rounded(share: float | None) -> float | None:
+    return None if share is None else round(share, DIGITS)
+
+
+# The charts of the report as Altair charts, for notebooks.
+
+
+class Plots:
+    """Charts of the crowd's confusions and of the annotators, each as an Altair chart, as on the page of the report.
+
+    A notebook draws a chart below its cell, ``chart.save("chart.svg")`` writes it (also .png and .html), and
+    ``chart.properties(width=600)`` or ``chart.to_dict()`` change it. All figures come from the content of the report.
+
+    Examples
+    --------
+    >>> from conal.aggregation import MajorityVote
+    >>> charts = MajorityVote().fit([[0, 0, 1], [1, 1, 1]]).plots
+    >>> charts
+    Plots(annotator, annotators, common_confusion, confused_pairs, errors_together, group, more_labels, shared_mistakes)
+    >>> type(charts.annotators()).__name__
+    'LayerChart'
+    """
+
+    def __init__(self, results: Results) -> None:
+        self._results = results
+
+    @property
+    def _report(self) -> Report:
+        return self._results.report
+
+    def common_confusion(self) -> Any:
+        """The common confusion matrix as learned: true classes in rows, observed labels in columns, in percent."""
+        return _made(common_confusion(self._report, SCREEN), "there are no classes")
+
+    def confused_pairs(self) -> Any:
+        """The most frequent mistakes of the crowd, as shares of the labels of the true class, with intervals."""
+        return _made(confused_pairs(self._report, SCREEN), "no two classes are confused")
+
+    def annotators(self) -> Any:
+        """The quality of the annotators with the most expected mistakes, with intervals, and that of all labels."""
+        return _made(annotators(self._report, SCREEN), "no annotator may be listed")
+
+    def shared_mistakes(self) -> Any:
+        """The co-direction of every annotator's mistakes with those of the others, against the annotator's quality."""
+        return _made(shared_mistakes(self._report, SCREEN), "fewer than two annotators have enough mistakes")
+
+    def errors_together(self) -> Any:
+        """Who of a jury errs with whom: the correlation of their errors, in an order that shows groups."""
+        return _made(errors_together(self._report, SCREEN), "annotators are many, or labelled different tasks")
+
+    def group(self, name: Any) -> Any:
+        """The confusion matrix of one group of annotators.
+
+        Parameters
+        ----------
+        name : the group's name
+            The report has the matrices of the largest groups.
+        """
+        found = dict(groups(self._report, SCREEN))
+        if short(name, 40) not in found:
+            raise InputError(
+                f"the report has no matrix of group {name!r}; it has those of {', '.join(found) or 'none'}"
+            )
+        return found[short(name, 40)].properties(title=short(name))
+
+    def more_labels(self) -> Any:
+        """The expected accuracy of the labels against the number of further ones, as planned, with intervals."""
+        return _made(more_labels(self._report, SCREEN), "no further label is worth asking for")
+
+    def annotator(self, name: Any) -> Any:
+        """The confusion matrix of one annotator.
+
+        Parameters
+        ----------
+        name : the annotator's name
+            The report has the matrices of the annotators with the most mistakes above the crowd's.
+        """
+        rows = [row for row in self._report["annotators"]["rows"] if "matrix" in row]
+        found = next((row for row in rows if row["worker"] == plain(getattr(name, "item", lambda: name)())), None)
+        if found is None:
+            some = ", ".join(short(row["worker"], 24) for row in rows[:5])
+            raise InputError(f"the report has no matrix of annotator {name!r}; it has those of {some or 'nobody'}")
+        names = shown_names(self._report)
+        return confusion_map(found["matrix"], names, SCREEN).properties(title=short(name))
+
+    def __dir__(self) -> list[str]:
+        kinds = [kind for kind in type(self).__mro__ if issubclass(kind, Plots)]
+        return sorted(name for kind in kinds for name in vars(kind) if not name.startswith("_"))
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({', '.join(dir(self))})"
+
+
+class TrainingPlots(Plots):
+    """The same charts, and those of the training of a classifier."""
+
+    def training_loss(self) -> Any:
+        """The training loss after every epoch; a dashed line marks the epoch that was kept."""
+        return self._curve("loss")
+
+    def validation_accuracy(self) -> Any:
+        """The accuracy on the true labels of the validation set after every epoch, if there was one."""
+        return self._curve("validation_accuracy")
+
+    def holdout_log_likelihood(self) -> Any:
+        """The mean log-likelihood of held-out annotations after every epoch, if the epoch was selected by it."""
+        return self._curve("holdout_log_likelihood")
+
+    def _curve(self, name: str) -> Any:
+        return _made(curve(self._report, SCREEN, name), f"the training has no {CURVES[name]} to show")
+
+
+def _made(chart: Any, reason: str) -> Any:
+    if chart is None:
+        raise InputError(f"there is no such chart: {reason}")
+    return chart

@@ -10,11 +10,9 @@ from typing import Any, cast
 from markupsafe import Markup
 
 from conal._files import atomic_file, check_file_place
-from conal.findings import Report
-from conal.findings.report import origin_of
-from conal.findings.wording import count, short
-from conal.report.headlines import lead
-from conal.report.page import render
+from conal.report.findings import Report, origin_of
+from conal.report.page import lead, render
+from conal.report.section import count, short
 
 __all__ = ["ReportPage"]
 

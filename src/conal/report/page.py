@@ -4,34 +4,219 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Mapping
+import json
+from collections.abc import Iterator, Mapping
 from functools import cache
+from importlib import resources
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple, cast
 
-from jinja2 import UndefinedError
+from jinja2 import Environment, FunctionLoader, StrictUndefined, UndefinedError
+from markupsafe import Markup
 
 from conal._files import atomic_file
 from conal.errors import InputError
-from conal.findings import Report
-from conal.findings.aggregation import aggregation_story
-from conal.findings.annotators import AnnotatorRow
-from conal.findings.base import all_findings
-from conal.findings.exhibits import Exhibits, exhibited
-from conal.findings.model import selection_story
-from conal.findings.report import checked_report, origin_of, thumbnails
-from conal.findings.rows import safe_link
-from conal.findings.suggestions import ON_PAGE
-from conal.findings.tasks import TaskRow
-from conal.findings.wording import percent, short
 from conal.io.model_folder import REPORT, page_place, read_document
-from conal.report.figures import figures, matrix_rows, shown_names
-from conal.report.headlines import headlines, lead
-from conal.report.parts import asset, make_parts, template
-from conal.report.script import to_script
+from conal.report.charts import figures, matrix_rows, shown_names
+from conal.report.evidence import safe_link
+from conal.report.exhibits import Exhibits, exhibited
+from conal.report.findings import Report, checked_report, origin_of, thumbnails
+from conal.report.section import (
+    NONE,
+    RESERVED,
+    Panel,
+    all_findings,
+    count,
+    findings_registry,
+    interval,
+    listed,
+    panel_of,
+    percent,
+    short,
+)
+from conal.report.sections.annotators import (
+    AnnotatorRow,
+    mistakes_above,
+    mostly_measured,
+    usual_share,
+    worse_annotators,
+)
+from conal.report.sections.model import aggregation_story, selection_story
+from conal.report.sections.plan import ON_PAGE
+from conal.report.sections.rates import measured_lead
+from conal.report.sections.tasks import TaskRow
 
-__all__ = ["render", "write_report"]
+__all__ = ["Part", "asset", "headlines", "lead", "make_parts", "render", "template", "to_script", "write_report"]
+
+
+# The most important sentences of all findings.
+
+
+def headlines(report: Report) -> list[Markup]:
+    """The headlines, most important first; findings without a headline are left out."""
+    sections = cast(dict[str, Any], report)
+    present = [finding for finding in all_findings() if finding.name in sections]
+    return [sentence for finding in present for sentence in finding.headlines(sections[finding.name], report)]
+
+
+MEASURE = {
+    "model": "<code>conal plan MODEL --experts 50 --out plan.csv</code> chooses them for "
+    "<code>conal fit --true-labels</code>",
+    "aggregation": "label fifty random ones and pass <code>conal aggregate --true-labels FILE</code>",
+}
+
+
+def lead(report: Report) -> Markup:
+    """The first lines of the page: how many labels are right, and whether that was measured or is believed."""
+    if "gold_rates" in report:
+        return measured_lead(report["gold_rates"])
+    crowd = report["crowd"]
+    if crowd["expected_label_accuracy"] is None:
+        return Markup("")
+    return Markup(
+        "<b>The model believes</b> that {} of the inferred labels, {} of the majority votes and {} of the annotators' "
+        "labels are right; nothing was measured. Such beliefs are too high where annotators err alike, as language "
+        "models do (figures of eight juries: docs/results.md). True labels of fifty tasks measure it: {}."
+    ).format(
+        percent(crowd["expected_inferred_accuracy"]),
+        percent(crowd["expected_majority_accuracy"]),
+        percent(crowd["expected_label_accuracy"]),
+        Markup(MEASURE["model" if "model" in report else "aggregation"]),  # noqa: S704 - a constant
+    )
+
+
+# Data for the page's scripts.
+
+_ESCAPES = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"}
+
+
+def to_script(data: Any) -> Markup:
+    """JSON that can stand in a script element: nothing in it can end the element or begin another."""
+    text = json.dumps(data, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    for character, escape in _ESCAPES.items():
+        text = text.replace(character, escape)
+    return Markup(text)  # noqa: S704 - every character that HTML knows is escaped
+
+
+# The parts of the page: a template for each built-in finding, and one for all others.
+
+IN_HEADER = ("crowd",)
+"""Sections of ``report.json`` that the header of the page shows."""
+FIRST = ("next_steps",)
+"""Sections before the sentences of all findings."""
+PANEL = "panel.html"
+MAX_CELL = 240
+"""Characters of a text in a cell of such a finding: lists of names are longer than a name."""
+MAX_ROWS = 300
+"""Maximum number of rows of a finding without its own template; the file has all."""
+
+
+class Part(NamedTuple):
+    """A finding on the page: links for the navigation, as (anchor, text), and its section or sections."""
+
+    links: list[tuple[str, str]]
+    html: Markup
+
+
+class Column(NamedTuple):
+    """A column of a panel's table, its cells as (value to sort by, text to show)."""
+
+    heading: str
+    kind: str
+    cells: list[tuple[Any, str]]
+
+
+def make_parts(report: Report, **content: Any) -> tuple[list[Part], list[Part]]:
+    """One part per section of the report, in its order, those that come first apart from the others.
+
+    ``content`` is what templates show beside the report.
+    """
+    sections = cast(dict[str, Any], report)
+    names = [name for name in sections if name not in (*RESERVED, *IN_HEADER)]
+    made = {name: _part(name, sections[name], {"report": report, **content}) for name in names}
+    return [made[name] for name in names if name in FIRST], [made[name] for name in names if name not in FIRST]
+
+
+def _part(name: str, section: Any, content: dict[str, Any]) -> Part:
+    own = f"section-{name}.html"
+    if own in _assets():
+        return _rendered_part(own, content)
+    known = name in findings_registry.names()
+    panel = findings_registry.get(name).panel(section) if known else panel_of(name, section)
+    rows = panel.rows[:MAX_ROWS]
+    return _rendered_part(
+        PANEL, {"name": name, "panel": panel, "shown": len(rows), "columns": list(_columns(panel, rows))}
+    )
+
+
+def _rendered_part(file: str, content: dict[str, Any]) -> Part:
+    module: Any = template(file).make_module(content)
+    return Part(module.links, Markup(module))  # noqa: S704 - the template escapes
+
+
+def _columns(panel: Panel, rows: list[tuple[Any, ...]]) -> Iterator[Column]:
+    for number, (heading, values) in enumerate(zip(panel.headings, zip(*rows, strict=True), strict=False)):
+        kind = "number" if all(value is None or _is_number(value) for value in values) else "text"
+        cells = [
+            (value, percent(value, 1) if _is_number(value) and panel.is_share(row, number) else _shown(value))
+            for row, value in zip(rows, values, strict=True)
+        ]
+        yield Column(heading, kind, cells)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _shown(value: Any) -> str:
+    if value is None:
+        return NONE
+    if isinstance(value, list | tuple):
+        return listed(value, MAX_CELL) or NONE
+    if isinstance(value, float):
+        return f"{value:.4g}"
+    return count(value) if _is_number(value) else short(value, MAX_CELL)
+
+
+@cache
+def template(file: str) -> Any:
+    """A template of the page; everything that it shows is escaped."""
+    return _environment().get_template(file)
+
+
+@cache
+def _environment() -> Environment:
+    environment = Environment(
+        loader=FunctionLoader(asset),
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        undefined=StrictUndefined,
+    )
+    environment.filters |= {"percent": percent, "short": short, "count": count, "safe_link": safe_link}
+    environment.globals |= {
+        "interval": interval,
+        "mistakes_above": mistakes_above,
+        "mostly_measured": mostly_measured,
+        "usual_share": usual_share,
+        "worse_annotators": worse_annotators,
+    }
+    return environment
+
+
+@cache
+def asset(name: str) -> str:
+    """A file of the page, as text."""
+    return resources.files("conal.report").joinpath("assets", name).read_text(encoding="utf-8")
+
+
+@cache
+def _assets() -> frozenset[str]:
+    return frozenset(entry.name for entry in resources.files("conal.report").joinpath("assets").iterdir())
+
+
+# ``report.json`` to a single HTML file that works offline.
 
 MAX_PARAMETER = 200
 """Characters of a parameter's value."""

@@ -1,0 +1,584 @@
+"""Whom to ask what next: a batch of labels, its table, and the accuracy to expect."""
+
+from __future__ import annotations
+
+import heapq
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from conal._support.arrays import draw_from_rows
+from conal.data.encoding import Names
+from conal.io.results import name_column
+from conal.metrics.difference_estimator import Rate
+from conal.parameters import number, whole
+from conal.planning.gains import (
+    CAUTION,
+    EXPERT,
+    WIDTH,
+    Asking,
+    Lessons,
+    answer_information,
+    candidates,
+    value_of_answers,
+)
+
+__all__ = [
+    "EXPERT",
+    "REASONS",
+    "CrowdPlan",
+    "Planned",
+    "Promise",
+    "budget_for",
+    "crowd_plan",
+    "curve_table",
+    "labels_for",
+    "plan_labels",
+    "promise",
+]
+
+
+# Whom to ask what next: a batch of labels that makes as many more labels right as a budget allows.
+#
+# For every task, answers of several people are valued together (:func:`conal.planning.gains.value_of_answers`),
+# in two orders: by gain and by information, each for its cost. Of the values after one, two and three answers, the
+# concave hull counts: where one answer cannot change the label and two can, two are asked at once. Steps of all tasks
+# are taken in the order of their gain for their cost, which is how knapsacks with choices are packed (Sinha and
+# Zoltners 1979). What answers teach about other tasks (:mod:`conal.planning.gains`) is added; it shrinks with
+# every answer about the same pair of classes, and is looked at again when a step's turn comes (lazy greedy; Minoux
+# 1978).
+#
+# References
+# ----------
+# Sinha, Zoltners (1979). The multiple-choice knapsack problem. Operations Research 27.
+#
+# Minoux (1978). Accelerated greedy algorithms for maximizing submodular set functions. Optimization Techniques.
+
+FloatArray = npt.NDArray[np.float64]
+IntArray = npt.NDArray[np.int64]
+
+PER_TASK = 3
+"""Labels of one task in a batch, at most."""
+MOST_TASKS = 5_000
+"""Tasks that are considered, the least certain ones; more if the budget is large."""
+INFORMATION = 1e-6
+"""Gain that a bit of information counts for: it decides where labels stay as they are."""
+NOBODY = -2
+AT_ONCE = 256
+"""Tasks that are looked at again together."""
+
+
+class Planned(NamedTuple):
+    """The planned labels, those that gain most for their cost first.
+
+    ``gain`` is the expected number of labels that turn right, of the task itself and ``taught`` of others.
+    """
+
+    tasks: IntArray
+    annotators: IntArray
+    gain: FloatArray
+    taught: FloatArray
+    cost: FloatArray
+
+
+def plan_labels(
+    asking: Asking,
+    budget: float,
+    *,
+    expert_cost: float | None = None,
+    per_task: int = PER_TASK,
+    least_gain: float = 0.0,
+    teach: bool = True,
+) -> Planned:
+    """The labels to ask for next, for at most ``budget``.
+
+    Parameters
+    ----------
+    asking : Asking
+    budget : float
+        What all labels together may cost.
+    expert_cost : float, optional
+        Cost of a true label, if there is an expert to ask; by default there is none.
+    per_task : int
+        Labels of one task, at most.
+    least_gain : float
+        Labels that gain less are not asked for; with 0, the budget is spent as far as anybody can be asked.
+    teach : bool
+        Whether it counts what answers teach about other tasks.
+    """
+    number(above=0).check("budget", budget)
+    whole(1).check("per_task", per_task)
+    if expert_cost is not None:
+        number(above=0).check("expert_cost", expert_cost)
+    if not len(asking.confusion):
+        asking = _with_nobody_free(asking)
+    return _Batch(asking, budget, expert_cost, per_task, least_gain, teach).fill()
+
+
+def _with_nobody_free(asking: Asking) -> Asking:
+    """The same tasks with an annotator who cannot be asked, so that arrays of annotators are not empty."""
+    n_classes = asking.posterior.shape[1]
+    blind = np.full((1, n_classes, n_classes), 1 / max(n_classes, 1))
+    return replace(asking, confusion=blind, met=np.zeros((1, n_classes)), costs=None, limits=np.zeros(1))
+
+
+class _Options(NamedTuple):
+    """Of each task, a few orders of asking: (n, o, k) annotators, their costs so far, and what they have gained."""
+
+    annotators: IntArray
+    costs: FloatArray
+    gains: FloatArray
+    bits: FloatArray
+
+
+Step = tuple[float, int, int, int, int]
+"""-worth for its cost, place of the task, order of asking, labels before the step, labels after it."""
+
+
+class _Batch:
+    """A batch of labels in the making."""
+
+    def __init__(
+        self,
+        asking: Asking,
+        budget: float,
+        expert_cost: float | None,
+        per_task: int,
+        least_gain: float,
+        teach: bool,
+    ) -> None:
+        self.asking, self.left, self.expert_cost = asking, budget, expert_cost
+        self.per_task, self.least_gain = per_task, least_gain
+        self.room = asking.room.copy()
+        self.rows: list[tuple[int, int, float, float, float]] = []
+        self.lessons = Lessons(asking) if teach else None
+        self.tasks = self._tasks_in_question()
+
+    def _tasks_in_question(self) -> IntArray:
+        doubt = 1 - self.asking.posterior.max(1)
+        if self.asking.closed is not None:
+            doubt = np.where(self.asking.closed, -1.0, doubt)
+        cheapest = min([*self.asking.price[self.room >= 1], self.expert_cost or np.inf], default=np.inf)
+        most = min(len(doubt), max(MOST_TASKS, int(min(4 * self.left / max(cheapest, 1e-9), len(doubt)))))
+        some = np.argpartition(-doubt, most - 1)[:most] if most else np.arange(0)
+        return np.sort(some[doubt[some] > max(self.least_gain, 0.0) - 1e-12])
+
+    def fill(self) -> Planned:
+        """Take the best steps until the budget is spent."""
+        options = self._options(self.tasks)
+        heap = self._first_steps(options, self.tasks)
+        heapq.heapify(heap)
+        while heap:
+            step = heapq.heappop(heap)
+            _, place, order, taken, end = step
+            if self._full(options.annotators[place, order, taken:end]):
+                self._look_for_others(heap, options, place, taken)
+                continue
+            now = -self._worth(options, place, order, taken, end)
+            if heap and now > heap[0][0] and now > step[0] + 1e-12:  # others have taught the same since
+                heapq.heappush(heap, (now, *step[1:]))
+            elif self._take(options, place, order, taken, end):
+                self._push(heap, options, place, end, order)
+        return self._planned()
+
+    # ---------------------------------------------------------------- what there is to choose from
+
+    def _options(self, tasks: IntArray) -> _Options:
+        asking = self.asking
+        who = candidates(asking, tasks, self.room, max(WIDTH, self.per_task))
+        n, width = who.shape
+        q = asking.posterior[tasks]
+        best = q.max(1)
+        price = np.where(who >= 0, asking.price[who], np.inf)
+        single = value_of_answers(np.repeat(q, width, 0), asking.confusion, who.reshape(-1, 1)).reshape(n, width)
+        bits = answer_information(q, asking.confusion, who)
+        rates = [(single - best[:, None] + INFORMATION * np.maximum(bits, 0)) / np.maximum(price, 1e-9)]
+        rates.append(np.maximum(bits, 0) / np.maximum(price, 1e-9))
+        parts = [self._in_order(q, who, price, bits, np.where(who >= 0, rate, -np.inf)) for rate in rates]
+        if self.expert_cost is not None:
+            parts.append(self._expert_first(parts[0], q))
+        return _Options(*(np.stack(each, axis=1) for each in zip(*parts, strict=True)))
+
+    def _in_order(
+        self, q: FloatArray, who: IntArray, price: FloatArray, bits: FloatArray, rate: FloatArray
+    ) -> _Options:
+        """The first annotators by a rate, (n, k)."""
+        order = np.argsort(-rate, axis=1, kind="stable")[:, : self.per_task]
+        chosen = np.take_along_axis(who, order, 1)
+        gains = value_of_answers(q, self.asking.confusion, chosen) - q.max(1)[:, None]
+        costs = np.cumsum(np.take_along_axis(price, order, 1), axis=1)
+        told = np.cumsum(np.maximum(np.take_along_axis(bits, order, 1), 0.0), axis=1)
+        return _Options(np.where(chosen < 0, NOBODY, chosen), costs, gains, told)
+
+    def _expert_first(self, like: _Options, q: FloatArray) -> _Options:
+        """The expert alone, in the shape of another order."""
+        who, costs = np.full_like(like.annotators, NOBODY), np.full_like(like.costs, np.inf)
+        who[:, 0], costs[:, 0] = EXPERT, self.expert_cost
+        gains = np.repeat(1 - q.max(1)[:, None], who.shape[1], 1)
+        bits = np.repeat(-(q * np.log2(np.maximum(q, 1e-300))).sum(1)[:, None], who.shape[1], 1)
+        return _Options(who, costs, gains, bits)
+
+    # ---------------------------------------------------------------- steps
+
+    def _first_steps(self, options: _Options, tasks: IntArray) -> list[Step]:
+        """The best first step of every task."""
+        n, _, longest = options.annotators.shape
+        if not n:
+            return []
+        gains = options.gains + INFORMATION * options.bits
+        if self.lessons is not None:
+            gains = gains + np.cumsum(self.lessons.first_values(tasks, options.annotators), axis=2)
+        worth = np.where(options.annotators == NOBODY, -np.inf, gains / np.maximum(options.costs, 1e-9))
+        best = worth.reshape(n, -1).argmax(1)
+        order, end = np.divmod(best, longest)
+        found = zip((-worth[np.arange(n), order, end]).tolist(), order.tolist(), (end + 1).tolist(), strict=True)
+        return [(w, place, o, 0, e) for place, (w, o, e) in enumerate(found) if w < np.inf]
+
+    def _push(self, heap: list[Step], options: _Options, place: int, taken: int, order: int) -> None:
+        """The next step of a task in the order that was begun: the next side of the concave hull."""
+        who = options.annotators[place, order]
+        ends = [end for end in range(taken + 1, len(who) + 1) if who[end - 1] != NOBODY]
+        if ends:
+            worth, end = max((self._worth(options, place, order, taken, end), -end) for end in ends)
+            heapq.heappush(heap, (-worth, place, order, taken, -end))
+
+    def _worth(self, options: _Options, place: int, order: int, taken: int, end: int) -> float:
+        gain, bits, cost = self._step(options, place, order, taken, end)
+        taught = sum(self._taught(place, options.annotators[place, order, taken:end].tolist()))
+        return (gain + INFORMATION * bits + taught) / max(cost, 1e-9)
+
+    def _taught(self, place: int, who: list[int]) -> list[float]:
+        """What the answer of each teaches about other tasks."""
+        task = int(self.tasks[place])
+        return [0.0 if self.lessons is None else self.lessons.next_value(task, r) for r in who]
+
+    @staticmethod
+    def _step(options: _Options, place: int, order: int, taken: int, end: int) -> tuple[float, float, float]:
+        """Gain, bits and cost of going from some answers to more."""
+        gain, bits, cost = (
+            float(values[place, order, end - 1] - (values[place, order, taken - 1] if taken else 0.0))
+            for values in (options.gains, options.bits, options.costs)
+        )
+        return gain, bits, cost
+
+    def _full(self, who: IntArray) -> bool:
+        """Whether somebody can give no more labels."""
+        return any(r >= 0 and self.room[r] < 1 for r in who.tolist())
+
+    def _look_for_others(self, heap: list[Step], options: _Options, place: int, taken: int) -> None:
+        """Replace people who can give no more labels, where nothing has been planned for the task yet.
+
+        The next tasks that need the same are done with it: many at once cost little more than one.
+        """
+        if taken:
+            return
+        soon = [step for step in heapq.nsmallest(AT_ONCE, heap) if step[3] == 0]
+        full = {place, *(at for _, at, o, _, end in soon if self._full(options.annotators[at, o, :end]))}
+        if len(full) > 1:
+            heap[:] = [step for step in heap if step[1] not in full]
+            heapq.heapify(heap)
+        places = np.array(sorted(full))
+        again = self._options(self.tasks[places])
+        for old, new in zip(options, again, strict=True):
+            old[places] = new
+        for worth, at, order, _, end in self._first_steps(again, self.tasks[places]):
+            heapq.heappush(heap, (worth, int(places[at]), order, 0, end))
+
+    def _take(self, options: _Options, place: int, order: int, taken: int, end: int) -> bool:
+        """Plan a step, if there is money for it and it gains enough."""
+        gain, _, cost = self._step(options, place, order, taken, end)
+        who, task = options.annotators[place, order, taken:end].tolist(), int(self.tasks[place])
+        taught = self._taught(place, who)
+        if cost > self.left + 1e-9 or (gain + sum(taught)) / len(who) < self.least_gain:
+            return False
+        self.left -= cost
+        for r, lesson in zip(who, taught, strict=True):
+            price = float(self.expert_cost or 0) if r == EXPERT else float(self.asking.price[r])
+            self.rows.append((task, r, gain / len(who), lesson, price))
+            if self.lessons is not None:
+                self.lessons.note(task, r)
+            if r >= 0:
+                self.room[r] -= 1
+        return True
+
+    def _planned(self) -> Planned:
+        if not self.rows:
+            none, no = np.empty(0, np.int64), np.empty(0)
+            return Planned(none, none, no, no, no)
+        tasks, who, gain, taught, cost = (np.array(column) for column in zip(*self.rows, strict=True))
+        return Planned(tasks, who, gain, taught, cost)
+
+
+# What a plan promises: how many labels are right afterwards, by simulated answers.
+
+DRAWS = 200
+POINTS = 20
+"""Budgets on the curve, the first of which is 0."""
+CONFIDENCE = 0.95
+DOUBT = (0.25, 0.4)
+"""Spread of the log of the factor by which log-posteriors should be less sure than they are, or surer. The second is
+larger: posteriors are as little sure as held-out labels allow, and a classifier learns from new labels too."""
+SHARPNESS = np.exp(np.linspace(-1, 1.6, 14))
+"""Factors for which tasks without a planned label are counted; between them they are interpolated."""
+
+
+class Promise(NamedTuple):
+    """Expected accuracy of the labels after more and more of a plan, with intervals; the first row is before it."""
+
+    labels: IntArray
+    cost: FloatArray
+    accuracy: FloatArray
+    low: FloatArray
+    high: FloatArray
+
+
+def promise(asking: Asking, planned: Planned, *, seed: int = 0, draws: int = DRAWS) -> Promise:
+    r"""Accuracy of the labels of all tasks along a plan.
+
+    Everything is drawn from what is believed, and labels are inferred again: true classes from the posterior, matrices
+    of the annotators from Dirichlet distributions around their means, and answers from the matrices. The posterior
+    itself may be too sure or not sure enough: in every draw, true classes come from :math:`q^t` with a random t, mostly
+    between 0.6 and 2.2. What answers teach about other tasks is not counted.
+
+    Parameters
+    ----------
+    asking : Asking
+    planned : Planned
+    seed : int
+        The same seed gives the same promise.
+    draws : int
+    """
+    rng = np.random.default_rng(seed)
+    n = max(len(asking.posterior), 1)
+    total = len(planned.tasks)
+    at = np.unique(np.linspace(0, total, min(POINTS, total) + 1).round().astype(np.int64))
+    inside, place = np.unique(planned.tasks, return_inverse=True)
+    mean, spread = _others(asking, inside)
+    waves = _waves(place)
+    right = np.empty((draws, len(at)))
+    for k in range(draws):
+        doubt = rng.standard_normal()
+        sharp = float(np.exp(DOUBT[int(doubt > 0)] * doubt))
+        gains = _draw(asking, planned, inside, place, waves, sharp, rng)
+        others = np.interp(sharp, SHARPNESS, mean) + np.interp(sharp, SHARPNESS, spread) * rng.standard_normal()
+        right[k] = others + np.concatenate([[gains[0]], gains[0] + np.cumsum(gains[1:])])[at]
+    right = np.clip(right / n, 0.0, 1.0)
+    tail = (1 - CONFIDENCE) / 2
+    low, high = np.quantile(right, [tail, 1 - tail], axis=0)
+    cost = np.concatenate([[0.0], np.cumsum(planned.cost)])[at]
+    found = Promise(at, cost, _expected(asking, planned)[at], low, high)
+    return found if asking.now is None else _measured(found, asking.now)
+
+
+def _measured(found: Promise, now: Rate) -> Promise:
+    """The same gains from the accuracy that true labels measured, with its uncertainty beside that of the answers.
+
+    >>> ends = np.arange(2), np.arange(2.0), np.array([0.9, 0.95]), np.array([0.9, 0.92]), np.array([0.9, 0.96])
+    >>> made = _measured(Promise(*ends), Rate(0.6, 0.5, 0.7, 50, 50.0))
+    >>> made.accuracy.round(2).tolist(), made.low.round(3).tolist(), made.high.round(3).tolist()
+    ([0.6, 0.65], [0.5, 0.546], [0.7, 0.75])
+    """
+    accuracy = np.minimum(found.accuracy + now.value - found.accuracy[0], 1.0)
+    gains = found.accuracy - found.low, found.high - found.accuracy
+    start = gains[0][0], gains[1][0]  # doubt about the posterior before any answer, which was measured instead
+    below, above = (np.sqrt(np.maximum(each**2 - first**2, 0)) for each, first in zip(gains, start, strict=True))
+    low = accuracy - np.hypot(below, now.value - now.low)
+    high = accuracy + np.hypot(above, now.high - now.value)
+    return found._replace(accuracy=accuracy, low=np.maximum(low, 0.0), high=np.minimum(high, 1.0))
+
+
+def budget_for(found: Promise, accuracy: float) -> float | None:
+    """The cost of reaching an accuracy, between the points of a curve; None where the plan does not.
+
+    >>> ends = np.array([0, 10]), np.array([0.0, 10.0]), np.array([0.8, 0.9]), np.zeros(2), np.ones(2)
+    >>> [budget_for(Promise(*ends), goal) for goal in (0.9, 0.95, 0.5)]
+    [10.0, None, 0.0]
+    """
+    if found.accuracy[-1] < accuracy:
+        return None
+    rising = np.maximum.accumulate(found.accuracy)
+    return float(np.interp(accuracy, rising, found.cost)) if accuracy > rising[0] else 0.0
+
+
+def _expected(asking: Asking, planned: Planned) -> FloatArray:
+    """(labels + 1,) the mean posterior of the labels after each planned one."""
+    best = asking.posterior.max(1)
+    gains = np.concatenate([[0.0], np.cumsum(planned.gain)])
+    return np.asarray((best.sum() + gains) / max(len(best), 1))
+
+
+def _others(asking: Asking, inside: IntArray) -> tuple[FloatArray, FloatArray]:
+    """Mean and standard deviation of the right labels of tasks without a planned one, for each factor."""
+    rest = np.delete(asking.posterior, inside, axis=0)
+    mean, spread = np.zeros(len(SHARPNESS)), np.zeros(len(SHARPNESS))
+    log = np.log(np.maximum(rest, 1e-300))
+    log -= log.max(1, keepdims=True)
+    for k, sharp in enumerate(SHARPNESS):
+        best = 1 / np.exp(sharp * log).sum(1)
+        mean[k], spread[k] = best.sum(), np.sqrt((best * (1 - best)).sum())
+    return mean, spread
+
+
+def _waves(place: IntArray) -> list[IntArray]:
+    """Rows of the plan that are the first about their task, the second, and so on."""
+    order = np.argsort(place, kind="stable")
+    first = np.searchsorted(place[order], place[order])
+    turn = np.empty(len(place), np.int64)
+    turn[order] = np.arange(len(place)) - first
+    return [np.flatnonzero(turn == k) for k in range(int(turn.max(initial=-1)) + 1)]
+
+
+def _draw(
+    asking: Asking,
+    planned: Planned,
+    inside: IntArray,
+    place: IntArray,
+    waves: list[IntArray],
+    sharp: float,
+    rng: np.random.Generator,
+) -> FloatArray:
+    """(labels + 1,) right labels of the planned tasks before the plan, and how many more by each answer."""
+    q = asking.posterior[inside]
+    truth = draw_from_rows(q**sharp, rng.random(len(q))) if len(q) else np.empty(0, np.int64)
+    joint = q.copy()
+    right = (joint.argmax(1) == truth).astype(float)
+    found = np.zeros(len(place) + 1)
+    found[0] = right.sum()
+    people, who = np.unique(planned.annotators, return_inverse=True)
+    matrices = _draw_matrices(asking, people, rng)
+    for rows in waves:
+        at = place[rows]
+        answers = draw_from_rows(matrices[who[rows], truth[at]], rng.random(len(rows)))
+        expert = planned.annotators[rows] == EXPERT
+        likelihood = asking.confusion[np.maximum(planned.annotators[rows], 0), :, answers]
+        likelihood = np.where(expert[:, None], np.eye(q.shape[1])[answers], likelihood)
+        joint[at] *= likelihood
+        now = (joint[at].argmax(1) == truth[at]).astype(float)
+        found[rows + 1] = now - right[at]
+        right[at] = now
+    return found
+
+
+def _draw_matrices(asking: Asking, people: IntArray, rng: np.random.Generator) -> FloatArray:
+    """(people, C, C) a draw of everybody's matrix; an expert's is certain."""
+    n_classes = asking.posterior.shape[1]
+    means, weight = asking.confusion[np.maximum(people, 0)], asking.met[np.maximum(people, 0)] + CAUTION
+    drawn = rng.gamma(means * weight[:, :, None]) + 1e-12
+    drawn /= drawn.sum(2, keepdims=True)
+    return np.where((people == EXPERT)[:, None, None], np.eye(n_classes), drawn)
+
+
+# A plan of further labels as a table, and what it costs to reach a goal.
+
+REASONS = (
+    "the label is uncertain",
+    "several answers together can change the label",
+    "the answer tells about other tasks with these classes",
+    "no answer would change the label; this one tells most",
+)
+LEAST_GAIN = 1e-4
+"""A smaller gain is not worth a question."""
+REACH = 20
+"""A goal is looked for with up to so many times the budget."""
+
+
+class CrowdPlan(NamedTuple):
+    """A plan: its table, what it promises, and the same as numbers."""
+
+    table: pa.Table
+    promise: Promise
+    planned: Planned
+
+
+def crowd_plan(
+    asking: Asking,
+    budget: float,
+    *,
+    task_ids: Names,
+    people: Names,
+    expert_cost: float | None = None,
+    per_task: int = PER_TASK,
+    least_gain: float = LEAST_GAIN,
+    seed: int = 0,
+) -> CrowdPlan:
+    """Whom to ask what next, for at most a budget: one row per label, the best for their cost first.
+
+    The columns are ``task``, ``ask`` (an annotator, a group, or "expert"), ``reason``, ``expected_gain`` (how many more
+    labels are right), ``cost``, and, if everything up to this row is asked, ``total_cost``, ``expected_accuracy``,
+    ``accuracy_low`` and ``accuracy_high``.
+
+    Parameters
+    ----------
+    asking : Asking
+    budget : float
+    task_ids : (N,)
+    people : (R,)
+        What annotators, or groups, are called.
+    expert_cost, per_task, least_gain
+        See :func:`conal.planning.crowd_plan.plan_labels`.
+    seed : int
+        Seed of the simulated answers behind the intervals.
+
+    Examples
+    --------
+    >>> from conal.planning.gains import Pairs
+    >>> good = np.array([[[0.9, 0.1], [0.1, 0.9]]])
+    >>> asking = Asking(np.array([[0.6, 0.4], [0.9, 0.1]]), good, Pairs.of([1], [0], 2), np.full((1, 2), 50.0))
+    >>> found = crowd_plan(asking, 5, task_ids=np.array(["a", "b"]), people=np.array(["ann"]))
+    >>> found.table.select(["task", "ask", "cost"]).to_pylist()
+    [{'task': 'a', 'ask': 'ann', 'cost': 1.0}]
+    """
+    planned = plan_labels(asking, budget, expert_cost=expert_cost, per_task=per_task, least_gain=least_gain)
+    promised = promise(asking, planned, seed=seed)
+    n = len(planned.tasks)
+    at = np.arange(1, n + 1)
+    ask: list[Any] = [people[r] if r != EXPERT else "expert" for r in planned.annotators.tolist()]
+    low, high = (np.interp(at, promised.labels, ends) for ends in (promised.low, promised.high))
+    right = np.minimum(asking.accuracy + np.cumsum(planned.gain) / max(len(asking.posterior), 1), 1.0)
+    table = pa.table(
+        {
+            "task": name_column(task_ids[planned.tasks]) if n else pa.array([], pa.string()),
+            "ask": pa.array([str(name) for name in ask], pa.string()),
+            "reason": pa.array([REASONS[k] for k in _reasons(planned)], pa.string()),
+            "expected_gain": pa.array(planned.gain + planned.taught),
+            "cost": pa.array(planned.cost),
+            "total_cost": pa.array(np.cumsum(planned.cost)),
+            "expected_accuracy": pa.array(right),
+            "accuracy_low": pa.array(low),
+            "accuracy_high": pa.array(high),
+        }
+    )
+    return CrowdPlan(table, promised, planned)
+
+
+def _reasons(planned: Planned) -> list[int]:
+    """The reason of every row, as a place in REASONS."""
+    _, place, number = np.unique(planned.tasks, return_inverse=True, return_counts=True)
+    several = number[place] > 1 if len(place) else np.zeros(0, bool)
+    kind = np.where(several, 1, 0)
+    kind = np.where(planned.gain < LEAST_GAIN, 3, kind)
+    return [int(k) for k in np.where(planned.taught > np.maximum(planned.gain, LEAST_GAIN), 2, kind)]
+
+
+def labels_for(
+    asking: Asking, goal: float, budget: float, *, expert_cost: float | None = None, per_task: int = PER_TASK
+) -> tuple[int, float] | None:
+    """How many labels make the expected accuracy reach a goal, and their cost; None where many budgets do not."""
+    missing = (goal - asking.accuracy) * len(asking.posterior)
+    if missing <= 0:
+        return 0, 0.0
+    planned = plan_labels(asking, REACH * budget, expert_cost=expert_cost, per_task=per_task, least_gain=LEAST_GAIN)
+    gained = np.cumsum(planned.gain)
+    if not len(gained) or gained[-1] < missing:
+        return None
+    last = int(np.searchsorted(gained, missing))
+    return last + 1, float(planned.cost[: last + 1].sum())
+
+
+def curve_table(found: Promise) -> pa.Table:
+    """The accuracy against the budget: labels, cost, expected_accuracy, accuracy_low and accuracy_high."""
+    names = ("labels", "cost", "expected_accuracy", "accuracy_low", "accuracy_high")
+    return pa.table(dict(zip(names, (pa.array(values) for values in found), strict=True)))

@@ -1,0 +1,320 @@
+"""All findings about a crowd: the tables of a model folder and ``report.json``, each computed once."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any, NotRequired, TypedDict, cast
+
+import pyarrow as pa
+
+from conal._support.shapes import mismatch
+from conal.errors import InputError, ModelFolderError
+from conal.io.images import Thumbnail
+from conal.io.model_folder import REPORT
+from conal.io.results import ColumnKind, NamesOf, read_results
+from conal.report.evidence import Evidence, PictureSection, is_embedded, plain_names
+from conal.report.intervals import CONFIDENCE, Intervals, intervals_of
+from conal.report.section import Finding, all_findings, findings_registry
+from conal.report.sections.annotators import AnnotatorSection
+from conal.report.sections.common_confusion import ConfusionSection
+from conal.report.sections.crowd import CrowdSection
+from conal.report.sections.groups import GroupsSection
+from conal.report.sections.jury import JurySection
+from conal.report.sections.model import AggregationSection, ModelSection
+from conal.report.sections.next_steps import NextStepsSection
+from conal.report.sections.plan import PlanSection, SuggestionSection
+from conal.report.sections.rates import GoldRatesSection
+from conal.report.sections.tasks import TaskSection
+
+__all__ = [
+    "REPORT_FORMAT",
+    "REPORT_VERSION",
+    "Findings",
+    "Report",
+    "Tables",
+    "checked_report",
+    "origin_of",
+    "read_tables",
+    "thumbnails",
+]
+
+
+# ``report.json``: its format, its version, and what is in it.
+
+REPORT_FORMAT = "conal-report"
+REPORT_VERSION = 1
+"""Grows when a section changes in a way that earlier versions of conal cannot show."""
+
+
+class Report(TypedDict):
+    """The whole of ``report.json``. Findings of other distributions add sections under their names.
+
+    ``model`` says how a classifier was trained, and ``aggregation`` how labels alone were aggregated; a report has one
+    of them.
+    """
+
+    format: str
+    format_version: int
+    confidence: float
+    classes: list[Any]
+    crowd: CrowdSection
+    common_confusion: ConfusionSection
+    annotators: AnnotatorSection
+    tasks: TaskSection
+    suggestions: SuggestionSection
+    model: NotRequired[ModelSection]
+    aggregation: NotRequired[AggregationSection]
+    gold_rates: NotRequired[GoldRatesSection]
+    groups: NotRequired[GroupsSection]
+    jury: NotRequired[JurySection]
+    next_steps: NotRequired[NextStepsSection]
+    plan: NotRequired[PlanSection]
+    pictures: NotRequired[PictureSection]
+
+
+def thumbnails(report: Report) -> list[Thumbnail]:
+    """All pictures of a report."""
+    return report["pictures"]["thumbnails"] if "pictures" in report else []
+
+
+def checked_report(document: Mapping[str, Any], where: str = "report.json") -> Report:
+    """A document as a report; another format, a newer version, or content of other types is an error."""
+    version = document.get("format_version")
+    is_known = isinstance(version, int) and version <= REPORT_VERSION
+    if document.get("format") != REPORT_FORMAT or not is_known:
+        raise InputError(
+            f"{where}: is not a report that this version of conal reads; fit the model again, or upgrade conal"
+        )
+    report = cast(Report, document)
+    problem = _half_character(document) or _origin_missing(document)
+    problem = problem or mismatch(document, Report) or _of_findings(document) or _disagreement(report)
+    if problem is not None:
+        raise InputError(f"{where}: is damaged, {problem}; fit the model again")
+    return report
+
+
+def _of_findings(document: Mapping[str, Any]) -> str | None:
+    """What differs from the declared type of a finding's section; findings of other distributions check themselves."""
+    own = [finding for finding in all_findings() if type(finding).__module__.startswith(f"{__package__}.")]
+    found = (mismatch(document[each.name], each.section_type(), each.name) for each in own if each.name in document)
+    return next((problem for problem in found if problem is not None), None)
+
+
+def origin_of(report: Report) -> ModelSection | AggregationSection:
+    """How the labels were inferred: by a trained model, or from labels alone."""
+    return report["model"] if "model" in report else report["aggregation"]
+
+
+def _origin_missing(document: Mapping[str, Any]) -> str | None:
+    """A report says how its labels came about, in one of two sections."""
+    return "model is missing" if ("model" in document) == ("aggregation" in document) else None
+
+
+def _disagreement(report: Report) -> str | None:
+    """What does not fit together: classes that matrices show and do not exist, and matrices of another size."""
+    n_classes, confusion = len(report["classes"]), report["common_confusion"]
+    if not all(0 <= k < n_classes for k in confusion["classes_shown"]):
+        return f"common_confusion.classes_shown has other numbers than those of the {n_classes} classes"
+    size, people = len(confusion["classes_shown"]), report["annotators"]["rows"]
+    grouped = report["groups"]["rows"] if "groups" in report else []
+    matrices = {f"annotators.rows[{k}].matrix": row["matrix"] for k, row in enumerate(people) if "matrix" in row}
+    matrices |= {f"groups.rows[{k}].matrix": row["matrix"] for k, row in enumerate(grouped)}
+    for place, matrix in ({"common_confusion.matrix": confusion["matrix"]} | matrices).items():
+        if len(matrix) < size or any(len(row) < size for row in matrix):
+            return f"{place} has fewer rows or columns than the {size} classes that are shown"
+    if any(("matrix" in row) != ("classes_met" in row) for row in people):
+        return "annotators.rows has matrices without classes_met"
+    votes = [vote for found in cast(Any, report["tasks"]).values() for row in found["rows"] for vote in row["votes"]]
+    if not all(len(vote) == 2 and type(vote[1]) is int for vote in votes):
+        return "votes in tasks are not pairs of a class and a number"
+    if "plan" in report and not report["plan"]["curve"]:
+        return "plan.curve is empty"
+    advised = report["next_steps"]["people"] if "next_steps" in report else []
+    if not all(0 <= person["place"] < len(people) for person in advised):
+        return "next_steps.people has annotators who are not in annotators.rows"
+    smaller = report["jury"]["smaller"] if "jury" in report else None
+    if smaller and smaller["chosen"] is not None and not 0 <= smaller["chosen"] < len(smaller["rows"]):
+        return "jury.smaller.chosen is no row of jury.smaller.rows"
+    return _pictures(report)
+
+
+def _pictures(report: Report) -> str | None:
+    """Pictures that are none, and rows that show one that is not there."""
+    made = thumbnails(report)
+    if not all(is_embedded(picture["uri"]) for picture in made):
+        return "pictures.thumbnails has something else than PNG and JPEG"
+    lists = [*cast(Any, report["tasks"]).values(), report["suggestions"]]
+    rows = [row for found in lists for row in found["rows"]]
+    rows += [row for person in report["annotators"]["rows"] for row in person.get("doubtful", [])]
+    if not all(0 <= row["picture"] < len(made) for row in rows if "picture" in row):
+        return "rows show pictures that are not in pictures.thumbnails"
+    return None
+
+
+def _half_character(document: Mapping[str, Any]) -> str | None:
+    """JSON can contain half of a surrogate pair, which no page can."""
+    try:
+        json.dumps(document, ensure_ascii=False, default=str).encode()
+    except UnicodeEncodeError as error:
+        return f"a name contains an incomplete character ({error.object[error.start]!r})"
+    return None
+
+
+# Tables of findings: computed when they are looked at, and read back with the types that they were written with.
+
+
+class Tables(Mapping[str, pa.Table]):
+    """File name to table, each made on first use.
+
+    >>> tables = Tables(["a.csv"], lambda name: pa.table({"file": [name]}))
+    >>> tables, tables["a.csv"]["file"].to_pylist()
+    (Tables(a.csv), ['a.csv'])
+    """
+
+    def __init__(self, names: Iterable[str], make: Callable[[str], pa.Table]) -> None:
+        self._made: dict[str, pa.Table | None] = dict.fromkeys(names)
+        self._make = make
+
+    def __getitem__(self, name: str) -> pa.Table:
+        table = self._made[name]
+        if table is None:
+            table = self._made[name] = self._make(name)
+        return table
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._made)
+
+    def __len__(self) -> int:
+        return len(self._made)
+
+    def __repr__(self) -> str:
+        return f"Tables({', '.join(self)})"
+
+
+def read_tables(folder: Path, files: Iterable[str], report: Report, names: NamesOf) -> dict[str, pa.Table]:
+    """The tables of a model folder, as :class:`conal.report.findings.Findings` made them.
+
+    Names of classes and annotators become what they were; ids of tasks are text unless all of them are numbers.
+
+    Parameters
+    ----------
+    names : mapping
+        Kind of column ("class", "annotator") to the names that it may contain.
+    """
+    return {file: _read_table(folder / file, report, names) for file in sorted(files) if file.endswith(".csv")}
+
+
+def _read_table(path: Path, report: Report, names: NamesOf) -> pa.Table:
+    owners = [finding for finding in all_findings() if finding.table == path.name]
+    kinds: dict[str, ColumnKind] = {}
+    for finding in owners:
+        kinds |= finding.column_kinds(names["class"])
+    table = read_results(path, kinds, names)
+    stored = [_stored_columns(finding, report) for finding in owners]
+    columns = {name: table[name] for name in table.column_names}
+    for found in stored:
+        columns |= found
+    try:
+        return pa.table(columns)
+    except pa.ArrowInvalid as error:
+        raise ModelFolderError(f"{path}: does not match {REPORT}, so it was changed; fit the model again") from error
+
+
+def _stored_columns(finding: Finding[Any], report: Report) -> dict[str, pa.ChunkedArray]:
+    """Columns for which the report is more exact than the text file."""
+    section = cast(dict[str, Any], report).get(finding.name)
+    found = None if section is None else finding.stored_columns(section)
+    return {} if found is None else {name: found[name] for name in found.column_names}
+
+
+# All findings about a crowd: the tables of a model folder and ``report.json``, each computed once, when needed.
+
+
+class Findings:
+    """Findings about the crowd, its confusion, the annotators and the tasks.
+
+    Parameters
+    ----------
+    evidence : Evidence
+    seed : int
+        Seed of the draws behind the intervals; the same seed gives the same intervals.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from conal.data.annotations import Annotations
+    >>> crowd = Annotations.from_matrix([[0, 0, 1], [1, 1, 1]])
+    >>> q = np.array([[0.8, 0.2], [0.1, 0.9]])
+    >>> found = Findings(Evidence(crowd, q, q, np.eye(2), np.stack([np.eye(2)] * 3)))
+    >>> found.report["crowd"]["n_annotations"], sorted(found.tables)
+    (6, ['annotators.csv', 'common_confusion.csv', 'labels.csv', 'suggestions.csv'])
+    """
+
+    def __init__(self, evidence: Evidence, seed: int = 0) -> None:
+        self.evidence = evidence
+        self.seed = seed
+        self._sections: dict[str, Any] = {}
+        self._columns: dict[str, pa.Table] = {}
+
+    def with_handicap(self, handicap: float) -> Findings:
+        """The same findings with another handicap of people where models are compared with them."""
+        return Findings(replace(self.evidence, handicap=handicap), self.seed)
+
+    @cached_property
+    def intervals(self) -> Intervals:
+        """Intervals of the annotators' quality and of the confusion; the expensive part."""
+        return intervals_of(self.evidence, self.seed)
+
+    def section(self, name: str) -> Any:
+        """One finding's section of ``report.json``."""
+        if name not in self._sections:
+            self._sections[name] = findings_registry.get(name).section(self)
+        return self._sections[name]
+
+    def columns(self, name: str) -> pa.Table:
+        """One finding's own columns, without what others add to its table."""
+        if name not in self._columns:
+            self._columns[name] = findings_registry.get(name).columns(self)
+        return self._columns[name]
+
+    @cached_property
+    def tables(self) -> Mapping[str, pa.Table]:
+        """File name to table; a table is computed when it is looked at."""
+        return Tables(sorted({finding.table for finding in self.applicable if finding.table}), self.table)
+
+    def table(self, file: str) -> pa.Table:
+        """A table of the model folder: the columns of every finding that names it, in the order of their ranks."""
+        names = [finding.name for finding in self.applicable if finding.table == file]
+        table = self.columns(names[0])
+        for name in names[1:]:
+            more = self._discreet(file, self.columns(name))
+            for column in more.column_names:
+                table = table.append_column(column, more[column])
+        return table
+
+    def _discreet(self, file: str, columns: pa.Table) -> pa.Table:
+        """Columns that another finding adds to the annotators' table, for the annotators who may be listed."""
+        discretion, crowd = self.evidence.discretion, self.evidence.annotations
+        if discretion is None or file != findings_registry.get("annotators").table:
+            return columns
+        return discretion.table(columns, crowd.labels_per_annotator())
+
+    @cached_property
+    def report(self) -> Report:
+        """The content of ``report.json``."""
+        frame = {
+            "format": REPORT_FORMAT,
+            "format_version": REPORT_VERSION,
+            "confidence": CONFIDENCE,
+            "classes": plain_names(self.evidence.annotations.classes),
+        }
+        return cast(Report, frame | {finding.name: self.section(finding.name) for finding in self.applicable})
+
+    @cached_property
+    def applicable(self) -> list[Finding[Any]]:
+        """The findings that this evidence has something for."""
+        return [finding for finding in all_findings() if finding.applies(self.evidence)]

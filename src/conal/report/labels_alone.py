@@ -1,0 +1,180 @@
+"""Findings about a crowd from an aggregator: labels alone, without a classifier."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import warnings
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from conal._support.versions import versions
+from conal.aggregation.base import Aggregator
+from conal.aggregation.common_confusion import CommonConfusion
+from conal.aggregation.counts import FloatArray
+from conal.aggregation.group_confusion import GroupConfusion
+from conal.data.annotations import Annotations
+from conal.data.annotator_info import AnnotatorInfo
+from conal.data.encoding import MISSING
+from conal.data.scales import scale_options
+from conal.data.true_labels import parts_of_labels
+from conal.errors import ConalWarning
+from conal.report.evidence import Discretion, Evidence, Refit, about_annotators
+from conal.report.findings import Findings
+from conal.report.sections.model import AggregationSection
+from conal.report.sections.rates import MIN_GOLD
+
+__all__ = ["findings_of_labels", "unseen_posterior"]
+
+POOLED = "It is the confusion of all annotators' labels together."
+ECONOMICAL = (
+    "It is the most economical split: what a matrix for everybody can explain. The labels alone do not tell how "
+    "mistakes divide between this matrix and the annotators' own."
+)
+LIBRARIES = ("numpy", "scipy")
+"""Libraries that figures depend on, beside conal itself."""
+MAX_WORK = 2_000_000
+"""Labels times annotators up to which the labels are aggregated again without every annotator."""
+MAX_LABELS = 1_000_000
+"""Labels up to which they are aggregated again without each part of the true labels."""
+PARTS = 5
+"""Parts of the true labels, each of which is judged by a fit without it."""
+
+
+def findings_of_labels(fitted: Aggregator, discretion: Discretion | None = None) -> Findings:
+    """The findings of a fitted aggregator, with less about single annotators if ``discretion`` says so.
+
+    An aggregator that separates common from individual confusion supplies both. For others, the common confusion is
+    the mean of the annotators' matrices, weighted by their numbers of labels.
+
+    >>> from conal.aggregation import MajorityVote
+    >>> found = findings_of_labels(MajorityVote().fit([[0, 0, 1], [1, 1, 1]]))
+    >>> found.report["crowd"]["n_annotations"], "model" in found.report
+    (6, False)
+    """
+    common, individual, omega = _confusion(fitted)
+    evidence = Evidence(
+        fitted.annotations_,
+        fitted.probas_,
+        None,
+        common,
+        individual,
+        omega,
+        aggregation=_section(fitted, separates_noise=omega is not None),
+        labels=fitted.codes_,
+        known=fitted.known_codes_,
+        inclusion=fitted.inclusion_,
+        unseen=unseen_posterior(fitted),
+        common_meaning=POOLED if omega is None else ECONOMICAL,
+        refit=_refit_of(fitted),
+        **_about(fitted, discreet=discretion is not None),
+        discretion=discretion,
+    )
+    return Findings(evidence, seed=int(fitted.get_params().get("seed", 0)))
+
+
+def _about(fitted: Aggregator, *, discreet: bool) -> dict[str, Any]:
+    """What is known about the annotators; groups that the aggregator was given or learned where there are no others."""
+    known = about_annotators(fitted.annotator_info_, discreet=discreet)
+    if known.get("groups") is None and isinstance(fitted, GroupConfusion):
+        groups = tuple(fitted.groups_[k] for k in fitted.group_of_.tolist())
+        known |= about_annotators(AnnotatorInfo(fitted.annotator_ids_, groups, known.get("costs")), discreet=discreet)
+    return known
+
+
+def _refit_of(fitted: Aggregator) -> Refit | None:
+    """How the same aggregator would label other annotations; None where it takes too long to ask often."""
+    crowd, like = fitted.annotations_, fitted.again()
+    pays = like.quick and crowd.n_annotations * crowd.n_annotators <= MAX_WORK
+    about, known = fitted.annotator_info_, _true_labels(fitted, fitted.known_codes_)
+
+    def refit(others: Annotations, with_truth: bool) -> FloatArray:
+        return _fitted_again(like, others, known if with_truth else None, about)
+
+    return refit if pays else None
+
+
+def unseen_posterior(fitted: Aggregator) -> FloatArray | None:
+    """(N, C) the posterior, but tasks with a true label are judged by a fit without it: one for each part of them.
+
+    None where there are too few to measure anything, or where it would take too long.
+    """
+    crowd, known = fitted.annotations_, fitted.known_codes_
+    tasks = np.flatnonzero((known != MISSING) & (crowd.labels_per_task() > 0))
+    if len(tasks) < MIN_GOLD or not fitted.quick or crowd.n_annotations > MAX_LABELS:
+        return None
+    found = fitted.probas_.copy()
+    part = parts_of_labels(known[tasks], PARTS)
+    for k in range(PARTS):
+        fewer = known.copy()
+        fewer[tasks[part == k]] = MISSING
+        judge = _fitted_again(fitted.again(), crowd, _true_labels(fitted, fewer), fitted.annotator_info_)
+        found[tasks[part == k]] = judge[tasks[part == k]]
+    return found
+
+
+def _true_labels(fitted: Aggregator, known: npt.NDArray[np.int64]) -> dict[Any, Any]:
+    """True labels by task, in the user's names."""
+    given, crowd = np.flatnonzero(known != MISSING), fitted.annotations_
+    return dict(zip(crowd.task_ids[given].tolist(), crowd.classes[known[given]].tolist(), strict=True))
+
+
+def _fitted_again(
+    like: Aggregator, crowd: Annotations, known: Mapping[Any, Any] | None, about: AnnotatorInfo | None
+) -> FloatArray:
+    """(N, C) the posterior of the same aggregator for other annotations of the same tasks, or other true labels."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConalWarning)  # what users should know they were told about all labels
+        return like.again().fit(crowd, true_labels=known, annotator_info=about).probas_
+
+
+def _confusion(fitted: Aggregator) -> tuple[FloatArray, FloatArray, FloatArray | None]:
+    """The common (C, C) and the annotators' own (R, C, C) confusion, and omega (P,) where they are separate."""
+    if isinstance(fitted, CommonConfusion):
+        return fitted.common_confusion_, fitted.annotator_confusion_, fitted.annotation_omega_
+    given = fitted.annotations_.labels_per_annotator()
+    pooled = np.einsum("r,rcl->cl", given / max(given.sum(), 1), fitted.confusion_)
+    return np.asarray(pooled), fitted.confusion_, None
+
+
+def _section(fitted: Aggregator, *, separates_noise: bool) -> AggregationSection:
+    parameters = {name: _plain(value) for name, value in fitted.get_params().items()}
+    return {
+        "method": fitted.name,
+        "separates_noise": separates_noise,
+        "converged": getattr(fitted, "converged_", None),
+        "n_iter": getattr(fitted, "n_iter_", None),
+        "n_true_labels": int((fitted.known_codes_ >= 0).sum()),
+        "parameters": parameters,
+        "versions": versions(*LIBRARIES),
+        "command": _command(fitted, parameters),
+    }
+
+
+def _plain(value: Any) -> Any:
+    """A parameter's value as JSON has it."""
+    if isinstance(value, tuple | list):
+        return [_plain(item) for item in value]
+    if isinstance(value, Mapping):
+        return {str(name): _plain(item) for name, item in value.items()}
+    return value.item() if hasattr(value, "item") else value
+
+
+def _command(fitted: Aggregator, parameters: Mapping[str, Any]) -> str:
+    """The command that gives the same labels and report; users fill in the names of their files."""
+    words = ["conal", "aggregate", "LABELS", "--out", "CLEANED", "--report", "FOLDER", "--method", fitted.name]
+    if (fitted.known_codes_ >= 0).any():
+        words += ["--true-labels", "TRUE_LABELS"]
+    if fitted.annotations_.ordinal:
+        words += scale_options(fitted.classes_)
+    if fitted.annotator_info_ is not None:
+        words += ["--annotator-info", "ANNOTATORS"]
+    for name, value in parameters.items():
+        if name == "seed":
+            words += ["--seed", str(value)]
+        elif name != "verbose" and value != _plain(fitted.declared[name].default):
+            words += ["--set", f"{name}={value if isinstance(value, str) else json.dumps(value)}"]
+    return shlex.join(words)

@@ -1,0 +1,331 @@
+"""The annotators' quality with intervals, and whether their mistakes are those of others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, NotRequired, TypedDict, cast
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+from markupsafe import Markup
+
+from conal.io.results import ColumnKind, annotator_table, mean_by_annotator, name_column, where_labelled
+from conal.metrics.crowd_rates import MIN_OF_ANNOTATOR
+from conal.report.evidence import BELIEF, MEASURED, Discretion, Evidence, TaskShown, plain, plain_names
+from conal.report.intervals import Estimate
+from conal.report.section import Finding, called, count, interval, percent, register, short
+from conal.report.sections.common_confusion import shown_classes
+
+if TYPE_CHECKING:
+    from conal.report.findings import Findings, Report
+    from conal.report.sections.crowd import CrowdSection
+
+__all__ = [
+    "AnnotatorRow",
+    "AnnotatorSection",
+    "Annotators",
+    "annotator_findings",
+    "annotators_table",
+    "measured_quality",
+    "mistakes_above",
+    "mostly_measured",
+    "usual_share",
+    "worse_annotators",
+]
+
+FloatArray = npt.NDArray[np.float64]
+IntArray = npt.NDArray[np.int64]
+
+MAX_SHOWN = 300
+"""Annotators in the report."""
+MAX_NAMED = 3
+"""Annotators who are named in a sentence."""
+MAX_CELLS = 60_000
+"""Cells of all annotators' matrices in the report together."""
+MAX_DOUBTFUL = 6
+"""Labels of one annotator that are listed as doubtful."""
+ENOUGH_MISTAKES = 5.0
+"""Minimum number of expected mistakes to compare them with those of others."""
+_QUALITY = ("annotator_quality", "annotator_quality_low", "annotator_quality_high")
+INDEPENDENT = "if annotators err independently"
+"""What intervals of beliefs assume."""
+THIN = 3.0
+"""Tasks of a class below which the page calls an annotator's row unreliable."""
+
+
+class DoubtfulLabel(TaskShown):
+    """A label that an annotator gave and that is probably wrong, and the label that is probably right."""
+
+    task: Any
+    given: Any
+    given_probability: float
+    label: Any
+    probability: float
+
+
+class AnnotatorRow(TypedDict):
+    """A row of ``annotators.csv``, and the annotator's matrix if the report has room for it."""
+
+    worker: Any
+    num_examples_labeled: int
+    annotator_quality: float | None
+    agreement_with_consensus: float | None
+    num_examples_refused: NotRequired[int]
+    common_noise_rate: NotRequired[float | None]
+    annotator_quality_low: float | None
+    annotator_quality_high: float | None
+    quality_basis: NotRequired[str | None]
+    worst_class: Any
+    co_direction: NotRequired[float | None]
+    expected_mistakes: float | None
+    labels_changed_without: NotRequired[int]
+    matrix: NotRequired[list[list[float]]]
+    classes_met: NotRequired[list[float]]
+    name: NotRequired[str]
+    doubtful: NotRequired[list[DoubtfulLabel]]
+
+
+class AnnotatorSection(TypedDict):
+    """How many annotators there are, and those with the most mistakes above the crowd's, reliable ones first.
+
+    ``hidden`` annotators have fewer labels than ``hide_below`` and are in no list, where names are hidden.
+    """
+
+    total: int
+    rows: list[AnnotatorRow]
+    hidden: NotRequired[int]
+    hide_below: NotRequired[int]
+
+
+@register("annotators")
+class Annotators(Finding[AnnotatorSection]):
+    """Quality, expected mistakes and matrices of the annotators."""
+
+    rank = 30
+    title = "Annotators"
+    table = "annotators.csv"
+    holds: ClassVar[Mapping[str, ColumnKind]] = {
+        "worker": "annotator",
+        "num_examples_labeled": "count",
+        "num_examples_refused": "count",
+        "worst_class": "class",
+        "labels_changed_without": "count",
+    }
+
+    def section(self, findings: Findings) -> AnnotatorSection:
+        """The annotators with the most mistakes above the crowd's."""
+        return annotator_findings(findings.evidence, findings.columns(self.name), findings.section("crowd"))
+
+    def columns(self, findings: Findings) -> pa.Table:
+        """One row per annotator."""
+        return annotators_table(findings.evidence, findings.intervals.quality)
+
+    def headlines(self, section: AnnotatorSection, report: Report) -> Iterator[Markup]:
+        """Who is worse than the crowd."""
+        known = [row for row in section["rows"] if row["annotator_quality"] is not None]
+        if len(known) >= 2:
+            yield _worse_than(report["crowd"], worse_annotators(known, report["crowd"]))
+
+
+class Above(NamedTuple):
+    """Mistakes of an annotator beyond those that the crowd's share gives for as many labels, with the interval."""
+
+    value: float
+    low: float
+    high: float
+
+
+def usual_share(row: Mapping[str, Any], crowd: CrowdSection) -> float | None:
+    """The crowd's share of right labels on the same basis as the annotator's: measured, or believed."""
+    overall = crowd["expected_label_accuracy"]
+    return overall if row.get("quality_basis") == MEASURED else crowd.get("believed_label_accuracy", overall)
+
+
+def mistakes_above(row: AnnotatorRow, crowd: CrowdSection) -> Above | None:
+    """Mistakes above the crowd's; None without an interval.
+
+    >>> above = mistakes_above({"num_examples_labeled": 100, "annotator_quality": 0.5,  # type: ignore[typeddict-item]
+    ...     "annotator_quality_low": 0.4, "annotator_quality_high": 0.6}, {"expected_label_accuracy": 0.75})
+    >>> [round(each, 6) for each in above]
+    [25.0, 15.0, 35.0]
+    """
+    quality, low, high = (row[name] for name in _QUALITY)  # type: ignore[literal-required]
+    overall = usual_share(row, crowd)
+    if overall is None or quality is None or low is None or high is None:
+        return None
+    return Above(*(row["num_examples_labeled"] * (overall - share) for share in (quality, high, low)))
+
+
+def worse_annotators(rows: list[AnnotatorRow], crowd: CrowdSection) -> list[AnnotatorRow]:
+    """Those who reliably make more mistakes than the crowd, most above it first: the one list of the whole page."""
+    above = [(mistakes_above(row, crowd), row) for row in rows]
+    worse = [(found.value, row) for found, row in above if found is not None and found.low > 0]
+    return [row for _, row in sorted(worse, key=lambda pair: -pair[0])]
+
+
+def _worse_than(crowd: CrowdSection, worse: list[AnnotatorRow]) -> Markup:
+    """Who is reliably worse than the crowd; many are counted."""
+    if not worse:
+        return Markup("No annotator is reliably worse than the crowd average.")
+    verb = "is" if len(worse) == 1 else "are"
+    number = count(len(worse), "annotator", "annotators")
+    named = Markup(", ").join(
+        Markup("<b>{}</b> ({} of {} right, {})").format(
+            short(called(row)),
+            percent(row["annotator_quality"]),
+            count(row["num_examples_labeled"], "label", "labels"),
+            interval(row["annotator_quality_low"], row["annotator_quality_high"]),
+        )
+        for row in worse[:MAX_NAMED]
+    )
+    rest = f" and {count(len(worse) - MAX_NAMED)} more" if len(worse) > MAX_NAMED else ""
+    usual = {percent(usual_share(row, crowd)) for row in worse}
+    return Markup("<b>{}</b> {} reliably worse than the crowd average{}{}: {}{}.").format(
+        number,
+        verb,
+        f" of {usual.pop()}" if len(usual) == 1 else "",
+        "" if all(row.get("quality_basis") == MEASURED for row in worse) else f", {INDEPENDENT}",
+        named,
+        rest,
+    )
+
+
+def mostly_measured(rows: list[AnnotatorRow]) -> bool:
+    """Whether most qualities were measured, so that the measured one of all labels is what to compare with."""
+    known = [row for row in rows if row["annotator_quality"] is not None]
+    return 2 * sum(row.get("quality_basis") == MEASURED for row in known) > len(known)
+
+
+def worst_classes(evidence: Evidence) -> IntArray:
+    """(R,) the class that an annotator gets right least often, of those met at least once; -1 if there is none."""
+    diagonal = np.diagonal(evidence.individual, axis1=1, axis2=2)
+    share = evidence.common_share[:, None]
+    right = share * np.diagonal(evidence.common) + (1 - share) * diagonal
+    met = evidence.classes_met >= 1
+    return np.where(met.any(1), np.where(met, right, np.inf).argmin(1), -1)
+
+
+def _directions(evidence: Evidence) -> FloatArray:
+    """(R,) co-direction of an annotator's mistakes with those of the others; NaN if there are too few mistakes."""
+    found = evidence.co_direction
+    return np.where(found.mistakes >= ENOUGH_MISTAKES, found.by_annotator, np.nan)
+
+
+def annotators_table(evidence: Evidence, quality: Estimate) -> pa.Table:
+    """One row per annotator, with cleanlab's column names; empty cells where nothing is known.
+
+    Quality is the share of the annotator's labels that are right: measured, where enough of the annotator's tasks have
+    a true label, and otherwise the model's belief, by draws of the true labels.
+    """
+    crowd = evidence.annotations
+    quality, basis = measured_quality(evidence, quality)
+    table = annotator_table(crowd, where_labelled(crowd, quality.value), evidence.inferred)
+    if evidence.omega is not None:
+        table = table.append_column("common_noise_rate", mean_by_annotator(crowd, evidence.omega))
+    worst, direction = worst_classes(evidence), _directions(evidence)
+    columns = {
+        "annotator_quality_low": where_labelled(crowd, quality.low),
+        "annotator_quality_high": where_labelled(crowd, quality.high),
+        "quality_basis": pa.array(np.where(basis, MEASURED, BELIEF)),
+        "worst_class": name_column(crowd.classes).take(pa.array(worst, mask=worst < 0)),
+        "co_direction": pa.array(direction, mask=np.isnan(direction)),
+        "expected_mistakes": where_labelled(crowd, crowd.labels_per_annotator() * (1 - quality.value)),
+        "labels_changed_without": pa.array(evidence.left_out.changes()),
+    }
+    for name, column in columns.items():
+        table = table.append_column(name, column)
+    return table if evidence.discretion is None else _discreet(table, evidence, evidence.discretion)
+
+
+def measured_quality(evidence: Evidence, belief: Estimate) -> tuple[Estimate, npt.NDArray[np.bool_]]:
+    """Beliefs replaced by what was measured, and of whom it was; nobody's, where names are hidden."""
+    rates = [] if evidence.measured is None or evidence.discretion is not None else evidence.measured.annotators
+    enough = np.array([rate.n_gold >= MIN_OF_ANNOTATOR for rate in rates] or np.zeros(len(belief.value)), dtype=bool)
+    if not enough.any():
+        return belief, enough
+    found = np.array([rate[:3] for rate in rates]).T
+    return Estimate(*(np.where(enough, new, old) for new, old in zip(found, belief, strict=True))), enough
+
+
+def _discreet(table: pa.Table, evidence: Evidence, discretion: Discretion) -> pa.Table:
+    """Only annotators who may be told, with rounded figures; expected mistakes follow from the rounded ones."""
+    table = discretion.table(table, evidence.annotations.labels_per_annotator())
+    labels = discretion.count(table["num_examples_labeled"].to_numpy())
+    quality = table["annotator_quality"].to_numpy(zero_copy_only=False).astype(float)
+    columns = {"num_examples_labeled": labels, "expected_mistakes": discretion.share(labels * (1 - quality))}
+    for name in {"num_examples_refused", "labels_changed_without"} & set(table.column_names):
+        columns[name] = discretion.count(table[name].to_numpy())
+    for name, column in columns.items():
+        table = table.set_column(table.column_names.index(name), name, pa.array(column))
+    return table
+
+
+def annotator_findings(evidence: Evidence, table: pa.Table, crowd: CrowdSection) -> AnnotatorSection:
+    """The annotators with the most mistakes above the crowd's, and as many of their matrices as fit into the report."""
+    shown = shown_classes(evidence)
+    order = _worst_first(table, crowd)[:MAX_SHOWN]
+    rows = [_plain_row(row) for row in table.take(order).to_pylist()]
+    people = np.flatnonzero(evidence.told)[order]
+    for row, name in zip(rows, plain_names(evidence.annotations.annotator_ids[people]), strict=True):
+        row["worker"] = name
+    with_matrix = people[: MAX_CELLS // max(len(shown) ** 2, 1)]
+    for row, r in zip(rows, with_matrix.tolist(), strict=False):
+        row["matrix"], row["classes_met"] = _matrix(evidence, r, shown)
+    if evidence.discretion is None:  # a list of somebody's tasks tells who it is
+        for row, labels in zip(rows, _doubtful(evidence, people), strict=True):
+            row["doubtful"] = labels
+    found: AnnotatorSection = {"total": evidence.annotations.n_annotators, "rows": rows}
+    if evidence.discretion is not None:
+        found |= {"hidden": int((~evidence.told).sum()), "hide_below": evidence.discretion.hide_below}
+    return found
+
+
+def _worst_first(table: pa.Table, crowd: CrowdSection) -> IntArray:
+    """Rows of the table: those reliably worse than the crowd, then the others, each by mistakes above the crowd's."""
+    usual = [usual_share({"quality_basis": basis}, crowd) for basis in table["quality_basis"].to_pylist()]
+    overall = np.array(usual, dtype=float)
+    quality, high = (table[name].to_numpy(zero_copy_only=False).astype(float) for name in (_QUALITY[0], _QUALITY[2]))
+    above = table["num_examples_labeled"].to_numpy() * (overall - quality)
+    return np.lexsort((-np.nan_to_num(above, nan=-np.inf), ~(high < overall)))
+
+
+def _matrix(evidence: Evidence, r: int, shown: IntArray) -> tuple[list[list[float]], list[float]]:
+    """An annotator's matrix, and how many tasks of each class the annotator met; discreetly, whether enough."""
+    matrix, met = evidence.individual[r][np.ix_(shown, shown)], evidence.classes_met[r][shown]
+    if evidence.discretion is not None:
+        matrix, met = evidence.discretion.share(matrix), np.where(met < THIN, 0.0, THIN)
+    return matrix.tolist(), met.tolist()
+
+
+def _doubtful(evidence: Evidence, people: IntArray) -> Iterator[list[DoubtfulLabel]]:
+    """The labels of each annotator that are most probably wrong, if they rather are than not."""
+    crowd, right = evidence.annotations, evidence.expected_right
+    doubted = np.flatnonzero(right < 0.5)
+    order = doubted[np.lexsort((right[doubted], crowd.annotators[doubted]))]
+    starts = np.searchsorted(crowd.annotators[order], people)
+    ends = np.searchsorted(crowd.annotators[order], people, side="right")
+    names = plain_names(crowd.classes)
+    for start, end in zip(starts.tolist(), ends.tolist(), strict=True):
+        some = order[start : min(end, start + MAX_DOUBTFUL)]
+        yield [_doubtful_label(evidence, int(k), names) for k in some]
+
+
+def _doubtful_label(evidence: Evidence, k: int, names: list[Any]) -> DoubtfulLabel:
+    crowd = evidence.annotations
+    i = int(crowd.tasks[k])
+    found: DoubtfulLabel = {
+        "task": plain_names(crowd.task_ids[i : i + 1])[0],
+        "given": names[crowd.labels[k]],
+        "given_probability": float(evidence.expected_right[k]),
+        "label": names[evidence.inferred[i]],
+        "probability": float(evidence.posterior[i].max()),
+    }
+    if evidence.texts is not None:
+        found["text"] = evidence.quote(found["task"])
+    return found
+
+
+def _plain_row(row: dict[str, Any]) -> AnnotatorRow:
+    """A row of the table as JSON values."""
+    return cast(AnnotatorRow, {name: None if value is None else plain(value) for name, value in row.items()})

@@ -1,0 +1,121 @@
+"""All labels together: how many there are, how many are right, and how far annotators agree."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Literal, NotRequired, TypedDict
+
+import numpy as np
+from markupsafe import Markup
+
+from conal.errors import InputError
+from conal.metrics import krippendorff_alpha
+from conal.report.evidence import BELIEF, MEASURED, Evidence
+from conal.report.intervals import CONFIDENCE
+from conal.report.section import Finding, count, percent, register
+
+if TYPE_CHECKING:
+    from conal.report.findings import Findings, Report
+
+__all__ = ["Crowd", "CrowdSection"]
+
+MAX_FOR_ALPHA = 2_000_000
+"""With more annotations than this, the agreement is not worth its bootstrap."""
+
+
+class Alpha(TypedDict):
+    """Krippendorff's alpha with its interval."""
+
+    value: float
+    low: float | None
+    high: float | None
+
+
+class CrowdSection(TypedDict):
+    """Counts, and shares of right labels, of majority votes and of inferred labels.
+
+    ``basis`` says of each share whether it was measured by true labels or is the model's belief.
+    ``believed_label_accuracy`` is the belief where the first was measured, to compare annotators with who were not.
+    """
+
+    n_tasks: int
+    n_tasks_labelled: int
+    n_annotators: int
+    n_annotators_active: int
+    n_annotations: int
+    n_classes: int
+    expected_label_accuracy: float | None
+    expected_majority_accuracy: float | None
+    expected_inferred_accuracy: float | None
+    basis: NotRequired[dict[str, str]]
+    believed_label_accuracy: NotRequired[float]
+    n_majority_changed: int
+    krippendorff_alpha: Alpha | None
+
+
+@register("crowd")
+class Crowd(Finding[CrowdSection]):
+    """Counts, expected accuracies and agreement; the page shows the counts in its header."""
+
+    rank = 10
+
+    def section(self, findings: Findings) -> CrowdSection:
+        """Figures about all labels together."""
+        evidence = findings.evidence
+        crowd = evidence.annotations
+        voted = np.flatnonzero(evidence.majority >= 0)
+        q = evidence.posterior[voted]
+        changed = evidence.majority[voted] != evidence.inferred[voted]
+        rows = np.arange(len(voted))
+        given = crowd.labels_per_annotator()
+        right = float(findings.intervals.quality.value @ given / given.sum()) if crowd.n_annotations else None
+        shares = {
+            "expected_label_accuracy": right,
+            "expected_majority_accuracy": float(q[rows, evidence.majority[voted]].mean()) if len(voted) else None,
+            "expected_inferred_accuracy": float(q.max(1).mean()) if len(voted) else None,
+        }
+        section: CrowdSection = {
+            "n_tasks": crowd.n_tasks,
+            "n_tasks_labelled": len(voted),
+            "n_annotators": crowd.n_annotators,
+            "n_annotators_active": int(np.count_nonzero(given)),
+            "n_annotations": crowd.n_annotations,
+            "n_classes": crowd.n_classes,
+            **shares,  # type: ignore[typeddict-item]
+            "basis": dict.fromkeys(shares, BELIEF),
+            "n_majority_changed": int(changed.sum()),
+            "krippendorff_alpha": _alpha(evidence, findings.seed),
+        }
+        if evidence.measured is not None and right is not None:
+            section["believed_label_accuracy"] = right
+            found = (evidence.measured.crowd, evidence.measured.majority, evidence.measured.cleaned)
+            for name, rate in zip(shares, found, strict=True):
+                if np.isfinite(rate.value):
+                    section[name] = rate.value  # type: ignore[literal-required]
+                    section["basis"][name] = MEASURED
+        return section
+
+    def headlines(self, section: CrowdSection, report: Report) -> Iterator[Markup]:
+        """How often the cleaned label differs from the majority vote."""
+        changed = section["n_majority_changed"]
+        if not section["n_tasks_labelled"]:
+            return
+        if changed:
+            yield Markup("The cleaned labels differ from the majority vote on <b>{}</b> ({}).").format(
+                count(changed, "task", "tasks"), percent(changed / section["n_tasks_labelled"], 1)
+            )
+        else:
+            yield Markup("The cleaned label equals the majority vote on <b>every task</b>.")
+
+
+def _alpha(evidence: Evidence, seed: int) -> Alpha | None:
+    """Agreement between annotators; None if no task has two labels, or if it is not defined for this crowd."""
+    crowd = evidence.annotations
+    if crowd.n_annotations > MAX_FOR_ALPHA or crowd.labels_per_task().max(initial=0) < 2:
+        return None
+    try:
+        level: Literal["ordinal", "nominal"] = "ordinal" if crowd.ordinal else "nominal"
+        found = krippendorff_alpha(crowd, level, n_boot=200, confidence=CONFIDENCE, seed=seed)
+    except InputError:
+        return None
+    return {"value": found.value, "low": found.low, "high": found.high}

@@ -1,0 +1,305 @@
+"""Groups of annotators: what everybody confuses, what a group confuses, and what one of its members does."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, NamedTuple, NotRequired, TypedDict, cast
+
+import numpy as np
+import numpy.typing as npt
+from markupsafe import Markup
+from scipy.special import betaincinv
+
+from conal.aggregation.counts import Votes
+from conal.aggregation.group_confusion import Levels, levels_of
+from conal.data.encoding import encode
+from conal.report.evidence import Evidence, plain_names
+from conal.report.intervals import CONFIDENCE
+from conal.report.section import Finding, percent, register, short
+from conal.report.sections.common_confusion import shown_classes
+from conal.report.sections.replacement import people_among
+
+if TYPE_CHECKING:
+    from conal.report.findings import Findings, Report
+
+__all__ = ["Groups", "GroupsSection"]
+
+FloatArray = npt.NDArray[np.float64]
+IntArray = npt.NDArray[np.int64]
+
+MAX_GROUPS = 30
+MAX_PAIRS = 20
+MOST_OF_EVERYBODY = 8
+SURE = 2.5
+"""Standard errors by which a group differs from the others."""
+TINY = 1e-9
+CONFUSED = 0.05
+"""Share of labels from which on everybody confuses two classes."""
+APART = 0.02
+"""Mistakes that a group, or a member, makes more often than the others by less than this are not worth a row."""
+
+
+class Pair(TypedDict):
+    """Tasks of class ``true`` that were labelled ``observed``: the share of their labels, and two ends of it.
+
+    ``low`` to ``high`` are those of an interval; for everybody, those of the groups' shares.
+    """
+
+    true: Any
+    observed: Any
+    share: float
+    low: float
+    high: float
+
+
+class GroupPair(Pair):
+    """A mistake that a group makes more often than the ``others``."""
+
+    group: Any
+    others: float
+
+
+class OwnPair(Pair):
+    """A mistake that an annotator makes more often than the own group."""
+
+    worker: Any
+    name: NotRequired[str]
+    group: Any
+    in_group: float
+
+
+class GroupRow(TypedDict):
+    """A group: members, labels, and its matrix for the classes that are shown.
+
+    ``agreement_with_people`` is the share of other people's labels of the same tasks that equal a label of the group:
+    none where nobody is known to be a person. By inferred labels, a group that gave most labels would judge itself.
+    """
+
+    group: Any
+    annotators: int
+    labels: int
+    agreement_with_people: NotRequired[float | None]
+    matrix: list[list[float]]
+
+
+class GroupsSection(TypedDict):
+    """Confusion on three levels."""
+
+    rows: list[GroupRow]
+    everybody: list[Pair]
+    pairs: list[GroupPair]
+    own: list[OwnPair]
+
+
+class Grouped(NamedTuple):
+    """The annotators who gave labels and whose group is known, with their groups and expected labels."""
+
+    names: list[Any]
+    annotators: IntArray
+    codes: IntArray
+    counts: FloatArray
+    levels: Levels
+
+
+@register("groups")
+class Groups(Finding[GroupsSection]):
+    r"""Confusion of the crowd, of its groups and of their members, each drawn to the one above.
+
+    The matrices are those of ``group-confusion`` for the labels that were inferred, whatever the method. A mistake is
+    listed for a group if the group and most of its members make it reliably more often than the other groups, and for
+    an annotator if the interval of its share is above the share in the group.
+    """
+
+    rank = 26
+    title = "Groups of annotators"
+
+    def applies(self, evidence: Evidence) -> bool:
+        """Where there are a few groups."""
+        found = _codes(evidence)
+        return evidence.annotations.n_classes > 1 and found is not None and 2 <= len(found[0]) <= MAX_GROUPS
+
+    def section(self, findings: Findings) -> GroupsSection:
+        """The three levels."""
+        evidence = findings.evidence
+        found = _grouped(evidence)
+        return {
+            "rows": _rows(evidence, found),
+            "everybody": _everybody(evidence, found),
+            "pairs": _of_groups(evidence, found),
+            "own": _of_members(evidence, found),
+        }
+
+    def headlines(self, section: GroupsSection, report: Report) -> Iterator[Markup]:
+        """What a group confuses more than the others do."""
+        for pair in section["pairs"][:1]:
+            yield Markup(
+                "By the inferred labels, the group <b>{}</b> labels <b>{}</b> as <b>{}</b> in {} of its labels, others "
+                "in {}."
+            ).format(
+                short(pair["group"], 30),
+                short(pair["true"]),
+                short(pair["observed"]),
+                percent(pair["share"]),
+                percent(pair["others"]),
+            )
+
+
+def _codes(evidence: Evidence) -> tuple[list[Any], IntArray, IntArray] | None:
+    """Names of the groups, the annotators with labels and a group, and the position of the group of each."""
+    if evidence.groups is None:
+        return None
+    labelled, groups = evidence.annotations.labels_per_annotator() > 0, evidence.groups.tolist()
+    people = np.array([r for r, group in enumerate(groups) if group is not None and labelled[r]], dtype=np.int64)
+    if not len(people):
+        return None
+    codes, names = encode([groups[r] for r in people.tolist()])
+    return plain_names(names), people, codes.astype(np.int64)
+
+
+def _grouped(evidence: Evidence) -> Grouped:
+    found = _codes(evidence)
+    assert found is not None  # noqa: S101 - the finding applies
+    names, people, codes = found
+    counts = Votes(evidence.annotations).counts(evidence.posterior)[people]
+    return Grouped(names, people, codes, counts, levels_of(counts, codes))
+
+
+def _rows(evidence: Evidence, found: Grouped) -> list[GroupRow]:
+    """The largest groups first."""
+    shown, given = shown_classes(evidence), evidence.annotations.labels_per_annotator()
+    agreement = _agreement_with_people(evidence)
+    rows: list[GroupRow] = []
+    for k, name in enumerate(found.names):
+        own = found.codes == k
+        labels = np.array([given[found.annotators[own]].sum()])
+        rows.append(
+            {
+                "group": name,
+                "annotators": int(own.sum()),
+                "labels": int(labels[0] if evidence.discretion is None else evidence.discretion.count(labels)[0]),
+                "matrix": [[_share(evidence, cell) for cell in row] for row in _shown(found.levels.groups[k], shown)],
+            }
+        )
+        if agreement is not None:
+            mine = agreement[np.isin(evidence.annotations.annotators, found.annotators[own])]
+            known = mine[~np.isnan(mine)]
+            rows[-1]["agreement_with_people"] = _share(evidence, float(known.mean())) if len(known) else None
+    return sorted(rows, key=lambda row: (-row["annotators"], -row["labels"]))
+
+
+def _agreement_with_people(evidence: Evidence) -> FloatArray | None:
+    """(n_annotations,) share of other people's labels of the task that equal a label; NaN where there are none."""
+    crowd = evidence.annotations
+    if evidence.groups is None or not (people := people_among(evidence.groups)[crowd.annotators]).any():
+        return None
+    cells = crowd.tasks.astype(np.int64) * crowd.n_classes + crowd.labels
+    equal = np.bincount(cells[people], minlength=crowd.n_tasks * crowd.n_classes)[cells] - people
+    others = np.bincount(crowd.tasks[people], minlength=crowd.n_tasks)[crowd.tasks] - people
+    return np.where(others > 0, equal / np.maximum(others, 1), np.nan)
+
+
+def _shown(matrix: FloatArray, shown: IntArray) -> list[list[float]]:
+    return list(matrix[np.ix_(shown, shown)].tolist())
+
+
+def _everybody(evidence: Evidence, found: Grouped) -> list[Pair]:
+    """Mistakes that no group is free of, the most frequent first."""
+    matrices = found.levels.groups
+    low = matrices.min(0)
+    met = found.counts.sum((0, 2))[:, None] >= 1
+    shares = matrices.mean(0), low, matrices.max(0)
+    places = _largest(np.where(met, low, 0.0), MOST_OF_EVERYBODY)
+    pairs = [_pair(evidence, c, k, shares, (c, k)) for c, k in places if c != k and low[c, k] >= CONFUSED]
+    return sorted(pairs, key=lambda pair: -pair["share"])
+
+
+def _of_groups(evidence: Evidence, found: Grouped) -> list[GroupPair]:
+    """Mistakes that a group, and most of its members, make reliably more often than the others."""
+    matrices, sizes = found.levels.groups, found.levels.independent[:, :, None] + 1.0
+    low, high = _ends(matrices * sizes, sizes)
+    others, spread = _others(found, matrices * (1 - matrices) / (sizes + 1))
+    reliable = (matrices - others > np.maximum(APART, SURE * spread)) & _usual(found, others)
+    return [
+        {
+            **_pair(evidence, *at[1:], (matrices, low, high), at),
+            "group": found.names[at[0]],
+            "others": _share(evidence, others[at]),
+        }
+        for at in _worst(matrices - others, reliable)
+    ]
+
+
+def _others(found: Grouped, variance: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """(K, C, C) mean of the other groups' matrices by their labels, and the standard error of the distance from it."""
+    K = len(found.names)
+    weights = np.stack([found.counts[found.codes == k].sum((0, 2)) for k in range(K)]) + TINY
+    shares = weights[None] * ~np.eye(K, dtype=bool)[:, :, None]
+    shares /= shares.sum(1, keepdims=True)
+    mean = np.einsum("kjc,jcl->kcl", shares, found.levels.groups)
+    return mean, np.sqrt(variance + np.einsum("kjc,jcl->kcl", shares**2, variance))
+
+
+def _usual(found: Grouped, others: FloatArray) -> npt.NDArray[np.bool_]:
+    """(K, C, C) whether most members who met the class make the mistake more often than the others do."""
+    met = found.counts.sum(-1)
+    own = found.counts / np.maximum(met, TINY)[:, :, None]
+    more = (own > others[found.codes]) & (met >= 1)[:, :, None]
+    members = np.eye(len(found.names))[found.codes]
+    made, all_met = np.einsum("rk,rcl->kcl", members, more), members.T @ (met >= 1)
+    return np.asarray((2 * made > all_met[:, :, None]) & (all_met > 0)[:, :, None])
+
+
+def _of_members(evidence: Evidence, found: Grouped) -> list[OwnPair]:
+    """Mistakes that an annotator who may be told makes reliably more often than the own group."""
+    people = plain_names(evidence.annotations.annotator_ids)
+    drawn = found.levels.alpha[found.codes] + found.counts
+    sizes = drawn.sum(-1, keepdims=True)
+    low, high = _ends(drawn, sizes)
+    own, groups = drawn / sizes, found.levels.groups[found.codes]
+    told = evidence.told[found.annotators][:, None] & (found.counts.sum(-1) >= 1)
+    reliable = (low > groups) & (own - groups >= APART) & told[:, :, None]
+    rows = [
+        {
+            **_pair(evidence, *at[1:], (own, low, high), at),
+            "worker": people[found.annotators[at[0]]],
+            "group": found.names[found.codes[at[0]]],
+            "in_group": _share(evidence, groups[at]),
+        }
+        for at in _worst(own - groups, reliable)
+    ]
+    return cast(list[OwnPair], rows)
+
+
+def _pair(evidence: Evidence, true: int, observed: int, shares: tuple[FloatArray, ...], at: tuple[int, ...]) -> Pair:
+    """A mistake, with the share and its ends at this place of three arrays."""
+    classes = evidence.annotations.classes
+    names = plain_names(classes[[true, observed]])
+    share, low, high = (_share(evidence, array[at]) for array in shares)
+    return {"true": names[0], "observed": names[1], "share": share, "low": low, "high": high}
+
+
+def _ends(parameters: FloatArray, sizes: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Ends of the intervals of the cells of Dirichlet distributions."""
+    tail = (1 - CONFIDENCE) / 2
+    rest = np.maximum(sizes - parameters, TINY)
+    return np.asarray(betaincinv(parameters, rest, tail)), np.asarray(betaincinv(parameters, rest, 1 - tail))
+
+
+def _worst(gaps: FloatArray, reliable: npt.NDArray[np.bool_]) -> list[tuple[int, int, int]]:
+    """The reliable mistakes (of whom, true, observed), largest gaps first."""
+    found = np.where(reliable & ~np.eye(gaps.shape[-1], dtype=bool), gaps, 0.0)
+    order = np.argsort(-found, axis=None, kind="stable")[:MAX_PAIRS]
+    places = np.stack(np.unravel_index(order[found.flat[order] > 0], found.shape), axis=1)
+    return [(int(who), int(true), int(observed)) for who, true, observed in places]
+
+
+def _largest(shares: FloatArray, most: int) -> list[tuple[int, int]]:
+    """The largest cells off the diagonal."""
+    mistakes = np.where(np.eye(len(shares), dtype=bool), 0.0, shares)
+    order = np.argsort(-mistakes, axis=None, kind="stable")[:most]
+    return [divmod(int(k), len(shares)) for k in order]
+
+
+def _share(evidence: Evidence, value: float) -> float:
+    """A share as it is told; in whole percents where names are hidden."""
+    return round(float(value), 4) if evidence.discretion is None else float(evidence.discretion.share(np.array(value)))

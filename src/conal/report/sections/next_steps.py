@@ -1,0 +1,259 @@
+"""What to do next: which instruction to rewrite, whom to talk to, what to relabel, and what more labels would bring."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, NotRequired, TypedDict
+
+import numpy as np
+import numpy.typing as npt
+from scipy.special import bdtrc
+
+from conal.report.evidence import BELIEF, MEASURED, Evidence, plain_names
+from conal.report.section import Finding, register
+from conal.report.sections.annotators import AnnotatorRow, worse_annotators
+from conal.report.sections.common_confusion import ConfusedPair, slips_of
+
+if TYPE_CHECKING:
+    from conal.report.findings import Findings
+
+__all__ = ["NextSteps", "NextStepsSection", "Person", "Rewrite", "information"]
+
+FloatArray = npt.NDArray[np.float64]
+BoolArray = npt.NDArray[np.bool_]
+
+MAX_REWRITES = 3
+MAX_PEOPLE = 5
+LEAST_EXCESS = 0.05
+"""Share of a class's labels, beyond slips, that a confusion must have to be worth an instruction."""
+FEWEST_MAKERS = 3
+"""Annotators: what two people do is a matter for these two."""
+MOST_OF = 0.5
+"""Share of the annotators that would be seen to make a confusion if all were equally prone to it."""
+NO_INFORMATION = 0.1
+"""See :func:`information`; the answers of careful annotators have far more."""
+BULK = 0.8
+"""Share of all that the queue can gain, which its first tasks are said to bring."""
+
+
+class Rewrite(TypedDict):
+    """Two classes that many annotators confuse: ``true`` is labelled ``observed``.
+
+    ``back_share`` is that of the confusion the other way round, if many make that one too.
+    """
+
+    true: Any
+    observed: Any
+    share: float
+    back_share: float | None
+    expected_count: float
+    annotators_who_make_it: int
+    annotators_who_met_it: int
+
+
+class Person(TypedDict):
+    """An annotator who is reliably worse than the crowd.
+
+    ``place`` is the row in the annotators' section. ``true`` and ``observed`` are the most frequent mistake.
+    """
+
+    worker: Any
+    name: NotRequired[str]
+    place: int
+    num_examples_labeled: int
+    annotator_quality: float
+    annotator_quality_low: float
+    annotator_quality_high: float
+    quality_basis: NotRequired[str]
+    guesses: bool
+    true: NotRequired[Any]
+    observed: NotRequired[Any]
+
+
+class Relabelling(TypedDict):
+    """How many tasks of the queue bring most of what it can bring."""
+
+    tasks: int
+    corrects: float
+    queue: int
+
+
+class MoreLabels(TypedDict):
+    """How many inferred labels are wrong, and how many are after one more answer on every task of the queue.
+
+    ``basis`` says whether ``wrong`` was measured by true labels; what answers correct is the model's belief.
+    """
+
+    tasks: int
+    wrong: float
+    wrong_after: float
+    basis: NotRequired[str]
+
+
+class NextStepsSection(TypedDict):
+    """The four answers; empty lists and None where there is nothing to do."""
+
+    rewrite: list[Rewrite]
+    people: list[Person]
+    relabel: Relabelling | None
+    more_labels: MoreLabels | None
+
+
+@register("next_steps")
+class NextSteps(Finding[NextStepsSection]):
+    """Advice from the numbers; the page shows it first."""
+
+    rank = 6
+    title = "What to do next"
+
+    def section(self, findings: Findings) -> NextStepsSection:
+        """The four answers."""
+        evidence = findings.evidence
+        shares = findings.intervals.confusion.value
+        rewrite = _rewrites(evidence, shares, findings.section("common_confusion")["pairs"])
+        gains = [row["expected_gain"] for row in findings.section("suggestions")["rows"]]
+        return {
+            "rewrite": rewrite,
+            "people": _people(findings, findings.section("annotators")["rows"], rewrite),
+            "relabel": _relabelling(gains),
+            "more_labels": _more_labels(evidence, gains),
+        }
+
+
+def _rewrites(evidence: Evidence, shares: FloatArray, pairs: list[ConfusedPair]) -> list[Rewrite]:
+    """The confusions that many annotators make, those with the most wrong labels first; each pair of classes once.
+
+    Of two classes there are none: every mistake confuses them, so that nothing tells a confusion from slips.
+    """
+    if evidence.annotations.n_classes < 3:
+        return []
+    code = {name: c for c, name in enumerate(plain_names(evidence.annotations.classes))}
+    slips = slips_of(shares)
+    found: dict[tuple[int, int], Rewrite] = {}
+    for pair in sorted(pairs, key=lambda pair: -pair["expected_count"]):
+        true, observed = code[pair["true"]], code[pair["observed"]]
+        if pair["share"] - slips[true] < LEAST_EXCESS or pair["low"] <= slips[true]:
+            continue
+        who, expected = _makers(evidence, true, observed, pair["share"], slips[true])
+        if who < max(FEWEST_MAKERS, MOST_OF * expected):
+            continue
+        if (observed, true) in found:
+            found[observed, true]["back_share"] = pair["share"]
+            continue
+        found[true, observed] = {
+            "true": pair["true"],
+            "observed": pair["observed"],
+            "share": pair["share"],
+            "back_share": None,
+            "expected_count": pair["expected_count"],
+            "annotators_who_make_it": pair["annotators_who_made_it"],
+            "annotators_who_met_it": pair["annotators_who_met_it"],
+        }
+    return list(found.values())[:MAX_REWRITES]
+
+
+def _makers(evidence: Evidence, true: int, observed: int, share: float, slips: float) -> tuple[int, float]:
+    r"""How many annotators often make a confusion, and how many would if all were alike.
+
+    An annotator who met n tasks of the class makes the confusion with at least :math:`\max(1, n (\kappa + \beta) / 2)`
+    of them, half-way between slips and the crowd's share. If all had the crowd's share, the binomial distribution says
+    how many would: few, where n is small.
+    """
+    crowd = evidence.annotations
+    such = crowd.labels == observed
+    weights = evidence.posterior[crowd.tasks[such], true]
+    made = np.bincount(crowd.annotators[such], weights=weights, minlength=crowd.n_annotators)
+    met = evidence.classes_met[:, true]
+    least = np.maximum(0.5, met * (share + slips) / 2)
+    n = np.round(met[met >= 0.5])
+    expected = bdtrc(np.maximum(1, np.ceil(n * (share + slips) / 2)) - 1, n.astype(np.int64), share)
+    return int((made >= least).sum()), float(expected.sum())
+
+
+def _people(findings: Findings, rows: list[AnnotatorRow], rewrite: list[Rewrite]) -> list[Person]:
+    """The first of those who are reliably worse than the crowd, in the order of the annotators' section."""
+    evidence, crowd = findings.evidence, findings.section("crowd")
+    number = {name: r for r, name in enumerate(plain_names(evidence.annotations.annotator_ids))}
+    place = {row["worker"]: k for k, row in enumerate(rows)}
+    found: list[Person] = []
+    for row in worse_annotators(rows, crowd)[:MAX_PEOPLE]:
+        quality, low, high = row["annotator_quality"], row["annotator_quality_low"], row["annotator_quality_high"]
+        assert quality is not None and low is not None and high is not None  # noqa: S101, PT018 - it is known
+        r = number[row["worker"]]
+        person: Person = {
+            "worker": row["worker"],
+            "place": place[row["worker"]],
+            "num_examples_labeled": row["num_examples_labeled"],
+            "annotator_quality": quality,
+            "annotator_quality_low": low,
+            "annotator_quality_high": high,
+            "quality_basis": row.get("quality_basis") or BELIEF,
+            "guesses": bool(information(evidence, r) < NO_INFORMATION),
+        }
+        if evidence.discretion is None and not person["guesses"]:
+            person.update(_main_mistake(evidence, r, rewrite))  # type: ignore[typeddict-item]
+        found.append(person)
+    return found
+
+
+def _directions(evidence: Evidence, rewrite: list[Rewrite]) -> Iterator[tuple[int, int]]:
+    """Codes of the true and the observed class of every confusion that many make."""
+    code = {name: c for c, name in enumerate(plain_names(evidence.annotations.classes))}
+    for pair in rewrite:
+        true, observed = code[pair["true"]], code[pair["observed"]]
+        yield true, observed
+        if pair["back_share"] is not None:
+            yield observed, true
+
+
+def information(evidence: Evidence, annotator: int) -> float:
+    r"""How much an annotator's answers depend on the true class, from 0 for guesses to 1 for right answers.
+
+    .. math::
+        \sum_c w_c \, \tfrac12 \sum_l |\mu_{cl} - \bar\mu_l|, \qquad \bar\mu = \sum_c w_c \mu_c
+
+    with the annotator's confusion :math:`\mu` and the shares :math:`w` of the classes among the tasks labelled,
+    divided by what right answers have.
+    """
+    met = evidence.classes_met[annotator]
+    shares = met / max(met.sum(), 1e-300)
+    rows = evidence.confusion_of(np.array([annotator]))[0]
+    mean = shares @ rows
+    most = float((shares * (1 - shares)).sum())
+    return float((shares * np.abs(rows - mean).sum(1)).sum() / 2 / most) if most > 0 else 1.0
+
+
+def _main_mistake(evidence: Evidence, annotator: int, rewrite: list[Rewrite]) -> dict[str, Any]:
+    """The confusion that an annotator makes most often, beside those that many make, if it happened a few times."""
+    crowd = evidence.annotations
+    mine = np.flatnonzero(crowd.annotators == annotator)
+    counts = np.zeros((crowd.n_classes, crowd.n_classes))
+    np.add.at(counts.T, crowd.labels[mine], evidence.posterior[crowd.tasks[mine]])
+    np.fill_diagonal(counts, 0.0)
+    for pair in _directions(evidence, rewrite):
+        counts[pair] = 0.0
+    true, observed = divmod(int(counts.argmax()), crowd.n_classes)
+    if counts[true, observed] < 2:
+        return {}
+    names = plain_names(crowd.classes)
+    return {"true": names[true], "observed": names[observed]}
+
+
+def _relabelling(gains: list[float]) -> Relabelling | None:
+    if not gains:
+        return None
+    sums = np.cumsum(gains)
+    first = int(np.searchsorted(sums, BULK * sums[-1] - 1e-12)) + 1
+    first = min(first, len(gains))
+    return {"tasks": first, "corrects": float(sums[first - 1]), "queue": len(gains)}
+
+
+def _more_labels(evidence: Evidence, gains: list[float]) -> MoreLabels | None:
+    tasks = int(evidence.informed.sum())
+    if not tasks:
+        return None
+    wrong, basis = float((1 - evidence.posterior[evidence.informed].max(1)).sum()), BELIEF
+    if evidence.inferred_rate is not None:
+        tasks, basis = int((evidence.annotations.labels_per_task() > 0).sum()), MEASURED
+        wrong = tasks * (1 - evidence.inferred_rate.value)
+    return {"tasks": tasks, "wrong": wrong, "wrong_after": max(wrong - sum(gains), 0.0), "basis": basis}

@@ -1,0 +1,207 @@
+"""What more labels would bring, and which task to show to which annotator next."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, ClassVar, NotRequired, TypedDict
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from conal.io.results import ColumnKind, name_column
+from conal.planning.crowd_plan import LEAST_GAIN, plan_labels, promise
+from conal.planning.gains import CAUTION, Asking, expected_gain
+from conal.report.evidence import BELIEF, MEASURED, Evidence, TaskShown, plain_names
+from conal.report.section import Finding, register
+
+if TYPE_CHECKING:
+    from conal.report.findings import Findings
+
+__all__ = [
+    "CAUTION",
+    "LEAST_SUGGESTED_GAIN",
+    "ON_PAGE",
+    "Plan",
+    "PlanPoint",
+    "PlanSection",
+    "SuggestionSection",
+    "Suggestions",
+    "expected_gain",
+    "suggestions",
+]
+
+
+# What more labels would bring: the expected accuracy against their number.
+
+MOST_LABELS = 2000
+DRAWS = 100
+GOAL = 0.95
+
+
+class PlanPoint(TypedDict):
+    """The accuracy of all labels after so many more of the plan."""
+
+    labels: int
+    accuracy: float
+    low: float
+    high: float
+
+
+class PlanSection(TypedDict):
+    """The curve, and how many labels reach a goal; None where the plan does not reach it.
+
+    ``basis`` says whether its first point was measured by true labels; what further labels gain is the model's belief.
+    """
+
+    tasks: int
+    goal: float
+    labels_for_goal: int | None
+    curve: list[PlanPoint]
+    basis: NotRequired[str]
+
+
+@register("plan")
+class Plan(Finding[PlanSection]):
+    """Accuracy against further labels, as planned."""
+
+    rank = 51
+    title = "What more labels would bring"
+
+    def applies(self, evidence: Evidence) -> bool:
+        """Where there are tasks, and people whose answers tell something."""
+        crowd = evidence.annotations
+        return bool(crowd.n_annotations and crowd.n_classes > 1)
+
+    def section(self, findings: Findings) -> PlanSection:
+        """The curve."""
+        evidence = findings.evidence
+        crowd = evidence.annotations
+        active = np.where(crowd.labels_per_annotator() > 0, np.inf, 0.0)
+        asking = Asking.by_evidence(evidence, limits=active, costs=np.ones(crowd.n_annotators))
+        budget = min(3 * crowd.n_tasks, MOST_LABELS)
+        planned = plan_labels(asking, budget, least_gain=LEAST_GAIN, teach=False)  # not promised
+        found = promise(asking, planned, seed=findings.seed, draws=DRAWS)
+        gained = found.accuracy[0] + np.concatenate([[0.0], np.cumsum(planned.gain)]) / max(crowd.n_tasks, 1)
+        reached = np.flatnonzero(gained >= GOAL)
+        ends = zip(found.labels, found.accuracy, found.low, found.high, strict=True)
+        return {
+            "tasks": crowd.n_tasks,
+            "goal": GOAL,
+            "labels_for_goal": int(reached[0]) if len(reached) else None,
+            "basis": BELIEF if asking.now is None else MEASURED,
+            "curve": [
+                {"labels": int(n), "accuracy": float(a), "low": float(low), "high": float(high)}
+                for n, a, low, high in ends
+            ],
+        }
+
+
+# Which task to show to which annotator next, and what the answer is worth.
+
+FloatArray = npt.NDArray[np.float64]
+
+MAX_TASKS = 1000
+"""Tasks in the queue."""
+LEAST_SUGGESTED_GAIN = 0.001
+"""A smaller gain is not worth a question."""
+ON_PAGE = 300
+"""Suggestions on the page; the table has more."""
+
+
+class Suggestion(TaskShown):
+    """Ask ``worker`` about ``task``: how much that gains, and the label and its probability without it.
+
+    The label is None where nothing is known about the task.
+    """
+
+    task: Any
+    worker: Any
+    expected_gain: float
+    label: Any
+    probability: float
+    name: NotRequired[str]
+
+
+class SuggestionSection(TypedDict):
+    """The whole queue, largest gain first."""
+
+    total: int
+    rows: list[Suggestion]
+
+
+@register("suggestions")
+class Suggestions(Finding[SuggestionSection]):
+    """The relabel queue."""
+
+    rank = 50
+    title = "Relabel queue"
+    table = "suggestions.csv"
+    holds: ClassVar[Mapping[str, ColumnKind]] = {"task": "task", "worker": "annotator", "label": "class"}
+
+    def section(self, findings: Findings) -> SuggestionSection:
+        """The queue."""
+        listed = findings.columns("annotators")["annotator_quality_low"]
+        quality_low = np.full(findings.evidence.annotations.n_annotators, np.nan)
+        quality_low[findings.evidence.told] = listed.to_numpy(zero_copy_only=False).astype(float)
+        rows = suggestions(findings.evidence, quality_low)
+        return {"total": len(rows), "rows": rows}
+
+    def columns(self, findings: Findings) -> pa.Table:
+        """One row per suggestion."""
+        return suggestions_table(findings.section(self.name)["rows"])
+
+    def stored_columns(self, section: SuggestionSection) -> pa.Table:
+        """The section contains the whole table, even if it is empty."""
+        return suggestions_table(section["rows"])
+
+
+def suggestions(evidence: Evidence, quality_low: FloatArray) -> list[Suggestion]:
+    """The first answers of a plan, one for each task, by the annotator whose answer is worth most; largest gain first.
+
+    Parameters
+    ----------
+    quality_low : (R,)
+        Lower bounds of the annotators' quality, NaN for those who are not asked because they gave no labels, or may
+        not be listed. Nobody is asked twice about a task.
+    """
+    crowd = evidence.annotations
+    limits = np.where(np.isnan(quality_low), 0.0, np.inf)
+    asking = Asking.by_evidence(evidence, limits=limits, costs=np.ones(crowd.n_annotators))
+    planned = plan_labels(asking, MAX_TASKS, per_task=1, least_gain=LEAST_SUGGESTED_GAIN, teach=False)
+    order = np.argsort(-planned.gain, kind="stable")
+    tasks, workers, value = planned.tasks[order], planned.annotators[order], planned.gain[order]
+    if evidence.discretion is not None:
+        value = evidence.discretion.share(value)
+    names, people, ids = (plain_names(x) for x in (crowd.classes, crowd.annotator_ids[workers], crowd.task_ids[tasks]))
+    rows: list[Suggestion] = [
+        {
+            "task": ids[k],
+            "worker": people[k],
+            "expected_gain": float(value[k]),
+            "label": names[evidence.inferred[task]] if evidence.informed[task] else None,
+            "probability": float(evidence.posterior[task].max()),
+        }
+        for k, task in enumerate(tasks.tolist())
+    ]
+    if evidence.texts is not None:
+        for row in rows:
+            row["text"] = evidence.quote(row["task"])
+    return rows
+
+
+def suggestions_table(rows: list[Suggestion]) -> pa.Table:
+    """The queue as a table, which may be empty."""
+    return pa.table(
+        {
+            "task": _names([row["task"] for row in rows]),
+            "worker": _names([row["worker"] for row in rows]),
+            "expected_gain": pa.array([row["expected_gain"] for row in rows], pa.float64()),
+            "label": _names([row["label"] for row in rows]),
+            "probability": pa.array([row["probability"] for row in rows], pa.float64()),
+        }
+    )
+
+
+def _names(values: list[Any]) -> pa.Array:
+    return name_column(np.array(values, dtype=object)) if values else pa.array([], pa.string())

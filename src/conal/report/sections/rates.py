@@ -1,0 +1,257 @@
+"""What the true labels of a few tasks say about all: the size of every class, and how many labels are right."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NotRequired, TypedDict
+
+import numpy as np
+from markupsafe import Markup
+
+from conal.metrics.crowd_rates import MIN_OF_ANNOTATOR, GoldRates
+from conal.metrics.difference_estimator import Difference, Rate
+from conal.report.evidence import MIN_GOLD, Evidence, plain_names
+from conal.report.section import NONE, Finding, Panel, called, count, interval, percent, points, register, short
+
+if TYPE_CHECKING:
+    from conal.report.findings import Findings
+
+__all__ = ["MIN_GOLD", "MIN_OF_ANNOTATOR", "GoldRatesFinding", "GoldRatesSection", "measured_lead"]
+
+MAX_ANNOTATORS = 50
+
+
+class RateFigure(TypedDict):
+    """A share with its interval, and the number of random true labels that would give as narrow an interval."""
+
+    value: float
+    low: float
+    high: float
+    n_gold: int
+    n_effective: float
+
+
+class Above(TypedDict):
+    """How far the share of right inferred labels is above another one of the same tasks, and ``share`` itself.
+
+    The intervals of all such differences in a report hold together.
+    """
+
+    value: float
+    low: float
+    high: float
+    share: float
+
+
+class Comparison(TypedDict):
+    """Of majority vote and annotators: how many were compared, are as good or better, and are reliably worse."""
+
+    compared: int
+    as_good: int
+    worse: int
+
+
+class ClassRate(RateFigure):
+    """The share of one class."""
+
+    true: Any
+
+
+class AnnotatorRate(RateFigure):
+    """The share of one annotator's labels that are right."""
+
+    worker: Any
+    name: NotRequired[str]
+    above: NotRequired[Above]
+
+
+class GoldRatesSection(TypedDict):
+    """Rates of all tasks that have labels.
+
+    ``cleaned`` is the share of the cleaned labels that are right, before true labels replace any, None where no fit
+    judged them without these; ``claimed`` what the model says that it is, ``crowd`` the share of the crowd's labels,
+    and ``majority`` that of the majority votes. ``design`` is "random", or "planned" if the true labels came with the
+    probabilities by which their tasks were drawn.
+    """
+
+    n_gold: int
+    design: str
+    cleaned: RateFigure | None
+    claimed: float
+    crowd: RateFigure
+    by_class: list[ClassRate]
+    annotators: list[AnnotatorRate]
+    majority: NotRequired[RateFigure]
+    above_majority: NotRequired[Above]
+    comparison: NotRequired[Comparison]
+
+
+@register("gold_rates")
+class GoldRatesFinding(Finding[GoldRatesSection]):
+    """Rates that were measured: predictions for all tasks, corrected where the truth is known."""
+
+    rank = 8
+    title = "Measured by true labels"
+
+    def applies(self, evidence: Evidence) -> bool:
+        """Where enough true labels were supplied."""
+        return int(evidence.judged.sum()) >= MIN_GOLD
+
+    def section(self, findings: Findings) -> GoldRatesSection:
+        """All rates."""
+        evidence = findings.evidence
+        crowd, found = evidence.annotations, evidence.measured
+        assert found is not None  # noqa: S101 - it applies
+        names = plain_names(crowd.classes)
+        labelled = crowd.labels_per_task() > 0
+        judged = evidence.unseen_posterior is not None
+        believed = (
+            evidence.posterior[labelled & ~evidence.judged]
+            if evidence.unseen_posterior is None
+            else evidence.unseen_posterior[labelled]
+        )
+        section: GoldRatesSection = {
+            "n_gold": int(evidence.judged.sum()),
+            "design": "random" if evidence.inclusion is None else "planned",
+            "cleaned": _figure(found.cleaned) if judged else None,
+            "claimed": float(believed.max(1).mean()) if len(believed) else 1.0,
+            "crowd": _figure(found.crowd),
+            "by_class": [{"true": name, **_figure(rate)} for name, rate in zip(names, found.classes, strict=True)],
+            "annotators": _annotators(evidence, found),
+            "majority": _figure(found.majority),
+        }
+        if judged:
+            told = [] if evidence.discretion else [each for each in found.above_annotators if np.isfinite(each.value)]
+            above = [found.above_majority, *told]
+            section["above_majority"] = _above(found.above_majority)
+            section["comparison"] = {
+                "compared": len(above),
+                "as_good": sum(each.value <= 0 for each in above),
+                "worse": sum(each.low > 0 for each in above),
+            }
+        return section
+
+    def panel(self, section: GoldRatesSection) -> Panel:
+        """Every rate with its interval."""
+        cleaned, majority = section["cleaned"], section.get("majority")
+        rows = [
+            *([] if cleaned is None else [_row("inferred labels that are right", cleaned)]),
+            *([] if majority is None else [_row("majority votes", majority, section.get("above_majority"))]),
+            _row("labels of all annotators", section["crowd"]),
+            *(_row(f"labels of {short(called(each))}", each, each.get("above")) for each in section["annotators"]),
+            *(_row(f"tasks of class {short(each['true'])}", each) for each in section["by_class"]),
+        ]
+        text = (
+            f"Predictions for all labelled tasks, corrected by the {section['n_gold']:,} tasks whose true label is "
+            "known; each was predicted without its own true label. 95 % intervals, for these tasks. Differences "
+            "compare the same tasks; joint intervals hold for all rows together, so that the best row may be picked. "
+            + (
+                "The true labels came with the probabilities by which their tasks were drawn."
+                if section["design"] == "planned"
+                else "The tasks with a true label count as a random sample, because no column inclusion_probability "
+                "says how they were chosen: if somebody picked them, these figures are not those of all tasks."
+            )
+        )
+        headings = (
+            "rate",
+            "value",
+            "interval",
+            "inferred minus it",
+            "joint interval",
+            "worth in true labels",
+        )
+        return Panel(self.title, text, headings, rows, None)
+
+
+def measured_lead(section: GoldRatesSection) -> Markup:
+    """What was measured, and whether one annotator, or the vote, is as good as the inferred labels."""
+    cleaned, majority = section["cleaned"], section.get("majority")
+    shares = [("inferred labels", cleaned), ("majority votes", majority), ("annotators' labels", section["crowd"])]
+    told = [
+        Markup("<b>{}</b> of the {} ({})").format(percent(rate["value"]), name, interval(rate["low"], rate["high"]))
+        for name, rate in shares
+        if rate is not None
+    ]
+    lead = Markup("<b>Measured by {:,} true labels:</b> {} and {} are right").format(
+        section["n_gold"], Markup(", ").join(told[:-1]), told[-1]
+    )
+    claimed = percent(section["claimed"])
+    if cleaned is None:
+        return lead + Markup(
+            ". The inferred labels were not measured, because none were inferred without these true labels; the model "
+            "believes that {} of them are right."
+        ).format(claimed)
+    return lead + Markup("; the model believed {} of the inferred labels. ").format(claimed) + _rivals(section)
+
+
+def _rivals(section: GoldRatesSection) -> Markup:
+    """The best of the others beside the inferred labels; earlier reports do not compare them."""
+    if "comparison" not in section or "above_majority" not in section:
+        return Markup("")
+    found, others = section["comparison"], [each for each in section["annotators"] if "above" in each]
+    if not found["as_good"]:
+        return Markup("They are above the majority vote{}, reliably so above {:,} of these {:,}.").format(
+            f" and {count(found['compared'] - 1, 'annotator', 'annotators')}" if others else "",
+            found["worse"],
+            found["compared"],
+        )
+    above = [("The majority vote", section["above_majority"])]
+    above += [(f"{short(called(each))} alone", each["above"]) for each in others]
+    name, best = min(above, key=lambda each: each[1]["value"])
+    more = found["as_good"] - 1
+    return Markup(
+        "<b>{}</b>{} is {}: right on {}, the inferred labels on {} of the same tasks (difference {} points, with "
+        "allowance for picking the best of {:,})."
+    ).format(
+        name,
+        f" (and {more:,} more)" if more else "",
+        "better than the inferred labels" if best["high"] < 0 else "as good as the inferred labels or better",
+        percent(best["share"] - best["value"]),
+        percent(best["share"]),
+        points(-best["high"], -best["low"]),
+        found["compared"],
+    )
+
+
+def _annotators(evidence: Evidence, found: GoldRates) -> list[AnnotatorRate]:
+    """Annotators with enough labels on judged tasks, the best beside the inferred labels of the same tasks first."""
+    if evidence.discretion is not None:  # a few labels and their tasks would tell who somebody is
+        return []
+    names = plain_names(evidence.annotations.annotator_ids)
+    rates = found.annotators
+    told = [int(r) for r in np.flatnonzero(evidence.told) if rates[r].n_gold >= MIN_OF_ANNOTATOR]
+    listed: list[AnnotatorRate] = []
+    rank = (
+        [-each.value for each in rates]
+        if evidence.unseen_posterior is None
+        else [each.value for each in found.above_annotators]
+    )
+    for r in sorted(told, key=lambda r: (rank[r], r))[:MAX_ANNOTATORS]:
+        row: AnnotatorRate = {"worker": names[r], **_figure(rates[r])}  # type: ignore[typeddict-item]
+        if evidence.unseen_posterior is not None:
+            row["above"] = _above(found.above_annotators[r])
+        listed.append(row)
+    return listed
+
+
+def _above(found: Difference) -> Above:
+    return {"value": found.value, "low": found.low, "high": found.high, "share": found.share}
+
+
+def _figure(rate: Rate) -> RateFigure:
+    return {
+        "value": rate.value,
+        "low": rate.low,
+        "high": rate.high,
+        "n_gold": rate.n_gold,
+        "n_effective": rate.n_effective,
+    }
+
+
+def _row(name: str, rate: RateFigure, above: Above | None = None) -> tuple[str, ...]:
+    compared = (
+        (NONE, NONE)
+        if above is None
+        else (f"{100 * above['value']:+.1f}".replace("-", "\u2212"), points(above["low"], above["high"]))
+    )
+    ends = interval(rate["low"], rate["high"])
+    return name, percent(rate["value"]), ends, *compared, f"{rate['n_effective']:.0f}"

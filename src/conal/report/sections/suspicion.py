@@ -1,0 +1,301 @@
+"""Annotators whose labels do not speak for themselves: what speaks for that, and on which tasks it shows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, NotRequired, TypedDict
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+from markupsafe import Markup
+
+from conal.metrics.suspicion import Suspects
+from conal.report.contradiction import contradiction
+from conal.report.evidence import Evidence, plain_names
+from conal.report.section import Finding, Panel, count, percent, register, short
+
+if TYPE_CHECKING:
+    from conal.report.findings import Findings, Report
+
+__all__ = ["Suspicion", "SuspicionSection"]
+
+IntArray = npt.NDArray[np.int64]
+
+MAX_ROWS = 100
+MAX_TASKS = 10
+"""Tasks that are listed as evidence for each row."""
+MAX_NAMED = 3
+MANY = 0.3
+"""Share of the labels from which on a group may as well be right, and all others wrong."""
+LATER = 0.9
+"""Share of the equal answers that somebody gave after the other, to be said to follow."""
+CONSTANT = 0.9
+KINDS = {
+    "careless": "answers do not depend on the task",
+    "turned": "answers no longer depend on the task",
+    "exchange": "exchanges classes as others of a group do",
+    "copies": "same answers as somebody else",
+}
+"""What ``annotators.csv`` says of each kind."""
+HEADLINES = {
+    "careless": "answers that do not depend on the task",
+    "turned": "answers that no longer depend on the task",
+    "exchange": "classes exchanged in the same way",
+    "copies": "the same answers as somebody else",
+}
+"""What the page says of each kind in its first sentences."""
+
+
+class EvidenceTask(TypedDict):
+    """A task that shows it: the label that was given, and the one that the other labels speak for."""
+
+    task: Any
+    given: Any
+    others: Any
+
+
+class SuspicionRow(TypedDict):
+    """What is striking about an annotator, and the tasks that show it; ``shared_with`` lists whom it is shared with."""
+
+    annotator: Any
+    kind: str
+    what: str
+    shared_with: list[Any]
+    labels: int
+    p_value: NotRequired[float]
+    tasks: list[EvidenceTask]
+
+
+class SuspicionSection(TypedDict):
+    """What it means, and a row for each annotator, or for each pair with the same answers."""
+
+    text: str
+    label_share: float
+    rows: list[SuspicionRow]
+
+
+@register("suspicion")
+class Suspicion(Finding[SuspicionSection]):
+    """People to talk to; there is no such section where nobody is striking."""
+
+    rank = 31
+    title = "Answers that call for a talk"
+    table = "annotators.csv"
+
+    def applies(self, evidence: Evidence) -> bool:
+        """Whether anybody who may be named is striking; a model that may be upside down says nothing about people."""
+        return bool(_flagged(evidence).any()) and contradiction(evidence) is None
+
+    def section(self, findings: Findings) -> SuspicionSection:
+        """One row for each annotator or pair, in the order of the annotators' section."""
+        evidence = findings.evidence
+        place = {row["worker"]: k for k, row in enumerate(findings.section("annotators")["rows"])}
+        rows = [row for row in _rows(evidence) if row is not None]
+        rows.sort(key=lambda row: place.get(row["annotator"], len(place)))
+        crowd = evidence.annotations
+        share = float(_flagged(evidence)[crowd.annotators].mean())
+        return {"text": _text(evidence), "label_share": share, "rows": rows[:MAX_ROWS]}
+
+    def columns(self, findings: Findings) -> pa.Table:
+        """What is striking about each annotator, and the estimated share of careful answers."""
+        evidence = findings.evidence
+        R = evidence.annotations.n_annotators
+        kinds: list[list[str]] = [[] for _ in range(R)]
+        for kind, people in _people(evidence.suspects).items():
+            for r in people.tolist():
+                kinds[r].append(KINDS[kind])
+        share = evidence.suspects.attention.share
+        return pa.table(
+            {
+                "suspicion": pa.array(["; ".join(said) or None for said in kinds], pa.string()),
+                "careful_share": pa.array(share, mask=np.isnan(share)),
+            }
+        )
+
+    def headlines(self, section: SuspicionSection, report: Report) -> Iterator[Markup]:
+        """Who is striking, in the order of the annotators' section."""
+        names = list(dict.fromkeys(short(row["annotator"]) for row in section["rows"]))
+        if not names:
+            return
+        shown = Markup(", ").join(Markup("<b>{}</b>").format(name) for name in names[:MAX_NAMED])
+        rest = f" and {count(len(names) - MAX_NAMED)} more" if len(names) > MAX_NAMED else ""
+        kinds = "; ".join(text for kind, text in HEADLINES.items() if kind in {row["kind"] for row in section["rows"]})
+        yield Markup("Talk to {}{}: {} ({} of the labels). See <i>{}</i> for the tasks that show it.").format(
+            shown, rest, kinds, percent(section["label_share"]), self.title
+        )
+
+    def panel(self, section: SuspicionSection) -> Panel:
+        """A line for each row, with the tasks."""
+        rows = [
+            (row["annotator"], row["what"], row["labels"], list(map(_shown, row["tasks"]))) for row in section["rows"]
+        ]
+        return Panel(
+            self.title, section["text"], ("annotator", "what is striking", "labels", "tasks"), rows, self.table
+        )
+
+
+def _shown(row: EvidenceTask) -> str:
+    return f"{short(row['task'], 40)} ({short(row['given'], 40)}, others {short(row['others'], 40)})"
+
+
+def _people(found: Suspects) -> dict[str, IntArray]:
+    """Annotators of each kind."""
+    return {
+        "careless": found.careless,
+        "turned": found.turned,
+        "exchange": np.concatenate([found.careless[:0], *(ring.members for ring in found.rings)]),
+        "copies": np.union1d(found.copies.first, found.copies.second),
+    }
+
+
+def _flagged(evidence: Evidence) -> npt.NDArray[np.bool_]:
+    """(R,) the annotators who are striking and may be told."""
+    flagged = np.zeros(evidence.annotations.n_annotators, dtype=bool)
+    for people in _people(evidence.suspects).values():
+        flagged[people] = True
+    return flagged & evidence.told
+
+
+def _rows(evidence: Evidence) -> Iterator[SuspicionRow | None]:
+    """A row for each annotator or pair, by kind; None for those who may not be told."""
+    found, told = evidence.suspects, evidence.told
+    names = plain_names(evidence.annotations.annotator_ids)
+    care = found.attention
+    for r in found.careless.tolist():
+        yield _row(evidence, r, "careless", _careless(evidence, r), [], float(care.p_value[r]), _wrong(evidence, r))
+    for r in found.turned.tolist():
+        if found.turning is not None:
+            n = int(found.turning.before[r]) if evidence.discretion is None else None
+            when = "at some point" if n is None else f"after {count(n, 'label', 'labels')}"
+            tasks = _wrong(evidence, r, found.turning.after)
+            yield _row(evidence, r, "turned", f"{KINDS['turned']} {when}", [], float(found.turning.p_value[r]), tasks)
+    for ring in found.rings:
+        for r in ring.members.tolist():
+            others = [names[s] for s in ring.members.tolist() if s != r and told[s]]
+            what = f"labels {_exchange(evidence, ring.exchange)}, like {_listed(others)}"
+            others_say, labels = evidence.left_out.posterior.argmax(1), evidence.annotations.labels
+            moved = (ring.exchange[others_say] == labels) & (others_say != labels)
+            yield _row(evidence, r, "exchange", what, others, float(care.p_value[r]), _wrong(evidence, r, moved))
+    for k in range(len(found.copies.first)):
+        yield _pair(evidence, k)
+
+
+def _row(
+    evidence: Evidence, r: int, kind: str, what: str, others: list[Any], p: float, rows: IntArray
+) -> SuspicionRow | None:
+    if not evidence.told[r]:
+        return None
+    crowd, discretion = evidence.annotations, evidence.discretion
+    labels = crowd.labels_per_annotator()[[r]]
+    found: SuspicionRow = {
+        "annotator": plain_names(crowd.annotator_ids[[r]])[0],
+        "kind": kind,
+        "what": what,
+        "shared_with": others,
+        "labels": int(labels[0] if discretion is None else discretion.count(labels)[0]),
+        # a list of somebody's tasks tells who it is
+        "tasks": [] if discretion is not None else [_task(evidence, k) for k in rows[:MAX_TASKS].tolist()],
+    }
+    return found | {"p_value": p} if discretion is None and np.isfinite(p) else found
+
+
+def _task(evidence: Evidence, k: int) -> EvidenceTask:
+    crowd = evidence.annotations
+    names = plain_names(crowd.classes)
+    return {
+        "task": plain_names(crowd.task_ids[crowd.tasks[k] : crowd.tasks[k] + 1])[0],
+        "given": names[crowd.labels[k]],
+        "others": names[int(evidence.left_out.posterior[k].argmax())],
+    }
+
+
+def _wrong(evidence: Evidence, r: int, kept: npt.NDArray[np.bool_] | None = None) -> IntArray:
+    """Labels of an annotator that the other labels contradict, the clearest first."""
+    crowd = evidence.annotations
+    mine = np.flatnonzero((crowd.annotators == r) & (True if kept is None else kept))
+    right = evidence.left_out.posterior[mine, crowd.labels[mine]]
+    mine, right = mine[right < 0.5], right[right < 0.5]
+    return mine[np.argsort(right, kind="stable")]
+
+
+def _careless(evidence: Evidence, r: int) -> str:
+    habits = evidence.left_out.habits[r]
+    top = int(habits.argmax())
+    if habits[top] < CONSTANT:
+        return KINDS["careless"]
+    return f"{KINDS['careless']}: {percent(float(habits[top]))} are {short(evidence.annotations.classes[top], 24)}"
+
+
+def _exchange(evidence: Evidence, exchange: IntArray) -> str:
+    names = [short(name, 24) for name in plain_names(evidence.annotations.classes)]
+    moved = np.flatnonzero(exchange != np.arange(len(exchange))).tolist()
+    said = [f"{names[c]} as {names[exchange[c]]}" for c in moved[:MAX_NAMED]]
+    return ", ".join(said) + (" and so on" if len(moved) > MAX_NAMED else "")
+
+
+def _listed(names: list[Any]) -> str:
+    shown = ", ".join(short(name, 24) for name in names[:MAX_NAMED])
+    if not names:
+        return "others"
+    return shown + (f" and {count(len(names) - MAX_NAMED)} more" if len(names) > MAX_NAMED else "")
+
+
+def _pair(evidence: Evidence, k: int) -> SuspicionRow | None:
+    """Two annotators with the same answers; the first named is the one who answers later, where times tell."""
+    copies, crowd = evidence.suspects.copies, evidence.annotations
+    r, s = int(copies.first[k]), int(copies.second[k])
+    if not evidence.told[[r, s]].all():
+        return None
+    mine, theirs = _common(evidence, r, s)
+    same = crowd.labels[mine] == crowd.labels[theirs]
+    times = evidence.when
+    follows = "one of both copies, or both have a common source"
+    if times is not None and same.any():
+        later = float((times[mine] > times[theirs])[same].mean())
+        if later < 1 - LATER:
+            r, s, mine, theirs, later = s, r, theirs, mine, 1 - later
+        follows = "the answers come after" if later > LATER else follows
+    name = plain_names(crowd.annotator_ids[[s]])[0]
+    if evidence.discretion is None:
+        what = (
+            f"agrees with {short(name, 24)} on {count(int(copies.agreed_mistakes[k]))} of "
+            f"{count(int(copies.mistakes[k]), 'mistake', 'mistakes')} that either makes, and on "
+            f"{count(int(copies.agreed[k]))} of {count(int(copies.shared[k]))} common tasks; "
+            f"{count(round(float(copies.expected[k])))} would be expected. {follows[:1].upper()}{follows[1:]}"
+        )
+    else:
+        what = f"gives the same answers as {short(name, 24)}"
+    wrong = evidence.left_out.posterior[mine].argmax(1) != crowd.labels[mine]
+    return _row(evidence, r, "copies", what, [name], float(copies.p_value[k]), mine[same & wrong])
+
+
+def _common(evidence: Evidence, r: int, s: int) -> tuple[IntArray, IntArray]:
+    """Where the labels of two annotators are that they gave to the same tasks."""
+    crowd = evidence.annotations
+    mine, theirs = np.flatnonzero(crowd.annotators == r), np.flatnonzero(crowd.annotators == s)
+    _, a, b = np.intersect1d(crowd.tasks[mine], crowd.tasks[theirs], assume_unique=True, return_indices=True)
+    return mine[a], theirs[b]
+
+
+def _text(evidence: Evidence) -> str:
+    found, crowd = evidence.suspects, evidence.annotations
+    text = (
+        "For each kind, the aim is at most one false alarm among twenty people who are named; the tests assume that "
+        "honest people err independently of each other. There are honest reasons: a misread instruction, a broken "
+        "page, two people who worked together, an account that is shared. Look at the tasks and ask before you judge. "
+        "To infer the labels without these answers, use --defend."
+    )
+    members = np.concatenate([found.careless[:0], *(ring.members for ring in found.rings)])
+    share = float(np.isin(crowd.annotators, members).mean())
+    if share >= MANY:
+        text += (
+            f" The group who exchange classes gave {percent(share)} of the labels. By labels alone, nobody can say "
+            "whether they or the others are right: label a few dozen tasks yourself."
+        )
+    if len(found.copies.first):
+        text += (
+            " Copied answers count as votes, so that people who do not copy seem worse than they are. With --defend, "
+            "copies count once."
+        )
+    return text

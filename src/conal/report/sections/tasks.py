@@ -1,0 +1,258 @@
+"""Tasks to look at again: labels that are likely wrong, ambiguous tasks, and doubts of the classifier."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, ClassVar, NotRequired, TypedDict
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+from markupsafe import Markup
+
+from conal.io.results import ColumnKind, label_table, name_column
+from conal.report.evidence import Evidence, TaskShown, entropy, plain_names
+from conal.report.section import Finding, count, register
+
+if TYPE_CHECKING:
+    from conal.report.findings import Findings, Report
+
+__all__ = ["MAX_SHOWN", "TaskSection", "Tasks", "labels_table", "task_findings"]
+
+FloatArray = npt.NDArray[np.float64]
+IntArray = npt.NDArray[np.int64]
+
+MAX_SHOWN = 300
+"""Tasks in each list."""
+
+
+class TaskRow(TaskShown):
+    """Everything that the lists say about a task."""
+
+    task: Any
+    label: Any
+    probability: float
+    second_label: Any
+    second_probability: float
+    majority_vote: Any
+    majority_vote_probability: float | None
+    votes: list[list[Any]]
+    classifier_label: NotRequired[Any]
+    classifier_probability: NotRequired[float]
+    entropy: float
+
+
+class TaskList(TypedDict):
+    """How many tasks there are, and the first of them."""
+
+    total: int
+    rows: list[TaskRow]
+
+
+class Sides(TypedDict):
+    """How often the cleaned label follows each side where classifier and crowd disagree."""
+
+    classifier: int
+    crowd: int
+    neither: int
+
+
+class Disagreements(TaskList):
+    """Tasks on which the classifier contradicts the majority vote, but the cleaned label follows the vote.
+
+    Those whose label follows the classifier are in the list of likely wrong ones. ``sides`` counts both. ``held_out``
+    says whether the classifier was not trained on the tasks that it predicts.
+    """
+
+    sides: Sides
+    held_out: NotRequired[bool]
+
+
+class TaskSection(TypedDict):
+    """The lists; the last one only where there is a classifier."""
+
+    likely_wrong: TaskList
+    ambiguous: TaskList
+    disagreements: NotRequired[Disagreements]
+
+
+@register("tasks")
+class Tasks(Finding[TaskSection]):
+    """The cleaned labels, and the tasks that most deserve a second look."""
+
+    rank = 40
+    title = "Tasks"
+    table = "labels.csv"
+    holds: ClassVar[Mapping[str, ColumnKind]] = {
+        "task": "task",
+        "label": "class",
+        "median": "class",
+        "low": "class",
+        "high": "class",
+        "consensus_label": "class",
+        "num_annotations": "count",
+        "majority_vote": "class",
+        "classifier_label": "class",
+        "true_label": "class",
+    }
+
+    def section(self, findings: Findings) -> TaskSection:
+        """The lists of tasks."""
+        return task_findings(findings.evidence)
+
+    def columns(self, findings: Findings) -> pa.Table:
+        """One row per task."""
+        return labels_table(findings.evidence)
+
+    def headlines(self, section: TaskSection, report: Report) -> Iterator[Markup]:
+        """How often the classifier contradicts the crowd."""
+        sides = section["disagreements"]["sides"] if "disagreements" in section else None
+        if sides is not None and any(sides.values()):
+            yield Markup(
+                "The classifier, which sees only the features, contradicts the majority vote on <b>{}</b>. The cleaned "
+                "label follows the classifier on {} and the majority vote on {}."
+            ).format(
+                count(sides["classifier"] + sides["crowd"] + sides["neither"], "task", "tasks"),
+                count(sides["classifier"]),
+                count(sides["crowd"]),
+            )
+
+
+def labels_table(evidence: Evidence) -> pa.Table:
+    """One row per task: label, probability and ``proba_<class>``, then what the crowd and the classifier say.
+
+    Mean, median, low and high follow the probability where the classes are a scale.
+
+    Without a classifier, label and probability are empty where nobody labelled the task.
+
+    ``consensus_label`` and ``consensus_quality_score`` are the label and its probability under cleanlab's names;
+    ``annotator_agreement`` is the share of the annotators who gave it, and ``contradiction`` the probability that the
+    classifier contradicts a random one of them. ``classifier_label`` is by a classifier that was not trained on the
+    task where ``evidence.held_out``, and otherwise by one that was. ``true_label`` is there if true labels were
+    supplied, and empty where the task has none.
+    """
+    crowd, rows = evidence.annotations, np.arange(evidence.annotations.n_tasks)
+    levels = crowd.levels() if crowd.ordinal else None
+    found = crowd.task_ids, evidence.posterior, crowd.classes, evidence.inferred, evidence.informed
+    table = label_table(*found, levels=levels)
+    given = crowd.labels_per_task()
+    voted = evidence.majority >= 0
+    agreed = evidence.votes[rows, evidence.inferred] / np.maximum(given, 1)
+    classes = name_column(crowd.classes)
+    columns = {
+        "consensus_label": table["label"],
+        "consensus_quality_score": table["probability"],
+        "annotator_agreement": pa.array(agreed, mask=~voted),
+        "num_annotations": pa.array(given),
+        "majority_vote": classes.take(pa.array(evidence.majority, mask=~voted)),
+        "majority_vote_probability": pa.array(_at(evidence.posterior, evidence.majority), mask=~voted),
+    }
+    if evidence.classifier is not None:
+        said = evidence.classifier.argmax(1)
+        columns |= {
+            "classifier_label": classes.take(pa.array(said)),
+            "classifier_probability": pa.array(_at(evidence.classifier, said)),
+            "contradiction": pa.array(_contradiction(evidence, evidence.classifier), mask=~voted),
+        }
+    columns["entropy"] = pa.array(entropy(evidence.posterior))
+    if evidence.known is not None:
+        columns["true_label"] = classes.take(pa.array(evidence.known, mask=evidence.known < 0))
+    for name, column in columns.items():
+        table = table.append_column(name, column)
+    return table
+
+
+def _contradiction(evidence: Evidence, classifier: FloatArray) -> FloatArray:
+    """(N,) probability that the class of the classifier is another one than a random label of the task."""
+    given = np.maximum(evidence.annotations.labels_per_task(), 1)
+    return np.asarray(1 - np.einsum("nc,nc->n", evidence.votes, classifier) / given)
+
+
+def task_findings(evidence: Evidence) -> TaskSection:
+    """The tasks that most deserve a second look, in lists, each with the total number of such tasks.
+
+    Lists are sorted by small probabilities: one minus such a number is 1 for all of them.
+    """
+    wrong = np.flatnonzero((evidence.majority >= 0) & (evidence.majority != evidence.inferred))
+    bits = entropy(evidence.posterior)
+    unclear = np.flatnonzero(evidence.informed & (evidence.posterior.max(1) < 0.9))
+    found: TaskSection = {
+        "likely_wrong": _list(evidence, wrong, -_at(evidence.posterior, evidence.majority)),
+        "ambiguous": _list(evidence, unclear, bits),
+    }
+    if evidence.classifier is not None:
+        found["disagreements"] = _disagreements(evidence, evidence.classifier)
+    return found
+
+
+def _disagreements(evidence: Evidence, classifier: FloatArray) -> Disagreements:
+    """Where the classifier contradicts the majority vote and the label follows the vote, its surest answers first."""
+    said = classifier.argmax(1)
+    apart = np.flatnonzero((evidence.majority >= 0) & (said != evidence.majority))
+    kept = apart[evidence.inferred[apart] == evidence.majority[apart]]
+    found = _list(evidence, kept, -_all_but(classifier, said))
+    return {**found, "sides": _sides(evidence, apart, said), "held_out": evidence.held_out}
+
+
+def _list(evidence: Evidence, tasks: IntArray, score: FloatArray) -> TaskList:
+    """The tasks with the highest scores first."""
+    order = tasks[np.argsort(-score[tasks], kind="stable")]
+    return {"total": len(tasks), "rows": [_row(evidence, int(i)) for i in order[:MAX_SHOWN]]}
+
+
+def _sides(evidence: Evidence, apart: IntArray, said: IntArray) -> Sides:
+    """Which side the inferred labels follow where classifier and crowd disagree."""
+    label = evidence.inferred[apart]
+    with_classifier, with_crowd = label == said[apart], label == evidence.majority[apart]
+    neither = ~with_classifier & ~with_crowd
+    return {"classifier": int(with_classifier.sum()), "crowd": int(with_crowd.sum()), "neither": int(neither.sum())}
+
+
+def _row(evidence: Evidence, i: int) -> TaskRow:
+    """Everything that the lists say about a task."""
+    crowd, q, first = evidence.annotations, evidence.posterior[i], int(evidence.inferred[i])
+    names = crowd.classes
+    second = next((int(k) for k in np.argsort(-q, kind="stable") if k != first), first)
+    voted = evidence.majority[i] >= 0
+    votes = [(int(k), int(evidence.votes[i, k])) for k in np.argsort(-evidence.votes[i], kind="stable")]
+    task, label, runner_up, crowd_label = (
+        plain_names(array)[0]
+        for array in (
+            crowd.task_ids[i : i + 1],
+            names[[first]],
+            names[[second]],
+            names[[max(int(evidence.majority[i]), 0)]],
+        )
+    )
+    row: TaskRow = {
+        "task": task,
+        "label": label,
+        "probability": float(q[first]),
+        "second_label": runner_up,
+        "second_probability": float(q[second]),
+        "majority_vote": crowd_label if voted else None,
+        "majority_vote_probability": float(q[evidence.majority[i]]) if voted else None,
+        "votes": [[plain_names(names[[k]])[0], n] for k, n in votes if n],
+        "entropy": float(entropy(q[None])[0]),
+    }
+    if evidence.classifier is not None:
+        f = evidence.classifier[i]
+        row |= {
+            "classifier_label": plain_names(names[[int(f.argmax())]])[0],
+            "classifier_probability": float(f.max()),
+        }
+    if evidence.texts is not None:
+        row["text"] = evidence.quote(task)
+    return row
+
+
+def _at(probas: FloatArray, codes: IntArray) -> FloatArray:
+    """(N,) the probability of one class each; that of the last one where the code is -1."""
+    return np.asarray(probas[np.arange(len(probas)), codes])
+
+
+def _all_but(probas: FloatArray, codes: IntArray) -> FloatArray:
+    """(N,) the probability of all classes but one each, as a sum of small numbers, which is exact."""
+    others = probas.copy()
+    others[np.arange(len(probas)), codes] = 0.0
+    return np.asarray(others.sum(1))
