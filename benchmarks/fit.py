@@ -181,8 +181,7 @@ def table(found: Mapping[str, Mapping[str, Row]]) -> str:
 
 def learning_rates(sizes: Sequence[int]) -> dict[str, float]:
     """By what factor this version lowers the learning rate at every size."""
-    from conal.parameters.plan import plan
-    from conal.parameters.training import Settings
+    from conal.parameters.training import Settings, plan
 
     return {str(n): plan(Settings(), n).lr_factor for n in sizes}
 

@@ -9,7 +9,7 @@ import numpy.typing as npt
 from scipy.stats import sem
 
 from conal import aggregation, theory
-from conal._support.arrays import draw_from_rows
+from conal._arrays import draw_from_rows
 from conal.data.annotations import Annotations
 from studies.runs import Options, Setting
 from studies.tables import Row, Summary, Table, Tables

@@ -19,8 +19,7 @@ from conal.aggregation import DawidSkene
 from conal.data.annotations import Annotations
 from conal.data.encoding import MISSING
 from conal.datasets import CrowdDataset, Split
-from conal.datasets.base import Folder, data_folder
-from conal.datasets.files import require_files
+from conal.datasets.base import Folder, data_folder, require_files
 from conal.errors import InputError
 from conal.metrics.suspicion import defended
 

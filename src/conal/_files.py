@@ -1,9 +1,4 @@
-"""Results that are whole or absent, and where they may be written.
-
-A result is written aside, flushed to the disk and renamed into place: the file or folder ``new`` in a folder
-``.conal-*`` next to it, which nobody else can read. A process that is killed may leave such a folder, or a lock of
-that name; delete it.
-"""
+"""Paths without symbolic links."""
 
 from __future__ import annotations
 
@@ -18,9 +13,6 @@ from pathlib import Path
 
 from conal.errors import InputError, examples
 
-if sys.platform != "win32":
-    import fcntl
-
 __all__ = [
     "atomic_file",
     "atomic_files",
@@ -30,8 +22,30 @@ __all__ = [
     "check_place",
     "claimed",
     "is_free",
+    "real_path",
     "real_place",
 ]
+
+
+# Paths without symbolic links.
+
+
+def real_path(path: str | os.PathLike[str]) -> Path:
+    """Where a path leads to; links that lead to themselves stay, and whoever opens them says that there is no file.
+
+    ``Path.resolve`` raises a RuntimeError for them before Python 3.13.
+    """
+    return Path(os.path.realpath(path))
+
+
+# Results that are whole or absent, and where they may be written.
+#
+# A result is written aside, flushed to the disk and renamed into place: the file or folder ``new`` in a folder
+# ``.conal-*`` next to it, which nobody else can read. A process that is killed may leave such a folder, or a lock of
+# that name; delete it.
+
+if sys.platform != "win32":
+    import fcntl
 
 ASIDE = ".conal-"
 """How the names of everything begin that is not a result."""

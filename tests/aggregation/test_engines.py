@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 
 from conal.aggregation import DawidSkene, OneCoinDawidSkene
+from conal.aggregation import engines as compiled
 from conal.aggregation.counts import Votes
 from conal.aggregation.em import extrapolated
-from conal.aggregation.engines import CompiledEngine, SparseEngine, compiled
+from conal.aggregation.engines import CompiledEngine, SparseEngine
 from conal.data.annotations import Annotations
 
 

@@ -15,8 +15,8 @@ import pytest
 from conal.cli.discretion import read_discreetly
 from conal.cli.files import FitData
 from conal.data.annotations import Annotations
+from conal.data.annotator_info import pseudonyms
 from conal.data.encoding import as_names
-from conal.data.pseudonyms import pseudonyms
 from conal.errors import DataWarning, warn
 from conal.estimator import make
 from conal.io import FeatureTable, write_annotations

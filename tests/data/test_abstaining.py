@@ -11,9 +11,9 @@ import pytest
 
 from conal import Annotations
 from conal.data.alignment import align
+from conal.data.annotator_info import renamed
 from conal.data.encoding import as_names
 from conal.data.joining import join_annotations
-from conal.data.pseudonyms import renamed
 from conal.errors import DataWarning, InputError
 from conal.io import read_annotations, write_annotations
 

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from conal.data.columns import ALIASES, find_column, find_columns
+from conal.data.frames import ALIASES, find_column, find_columns
 from conal.errors import InputError
 
 ROLES = {"task": None, "worker": None, "label": None}

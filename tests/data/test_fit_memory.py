@@ -12,9 +12,9 @@ import pytest
 import conal
 from conal import aggregation
 from conal.aggregation import DawidSkene
-from conal.data import memory
+from conal.data import problems as memory
 from conal.data.annotations import Annotations
-from conal.data.memory import looks_like
+from conal.data.problems import looks_like
 from conal.errors import InputError
 
 VOTES = ("majority-vote", "wawa", "zero-based-skill", "gold-majority-vote")

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from conal.data.annotations import Annotations
-from conal.data.growing import digest_of_labels, grown
-from conal.data.joining import join_annotations
+from conal.data.joining import digest_of_labels, grown, join_annotations
 from conal.errors import DataWarning, InputError
 
 

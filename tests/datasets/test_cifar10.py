@@ -12,8 +12,7 @@ import pytest
 
 from conal.datasets import cifar10
 from conal.datasets.base import data_folder
-from conal.datasets.cifar10 import SIMILAR
-from conal.datasets.cifar10_files import CLASSES, Cifar10Counts
+from conal.datasets.cifar10 import CLASSES, SIMILAR, Cifar10Counts
 from conal.errors import InputError
 
 TINY = Cifar10Counts(train=20, test=4)

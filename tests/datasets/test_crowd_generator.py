@@ -10,11 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from conal._support.arrays import draw_from_rows
+from conal._arrays import draw_from_rows
 from conal.data.annotations import Annotations
 from conal.datasets import CrowdSettings
-from conal.datasets.crowd import CrowdTruth, draw_assignment, simulate_crowd
-from conal.datasets.gate import project, solve_bias
+from conal.datasets.crowd import CrowdTruth, draw_assignment, project, simulate_crowd, solve_bias
 from conal.errors import InputError
 
 FloatArray = npt.NDArray[np.float64]
@@ -106,7 +105,7 @@ def test_matrix_agrees_with_the_pairs_and_the_equation() -> None:
 def test_projection_in_chunks_is_the_product(monkeypatch: pytest.MonkeyPatch) -> None:
     images = np.random.default_rng(0).integers(0, 256, size=(11, 3, 2, 2), dtype=np.uint8)
     weights = np.random.default_rng(1).standard_normal((12, 5))
-    monkeypatch.setattr("conal.datasets.gate.CHUNK_CELLS", 36)
+    monkeypatch.setattr("conal.datasets.crowd.CHUNK_CELLS", 36)
     np.testing.assert_allclose(project(images, weights), images.reshape(11, 12).astype(float) @ weights)
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from conal.datasets.pickles import read_batch
+from conal.datasets.cifar10 import read_batch
 from conal.errors import InputError
 
 PIXELS = np.arange(24, dtype=np.uint8).reshape(4, 6) * 10

@@ -14,7 +14,7 @@ import torch
 import conal
 from conal import methods
 from conal.data.annotations import Annotations
-from conal.data.pseudonyms import pseudonyms
+from conal.data.annotator_info import pseudonyms
 from conal.errors import InputError, PrivacyWarning
 from conal.estimator import CrowdClassifier
 from conal.estimator.anonymity import annotator_axes

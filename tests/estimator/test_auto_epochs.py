@@ -16,8 +16,7 @@ from conal.estimator.provenance import model_section
 from conal.methods import Problem
 from conal.methods.cross_conal import CrossCoNALMethod
 from conal.networks import MLP
-from conal.parameters.plan import plan, planned_epochs
-from conal.parameters.training import Settings
+from conal.parameters.training import Settings, plan, planned_epochs
 from conal.report.sections.model import selection_story
 from conal.training.loop import make_scheduler
 

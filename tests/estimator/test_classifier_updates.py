@@ -14,7 +14,7 @@ import torch
 import conal
 from conal.data.annotations import Annotations
 from conal.errors import InputError
-from conal.parameters import plan
+from conal.parameters import training as plan
 from conal.training.checkpoint import WarmStart
 
 N, EARLY = 160, 120

@@ -16,10 +16,10 @@ from conal.aggregation import DawidSkene
 from conal.data.annotations import Annotations
 from conal.datasets.base import data_folder
 from conal.errors import ContradictionWarning, InputError
-from conal.report.contradiction import contradiction
 from conal.report.evidence import Evidence
 from conal.report.findings import Findings
 from conal.report.page import render
+from conal.report.sections.contradiction import contradiction
 from helpers.crowds import colluding_crowd
 from helpers.real import load_or_skip
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from conal._support.progress import Progress
+from conal._progress import Progress
 
 __all__ = ["Listener"]
 

@@ -20,8 +20,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from conal import Annotations
-from conal.data.encoding import spelling
-from conal.data.numbers import numbers_or_text
+from conal.data.encoding import numbers_or_text, spelling
 from conal.io import import_file, read_annotations, read_features, read_gold, read_texts, write_annotations
 from conal.io.delimited import is_padded
 from conal.io.platform_files import label_studio_tasks, write_label_studio

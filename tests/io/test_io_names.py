@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import conal
 from conal import Annotations
-from conal.data.numbers import numbers_or_text
+from conal.data.encoding import numbers_or_text
 from conal.io import read_annotations, read_gold, write_annotations
 
 LOOKALIKES = ["1.1", "1.10", "1.100", "2.0", "2", "0.5", "00.5", "-0", "0", "12345678901234567.5", "1e3", "1000"]

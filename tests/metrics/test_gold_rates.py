@@ -10,7 +10,7 @@ from conal.aggregation import DawidSkene
 from conal.datasets import synthetic
 from conal.errors import InputError
 from conal.metrics import gold_rate, gold_rates
-from conal.metrics.difference_estimator import UNSEEN
+from conal.metrics.rates import UNSEEN
 
 
 def crowd(n: int, share: float, sharpness: float, seed: int = 5) -> tuple[np.ndarray, np.ndarray]:

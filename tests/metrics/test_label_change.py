@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from scipy.stats import betabinom
 
-from conal.metrics import label_change
-from conal.metrics.label_change import LabelChange, Relabelling, joined, label_changes, relabelling
+from conal.metrics import rates as label_change
+from conal.metrics.rates import LabelChange, Relabelling, joined, label_changes, relabelling
 
 NOTHING_SEEN = np.zeros((0, 3))
 

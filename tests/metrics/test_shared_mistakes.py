@@ -14,7 +14,7 @@ from conal.data.annotations import Annotations
 from conal.datasets import CrowdDataset, synthetic
 from conal.errors import InputError
 from conal.metrics import co_direction, effective_number
-from conal.metrics.co_direction import _Mistakes
+from conal.metrics.shared_mistakes import _Mistakes
 from helpers.real import labelled_crowd
 
 
@@ -290,7 +290,7 @@ def test_without_common_tasks_there_is_no_number() -> None:
 
 
 def test_of_a_large_crowd_those_with_most_labels_are_compared(monkeypatch: pytest.MonkeyPatch) -> None:
-    module = sys.modules["conal.metrics.effective_number"]  # the function has the same name
+    module = sys.modules["conal.metrics.shared_mistakes"]  # the function has the same name
     monkeypatch.setattr(module, "MAX_ANNOTATORS", 4)
     crowd, q = random_case(0)
     most = np.sort(np.argsort(-crowd.labels_per_annotator(), kind="stable")[:4])

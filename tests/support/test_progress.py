@@ -7,7 +7,7 @@ import types
 
 import pytest
 
-from conal._support.progress import Progress, TerminalBar, make_progress
+from conal._progress import Progress, TerminalBar, make_progress
 
 
 def test_a_bar_waits_for_its_delay() -> None:
@@ -55,7 +55,7 @@ def notebook(monkeypatch: pytest.MonkeyPatch) -> Page:
 
 def test_a_notebook_shows_a_bar_below_the_cell(notebook: Page, monkeypatch: pytest.MonkeyPatch) -> None:
     clock = iter(range(100))
-    monkeypatch.setattr("conal._support.progress.time.monotonic", lambda: next(clock))
+    monkeypatch.setattr("conal._progress.time.monotonic", lambda: next(clock))
     with make_progress("<work>", wanted=True) as bar:
         bar.update(1, 4, "loss 0.5")
         bar.update(4, 4, "loss 0.1")

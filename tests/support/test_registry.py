@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from conal._support.registry import Registry, names_in_source
+from conal._registry import Registry, names_in_source
 from conal.errors import InputError
 
 OWNER = """
-from conal._support.registry import Registry, names_in_source
+from conal._registry import Registry, names_in_source
 FRUIT = Registry("fruit", package="orchard_for_tests")
 IMPORTED = []
 """

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.feature_extraction.text import TfidfVectorizer
 
-from conal.text.analysis import PIECE_LENGTHS, piece_terms, word_terms
+from conal.text.features import PIECE_LENGTHS, piece_terms, word_terms
 
 
 def words(text: str) -> list[str]:

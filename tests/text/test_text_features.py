@@ -15,9 +15,7 @@ from sklearn.feature_extraction.text import CountVectorizer, TfidfVectorizer
 
 from conal.errors import DataWarning, InputError
 from conal.text import TextFeatures
-from conal.text.analysis import piece_terms, word_terms
-from conal.text.style import STYLE, fit_style, style_numbers
-from conal.text.terms import count_terms, fit_terms
+from conal.text.features import STYLE, count_terms, fit_style, fit_terms, piece_terms, style_numbers, word_terms
 from helpers.progress import Listener
 
 TOPICS = (

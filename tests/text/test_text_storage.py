@@ -11,9 +11,8 @@ import pytest
 
 from conal.errors import ModelFolderError
 from conal.text import TextFeatures
-from conal.text.features import ANALYZERS
+from conal.text.features import ANALYZERS, STYLE
 from conal.text.storage import VERSION, from_state, to_state
-from conal.text.style import STYLE
 
 TEXTS = ["the cat sat", "a cat and a dog", "天气很好 cat", "dog 天气", "", "ein Hund sat 👍", "the dog 👍"]
 State = tuple[dict[str, Any], dict[str, Any]]

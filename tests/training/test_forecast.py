@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from conal._support.memory import peak_memory
+from conal._system import peak_memory
 from conal.training.loop import forecast
 
 

@@ -14,7 +14,7 @@ from safetensors.torch import load_file
 from torch import nn
 
 from conal import methods
-from conal._support.progress import Progress
+from conal._progress import Progress
 from conal.data.annotations import Annotations
 from conal.errors import EarlyEpochWarning, InputError, TrainingError, VanishedClassWarning
 from conal.methods import CrowdMethod, Problem

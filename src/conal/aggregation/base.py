@@ -13,7 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import scipy
 
-from conal._support.registry import Registry
+from conal._registry import Registry
 from conal.aggregation.counts import FloatArray, agreement, normalised
 from conal.aggregation.guard import Collapse, collapse_of
 from conal.data.annotations import Annotations
@@ -21,8 +21,8 @@ from conal.data.annotator_info import AnnotatorInfo
 from conal.data.container import LabelArrays
 from conal.data.encoding import MISSING, Names, name_column
 from conal.data.frames import kind_of_frame
-from conal.data.growing import Growth, Learnt, digest_of_labels, grown, learnt
-from conal.data.memory import check_memory
+from conal.data.joining import Growth, Learnt, digest_of_labels, grown, learnt
+from conal.data.problems import check_memory
 from conal.data.scales import score_columns
 from conal.data.true_labels import inclusion_of, known_codes
 from conal.errors import CollapseWarning, InputError, examples, warn

@@ -11,12 +11,12 @@ from typing import Any, ClassVar, NamedTuple, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from conal._support.compiled import kernel
+from conal._system import kernel
 from conal.aggregation.counts import FewVotes, FloatArray, Votes, clamped, normalised, softmax
 from conal.aggregation.em import EMAggregator, Run
 from conal.aggregation.engines import Engine, Expectation, Sums
 from conal.data.annotations import Annotations
-from conal.data.growing import Growth
+from conal.data.joining import Growth
 from conal.errors import DriftWarning, warn
 
 __all__ = ["REFIT_SHARE", "Drift", "Learned", "LogParts", "MatrixAggregator", "first_drift", "in_doubt"]

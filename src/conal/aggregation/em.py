@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from conal._support.progress import Progress, make_progress
+from conal._progress import Progress, make_progress
 from conal.aggregation.base import Aggregator
 from conal.aggregation.counts import FloatArray, Votes, vote_shares
 from conal.aggregation.engines import Engine, Expectation, SparseEngine

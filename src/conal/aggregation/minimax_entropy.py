@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy
 
-from conal._support.compiled import kernel
+from conal._system import kernel
 from conal.aggregation.base import register
 from conal.aggregation.common_confusion import rows
 from conal.aggregation.counts import FloatArray, Votes, class_shares, softmax

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from conal._support.arrays import row_slices
+from conal._arrays import row_slices
 from conal.aggregation.counts import softmax
 
 __all__ = ["Votes", "held_out_certainty"]

@@ -11,8 +11,8 @@ from conal.aggregation.base import Aggregator, register
 from conal.aggregation.counts import FloatArray, agreement, clamped, normalised, vote_shares
 from conal.data.annotations import Annotations
 from conal.data.encoding import MISSING
-from conal.data.growing import Growth
-from conal.data.memory import check_memory
+from conal.data.joining import Growth
+from conal.data.problems import check_memory
 from conal.errors import DataWarning, warn
 from conal.parameters import number, one_of, parameter, whole
 

@@ -6,7 +6,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from conal._support.processes import process_number, process_rank
+from conal._system import process_number, process_rank
 from conal.cli.aggregate_options import (
     DEFAULT,
     Annotators,

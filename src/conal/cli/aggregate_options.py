@@ -7,9 +7,9 @@ from typing import Annotated
 
 import typer
 
-from conal._support.registry import names_in_source
+from conal._registry import names_in_source
 from conal.cli.groups import Group
-from conal.parameters.privacy import ReleaseOptions
+from conal.parameters.showing import ReleaseOptions
 
 __all__ = [
     "DEFAULT",

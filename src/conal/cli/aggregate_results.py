@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from conal._support.paths import real_path
+from conal._files import real_path
 from conal.cli.crowd_plan import planned_labels, text_of
 from conal.cli.places import check_results
 from conal.errors import DataWarning, InputError, examples, warn

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from conal._support.paths import real_path
+from conal._files import real_path
 from conal.cli.groups import Group
 from conal.errors import InputError, people
 from conal.parameters.showing import ShowOptions

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from conal._support.paths import real_path
+from conal._files import real_path
 from conal.cli.exhibits import exhibits_of
 from conal.cli.true_labels import read_sample, truth_files
 from conal.errors import InputError

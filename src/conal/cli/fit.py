@@ -9,8 +9,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from conal._support.paths import real_path
-from conal._support.processes import process_rank
+from conal._files import real_path
+from conal._system import process_rank
 from conal.cli.defence import Defend, defended_labels
 from conal.cli.discretion import read_discreetly
 from conal.cli.exhibits import Show, check_show
@@ -52,7 +52,7 @@ from conal.cli.terminal import say
 from conal.cli.true_labels import TrueLabels, offer_truth
 from conal.errors import DivergenceError, InputError
 from conal.parameters import check_parameters
-from conal.parameters.privacy import PrivacyOptions
+from conal.parameters.showing import PrivacyOptions
 
 if TYPE_CHECKING:
     from conal.estimator import CrowdClassifier

@@ -7,9 +7,9 @@ from typing import Annotated, Any
 
 import typer
 
-from conal._support.registry import names_in_source
+from conal._registry import names_in_source
 from conal.cli.groups import Group
-from conal.parameters.privacy import PrivacyOptions
+from conal.parameters.showing import PrivacyOptions
 from conal.parameters.training import ClassifierParameters
 
 __all__ = [

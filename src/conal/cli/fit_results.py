@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from conal._support.progress import make_progress
+from conal._progress import make_progress
 from conal.cli.files import FitData
 from conal.cli.terminal import say
 from conal.errors import DataWarning, warn

@@ -14,8 +14,8 @@ from conal.cli.groups import Group
 from conal.cli.terminal import one_line, say
 from conal.errors import InputError
 from conal.parameters import number
+from conal.parameters.constraints import json_or_text
 from conal.parameters.reading import ReadOptions
-from conal.parameters.text import json_or_text
 
 __all__ = [
     "DEFAULT_METHOD",

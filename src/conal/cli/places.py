@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from conal._support.paths import real_path
+from conal._files import real_path
 from conal.errors import InputError
 
 __all__ = ["check_results"]

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 from conal.cli.options import emit
 from conal.cli.true_labels import EXPORT
 from conal.errors import ConalWarning, InputError, people_hidden
-from conal.parameters.privacy import ReleaseOptions
 from conal.parameters.reading import ReadOptions
+from conal.parameters.showing import ReleaseOptions
 
 if TYPE_CHECKING:
     from conal.privacy import PrivateRelease
@@ -102,8 +102,8 @@ def _reference(path: Path, reading: ReadOptions) -> tuple[dict[Any, Any], Sequen
 
 def _groups(path: Path, worker: str | None) -> dict[Any, str]:
     """Annotator to group, from the table alone: who is in the crowd makes no difference."""
-    from conal.data.columns import find_annotators, find_column
     from conal.data.encoding import spelling
+    from conal.data.frames import find_annotators, find_column
     from conal.io.results import ROLES
     from conal.io.tables import read_table
 

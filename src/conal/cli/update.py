@@ -101,7 +101,7 @@ def _update_aggregator(
     file = read_new_labels(labels, reading)
     info = None
     if annotator_info is not None:
-        from conal.data.growing import grown
+        from conal.data.joining import grown
 
         whole = grown(fitted.annotations_, file.annotations, where=file.where).annotations
         info = read_annotator_info(annotator_info, whole, worker=reading.worker)

@@ -45,7 +45,7 @@ def update_model(
     before = None if fitted.kept_ is None else fitted.kept_.get().annotations
     info = None
     if annotator_info is not None and before is not None:
-        from conal.data.growing import grown
+        from conal.data.joining import grown
 
         whole = grown(before, file.annotations, where=file.where).annotations
         info = read_annotator_info(annotator_info, whole, worker=reading.worker)

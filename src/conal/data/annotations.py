@@ -9,21 +9,29 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from conal.data.abstaining import refused_answers
 from conal.data.cleaning import (
     OnDuplicate,
     match_classes,
     refuse_missing_ids,
     resolve_duplicates,
 )
-from conal.data.columns import find_column, find_columns, find_time, is_truth_column, warn_of_truth
-from conal.data.container import LabelArrays, frozen
+from conal.data.container import LabelArrays, frozen, refused_answers
 from conal.data.encoding import MISSING, Encoded, Names, as_names, encode
-from conal.data.frames import column_names, frame_column, is_arrow, matrix_cells, open_frame
+from conal.data.frames import (
+    column_names,
+    find_column,
+    find_columns,
+    find_time,
+    frame_column,
+    is_arrow,
+    is_truth_column,
+    matrix_cells,
+    open_frame,
+    warn_of_truth,
+)
 from conal.data.matching import warn_of_lookalikes
 from conal.data.missing import Labels, drop_blank_names, read_labels, remedy_for, warn_of_dropped
-from conal.data.scales import levels_of
-from conal.data.times import read_times
+from conal.data.scales import levels_of, read_times
 from conal.errors import InputError
 
 __all__ = ["MISSING", "Annotations", "OnDuplicate"]
@@ -158,7 +166,7 @@ class Annotations(LabelArrays):
         """From a long table (pandas, polars, Arrow) with one row per annotation.
 
         Columns are found by name: ``task``, ``worker``, ``label``, or one of their usual aliases
-        (:data:`conal.data.columns.ALIASES`); name other columns by keyword. A column of times (``time``,
+        (:data:`conal.data.frames.ALIASES`); name other columns by keyword. A column of times (``time``,
         ``created_at``, ...) is kept where there is one.
 
         >>> import pandas as pd

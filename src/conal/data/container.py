@@ -1,4 +1,4 @@
-"""Codes of tasks, annotators and labels, sorted by task, and their names."""
+"""Refused answers: who was asked about which task and declined, kept beside the labels."""
 
 from __future__ import annotations
 
@@ -10,10 +10,14 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from conal.data.cleaning import pair_order
-from conal.data.encoding import MISSING, Names, as_names, decode_position, encode
+from conal.data.encoding import MISSING, Encoded, Names, as_names, decode_position, encode
+from conal.data.missing import Labels
 from conal.errors import DataWarning, InputError, examples, warn
 
-__all__ = ["LabelArrays", "as_times", "frozen", "gather_ranges"]
+__all__ = ["LabelArrays", "as_times", "frozen", "gather_ranges", "refused_answers"]
+
+
+# Codes of tasks, annotators and labels, sorted by task, and their names.
 
 
 class LabelArrays:
@@ -26,7 +30,7 @@ class LabelArrays:
     _abstentions: LabelArrays | None = None
     _times: npt.NDArray[np.datetime64] | None = None
     directory: object = None
-    """Codes of the tasks by name, kept by whatever adds labels to these (:mod:`conal.data.growing`)."""
+    """Codes of the tasks by name, kept by whatever adds labels to these (:mod:`conal.data.joining`)."""
 
     def __init__(
         self,
@@ -373,3 +377,39 @@ def _arrow_names(names: Names, role: str) -> pa.Array:
             f"{role} names of several types cannot be in one column ({error}); use text or numbers"
         ) from error
     return pa.array(map(str, names.tolist())) if isinstance(column.type, pa.BaseExtensionType) else column  # UUIDs
+
+
+# Refused answers: who was asked about which task and declined, kept beside the labels.
+
+
+def refused_answers(labels: Labels, task: Encoded, worker: Encoded, where: str) -> LabelArrays | None:
+    """The refused answers in a column of labels; None if nothing was listed as one.
+
+    Who declined and then answered has answered. Of two refusals of one task by one annotator, the first is kept.
+
+    Parameters
+    ----------
+    labels : Labels
+    task, worker : Encoded
+        The task and the annotator of every label.
+    where : str
+        How messages name the source.
+    """
+    if labels.refused is None:
+        return None
+    pairs = task.codes.astype(np.int64) * max(len(worker.names), 1) + worker.codes
+    declined = np.flatnonzero(labels.refused != MISSING)
+    _, first = np.unique(pairs[declined], return_index=True)
+    rows = declined[first]
+    rows = rows[~np.isin(pairs[rows], pairs[labels.codes != MISSING])]
+    unused = [word for k, word in enumerate(labels.refusals) if not (labels.refused == k).any()]
+    if unused:
+        warn(f"{where}: no label is {examples(unused)}; check abstain (--abstain)", DataWarning)
+    return LabelArrays(
+        task.codes[rows],
+        worker.codes[rows],
+        labels.refused[rows],
+        task_ids=task.names,
+        annotator_ids=worker.names,
+        classes=labels.refusals,
+    )

@@ -1,7 +1,10 @@
-"""Input of DataFrames (pandas, polars, Arrow) and matrices."""
+"""DataFrames and matrices as input: columns of tasks, annotators and labels."""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
 from typing import Any, cast
 
 import numpy as np
@@ -9,9 +12,190 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from conal.data.encoding import unmasked
-from conal.errors import InputError
+from conal.errors import DataWarning, InputError, examples, warn
 
-__all__ = ["column_names", "frame_column", "is_arrow", "kind_of_frame", "matrix_cells", "open_frame", "to_frame"]
+__all__ = [
+    "ALIASES",
+    "NAME_ROLES",
+    "column_names",
+    "find_annotators",
+    "find_column",
+    "find_columns",
+    "find_time",
+    "frame_column",
+    "is_arrow",
+    "is_name_column",
+    "is_truth_column",
+    "kind_of_frame",
+    "matrix_cells",
+    "open_frame",
+    "to_frame",
+    "warn_of_truth",
+]
+
+
+# Find the columns of tasks, annotators and labels.
+#
+# Names are compared without case, blanks, dots, dashes and underscores: ``WorkerId`` is ``worker_id``.
+
+ALIASES: dict[str, tuple[str, ...]] = {
+    "task": ("task", "task_id", "id", "item", "item_id", "unit", "unit_id", "question", "example", "example_id"),
+    "worker": (
+        "worker",
+        "worker_id",
+        "annotator",
+        "annotator_id",
+        "user",
+        "user_id",
+        "rater",
+        "rater_id",
+        "coder",
+        "performer",
+    ),
+    "label": ("label", "answer", "response", "annotation"),
+    "truth": ("truth", "true_label", "gold", "gold_label", "ground_truth", "label", "class"),
+    "text": (
+        "text",
+        "texts",
+        "sentence",
+        "content",
+        "body",
+        "comment",
+        "review",
+        "tweet",
+        "message",
+        "document",
+        "utterance",
+        "post",
+        "passage",
+        "paragraph",
+    ),
+    "time": (
+        "time",
+        "timestamp",
+        "created_at",
+        "submitted_at",
+        "submit_time",
+        "completed_at",
+        "complete_time",
+        "answered_at",
+        "updated_at",
+    ),
+    "group": ("group",),
+    "cost": ("cost", "cost_per_label"),
+    "limit": ("limit", "capacity", "max_labels"),
+}
+"""Column names that are understood for each role; the first is the canonical one."""
+
+
+NAME_ROLES = ("task", "worker", "label", "truth")
+"""Roles of columns that contain names; columns of texts may contain anything."""
+
+TRUTH_COLUMNS = ("truth", "true_label", "gold", "gold_label", "ground_truth", "target", "expected", "y_true")
+"""Names of columns of true labels in wide tables. ``label`` and ``class`` may be something else there."""
+
+KEYWORDS = {"truth": "label"}
+"""Roles that are named by another role's keyword: a file of true labels has no other label column."""
+
+
+def find_columns(columns: Sequence[str], wanted: Mapping[str, str | None], where: str) -> dict[str, str]:
+    """The column for each role: the one named, else the canonical name, else the only alias.
+
+    >>> find_columns(["WorkerId", "item", "answer"], {"task": None, "worker": None, "label": None}, "x.csv")
+    {'task': 'item', 'worker': 'WorkerId', 'label': 'answer'}
+    """
+    found = {}
+    for role, name in wanted.items():
+        column = find_column(columns, role, name, where)
+        if column is None:
+            raise InputError(
+                f"{where}: no column for the {role}; it has {', '.join(map(repr, columns))}. "
+                f"Rename one to {ALIASES[role][0]!r}, or set {_option(role)}"
+            )
+        found[role] = column
+    twice = [role for role in found if list(found.values()).count(found[role]) > 1]
+    if twice:
+        raise InputError(f"{where}: column {found[twice[0]]!r} cannot be both {' and '.join(twice)}; choose another")
+    return found
+
+
+def find_column(columns: Sequence[str], role: str, name: str | None, where: str) -> str | None:
+    """The column for one role, or None where there is none; several candidates are an error."""
+    if name is not None:
+        if name not in columns:
+            raise InputError(f"{where}: no column {name!r}; it has {', '.join(map(repr, columns))}")
+        return name
+    plain = {_plain(alias): alias for alias in ALIASES[role]}
+    candidates = [column for column in columns if _plain(column) in plain]
+    canonical = [column for column in candidates if _plain(column) == _plain(ALIASES[role][0])]
+    if len(canonical) == 1:
+        return canonical[0]
+    if len(candidates) > 1:
+        raise InputError(
+            f"{where}: columns {', '.join(map(repr, candidates))} could all be the {role}; "
+            f"choose one with {_option(role)}"
+        )
+    return candidates[0] if candidates else None
+
+
+def find_time(columns: Sequence[str]) -> str | None:
+    """The column of times: the first usual name that there is, since a file may have several; None without one.
+
+    >>> find_time(["task", "updated_at", "created_at"])
+    'created_at'
+    """
+    plain = {_plain(column): column for column in reversed(columns)}
+    return next((plain[name] for name in map(_plain, ALIASES["time"]) if name in plain), None)
+
+
+def find_annotators(columns: Sequence[str], where: str) -> str | None:
+    """The column of ids in a table with a row per annotator, which may be called ``id`` there; None without one.
+
+    >>> find_annotators(["id", "group"], "users.csv")
+    'id'
+    """
+    return find_column(columns, "worker", None, where) or next((name for name in columns if _plain(name) == "id"), None)
+
+
+def _option(role: str) -> str:
+    keyword = KEYWORDS.get(role, role)
+    return f"{keyword}= (--{keyword}-column)"
+
+
+def is_name_column(column: str, roles: Iterable[str]) -> bool:
+    """Whether a column has a usual name of ids or classes, such as task, worker or label."""
+    plain = _plain(column)
+    return any(plain in _plain_aliases(role) for role in roles)
+
+
+def is_truth_column(column: object) -> bool:
+    """Whether a column of a wide table has a usual name of true labels, which are no annotator's.
+
+    >>> is_truth_column("Ground Truth"), is_truth_column("label")
+    (True, False)
+    """
+    return _plain(column) in map(_plain, TRUTH_COLUMNS)
+
+
+def warn_of_truth(columns: Sequence[Any], where: str, remedy: str) -> None:
+    """Say that columns of true labels are left out of a wide table, and how to use the first of them."""
+    warn(
+        f"{where}: {examples(columns)} is no annotator, as its name is that of true labels; left out. To use "
+        f"the labels of {columns[0]!r}, {remedy}; if it is an annotator, rename the column",
+        DataWarning,
+    )
+
+
+@cache
+def _plain_aliases(role: str) -> frozenset[str]:
+    return frozenset(map(_plain, ALIASES[role]))
+
+
+def _plain(name: object) -> str:
+    return re.sub(r"[\s._\-]", "", str(name)).casefold()  # pandas has columns called 0, 1, 2
+
+
+# Input of DataFrames (pandas, polars, Arrow) and matrices.
 
 FRAMES = ("pandas", "polars", "modin", "cudf")
 """Libraries of frames, beside Arrow, whose frames are taken and given back."""

@@ -13,8 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from conal.data.encoding import MISSING, Encoded, Names, as_names, encode, spelling
-from conal.data.numbers import numbers_or_text
+from conal.data.encoding import MISSING, Encoded, Names, as_names, encode, numbers_or_text, spelling
 from conal.errors import DataWarning, InputError, examples, warn
 
 __all__ = [

@@ -1,17 +1,54 @@
-"""People who mean harm in a simulated crowd: who they are, what they label, and the truth about them."""
+"""Careless and colluding annotators in a simulated crowd, and streams of random numbers."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
 
-from conal.datasets.streams import stream
 from conal.errors import InputError
 from conal.parameters.simulation import CrowdSettings
 
-__all__ = ["CARELESS", "HONEST", "Adversaries", "draw_adversaries"]
+__all__ = ["CARELESS", "HONEST", "Adversaries", "Purpose", "draw_adversaries", "stream"]
+
+
+# One seed, several independent streams of random numbers.
+#
+# The draws of one step never shift those of another: with the same seed, another noise strength gets the same
+# instances, the same assignment of annotators and the same random numbers for the labels.
+
+Purpose = Literal[
+    "features",
+    "split",
+    "assignment",
+    "annotators",
+    "gate",
+    "common",
+    "individual",
+    "labels",
+    "gate biases",
+    "prolific",
+    "levels",
+    "families",
+    "adversaries",
+    "copyists",
+    "order",
+]
+
+
+def stream(seed: int, purpose: Purpose) -> np.random.Generator:
+    """The random generator for one purpose, from this seed.
+
+    >>> stream(0, "gate").random() == stream(0, "gate").random() != stream(0, "labels").random()
+    True
+    """
+    key = get_args(Purpose).index(purpose)
+    return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(key,)))
+
+
+# People who mean harm in a simulated crowd: who they are, what they label, and the truth about them.
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]

@@ -7,10 +7,10 @@ from types import MappingProxyType
 import numpy as np
 import numpy.typing as npt
 
+from conal.datasets.adversaries import stream
 from conal.datasets.base import CrowdDataset, Split, dataset
 from conal.datasets.crowd import simulate_crowd
-from conal.datasets.streams import stream
-from conal.parameters.keywords import keywords_of
+from conal.parameters.declaration import keywords_of
 from conal.parameters.simulation import CrowdSettings
 
 __all__ = ["LOOK_ALIKES", "SWAPS", "digits"]

@@ -11,8 +11,18 @@ import numpy.typing as npt
 
 from conal.data.annotations import Annotations
 from conal.data.encoding import MISSING, as_names
-from conal.datasets.base import CrowdDataset, Folder, Split, data_folder, dataset
-from conal.datasets.files import check_count, class_codes, inner_folder, load_array, require_files
+from conal.datasets.base import (
+    CrowdDataset,
+    Folder,
+    Split,
+    check_count,
+    class_codes,
+    data_folder,
+    dataset,
+    inner_folder,
+    load_array,
+    require_files,
+)
 from conal.errors import InputError
 
 __all__ = ["CLASSES", "LABELME", "LabelMeCounts", "labelme"]

@@ -12,9 +12,17 @@ import numpy.typing as npt
 
 from conal.data.annotations import Annotations
 from conal.data.encoding import MISSING, Names, as_names, decode_position
-from conal.datasets.base import CrowdDataset, Folder, Split, data_folder, dataset
-from conal.datasets.files import check_count, inner_folder, require_files
-from conal.datasets.streams import stream
+from conal.datasets.adversaries import stream
+from conal.datasets.base import (
+    CrowdDataset,
+    Folder,
+    Split,
+    check_count,
+    data_folder,
+    dataset,
+    inner_folder,
+    require_files,
+)
 from conal.errors import InputError, examples
 
 __all__ = ["MUSIC", "MusicCounts", "music"]

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from conal._support.arrays import draw_from_rows
+from conal._arrays import draw_from_rows
 from conal.data.annotations import Annotations
-from conal.datasets.streams import stream
-from conal.parameters.keywords import keywords_of
+from conal.datasets.adversaries import stream
+from conal.parameters.declaration import keywords_of
 from conal.parameters.simulation import OrdinalSettings
 
 __all__ = ["OrdinalTruth", "ordinal_crowd"]

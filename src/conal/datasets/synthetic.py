@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from conal.datasets.adversaries import stream
 from conal.datasets.base import CrowdDataset, Split, dataset
 from conal.datasets.crowd import simulate_crowd
-from conal.datasets.streams import stream
-from conal.parameters.keywords import keywords_of
+from conal.parameters.declaration import keywords_of
 from conal.parameters.simulation import CrowdSettings, SyntheticSettings
 
 __all__ = ["synthetic"]

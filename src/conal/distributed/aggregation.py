@@ -11,7 +11,7 @@ import numpy as np
 import torch
 import torch.distributed as dist
 
-from conal._support.processes import process_number
+from conal._system import process_number
 from conal.aggregation.base import Aggregator, aggregators
 from conal.aggregation.counts import FloatArray, Votes
 from conal.aggregation.em import EMAggregator

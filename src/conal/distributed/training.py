@@ -12,7 +12,7 @@ import torch.distributed as dist
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
-from conal._support.processes import process_number, process_rank
+from conal._system import process_number, process_rank
 from conal.distributed.aggregation import TIMEOUT, leave_at_exit
 from conal.errors import InputError, TrainingError
 from conal.networks.noise_layers import is_lazy

@@ -13,9 +13,8 @@ from torch.utils.data import Dataset
 
 from conal.data.alignment import RowIndex, align
 from conal.data.annotations import Annotations
-from conal.data.columns import find_column
 from conal.data.encoding import MISSING, Names, decode_position, encode
-from conal.data.frames import column_names, open_frame
+from conal.data.frames import column_names, find_column, open_frame
 from conal.data.matching import match_names, refuse_lookalikes
 from conal.data.missing import read_labels
 from conal.errors import DataWarning, InputError, examples, warn

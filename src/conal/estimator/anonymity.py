@@ -13,9 +13,8 @@ import torch
 from torch import Tensor
 
 from conal import methods
-from conal.data.annotator_info import AnnotatorInfo
+from conal.data.annotator_info import AnnotatorInfo, mentions, pseudonyms, renamed
 from conal.data.encoding import Names, as_names, decode_position
-from conal.data.pseudonyms import mentions, pseudonyms, renamed
 from conal.errors import InputError, PrivacyWarning, warn
 from conal.estimator.fitted import FittedClassifier
 from conal.estimator.preparation import build_members

@@ -12,8 +12,8 @@ from conal.errors import CollapseWarning, ContradictionWarning, PriorWarning, wa
 from conal.estimator.members import members_of
 from conal.methods import CrowdMethod
 from conal.methods.em import EMMethod
-from conal.report.contradiction import contradiction
 from conal.report.evidence import Evidence
+from conal.report.sections.contradiction import contradiction
 
 __all__ = ["warn_of_collapse", "warn_of_contradiction", "warn_of_prior"]
 

@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from conal.data.annotations import Annotations
 from conal.data.annotator_info import AnnotatorInfo
 from conal.data.encoding import Names, as_names
-from conal.data.growing import Learnt
+from conal.data.joining import Learnt
 from conal.data.matching import match_names
 from conal.errors import InputError
 from conal.estimator import adapters, compute, texts

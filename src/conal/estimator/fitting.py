@@ -13,16 +13,16 @@ import numpy as np
 import numpy.typing as npt
 
 from conal import methods
-from conal._support.processes import process_number
-from conal._support.progress import make_progress
+from conal._progress import make_progress
+from conal._system import process_number
 from conal.data.encoding import MISSING
-from conal.data.growing import learnt
-from conal.data.memory import check_memory
+from conal.data.joining import learnt
+from conal.data.problems import check_memory
 from conal.estimator import adapters, members, preparation, refits, texts
 from conal.estimator.kept_data import TrainingData
 from conal.estimator.learned import Learned
 from conal.estimator.true_labels import Truth, truth_for_training
-from conal.parameters.plan import plan
+from conal.parameters.training import plan
 from conal.training import CrowdBatches, Selection, TrainingResult, train
 from conal.training.checkpoint import Checkpoint
 

@@ -41,7 +41,7 @@ from conal.methods import CrowdMethod, Problem
 from conal.networks import FeatureScaler
 from conal.networks.draws import drawing_from
 from conal.parameters import check_parameters
-from conal.parameters.numbers import is_whole
+from conal.parameters.constraints import is_whole
 from conal.report.findings import Report, read_tables
 from conal.text import EncodedTexts, TextFeatures
 from conal.text.storage import from_state, to_state

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from conal.data.annotations import Annotations
-from conal.data.growing import digest_of_labels
+from conal.data.joining import digest_of_labels
 from conal.errors import InputError, ModelFolderError
 from conal.estimator.members import members_of
 from conal.io.model_folder import DATA, ModelFolder

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from conal.aggregation.counts import clamped
-from conal.data.growing import Learnt
+from conal.data.joining import Learnt
 from conal.estimator import compute, doubts
 from conal.estimator.adapters import Joined
 from conal.estimator.exhibits import drawn
@@ -18,7 +18,7 @@ from conal.estimator.kept_data import TrainingData
 from conal.estimator.provenance import model_section
 from conal.estimator.results import FittedResults
 from conal.estimator.true_labels import Truth, truth_metrics
-from conal.parameters.plan import planned_epochs
+from conal.parameters.training import planned_epochs
 from conal.report.exhibits import Exhibits
 from conal.training import CrowdBatches, Selection, TrainingResult
 

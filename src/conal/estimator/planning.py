@@ -12,7 +12,7 @@ from conal.data.annotations import Annotations
 from conal.data.annotator_info import AnnotatorInfo
 from conal.data.encoding import Names, as_names
 from conal.errors import InputError
-from conal.metrics.difference_estimator import Rate
+from conal.metrics.rates import Rate
 from conal.planning.crowd_plan import PER_TASK
 from conal.planning.gains import Asking, Pairs, cautious, checked_by_others, measured_accuracy
 from conal.report.evidence import MEASURED

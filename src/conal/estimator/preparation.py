@@ -20,8 +20,7 @@ from conal.methods import CrowdMethod, Problem
 from conal.methods.base import read_class_prior
 from conal.methods.ensemble import Ensemble
 from conal.networks import FeatureScaler, build_backbone
-from conal.parameters.plan import Plan, is_large
-from conal.parameters.training import Settings
+from conal.parameters.training import Plan, Settings, is_large
 from conal.training import (
     AnnotationLikelihood,
     CrowdBatches,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from torch import nn
 
-from conal._support.versions import versions
+from conal._system import versions
 from conal.data.scales import scale_options
 from conal.parameters.training import ClassifierParameters
 from conal.report.sections.model import Metrics, ModelSection

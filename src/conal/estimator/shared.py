@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Literal, Self
 from sklearn.utils.validation import check_is_fitted
 from torch import nn
 
-from conal.data.pseudonyms import new_key
+from conal.data.annotator_info import new_key
 from conal.errors import InputError
 from conal.estimator.fitted import FittedClassifier
 from conal.estimator.results import FittedResults
-from conal.parameters.privacy import PrivacyOptions
+from conal.parameters.showing import PrivacyOptions
 from conal.report.exhibits import Exhibits
 
 if TYPE_CHECKING:

@@ -28,7 +28,7 @@ from conal.methods import CrowdMethod, Problem
 from conal.methods.ensemble import Ensemble
 from conal.networks import build_backbone
 from conal.networks.draws import drawing_from
-from conal.parameters.numbers import is_whole
+from conal.parameters.constraints import is_whole
 
 if TYPE_CHECKING:
     from conal.estimator.base import CrowdClassifier

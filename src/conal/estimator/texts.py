@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from conal._support.progress import make_progress
+from conal._progress import make_progress
 from conal.errors import DataWarning, InputError, warn
 from conal.io import FeatureTable
 from conal.io.texts import TextTable, is_text, texts_from

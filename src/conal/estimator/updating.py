@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from conal import methods
-from conal._support.progress import make_progress
+from conal._progress import make_progress
 from conal.data.alignment import RowIndex
 from conal.data.annotations import Annotations
 from conal.data.encoding import MISSING, as_names, as_text, decode_position
-from conal.data.growing import Growth, digest_of_labels, grown, learnt
+from conal.data.joining import Growth, digest_of_labels, grown, learnt
 from conal.data.matching import differ_in_type, refuse_lookalikes, unmatched
 from conal.errors import InputError, examples
 from conal.estimator import adapters, members, preparation, texts
@@ -24,7 +24,7 @@ from conal.estimator.results import FittedResults
 from conal.io import FeatureTable
 from conal.io.texts import is_text, texts_from
 from conal.methods.cross_conal import CrossFittedEM
-from conal.parameters.plan import planned_epochs, planned_folds
+from conal.parameters.training import planned_epochs, planned_folds
 from conal.report.evidence import plain_names
 from conal.training import CrowdBatches, Instances, LastEpoch, WarmStart, train
 

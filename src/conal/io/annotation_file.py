@@ -13,14 +13,14 @@ from typing import Any, NoReturn, Self
 import pyarrow as pa
 
 from conal.data.annotations import Annotations
-from conal.data.columns import find_annotators
+from conal.data.frames import find_annotators
 from conal.data.missing import Labels, read_labels
 from conal.errors import DataWarning, InputError, examples, warn
 from conal.io.delimited import refuse_line_ends
 from conal.io.limits import VALUE_ERRORS, refusing
 from conal.io.tables import coerce_classes, read_table
+from conal.parameters.constraints import json_or_text
 from conal.parameters.reading import ReadOptions
-from conal.parameters.text import json_or_text
 
 __all__ = [
     "REMEDIES",

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from conal.data.numbers import numbers_or_text
+from conal.data.encoding import numbers_or_text
 from conal.errors import InputError
 from conal.io.arrow_files import arrow_batches, arrow_schema, open_parquet, parquet_batches
 from conal.io.delimited import is_padded, open_delimited, read_json_lines, with_long_rows

@@ -16,9 +16,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from conal.data.columns import is_name_column
-from conal.data.encoding import Names, text_column
-from conal.data.numbers import numbers_or_text
+from conal.data.encoding import Names, numbers_or_text, text_column
+from conal.data.frames import is_name_column
 from conal.errors import InputError, examples, people
 from conal.io.limits import ARROW_ERRORS, JSON_BYTES, TABLE_BYTES, blocks_of, check_json_lines, refusing
 
@@ -181,7 +180,7 @@ def read_delimited(path: Path, delimiter: str, names: Collection[str], roles: It
     names : collection of str
         Columns that contain names.
     roles : iterable of str
-        Columns that are called like one of these (:data:`conal.data.columns.ALIASES`) contain names too.
+        Columns that are called like one of these (:data:`conal.data.frames.ALIASES`) contain names too.
     """
     import pyarrow.csv as pv
 

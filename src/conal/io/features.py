@@ -16,9 +16,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from conal.data.alignment import RowIndex, check_unique_ids
-from conal.data.columns import find_column, is_name_column
 from conal.data.encoding import MISSING, Names, encode
-from conal.data.frames import open_frame
+from conal.data.frames import find_column, is_name_column, open_frame
 from conal.data.missing import drop_blank_names
 from conal.errors import DataWarning, InputError, examples, warn
 from conal.io.arrow_files import open_parquet, parquet_batches, read_parquet

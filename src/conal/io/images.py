@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypedDict
 import numpy as np
 import numpy.typing as npt
 
-from conal._support.paths import real_path
+from conal._files import real_path
 from conal.errors import DataWarning, InputError, examples, warn
 from conal.io.limits import PICTURE_BYTES, PICTURE_PIXELS
 

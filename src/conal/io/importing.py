@@ -9,7 +9,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, NoReturn
 
-from conal._support.paths import real_path
+from conal._files import real_path
 from conal.data.annotations import Annotations
 from conal.data.encoding import as_names, as_text, spelling
 from conal.data.joining import join_annotations, refuse_different_spellings
@@ -190,7 +190,7 @@ NPY = "npy"
 class PlainTable(Reader):
     """One annotation per row, as CSV, TSV, Parquet, Arrow, Excel or JSON Lines.
 
-    Columns are found by their usual names (:data:`conal.data.columns.ALIASES`), unless others are named.
+    Columns are found by their usual names (:data:`conal.data.frames.ALIASES`), unless others are named.
     """
 
     title = "a table with one annotation per row"

@@ -8,7 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from conal._files import check_place
-from conal.data.pseudonyms import KEY_BYTES, new_key
+from conal.data.annotator_info import KEY_BYTES, new_key
 from conal.errors import InputError
 
 __all__ = ["kept_key"]

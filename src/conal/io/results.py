@@ -13,8 +13,7 @@ import pyarrow as pa
 
 from conal.data.annotations import Annotations
 from conal.data.annotator_info import AnnotatorInfo
-from conal.data.encoding import Names, as_names, name_column, text_column
-from conal.data.numbers import numbers_or_text
+from conal.data.encoding import Names, as_names, name_column, numbers_or_text, text_column
 from conal.data.scales import score_columns
 from conal.errors import ModelFolderError
 from conal.io.delimited import open_delimited, with_long_rows

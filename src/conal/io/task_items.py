@@ -11,7 +11,7 @@ from urllib.parse import quote, urlsplit
 
 import pyarrow as pa
 
-from conal.data.columns import is_name_column
+from conal.data.frames import is_name_column
 from conal.errors import InputError
 from conal.io.images import SUFFIXES, is_inline, is_local
 

@@ -11,9 +11,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from conal.data.columns import find_column, find_columns, is_name_column
 from conal.data.encoding import Names, as_names, spelling
-from conal.data.frames import column_names, open_frame
+from conal.data.frames import column_names, find_column, find_columns, is_name_column, open_frame
 from conal.data.matching import differ_in_type
 from conal.errors import DataWarning, InputError, examples, warn
 from conal.io.delimited import refuse_line_ends
@@ -81,7 +80,7 @@ def read_texts(
     path : path
         CSV, TSV, Parquet, Arrow (also a folder of ``save_to_disk``), Excel or JSON Lines.
     text, task : str, optional
-        Column names, where they are not the usual ones (:data:`conal.data.columns.ALIASES`). Without a task column, row
+        Column names, where they are not the usual ones (:data:`conal.data.frames.ALIASES`). Without a task column, row
         numbers are the ids.
     fallback_to_aliases : bool
         A file without the column named by ``task`` may have one of the usual names instead.

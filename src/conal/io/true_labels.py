@@ -15,8 +15,8 @@ import pyarrow as pa
 
 from conal.data.annotations import Annotations
 from conal.data.cleaning import match_classes
-from conal.data.columns import find_column, is_name_column
 from conal.data.encoding import MISSING, Names, as_names, as_text, decode_position
+from conal.data.frames import find_column, is_name_column
 from conal.data.matching import match_names, warn_of_lookalikes
 from conal.data.missing import Labels, read_labels, remedy_for
 from conal.data.true_labels import INCLUSION, inclusion_values

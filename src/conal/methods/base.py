@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, one_hot
 
-from conal._support.registry import Registry
+from conal._registry import Registry
 from conal.data.annotations import Annotations
 from conal.data.encoding import Names
 from conal.errors import InputError, examples

@@ -32,8 +32,7 @@ from conal.networks.cross_fitting import (
 from conal.networks.deployed import MeanOfNetworks
 from conal.networks.second_classifier import GaussianWitness, MixtureOfWitnesses, mixture_weights
 from conal.parameters import either, flag, number, one_of, parameter, share, whole
-from conal.parameters.plan import planned_epochs, planned_folds, planned_rounds
-from conal.parameters.training import Scaling
+from conal.parameters.training import Scaling, planned_epochs, planned_folds, planned_rounds
 
 __all__ = [
     "CrossCoNALMethod",

@@ -1,16 +1,28 @@
 """Metrics of predictions, probabilities, confusion matrices and crowds."""
 
-from conal.metrics.agreement import Agreement, cohen_kappa, fleiss_kappa, gwet_ac1, krippendorff_alpha
-from conal.metrics.calibration import brier_score, calibration_error
-from conal.metrics.classification import ConfusionCounts, accuracy, confusion_counts, macro_f1, mean_absolute_error
-from conal.metrics.co_direction import CoDirection, Estimate, co_direction
-from conal.metrics.crowd_rates import GoldRates, gold_rates
-from conal.metrics.difference_estimator import Rate, gold_rate
-from conal.metrics.effective_number import EffectiveNumber, effective_number
-from conal.metrics.likelihood import annotation_nll
-from conal.metrics.pairwise import PairwiseAgreement, pairwise_agreement
+from conal.metrics.agreement import (
+    Agreement,
+    PairwiseAgreement,
+    cohen_kappa,
+    fleiss_kappa,
+    gwet_ac1,
+    krippendorff_alpha,
+    pairwise_agreement,
+)
+from conal.metrics.classification import (
+    ConfusionCounts,
+    accuracy,
+    annotation_nll,
+    brier_score,
+    calibration_error,
+    confusion_counts,
+    macro_f1,
+    mean_absolute_error,
+)
+from conal.metrics.rates import GoldRates, Rate, gold_rate, gold_rates
 from conal.metrics.recovery import annotator_recovery_errors, confusion_recovery_error
 from conal.metrics.replacement import Replacement, replacement_test
+from conal.metrics.shared_mistakes import CoDirection, EffectiveNumber, Estimate, co_direction, effective_number
 
 __all__ = [
     "Agreement",

@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from conal.errors import InputError
-from conal.metrics.validation import confusion_matrices, numbers
+from conal.metrics.classification import confusion_matrices, numbers
 
 __all__ = ["annotator_recovery_errors", "confusion_recovery_error"]
 

@@ -8,6 +8,8 @@ from conal.parameters.constraints import (
     anything,
     either,
     flag,
+    is_number,
+    is_whole,
     number,
     one_of,
     optional,
@@ -16,7 +18,6 @@ from conal.parameters.constraints import (
     widths,
 )
 from conal.parameters.declaration import Option, Parameter, Parameterised, check_parameters, parameter
-from conal.parameters.numbers import is_number, is_whole
 
 __all__ = [
     "Constraint",

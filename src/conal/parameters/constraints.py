@@ -1,20 +1,27 @@
-"""Constraints on parameters: a test, and its description."""
+"""Constraints on parameters: a test, its description, and values from text."""
 
 from __future__ import annotations
 
+import json
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from numbers import Integral, Real
 from os import PathLike
 from typing import Any
 
 from conal.errors import InputError
-from conal.parameters.numbers import is_number, is_whole
 
 __all__ = [
     "Constraint",
     "anything",
+    "comma_separated",
     "either",
     "flag",
+    "is_number",
+    "is_whole",
+    "json_or_text",
+    "maybe_none",
     "number",
     "one_of",
     "optional",
@@ -24,6 +31,66 @@ __all__ = [
     "whole",
     "widths",
 ]
+
+
+# Tests for numbers: NumPy's numbers count, booleans do not.
+
+
+def is_whole(value: Any) -> bool:
+    """Whether it is a whole number.
+
+    >>> is_whole(3), is_whole(3.0), is_whole(True)
+    (True, False, False)
+    """
+    return not isinstance(value, bool) and isinstance(value, Integral)
+
+
+def is_number(value: Any) -> bool:
+    """Whether it is a finite real number.
+
+    >>> is_number(0.5), is_number(float("nan")), is_number("1")
+    (True, False, False)
+    """
+    return not isinstance(value, bool) and isinstance(value, Real) and math.isfinite(value)
+
+
+# Values of parameters from text, as a command line gives them.
+
+
+def json_or_text(text: str) -> Any:
+    """The text parsed as JSON if possible, otherwise the text itself.
+
+    >>> json_or_text("[64, 32]"), json_or_text("balanced")
+    ([64, 32], 'balanced')
+    """
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
+
+
+def comma_separated(text: str) -> list[str]:
+    """Names separated by commas, in order.
+
+    >>> comma_separated("cat, dog")
+    ['cat', 'dog']
+    """
+    names = [name.strip() for name in text.split(",")]
+    if "" in names:
+        raise InputError(f"{text!r}: a name is empty; separate names by single commas")
+    return names
+
+
+def maybe_none(text: str) -> list[str]:
+    """Names separated by commas; none if the text is empty.
+
+    >>> maybe_none("NA,-1"), maybe_none("")
+    (['NA', '-1'], [])
+    """
+    return comma_separated(text) if text.strip() else []
+
+
+# Constraints on parameters: a test, and its description.
 
 
 @dataclass(frozen=True)

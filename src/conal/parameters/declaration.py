@@ -6,11 +6,13 @@ import inspect
 import textwrap
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Self, dataclass_transform
+from functools import wraps
+from typing import Any, ClassVar, ParamSpec, Self, TypeVar, dataclass_transform
 
 from conal.parameters.constraints import Constraint, anything
 
 __all__ = [
+    "FrozenParameters",
     "Option",
     "Parameter",
     "Parameterised",
@@ -19,9 +21,13 @@ __all__ = [
     "declare_keywords",
     "documented",
     "keyword_fields",
+    "keywords_of",
     "parameter",
     "set_parameters",
 ]
+
+
+# Parameters as class attributes, from which constructors, checks and documentation are made.
 
 
 @dataclass(frozen=True)
@@ -217,3 +223,92 @@ def documented(text: str, declared: Mapping[str, Parameter]) -> str:
     if at is None:
         return "\n".join([*lines, "", *section])
     return textwrap.dedent("\n".join([*lines[:at], *section, *lines[at:]]))
+
+
+# Immutable parameters: checked when created, and compared by value.
+
+Base = TypeVar("Base", bound="FrozenParameters")
+
+
+class FrozenParameters(Parameterised):
+    """Base of settings that are checked when created, and cannot be changed afterwards.
+
+    Examples
+    --------
+    >>> from conal.parameters import parameter, whole
+    >>> class Size(FrozenParameters):
+    ...     rows: int = parameter(default=1, must_be=whole(1), help="Rows.")
+    >>> Size(rows=2), Size() == Size(rows=1)
+    (Size(rows=2), True)
+    >>> Size(rows=0)
+    Traceback (most recent call last):
+    conal.errors.InputError: rows must be a whole number of at least 1, not 0
+    """
+
+    def __post_init__(self) -> None:
+        check_parameters(self)
+
+    def narrowed(self, base: type[Base], **changes: Any) -> Base:
+        """The parameters of a base class, with some changes."""
+        return base(**{name: getattr(self, found.attribute) for name, found in base.declared.items()} | changes)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name in vars(self):
+            raise AttributeError(f"{type(self).__name__} cannot be changed; replace({name}=...) makes a copy")
+        super().__setattr__(name, value)
+
+    def __eq__(self, other: object) -> bool:
+        return type(self) is type(other) and vars(self) == vars(other)
+
+    def __hash__(self) -> int:
+        return hash((type(self), *vars(self).values()))
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in vars(self).items())})"
+
+
+# Functions whose keywords are the parameters of a class of settings.
+
+P = ParamSpec("P")
+Settings = TypeVar("Settings")
+Result = TypeVar("Result")
+
+
+def keywords_of(cls: Callable[P, Settings]) -> Callable[[Callable[[Settings], Result]], Callable[P, Result]]:
+    """Decorate a function of ``settings`` to take the parameters of their class as keywords.
+
+    Arguments of the function other than ``settings`` stay in front. The keywords are in its signature, and in its
+    docstring as a section "Parameters".
+
+    Examples
+    --------
+    >>> from conal.parameters import Parameterised, parameter, whole
+    >>> class Size(Parameterised):
+    ...     rows: int = parameter(default=1, must_be=whole(1), help="Rows.")
+    >>> @keywords_of(Size)
+    ... def double(settings: Size) -> int:
+    ...     return 2 * settings.rows
+    >>> double(rows=3), inspect.signature(double)
+    (6, <Signature (*, rows: 'int' = 1) -> 'int'>)
+    """
+    declared = cls.declared  # type: ignore[attr-defined]
+
+    def decorate(function: Callable[..., Result]) -> Callable[P, Result]:
+        plain = inspect.signature(function)
+        first = {name: found for name, found in plain.parameters.items() if name != "settings"}
+        signature = plain.replace(parameters=[*first.values(), *keyword_fields(declared)])
+
+        @wraps(function)
+        def spelled_out(*args: Any, **keywords: Any) -> Result:
+            try:
+                given = signature.bind(*args, **keywords).arguments
+            except TypeError as error:
+                raise TypeError(f"{function.__name__}(): {error}") from None
+            own = {name: given.pop(name) for name in first if name in given}
+            return function(**own, settings=cls(**given))  # type: ignore[call-arg]
+
+        spelled_out.__signature__ = signature  # type: ignore[attr-defined]
+        spelled_out.__doc__ = documented(function.__doc__ or "", declared)
+        return spelled_out
+
+    return decorate

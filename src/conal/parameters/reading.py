@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import Any, Literal
 
-from conal._support.registry import names_in_source
+from conal._registry import names_in_source
 from conal.errors import InputError
-from conal.parameters.constraints import anything, flag, one_of
+from conal.parameters.constraints import anything, comma_separated, flag, maybe_none, one_of
 from conal.parameters.declaration import Option, Parameter, Parameterised, parameter
-from conal.parameters.text import comma_separated, maybe_none
 
 __all__ = ["PLAIN_FORMATS", "ReadOptions"]
 

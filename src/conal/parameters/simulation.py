@@ -7,8 +7,7 @@ from typing import Any, Literal
 
 from conal.errors import InputError
 from conal.parameters.constraints import anything, number, one_of, several_of, share, whole
-from conal.parameters.declaration import Option, parameter
-from conal.parameters.frozen import FrozenParameters
+from conal.parameters.declaration import FrozenParameters, Option, parameter
 
 __all__ = ["ADVERSARIES", "CommonType", "CrowdSettings", "GateKind", "OrdinalSettings", "Pairs", "SyntheticSettings"]
 

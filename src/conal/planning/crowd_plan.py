@@ -10,10 +10,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from conal._support.arrays import draw_from_rows
+from conal._arrays import draw_from_rows
 from conal.data.encoding import Names
 from conal.io.results import name_column
-from conal.metrics.difference_estimator import Rate
+from conal.metrics.rates import Rate
 from conal.parameters import number, whole
 from conal.planning.gains import (
     CAUTION,

@@ -11,9 +11,9 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from conal._support.arrays import row_slices
+from conal._arrays import row_slices
 from conal.errors import InputError
-from conal.metrics.difference_estimator import Rate
+from conal.metrics.rates import Rate
 from conal.report.evidence import Evidence
 
 __all__ = [

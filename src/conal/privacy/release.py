@@ -11,11 +11,11 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from conal._support.versions import versions
+from conal._system import versions
 from conal.data.annotations import Annotations
 from conal.data.encoding import Names, as_names, name_column
 from conal.errors import InputError, examples
-from conal.parameters.privacy import ReleaseOptions
+from conal.parameters.showing import ReleaseOptions
 from conal.privacy.contributions import UNIT, bounded_counts, plain_spelling, positions
 from conal.privacy.noise import noisy_counts
 from conal.privacy.ratios import share_intervals

@@ -19,10 +19,8 @@ from conal.data.encoding import Names, as_names
 from conal.errors import ConalWarning, InputError
 from conal.io.images import Thumbnail
 from conal.io.task_items import is_link
-from conal.metrics.co_direction import CoDirection, co_direction
-from conal.metrics.crowd_rates import GoldRates, gold_rates
-from conal.metrics.difference_estimator import Rate
-from conal.metrics.effective_number import EffectiveNumber, effective_number
+from conal.metrics.rates import GoldRates, Rate, gold_rates
+from conal.metrics.shared_mistakes import CoDirection, EffectiveNumber, co_direction, effective_number
 from conal.metrics.suspicion.left_out import LeftOut, left_out
 from conal.metrics.suspicion.suspects import Suspects, suspects_among
 from conal.parameters import number

@@ -11,7 +11,7 @@ from typing import Any, NotRequired, TypedDict, cast
 
 import pyarrow as pa
 
-from conal._support.shapes import mismatch
+from conal._arrays import mismatch
 from conal.errors import InputError, ModelFolderError
 from conal.io.images import Thumbnail
 from conal.io.model_folder import REPORT

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from conal._support.versions import versions
+from conal._system import versions
 from conal.aggregation.base import Aggregator
 from conal.aggregation.common_confusion import CommonConfusion
 from conal.aggregation.counts import FloatArray

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, TypeVar, g
 import pyarrow as pa
 from markupsafe import Markup
 
-from conal._support.registry import Registry
+from conal._registry import Registry
 from conal.data.encoding import Names
 from conal.io.results import ColumnKind
 

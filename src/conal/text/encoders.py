@@ -1,27 +1,139 @@
-"""Encoders of texts: local folders with a model that makes an embedding of a text, and what identifies them.
-
-No encoder is ever downloaded, and none is unpickled: a folder holds an ONNX model, or safetensors weights.
-"""
+"""Texts to embeddings by an encoder of the user's own."""
 
 from __future__ import annotations
 
 import hashlib
 import json
+import mmap
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from importlib.util import find_spec
 from os import PathLike
-from pathlib import Path
-from typing import Any, Protocol
+from pathlib import Path, PurePosixPath, PureWindowsPath
+from typing import Any, NamedTuple, Protocol, Self
 
 import numpy as np
 import numpy.typing as npt
 
-from conal._support.paths import real_path
+from conal._files import real_path
+from conal._progress import Progress
 from conal.errors import InputError
-from conal.text.onnx_data import external_files
+from conal.text.features import check_texts
 
-__all__ = ["Encoder", "EncoderFolder", "SentenceTransformerEncoder", "check_packages"]
+__all__ = [
+    "EncodedTexts",
+    "Encoder",
+    "EncoderFolder",
+    "OnnxEncoder",
+    "SentenceTransformerEncoder",
+    "check_packages",
+    "external_files",
+    "pooled",
+]
+
+
+# Files beside an ONNX model that hold a part of its weights, by the names that the model gives them.
+
+CHILDREN: dict[str, dict[int, str]] = {
+    "model": {7: "graph", 20: "training", 25: "function"},
+    "training": {1: "graph", 2: "graph"},
+    "graph": {1: "node", 5: "tensor", 15: "sparse"},
+    "function": {7: "node", 11: "attribute"},
+    "node": {5: "attribute"},
+    "attribute": {5: "tensor", 6: "graph", 10: "tensor", 11: "graph", 22: "sparse", 23: "sparse"},
+    "sparse": {1: "tensor", 2: "tensor"},
+    "tensor": {13: "entry"},
+}
+"""Messages of ONNX that lead to a tensor, and in which fields they have each other (onnx.proto)."""
+KEY, VALUE = 1, 2
+LOCATION = b"location"
+DEEPEST = 100
+"""Messages inside of each other, as in protobuf itself."""
+VARINT, FIXED_64, BYTES, FIXED_32 = 0, 1, 2, 5
+
+
+class Field(NamedTuple):
+    """A field of a message: its number, and where its content begins and ends."""
+
+    number: int
+    start: int
+    end: int
+
+
+def external_files(model: Path) -> list[Path]:
+    """The files that tensors of this model are in; one that is missing or outside of the model's folder is an error."""
+    if not model.stat().st_size:
+        raise InputError(f"{model}: is empty; copy the encoder again")
+    with model.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+        try:
+            names = sorted(set(_locations(data, Field(0, 0, len(data)), "model", 0)))
+            places = [name.decode("utf-8") for name in names]
+        except ValueError as error:  # which UnicodeDecodeError is, too
+            raise InputError(f"{model}: is no ONNX model ({error}); copy the encoder again") from error
+    return [_place(model, name) for name in places]
+
+
+def _place(model: Path, name: str) -> Path:
+    plain = PurePosixPath(name.replace("\\", "/"))
+    if plain.is_absolute() or PureWindowsPath(name).drive or ".." in plain.parts:
+        raise InputError(f"{model}: has weights in {name!r}, outside of its folder; use another encoder")
+    place = model.parent / plain
+    if "\0" in name or not place.is_file():
+        raise InputError(f"{model}: has weights in {name!r}, and there is no such file; copy the encoder again")
+    return place
+
+
+def _locations(data: mmap.mmap, message: Field, kind: str, depth: int) -> Iterator[bytes]:
+    """The locations of external data in a message and in those inside of it."""
+    if depth > DEEPEST:
+        raise ValueError("too many messages inside of each other")
+    if kind == "entry":
+        found = {field.number: data[field.start : field.end] for field in _fields(data, message)}
+        if found.get(KEY) == LOCATION:
+            yield found.get(VALUE, b"")
+        return
+    for field in _fields(data, message):
+        child = CHILDREN[kind].get(field.number)
+        if child is not None:
+            yield from _locations(data, field, child, depth + 1)
+
+
+def _fields(data: mmap.mmap, message: Field) -> Iterator[Field]:
+    """The fields of a message that have content of their own length; numbers are passed over."""
+    at = message.start
+    while at < message.end:
+        tag, at = _varint(data, at, message.end)
+        wire = tag & 7
+        if wire == VARINT:
+            _, at = _varint(data, at, message.end)
+        elif wire in (FIXED_64, FIXED_32):
+            at += 8 if wire == FIXED_64 else 4
+        elif wire == BYTES:
+            length, at = _varint(data, at, message.end)
+            if at + length > message.end:
+                raise ValueError("a field goes beyond its message")
+            yield Field(tag >> 3, at, at + length)
+            at += length
+        else:
+            raise ValueError(f"there is no type {wire}")
+
+
+def _varint(data: mmap.mmap, at: int, end: int) -> tuple[int, int]:
+    """A number of 7 bits per byte, and where the next one begins."""
+    value = 0
+    for k in range(10):
+        if at + k >= end:
+            break
+        byte = data[at + k]
+        value |= (byte & 0x7F) << (7 * k)
+        if byte < 0x80:
+            return value, at + k + 1
+    raise ValueError("a number does not end")
+
+
+# Encoders of texts: local folders with a model that makes an embedding of a text, and what identifies them.
+#
+# No encoder is ever downloaded, and none is unpickled: a folder holds an ONNX model, or safetensors weights.
 
 FloatArray = npt.NDArray[np.float32]
 
@@ -110,8 +222,6 @@ class EncoderFolder:
     def open(self) -> Encoder:
         """Load the encoder."""
         if self.kind == "onnx":
-            from conal.text.onnx_encoder import OnnxEncoder
-
             return OnnxEncoder(self)
         return SentenceTransformerEncoder(self)
 
@@ -213,3 +323,260 @@ def check_packages(names: Sequence[str], remedy: str, folder: EncoderFolder) -> 
     if missing:
         verb = "is" if len(missing) == 1 else "are"
         raise InputError(f"{folder.path}: needs {' and '.join(missing)}, which {verb} not installed; run: {remedy}")
+
+
+# Embeddings by an ONNX model: a tokenizer, the network, and the mean of what it says about the tokens.
+
+NEEDED = ("onnxruntime", "tokenizers")
+REMEDY = "pip install 'conal[encoder]'"
+BATCH = 32
+LONGEST = 512
+"""Tokens of a text, where the folder does not say."""
+MOST = 1_000_000
+"""Tokens beyond which a limit means that there is none."""
+SENTENCE = "sentence_embedding"
+"""Name of an output that needs no pooling."""
+POOLING = {
+    "pooling_mode_mean_tokens": "mean",
+    "pooling_mode_cls_token": "cls",
+    "pooling_mode_max_tokens": "max",
+}
+"""Flags of sentence-transformers, and what they mean here."""
+POOLING_MODULE, NORMALIZE_MODULE = "Pooling", "Normalize"
+KNOWN_MODULES = ("Transformer", POOLING_MODULE, NORMALIZE_MODULE)
+INTEGERS = {"tensor(int64)": np.int64, "tensor(int32)": np.int32}
+TINY = 1e-12
+
+
+class OnnxEncoder:
+    """An ONNX model of token or sentence embeddings, run by onnxruntime on the CPU.
+
+    Embeddings of tokens are averaged, unless the folder's ``modules.json`` names another pooling ("cls" or "max"), and
+    normalised to length 1 if it says so. Long texts are cut off where the folder says, after 512 tokens otherwise.
+
+    Parameters
+    ----------
+    folder : EncoderFolder
+    """
+
+    def __init__(self, folder: EncoderFolder) -> None:
+        check_packages(NEEDED, REMEDY, folder)
+        import onnxruntime
+        from tokenizers import Tokenizer
+
+        self.where = folder.path
+        self.pooling, self.normalize = _steps(folder)
+        with refusing_errors(folder.path, "cannot be loaded"):
+            self._session = onnxruntime.InferenceSession(
+                str(folder.path / str(folder.model)), providers=["CPUExecutionProvider"]
+            )
+            self._tokenizer = Tokenizer.from_file(str(folder.path / TOKENIZER))
+            self._tokenizer.enable_truncation(_longest(folder, self._tokenizer.truncation))
+        self._pad = int((self._tokenizer.padding or {}).get("pad_id", 0))
+        self._tokenizer.no_padding()
+        self._inputs = {found.name: INTEGERS.get(found.type) for found in self._session.get_inputs()}
+        unknown = [name for name, kind in self._inputs.items() if name not in _GIVEN or kind is None]
+        if unknown:
+            raise InputError(
+                f"{folder.path}: the model takes {unknown[0]!r}, which is unknown; expected {', '.join(_GIVEN)}"
+            )
+        names = [found.name for found in self._session.get_outputs()]
+        self._output = SENTENCE if SENTENCE in names else names[0]
+
+    def encode(self, texts: Sequence[str]) -> FloatArray:
+        """(n, d) embeddings, in the order of the texts."""
+        # Surrogates without a partner have no UTF-8 form.
+        clean = [text.encode("utf-8", "replace").decode("utf-8") for text in texts]
+        with refusing_errors(self.where, "cannot encode these texts"):
+            encodings = self._tokenizer.encode_batch(clean)
+        order = sorted(range(len(encodings)), key=lambda k: len(encodings[k].ids))  # little padding
+        found = np.concatenate(list(self._embedded([encodings[k] for k in order])))
+        result = np.empty_like(found)
+        result[order] = found
+        return result / np.maximum(np.linalg.norm(result, axis=1, keepdims=True), TINY) if self.normalize else result
+
+    def _embedded(self, encodings: Sequence[Any]) -> Iterator[FloatArray]:
+        for start in range(0, len(encodings), BATCH):
+            some = encodings[start : start + BATCH]
+            width = max(1, *(len(each.ids) for each in some))
+            given = {
+                name: _padded([getattr(each, _GIVEN[name]) for each in some], width, self._fill(name), kind)
+                for name, kind in self._inputs.items()
+            }
+            with refusing_errors(self.where, "cannot encode these texts"):
+                found = np.asarray(self._session.run([self._output], given)[0])
+            if found.dtype.kind in "iu":
+                found = found.astype(np.float64)
+            is_number = found.dtype.kind == "f"
+            if is_number and found.ndim == 3 and found.shape[:2] == (len(some), width):
+                mask = _padded([each.attention_mask for each in some], width, 0, np.float32)
+                found = pooled(found, mask, self.pooling)
+            if not is_number or found.ndim != 2 or len(found) != len(some) or not np.isfinite(found).all():
+                raise InputError(f"{self.where}: gives no finite embedding for each text; is it an encoder of texts?")
+            yield np.asarray(found, dtype=np.float32)
+
+    def _fill(self, name: str) -> int:
+        return self._pad if name == "input_ids" else 0
+
+
+_GIVEN = {"input_ids": "ids", "attention_mask": "attention_mask", "token_type_ids": "type_ids"}
+"""Inputs of a model, and where a tokenizer has them."""
+
+
+def pooled(tokens: npt.NDArray[Any], mask: npt.NDArray[Any], how: str) -> npt.NDArray[Any]:
+    """(n, d) embeddings of texts from (n, t, d) embeddings of tokens; the (n, t) mask is 1 for tokens, 0 for padding.
+
+    >>> tokens = np.array([[[1.0, 0.0], [3.0, 2.0], [9.0, 9.0]]])
+    >>> [pooled(tokens, np.array([[1, 1, 0]]), how).tolist() for how in ("mean", "cls", "max")]
+    [[[2.0, 1.0]], [[1.0, 0.0]], [[3.0, 2.0]]]
+    """
+    if how == "cls":
+        return tokens[:, 0]
+    if how == "max":
+        lowest = np.finfo(tokens.dtype).min
+        return np.asarray(np.where(mask[:, :, None] > 0, tokens, lowest).max(1))
+    counts = np.maximum(mask.sum(1, keepdims=True), 1)
+    return np.asarray(np.einsum("ntd,nt->nd", tokens, mask) / counts)
+
+
+def _padded(rows: Sequence[Sequence[int]], width: int, fill: int, kind: Any) -> npt.NDArray[Any]:
+    made = np.full((len(rows), width), fill, dtype=kind)
+    for k, row in enumerate(rows):
+        made[k, : len(row)] = row
+    return made
+
+
+def _steps(folder: EncoderFolder) -> tuple[str, bool]:
+    """How tokens are pooled and whether embeddings are normalised, as ``modules.json`` says."""
+    pooling, normalize = "mean", False
+    for module in folder.modules():
+        name = module["type"].rpartition(".")[2]
+        if name not in KNOWN_MODULES:
+            raise InputError(f"{folder.path}: has the module {name!r}, which conal does not run; use another encoder")
+        normalize |= name == NORMALIZE_MODULE
+        if name == POOLING_MODULE:
+            pooling = _pooling(folder, folder.module_folder(module))
+    return pooling, normalize
+
+
+def _pooling(folder: EncoderFolder, place: Path) -> str:
+    stated = folder.settings(place / CONFIG)
+    chosen = [flag for flag, value in stated.items() if flag.startswith("pooling_mode_") and value is True]
+    chosen = chosen or [f"pooling_mode_{stated.get('pooling_mode', 'mean')}_tokens".replace("cls_tokens", "cls_token")]
+    if len(chosen) != 1 or chosen[0] not in POOLING:
+        raise InputError(
+            f"{place}: pools tokens by {', '.join(chosen)}; conal pools by mean, cls or max: use another encoder"
+        )
+    return POOLING[chosen[0]]
+
+
+def _longest(folder: EncoderFolder, truncation: dict[str, Any] | None) -> int:
+    """Tokens of a text after which it is cut off."""
+    limit = folder.settings(folder.path / "sentence_bert_config.json").get("max_seq_length")
+    stated = [limit, (truncation or {}).get("max_length")]
+    found = [min(int(length), MOST) for length in stated if isinstance(length, int) and length > 0]
+    positions = folder.settings(folder.path / CONFIG).get("max_position_embeddings")
+    return min(found) if found else min(LONGEST, positions if isinstance(positions, int) and positions > 0 else LONGEST)
+
+
+# ``EncodedTexts``: texts to embeddings by an encoder of the user's own.
+
+
+class EncodedTexts:
+    r"""Texts to features by an encoder in a local folder: :math:`x_d = e(d) - \bar e`, embeddings less their mean.
+
+    The features of an empty text are zero: those of an average text. Nothing but the mean is learned.
+
+    A model stores the encoder's name and a digest of its files, never the encoder or the place where it lies. A loaded
+    model takes the folder from the user (:meth:`attach`), and refuses one whose files differ.
+
+    Parameters
+    ----------
+    folder : path
+        As :class:`conal.text.encoders.EncoderFolder` describes it.
+
+    Attributes
+    ----------
+    name, sha256 : str
+        The folder's name and the digest of its files.
+    mean_ : (d,) float64
+        Mean embedding of the training texts.
+    """
+
+    mean_: npt.NDArray[np.float64]
+
+    def __init__(self, folder: str | PathLike[str]) -> None:
+        self._folder: EncoderFolder | None = EncoderFolder(folder)
+        self._encoder: Encoder | None = None
+        self.name, self.sha256 = self._folder.name, self._folder.digest()
+
+    @classmethod
+    def detached(cls, name: str, sha256: str, mean: npt.NDArray[np.float64]) -> Self:
+        """As it is stored: without its encoder."""
+        made = cls.__new__(cls)
+        made._folder, made._encoder = None, None
+        made.name, made.sha256, made.mean_ = name, sha256, mean
+        return made
+
+    def attach(self, folder: str | PathLike[str]) -> Self:
+        """Use the encoder in this folder, which must be the one that the model was trained with."""
+        found = EncoderFolder(folder)
+        if found.digest() != self.sha256:
+            raise InputError(
+                f"{found.path}: is not the encoder {self.name!r} that the model was trained with; its files differ"
+            )
+        self._folder, self._encoder = found, None
+        return self
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Without the loaded encoder: it is loaded again from its folder."""
+        return self.__dict__ | {"_encoder": None}
+
+    @property
+    def n_features(self) -> int:
+        """d."""
+        return len(self.mean_)
+
+    def fit_transform(
+        self, X: Sequence[str], y: Any = None, *, progress: Progress | None = None
+    ) -> npt.NDArray[np.float32]:
+        """Embeddings of the training texts, less their mean."""
+        texts = check_texts(X)
+        (progress or Progress()).update(0, 1, f"embeddings of {len(texts):,} texts")
+        present = _present(texts)
+        if not present.any():
+            raise InputError("all texts are empty; are these the texts, and is it the right column?")
+        found = self._open().encode([text for text, is_there in zip(texts, present, strict=True) if is_there])
+        self.mean_ = found.mean(0, dtype=np.float64)
+        return self._centred(found, present)
+
+    def transform(self, X: Sequence[str]) -> npt.NDArray[np.float32]:
+        """(n, d) features; zero where a text is empty."""
+        texts = check_texts(X)
+        present = _present(texts)
+        some = [text for text, is_there in zip(texts, present, strict=True) if is_there]
+        found = self._open().encode(some) if some else np.empty((0, self.n_features), dtype=np.float32)
+        if found.shape[1] != self.n_features:
+            raise InputError(
+                f"the encoder gives {found.shape[1]:,} numbers per text, the model expects {self.n_features:,}"
+            )
+        return self._centred(found, present)
+
+    def _open(self) -> Encoder:
+        if self._folder is None:
+            raise InputError(
+                f"the model needs its encoder {self.name!r}, which is not a part of it; pass the encoder's folder: "
+                "--encoder DIR, or conal.load(folder, encoder=DIR)"
+            )
+        if self._encoder is None:
+            self._encoder = self._folder.open()
+        return self._encoder
+
+    def _centred(self, found: npt.NDArray[np.float32], present: npt.NDArray[np.bool_]) -> npt.NDArray[np.float32]:
+        features = np.zeros((len(present), self.n_features), dtype=np.float32)
+        features[present] = found - self.mean_
+        return features
+
+
+def _present(texts: Sequence[str]) -> npt.NDArray[np.bool_]:
+    return np.array([bool(text.strip()) for text in texts])

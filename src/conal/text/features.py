@@ -1,8 +1,14 @@
-"""``TextFeatures``: texts to a few hundred numbers each, by TF-IDF and a truncated SVD."""
+"""Texts to a few hundred numbers each, by TF-IDF and a truncated SVD."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+import re
+import unicodedata
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+from itertools import pairwise
 from typing import Any, Self
 
 import numpy as np
@@ -10,17 +16,298 @@ import numpy.typing as npt
 from scipy import sparse
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.decomposition import TruncatedSVD
+from sklearn.feature_extraction.text import CountVectorizer, TfidfTransformer
 from sklearn.preprocessing import normalize
 from sklearn.utils.validation import check_is_fitted
 
-from conal._support.progress import Progress
+from conal._progress import Progress
 from conal.errors import DataWarning, InputError, warn
 from conal.parameters import whole
-from conal.text.analysis import piece_terms, word_terms
-from conal.text.style import StyleWeights, fit_style
-from conal.text.terms import Analyzer, TermWeights, fit_terms
 
-__all__ = ["ANALYZERS", "STEPS", "TextFeatures", "check_texts", "is_missing"]
+__all__ = [
+    "ANALYZERS",
+    "PIECE_LENGTHS",
+    "STEPS",
+    "STYLE",
+    "Analyzer",
+    "StyleWeights",
+    "TermWeights",
+    "TextFeatures",
+    "WordByWord",
+    "check_texts",
+    "count_terms",
+    "fit_style",
+    "fit_terms",
+    "is_missing",
+    "piece_terms",
+    "style_numbers",
+    "word_terms",
+]
+
+
+# Text to terms: words and pairs of words, and pieces of words.
+#
+# Chinese and Japanese are written without blanks, so that a "word" between blanks would be a sentence that occurs once:
+# there, every character counts as a word. Combining marks belong to the word they stand in, as vowels of Hindi do.
+
+PIECE_LENGTHS = (3, 4)
+"""Characters in a piece of a word, a blank at either end included.
+
+On short technical texts a classifier was better with them than with words and pairs alone. Pieces of 3 to 5 characters
+were no better, for half as many terms again.
+"""
+
+UNSPACED = "\u3005\u3040-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U000323af"
+"""Han characters and kana. On simulated text without blanks, a classifier was far better with characters and pairs than
+with pieces of three to five characters."""
+JOINERS = "\u200c\u200d"
+GRAPHEME_JOINER = "\u034f"
+"""Separates runs of combining marks, and has no meaning of its own."""
+SURROGATES = "\ud800-\udfff"
+
+
+def word_terms(text: str) -> Iterator[str]:
+    """Words, marks and unspaced characters, and pairs of neighbours.
+
+    >>> list(word_terms("Not good!"))
+    ['not', 'good', '!', 'not good', 'good !']
+    >>> list(word_terms("天气 ok"))
+    ['天', '气', 'ok', '天 气', '气 ok']
+    """
+    tokens = _tokens().findall(_plain(text))
+    yield from tokens
+    for first, second in pairwise(tokens):
+        yield f"{first} {second}"
+
+
+@dataclass(frozen=True)
+class WordByWord:
+    """Terms of a text that follow from its words one by one, so that a word of many texts is analysed once.
+
+    Parameters
+    ----------
+    words : callable
+        From a text to its words.
+    terms : callable
+        From a word to its terms.
+    """
+
+    words: Callable[[str], Iterable[str]]
+    terms: Callable[[str], Iterable[str]]
+
+    def __call__(self, text: str) -> Iterator[str]:
+        """The terms of a text."""
+        for word in self.words(text):
+            yield from self.terms(word)
+
+
+def _spaced_words(text: str) -> list[str]:
+    return _words().findall(_plain(text))
+
+
+def _pieces(word: str) -> Iterator[str]:
+    padded = f" {word} "
+    for length in PIECE_LENGTHS:
+        for start in range(len(padded) - length + 1):
+            yield padded[start : start + length]
+
+
+piece_terms = WordByWord(_spaced_words, _pieces)
+"""Pieces of the words that are written with blanks between them; a blank marks where a word begins or ends.
+
+>>> list(piece_terms("Cat 猫"))
+[' ca', 'cat', 'at ', ' cat', 'cat ']
+"""
+
+
+def _plain(text: str) -> str:
+    """Normalise compatible forms, such as full-width characters, and lower the case."""
+    if not text.isascii():
+        text = _long_runs().sub(rf"\g<0>{GRAPHEME_JOINER}", text)
+    return unicodedata.normalize("NFKC", text).casefold()
+
+
+@cache
+def _long_runs() -> re.Pattern[str]:
+    """As many combining marks as Unicode's stream-safe format allows in a row; normalising n takes n² steps."""
+    return re.compile(f"[{_combining_marks()}]{{30}}")
+
+
+@cache
+def _words() -> re.Pattern[str]:
+    marks = _combining_marks() + JOINERS
+    letter = rf"[^\W{UNSPACED}]"
+    return re.compile(rf"{letter}+(?:[{marks}]+{letter}*)*")
+
+
+@cache
+def _tokens() -> re.Pattern[str]:
+    """Words, unspaced characters one by one, and other marks (such as emoji) one by one."""
+    return re.compile(rf"{_words().pattern}|[{UNSPACED}]|[^\w\s{SURROGATES}]")
+
+
+def _combining_marks() -> str:
+    """All of them, for a character class: Python's \\w excludes them, and words would break there."""
+    return "".join(chr(code) for code in range(0x300, 0x20000) if unicodedata.category(chr(code)) in ("Mn", "Mc"))
+
+
+# How a text is written: its length, marks, capitals and digits, which words and pieces of words do not tell.
+
+STYLE = ("words", "lines", "capitals", "digits", "?", "!", ",", ".", "characters per word", "different words")
+"""Names of the numbers. The first two are logarithms; capitals and digits are shares of the characters, the marks and
+the different words shares of the words."""
+MARKS = STYLE[4:8]
+DEVIATION = 0.1
+"""Standard deviation of every number. All together, they add a tenth to the length of a text's terms, which is 1."""
+LIMIT = 3.0
+"""Standard deviations at which a number is cut off: a single text of a thousand lines must not decide."""
+TINY = 1e-9
+
+
+def style_numbers(text: str) -> tuple[float, ...]:
+    """The numbers of one text, in the order of :data:`STYLE`.
+
+    >>> dict(zip(STYLE, style_numbers("No. No, 3!"), strict=True))["different words"]
+    1.0
+    """
+    words, characters = text.split(), max(len(text), 1)
+    count = max(len(words), 1)
+    return (
+        math.log1p(len(words)),
+        math.log1p(text.count("\n")),
+        sum(map(str.isupper, text)) / characters,
+        sum(map(str.isdigit, text)) / characters,
+        *(text.count(mark) / count for mark in MARKS),
+        characters / count,
+        len(set(words)) / count,
+    )
+
+
+@dataclass(frozen=True)
+class StyleWeights:
+    r"""Style as columns beside the terms: :math:`w_{dk} = a_k (s_{dk} - \bar s_k)`, cut off at 3 deviations.
+
+    Attributes
+    ----------
+    mean, factor : (n_numbers,) float64
+        :math:`\bar s_k` and :math:`a_k`, by which a number has the standard deviation 0.1.
+    """
+
+    mean: npt.NDArray[np.float64]
+    factor: npt.NDArray[np.float64]
+
+    def transform(self, texts: Sequence[str]) -> Any:
+        """(n, n_numbers) sparse weights."""
+        return sparse.csr_matrix(self._weights(_numbers(texts)))
+
+    def _weights(self, numbers: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+        return np.clip((numbers - self.mean) * self.factor, -LIMIT * DEVIATION, LIMIT * DEVIATION)
+
+
+def fit_style(texts: Sequence[str]) -> tuple[StyleWeights, Any]:
+    """The style of these texts, and its weights in them; a number that never varies has weight 0."""
+    numbers = _numbers(texts)
+    ordered = np.sort(numbers, axis=0)  # the same sums in any order of the texts
+    mean, deviation = ordered.mean(0), ordered.std(0)
+    factor = np.where(deviation > TINY, DEVIATION / np.maximum(deviation, TINY), 0.0)
+    made = StyleWeights(mean, factor)
+    return made, sparse.csr_matrix(made._weights(numbers))
+
+
+def _numbers(texts: Sequence[str]) -> npt.NDArray[np.float64]:
+    return np.array([style_numbers(text) for text in texts], dtype=np.float64).reshape(-1, len(STYLE))
+
+
+# Weighted terms: a vocabulary with inverse document frequencies (TF-IDF).
+
+Analyzer = Callable[[str], Iterable[str]]
+"""From a text to its terms."""
+
+
+@dataclass(frozen=True)
+class TermWeights:
+    r"""Terms and their weights: :math:`w_{dt} = [n_{dt} > 0] \, (1 + \ln\frac{1 + N}{1 + N_t})`.
+
+    :math:`n_{dt}` is how often the term occurs in the text, :math:`N_t` in how many of the :math:`N` training texts.
+    Every row has length 1, or 0 where the text contains none of the terms. scikit-learn's
+    ``TfidfVectorizer(binary=True)`` computes them.
+
+    How often a term occurs in a text is not used: a word that occurred is likely to come again, which says more about
+    the text than about its class.
+
+    Attributes
+    ----------
+    vocabulary : tuple of str
+        Terms, in the order of the columns.
+    idf : (n_terms,) float64
+    counted : bool
+        Whether :math:`1 + \ln n_{dt}` takes the place of :math:`[n_{dt} > 0]`, as in models of earlier versions.
+    """
+
+    analyzer: Analyzer
+    vocabulary: tuple[str, ...]
+    idf: npt.NDArray[np.float64]
+    counted: bool = False
+
+    def transform(self, texts: Sequence[str]) -> Any:
+        """(n, n_terms) sparse weights."""
+        if not self.vocabulary:
+            return sparse.csr_matrix((len(texts), 0))
+        counts, _ = count_terms(texts, self.analyzer, self.vocabulary)
+        weighting = TfidfTransformer(sublinear_tf=self.counted)
+        weighting.idf_ = self.idf
+        return weighting.transform(counts if self.counted else _occurs(counts))
+
+
+def fit_terms(texts: Sequence[str], analyzer: Analyzer, max_terms: int) -> tuple[TermWeights, Any]:
+    """The terms of these texts, and their weights in them.
+
+    A term that occurs in a single text is left out, unless all terms do. Of the rest, the ``max_terms`` that occur in
+    most texts are kept, in alphabetical order.
+    """
+    counts, every = count_terms(texts, analyzer)
+    if not len(every):
+        return TermWeights(analyzer, (), np.empty(0)), sparse.csr_matrix((len(texts), 0))
+    found = np.bincount(counts.indices, minlength=counts.shape[1])
+    frequent = np.argsort(-found, kind="stable")[:max_terms]
+    several = frequent[found[frequent] > 1]
+    kept = np.sort(several if len(several) else frequent)
+    weighting = TfidfTransformer()
+    weights = weighting.fit_transform(_occurs(counts[:, kept]))
+    return TermWeights(analyzer, tuple(every[kept].tolist()), weighting.idf_), weights
+
+
+def count_terms(
+    texts: Sequence[str], analyzer: Analyzer, vocabulary: Sequence[str] | None = None
+) -> tuple[Any, npt.NDArray[np.object_]]:
+    """(n, n_terms) sparse counts of all terms in alphabetical order, or of those in a vocabulary; and the terms.
+
+    >>> counts, terms = count_terms(["b a", "b b"], str.split)
+    >>> terms.tolist(), counts.toarray().tolist()
+    (['a', 'b'], [[1.0, 1.0], [0.0, 2.0]])
+    """
+    if isinstance(analyzer, WordByWord):
+        of_texts, words = count_terms(texts, analyzer.words)
+        of_words, terms = count_terms(words.tolist(), analyzer.terms, vocabulary)
+        counts = of_texts @ of_words
+        counts.sort_indices()
+        return counts, terms
+    # Analysers lower the case. What stays a capital then is one, and no reason for scikit-learn to warn.
+    counter = CountVectorizer(analyzer=analyzer, vocabulary=vocabulary, dtype=np.float64, lowercase=False)
+    try:
+        counts = counter.fit_transform(texts).tocsr()
+    except ValueError:  # scikit-learn found no terms at all
+        return sparse.csr_matrix((len(texts), 0)), np.empty(0, dtype=object)
+    return counts, counter.get_feature_names_out()
+
+
+def _occurs(counts: Any) -> Any:
+    """1 for every count."""
+    counts.data = np.ones_like(counts.data)
+    return counts
+
+
+# ``TextFeatures``: texts to a few hundred numbers each, by TF-IDF and a truncated SVD.
 
 ANALYZERS: dict[str, Analyzer] = {"words": word_terms, "pieces": piece_terms}
 """Kinds of terms, in the order of their columns; each has its own vocabulary."""
@@ -34,7 +321,7 @@ class TextFeatures(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
     r"""Texts to features: which words and pieces of words occur, condensed to a few hundred numbers.
 
     Words, pairs of neighbouring words and pieces of words are weighted by inverse document frequency; beside them
-    stand ten numbers about style (:data:`conal.text.style.STYLE`). A truncated SVD keeps the directions in which texts
+    stand ten numbers about style (:data:`STYLE`). A truncated SVD keeps the directions in which texts
     differ most (latent semantic analysis):
 
     .. math:: x_d = Q V^\top w_d - \bar x

@@ -9,10 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from conal.errors import ModelFolderError
-from conal.text.encoded import EncodedTexts
-from conal.text.features import ANALYZERS, TextFeatures
-from conal.text.style import STYLE, StyleWeights
-from conal.text.terms import TermWeights
+from conal.text.encoders import EncodedTexts
+from conal.text.features import ANALYZERS, STYLE, StyleWeights, TermWeights, TextFeatures
 
 __all__ = ["from_state", "to_state"]
 
@@ -55,12 +53,14 @@ def from_state(tensors: Tensors, document: Mapping[str, Any], where: str) -> Tex
     made.set_params(**parameters)
     counted = version <= COUNTED
     made.terms_ = {
-        kind: _terms(kind, vocabulary[kind], _numbers(tensors, f"{kind}.idf", 1, np.float64, where), counted, where)
+        kind: _terms(
+            kind, vocabulary[kind], _stored_numbers(tensors, f"{kind}.idf", 1, np.float64, where), counted, where
+        )
         for kind in ANALYZERS
     }
     made.style_ = None if counted else _style(tensors, where)
-    made.components_ = _numbers(tensors, "components", 2, np.float32, where)
-    made.mean_ = _numbers(tensors, "mean", 1, np.float64, where)
+    made.components_ = _stored_numbers(tensors, "components", 2, np.float32, where)
+    made.mean_ = _stored_numbers(tensors, "mean", 1, np.float64, where)
     n_terms = sum(len(terms.vocabulary) for terms in made.terms_.values()) + (0 if counted else len(STYLE))
     if made.components_.shape != (len(made.mean_), n_terms):
         raise ModelFolderError(
@@ -71,7 +71,7 @@ def from_state(tensors: Tensors, document: Mapping[str, Any], where: str) -> Tex
 
 
 def _style(tensors: Tensors, where: str) -> StyleWeights:
-    mean, factor = (_numbers(tensors, f"style.{name}", 1, np.float64, where) for name in ("mean", "factor"))
+    mean, factor = (_stored_numbers(tensors, f"style.{name}", 1, np.float64, where) for name in ("mean", "factor"))
     if len(mean) != len(STYLE) or len(factor) != len(STYLE):
         raise ModelFolderError(f"{where}: style must have {len(STYLE)} numbers; fit again")
     return StyleWeights(mean, factor)
@@ -81,7 +81,7 @@ def _encoded(tensors: Tensors, encoder: Mapping[str, Any], where: str) -> Encode
     name, sha256 = encoder.get("name"), encoder.get("sha256")
     if not isinstance(name, str) or not isinstance(sha256, str):
         raise ModelFolderError(f"{where}: the encoder must have a name and a digest; fit again")
-    return EncodedTexts.detached(name, sha256, _numbers(tensors, "mean", 1, np.float64, where))
+    return EncodedTexts.detached(name, sha256, _stored_numbers(tensors, "mean", 1, np.float64, where))
 
 
 def _terms(kind: str, names: Any, idf: npt.NDArray[Any], counted: bool, where: str) -> TermWeights:
@@ -101,7 +101,7 @@ def _mapping(value: Any, name: str, where: str) -> Mapping[str, Any]:
     return value
 
 
-def _numbers(tensors: Tensors, name: str, ndim: int, dtype: Any, where: str) -> npt.NDArray[Any]:
+def _stored_numbers(tensors: Tensors, name: str, ndim: int, dtype: Any, where: str) -> npt.NDArray[Any]:
     value = tensors.get(name)
     if value is None or value.ndim != ndim or value.dtype != dtype or not np.isfinite(value).all():
         raise ModelFolderError(

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import softmax
 
-from conal._support.arrays import draw_from_rows
+from conal._arrays import draw_from_rows
 from conal.errors import InputError
 from conal.parameters import whole
 from conal.theory.noise_model import FloatArray, IntArray, NoiseModel, chunks, read_noise_model

@@ -8,9 +8,9 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from conal._support.arrays import row_slices
+from conal._arrays import row_slices
 from conal.errors import InputError
-from conal.metrics.validation import confusion_matrices, numbers, probabilities
+from conal.metrics.classification import confusion_matrices, numbers, probabilities
 from conal.parameters import number
 
 __all__ = ["NoiseModel", "chunks", "read_noise_model", "smooth"]

@@ -18,15 +18,14 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LambdaLR
 
-from conal._support.memory import peak_memory
-from conal._support.progress import Progress
+from conal._progress import Progress
+from conal._system import peak_memory
 from conal.aggregation import counts as votes
 from conal.distributed.training import OneCpu, gathered, guarded, make_fabric, setup
 from conal.errors import DivergenceError, EarlyEpochWarning, InputError, VanishedClassWarning, examples, warn
 from conal.methods.base import Batch, CrowdMethod
 from conal.networks.draws import drawing_from, restored_global_state
-from conal.parameters.plan import Plan, plan
-from conal.parameters.training import Settings
+from conal.parameters.training import Plan, Settings, plan
 from conal.training.batches import CrowdBatches
 from conal.training.checkpoint import (
     Checkpoint,

@@ -17,7 +17,7 @@ from conal.data.encoding import name_column
 from conal.parameters import share
 
 if TYPE_CHECKING:
-    from conal.metrics.difference_estimator import Rate
+    from conal.metrics.rates import Rate
 
 __all__ = ["ENOUGH", "check_level", "enough_table", "measured_right", "tempered"]
 
@@ -67,8 +67,10 @@ def measured_right(fitted: Aggregator, unseen: FloatArray, level: float) -> Rate
     unseen : (N, C)
         The posterior, of tasks with a true label by fits without it.
     """
-    from conal.metrics.crowd_rates import MIN_OF_ANNOTATOR  # loading scipy takes a tenth of a second
-    from conal.metrics.difference_estimator import gold_rate
+    from conal.metrics.rates import (
+        MIN_OF_ANNOTATOR,  # loading scipy takes a tenth of a second
+        gold_rate,
+    )
 
     crowd, probas = fitted.annotations_, tempered(fitted, unseen)
     best = probas.max(1)

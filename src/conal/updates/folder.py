@@ -17,7 +17,7 @@ from conal.aggregation.engines import Sums
 from conal.data.annotations import Annotations
 from conal.data.container import frozen
 from conal.data.encoding import Names
-from conal.data.growing import Learnt, digest_of_labels, learnt
+from conal.data.joining import Learnt, digest_of_labels, learnt
 from conal.errors import InputError, ModelFolderError
 from conal.io.model_folder import AGGREGATOR, TASKS, ModelFolder, names_from_json, names_to_json, write_model
 from conal.parameters import check_parameters

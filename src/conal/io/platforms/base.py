@@ -12,7 +12,7 @@ from typing import Any, ClassVar, NamedTuple, NoReturn, TypeVar
 
 import pyarrow as pa
 
-from conal._support.registry import Registry
+from conal._registry import Registry
 from conal.errors import InputError, examples, people
 from conal.io.annotation_file import AnnotationFile, Control, annotations_from
 from conal.io.platforms.head import Head

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from conal.data.columns import find_column, is_name_column
+from conal.data.frames import find_column, is_name_column
 from conal.errors import InputError, examples
 from conal.io.annotation_file import UNLABELLED, AnnotationFile
 from conal.io.arrow_files import class_names, name_of

@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from conal.data.columns import is_name_column
+from conal.data.frames import is_name_column
 from conal.errors import InputError, examples
 from conal.io.annotation_file import AnnotationFile
 from conal.io.platforms.base import SEVERAL_ANSWERS, Importer, Question, ask, register, ticked

@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from conal.data.numbers import numbers_or_text
+from conal.data.encoding import numbers_or_text
 from conal.io.annotation_file import UNLABELLED, AnnotationFile
 from conal.io.platforms.base import Collector, Importer, register
 from conal.io.platforms.head import Head

@@ -9,13 +9,13 @@ import numpy as np
 import numpy.typing as npt
 
 from conal.data.annotations import Annotations
+from conal.metrics.classification import task_posterior
 from conal.metrics.suspicion.attention import Attention, attention, dependence
 from conal.metrics.suspicion.copies import Copies, find_copies
 from conal.metrics.suspicion.false_discovery import discoveries, likely
 from conal.metrics.suspicion.left_out import LeftOut, left_out
 from conal.metrics.suspicion.population import FEWEST_AFTER, in_time, population
 from conal.metrics.suspicion.rings import Ring, find_rings, follows
-from conal.metrics.validation import task_posterior
 
 __all__ = ["FEWEST", "Suspects", "Turning", "find_suspects", "suspects_among"]
 

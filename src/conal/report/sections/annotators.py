@@ -11,7 +11,7 @@ import pyarrow as pa
 from markupsafe import Markup
 
 from conal.io.results import ColumnKind, annotator_table, mean_by_annotator, name_column, where_labelled
-from conal.metrics.crowd_rates import MIN_OF_ANNOTATOR
+from conal.metrics.rates import MIN_OF_ANNOTATOR
 from conal.report.evidence import BELIEF, MEASURED, Discretion, Evidence, TaskShown, plain, plain_names
 from conal.report.intervals import Estimate
 from conal.report.section import Finding, called, count, interval, percent, register, short

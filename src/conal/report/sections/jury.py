@@ -13,7 +13,7 @@ from scipy.sparse import csr_array
 
 from conal.aggregation.counts import Votes, clamped
 from conal.data.encoding import MISSING
-from conal.metrics.label_change import LabelChange, joined, label_changes, relabelling
+from conal.metrics.rates import LabelChange, joined, label_changes, relabelling
 from conal.report.evidence import Evidence, plain, plain_names
 from conal.report.section import Finding, called, count, percent, register, short
 

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any, NotRequired, TypedDict
 import numpy as np
 from markupsafe import Markup
 
-from conal.metrics.crowd_rates import MIN_OF_ANNOTATOR, GoldRates
-from conal.metrics.difference_estimator import Difference, Rate
+from conal.metrics.rates import MIN_OF_ANNOTATOR, Difference, GoldRates, Rate
 from conal.report.evidence import MIN_GOLD, Evidence, plain_names
 from conal.report.section import NONE, Finding, Panel, called, count, interval, percent, points, register, short
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypedDict
 import numpy as np
 from markupsafe import Markup
 
-from conal.metrics.co_direction import Estimate
+from conal.metrics.shared_mistakes import Estimate
 from conal.report.evidence import MIN_TRUE_LABELS, Evidence, plain, plain_names
 from conal.report.section import Finding, Panel, register, short
 

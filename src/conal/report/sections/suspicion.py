@@ -11,9 +11,9 @@ import pyarrow as pa
 from markupsafe import Markup
 
 from conal.metrics.suspicion import Suspects
-from conal.report.contradiction import contradiction
 from conal.report.evidence import Evidence, plain_names
 from conal.report.section import Finding, Panel, count, percent, register, short
+from conal.report.sections.contradiction import contradiction
 
 if TYPE_CHECKING:
     from conal.report.findings import Findings, Report

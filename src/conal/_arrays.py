@@ -1,13 +1,43 @@
-"""Does plain data, as JSON contains it, have the types that are declared for it?"""
+"""NumPy helpers, and checks of plain data."""
 
 from __future__ import annotations
 
 import math
 import types
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, NotRequired, Union, get_args, get_origin, get_type_hints, is_typeddict
 
-__all__ = ["mismatch"]
+import numpy as np
+import numpy.typing as npt
+
+__all__ = ["draw_from_rows", "mismatch", "row_slices"]
+
+
+# NumPy helpers that several packages use.
+
+
+def row_slices(n: int, cells: int, limit: int) -> Iterator[slice]:
+    """Slices of ``range(n)`` that keep a temporary array with ``cells`` numbers per row below ``limit`` numbers.
+
+    >>> [(rows.start, rows.stop) for rows in row_slices(5, cells=10, limit=20)]
+    [(0, 2), (2, 4), (4, 5)]
+    """
+    step = max(1, limit // max(1, cells))
+    return (slice(start, min(start + step, n)) for start in range(0, n, step))
+
+
+def draw_from_rows(rows: npt.NDArray[np.float64], uniform: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
+    """(...) one class from each row of probabilities (..., C), by inverse CDF; one of probability 0 is never drawn.
+
+    >>> draw_from_rows(np.array([[0.6, 0.4], [0.0, 1.0]]), np.array([0.5, 0.0])).tolist()
+    [0, 1]
+    """
+    cdf = np.cumsum(rows, axis=-1)
+    cdf /= cdf[..., -1:]  # exactly 1 from the last possible class on, whatever the rounding
+    return np.asarray((uniform[..., None] >= cdf).sum(axis=-1))
+
+
+# Does plain data, as JSON contains it, have the types that are declared for it?
 
 LARGEST = 2**53
 """Whole numbers beyond it are no counts, and many of them no floats either, so that columns cannot contain both."""

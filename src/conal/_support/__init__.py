@@ -1,3 +1,0 @@
-"""Small tools for all other packages; they import none of them."""
-
-__all__: list[str] = []

@@ -1,0 +1,680 @@
+"""Rates of a crowd from a few true labels: the size of every class, and how many labels are right."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from scipy.special import stdtrit
+
+from conal.data.annotations import Annotations
+from conal.data.encoding import MISSING
+from conal.data.true_labels import known_codes
+from conal.errors import InputError
+from conal.metrics.classification import task_posterior
+from conal.parameters import share
+
+__all__ = [
+    "MIN_OF_ANNOTATOR",
+    "Difference",
+    "GoldRates",
+    "LabelChange",
+    "Learned",
+    "Rate",
+    "Relabelling",
+    "Sample",
+    "difference_of",
+    "gold_rate",
+    "gold_rates",
+    "joined",
+    "label_changes",
+    "learn",
+    "rate_of",
+    "relabelling",
+]
+
+
+# Rates of all tasks from a few true labels: what the model expects, corrected where the truth is known.
+
+FloatArray = npt.NDArray[np.float64]
+
+UNSEEN = 0.5
+"""Misses of the predictions that a sample is taken to have just missed: few true labels show none of the rare ones."""
+
+
+class Rate(NamedTuple):
+    """A share with its interval.
+
+    Attributes
+    ----------
+    value, low, high : float
+        The estimate and its interval; NaN without true labels.
+    n_gold : int
+        True labels that it rests on.
+    n_effective : float
+        Random true labels that would give as narrow an interval without the predictions.
+    """
+
+    value: float
+    low: float
+    high: float
+    n_gold: int
+    n_effective: float
+
+    @classmethod
+    def unknown(cls) -> Rate:
+        """No value, because there are no true labels."""
+        return cls(np.nan, np.nan, np.nan, 0, 0.0)
+
+
+class Difference(NamedTuple):
+    """A share minus another one of the same tasks, with its interval; NaN where it is unknown.
+
+    Attributes
+    ----------
+    value, low, high : float
+    share : float
+        The first share.
+    """
+
+    value: float
+    low: float
+    high: float
+    share: float
+
+    @classmethod
+    def unknown(cls) -> Difference:
+        """No value, because there are too few true labels."""
+        return cls(np.nan, np.nan, np.nan, np.nan)
+
+
+def gold_rate(
+    predicted: npt.ArrayLike,
+    rows: npt.ArrayLike,
+    observed: npt.ArrayLike,
+    *,
+    inclusion: npt.ArrayLike | None = None,
+    confidence: float = 0.95,
+) -> Rate:
+    r"""The mean of something over N tasks, which is predicted for all and known for a few.
+
+    The mean of the predictions :math:`f_i` is wrong where the model is. True labels of a sample S say by how much:
+
+    .. math::
+        \hat\theta = \lambda \bar f + \frac{\sum_{i \in S} w_i (y_i - \lambda f_i)}{\sum_{i \in S} w_i}, \qquad
+        w_i = 1 / \pi_i, \qquad
+        \hat v = \frac{\sum_{i \in S} (1 - \pi_i) w_i^2 (e_i - \bar e)^2}{(\sum_{i \in S} w_i)^2}
+
+    with :math:`\pi_i` the probability with which task i was drawn, :math:`e_i = y_i - \lambda f_i`, and the
+    :math:`\lambda` between 0 and 1 with the smallest variance, so that useless predictions count for nothing. The
+    factor :math:`1 - \pi_i` is there because the tasks are a finite set: if all are known, so is the mean.
+
+    The interval is Wilson's for a sample of :math:`\hat\theta (1 - \hat\theta) / \hat v` tasks. That of the normal
+    distribution fails for shares near 0 or 1: after 50 right labels of 50 it would claim certainty.
+
+    Parameters
+    ----------
+    predicted : (N,) array
+        :math:`f_i`, between 0 and 1, by a model that does not know the task's true label.
+    rows : (n,) array of int
+        Tasks of the sample S.
+    observed : (n,) array
+        :math:`y_i` of these tasks, between 0 and 1.
+    inclusion : (n,) array, optional
+        :math:`\pi_i` of these tasks; by default n / N, a random sample.
+    confidence : float
+        Level of the interval.
+
+    References
+    ----------
+    Angelopoulos, Bates, Fannjiang, Jordan and Zrnic (2023). Prediction-powered inference. Science 382.
+    Angelopoulos, Duchi and Zrnic (2023). PPI++: efficient prediction-powered inference (for lambda).
+    Särndal, Swensson and Wretman (1992). Model assisted survey sampling. Springer (the difference estimator).
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> truth = rng.random(1000) < 0.3
+    >>> predicted = np.where(truth, 0.9, 0.2)
+    >>> sample = rng.choice(1000, size=50, replace=False)
+    >>> found = gold_rate(predicted, sample, truth[sample])
+    >>> print(f"{truth.mean():.3f} is in [{found.low:.3f}, {found.high:.3f}], as by {found.n_effective:.0f} labels")
+    0.277 is in [0.210, 0.303], as by 350 labels
+    """
+    f, at, y, pi = _checked(predicted, rows, observed, inclusion)
+    share().check("confidence", confidence)
+    if not len(at):
+        return Rate.unknown()
+    sample = Sample(f[at], y, pi)
+    return rate_of(float(f.mean()), sample, learn(sample), confidence)
+
+
+class Sample(NamedTuple):
+    """What is predicted and known of the sample's tasks, and the probability with which each was drawn."""
+
+    f: FloatArray
+    y: FloatArray
+    pi: FloatArray
+
+    @property
+    def w(self) -> FloatArray:
+        return 1 / self.pi
+
+    @property
+    def size(self) -> float:
+        """Equally weighted tasks that it is worth, by Kish."""
+        return float(self.w.sum() ** 2 / (self.w @ self.w))
+
+    @property
+    def unknown(self) -> float:
+        """Of a finite set, the part that was not drawn."""
+        return max(float(self.w**2 @ (1 - self.pi) / (self.w @ self.w)), 1e-9)
+
+
+class Learned(NamedTuple):
+    """How much predictions count, and how far the result varies.
+
+    Attributes
+    ----------
+    weight : float
+        lambda, by which predictions count.
+    alone, left : float
+        Variance of a task's y, and of what the predictions leave of it.
+    size : float
+        Tasks that say so.
+    """
+
+    weight: float
+    alone: float
+    left: float
+    size: float
+
+
+def learn(sample: Sample) -> Learned:
+    """The weight of the predictions in a sample, and what they explain there."""
+    weight = _tuned_weight(sample)
+    alone, left = (_variance(sample.y - each * sample.f, sample.w) for each in (0.0, weight))
+    if weight > 0:  # it was tuned on the same tasks
+        left *= len(sample.y) / max(len(sample.y) - 2, 1)
+    return Learned(weight, alone, min(left, alone), sample.size)
+
+
+def rate_of(mean: float, sample: Sample, learned: Learned, confidence: float) -> Rate:
+    """The rate by a sample, for tasks whose predictions have this mean."""
+    w = sample.w
+    error = float((sample.y - learned.weight * sample.f) @ w / w.sum())
+    value = float(np.clip(learned.weight * mean + error, 0, 1))
+    n = sample.size * _gain(sample, learned) / sample.unknown
+    z = float(stdtrit(max(learned.size - 1, 1), 0.5 + confidence / 2))
+    low, high = _wilson(value, n, z)
+    return Rate(value, low, high, len(sample.y), n)
+
+
+def difference_of(
+    first: tuple[float, Sample, Learned], second: tuple[float, Sample, Learned], confidence: float
+) -> Difference:
+    r"""A rate minus another one of the same tasks, each as :func:`rate_of` estimates it.
+
+    The interval is that of the paired differences of what predictions leave, :math:`e_i - e_i'`, by Student's
+    distribution. A task of either kind, +1 and -1, is added to their variance (Bonett and Price 2012): a few equal
+    differences would claim certainty.
+    """
+    one, other = (rate_of(*each, confidence).value for each in (first, second))
+    sample = first[1]
+    left = [each.y - learned.weight * each.f for _, each, learned in (first, second)]
+    variance = (sample.size * _variance(left[0] - left[1], sample.w) + 2) / (sample.size + 2)
+    quantile = float(stdtrit(max(sample.size - 1, 1), 0.5 + confidence / 2))
+    half = quantile * np.sqrt(variance * sample.unknown / sample.size)
+    return Difference(one - other, float(max(one - other - half, -1)), float(min(one - other + half, 1)), one)
+
+
+def _tuned_weight(sample: Sample) -> float:
+    """lambda: the regression of y on f, with each task's weight in the variance."""
+    v = sample.w**2 * (1 - sample.pi)
+    if v.sum() <= 0:
+        return 0.0
+    centred = sample.f - v @ sample.f / v.sum()
+    spread = float(v @ centred**2)
+    return float(np.clip((v * centred) @ sample.y / spread, 0, 1)) if spread > 0 else 0.0
+
+
+def _gain(sample: Sample, learned: Learned) -> float:
+    """How many times as many true labels of yes or no would be needed without the predictions."""
+    if learned.alone <= 0:
+        return 1.0
+    unseen = UNSEEN * (1 - learned.left / learned.alone) / sample.size
+    gain = max(learned.alone / (learned.left + unseen), 1.0)
+    if np.isin(sample.y, (0, 1)).all():
+        return gain
+    mean = float(np.clip(sample.y @ sample.w / sample.w.sum(), 0, 1))
+    return gain * max(mean * (1 - mean) / learned.alone, 0.1)  # sums of labels vary less, or more, than yes and no
+
+
+def _variance(e: FloatArray, w: FloatArray) -> float:
+    """Variance of a task's value, weighted as in the variance of a weighted mean."""
+    return float(w**2 @ (e - e @ w / w.sum()) ** 2 / (w @ w))
+
+
+def _wilson(value: float, n: float, z: float) -> tuple[float, float]:
+    """Wilson's interval of a share in n draws."""
+    centre = (value + z**2 / (2 * n)) / (1 + z**2 / n)
+    half = z / (1 + z**2 / n) * np.sqrt(value * (1 - value) / n + (z / (2 * n)) ** 2)
+    return float(min(max(centre - half, 0.0), value)), float(max(min(centre + half, 1.0), value))
+
+
+def _checked(
+    predicted: npt.ArrayLike, rows: npt.ArrayLike, observed: npt.ArrayLike, inclusion: npt.ArrayLike | None
+) -> tuple[FloatArray, npt.NDArray[np.int64], FloatArray, FloatArray]:
+    f, at, y = np.asarray(predicted, float), np.asarray(rows, np.int64), np.asarray(observed, float)
+    if f.ndim != 1 or at.ndim != 1 or at.shape != y.shape:
+        raise InputError("predicted must have a value per task, and rows and observed one per known task")
+    for name, values in (("predicted", f), ("observed", y)):
+        if not np.all((values >= 0) & (values <= 1)):
+            raise InputError(f"{name} must be shares between 0 and 1")
+    if len(at) and (at.min() < 0 or at.max() >= len(f) or len(np.unique(at)) < len(at)):
+        raise InputError(f"rows must be different tasks between 0 and {len(f) - 1}")
+    pi = np.full(len(at), len(at) / max(len(f), 1)) if inclusion is None else np.asarray(inclusion, float)
+    if pi.shape != at.shape or not np.all((pi > 0) & (pi <= 1)):
+        raise InputError("inclusion must be a probability above 0 for every known task")
+    return f, at, y, pi
+
+
+# Rates of a crowd from a few true labels: the size of every class, and how many labels are right.
+
+IntArray = npt.NDArray[np.int64]
+
+MIN_OF_ANNOTATOR = 10
+"""An annotator is compared with the cleaned labels from so many labels on tasks with a true label on."""
+
+
+class GoldRates(NamedTuple):
+    """Rates of a crowd, each for the tasks that have labels.
+
+    Attributes
+    ----------
+    classes : list of Rate
+        Share of every class.
+    cleaned : Rate
+        Share of the cleaned labels that are right.
+    crowd : Rate
+        Share of the crowd's labels that are right.
+    annotators : list of Rate
+        Share of every annotator's labels that are right.
+    majority : Rate
+        Share of the majority votes that are right; ties are drawn.
+    above_majority : Difference
+        Cleaned labels minus majority votes.
+    above_annotators : list of Difference
+        Cleaned labels minus each annotator's labels of the same tasks, for annotators with ten true labels or more.
+        These intervals and that of ``above_majority`` hold together, so that the best annotator may be picked by them.
+    """
+
+    classes: list[Rate]
+    cleaned: Rate
+    crowd: Rate
+    annotators: list[Rate]
+    majority: Rate
+    above_majority: Difference
+    above_annotators: list[Difference]
+
+
+def gold_rates(
+    data: Any,
+    posterior: npt.ArrayLike | None,
+    true_labels: Any,
+    *,
+    cleaned: npt.ArrayLike | None = None,
+    inclusion: npt.ArrayLike | None = None,
+    confidence: float = 0.95,
+) -> GoldRates:
+    """How large every class is, and how many labels are right: of a crowd, of its cleaned labels, of each annotator.
+
+    Every rate is that of :func:`gold_rate`, about the tasks that have labels. How far predictions can be trusted about
+    single annotators is learned from the labels of all: few true labels fall on one person's tasks.
+
+    Parameters
+    ----------
+    data : Annotations, long DataFrame or (n_tasks, n_annotators) matrix
+    posterior : (n_tasks, n_classes) array or None
+        Class probabilities of all tasks, by a model that does not know the true labels. Without one, only classes,
+        annotators and majority votes have rates, by the true labels alone.
+    true_labels : dict, Series or DataFrame
+        True labels of some tasks.
+    cleaned : (n_tasks,) array of int, optional
+        Classes of the cleaned labels, as columns of ``posterior``; by default the most probable ones.
+    inclusion : (n_tasks,) array, optional
+        Probability with which each task was drawn for a true label; by default the tasks are a random sample.
+
+    Examples
+    --------
+    >>> import conal
+    >>> data = conal.datasets.synthetic(n_train=400, n_classes=3, seed=0)
+    >>> found = conal.aggregation.DawidSkene().fit(data.annotations)
+    >>> gold = dict(enumerate(data.classes[data.y_true[:60]]))
+    >>> rates = conal.metrics.gold_rates(data.annotations, found.probas_, gold)
+    >>> right = (found.codes_ == data.y_true).mean()
+    >>> rates.cleaned.n_gold, bool(rates.cleaned.low <= right <= rates.cleaned.high)
+    (60, True)
+    """
+    crowd = Annotations.of(data)
+    q = np.full((crowd.n_tasks, crowd.n_classes), 1 / crowd.n_classes)
+    if posterior is not None:
+        q = task_posterior(posterior, crowd)
+    truth = known_codes(crowd, true_labels)
+    best = q.argmax(1) if cleaned is None else np.asarray(cleaned)
+    tasks = np.flatnonzero(crowd.labels_per_task() > 0)
+    known = tasks[truth[tasks] != MISSING]
+    at = np.searchsorted(tasks, known)
+    drawn = None if inclusion is None else np.asarray(inclusion, float)[known]
+
+    def rate(predicted: FloatArray, observed: npt.NDArray[Any]) -> Rate:
+        return gold_rate(predicted[tasks], at, observed[known], inclusion=drawn, confidence=confidence)
+
+    votes = _votes(crowd)
+    of_votes = (votes * q).sum(1), votes[np.arange(len(votes)), truth]
+    of_cleaned = q[np.arange(len(q)), best], (best == truth).astype(float)
+    of_all, of_each = _label_rates(crowd, q, truth, inclusion, confidence)
+    above: tuple[Difference, list[Difference]] = Difference.unknown(), [Difference.unknown()] * crowd.n_annotators
+    if posterior is not None and len(known):
+        above = _above(crowd, q, truth, inclusion, (of_cleaned, of_votes), confidence)
+    return GoldRates(
+        [rate(q[:, c], truth == c) for c in range(crowd.n_classes)],
+        Rate.unknown() if posterior is None else rate(*of_cleaned),
+        of_all,
+        of_each,
+        rate(*of_votes),
+        *above,
+    )
+
+
+def _votes(crowd: Annotations) -> FloatArray:
+    """(N, C) probability with which each class wins the vote, if ties are drawn; 0 without votes."""
+    votes = crowd.votes()
+    won = (votes == votes.max(1, initial=0, keepdims=True)) & (votes > 0)
+    return np.asarray(won / np.maximum(won.sum(1, keepdims=True), 1))
+
+
+Predicted = tuple[FloatArray, FloatArray]
+"""(N,) what is expected of each task, and what is observed, where it is known."""
+
+
+def _above(
+    crowd: Annotations,
+    q: FloatArray,
+    truth: IntArray,
+    inclusion: npt.ArrayLike | None,
+    labels: tuple[Predicted, Predicted],
+    confidence: float,
+) -> tuple[Difference, list[Difference]]:
+    """Cleaned labels minus majority votes, and minus each annotator's; all intervals hold together (Bonferroni)."""
+    known = truth != MISSING
+    pi = None if inclusion is None else np.asarray(inclusion, float)
+
+    def estimated(values: Predicted, tasks: IntArray, learned: Learned | None = None) -> tuple[float, Sample, Learned]:
+        here = tasks[known[tasks]]
+        drawn = np.full(len(here), len(here) / len(tasks)) if pi is None else pi[here]
+        sample = Sample(values[0][here], values[1][here], drawn)
+        return float(values[0][tasks].mean()), sample, learn(sample) if learned is None else learned
+
+    everywhere = np.flatnonzero(crowd.labels_per_task() > 0)
+    cleaned, votes = (estimated(each, everywhere) for each in labels)
+    order = np.argsort(crowd.annotators, kind="stable")
+    own = np.split(crowd.tasks[order].astype(np.int64), np.cumsum(crowd.labels_per_annotator())[:-1])
+    compared = [r for r, tasks in enumerate(own) if known[tasks].sum() >= MIN_OF_ANNOTATOR]
+    level = 1 - (1 - confidence) / (1 + len(compared))
+    of_labels = _learned_from_labels(crowd, q, truth, pi)
+    found = [Difference.unknown()] * crowd.n_annotators
+    for r in compared:
+        given = np.zeros(crowd.n_tasks, np.int64)
+        given[own[r]] = crowd.labels[crowd.annotators == r]
+        values = q[np.arange(len(q)), given], (given == truth).astype(float)
+        first, second = estimated(labels[0], own[r], cleaned[2]), estimated(values, own[r], of_labels)
+        found[r] = difference_of(first, second, level)
+    return difference_of(cleaned, votes, level), found
+
+
+def _learned_from_labels(crowd: Annotations, q: FloatArray, truth: IntArray, pi: FloatArray | None) -> Learned:
+    """How far predictions can be trusted about single labels, by those of all annotators."""
+    here = (truth != MISSING)[crowd.tasks]
+    tasks, labels = crowd.tasks[here], crowd.labels[here]
+    drawn = np.full(len(tasks), here.mean()) if pi is None else pi[tasks]
+    return learn(Sample(q[tasks, labels], (labels == truth[tasks]).astype(float), drawn))
+
+
+def _label_rates(
+    crowd: Annotations,
+    q: FloatArray,
+    truth: IntArray,
+    inclusion: npt.ArrayLike | None,
+    confidence: float,
+) -> tuple[Rate, list[Rate]]:
+    """Rates of the crowd's labels: of all together, and of each annotator."""
+    f = q[crowd.tasks, crowd.labels]
+    right = (crowd.labels == truth[crowd.tasks]).astype(float)
+    known = truth != MISSING
+    here = known[crowd.tasks]
+    if not here.any():
+        return Rate.unknown(), [Rate.unknown()] * crowd.n_annotators
+    pi = None if inclusion is None else np.asarray(inclusion, float)
+    whole, learned = _task_sample(crowd, f, right, known, pi), _learned_from_labels(crowd, q, truth, pi)
+    return (
+        rate_of(float(f.mean()), whole, learn(whole), confidence),
+        _annotator_rates(crowd, f, right, here, pi, learned, confidence),
+    )
+
+
+def _task_sample(
+    crowd: Annotations, f: FloatArray, right: FloatArray, known: npt.NDArray[np.bool_], pi: FloatArray | None
+) -> Sample:
+    """Labels of known tasks, summed per task, because tasks are drawn; one label of the mean task counts 1."""
+    counts = crowd.labels_per_task()
+    tasks = np.flatnonzero(known & (counts > 0))
+    size = counts[counts > 0].mean()
+    expected, found = (np.bincount(crowd.tasks, values, crowd.n_tasks)[tasks] / size for values in (f, right))
+    return Sample(expected, found, np.full(len(tasks), len(tasks) / (counts > 0).sum()) if pi is None else pi[tasks])
+
+
+def _annotator_rates(
+    crowd: Annotations,
+    f: FloatArray,
+    right: FloatArray,
+    here: npt.NDArray[np.bool_],
+    pi: FloatArray | None,
+    learned: Learned,
+    confidence: float,
+) -> list[Rate]:
+    order = np.argsort(crowd.annotators, kind="stable")
+    ends = np.cumsum(crowd.labels_per_annotator())
+    found = []
+    for own in np.split(order, ends[:-1]):
+        known = own[here[own]]
+        if not len(known):
+            found.append(Rate.unknown())
+            continue
+        drawn = np.full(len(known), len(known) / len(own)) if pi is None else pi[crowd.tasks[known]]
+        found.append(rate_of(float(f[own].mean()), Sample(f[known], right[known], drawn), learned, confidence))
+    return found
+
+
+# What another way to make the labels changes: how many labels, and how many more or fewer of them are right.
+
+DRAWS = 4000
+MODEL_WEIGHT = 16.0
+"""True labels that the posteriors' expectation about changed labels is worth."""
+# This and ALIKE: what reports say about eight juries of language models, studies/results/0.2.0/jury-claims.csv.
+ALIKE = 50.0
+"""How alike relabellings are: the true labels that what is known about all of them is worth for one."""
+WORTH = np.array([1.0, -1.0, 0.0])
+"""What a changed label counts: now right, right before, and wrong before and after."""
+
+
+class Relabelling(NamedTuple):
+    """How labels of the same tasks that were made in another way differ.
+
+    Attributes
+    ----------
+    n_changed : int
+        Labels that differ.
+    expected : (3,)
+        How many of these are probably right now, were right before, and are wrong both times.
+    seen : (n, 3)
+        Which of the three it is, for each task whose true label is known; zeros where the label stays.
+    """
+
+    n_changed: int
+    expected: FloatArray
+    seen: FloatArray
+
+
+class LabelChange(NamedTuple):
+    """By how much the share of right labels changes.
+
+    Attributes
+    ----------
+    n_changed : int
+        Labels that differ.
+    value, low, high : float
+        Change of the share of right labels: its expectation and its interval.
+    draws : (n,)
+        Draws of the change, for the probability of any statement about it.
+    """
+
+    n_changed: int
+    value: float
+    low: float
+    high: float
+    draws: FloatArray
+
+    @classmethod
+    def of(cls, n_changed: int, draws: FloatArray, confidence: float) -> LabelChange:
+        """Expectation and interval from draws."""
+        tail = (1 - confidence) / 2
+        low, high = np.quantile(draws, [tail, 1 - tail])
+        return cls(n_changed, float(draws.mean()), float(low), float(high), draws)
+
+    def within(self, margin: float) -> float:
+        """Probability that the share of right labels changes by less than the margin."""
+        return float((np.abs(self.draws) < margin).mean())
+
+    def loses_less_than(self, margin: float) -> float:
+        """Probability that the share of right labels does not fall by the margin or more."""
+        return float((self.draws > -margin).mean())
+
+
+def relabelling(
+    before: FloatArray,
+    after: FloatArray,
+    *,
+    known: IntArray | None = None,
+    counted: npt.NDArray[np.bool_] | None = None,
+) -> Relabelling:
+    """How labels by the posterior ``after`` (N, C) differ from those by ``before``, and what to expect of that.
+
+    Neither posterior can judge the other: each finds its own labels the most probable ones. Their mean is fair to both.
+    Posteriors of annotators who err together are too sure, so that half of the mean is uniform.
+
+    Parameters
+    ----------
+    before, after : (N, C)
+    known : (N,), optional
+        True classes of random tasks, -1 elsewhere. Neither posterior may have been made with them.
+    counted : (N,) bool, optional
+        The tasks that count; all by default.
+
+    Examples
+    --------
+    >>> before, after = np.array([[0.6, 0.4], [0.9, 0.1]]), np.array([[0.2, 0.8], [0.9, 0.1]])
+    >>> found = relabelling(before, after, known=np.array([0, -1]))
+    >>> found.n_changed, found.expected.round(6).tolist(), found.seen.tolist()
+    (1, [0.55, 0.45, 0.0], [[0.0, 1.0, 0.0]])
+    """
+    old, new = before.argmax(1), after.argmax(1)
+    here = np.full(len(old), True) if counted is None else counted
+    changed = np.flatnonzero((old != new) & here)
+    mean = (before[changed] + after[changed]) / 4 + 0.5 / before.shape[1]
+    gained, lost = (mean[np.arange(len(changed)), codes[changed]].sum() for codes in (new, old))
+    expected = np.array([gained, lost, max(len(changed) - gained - lost, 0.0)])
+    judged = np.flatnonzero(here & (known != MISSING)) if known is not None else changed[:0]
+    truth = judged if known is None else known[judged]
+    return Relabelling(len(changed), expected, _outcomes(old[judged], new[judged], truth))
+
+
+def _outcomes(old: IntArray, new: IntArray, truth: IntArray) -> FloatArray:
+    changed = old != new
+    gained, lost = changed & (new == truth), changed & (old == truth)
+    return np.column_stack([gained, lost, changed & ~gained & ~lost]).astype(float)
+
+
+def label_changes(
+    relabellings: Sequence[Relabelling],
+    n_tasks: int,
+    *,
+    evidence: Sequence[FloatArray] | None = None,
+    confidence: float = 0.95,
+    seed: int = 0,
+) -> list[LabelChange]:
+    r"""For each relabelling, by how much the share of right labels changes.
+
+    Only labels that differ can matter. Each of them is now right, was right before, or is wrong both times. For
+    relabelling k these have probabilities :math:`\theta_k`, similar for all relabellings:
+
+    .. math::
+        \varphi \sim \text{Dirichlet}(a e + \bar n), \qquad
+        \theta_k \sim \text{Dirichlet}(\kappa \varphi + n_k), \qquad
+        \Delta_k = \frac{n_k^+ - n_k^- + m_k^+ - m_k^-}{N}, \quad m_k \sim \text{Multinomial}(M_k, \theta_k)
+
+    e is what the posteriors expect, :math:`n_k` counts the changed labels of tasks with a true label,
+    :math:`\bar n` the same over all relabellings, in which every such task counts once, and :math:`M_k` is the number
+    of changed labels whose truth is unknown. The interval is of the N tasks at hand, not of tasks to come.
+
+    Parameters
+    ----------
+    relabellings : sequence of Relabelling
+    n_tasks : int
+        N.
+    evidence : sequence of (n, 3), optional
+        What true labels say about similar relabellings, one for each, if the labels themselves were made with the true
+        labels, so that these cannot judge them. By default it is what they say about the relabellings.
+
+    Examples
+    --------
+    Ten of a hundred labels change. They cannot change the share of right labels by more than ten points.
+
+    >>> before = np.tile([0.7, 0.3], (100, 1))
+    >>> after = np.where(np.arange(100)[:, None] < 10, [0.4, 0.6], before)
+    >>> (found,) = label_changes([relabelling(before, after)], 100)
+    >>> found.n_changed, abs(found.value) < 0.02, found.within(0.2), found.within(0.001) < 0.3
+    (10, True, 1.0, True)
+    """
+    rng = np.random.default_rng(seed)
+    told = [each.seen for each in relabellings] if evidence is None else list(evidence)
+    phi = _common(relabellings, told, rng)
+    return [
+        LabelChange.of(each.n_changed, _draws(each, seen.sum(0), phi, rng) / max(n_tasks, 1), confidence)
+        for each, seen in zip(relabellings, told, strict=True)
+    ]
+
+
+def joined(one: LabelChange, other: LabelChange, share: float = 0.5, confidence: float = 0.95) -> LabelChange:
+    """The change where it is open which of two ways to make the labels is taken; a share of at least half for one."""
+    fewer = other.draws[: round(len(one.draws) * (1 - share) / share)]
+    return LabelChange.of(other.n_changed, np.concatenate([one.draws, fewer]), confidence)
+
+
+def _common(relabellings: Sequence[Relabelling], told: Sequence[FloatArray], rng: np.random.Generator) -> FloatArray:
+    """(DRAWS, 3) draws of the probabilities in all relabellings."""
+    expected = sum((each.expected for each in relabellings), start=np.zeros(3))
+    expected = (expected + 1 / 3) / (expected.sum() + 1)
+    total = sum(told, start=np.zeros((len(told[0]) if told else 0, 3)))
+    per_task = total / np.maximum(total.sum(1, keepdims=True), 1)  # many relabellings change the same task
+    return rng.dirichlet(MODEL_WEIGHT * expected + per_task.sum(0), size=DRAWS)
+
+
+def _draws(made: Relabelling, seen: FloatArray, phi: FloatArray, rng: np.random.Generator) -> FloatArray:
+    """(DRAWS,) by how many the number of right labels changes."""
+    gamma = rng.standard_gamma(ALIKE * phi + seen)
+    facts = made.seen.sum(0)
+    drawn = rng.multinomial(made.n_changed - int(facts.sum()), gamma / gamma.sum(1, keepdims=True))
+    return np.asarray((drawn + facts) @ WORTH)
