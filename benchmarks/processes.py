@@ -35,7 +35,7 @@ def dawid_skene(n_iter: int) -> Row:
     from aggregation import LARGE, simulated
     from conal.aggregation import DawidSkene
     from conal.data.annotations import Annotations
-    from conal.distributed.aggregation import fit_shared, is_shared
+    from conal.distributed import fit_shared, is_shared
 
     crowd = Annotations.of(simulated(**LARGE))
     model = DawidSkene(n_iter=n_iter, tol=0, accelerate=False, verbose=False)

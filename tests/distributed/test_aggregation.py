@@ -12,7 +12,7 @@ import pyarrow.csv as pv
 import pytest
 
 from conal.aggregation import DawidSkene
-from conal.distributed.aggregation import fit_shared
+from conal.distributed import fit_shared
 from conal.errors import InputError
 from helpers.processes import one_thread
 
@@ -24,7 +24,7 @@ import numpy as np
 from conal import Annotations
 from conal.aggregation import DawidSkene, OneCoinDawidSkene
 from conal.aggregation.engines import compiled
-from conal.distributed.aggregation import fit_shared, is_shared
+from conal.distributed import fit_shared, is_shared
 
 warnings.simplefilter("ignore")
 rng = np.random.default_rng(0)

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 import torch
 
-from conal.distributed.training import guarded, make_fabric
+from conal.distributed import guarded, make_fabric
 from conal.errors import InputError, TrainingError
 from helpers.processes import one_thread
 

@@ -12,13 +12,25 @@ from conal.aggregation import DawidSkene
 from conal.data.annotations import Annotations
 from conal.datasets import CrowdSettings, simulate_crowd
 from conal.datasets.crowd import CrowdTruth
-from conal.metrics.suspicion import defended, find_suspects
-from conal.metrics.suspicion.copies import POOLING as PAIR_POOLING
-from conal.metrics.suspicion.copies import find_copies
-from conal.metrics.suspicion.false_discovery import discoveries, likely
-from conal.metrics.suspicion.left_out import POOLING, left_out
-from conal.metrics.suspicion.population import BEFORE, HABIT, PSEUDO_PEOPLE, SHARES, _in_order, _judged, _mixed, _turns
-from conal.metrics.suspicion.tails import lower_tail
+from conal.metrics.suspicion import (
+    BEFORE,
+    HABIT,
+    PSEUDO_PEOPLE,
+    ROW_POOLING,
+    SHARES,
+    _in_order,
+    _judged,
+    _mixed,
+    _turns,
+    defended,
+    discoveries,
+    find_copies,
+    find_suspects,
+    left_out,
+    likely,
+    lower_tail,
+)
+from conal.metrics.suspicion import PAIR_POOLING as PAIR_POOLING
 from studies.attacks import counted
 
 
@@ -80,7 +92,7 @@ def slow_matrices(crowd: Annotations, q: np.ndarray) -> np.ndarray:
     for i, r, y in zip(crowd.tasks, crowd.annotators, crowd.labels, strict=True):
         counts[r, :, y] += q[i]
     pooled = counts.sum(0) + 0.5
-    rows = counts + POOLING * pooled / pooled.sum(1, keepdims=True)
+    rows = counts + ROW_POOLING * pooled / pooled.sum(1, keepdims=True)
     return np.asarray(rows / rows.sum(2, keepdims=True))
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from conal.io import read_annotations
 from conal.parameters.reading import PLAIN_FORMATS
-from conal.privacy.contributions import UNIT, bounded_counts, positions
+from conal.privacy import UNIT, bounded_counts, positions
 
 M = 10
 PEOPLE, TASKS = range(8), range(10)

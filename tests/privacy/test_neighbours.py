@@ -18,9 +18,7 @@ import pytest
 from scipy import stats
 
 from conal.data.annotations import Annotations
-from conal.privacy import private_release
-from conal.privacy.contributions import UNIT, bounded_counts
-from conal.privacy.noise import noisy_counts
+from conal.privacy import UNIT, bounded_counts, noisy_counts, private_release
 
 Person = dict[int, int]
 """Task to label."""

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from conal.privacy import noise
-from conal.privacy.noise import _happens, discrete_laplace, exact
+from conal import privacy as noise
+from conal.privacy import _happens, discrete_laplace, exact
 
 DRAWS = 10_000
 LEVEL = 1e-3

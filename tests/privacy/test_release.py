@@ -12,9 +12,7 @@ import pytest
 
 from conal.data.annotations import Annotations
 from conal.errors import InputError
-from conal.privacy import PrivateRelease, private_release
-from conal.privacy.contributions import positions
-from conal.privacy.ratios import share_intervals
+from conal.privacy import PrivateRelease, positions, private_release, share_intervals
 
 ROWS = [("t1", "ann", "a"), ("t2", "ann", "b"), ("t1", "bob", "b"), ("t2", "bob", "b"), ("t3", "bob", "a")]
 TRUTH = {"t1": "a", "t2": "b"}

@@ -10,10 +10,11 @@ import numpy as np
 import pytest
 
 from conal import Annotations, theory
+from conal import theory as noise_model
 from conal.aggregation import DawidSkene, MajorityVote
 from conal.datasets import CrowdSettings, simulate_crowd
 from conal.errors import InputError
-from conal.theory import bayes_error, noise_model, posterior
+from conal.theory import bayes_error, posterior
 
 from .reference import Parameters, exact_bayes_error, mixture, random_parameters
 

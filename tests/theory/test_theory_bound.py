@@ -9,8 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from conal import theory as divergence
+from conal import theory as noise_model
 from conal.errors import InputError
-from conal.theory import divergence, error_lower_bound, noise_model, smooth
+from conal.theory import error_lower_bound, smooth
 
 from .reference import Parameters, divergences, entropy, exact_bayes_error, random_parameters
 

@@ -19,7 +19,7 @@ from conal.data.annotations import Annotations
 from conal.errors import InputError, ModelFolderError
 from conal.io.model_folder import WEIGHTS, verify_model
 from conal.report.labels_alone import unseen_posterior
-from conal.updates.enough import enough_table, measured_right, tempered
+from conal.updates import enough_table, measured_right, tempered
 from helpers.folders import sign
 
 pytestmark = pytest.mark.filterwarnings("ignore::conal.errors.DriftWarning", "ignore::conal.errors.DataWarning")

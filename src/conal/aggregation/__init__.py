@@ -50,7 +50,7 @@ __all__ = [
 
 def load(folder: str | PathLike[str]) -> _Aggregator:
     """An aggregator that its method ``save`` or ``conal aggregate --save`` wrote; it can be updated."""
-    from conal.updates.folder import load
+    from conal.updates import load
 
     return load(folder)
 

@@ -357,7 +357,7 @@ class Aggregator(Fitted, Reported, Parameterised, ABC):
 
         Only aggregators that can be updated have a use for it.
         """
-        from conal.updates.folder import save
+        from conal.updates import save
 
         save(self, folder, overwrite=overwrite)
 

@@ -176,7 +176,7 @@ def _fit(aggregator: Aggregator, crowd: Annotations, known: Any, info: Annotator
     if process_number() == 1:
         aggregator.fit(crowd, true_labels=known, annotator_info=info)
         return first
-    from conal.distributed.aggregation import fit_shared  # loads torch, which takes seconds
+    from conal.distributed import fit_shared  # loads torch, which takes seconds
 
     fit_shared(aggregator, crowd, true_labels=known)
     aggregator.annotator_info_ = info  # for the report: none of those that several processes can fit needs it

@@ -155,7 +155,7 @@ def _write(made: PrivateRelease, out: Path) -> None:
 
 def _written(folder: Path) -> set[str]:
     """The files of an earlier release."""
-    from conal.privacy.release import FORMAT
+    from conal.privacy import FORMAT
 
     try:
         content = json.loads((folder / DOCUMENT).read_text(encoding="utf-8")[:10_000_000])

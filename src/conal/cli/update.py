@@ -59,7 +59,7 @@ def update(
     """
     from conal._files import claimed
     from conal.io.model_folder import AGGREGATOR, ModelFolder, check_target
-    from conal.updates.enough import check_level
+    from conal.updates import check_level
 
     began = time.perf_counter()
     check_level(enough)
@@ -95,7 +95,7 @@ def _update_aggregator(
 ) -> dict[str, Any]:
     from conal.io.results import read_annotator_info
     from conal.io.tables import write_tables
-    from conal.updates.folder import load, save
+    from conal.updates import load, save
 
     fitted = load(folder)
     file = read_new_labels(labels, reading)
@@ -164,7 +164,7 @@ def _right(result: dict[str, Any]) -> str:
 
 def _measured(fitted: Aggregator, enough: float) -> dict[str, Any] | None:
     """How many labels of the tasks that have enough are right, by true labels; None where too few tell."""
-    from conal.updates.enough import measured_right
+    from conal.updates import measured_right
 
     if (fitted.known_codes_ >= 0).sum() == 0:
         return None

@@ -32,7 +32,7 @@ def update_model(
     from conal.io.tables import write_tables
     from conal.io.texts import check_row_order
     from conal.report.page import render
-    from conal.updates.enough import ENOUGH, enough_table
+    from conal.updates import ENOUGH, enough_table
 
     fitted = load(folder, encoder=instances["encoder"])
     fitted.verbose = verbose

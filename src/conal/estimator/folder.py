@@ -45,7 +45,7 @@ from conal.parameters.constraints import is_whole
 from conal.report.findings import Report, read_tables
 from conal.text import EncodedTexts, TextFeatures
 from conal.text.storage import from_state, to_state
-from conal.updates.folder import learned_from
+from conal.updates import learned_from
 
 __all__ = ["load", "save"]
 

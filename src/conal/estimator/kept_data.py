@@ -17,7 +17,7 @@ from conal.estimator.members import members_of
 from conal.io.model_folder import DATA, ModelFolder
 from conal.methods import CrowdMethod
 from conal.training import Instances
-from conal.updates.folder import labels_from, labels_to
+from conal.updates import labels_from, labels_to
 
 if TYPE_CHECKING:
     from conal.estimator.fitted import FittedClassifier

@@ -21,8 +21,7 @@ from conal.io.images import Thumbnail
 from conal.io.task_items import is_link
 from conal.metrics.rates import GoldRates, Rate, gold_rates
 from conal.metrics.shared_mistakes import CoDirection, EffectiveNumber, co_direction, effective_number
-from conal.metrics.suspicion.left_out import LeftOut, left_out
-from conal.metrics.suspicion.suspects import Suspects, suspects_among
+from conal.metrics.suspicion import LeftOut, Suspects, left_out, suspects_among
 from conal.parameters import number
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ from torch.optim.lr_scheduler import LambdaLR
 from conal._progress import Progress
 from conal._system import peak_memory
 from conal.aggregation import counts as votes
-from conal.distributed.training import OneCpu, gathered, guarded, make_fabric, setup
+from conal.distributed import OneCpu, gathered, guarded, make_fabric, setup
 from conal.errors import DivergenceError, EarlyEpochWarning, InputError, VanishedClassWarning, examples, warn
 from conal.methods.base import Batch, CrowdMethod
 from conal.networks.draws import drawing_from, restored_global_state

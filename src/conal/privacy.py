@@ -1,9 +1,12 @@
-"""The release: noisy counts, and the matrices, shares and intervals that follow from them."""
+"""Differentially private releases: what a crowd confuses, with noise that hides each person's contribution."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
+from functools import cache
 from random import Random, SystemRandom
 from typing import Any
 
@@ -13,16 +16,266 @@ import pyarrow as pa
 
 from conal._system import versions
 from conal.data.annotations import Annotations
-from conal.data.encoding import Names, as_names, name_column
+from conal.data.encoding import MISSING, Names, as_names, name_column, spelling
 from conal.errors import InputError, examples
 from conal.parameters.showing import ReleaseOptions
-from conal.privacy.contributions import UNIT, bounded_counts, plain_spelling, positions
-from conal.privacy.noise import noisy_counts
-from conal.privacy.ratios import share_intervals
 
-__all__ = ["PrivateRelease", "private_release"]
+__all__ = [
+    "UNIT",
+    "PrivateRelease",
+    "bounded_counts",
+    "discrete_laplace",
+    "exact",
+    "noisy_counts",
+    "plain_spelling",
+    "positions",
+    "private_release",
+    "share_intervals",
+]
+
+
+# Exact noise: the discrete Laplace distribution, drawn with whole numbers only.
+#
+# Floating-point noise can be taken apart: the low bits of a sum tell which of two values noise was added to (Mironov
+# 2012). Here every decision is a comparison of whole numbers that the source of randomness draws uniformly, so that
+# what comes out has exactly the stated distribution.
+
+
+def noisy_counts(counts: Sequence[int], sensitivity: int, epsilon: float, source: Random) -> list[int]:
+    """The counts with independent discrete Laplace noise of scale sensitivity / epsilon: the whole mechanism.
+
+    Parameters
+    ----------
+    counts : sequence of int
+        Of which one person changes at most ``sensitivity`` in total.
+    """
+    scale = sensitivity / exact(epsilon)
+    return [count + discrete_laplace(scale, source) for count in counts]
+
+
+def exact(value: float) -> Fraction:
+    """The number that a user wrote: 1/10 for 0.1, not the nearest binary fraction.
+
+    >>> exact(0.1), exact(2)
+    (Fraction(1, 10), Fraction(2, 1))
+    """
+    return Fraction(str(value))
+
+
+def discrete_laplace(scale: Fraction, source: Random) -> int:
+    r"""A whole number x, drawn with probability proportional to :math:`e^{-|x| / \text{scale}}`.
+
+    With scale = t / s, a geometric variable with ratio :math:`e^{-1/t}` is put together from its remainder modulo t, by
+    rejection, and its quotient; dividing it by s and drawing a sign gives the result (Algorithm 2 of the reference).
+
+    Parameters
+    ----------
+    scale : Fraction
+        Above 0.
+    source : random.Random
+        ``random.SystemRandom()`` for a release. A source with a seed is for tests: who knows the seed knows the noise.
+
+    References
+    ----------
+    Canonne, Kamath, Steinke. The Discrete Gaussian for Differential Privacy. NeurIPS 2020.
+    Mironov. On Significance of the Least Significant Bits for Differential Privacy. CCS 2012.
+
+    Examples
+    --------
+    >>> [discrete_laplace(Fraction(5, 2), Random(k)) for k in range(6)]
+    [-1, 0, -5, 0, 0, 2]
+    """
+    t, s = scale.numerator, scale.denominator
+    while True:
+        remainder = source.randrange(t)
+        if not _happens(remainder, t, source):
+            continue
+        quotient = 0
+        while _happens(1, 1, source):
+            quotient += 1
+        size = (remainder + t * quotient) // s
+        negative = bool(source.getrandbits(1))
+        if size or not negative:  # otherwise zero would come up twice as often as it should
+            return -size if negative else size
+
+
+def _happens(numerator: int, denominator: int, source: Random) -> bool:
+    """True with probability e^(-numerator / denominator), of a share between 0 and 1.
+
+    The probability that the k-th of the draws with probabilities g, g/2, g/3, ... is the first to fail is
+    g^(k-1)/(k-1)! - g^k/k!; summed over odd k this is the series of e^(-g).
+    """
+    k = 1
+    while source.randrange(denominator * k) < numerator:
+        k += 1
+    return k % 2 == 1
+
+
+# Bounded contributions: labels counted beside public true labels, with a limit on what one person can add.
+
+IntArray = npt.NDArray[np.int64]
+
+UNIT = 1000
+"""Counts are kept in thousandths of a label, so that they, and the noise, are whole numbers."""
+
+_WHOLE_AS_DECIMAL = re.compile(r"(-?\d+)\.0")
+
+
+def plain_spelling(name: Any) -> str:
+    """How a name is compared: by its text, in which 7, 7.0, "7" and "7.0 " are the same, and True, "TRUE" and "true".
+
+    Whether a column of a file is read as numbers, truth values or text depends on all rows of it, and so on everybody.
+    Compared like this, it makes no difference to what the other people's rows count for.
+
+    >>> plain_spelling(7), plain_spelling(7.0), plain_spelling("7.0 "), plain_spelling("007"), plain_spelling("7.10")
+    ('7', '7', '7', '007', '7.10')
+    >>> plain_spelling(True), plain_spelling("TRUE"), plain_spelling("Truely")
+    ('true', 'true', 'Truely')
+    """
+    text = spelling(name).strip()
+    if text.casefold() in ("true", "false"):
+        return text.casefold()
+    found = _WHOLE_AS_DECIMAL.fullmatch(text)
+    return found[1] if found else text
+
+
+def positions(names: Iterable[Any], what: str) -> dict[str, int]:
+    """Spelling to position of public names; two that are spelled the same are an error."""
+    found: dict[str, int] = {}
+    for k, name in enumerate(names):
+        if found.setdefault(plain_spelling(name), k) != k:
+            raise InputError(f"{what} {examples([name])} is listed twice; list it once")
+    return found
+
+
+def bounded_counts(
+    crowd: Annotations,
+    true_codes: Mapping[str, int],
+    classes: Mapping[str, int],
+    max_labels: int,
+    groups: tuple[Mapping[str, int], int] | None = None,
+) -> IntArray:
+    r"""(B, C, C) thousandths of labels by group of the annotator, true class and label.
+
+    A person r with :math:`n_r` labels that count adds, to the cell of true class c and label l,
+
+    .. math:: h_r[c, l] = \lfloor 1000 \min(1, m / n_r)\, n_r[c, l] \rfloor, \qquad \sum_{c, l} h_r[c, l] \le 1000\, m
+
+    which depends on nobody else's labels. So adding or removing a person changes the result by at most 1000 m in
+    total, and only in one direction. Labels of other tasks or classes do not count at all.
+
+    Parameters
+    ----------
+    true_codes : mapping
+        Spelling of a task to the position of its true class. Public.
+    classes : mapping
+        Spelling of a class to its position. Public.
+    max_labels : int
+        m: more labels of a person weigh as much as this many.
+    groups : mapping of annotators' spellings to groups, and the number of groups; optional
+        Annotators who are in none of the G groups are counted in a further one, so that B = G + 1.
+    """
+    n_classes = len(classes)
+    true = _codes(crowd.task_ids, true_codes)[crowd.tasks]
+    seen = _codes(crowd.classes, classes)[crowd.labels]
+    counted = (true != MISSING) & (seen != MISSING)
+    people = crowd.annotators[counted].astype(np.int64)
+    cells = true[counted] * n_classes + seen[counted]
+    given = np.bincount(people, minlength=crowd.n_annotators)
+    pairs, number = np.unique(people * n_classes**2 + cells, return_counts=True)
+    people, cells = np.divmod(pairs, n_classes**2)
+    weights = UNIT * np.minimum(given[people], max_labels) * number // given[people]
+    members, n_groups = groups or ({}, 0)
+    group = np.where((found := _codes(crowd.annotator_ids, members)) == MISSING, n_groups, found)
+    counts = np.zeros((n_groups + 1, n_classes**2), dtype=np.int64)
+    np.add.at(counts, (group[people], cells), weights)
+    return counts.reshape(n_groups + 1, n_classes, n_classes)
+
+
+def _codes(names: npt.NDArray[Any], codes: Mapping[str, int]) -> IntArray:
+    found = [codes.get(plain_spelling(name), MISSING) for name in names.tolist()]
+    return np.array(found, dtype=np.int64)
+
+
+# Intervals of shares of noisy counts: which shares the noise leaves open.
 
 FloatArray = npt.NDArray[np.float64]
+
+DRAWS = 20_000
+STEPS = 400
+
+
+def share_intervals(
+    parts: FloatArray, total: float, scale: float, *, summed: int, level: float = 0.95
+) -> tuple[FloatArray, FloatArray]:
+    r"""Lower and upper ends of the shares that parts have in their total, of which noise is known.
+
+    A share p is kept if the noise can explain what was seen. For the part :math:`\tilde n` of the total
+    :math:`\tilde T`, both the sums of exact counts and Laplace noise, :math:`\tilde n - p \tilde T` is
+    :math:`(1 - p) Z - p Z'` if p is the exact share, where Z is the noise in the part and Z' that in all others. So p
+    is kept if :math:`|\tilde n - p \tilde T|` is at most the quantile of this variable (Fieller's method). The exact
+    share is kept with probability ``level``, however small the counts are; where they drown in the noise, the interval
+    reaches from 0 to 1. What chance had in the labels themselves is not in it.
+
+    Parameters
+    ----------
+    parts : (K,) array
+        Noisy counts that make up the total.
+    scale : float
+        The scale of the Laplace noise in one cell.
+    summed : int
+        How many cells were summed up to each part.
+
+    Examples
+    --------
+    >>> low, high = share_intervals(np.array([900.0, 100.0]), 1000.0, 10.0, summed=1)
+    >>> low.round(2).tolist(), high.round(2).tolist()
+    ([0.87, 0.07], [0.93, 0.13])
+    """
+    grid, limits = _limits(summed, summed * (len(parts) - 1), level)
+    ends = [_interval(float(part), total, grid, limits * scale) for part in parts]
+    low, high = np.array(ends).reshape(-1, 2).T
+    return low, high
+
+
+def _interval(part: float, total: float, grid: FloatArray, limits: FloatArray) -> tuple[float, float]:
+    """The first and the last share that the noise can explain; between grid points, by linear interpolation."""
+    best = float(np.clip(part / total, 0, 1)) if total > 0 else float(part > 0)
+    at = np.searchsorted(grid, best)
+    shares = np.insert(grid, at, best)
+    excess = np.abs(part - shares * total) - np.insert(limits, at, np.interp(best, grid, limits))
+    kept = np.flatnonzero(excess <= 0)
+    if not len(kept):  # outside of what is possible: the nearest share that is
+        return best, best
+    return _crossing(shares, excess, kept[0], -1), _crossing(shares, excess, kept[-1], 1)
+
+
+def _crossing(shares: FloatArray, excess: FloatArray, kept: np.intp, step: int) -> float:
+    """Where the excess passes zero, between a share that is kept and its neighbour that is not."""
+    other = int(kept) + step
+    if not 0 <= other < len(shares):
+        return float(shares[kept])
+    part = excess[kept] / (excess[kept] - excess[other])
+    return float(shares[kept] + part * (shares[other] - shares[kept]))
+
+
+@cache
+def _limits(n_part: int, n_rest: int, level: float) -> tuple[FloatArray, FloatArray]:
+    """Shares, and for each the quantile of |(1 - p) Z - p Z'| of noise with scale 1.
+
+    The sum of n Laplace variables is the difference of two gamma variables of shape n. The draws have nothing to do
+    with the noise of a release: they are the same every time.
+    """
+    rng = np.random.default_rng(20_121_016)
+    part, rest = (
+        rng.gamma(n, size=DRAWS) - rng.gamma(n, size=DRAWS) if n else np.zeros(DRAWS) for n in (n_part, n_rest)
+    )
+    grid = np.linspace(0, 1, STEPS + 1)
+    limits = np.array([np.quantile(np.abs((1 - p) * part - p * rest), level) for p in grid])
+    return grid, limits
+
+
+# The release: noisy counts, and the matrices, shares and intervals that follow from them.
 
 
 @dataclass(frozen=True, eq=False)
@@ -170,7 +423,7 @@ def private_release(
 ) -> PrivateRelease:
     r"""Count labels beside public true labels, add noise, and release what follows from the noisy counts.
 
-    The counts have L1 sensitivity m = ``max_labels`` (:func:`~conal.privacy.contributions.bounded_counts`), and every
+    The counts have L1 sensitivity m = ``max_labels`` (:func:`~conal.privacy.bounded_counts`), and every
     cell gets independent discrete Laplace noise of scale m / epsilon. So for crowds D and D' that differ by one person,
     and every set S of outcomes,
 
