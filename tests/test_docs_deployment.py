@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from conal.estimator.export_formats import OnnxWriter
+from conal.estimator.export import OnnxWriter
 from helpers.commands import run_line
 from helpers.exports import BLOCK_CONAL
 from helpers.processes import one_thread
@@ -83,7 +83,7 @@ def test_the_guide_from_top_to_bottom(tmp_path: Path, monkeypatch: pytest.Monkey
 
 def test_the_guide_names_every_key_of_the_metadata() -> None:
     from conal import make
-    from conal.estimator.deployment import describe
+    from conal.estimator.export import describe
 
     x = np.random.default_rng(0).normal(size=(8, 2)).astype(np.float32)
     clf = make("dl-mv", epochs=1, verbose=False, selection="last").fit(x, np.arange(16).reshape(8, 2) % 3)

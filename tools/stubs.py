@@ -16,7 +16,7 @@ HEAD = f'''"""Made by tools/stubs.py from what the methods declare; do not edit.
 from collections.abc import Sequence
 from typing import Literal
 
-from conal.estimator.base import CrowdClassifier
+from conal.estimator.classifier import CrowdClassifier
 from conal.networks.backbones import Backbone
 from conal.networks.noise_layers import Layer, Mixing
 from conal.parameters.training import ClassPrior, Scaling

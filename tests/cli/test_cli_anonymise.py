@@ -12,8 +12,7 @@ import numpy as np
 import pyarrow.csv as pv
 import pytest
 
-from conal.cli.discretion import read_discreetly
-from conal.cli.files import FitData
+from conal.cli.inputs import FitData, read_discreetly
 from conal.data.annotations import Annotations
 from conal.data.annotator_info import pseudonyms
 from conal.data.encoding import as_names

@@ -10,8 +10,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from conal.cli.groups import Group, with_groups
-from conal.cli.options import Exports, Reading
+from conal.cli.options import Exports, Group, Reading, with_groups
 from conal.parameters import Option, Parameterised, anything, flag, number, one_of, optional, parameter, whole
 from conal.parameters.constraints import comma_separated
 from conal.parameters.reading import ReadOptions

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from conal.cli.places import check_results
+from conal.cli.inputs import check_results
 from conal.errors import InputError
 
 

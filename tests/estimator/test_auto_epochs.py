@@ -12,7 +12,7 @@ from sklearn.base import clone
 
 import conal
 from conal.errors import InputError
-from conal.estimator.provenance import model_section
+from conal.estimator.results import model_section
 from conal.methods import Problem
 from conal.methods.cross_conal import CrossCoNALMethod
 from conal.networks import MLP

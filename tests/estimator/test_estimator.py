@@ -234,7 +234,7 @@ def test_annotators_may_be_tuples() -> None:
 def test_a_huge_omega_matrix_is_never_made_by_accident(
     data: CrowdDataset, fitted: CrowdClassifier, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("conal.estimator.fitted.MAX_DENSE_CELLS", 100)
+    monkeypatch.setattr("conal.estimator.classifier.MAX_DENSE_CELLS", 100)
     with pytest.raises(InputError, match="240 x 8 rates are too many at once"):
         fitted.common_noise_rate(data.x)
 

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 import conal
 from conal.errors import InputError
 from conal.estimator import CrowdClassifier
-from conal.estimator.export_formats import OnnxWriter, TorchWriter
+from conal.estimator.export import OnnxWriter, TorchWriter
 from helpers.exports import predictions_without_conal
 
 pytestmark = pytest.mark.filterwarnings("ignore::conal.errors.ConalWarning")

@@ -11,7 +11,7 @@ import pytest
 import conal
 from conal.datasets import synthetic
 from conal.errors import InputError
-from conal.estimator.planning import asked_of, restored, to_tensors
+from conal.estimator.kept_data import asked_of, restored, to_tensors
 
 
 @pytest.fixture(scope="module")

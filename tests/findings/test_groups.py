@@ -197,7 +197,7 @@ def test_a_shared_model_tells_nothing_that_single_annotators_have(trained: conal
     ],
 )
 def test_a_damaged_folder_is_refused(wrong: Any, told: str) -> None:
-    from conal.estimator.known_annotators import from_config
+    from conal.estimator.kept_data import from_config
 
     with pytest.raises(TypeError, match=told):
         from_config({"annotator_info": wrong}, as_names([f"w{k}" for k in range(10)]))

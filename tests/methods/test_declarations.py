@@ -11,7 +11,7 @@ import conal
 from conal.data.annotations import Annotations
 from conal.errors import InputError
 from conal.estimator import factory
-from conal.estimator.base import CrowdClassifier
+from conal.estimator.classifier import CrowdClassifier
 from conal.methods import Batch, CrowdMethod, Problem
 from conal.methods.base import methods, register
 from conal.methods.cross_conal import CrossCoNALMethod

@@ -3,29 +3,21 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
+import typer
+
+from conal._files import real_path
+from conal._registry import names_in_source
 from conal._system import process_number, process_rank
-from conal.cli.aggregate_options import (
-    DEFAULT,
-    Annotators,
-    Confusion,
-    Method,
-    Out,
-    Plan,
-    Privacy,
-    Report,
-    Save,
-    Settings,
-)
-from conal.cli.aggregate_results import Outputs
-from conal.cli.aggregate_summary import figures_of, summary_of
-from conal.cli.crowd_plan import Budget
-from conal.cli.defence import Defend, defended_labels
+from conal.cli.inputs import Defend, TrueLabels, check_results, defended_labels, offer_truth, read_sample, truth_files
 from conal.cli.options import (
     AboutAnnotators,
     AsJson,
+    Group,
     Handicap,
     Labels,
     Overwrite,
@@ -35,20 +27,386 @@ from conal.cli.options import (
     check_handicap,
     emit,
     parse_settings,
+    told,
 )
+from conal.cli.plan import Budget, planned_labels, text_of
 from conal.cli.private import refuse_beside_private, release
-from conal.cli.true_labels import TrueLabels, offer_truth, read_sample, truth_files
-from conal.errors import InputError
+from conal.cli.terminal import class_name, one_line
+from conal.errors import DataWarning, InputError, examples, warn
 from conal.parameters import check_parameters
 from conal.parameters.reading import ReadOptions
+from conal.parameters.showing import ReleaseOptions
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from conal.aggregation.base import Aggregator
     from conal.data.annotations import Annotations
     from conal.data.annotator_info import AnnotatorInfo
     from conal.io import AnnotationFile
 
-__all__ = ["aggregate"]
+__all__ = [
+    "DEFAULT",
+    "Annotators",
+    "Confusion",
+    "Method",
+    "Out",
+    "Outputs",
+    "Plan",
+    "Privacy",
+    "Report",
+    "Save",
+    "Settings",
+    "aggregate",
+    "figures_of",
+    "inferred_labels",
+    "summary_of",
+]
+
+
+# Options of ``conal aggregate`` only: the method, and the files that it writes.
+
+DEFAULT = "dawid-skene"
+Out = Annotated[
+    Path,
+    typer.Option(help="Output table of labels: .csv, .tsv, .parquet or .jsonl. With --private, an output folder."),
+]
+Method = Annotated[str, typer.Option(help=f"Aggregation method: {', '.join(names_in_source('conal.aggregation'))}.")]
+Annotators = Annotated[
+    Path | None, typer.Option(help="Output table of annotators: number of labels, quality, agreement.")
+]
+Confusion = Annotated[
+    Path | None,
+    typer.Option(help="Output table of the annotators' confusion matrices, P(observed label given true label)."),
+]
+Report = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="DIR",
+        help="Output folder of the report about these labels: report.html, which works offline, and its tables.",
+    ),
+]
+Plan = Annotated[
+    Path | None, typer.Option(help="With --budget: output table of the labels to ask for next, as by conal plan.")
+]
+Save = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="DIR",
+        help="Output folder of the labels and all that was learned, to which conal update adds further labels.",
+    ),
+]
+Privacy = Annotated[ReleaseOptions, Group(ReleaseOptions)]
+Settings = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set",
+        metavar="NAME=VALUE",
+        help="Set a parameter of the aggregator, such as prior=0.1, n_iter=500, n_restarts=5, ties=random. "
+        "An unknown name lists all parameters.",
+    ),
+]
+
+
+# Results of ``conal aggregate``: where they go, its tables, its report, and the folder for updates.
+
+
+@dataclass(frozen=True)
+class Outputs:
+    """Where results go, None for those that are not wanted, and what is asked of them.
+
+    Attributes
+    ----------
+    out, annotators, confusion, report, plan, save : path or None
+        As the options are called.
+    budget : float or None
+        What the labels of the plan may cost.
+    min_labels : int or None
+        Annotators with fewer labels are not in the tables.
+    handicap : float or None
+        Of people, where the report compares models with them.
+    """
+
+    out: Path
+    annotators: Path | None
+    confusion: Path | None
+    report: Path | None
+    plan: Path | None
+    save: Path | None
+    budget: float | None
+    min_labels: int | None
+    handicap: float | None
+
+    def places(self) -> dict[str, Path | None]:
+        """Where results are, as the command tells."""
+        page = None if self.report is None else report_places(self.report)[0]
+        about = {"annotators": self.annotators, "confusion": self.confusion}
+        return {"out": self.out, **about, "report": page, "saved": self.save}
+
+    def check(self, sources: Sequence[Path | None], *, overwrite: bool) -> None:
+        """Reject options that contradict each other, and places where nothing may be written."""
+        self._check_options()
+        check_results(
+            tables=[self.out, self.annotators, self.confusion, self.plan],
+            files=self._report_files(),
+            sources=sources,
+            overwrite=overwrite,
+        )
+        if self.report is not None:
+            _check_report_folder(self.report)
+
+    def _report_files(self) -> list[Path]:
+        return [] if self.report is None else report_places(self.report)
+
+    def _check_options(self) -> None:
+        """Reject options that need each other, or contradict each other."""
+        if (self.plan is None) != (self.budget is None):
+            raise InputError("--plan FILE and --budget B belong together; pass both, or neither")
+        telling = (("plan", self.plan, "names single annotators"), ("save", self.save, "keeps everybody's labels"))
+        for option, value, what in telling:
+            if value is not None and self.min_labels is not None:
+                raise InputError(f"--{option} {what}, and --min-labels hides some annotators; leave out one of the two")
+
+    def check_save(self, aggregator: Aggregator, labels: Sequence[Path], *, overwrite: bool) -> None:
+        """Reject a folder, or an aggregator, that cannot be saved, before the work starts."""
+        from conal.io.model_folder import AGGREGATOR, check_target
+
+        folder = self.save
+        if folder is None:
+            return
+        if not aggregator.updatable:
+            from conal.aggregation import get, names
+
+            able = ", ".join(name for name in names() if get(name).updatable)
+            raise InputError(f"--save: {aggregator.name} cannot be updated; leave out --save, or use one of {able}")
+        files = [*labels, *self._report_files(), self.out]
+        inside = [path for path in files if real_path(path).is_relative_to(real_path(folder))]
+        if inside:
+            raise InputError(f"{inside[0]}: is inside {folder}, which is reserved for conal; choose another place")
+        check_target(folder, AGGREGATOR, overwrite=overwrite)
+
+    def write(self, fitted: Aggregator, *, seed: int, overwrite: bool) -> tuple[dict[str, Any], list[str]]:
+        """Write everything; figures of the plan, and its summary."""
+        from conal.io.tables import write_tables
+
+        tables = self._tables(fitted)
+        figures: dict[str, Any] = {}
+        more, texts, told = ({}, {}, []) if self.report is None else self._report_parts(fitted, self.report)
+        if self.plan is not None and self.budget is not None:
+            tables[self.plan], figures, text = _plan(fitted, self.budget, seed, self.plan)
+            told.append(text)
+        write_tables(tables | more, texts)
+        if self.save is not None:
+            fitted.save(self.save, overwrite=overwrite)
+        return figures, told
+
+    def _report_parts(
+        self, fitted: Aggregator, folder: Path
+    ) -> tuple[dict[Path, pa.Table], dict[Path, str], list[str]]:
+        """The tables of the report, its texts (the page and what it is made from), and its first lines."""
+        from conal.io.model_folder import PAGE, REPORT, compact_json
+        from conal.report.evidence import Discretion
+        from conal.report.labels_alone import findings_of_labels
+        from conal.report.notebook import ReportPage
+
+        found = findings_of_labels(fitted, None if self.min_labels is None else Discretion(self.min_labels))
+        found = found if self.handicap is None else found.with_handicap(self.handicap)
+        page = ReportPage(found.report)
+        tables = {folder / name: table for name, table in found.tables.items()}
+        return tables, {folder / REPORT: compact_json(page.document), folder / PAGE: page.html}, [page.lead]
+
+    def _tables(self, fitted: Aggregator) -> dict[Path, pa.Table]:
+        """Place to table: of labels, and of annotators and their confusion where they are wanted."""
+        from conal.io.results import annotator_table, confusion_table, where_labelled
+
+        crowd = fitted.annotations_
+        _warn_of_unlabelled(fitted, self.out)
+        about = {}
+        if self.annotators is not None:
+            quality, basis = self._quality(fitted)
+            table = annotator_table(crowd, where_labelled(crowd, quality), fitted.codes_)
+            about[self.annotators] = table.append_column("quality_basis", where_labelled(crowd, basis))
+        if self.confusion is not None:
+            about[self.confusion] = confusion_table(crowd, fitted.confusion_, fitted.abstention_)
+        if self.min_labels is not None:
+            self._warn_of_nobody(crowd, self.min_labels)
+            about = {path: _discreet(table, crowd, self.min_labels) for path, table in about.items()}
+        return {self.out: inferred_labels(fitted)} | about
+
+    def _quality(self, fitted: Aggregator) -> tuple[Any, Any]:
+        """(R,) the share of each annotator's labels that are right, and whether it was measured or is believed."""
+        import numpy as np
+
+        believed = np.full(len(fitted.skills_), "belief", dtype=object)
+        if self.min_labels is not None or not (fitted.known_codes_ >= 0).any():
+            return fitted.skills_, believed
+        from conal.report.intervals import Estimate
+        from conal.report.labels_alone import findings_of_labels
+        from conal.report.sections.annotators import measured_quality
+
+        evidence = findings_of_labels(fitted).evidence
+        found, measured = measured_quality(evidence, Estimate(fitted.skills_, fitted.skills_, fitted.skills_))
+        return found.value, np.where(measured, "measured", believed)
+
+    def _warn_of_nobody(self, crowd: Annotations, min_labels: int) -> None:
+        most = int(crowd.labels_per_annotator().max())
+        if most < min_labels and any(place is not None for place in (self.annotators, self.confusion, self.report)):
+            warn(
+                f"--min-labels {min_labels}: nobody has so many labels, so tables and report tell nothing about "
+                f"annotators; {most} is the largest number that leaves somebody",
+                DataWarning,
+            )
+
+
+def inferred_labels(fitted: Aggregator) -> pa.Table:
+    """The table of labels: a row for every task, empty where nobody labelled it."""
+    from conal.io.results import label_table, labelled_tasks
+
+    crowd = fitted.annotations_
+    levels = crowd.levels() if crowd.ordinal else None
+    found = fitted.task_ids_, fitted.probas_, fitted.classes_, fitted.codes_
+    return label_table(*found, labelled_tasks(fitted), levels=levels)
+
+
+def _warn_of_unlabelled(fitted: Aggregator, out: Path) -> None:
+    from conal.io.results import labelled_tasks
+
+    names = fitted.task_ids_[~labelled_tasks(fitted)].tolist()
+    if names:
+        warn(
+            f"{out}: the label of {len(names):,} tasks is empty, because nobody labelled them: {examples(names)}",
+            DataWarning,
+        )
+
+
+def _discreet(table: pa.Table, crowd: Annotations, min_labels: int) -> pa.Table:
+    """Without the rows of annotators with fewer labels; each annotator has the same number of rows."""
+    import numpy as np
+    import pyarrow as pa
+
+    from conal.report.evidence import Discretion
+
+    discretion = Discretion(min_labels)
+    kept = discretion.table(table, np.repeat(crowd.labels_per_annotator(), table.num_rows // crowd.n_annotators))
+    for name in ("num_examples_labeled", "num_examples_refused"):
+        if name in kept.column_names:
+            rounded = pa.array(discretion.count(kept[name].to_numpy()))
+            kept = kept.set_column(kept.column_names.index(name), name, rounded)
+    return kept
+
+
+def report_places(folder: Path) -> list[Path]:
+    """Every file that a report may have, the page first."""
+    from conal.io.model_folder import CONFIG, PAGE, REPORT
+    from conal.report.section import all_findings
+
+    if (folder / CONFIG).exists():
+        raise InputError(f"{folder}: is a model folder, which has its own report; choose another place")
+    tables = {finding.table for finding in all_findings() if finding.table}
+    return [folder / name for name in (PAGE, REPORT, *sorted(tables))]
+
+
+def _check_report_folder(folder: Path) -> None:
+    """Reject a folder with files of these names that is no report: they are the user's own."""
+    from conal.errors import ModelFolderError
+    from conal.io.model_folder import REPORT, load_json
+    from conal.report.findings import REPORT_FORMAT
+
+    there = [path for path in report_places(folder) if path.exists()]
+    if not there:
+        return
+    try:
+        is_report = load_json(folder / REPORT).get("format") == REPORT_FORMAT
+    except ModelFolderError:
+        is_report = False
+    if not is_report:
+        raise InputError(
+            f"{there[0]}: was not written by conal, since {folder} has no report, so it is not overwritten; choose "
+            "another folder for the report"
+        )
+
+
+def _plan(fitted: Aggregator, budget: float, seed: int, out: Path) -> tuple[pa.Table, dict[str, Any], str]:
+    """The labels to ask for next, figures about them, and a summary."""
+    from conal.planning.gains import Asking
+    from conal.report.labels_alone import findings_of_labels
+
+    crowd, about = fitted.annotations_, fitted.annotator_info_
+    evidence = findings_of_labels(fitted).evidence
+    asking = Asking.by_evidence(evidence, limits=None if about is None else about.limits)
+    found, figures = planned_labels(
+        asking, crowd.annotator_ids, crowd.task_ids, budget, expert_cost=None, per_task=3, seed=seed
+    )
+    return found.table, figures, text_of(figures, out, budget)
+
+
+# What ``conal aggregate`` prints: figures about labels and their aggregation, and a summary of them.
+
+MOST_CLASSES = 50
+"""Classes that the summary lists."""
+
+
+def figures_of(fitted: Aggregator, file: AnnotationFile) -> dict[str, Any]:
+    """How much was read, and what was inferred."""
+    import numpy as np
+
+    from conal.io.results import labelled_tasks
+
+    crowd, labelled = fitted.annotations_, labelled_tasks(fitted)
+    counts = np.bincount(fitted.codes_[labelled], minlength=crowd.n_classes).tolist()
+    return {
+        "files": file.contributions(),
+        "n_annotations": crowd.n_annotations,
+        "n_refused": None if crowd.abstentions is None else crowd.abstentions.n_annotations,
+        "n_annotators": crowd.n_annotators,
+        "n_tasks": crowd.n_tasks,
+        "n_unlabelled": int((~labelled).sum()),
+        "n_classes": crowd.n_classes,
+        "converged": getattr(fitted, "converged_", None),  # majority vote does not iterate
+        "n_iter": getattr(fitted, "n_iter_", None),
+        "why": getattr(fitted, "why_", None),  # of an aggregator that chooses
+        "counts": {str(name): count for name, count in zip(crowd.classes.tolist(), counts, strict=True)},
+    }
+
+
+def summary_of(result: dict[str, Any]) -> str:
+    """The same for people."""
+    known = f"; {result['n_true_labels']:,} known true labels" if result["n_true_labels"] else ""
+    refused = "" if result["n_refused"] is None else f" and {result['n_refused']:,} refused answers"
+    lines = [
+        f"{result['method']}: {result['n_annotations']:,} labels{refused} by {result['n_annotators']:,} annotators on "
+        f"{result['n_tasks']:,} tasks, {result['n_classes']} classes",
+        *told(result["files"]),
+        *([f"chosen: {one_line(result['why'])}"] if result["why"] else []),
+        f"{_convergence(result)}{result['seconds']:.1f} s{known}",
+        _class_counts(result["counts"]),
+    ]
+    titles = {
+        "out": "labels",
+        "annotators": "annotators",
+        "confusion": "confusion",
+        "report": "report",
+        "saved": "saved",
+    }
+    return "\n".join(lines + [f"{title}: {result[key]}" for key, title in titles.items() if result[key] is not None])
+
+
+def _class_counts(counts: dict[str, int]) -> str:
+    """How many tasks each class has; of very many classes, those with most."""
+    more = len(counts) - MOST_CLASSES
+    shown = list(counts.items()) if more <= 0 else sorted(counts.items(), key=lambda pair: -pair[1])[:MOST_CLASSES]
+    listed = ", ".join(f"{class_name(name)} {count:,}" for name, count in shown)
+    return listed if more <= 0 else f"{listed} and {more:,} more classes"
+
+
+def _convergence(result: dict[str, Any]) -> str:
+    if result["converged"] is None:
+        return ""
+    word = "converged" if result["converged"] else "not converged"
+    return f"{word} after {result['n_iter']:,} iterations; "
+
+
+# ``conal aggregate``: crowd labels in, one label per task out, without features.
 
 
 def aggregate(

@@ -21,8 +21,8 @@ from conal.cli.convert import convert
 from conal.cli.demo import demo
 from conal.cli.export import export
 from conal.cli.fit import fit
-from conal.cli.groups import with_groups
 from conal.cli.inspect import inspect
+from conal.cli.options import with_groups
 from conal.cli.plan import plan
 from conal.cli.predict import predict
 from conal.cli.report import report

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
-from conal.cli.files import read_for_model
-from conal.cli.groups import Group
-from conal.cli.options import AsJson, Quiet, Reading, Seed, emit
+from conal.cli.inputs import read_for_model
+from conal.cli.options import AsJson, Group, Quiet, Reading, Seed, emit
 from conal.errors import InputError
 from conal.parameters.reading import ReadOptions
 from conal.parameters.simulation import CrowdSettings, SyntheticSettings
@@ -160,7 +159,7 @@ def _labelled(table: FeatureTable, ann: Annotations, n: int | None) -> tuple[Fea
     """The first n instances that have labels, with their features; task i is row i."""
     import numpy as np
 
-    from conal.estimator.adapters import aligned
+    from conal.estimator.inputs import aligned
 
     instances, ann, _ = aligned(table, ann, allow_missing=True, unlabelled=False)
     tasks = np.flatnonzero(ann.labels_per_task())[:n]

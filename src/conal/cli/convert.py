@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from conal.cli.inputs import check_results
 from conal.cli.options import AsJson, Labels, Overwrite, Quiet, Reading, emit, told
-from conal.cli.places import check_results
 from conal.errors import InputError
 
 if TYPE_CHECKING:

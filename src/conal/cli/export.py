@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from conal.cli.inputs import check_results
 from conal.cli.options import AsJson, Overwrite, Quiet, emit
-from conal.cli.places import check_results
 from conal.cli.terminal import one_line
 
 if TYPE_CHECKING:
-    from conal.estimator.deployment import Exported
+    from conal.estimator.export import Exported
 
 __all__ = ["export"]
 
@@ -50,7 +50,7 @@ def export(
     is put into place, it is run on random rows, where it must give what conal predict gives. See docs/deployment.md.
     """
     from conal.estimator import load
-    from conal.estimator.export_formats import writer_for
+    from conal.estimator.export import writer_for
 
     writer_for(out, to)
     check_results(files=[out], model=model, overwrite=overwrite)

@@ -9,8 +9,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from conal.cli.inputs import EXPORT
 from conal.cli.options import emit
-from conal.cli.true_labels import EXPORT
 from conal.errors import ConalWarning, InputError, people_hidden
 from conal.parameters.reading import ReadOptions
 from conal.parameters.showing import ReleaseOptions

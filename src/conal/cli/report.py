@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from conal.cli.exhibits import Show, check_show, exhibits_of
+from conal.cli.inputs import Show, check_results, check_show, exhibits_of
 from conal.cli.options import AsJson, Overwrite, Quiet, emit
-from conal.cli.places import check_results
 from conal.errors import InputError
 from conal.parameters.showing import ShowOptions
 

@@ -9,8 +9,7 @@ from zipfile import ZipFile, is_zipfile
 
 import typer
 
-from conal.cli.groups import Group
-from conal.cli.options import AsJson, Overwrite, Quiet, Seed, emit
+from conal.cli.options import AsJson, Group, Overwrite, Quiet, Seed, emit
 from conal.errors import InputError
 from conal.parameters.simulation import SyntheticSettings
 

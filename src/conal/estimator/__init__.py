@@ -1,7 +1,7 @@
 """The scikit-learn interface of every method."""
 
-from conal.estimator.base import CrowdClassifier
 from conal.estimator.classes import CoNAL, CrossCoNAL
+from conal.estimator.classifier import CrowdClassifier
 from conal.estimator.factory import estimator_class, make
 from conal.estimator.folder import load
 

@@ -16,8 +16,8 @@ from conal import methods
 from conal.data.annotator_info import AnnotatorInfo, mentions, pseudonyms, renamed
 from conal.data.encoding import Names, as_names, decode_position
 from conal.errors import InputError, PrivacyWarning, warn
-from conal.estimator.fitted import FittedClassifier
-from conal.estimator.preparation import build_members
+from conal.estimator.classifier import FittedClassifier
+from conal.estimator.fitting import build_members
 from conal.estimator.results import FittedResults
 from conal.methods import CrowdMethod, Problem
 from conal.networks.draws import drawing_from

@@ -1,29 +1,87 @@
-"""Predictions of a trained method for instances and annotations, computed in chunks."""
+"""Predictions of a trained method, of the members of an ensemble, and of fits without some true labels."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from conal.data.encoding import MISSING
+from conal.data.true_labels import parts_of_labels
 from conal.errors import InputError
 from conal.methods import Batch, CrowdMethod
-from conal.training import CrowdBatches, Instances
+from conal.methods.ensemble import Ensemble
+from conal.parameters.training import Settings
+from conal.report.sections.rates import MIN_GOLD
+from conal.training import CrowdBatches, Instances, TrainingResult
 from conal.training.selection import predict_proba
 
 __all__ = [
+    "Judgement",
+    "Refits",
     "TrainingReading",
     "class_probas",
+    "judged_by_refits",
     "log_likelihood",
+    "members_of",
+    "merged",
     "pair_rates",
+    "planned_refits",
     "posterior",
     "read_training_tasks",
     "row_rates",
+    "settings_of_member",
+    "tasks_to_judge",
     "training_posterior",
 ]
+
+
+# Fits of an ensemble: a seed for each, and the combined result.
+
+SPAWN = 0xE5
+"""Keeps the members' seeds apart from those of restarts."""
+
+
+def members_of(model: CrowdMethod) -> list[CrowdMethod]:
+    """The members of an ensemble, or the model alone."""
+    return model.each if isinstance(model, Ensemble) else [model]
+
+
+def settings_of_member(settings: Settings, number: int) -> Settings:
+    """The first member equals a fit without an ensemble; the other seeds are drawn from its seed."""
+    if number == 0:
+        return settings
+    seed = np.random.SeedSequence(settings.seed, spawn_key=(SPAWN, number)).generate_state(1)[0]
+    return settings.replace(seed=int(seed))
+
+
+def merged(results: Sequence[TrainingResult]) -> TrainingResult:
+    """One result: the averaged model, and the course of all trainings."""
+    first = results[0]
+    if len(results) == 1:
+        return first
+    method = Ensemble([result.method for result in results])
+    method.scaler = first.method.scaler
+    lost = sorted(set.intersection(*(set(result.lost_classes) for result in results)))
+    scores = [result.best_score for result in results if result.best_score is not None]
+    return TrainingResult(
+        method.eval(),
+        torch.stack([result.class_logits for result in results], 1),
+        [{"member": k + 1} | row for k, result in enumerate(results) for row in result.history],
+        first.best_epoch,
+        float(np.mean(scores)) if scores else None,
+        sum(result.restarts for result in results),
+        lost,
+        {"ensemble": len(results), "best_epochs": [result.best_epoch for result in results]},
+    )
+
+
+# Predictions of a trained method for instances and annotations, computed in chunks.
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -121,3 +179,114 @@ def _normalised(probas: Tensor) -> FloatArray:
     """In double precision rows sum to one, as scikit-learn's metrics expect."""
     values = probas.double().numpy()
     return np.asarray(values / values.sum(1, keepdims=True))
+
+
+# What is said about tasks with a true label by fits that did not use it.
+
+IntArray = npt.NDArray[np.int64]
+
+USUAL = 5
+"""A fit with four fifths of the true labels is nearly as good as one with all of them."""
+MOST_TASKS = 20_000
+"""With more labelled tasks, a few true labels hardly teach the networks anything about their neighbours."""
+
+
+class Judgement(NamedTuple):
+    """Tasks with a true label, and (n, C) their posteriors by fits that did not use it."""
+
+    tasks: IntArray
+    posterior: FloatArray
+
+    def put_into(self, posterior: FloatArray) -> FloatArray:
+        """(N, C) a posterior of all tasks, with these rows."""
+        made = posterior.copy()
+        made[self.tasks] = self.posterior
+        return made
+
+
+class Refits:
+    """Fits without a part of the true labels, which take long and run when somebody asks what they say.
+
+    Parameters
+    ----------
+    count : int
+        Number of fits.
+    judge : callable
+        Makes them.
+    """
+
+    def __init__(self, count: int, judge: Callable[[], Judgement]) -> None:
+        self.count = count
+        self._judge: Callable[[], Judgement] | None = judge
+        self._found: Judgement | None = None
+
+    @property
+    def are_due(self) -> bool:
+        """Whether nobody has asked yet."""
+        return self._found is None
+
+    def get(self) -> Judgement:
+        """What they say."""
+        if self._judge is not None:
+            self._found, self._judge = self._judge(), None
+        assert self._found is not None  # noqa: S101 - there are fits to make, or they were made
+        return self._found
+
+    def __getstate__(self) -> dict[str, Any]:
+        """A pickle cannot contain what makes the fits, so that they are made now."""
+        return {"count": self.count, "_judge": None, "_found": self.get()}
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Refits:
+        return self
+
+
+def planned_refits(refits: int | Literal["auto"], method: type[CrowdMethod], n_tasks: int, n_true: int) -> int:
+    """The stated number; or, for "auto", 5 for xconal, data of moderate size and true labels that measure something.
+
+    >>> from conal.methods import get
+    >>> [planned_refits("auto", get("xconal"), n, 50) for n in (1_000, 1_000_000)]
+    [5, 0]
+    >>> planned_refits(3, get("conal"), 1_000, 50), planned_refits("auto", get("xconal"), 1_000, 5)
+    (3, 0)
+    """
+    if refits != "auto":
+        return refits
+    return USUAL if method.judges_true_labels and n_tasks <= MOST_TASKS and n_true >= MIN_GOLD else 0
+
+
+def tasks_to_judge(batches: CrowdBatches, known: IntArray) -> IntArray:
+    """The tasks that have both labels and a true label."""
+    return np.flatnonzero((known != MISSING) & (batches.annotations.labels_per_task() > 0))
+
+
+def judged_by_refits(
+    fit: Callable[[IntArray, str], list[TrainingResult]], batches: CrowdBatches, known: IntArray, refits: int
+) -> Judgement:
+    """Fit again without each part of the true labels, and let this fit judge the part.
+
+    Predictions that leave out one task's true label have still learned from its neighbours, whose labels were inferred
+    by networks that knew it. On a few hundred tasks this makes labels look better than they are by some points.
+
+    Parameters
+    ----------
+    fit : callable
+        Trains every member anew, given the (N,) true labels to use and a title.
+    batches : CrowdBatches
+        The training tasks and all their annotations.
+    known : (N,)
+        True classes of the tasks, and -1 elsewhere.
+    refits : int
+        Number of parts, at most that of the tasks. With one, a fit without any true label judges all.
+    """
+    tasks = tasks_to_judge(batches, known)
+    found = np.empty((len(tasks), batches.annotations.n_classes))
+    part = parts_of_labels(known[tasks], refits)
+    for k in range(refits):
+        fewer = known.copy()
+        fewer[tasks[part == k]] = MISSING
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # the fit with all true labels has told them
+            result = merged(fit(fewer, f"without true labels {k + 1}/{refits}"))
+            reading = read_training_tasks(result.method, batches, result.class_logits)
+        found[part == k] = reading.posterior[tasks[part == k]]
+    return Judgement(tasks, found)

@@ -7,7 +7,7 @@ from typing import Any
 
 from conal import methods
 from conal.errors import InputError
-from conal.estimator.base import CrowdClassifier
+from conal.estimator.classifier import CrowdClassifier
 
 __all__ = ["estimator_class", "make"]
 

@@ -1,28 +1,232 @@
-"""Results about the training data: tables and the report, after ``fit`` and after ``load``."""
+"""Results about the training data: tables, the report, warnings, and how the model was made."""
 
 from __future__ import annotations
 
+import json
+import shlex
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+from torch import nn
 
+from conal._system import versions
+from conal.aggregation.counts import vote_shares
+from conal.aggregation.guard import collapse_of
 from conal.data.annotations import Annotations
 from conal.data.annotator_info import AnnotatorInfo
-from conal.errors import InputError
+from conal.data.encoding import Names
+from conal.data.scales import scale_options
+from conal.errors import CollapseWarning, ContradictionWarning, InputError, PriorWarning, warn
+from conal.estimator.compute import members_of
 from conal.estimator.true_labels import Unseen
+from conal.io.images import Drawing, Source, drawing_of
 from conal.methods import CrowdMethod
-from conal.report.evidence import Discretion, Evidence, about_annotators
+from conal.methods.em import EMMethod
+from conal.parameters.training import ClassifierParameters
+from conal.report.evidence import Discretion, Evidence, about_annotators, plain_names
 from conal.report.exhibits import Exhibits, exhibited
 from conal.report.findings import Findings, Report
-from conal.report.sections.model import ModelSection
+from conal.report.sections.contradiction import contradiction
+from conal.report.sections.model import Metrics, ModelSection
 from conal.reported import Results
+from conal.training import Instances
 
-__all__ = ["FittedResults", "Results", "StoredResults"]
+if TYPE_CHECKING:
+    from conal.estimator.classifier import FittedClassifier
+
+__all__ = [
+    "CUSTOM",
+    "ENCODER",
+    "DrawnInstances",
+    "FittedResults",
+    "Results",
+    "StoredResults",
+    "drawn",
+    "model_section",
+    "plain_parameters",
+    "warn_of_collapse",
+    "warn_of_contradiction",
+    "warn_of_prior",
+]
+
+
+# What the report of a fitted estimator shows of the tasks: features that are pictures are drawn.
+
+SAMPLE = 100
+"""Instances that are looked at to see whether they are pictures."""
+
+
+class DrawnInstances:
+    """Pictures of tasks, drawn from the features when they are asked for.
+
+    The features stay where they are. A pickled estimator does not contain them, and so has no pictures.
+    """
+
+    def __init__(self, instances: Instances | None, task_ids: Names, drawing: Drawing) -> None:
+        self.instances, self.task_ids, self.drawing = instances, task_ids, drawing
+        self._places: dict[Any, int] | None = None
+
+    def of(self, task: Any) -> Source | None:
+        """The picture of a training task."""
+        if self.instances is None:
+            return None
+        if self._places is None:
+            self._places = {name: k for k, name in enumerate(plain_names(self.task_ids))}
+        place = self._places.get(task)
+        return None if place is None else self.drawing.draw(self.instances.take(np.array([place]))[0].numpy())
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return DrawnInstances, (None, self.task_ids[:0], self.drawing)
+
+
+def drawn(instances: Instances, task_ids: Names) -> Exhibits:
+    """The instances as pictures, if they look like such."""
+    step = max(1, len(instances) // SAMPLE)
+    sample = instances.take(np.arange(0, len(instances), step)[:SAMPLE]).numpy()
+    drawing = drawing_of(sample)
+    return Exhibits() if drawing is None else Exhibits(pictures=(DrawnInstances(instances, task_ids, drawing),))
+
+
+# After training: warnings where the inferred labels may be wrong.
+
+MAX_PRIOR_FACTOR = 2.0
+"""By more than this a class's share should not differ from the votes' unnoticed, where a prior is stated."""
+TINY = 1e-3
+
+
+def warn_of_prior(model: CrowdMethod, probas: npt.NDArray[np.float64], crowd: Annotations) -> None:
+    """Warn if a class prior moves the inferred shares far from the vote shares."""
+    if model.problem.class_prior is None:
+        return
+    labelled = crowd.labels_per_task() > 0
+    votes, inferred = vote_shares(crowd)[labelled].mean(0), probas[labelled].mean(0)
+    factor = (inferred + TINY) / (votes + TINY)
+    far = np.flatnonzero((factor > MAX_PRIOR_FACTOR) | (factor < 1 / MAX_PRIOR_FACTOR))
+    if len(far):
+        moved = ", ".join(f"{crowd.classes[c]!r} from {votes[c]:.1%} to {inferred[c]:.1%}" for c in far[:5])
+        warn(
+            f"class_prior is far from the vote shares: {moved}. Either most annotators miss or overuse these classes, "
+            "or the prior is wrong, and a wrong prior costs more than a right one gains: check some of these tasks by "
+            "hand, or use class_prior='estimate'",
+            PriorWarning,
+        )
+
+
+def warn_of_contradiction(evidence: Evidence) -> bool:
+    """Warn if the inferred labels contradict both the votes and Dawid-Skene widely; whether they do."""
+    found = contradiction(evidence)
+    if found is not None:
+        warn(found["text"], ContradictionWarning)
+    return found is not None
+
+
+def warn_of_collapse(
+    name: str,
+    model: CrowdMethod,
+    crowd: Annotations,
+    probas: npt.NDArray[np.float64],
+    known: npt.NDArray[np.int64] | None = None,
+) -> None:
+    """Warn if EM has lost, exchanged or overgrown a class, as the aggregators' guard does.
+
+    EM alone is led astray in this way: what it infers is what it learns from next. A class prior that the user states
+    may well change the shares.
+    """
+    member = members_of(model)[0]
+    if not isinstance(member, EMMethod) or model.problem.class_prior is not None:
+        return
+    found = collapse_of(crowd, probas, known)
+    if found is not None:
+        doubt = "This may be wrong" if found.certain else "This may be right or wrong"
+        warn(
+            f"{name}: {found.sentence}. {doubt}: compare the labels with those of conal aggregate --method "
+            "dawid-skene, and with some that you give yourself; then try another seed, state the class shares "
+            "(class_prior), or use the method 'dl-ds'",
+            CollapseWarning,
+        )
+
+
+# How a model was made: parameters, software versions, and the command that fits such a model.
+
+CUSTOM = "custom"
+"""Placeholder for a custom backbone, of which only the weights are stored."""
+ENCODER = "ENCODER"
+"""Placeholder for an encoder's folder: where it lies is nobody else's business."""
+LIBRARIES = ("torch", "numpy", "scipy", "scikit-learn")
+"""Libraries that figures depend on, beside conal itself."""
+
+
+def model_section(fitted: FittedClassifier) -> ModelSection:
+    """The model section of the report."""
+    parameters = plain_parameters(fitted)
+    return {
+        "method": fitted.method,
+        "separates_noise": fitted.model_.separates_noise,
+        "metrics": cast(Metrics, fitted.metrics_),
+        "history": fitted.history_,
+        "parameters": parameters,
+        "versions": versions(*LIBRARIES),
+        "command": _command(fitted, parameters),
+    }
+
+
+def plain_parameters(estimator: FittedClassifier) -> dict[str, Any]:
+    """The parameters as JSON values."""
+    parameters = estimator.get_params(deep=False)
+    if isinstance(parameters["backbone"], nn.Module) or callable(parameters["backbone"]):
+        parameters["backbone"] = CUSTOM
+    parameters["hidden"] = [int(units) for units in parameters["hidden"]]
+    if parameters["encoder"] is not None:
+        parameters["encoder"] = ENCODER
+    if not isinstance(parameters["class_prior"], str):
+        pairs = dict(parameters["class_prior"]).items()
+        parameters["class_prior"] = [[_plain(name), float(share)] for name, share in pairs]
+    return {name: _plain(value) for name, value in parameters.items()}
+
+
+def _plain(value: Any) -> Any:
+    return value.item() if hasattr(value, "item") else value
+
+
+def _command(fitted: FittedClassifier, parameters: Mapping[str, Any]) -> str:
+    """The command that fits such a model; users fill in the names of their files."""
+    kind = "features" if fitted.text_features_ is None else "text"
+    words = ["conal", "fit", "LABELS", f"--{kind}", kind.upper(), "--out", "FOLDER", "--method", fitted.method]
+    if fitted.metrics_["selection"] == "validation_accuracy":
+        words += [f"--valid-{kind}", f"VALID_{kind.upper()}", "--valid-labels", "VALID_LABELS"]
+    if "n_true_labels" in fitted.metrics_:
+        words += ["--true-labels", "TRUE_LABELS"]
+    if fitted.ordinal_:
+        words += scale_options(fitted.classes_)
+    if fitted.annotator_info_ is not None:
+        words += ["--annotator-info", "ANNOTATORS"]
+    usual = {name: declared.default for name, declared in fitted.declared.items()}
+    for name, value in parameters.items():
+        if name != "verbose" and (name == "seed" or not _is_same(value, usual.get(name))):
+            words += _option(name, value)
+    return shlex.join(words)
+
+
+def _option(name: str, value: Any) -> list[str]:
+    """The parameter's own option if it accepts the value, ``--set`` otherwise."""
+    declared = ClassifierParameters.declared.get(name)
+    option = None if declared is None else declared.option
+    if option is not None and (option.parse is None or isinstance(value, int | str)):
+        return [option.flag or f"--{name.replace('_', '-')}", str(value)]
+    shown = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return ["--set", f"{name}={shown}"]
+
+
+def _is_same(value: Any, usual: Any) -> bool:
+    return bool(value == (list(usual) if isinstance(usual, tuple) else usual))
+
+
+# Results about the training data: tables and the report, after ``fit`` and after ``load``.
 
 FloatArray = npt.NDArray[np.float64]
 

@@ -14,8 +14,8 @@ from conal.data.frames import column_names
 from conal.data.missing import read_labels
 from conal.data.true_labels import inclusion_of, known_codes
 from conal.errors import DataWarning, InputError, examples, warn
-from conal.estimator import adapters
-from conal.estimator.refits import Judgement, Refits
+from conal.estimator import inputs as adapters
+from conal.estimator.compute import Judgement, Refits
 from conal.methods import CrowdMethod
 
 __all__ = ["Truth", "digest_of_truth", "truth_for_training", "truth_metrics"]

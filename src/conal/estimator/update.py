@@ -17,9 +17,12 @@ from conal.data.encoding import MISSING, as_names, as_text, decode_position
 from conal.data.joining import Growth, digest_of_labels, grown, learnt
 from conal.data.matching import differ_in_type, refuse_lookalikes, unmatched
 from conal.errors import InputError, examples
-from conal.estimator import adapters, members, preparation, texts
+from conal.estimator import compute as members
+from conal.estimator import fitting as preparation
+from conal.estimator import inputs as adapters
+from conal.estimator import inputs as texts
+from conal.estimator.fitting import Learned
 from conal.estimator.kept_data import REMEDY, Parts, TrainingData
-from conal.estimator.learned import Learned
 from conal.estimator.results import FittedResults
 from conal.io import FeatureTable
 from conal.io.texts import is_text, texts_from
@@ -29,7 +32,7 @@ from conal.report.evidence import plain_names
 from conal.training import CrowdBatches, Instances, LastEpoch, WarmStart, train
 
 if TYPE_CHECKING:
-    from conal.estimator.base import CrowdClassifier
+    from conal.estimator.classifier import CrowdClassifier
 
 __all__ = ["updated"]
 

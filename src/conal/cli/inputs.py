@@ -1,0 +1,485 @@
+"""Reads and checks the user's files and places, before the work starts."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+
+import typer
+
+from conal._files import real_path
+from conal.cli.options import Group
+from conal.cli.terminal import say
+from conal.errors import ConalWarning, InputError, people, people_hidden, warn
+from conal.parameters.reading import ReadOptions
+from conal.parameters.showing import ShowOptions
+
+if TYPE_CHECKING:
+    from conal.data.annotations import Annotations
+    from conal.data.annotator_info import AnnotatorInfo
+    from conal.estimator import CrowdClassifier
+    from conal.io import AnnotationFile, FeatureTable, TextTable
+    from conal.io.annotation_file import AnnotationFile
+    from conal.io.task_items import TaskItems
+    from conal.io.true_labels import GoldLabels
+    from conal.report.exhibits import Exhibits
+
+__all__ = [
+    "Defend",
+    "FitData",
+    "FitFiles",
+    "Show",
+    "TrueLabels",
+    "check_results",
+    "check_show",
+    "defended_labels",
+    "exhibits_of",
+    "offer_truth",
+    "read_discreetly",
+    "read_for_model",
+    "read_sample",
+    "truth_files",
+]
+
+
+# Reads files without a message that quotes the name of an annotator.
+
+_QUOTED = re.compile(r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"")
+
+
+def read_discreetly(read: Callable[[], FitData]) -> FitData:
+    """The data; warnings come when it is read, with the names of annotators replaced by dots.
+
+    Warnings before an error are left out: until a file is read, nobody knows which of the words in them are names.
+    """
+    with people_hidden(), warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        data = read()
+    names = getattr(data.target, "annotator_ids", None)
+    quoted = set() if names is None else {form(name) for name in names.tolist() for form in (repr, ascii)}
+    for entry in caught:
+        if issubclass(entry.category, ConalWarning):
+            warn(without(str(entry.message), quoted), entry.category)
+    return data
+
+
+def without(message: str, quoted: set[str]) -> str:
+    """A message with dots in place of these quoted words.
+
+    >>> without("worker 'ann' of task 't1'", {"'ann'"})
+    "worker '…' of task 't1'"
+    """
+
+    def dots(found: re.Match[str]) -> str:
+        return "'…'" if found[0] in quoted else found[0]
+
+    return _QUOTED.sub(dots, message)
+
+
+# True labels of some tasks, for ``fit`` and ``aggregate``: from a file, or from the export that contains them.
+
+EXPORT = Path("export")
+"""In place of a file: the true labels that the files of labels contain."""
+
+TrueLabels = Annotated[
+    Path | None,
+    typer.Option(
+        help="Table of known true labels (task, label), which are treated as certain; or the word export, for those "
+        "that the files of labels contain."
+    ),
+]
+
+
+def truth_files(path: Path | None) -> list[Path]:
+    """The file to read, if there is one."""
+    return [] if path is None or path == EXPORT else [path]
+
+
+def read_sample(path: Path | None, reading: ReadOptions, file: AnnotationFile, tasks: Annotations) -> Any:
+    """Task to true label, for the tasks of these annotations; or a table, if it has probabilities of being drawn."""
+    if path is None or path == EXPORT:
+        return None if path is None else _exported(file)
+    return _read(path, reading, tasks).sample_of(tasks)
+
+
+def _exported(file: AnnotationFile) -> dict[Any, Any]:
+    found = {task: label for task, label in file.true_labels.items() if label is not None}
+    if not found:
+        raise InputError(
+            f"{file.where}: contains no true labels; pass a table of them, as --true-labels gold.csv (for a file that "
+            "is called export: ./export)"
+        )
+    return found
+
+
+def _read(path: Path, reading: ReadOptions, tasks: Annotations) -> GoldLabels:
+    """The columns may be named as in the file of labels, or by their usual names."""
+    from conal.io import read_gold
+
+    columns = {"task": reading.task, "label": reading.label}
+    return read_gold(
+        path, **columns, keep=tasks.classes, missing=reading.missing, fallback_to_aliases=True, partial=True
+    )
+
+
+def offer_truth(path: Path | None, n_found: int, *, quiet: bool) -> None:
+    """Say that the files of labels contain true labels, which are not used unasked."""
+    if path is None and n_found and not quiet:
+        say(f"{n_found:,} true labels found: use them with --true-labels export", err=True)
+
+
+# What the user wants to see in the report: pictures, addresses and names, checked before the work starts.
+
+Show = Annotated[ShowOptions, Group(ShowOptions)]
+"""Pictures and addresses of tasks, and names of annotators."""
+
+
+def check_show(show: ShowOptions, *, anonymise: bool = False) -> None:
+    """Reject what cannot be shown, before anything large is read."""
+    from conal.io.tables import check_readable
+    from conal.io.task_items import link_maker
+
+    if show.names is not None and anonymise:
+        raise InputError("--names shows who the annotators are, and --anonymise hides it; leave out one of the two")
+    if show.names is not None:
+        check_readable(Path(show.names))
+    if show.images is not None and not Path(show.images).is_dir():
+        raise InputError(f"{show.images}: is no folder; pass the folder of the pictures (--images)")
+    if show.link is not None:
+        link_maker(show.link)
+
+
+def exhibits_of(
+    show: ShowOptions,
+    tasks: Iterable[Any],
+    annotators: Iterable[Any],
+    *,
+    file: AnnotationFile | None = None,
+    items: TaskItems | None = None,
+    texts: Mapping[str, str] | None = None,
+) -> Exhibits:
+    """Everything that can be shown of these tasks and annotators.
+
+    Parameters
+    ----------
+    show : ShowOptions
+    tasks, annotators : iterables
+        Their names, of which those in the user's folder and table must be some.
+    file, items : AnnotationFile and TaskItems, optional
+        An export, and what is in its data.
+    texts : mapping, optional
+        Texts that the user passed, by task; they come before those in the export.
+    """
+    from conal.io.images import NamedPictures, PictureFolder
+    from conal.io.task_items import TaskItems, link_maker
+    from conal.report.exhibits import Exhibits
+
+    items = TaskItems() if items is None else items
+    sources: list[Any] = []
+    folder = None if show.images is None else PictureFolder.open(show.images)
+    if folder is not None:
+        folder.warn_of_ambiguous(list(tasks))
+        sources.append(folder)
+    if file is not None and items.pictures:
+        sources.append(NamedPictures(items.pictures, real_path(file.path).parent, folder))
+    if folder is not None and not any(source.of(task) for source in sources for task in tasks):
+        raise InputError(f"{folder.path}: no picture is called like a task; the name of a file must be a task's id")
+    return Exhibits(
+        texts=items.texts | dict(texts or {}),
+        pictures=tuple(sources),
+        picture_links=items.picture_links,
+        links=items.links,
+        link=None if show.link is None else link_maker(show.link),
+        names=({} if file is None else dict(file.people)) | _names(show, annotators),
+    )
+
+
+def _names(show: ShowOptions, annotators: Iterable[Any]) -> dict[str, str]:
+    from conal.data.encoding import as_names
+    from conal.data.matching import match_names
+    from conal.io.annotation_file import read_people
+
+    if show.names is None:
+        return {}
+    found, known = read_people(show.names), [str(name) for name in annotators]
+    if not found.keys() & set(known):
+        raise InputError(
+            f"{show.names}: none of its ids ({people(found)}) is an annotator; the annotators are {people(known)}"
+        )
+    match_names(as_names(known), as_names(found), "annotators", str(show.names), "the labels")
+    return found
+
+
+# Reads the user's files: training data, and instances to predict.
+
+
+class FitData(NamedTuple):
+    """The training data of ``fit``: instances, labels, a validation set, what the report shows, what each file has.
+
+    ``true_labels`` are those of training tasks, and ``n_true_found`` is the number in the files of labels.
+    """
+
+    instances: FeatureTable | TextTable
+    target: Any
+    validation: tuple[FeatureTable | TextTable, Any] | None
+    exhibits: Exhibits | None = None
+    files: Sequence[dict[str, Any]] = ()
+    true_labels: Any = None
+    n_true_found: int = 0
+    annotator_info: AnnotatorInfo | None = None
+
+
+@dataclass(frozen=True)
+class FitFiles:
+    """The files of one fit: labels with features or texts, and the same of a validation set.
+
+    With features and texts, the features are trained on, and the report shows the texts.
+    """
+
+    labels: Sequence[Path]
+    features: Path | None = None
+    text: Path | None = None
+    text_column: str | None = None
+    valid_features: Path | None = None
+    valid_text: Path | None = None
+    valid_labels: Path | None = None
+    true_labels: Path | None = None
+    annotator_info: Path | None = None
+
+    def check(self, out: Path) -> None:
+        """Reject unreadable files and options that exclude each other, before torch is loaded, which takes seconds."""
+        from conal.io.tables import check_readable
+
+        if self.features is None and self.text is None:
+            raise InputError("pass either --features or --text; for labels alone, use conal aggregate")
+        if self.text is None and (self.text_column is not None or self.valid_text is not None):
+            raise InputError("--text-column and --valid-text need --text")
+        if self.features is None and self.valid_features is not None:
+            raise InputError("--valid-features needs --features; with --text alone, pass --valid-text")
+        if self.features is not None and self.valid_text is not None:
+            raise InputError(
+                "--valid-text cannot be combined with --features, which are trained on; pass --valid-features"
+            )
+        valid = self.valid_features or self.valid_text
+        tables = self.features, self.text, valid, self.valid_labels, self.annotator_info
+        for path in (*self.labels, *tables, *truth_files(self.true_labels)):
+            if path is None:
+                continue
+            if not (path in self.labels and path.is_dir()):  # doccano's exports are folders
+                check_readable(path)
+            if real_path(path).is_relative_to(real_path(out)):
+                raise InputError(f"{path}: is an input file inside {out}, which would be replaced; move one of them")
+        if (valid is None) != (self.valid_labels is None):
+            name = "--valid-text" if self.features is None else "--valid-features"
+            raise InputError(f"{name} and --valid-labels go together; pass both or neither")
+
+    def read(self, takes: str, reading: ReadOptions, show: ShowOptions) -> FitData:
+        """The training data for a method that ``takes`` true labels ("gold") or annotations ("crowd")."""
+        from conal.data.problems import warn_of_problems
+        from conal.io import import_file
+        from conal.io.task_items import items_of
+        from conal.io.texts import check_row_order
+
+        validation = self._read_validation(reading)
+        if takes == "gold":
+            if self.true_labels is not None:
+                raise InputError("--true-labels: the method gold takes the labels themselves as true; leave it out")
+            if self.annotator_info is not None:
+                raise InputError("--annotator-info: true labels have no annotators; leave it out")
+            table = self._read_instances(self.features, self.text, reading.task)
+            tasks = range(len(table)) if table.ids is None else table.ids.tolist()
+            shown = exhibits_of(show, tasks, ["gold"], texts=self._shown_texts(None, reading))
+            return FitData(table, self._read_gold(table, reading), validation, shown)
+        file = import_file(self.labels, reading)
+        file.warn_of_dropped(unlabelled=False)
+        crowd = file.annotations
+        warn_of_problems(crowd, file.where)
+        file.warn_of_single_labels()
+        names = crowd.task_ids.tolist(), crowd.annotator_ids.tolist()
+        items = items_of(file.data, self.text_column)
+        shown = exhibits_of(show, *names, file=file, items=items, texts=self._shown_texts(file, reading))
+        texts = self._read_texts_of(file, reading.task) if self.features is None else None
+        instances = texts or self._read_instances(self.features, self.text, reading.task)
+        if not crowd.by_position:
+            check_row_order(instances, crowd.task_ids)
+        known = read_sample(self.true_labels, reading, file, _with_unlabelled(crowd, instances))
+        info = self._read_annotator_info(crowd, reading)
+        return FitData(instances, crowd, validation, shown, file.contributions(), known, len(file.true_labels), info)
+
+    def _read_annotator_info(self, crowd: Annotations, reading: ReadOptions) -> AnnotatorInfo | None:
+        from conal.io.results import read_annotator_info
+
+        if self.annotator_info is None:
+            return None
+        return read_annotator_info(self.annotator_info, crowd, worker=reading.worker)
+
+    def _read_gold(self, table: FeatureTable | TextTable, reading: ReadOptions) -> Any:
+        from conal.io import read_gold
+
+        if len(self.labels) > 1:
+            raise InputError("the method gold takes one file of true labels; put them into one")
+        columns: dict[str, Any] = {"task": reading.task, "label": reading.label}
+        gold = read_gold(self.labels[0], **columns, classes=reading.classes, missing=reading.missing)
+        return gold.for_rows(len(table), table.ids)
+
+    def _read_texts_of(self, file: AnnotationFile, task: str | None) -> TextTable | None:
+        """Texts in the files of labels; None for other files, and for one table, which is read as a table of texts."""
+        from conal.io import read_texts
+        from conal.io.texts import join_texts, texts_of
+
+        if self.text not in self.labels:
+            return None
+        if not file.parts:
+            return None if file.data is None else texts_of(file.data, text=self.text_column, where=file.where)
+        tables = [
+            read_texts(part.path, text=self.text_column, task=task, fallback_to_aliases=True)
+            if part.data is None
+            else texts_of(part.data, text=self.text_column, where=part.where)
+            for part in file.parts
+        ]
+        return join_texts(tables, where=file.where)
+
+    def _shown_texts(self, file: AnnotationFile | None, reading: ReadOptions) -> dict[str, str]:
+        """Texts that are not trained on, by task."""
+        from conal.io import read_texts
+
+        if self.features is None or self.text is None:
+            return {}
+        table = None if file is None else self._read_texts_of(file, reading.task)
+        table = table or read_texts(self.text, text=self.text_column, task=reading.task, fallback_to_aliases=True)
+        names = range(len(table)) if table.ids is None else table.ids.tolist()
+        return {str(name): text for name, text in zip(names, table.texts, strict=True)}
+
+    def _read_instances(self, features: Path | None, text: Path | None, task: str | None) -> FeatureTable | TextTable:
+        from conal.io import read_features, read_texts
+
+        if features is not None:
+            return read_features(features, task=task, fallback_to_aliases=True)
+        if text is None:
+            raise InputError("pass either --features or --text; for labels alone, use conal aggregate")
+        return read_texts(text, text=self.text_column, task=task, fallback_to_aliases=True)
+
+    def _read_validation(self, reading: ReadOptions) -> tuple[FeatureTable | TextTable, Any] | None:
+        from conal.io import read_gold
+        from conal.io.texts import check_row_order
+
+        if self.valid_labels is None:
+            return None
+        table = self._read_instances(self.valid_features, self.valid_text, reading.task)
+        gold = read_gold(self.valid_labels, keep=reading.classes, missing=reading.missing)
+        if gold.task_ids is not None:
+            check_row_order(table, gold.task_ids)
+        return table, gold.for_rows(len(table), table.ids)
+
+
+def _with_unlabelled(crowd: Annotations, instances: FeatureTable | TextTable) -> Annotations:
+    """The annotations with all tasks that have features: a true label needs no others."""
+    if instances.ids is None or instances.ids.dtype.kind != crowd.task_ids.dtype.kind:
+        return crowd
+    labelled = set(crowd.task_ids.tolist())
+    others = [name for name in instances.ids.tolist() if name not in labelled]
+    return crowd.reindex([*crowd.task_ids.tolist(), *others]) if others else crowd
+
+
+def read_for_model(
+    path: Path,
+    estimator: CrowdClassifier,
+    *,
+    task: str | None,
+    text: str | None = None,
+    fallback_to_aliases: bool = False,
+    check: Callable[[FeatureTable | TextTable], None] = lambda read: None,
+) -> FeatureTable:
+    """Features for a trained model, after a check of what was read; a text model computes them from texts."""
+    from conal.estimator.inputs import as_numbers
+    from conal.io import read_features, read_texts
+
+    if estimator.text_features_ is None:
+        if text is not None:
+            raise InputError("--text-column: this model was trained on features, not on texts; remove the option")
+        table = read_features(path, task=task, fallback_to_aliases=fallback_to_aliases)
+        check(table)
+        return table
+    texts = read_texts(path, text=text, task=task, fallback_to_aliases=fallback_to_aliases)
+    check(texts)
+    made: FeatureTable = as_numbers(estimator.text_features_, texts)
+    return made
+
+
+# Checks of output paths, before the work starts.
+
+Places = Sequence[Path | None]
+
+
+def check_results(
+    *,
+    tables: Places = (),
+    files: Places = (),
+    sources: Places = (),
+    model: Path | None = None,
+    overwrite: bool,
+) -> None:
+    """Reject output paths where nothing can or may be written; None stands for an output that is not wanted.
+
+    Parameters
+    ----------
+    tables, files : sequences of path or None
+        Output paths: tables, whose file name ending is the format, and other files.
+    sources : sequence of path or None
+        Input files; none of them is ever replaced, even with ``overwrite``.
+    model : path, optional
+        A model folder, which is reserved for conal's files.
+    overwrite : bool
+        Whether existing results may be replaced.
+    """
+    from conal._files import check_file_place
+    from conal.io.tables import file_kind
+
+    for path in _wanted(tables):
+        file_kind(path, None)
+    read = {real_path(path) for path in _wanted(sources)}
+    taken: set[Path] = set()
+    for path in (*_wanted(files), *_wanted(tables)):
+        place = real_path(path)
+        if place in read:
+            raise InputError(f"{path}: is an input file; choose another place for the result")
+        if place in taken:
+            raise InputError(f"{path}: is used for two tables; choose a separate file for each")
+        if model is not None and real_path(model) in (place.parent, real_path(path.parent)):
+            raise InputError(f"{path}: is inside the model folder, which is reserved for conal; choose another place")
+        check_file_place(path, overwrite=overwrite)
+        taken.add(place)
+
+
+def _wanted(places: Places) -> list[Path]:
+    return [path for path in places if path is not None]
+
+
+# ``--defend``: labels without answers that say nothing, before they are aggregated or trained on.
+
+Defend = Annotated[
+    bool,
+    typer.Option(
+        "--defend",
+        help="Leave out answers that do not depend on the task, and count copied answers once. The report without "
+        "this option says whose they are.",
+    ),
+]
+
+
+def defended_labels(crowd: Annotations, *, rings: bool = True, quiet: bool = False) -> Annotations:
+    """The labels that are left; says how many are not, without names."""
+    from conal.aggregation import DawidSkene
+    from conal.metrics.suspicion import defended
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConalWarning)  # the user asked for another method, which has its own
+        posterior = DawidSkene(verbose=False).fit(crowd).probas_
+    found = defended(crowd, posterior, rings=rings)
+    if not quiet:
+        say(str(found), err=True)
+    return found.annotations
