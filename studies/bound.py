@@ -5,16 +5,13 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 from scipy.stats import sem
 
 from conal import aggregation, theory
-from conal._arrays import draw_from_rows
+from conal._arrays import FloatArray, draw_from_rows
 from conal.data.annotations import Annotations
 from studies.runs import Options, Setting
 from studies.tables import Row, Summary, Table, Tables
-
-FloatArray = npt.NDArray[np.float64]
 
 PARTS = ("bound",)
 CROWDS, DRAWS = 20, 300

@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from conal import datasets
+from conal._arrays import IntArray
 from conal.aggregation import DawidSkene
 from conal.data.annotations import Annotations
 from conal.data.encoding import MISSING
@@ -22,8 +22,6 @@ from conal.datasets import CrowdDataset, Split
 from conal.datasets.base import Folder, data_folder, require_files
 from conal.errors import InputError
 from conal.metrics.suspicion import defended
-
-IntArray = npt.NDArray[np.int64]
 
 PEOPLE = ("bluebird", "dog", "face", "product", "sentiment")
 JUDGES = (

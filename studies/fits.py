@@ -11,14 +11,13 @@ import numpy as np
 import numpy.typing as npt
 
 from conal import methods, metrics, theory
+from conal._arrays import BoolArray
 from conal.datasets import CrowdDataset
 from conal.errors import InputError
 from conal.estimator import CrowdClassifier, make
 from studies.crowds import load
 from studies.runs import Setting
 from studies.tables import Row
-
-BoolArray = npt.NDArray[np.bool_]
 
 PAPER_METHODS = ("dl-mv", "dl-cl", "doctor-net", "anno-reg", "max-mig", "dl-glad", "dl-wc", "aggnet", "conal")
 """The methods of the paper's Table 1, in its order."""

@@ -9,11 +9,11 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 from scipy import sparse
 
 from conal import aggregation
+from conal._arrays import FloatArray, IntArray
 from conal.data.annotations import Annotations
 from conal.data.encoding import as_names, decode_position
 from conal.data.true_labels import INCLUSION
@@ -30,9 +30,6 @@ from studies.gold_free import annotator_intervals, claimed_minus_true
 from studies.runs import Options, Setting
 from studies.statistics import Pair, holm, judge, paired_difference, within
 from studies.tables import Claim, Row, Summary, Table, Tables, by_seed, claim, column, group_by, mean_and_spread
-
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.int64]
 
 PARTS = ("little-gold", "gold-rates")
 SEEDS, RATE_SEEDS, PLANNED_SEEDS = 5, 20, 5

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from conal._arrays import FloatArray, IntArray
 from conal.aggregation.tempering import held_out_certainty
 from conal.datasets import CrowdDataset
 from conal.errors import InputError
@@ -23,9 +24,6 @@ from studies.figures import lines, points_of
 from studies.runs import Options, Setting
 from studies.statistics import Difference, holm, judge, paired_difference
 from studies.tables import Claim, Row, Summary, Table, Tables, claim, column, group_by, mean_and_spread
-
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.int64]
 
 PARTS = ("plans",)
 SEEDS, ROUNDS = 20, 6

@@ -10,7 +10,11 @@ from typing import Any, NotRequired, Union, get_args, get_origin, get_type_hints
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["draw_from_rows", "mismatch", "row_slices"]
+__all__ = ["BoolArray", "FloatArray", "IntArray", "draw_from_rows", "mismatch", "row_slices"]
+
+BoolArray = npt.NDArray[np.bool_]
+FloatArray = npt.NDArray[np.float64]
+IntArray = npt.NDArray[np.int64]
 
 
 # NumPy helpers that several packages use.

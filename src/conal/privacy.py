@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from conal._arrays import FloatArray, IntArray
 from conal._system import versions
 from conal.data.annotations import Annotations
 from conal.data.encoding import MISSING, Names, as_names, name_column, spelling
@@ -113,7 +114,6 @@ def _happens(numerator: int, denominator: int, source: Random) -> bool:
 
 # Bounded contributions: labels counted beside public true labels, with a limit on what one person can add.
 
-IntArray = npt.NDArray[np.int64]
 
 UNIT = 1000
 """Counts are kept in thousandths of a label, so that they, and the noise, are whole numbers."""
@@ -199,7 +199,6 @@ def _codes(names: npt.NDArray[Any], codes: Mapping[str, int]) -> IntArray:
 
 # Intervals of shares of noisy counts: which shares the noise leaves open.
 
-FloatArray = npt.NDArray[np.float64]
 
 DRAWS = 20_000
 STEPS = 400

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import entr, softmax
 
-from conal._arrays import draw_from_rows, row_slices
+from conal._arrays import BoolArray, FloatArray, IntArray, draw_from_rows, row_slices
 from conal.errors import InputError
 from conal.metrics.classification import confusion_matrices, numbers, probabilities
 from conal.parameters import number, whole
@@ -34,9 +34,6 @@ __all__ = [
 
 # The parameters of a crowd, read and checked.
 
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.int64]
-BoolArray = npt.NDArray[np.bool_]
 
 CHUNK_CELLS = 2**20
 """Numbers in one temporary array: 8 MB."""

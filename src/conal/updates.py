@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from conal._arrays import FloatArray
 from conal.aggregation.base import Aggregator, aggregators, make
 from conal.aggregation.confusion import Drift, Learned, LogParts, MatrixAggregator
 from conal.aggregation.counts import Votes
@@ -49,8 +50,6 @@ POOLING = 1.0
 LABELS = 20_000
 """So many labels at most are left out, one by one."""
 TINY = 1e-300
-
-FloatArray = npt.NDArray[np.float64]
 
 
 def check_level(level: float) -> None:

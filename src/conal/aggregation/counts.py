@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy
 
+from conal._arrays import FloatArray
 from conal.aggregation.ranks import ranks_of
 from conal.data.annotations import Annotations
 from conal.data.encoding import MISSING
@@ -37,7 +38,6 @@ __all__ = [
 
 # Distributions from counts, also of torch tensors, and from logarithms; neither torch nor scipy is imported.
 
-FloatArray = npt.NDArray[np.float64]
 Array = TypeVar("Array", FloatArray, "Tensor")
 
 

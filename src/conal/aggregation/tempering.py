@@ -7,12 +7,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from conal._arrays import row_slices
+from conal._arrays import FloatArray, row_slices
 from conal.aggregation.counts import softmax
 
 __all__ = ["Votes", "held_out_certainty"]
 
-FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[Any]
 Votes = tuple[IntArray, IntArray, IntArray]
 """Tasks, annotators and labels, as integers of any size."""

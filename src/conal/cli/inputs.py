@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from conal.data.annotations import Annotations
     from conal.data.annotator_info import AnnotatorInfo
     from conal.estimator import CrowdClassifier
-    from conal.io import AnnotationFile, FeatureTable, TextTable
+    from conal.io import FeatureTable, TextTable
     from conal.io.annotation_file import AnnotationFile
     from conal.io.task_items import TaskItems
     from conal.io.true_labels import GoldLabels

@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from conal._arrays import FloatArray
 from conal.data.annotations import Annotations
 from conal.data.cleaning import pair_order
 from conal.data.encoding import MISSING, Names, as_names, as_text, decode_position, encode, spelling
@@ -124,7 +125,6 @@ def _mentions_one(words: tuple[str, ...], wanted: set[tuple[str, ...]], lengths:
 
 # What is known about annotators beside their labels: groups, costs and features, from a table with a row for each.
 
-FloatArray = npt.NDArray[np.float64]
 
 FEWEST_ALIKE = 3
 """Annotators who must have something in common, or it may tell who they are."""

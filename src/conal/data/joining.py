@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from conal._arrays import IntArray
 from conal.data.annotations import Annotations
 from conal.data.cleaning import OnDuplicate, match_classes, resolve_duplicates
 from conal.data.container import LabelArrays, frozen, gather_ranges
@@ -131,7 +132,6 @@ def _united(parts: Sequence[tuple[Names, npt.NDArray[np.int32]]]) -> Encoded:
 
 # Annotations that grow: new labels of known and new tasks, by known and new annotators, in known classes.
 
-IntArray = npt.NDArray[np.int64]
 BASE = np.uint64(0x9E3779B97F4A7C15)
 """Of the polynomials that digests of names are."""
 

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from conal._arrays import FloatArray, IntArray
 from conal.data.encoding import Names, encode, name_column
 from conal.errors import InputError, examples
 
@@ -26,8 +27,6 @@ __all__ = [
 
 # Scales: classes with an order, and what a posterior over an ordered scale says as one number.
 
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.int64]
 
 CONFIDENCE = 0.95
 """Probability of the true class being between the ends of an interval, at least."""

@@ -8,6 +8,7 @@ from typing import Literal, get_args
 import numpy as np
 import numpy.typing as npt
 
+from conal._arrays import BoolArray, FloatArray, IntArray
 from conal.errors import InputError
 from conal.parameters.simulation import CrowdSettings
 
@@ -50,9 +51,6 @@ def stream(seed: int, purpose: Purpose) -> np.random.Generator:
 
 # People who mean harm in a simulated crowd: who they are, what they label, and the truth about them.
 
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.int64]
-BoolArray = npt.NDArray[np.bool_]
 Pairs = tuple[IntArray, IntArray]
 
 HONEST = "honest"

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from conal._arrays import draw_from_rows, row_slices
+from conal._arrays import FloatArray, IntArray, draw_from_rows, row_slices
 from conal.data.annotations import Annotations
 from conal.data.encoding import MISSING, Names, as_names, decode_position
 from conal.datasets.adversaries import CARELESS, Adversaries, draw_adversaries, stream
@@ -33,9 +33,6 @@ __all__ = [
 
 
 # True confusion matrices for simulated crowds.
-
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.int64]
 
 
 def common_confusion(classes: Names, settings: CrowdSettings, rng: np.random.Generator) -> FloatArray:

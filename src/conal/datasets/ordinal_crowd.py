@@ -5,18 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
-from conal._arrays import draw_from_rows
+from conal._arrays import FloatArray, IntArray, draw_from_rows
 from conal.data.annotations import Annotations
 from conal.datasets.adversaries import stream
 from conal.parameters.declaration import keywords_of
 from conal.parameters.simulation import OrdinalSettings
 
 __all__ = ["OrdinalTruth", "ordinal_crowd"]
-
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,11 +8,11 @@ from dataclasses import replace
 from typing import TypeVar
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor
 
 from conal import methods
+from conal._arrays import IntArray
 from conal.data.annotator_info import AnnotatorInfo, mentions, pseudonyms, renamed
 from conal.data.encoding import Names, as_names, decode_position
 from conal.errors import InputError, PrivacyWarning, warn
@@ -25,7 +25,6 @@ from conal.report.evidence import Discretion, plain_names
 
 __all__ = ["annotator_axes", "anonymised"]
 
-IntArray = npt.NDArray[np.int64]
 Fitted = TypeVar("Fitted", bound=FittedClassifier)
 
 

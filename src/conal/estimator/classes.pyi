@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from typing import Literal
 
-from conal.estimator.base import CrowdClassifier
+from conal.estimator.classifier import CrowdClassifier
 from conal.networks.backbones import Backbone
-from conal.networks.noise_adaptation import Layer, Mixing
+from conal.networks.noise_layers import Layer, Mixing
 from conal.parameters.training import ClassPrior, Scaling
 
 __all__ = ["CoNAL", "CrossCoNAL"]

@@ -13,6 +13,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 from torch import nn
 
+from conal._arrays import FloatArray
 from conal.data.annotations import Annotations
 from conal.data.annotator_info import AnnotatorInfo, new_key
 from conal.data.encoding import Names, as_names
@@ -48,7 +49,6 @@ __all__ = ["CrowdClassifier", "FittedClassifier", "SharedClassifier"]
 
 # What a fitted estimator has, and what it says about instances and annotators.
 
-FloatArray = npt.NDArray[np.float64]
 
 MAX_DENSE_CELLS = 200_000_000
 """More rates than this are not computed unasked."""

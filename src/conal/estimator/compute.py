@@ -11,6 +11,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from conal._arrays import FloatArray, IntArray
 from conal.data.encoding import MISSING
 from conal.data.true_labels import parts_of_labels
 from conal.errors import InputError
@@ -82,8 +83,6 @@ def merged(results: Sequence[TrainingResult]) -> TrainingResult:
 
 
 # Predictions of a trained method for instances and annotations, computed in chunks.
-
-FloatArray = npt.NDArray[np.float64]
 
 
 class TrainingReading(NamedTuple):
@@ -183,7 +182,6 @@ def _normalised(probas: Tensor) -> FloatArray:
 
 # What is said about tasks with a true label by fits that did not use it.
 
-IntArray = npt.NDArray[np.int64]
 
 USUAL = 5
 """A fit with four fifths of the true labels is nearly as good as one with all of them."""

@@ -10,6 +10,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from conal._arrays import FloatArray
 from conal.data.annotations import Annotations
 from conal.data.annotator_info import AnnotatorInfo
 from conal.data.encoding import Names, as_names
@@ -122,7 +123,6 @@ def _numbers(found: Mapping[str, Any], name: str, shape: tuple[int, ...]) -> Any
 
 # Who labelled what, as a model folder remembers it, and the plans that can be made of it.
 
-FloatArray = npt.NDArray[np.float64]
 By = Literal["annotator", "group"]
 
 ASKED_TENSOR = "asked."

@@ -14,6 +14,7 @@ import numpy.typing as npt
 import pyarrow as pa
 from torch import nn
 
+from conal._arrays import FloatArray
 from conal._system import versions
 from conal.aggregation.counts import vote_shares
 from conal.aggregation.guard import collapse_of
@@ -227,8 +228,6 @@ def _is_same(value: Any, usual: Any) -> bool:
 
 
 # Results about the training data: tables and the report, after ``fit`` and after ``load``.
-
-FloatArray = npt.NDArray[np.float64]
 
 
 class StoredResults(NamedTuple):

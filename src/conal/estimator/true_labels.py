@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
+from conal._arrays import FloatArray, IntArray
 from conal.data.annotations import Annotations
 from conal.data.encoding import MISSING, as_names
 from conal.data.frames import column_names
@@ -19,9 +19,6 @@ from conal.estimator.compute import Judgement, Refits
 from conal.methods import CrowdMethod
 
 __all__ = ["Truth", "digest_of_truth", "truth_for_training", "truth_metrics"]
-
-IntArray = npt.NDArray[np.int64]
-FloatArray = npt.NDArray[np.float64]
 
 
 class Truth(NamedTuple):

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypedDict
 import numpy as np
 import numpy.typing as npt
 
+from conal._arrays import FloatArray
 from conal._files import real_path
 from conal.errors import DataWarning, InputError, examples, warn
 from conal.io.limits import PICTURE_BYTES, PICTURE_PIXELS
@@ -194,7 +195,6 @@ def _shown_size(width: int, height: int) -> tuple[int, int]:
 
 # Features that look like pictures, such as the digits' 8 x 8 pixels, and drawing them.
 
-FloatArray = npt.NDArray[np.float64]
 
 ENOUGH = 20
 """Instances below which nothing is said about their features."""

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from conal._arrays import FloatArray, IntArray
 from conal.data.annotations import Annotations
 from conal.data.annotator_info import AnnotatorInfo
 from conal.data.encoding import Names, as_names, name_column, numbers_or_text, text_column
@@ -53,8 +54,6 @@ def read_annotator_info(path: str | PathLike[str], crowd: Annotations, *, worker
 
 # Tables of results: labels of tasks, quality of annotators, confusion matrices.
 
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.int64]
 
 ColumnKind = Literal["task", "annotator", "class", "count"]
 """What a column of a table of results may contain; all others contain floats, or text."""

@@ -13,6 +13,7 @@ from scipy.special import log_softmax
 from torch import Tensor, nn
 from torch.nn.functional import one_hot
 
+from conal._arrays import FloatArray
 from conal.data.true_labels import parts_of_labels
 from conal.methods.base import Batch
 from conal.methods.em import ExpectedCounts
@@ -22,7 +23,6 @@ __all__ = ["JudgedTasks", "PosteriorCorrection", "flattened", "logarithm"]
 
 # What true labels of some tasks say about the posterior of all: a small correction, held back where they are few.
 
-FloatArray = npt.NDArray[np.float64]
 
 PENALTY, SCALE_PENALTY = 1.0, 5.0
 """Of matrix and shift, and of the scale."""

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
-from conal._arrays import row_slices
+from conal._arrays import FloatArray, row_slices
 from conal.data.annotations import Annotations
 from conal.data.encoding import Names
 from conal.data.scales import class_values
@@ -31,7 +31,6 @@ __all__ = [
 
 # Agreement of annotators beyond chance: coefficients with bootstrap intervals.
 
-FloatArray = npt.NDArray[np.float64]
 
 CHUNK_CELLS = 2**21
 """Replicates times tasks that are held at once, 16 MB."""

@@ -8,6 +8,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from conal._arrays import FloatArray
 from conal.data.annotations import Annotations
 from conal.data.encoding import MISSING, Encoded, Names, as_names, decode_position, encode
 from conal.errors import InputError, examples
@@ -35,7 +36,6 @@ __all__ = [
 
 # Read and check the inputs of metrics: labels, probabilities and confusion matrices.
 
-FloatArray = npt.NDArray[np.float64]
 Codes = npt.NDArray[np.int64]
 Classes = Sequence[Any] | Names
 """The classes in the order of codes and columns."""

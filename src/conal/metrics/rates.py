@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import stdtrit
 
+from conal._arrays import FloatArray, IntArray
 from conal.data.annotations import Annotations
 from conal.data.encoding import MISSING
 from conal.data.true_labels import known_codes
@@ -38,7 +39,6 @@ __all__ = [
 
 # Rates of all tasks from a few true labels: what the model expects, corrected where the truth is known.
 
-FloatArray = npt.NDArray[np.float64]
 
 UNSEEN = 0.5
 """Misses of the predictions that a sample is taken to have just missed: few true labels show none of the rare ones."""
@@ -283,7 +283,6 @@ def _checked(
 
 # Rates of a crowd from a few true labels: the size of every class, and how many labels are right.
 
-IntArray = npt.NDArray[np.int64]
 
 MIN_OF_ANNOTATOR = 10
 """An annotator is compared with the cleaned labels from so many labels on tasks with a true label on."""

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
+from conal._arrays import FloatArray
 from conal.errors import InputError
 from conal.metrics.classification import confusion_matrices, numbers
 
 __all__ = ["annotator_recovery_errors", "confusion_recovery_error"]
-
-FloatArray = npt.NDArray[np.float64]
 
 
 def confusion_recovery_error(true: object, estimated: object, weights: object = None) -> float:

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from conal._arrays import FloatArray
 from conal.data.annotations import Annotations
 from conal.data.encoding import MISSING, Names, as_names, decode_position
 from conal.data.scales import class_values
@@ -16,7 +17,6 @@ from conal.parameters import number, share, whole
 
 __all__ = ["Replacement", "replacement_test"]
 
-FloatArray = npt.NDArray[np.float64]
 ENOUGH = 0.5
 """Share of the people whom a model must be able to stand in for."""
 

@@ -11,6 +11,7 @@ from scipy.cluster.hierarchy import fcluster, leaves_list, linkage
 from scipy.spatial.distance import squareform
 from scipy.special import stdtrit
 
+from conal._arrays import FloatArray
 from conal.data.annotations import Annotations
 from conal.data.encoding import Names
 from conal.metrics.classification import task_posterior
@@ -20,8 +21,6 @@ __all__ = ["CoDirection", "EffectiveNumber", "Estimate", "co_direction", "effect
 
 
 # The jackknife: how much a statistic varies, from its values with parts of the data left out.
-
-FloatArray = npt.NDArray[np.float64]
 
 
 def jackknife_margin(left_out: FloatArray, confidence: float) -> FloatArray:

@@ -14,6 +14,7 @@ from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components
 from scipy.special import log_ndtr, ndtr, softmax, xlogy
 
+from conal._arrays import FloatArray, IntArray
 from conal.data.annotations import Annotations
 from conal.metrics.classification import task_posterior
 
@@ -49,8 +50,6 @@ __all__ = [
 
 # Tails of sums of independent scores, each of which has finitely many values: a saddlepoint approximation.
 
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.int64]
 
 TILT_STEPS = 40
 FARTHEST = 50.0

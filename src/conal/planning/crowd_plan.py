@@ -7,10 +7,9 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
-from conal._arrays import draw_from_rows
+from conal._arrays import FloatArray, IntArray, draw_from_rows
 from conal.data.encoding import Names
 from conal.io.results import name_column
 from conal.metrics.rates import Rate
@@ -57,8 +56,6 @@ __all__ = [
 #
 # Minoux (1978). Accelerated greedy algorithms for maximizing submodular set functions. Optimization Techniques.
 
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.int64]
 
 PER_TASK = 3
 """Labels of one task in a batch, at most."""

@@ -9,14 +9,13 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from conal._arrays import FloatArray, IntArray
 from conal.errors import InputError
 from conal.parameters import number, whole
 from conal.report.section import count
 
 __all__ = ["RANDOM_SHARE", "expert_plan", "inclusion_probabilities", "systematic_sample", "with_exhibits"]
 
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.int64]
 
 RANDOM_SHARE = 0.25
 """Share of the tasks that are drawn at random, so that every task can be drawn."""

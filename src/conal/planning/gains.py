@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from conal._arrays import row_slices
+from conal._arrays import BoolArray, FloatArray, IntArray, row_slices
 from conal.errors import InputError
 from conal.metrics.rates import Rate
 from conal.report.evidence import Evidence
@@ -40,9 +40,6 @@ __all__ = [
 
 # Whom there is to ask, and what is known: all that a plan of further labels is made from.
 
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.int64]
-BoolArray = npt.NDArray[np.bool_]
 
 CAUTION = 5.0
 """Pseudo-labels by which each row of a candidate's matrix is shrunk to the common confusion: three right labels of

@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from conal._arrays import FloatArray, IntArray
 from conal.data.annotations import Annotations
 from conal.data.annotator_info import AnnotatorInfo
 from conal.data.encoding import Names, as_names
@@ -134,8 +135,6 @@ def safe_link(address: str | None) -> str | None:
 
 # The evidence for findings: annotations, and a model's predictions for tasks and annotators.
 
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.int64]
 Refit = Callable[[Annotations, bool], FloatArray]
 """From other annotations of the same tasks to their posterior (N, C), with or without the true labels."""
 

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
+from conal._arrays import FloatArray, IntArray
 from conal.aggregation.ranks import ranks_of
 from conal.report.evidence import Evidence
 
@@ -40,8 +40,6 @@ __all__ = [
 # probabilities :math:`f`, or the shares of the classes where labels alone were aggregated. On crowds too large for
 # this, where the matrices are nearly certain, labels are drawn from the posterior as it is.
 
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.int64]
 
 DRAWS = 200
 MIN_DRAWS = 60

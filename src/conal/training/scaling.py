@@ -12,6 +12,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from conal._arrays import FloatArray
 from conal.errors import FeatureWarning, warn
 from conal.networks import FeatureScaler
 from conal.parameters.training import ClassifierParameters, Scaling
@@ -122,7 +123,6 @@ def _column(at: tuple[int, ...]) -> str:
 
 # How well features explain the votes of few tasks: the leave-one-out error of ridge regression.
 
-FloatArray = npt.NDArray[np.float64]
 
 PENALTIES = np.geomspace(1e-3, 10.0, 9)
 """Candidates for the ridge, in units of the mean eigenvalue."""

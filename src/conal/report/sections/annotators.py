@@ -10,6 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 from markupsafe import Markup
 
+from conal._arrays import FloatArray, IntArray
 from conal.io.results import ColumnKind, annotator_table, mean_by_annotator, name_column, where_labelled
 from conal.metrics.rates import MIN_OF_ANNOTATOR
 from conal.report.evidence import BELIEF, MEASURED, Discretion, Evidence, TaskShown, plain, plain_names
@@ -34,8 +35,6 @@ __all__ = [
     "worse_annotators",
 ]
 
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.int64]
 
 MAX_SHOWN = 300
 """Annotators in the report."""

@@ -6,10 +6,10 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NotRequired, TypedDict
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 from markupsafe import Markup
 
+from conal._arrays import FloatArray, IntArray
 from conal.data.encoding import Names
 from conal.io.results import ColumnKind, name_column
 from conal.report.evidence import Evidence, plain_names
@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
 __all__ = ["MAX_PAIRS", "CommonConfusion", "ConfusionSection", "confusion_findings", "shown_classes", "slips_of"]
 
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.int64]
 
 MAX_PAIRS = 20
 MAX_CLASSES = 25

@@ -10,6 +10,7 @@ import numpy.typing as npt
 from markupsafe import Markup
 from scipy.special import betaincinv
 
+from conal._arrays import FloatArray, IntArray
 from conal.aggregation.counts import Votes
 from conal.aggregation.group_confusion import Levels, levels_of
 from conal.data.encoding import encode
@@ -24,8 +25,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Groups", "GroupsSection"]
 
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.int64]
 
 MAX_GROUPS = 30
 MAX_PAIRS = 20

@@ -11,6 +11,7 @@ import numpy.typing as npt
 from markupsafe import Markup
 from scipy.sparse import csr_array
 
+from conal._arrays import FloatArray, IntArray
 from conal.aggregation.counts import Votes, clamped
 from conal.data.encoding import MISSING
 from conal.metrics.rates import LabelChange, joined, label_changes, relabelling
@@ -35,8 +36,6 @@ __all__ = [
 
 # Labels by parts of a jury: without single annotators, and by ever fewer of them.
 
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
 
 SMALLEST = 3

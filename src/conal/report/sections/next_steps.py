@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, NotRequired, TypedDict
 
 import numpy as np
-import numpy.typing as npt
 from scipy.special import bdtrc
 
+from conal._arrays import FloatArray
 from conal.report.evidence import BELIEF, MEASURED, Evidence, plain_names
 from conal.report.section import Finding, register
 from conal.report.sections.annotators import AnnotatorRow, worse_annotators
@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
 __all__ = ["NextSteps", "NextStepsSection", "Person", "Rewrite", "information"]
 
-FloatArray = npt.NDArray[np.float64]
-BoolArray = npt.NDArray[np.bool_]
 
 MAX_REWRITES = 3
 MAX_PEOPLE = 5

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, NotRequired, TypedDict
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
+from conal._arrays import FloatArray
 from conal.io.results import ColumnKind, name_column
 from conal.planning.crowd_plan import LEAST_GAIN, plan_labels, promise
 from conal.planning.gains import CAUTION, Asking, expected_gain
@@ -99,7 +99,6 @@ class Plan(Finding[PlanSection]):
 
 # Which task to show to which annotator next, and what the answer is worth.
 
-FloatArray = npt.NDArray[np.float64]
 
 MAX_TASKS = 1000
 """Tasks in the queue."""

@@ -10,6 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 from markupsafe import Markup
 
+from conal._arrays import IntArray
 from conal.metrics.suspicion import Suspects
 from conal.report.evidence import Evidence, plain_names
 from conal.report.section import Finding, Panel, count, percent, register, short
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Suspicion", "SuspicionSection"]
 
-IntArray = npt.NDArray[np.int64]
 
 MAX_ROWS = 100
 MAX_TASKS = 10

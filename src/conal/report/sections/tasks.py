@@ -6,10 +6,10 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, NotRequired, TypedDict
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 from markupsafe import Markup
 
+from conal._arrays import FloatArray, IntArray
 from conal.io.results import ColumnKind, label_table, name_column
 from conal.report.evidence import Evidence, TaskShown, entropy, plain_names
 from conal.report.section import Finding, count, register
@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
 __all__ = ["MAX_SHOWN", "TaskSection", "Tasks", "labels_table", "task_findings"]
 
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.int64]
 
 MAX_SHOWN = 300
 """Tasks in each list."""
