@@ -233,17 +233,6 @@ def _peerannot(rows: Rows, rng: random.Random) -> tuple[str, bytes]:
     return "answers.json", json_of({str(t): {str(w): y for _, w, y in group} for t, group in _by_task(rows).items()})
 
 
-def _figure_eight(rows: Rows, rng: random.Random) -> tuple[str, bytes]:
-    header = ["_unit_id", "_created_at", "_id", "_worker_id", "_tainted", "kind", "kind_gold", "text"]
-    values = [[t, "11/16/2026 10:00:00", k, w, "false", y, "", "x"] for k, (t, w, y) in enumerate(rows)]
-    return "full.csv", csv_bytes(header, values)
-
-
-def _netease(rows: Rows, rng: random.Random) -> tuple[str, bytes]:
-    header = ["tasksetId", "taskId", "workerId", "answer", "completeTime", "capability", "truth"]
-    return "netease.csv", csv_bytes(header, [[1, t, w, y, k, 3, ""] for k, (t, w, y) in enumerate(rows)])
-
-
 def _wide(rows: Rows, rng: random.Random) -> tuple[str, bytes]:
     workers = list(dict.fromkeys(w for _, w, _ in rows))
     cells = {(t, w): y for t, w, y in rows}
@@ -364,8 +353,6 @@ LAYOUTS: dict[str, Callable[[Rows, random.Random], tuple[str, bytes]]] = {
     "mturk": _mturk,
     "toloka": _toloka,
     "peerannot": _peerannot,
-    "figure-eight": _figure_eight,
-    "netease-crowd": _netease,
     "wide": _wide,
     "lists": _lists,
     "xlsx": _excel,

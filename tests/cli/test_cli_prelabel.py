@@ -238,8 +238,6 @@ def exports(folder: Path) -> Iterator[tuple[str, Path]]:
     yield "mturk", write_csv(folder / "batch.csv", own, rows)
     own = ("ASSIGNMENT:task_id", "ASSIGNMENT:worker_id", "OUTPUT:kind", "INPUT:text")
     yield "toloka", write_csv(folder / "assignments.tsv", own, rows)
-    own = ("_unit_id", "_worker_id", "kind", "text")
-    yield "figure-eight", write_csv(folder / "full.csv", own, rows)
     lines = [
         {"text": text, "_input_hash": k, "answer": "accept", "accept": ["cat"], "_annotator_id": "w"}
         for k, text in enumerate(texts)
@@ -254,8 +252,7 @@ def exports(folder: Path) -> Iterator[tuple[str, Path]]:
 def test_exports_of_other_platforms(conal: Run, project: Project, tmp_path: Path) -> None:
     for name, path in exports(tmp_path):
         out = tmp_path / f"{name}.csv"
-        asked = ("--question", "kind") if name == "figure-eight" else ()
-        done = conal("predict", project.model, path, "--out", out, *asked)
+        done = conal("predict", project.model, path, "--out", out)
         assert done.code == 0, (name, done.err)
         assert [row["label"] for row in table(out)] == ["cat", "fish"], name
 

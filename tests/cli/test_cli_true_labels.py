@@ -102,10 +102,11 @@ def test_the_method_gold_refuses_them(conal: Run, crowd: Crowd, write: Write, tm
 
 @pytest.fixture
 def export(crowd: Crowd, tmp_path: Path) -> Path:
-    """NetEaseCrowd's columns, of which one is the truth."""
+    """Toloka's columns, of which one is the truth."""
     codes = {"cat": 0, "dog": 1, "fish": 2}
-    rows = (f"1,{task},{worker},{codes[label]},2" for task, worker, label in crowd.rows[:60])
-    return write_lines(tmp_path / "export.csv", "tasksetId,taskId,workerId,answer,truth", *rows)
+    rows = (f"{task},{worker},{codes[label]},2" for task, worker, label in crowd.rows[:60])
+    header = "ASSIGNMENT:task_id,ASSIGNMENT:worker_id,OUTPUT:kind,GOLDEN:kind"
+    return write_lines(tmp_path / "export.csv", header, *rows)
 
 
 def test_true_labels_of_an_export_are_offered_and_used_on_demand(conal: Run, export: Path, tmp_path: Path) -> None:

@@ -91,9 +91,6 @@ JUDGED = [[{"assessment_name": "k", "source": {"source_id": "u"}, "feedback": {"
 PLATFORMS: dict[str, dict[str, Any]] = {
     "toloka": {f"{name}:{of}": OTHER for name, of in (("INPUT", "x"), ("OUTPUT", "k"), ("GOLDEN", "k"))}
     | {f"ASSIGNMENT:{name}": OTHER for name in ("task_id", "worker_id", "status", "submitted")},
-    "netease-crowd": dict.fromkeys(("tasksetId", "taskId", "workerId", "answer", "truth", "completeTime"), OTHER),
-    "figure-eight": dict.fromkeys(("_unit_id", "_worker_id", "_tainted", "k", "k_gold", "x"), OTHER),
-    "figure-eight without gold": dict.fromkeys(("_unit_id", "_worker_id", "k", "x"), OTHER),
     "lists": {"id": TASKS, "annotators": LISTED, "labels": LISTED, "x": OTHER},
     "mlflow": {"trace_id": TASKS, "request": OTHER, "assessments": JUDGED},
     "argilla": {"id": TASKS, "text": OTHER, "k.responses": LISTED, "k.responses.users": LISTED},
@@ -127,8 +124,8 @@ def test_any_type_in_any_column_of_a_platform(kind: str, tmp_path: Path) -> None
 def test_categories_are_sorted_as_times(tmp_path: Path) -> None:
     path = tmp_path / "a.parquet"
     times = pa.array(["2026-01-02", "2026-01-01"]).dictionary_encode()
-    columns = {"tasksetId": [1, 1], "taskId": [1, 1], "workerId": [5, 5], "answer": ["new", "old"]}
-    pq.write_table(pa.table(columns | {"completeTime": times}), path)
+    columns = {"ASSIGNMENT:task_id": [1, 1], "ASSIGNMENT:worker_id": [5, 5], "OUTPUT:kind": ["new", "old"]}
+    pq.write_table(pa.table(columns | {"ASSIGNMENT:submitted": times}), path)
     with pytest.warns(DataWarning, match="kept the last of each"):
         crowd = read_annotations(path)
     assert crowd.classes[crowd.labels].tolist() == ["new"]

@@ -76,11 +76,6 @@ TABLES = {
         ["x", "cat", "cat", "t1", "w1", "APPROVED"],
         ["x", "dog", "", "t1", "w2", "REJECTED"],
     ],
-    "figure-eight": [
-        ["_unit_id", "_worker_id", "_tainted", "kind", "kind_gold", "text"],
-        ["1", "2", "false", "cat", "cat", "x"],
-        ["1", "3", "true", "dog", "", "x"],
-    ],
     "label-studio-min": [
         ["annotation_id", "annotator", "id", "kind", "text", "updated_at"],
         ["1", "ann", "1", "cat", "x", "2026-01-01T10:00:00Z"],

@@ -1,4 +1,4 @@
-"""MTurk, Toloka, FigureEight, NetEaseCrowd, peerannot and matrices: every trap, in files written by hand."""
+"""MTurk, Toloka, peerannot and matrices: every trap, in files written by hand."""
 
 from __future__ import annotations
 
@@ -225,35 +225,22 @@ def test_toloka_the_last_in_time_counts(path: Path) -> None:
         assert triples(read_annotations(path)) == [("t", "w", "new")]
 
 
-# ---------------------------------------------------------------- FigureEight, NetEaseCrowd, crowd_truth_infer
+# ---------------------------------------------------------------- platforms without a reader of their own
 
 
-def test_figure_eight(path: Path) -> None:
+def test_figure_eight_is_a_plain_table_with_named_columns(path: Path) -> None:
     write(
         path,
-        "_unit_id,_created_at,_golden,_id,_tainted,_worker_id,kind,kind_gold,text",
-        "1,5/1/2016 10:00:00,false,11,false,21,cat,,x",
-        "1,5/1/2016 10:00:01,false,12,true,22,dog,,x",
-        "2,5/1/2016 10:00:02,true,13,false,21,cat,dog,y",
-        "2,5/1/2016 10:00:03,true,14,false,23,dog,dog,y",
+        "_unit_id,_created_at,_id,_tainted,_worker_id,kind,kind_gold,text",
+        "1,5/1/2016 10:00:00,11,false,21,cat,,x",
+        "2,5/1/2016 10:00:02,13,false,21,cat,dog,y",
+        "2,5/1/2016 10:00:03,14,false,23,dog,dog,y",
     )
-    found = import_file(path)
-    assert triples(found.annotations) == [(1, 21, "cat"), (2, 21, "cat"), (2, 23, "dog")]
-    assert found.true_labels == {2: "dog"}
-    assert found.dropped == {"tainted": 1}
-    assert import_file(path, keep_rejected=True).annotations.n_annotations == 4
+    found = read_annotations(path, task="_unit_id", worker="_worker_id", label="kind")
+    assert triples(found) == [(1, 21, "cat"), (2, 21, "cat"), (2, 23, "dog")]
 
 
-def test_figure_eight_without_gold_columns(path: Path) -> None:
-    write(path, "_unit_id,_worker_id,kind,mood,text", "1,21,cat,sad,x", "1,22,dog,fun,x", "2,22,dog,fun,y")
-    with pytest.raises(InputError, match="has several questions: 'kind', 'mood'"):
-        read_annotations(path)
-    assert read_annotations(path, question="mood").classes.tolist() == ["fun", "sad"]
-    write(path, "_unit_id,_worker_id,kind,text", "1,21,cat,x", "1,22,dog,x")
-    assert read_annotations(path).classes.tolist() == ["cat", "dog"]
-
-
-def test_netease_crowd(path: Path) -> None:
+def test_netease_crowd_is_a_plain_table(path: Path) -> None:
     write(
         path,
         "tasksetId,taskId,workerId,answer,completeTime,capability,truth",
@@ -261,9 +248,8 @@ def test_netease_crowd(path: Path) -> None:
         "1,10,101,0,1600000002,7,0",
         "1,11,100,1,1600000003,7,1",
     )
-    found = import_file(path)
-    assert triples(found.annotations) == [(10, 100, 1), (10, 101, 0), (11, 100, 1)]
-    assert found.true_labels == {10: 0, 11: 1}
+    assert detect(path)[0] == []
+    assert triples(read_annotations(path)) == [(10, 100, 1), (10, 101, 0), (11, 100, 1)]
 
 
 def test_crowd_truth_infer_is_a_plain_table(path: Path) -> None:

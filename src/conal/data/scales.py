@@ -212,7 +212,7 @@ def _microseconds(value: Any) -> int:
 
 
 def _moment(text: str) -> datetime:
-    """ISO 8601; else as FigureEight and Mechanical Turk write times."""
+    """ISO 8601; else as Mechanical Turk and American spreadsheets write times."""
     try:
         return datetime.fromisoformat(text.removesuffix(" UTC"))
     except ValueError:

@@ -48,7 +48,6 @@ REMEDIES = {
     "without an answer": "nothing to do, unless it should have one: check --question and --label-column",
     "rejected by the requester": "keep them with --keep-rejected",
     "drafts or discarded": "export flat records: records.to_list(flatten=True), or records.to_datasets()",
-    "tainted": "keep them with --keep-rejected",
     "contradict": "correct the true labels on the platform",
     "repeat a (task, worker) pair": "choose the first or last, or refuse them, with --on-duplicate",
     "differ only in case": "correct the labels, or they count as different classes",

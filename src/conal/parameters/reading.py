@@ -125,7 +125,7 @@ class ReadOptions(GeneralOptions):
     keep_rejected: bool = parameter(
         default=False,
         must_be=flag(),
-        help="Keep rejected work (MTurk, Toloka, FigureEight).",
+        help="Keep rejected work (MTurk, Toloka).",
         option=Option(),
     )
 

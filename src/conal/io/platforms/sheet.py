@@ -22,7 +22,7 @@ from conal.io.platforms.head import read_head
 from conal.io.tables import blank_to_null, check_readable, decoded, read_table
 from conal.parameters.reading import ReadOptions
 
-__all__ = ["Sheet", "read_sheet", "varying"]
+__all__ = ["Sheet", "read_sheet"]
 
 
 class Sheet:
@@ -195,13 +195,3 @@ def read_sheet(path: Path) -> Sheet:
         raise InputError(f"{path}: expected a CSV or TSV table, found {head.describe()}")
     kind = "tsv" if head.delimiter == "\t" else "csv"
     return Sheet(read_table(path, kind, head.header, roles=()), path)
-
-
-def varying(sheet: Sheet, task: str, names: Sequence[str]) -> list[str]:
-    """The columns that differ between rows of one task: answers differ, the data of the task do not."""
-    names = [name for name in names if not pa.types.is_nested(sheet.table[name].type)]
-    if not names:
-        return []
-    rows = sheet.table.select(names).append_column(task, sheet.column(task))
-    grouped = rows.group_by(task).aggregate([(name, "count_distinct") for name in names])
-    return [name for name in names if (pc.max(grouped[f"{name}_count_distinct"]).as_py() or 0) > 1]
