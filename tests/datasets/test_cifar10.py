@@ -1,8 +1,7 @@
-"""CIFAR-10 in its three layouts, from tiny files and, where they are present, from real features."""
+"""CIFAR-10 in its two layouts, from tiny files and, where they are present, from real features."""
 
 from __future__ import annotations
 
-import pickle
 from pathlib import Path
 from typing import Any
 
@@ -28,14 +27,8 @@ def tiny_batches() -> list[tuple[str, Images, list[int]]]:
     return list(zip(BATCHES, pixels, labels, strict=True))
 
 
-def write_pickles(folder: Path) -> Path:
-    folder.mkdir(exist_ok=True)
-    for name, pixels, labels in tiny_batches():
-        (folder / name).write_bytes(pickle.dumps({b"data": pixels, b"labels": labels}))
-    return folder
-
-
 def write_binary(folder: Path) -> Path:
+    """As ``cifar-10-binary.tar.gz`` has them: one byte for the label, 3,072 for the pixels."""
     folder.mkdir(exist_ok=True)
     for name, pixels, labels in tiny_batches():
         records = np.column_stack([np.array(labels, dtype=np.uint8), pixels])
@@ -55,9 +48,8 @@ def labels_by_pixels(x: npt.NDArray[Any], y: npt.NDArray[np.int64]) -> dict[byte
     return {image.tobytes(): int(label) for image, label in zip(x, y, strict=True)}
 
 
-@pytest.mark.parametrize("write", [write_pickles, write_binary])
-def test_images_keep_their_pixels_and_labels(tmp_path: Path, write: Any) -> None:
-    data = cifar10(write(tmp_path), n_valid=5, expected=TINY)
+def test_images_keep_their_pixels_and_labels(tmp_path: Path) -> None:
+    data = cifar10(write_binary(tmp_path), n_valid=5, expected=TINY)
     assert data.valid is not None
     assert data.test is not None
     assert (data.x.shape, data.x.dtype.name) == ((15, 3, 32, 32), "uint8")
@@ -72,15 +64,8 @@ def test_images_keep_their_pixels_and_labels(tmp_path: Path, write: Any) -> None
     assert found == expected
 
 
-def test_layouts_agree(tmp_path: Path) -> None:
-    first = cifar10(write_pickles(tmp_path / "cifar-10-batches-py"), n_valid=5, expected=TINY)
-    second = cifar10(write_binary(tmp_path / "cifar-10-batches-bin"), n_valid=5, expected=TINY)
-    np.testing.assert_array_equal(first.x, second.x)
-    assert first.annotations == second.annotations
-
-
 def test_folder_may_hold_the_layout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    write_pickles(tmp_path / "cifar-10-batches-py")
+    write_binary(tmp_path / "cifar-10-batches-bin")
     assert len(cifar10(tmp_path, n_valid=5, expected=TINY).x) == 15
     monkeypatch.setenv("CONAL_DATA", str(tmp_path))
     assert len(cifar10(n_valid=5, expected=TINY).x) == 15
@@ -121,16 +106,16 @@ def test_impossible_hold_out_is_an_error(tmp_path: Path, n_valid: int, message: 
 
 
 def test_wrong_files_are_errors(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"contains none of data_batch_1, data_batch_1.bin, features_train.npy"):
+    with pytest.raises(InputError, match=r"contains none of data_batch_1.bin, features_train.npy"):
         cifar10(tmp_path)
-    pickles = write_pickles(tmp_path / "py")
+    images = write_binary(tmp_path / "bin")
     with pytest.raises(InputError, match="found 20 training images, expected 50,000"):
-        cifar10(pickles)
+        cifar10(images)
     with pytest.raises(InputError, match="found 4 test images, expected 5"):
-        cifar10(pickles, expected=Cifar10Counts(20, 5))
-    (pickles / "data_batch_4").unlink()
-    with pytest.raises(InputError, match="missing data_batch_4"):
-        cifar10(pickles)
+        cifar10(images, expected=Cifar10Counts(20, 5))
+    (images / "data_batch_4.bin").unlink()
+    with pytest.raises(InputError, match=r"missing data_batch_4\.bin"):
+        cifar10(images)
 
 
 def test_damaged_batches_are_errors(tmp_path: Path) -> None:
@@ -138,15 +123,9 @@ def test_damaged_batches_are_errors(tmp_path: Path) -> None:
     (binary / "test_batch.bin").write_bytes(b"\0" * 100)
     with pytest.raises(InputError, match=r"found 100 bytes, expected a multiple of 3,073"):
         cifar10(binary, expected=TINY)
-    pickles = write_pickles(tmp_path / "py")
-    damaged = {b"data": np.zeros((4, 5), dtype=np.uint8), b"labels": [0] * 4}
-    (pickles / "test_batch").write_bytes(pickle.dumps(damaged))
-    with pytest.raises(InputError, match=r"pixels have shape \(4, 5\), expected \(n, 3072\)"):
-        cifar10(pickles, expected=TINY)
-    damaged = {b"data": np.zeros((4, 3072), dtype=np.uint8), b"labels": [0, 10, 0, 0]}
-    (pickles / "test_batch").write_bytes(pickle.dumps(damaged))
-    with pytest.raises(InputError, match=r"test_batch: found 1 values such as 10"):
-        cifar10(pickles, expected=TINY)
+    (binary / "test_batch.bin").write_bytes(bytes([10, *[0] * 3072]))
+    with pytest.raises(InputError, match=r"test_batch\.bin: found 1 values such as 10"):
+        cifar10(binary, expected=TINY)
 
 
 def test_features_of_two_widths_are_an_error(tmp_path: Path) -> None:
@@ -170,7 +149,7 @@ def test_real_features() -> None:
 
 
 def test_inputs_say_which_layout_will_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    write_pickles(tmp_path / "cifar-10-batches-py")
+    write_binary(tmp_path / "cifar-10-batches-bin")
     write_features(tmp_path / "cifar10-features")
     monkeypatch.setenv("CONAL_DATA", str(tmp_path))
     settings: Any = {"n_valid": 4, "n_annotators": 3, "expected": TINY}

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import pickle
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -30,138 +29,17 @@ from conal.errors import InputError
 from conal.parameters import anything, one_of, optional, parameter, whole
 from conal.parameters.simulation import CrowdSettings
 
-__all__ = ["ARCHIVE", "CIFAR10", "CLASSES", "SIMILAR", "Cifar10Counts", "cifar10", "read_batch", "read_cifar10"]
+__all__ = ["ARCHIVE", "CIFAR10", "CLASSES", "SIMILAR", "Cifar10Counts", "cifar10", "read_cifar10"]
 
 
-# Read CIFAR-10's pickles without executing them.
-#
-# A pickle is a program: it names functions and calls them. This reader knows a handful of names, those by which NumPy
-# stores an array of bytes, and gives each a stand-in of our own that only records what it is handed. Any other name is
-# an error, so nothing outside this file is ever called.
+# Reading the two layouts of CIFAR-10: the binary archive, and features of its images.
 
-
-class _ByteType:
-    """Stands for ``numpy.dtype``: one unsigned byte is the only number type of a batch."""
-
-    __slots__ = ()
-
-    def __init__(self, name: Any, align: Any = False, copy: Any = True) -> None:
-        if name not in ("u1", b"u1"):
-            raise InputError(f"contains numbers of type {name!r}, expected unsigned bytes 'u1'")
-
-    def __setstate__(self, state: Any) -> None:
-        """Byte order and alignment, which a single byte does not have."""
-
-
-class _Bytes:
-    """Stands for ``numpy.ndarray``: a shape and the bytes that fill it."""
-
-    __slots__ = ("array",)
-
-    array: npt.NDArray[np.uint8]
-
-    def fill(self, shape: Any, raw: Any, order: Any) -> None:
-        if order not in ("C", "F") or not isinstance(raw, bytes | bytearray):
-            raise InputError("contains an array that is not plain bytes")
-        flat = np.frombuffer(bytearray(raw), dtype=np.uint8)
-        self.array = flat.reshape(tuple(shape), order=order)
-
-    def __setstate__(self, state: Any) -> None:
-        _, shape, dtype, is_fortran, raw = state
-        if not isinstance(dtype, _ByteType):
-            raise InputError("contains an array without a number type")
-        self.fill(shape, raw, "F" if is_fortran else "C")
-
-
-class _Function:
-    """Stands for a function. A class, since a pickle can set attributes of whatever lacks ``__setstate__``."""
-
-    __slots__ = ()
-
-    @staticmethod
-    def __setstate__(state: Any) -> None:
-        raise InputError("sets attributes of a function")
-
-
-class _Reconstruct(_Function):
-    """Stands for the function that makes an empty array, which is filled afterwards."""
-
-    __slots__ = ()
-
-    def __new__(cls, subtype: Any, shape: Any, code: Any) -> _Bytes:  # type: ignore[misc]
-        return _Bytes()
-
-
-class _FromBuffer(_Function):
-    """Stands for the function that makes an array at once, as protocol 5 does."""
-
-    __slots__ = ()
-
-    def __new__(cls, raw: Any, dtype: Any, shape: Any, order: Any, *more: Any) -> _Bytes:  # type: ignore[misc]
-        if not isinstance(dtype, _ByteType):
-            raise InputError("contains an array without a number type")
-        filled = _Bytes()
-        filled.fill(shape, raw, order)
-        return filled
-
-
-class _Latin1(_Function):
-    """Stands for ``codecs.encode``, through which Python 3 writes bytes into protocol 2."""
-
-    __slots__ = ()
-
-    def __new__(cls, text: Any, encoding: Any = "latin1") -> bytes:  # type: ignore[misc]
-        if not isinstance(text, str) or encoding != "latin1":
-            raise InputError(f"encodes text as {encoding!r}")
-        return text.encode("latin1")
-
-
-_STAND_INS: Mapping[tuple[str, str], type[object]] = {
-    ("numpy", "ndarray"): _Bytes,
-    ("numpy", "dtype"): _ByteType,
-    ("numpy.core.multiarray", "_reconstruct"): _Reconstruct,
-    ("numpy._core.multiarray", "_reconstruct"): _Reconstruct,
-    ("numpy.core.numeric", "_frombuffer"): _FromBuffer,
-    ("numpy._core.numeric", "_frombuffer"): _FromBuffer,
-    ("_codecs", "encode"): _Latin1,
-}
-
-
-class _BatchUnpickler(pickle.Unpickler):
-    def find_class(self, module: str, name: str) -> type[object]:
-        if (module, name) not in _STAND_INS:
-            raise InputError(f"asks for {module}.{name}, which no CIFAR-10 batch needs")
-        return _STAND_INS[module, name]
-
-    def persistent_load(self, pid: Any) -> Any:
-        raise InputError("refers to something outside the file")
-
-
-def read_batch(path: Path) -> tuple[npt.NDArray[np.uint8], list[int]]:
-    """Pixels (n, 3072) and labels of one batch of ``cifar-10-batches-py``, as Python 2 or 3 wrote it."""
-    try:
-        with path.open("rb") as file:
-            batch = _BatchUnpickler(file, encoding="bytes").load()
-        entries = {key.decode() if isinstance(key, bytes) else key: value for key, value in batch.items()}
-        pixels, labels = entries["data"].array, entries["labels"]
-        if not isinstance(labels, list) or not all(isinstance(label, int) for label in labels):
-            raise InputError("its labels are not a list of whole numbers")
-    except Exception as error:  # a damaged pickle can fail in any way
-        reason = str(error) if isinstance(error, InputError) else f"{type(error).__name__}: {error}"
-        raise InputError(
-            f"{path}: is not a CIFAR-10 batch ({reason}); take the file from cifar-10-python.tar.gz"
-        ) from error
-    return pixels, labels
-
-
-# Reading the three layouts of CIFAR-10.
-
-ARCHIVE = "cifar-10-python.tar.gz"
+ARCHIVE = "cifar-10-binary.tar.gz"
 CLASSES = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
 IMAGE_SHAPE = (3, 32, 32)
 PIXELS = 3072
-TRAIN_BATCHES = tuple(f"data_batch_{k}" for k in range(1, 6))
-TEST_BATCH = "test_batch"
+TRAIN_BATCHES = tuple(f"data_batch_{k}.bin" for k in range(1, 6))
+TEST_BATCH = "test_batch.bin"
 
 
 @dataclass(frozen=True)
@@ -192,24 +70,11 @@ def read_cifar10(folder: Path, expected: Cifar10Counts) -> tuple[Split, Split]:
     return train, test
 
 
-def _read_pickles(folder: Path) -> tuple[Split, Split]:
-    require_files(folder, (*TRAIN_BATCHES, TEST_BATCH), ARCHIVE)
-    train = _join([_pickled_batch(folder / name) for name in TRAIN_BATCHES])
-    return train, _pickled_batch(folder / TEST_BATCH)
-
-
-def _pickled_batch(path: Path) -> Split:
-    pixels, labels = read_batch(path)
-    if pixels.ndim != 2 or pixels.shape[1] != PIXELS:
-        raise InputError(f"{path}: pixels have shape {pixels.shape}, expected (n, {PIXELS}); unpack {ARCHIVE} again")
-    check_count(path, "labels", len(labels), len(pixels), ARCHIVE)
-    return Split(pixels.reshape(-1, *IMAGE_SHAPE), class_codes(np.array(labels), len(CLASSES), path))
-
-
 def _read_binary(folder: Path) -> tuple[Split, Split]:
-    require_files(folder, [f"{name}.bin" for name in (*TRAIN_BATCHES, TEST_BATCH)], "cifar-10-binary.tar.gz")
-    train = _join([_binary_batch(folder / f"{name}.bin") for name in TRAIN_BATCHES])
-    return train, _binary_batch(folder / f"{TEST_BATCH}.bin")
+    require_files(folder, (*TRAIN_BATCHES, TEST_BATCH), ARCHIVE)
+    batches = [_binary_batch(folder / name) for name in TRAIN_BATCHES]
+    train = Split(np.concatenate([batch.x for batch in batches]), np.concatenate([batch.y for batch in batches]))
+    return train, _binary_batch(folder / TEST_BATCH)
 
 
 def _binary_batch(path: Path) -> Split:
@@ -217,8 +82,7 @@ def _binary_batch(path: Path) -> Split:
     raw = np.fromfile(path, dtype=np.uint8)
     if raw.size % (PIXELS + 1):
         raise InputError(
-            f"{path}: found {raw.size:,} bytes, expected a multiple of {PIXELS + 1:,}; "
-            "unpack cifar-10-binary.tar.gz again"
+            f"{path}: found {raw.size:,} bytes, expected a multiple of {PIXELS + 1:,}; unpack {ARCHIVE} again"
         )
     records = raw.reshape(-1, PIXELS + 1)
     return Split(records[:, 1:].reshape(-1, *IMAGE_SHAPE), class_codes(records[:, 0], len(CLASSES), path))
@@ -241,13 +105,8 @@ def _feature_part(folder: Path, part: str) -> Split:
     return Split(x, y)
 
 
-def _join(batches: list[Split]) -> Split:
-    return Split(np.concatenate([batch.x for batch in batches]), np.concatenate([batch.y for batch in batches]))
-
-
 _LAYOUTS = (
-    _Layout("data_batch_1", _read_pickles),
-    _Layout("data_batch_1.bin", _read_binary),
+    _Layout(TRAIN_BATCHES[0], _read_binary),
     _Layout("features_train.npy", _read_features),
 )
 
@@ -256,7 +115,7 @@ _LAYOUTS = (
 
 Inputs = Literal["any", "images", "features"]
 
-IMAGES = ("cifar-10-batches-py", "cifar-10-batches-bin")
+IMAGES = ("cifar-10-batches-bin",)
 FEATURES = ("cifar10-features",)
 FOLDERS: dict[Inputs, tuple[str, ...]] = {"any": IMAGES + FEATURES, "images": IMAGES, "features": FEATURES}
 
@@ -290,10 +149,9 @@ def cifar10(folder: Folder = None, *, settings: Cifar10Settings) -> CrowdDataset
     :func:`conal.datasets.simulate_crowd` labels the others. ``x`` contains (n, 3, 32, 32) uint8 images, or float32
     features where the folder contains features. omega comes from a random projection of the pixels or features.
 
-    ``folder`` is, or contains, one of three layouts: ``cifar-10-batches-py`` (pickles, read without running them),
-    ``cifar-10-batches-bin``, or ``cifar10-features`` with ``features_{train,test}.npy`` and
-    ``labels_{train,test}.npy``. By default it is the first of these in the data folder
-    (:func:`conal.datasets.base.data_folder`).
+    ``folder`` is, or contains, one of two layouts: ``cifar-10-batches-bin``, which ``cifar-10-binary.tar.gz`` unpacks
+    to, or ``cifar10-features`` with ``features_{train,test}.npy`` and ``labels_{train,test}.npy``. By default it is the
+    first of these in the data folder (:func:`conal.datasets.base.data_folder`).
 
     Symmetric confusion swaps the pairs of :data:`SIMILAR` unless you give others. Asymmetric confusion is random, as
     in the paper.
@@ -308,7 +166,7 @@ def cifar10(folder: Folder = None, *, settings: Cifar10Settings) -> CrowdDataset
     >>> cifar10("no/such/folder")
     Traceback (most recent call last):
     ...
-    conal.errors.InputError: cifar-10-batches-py: no such folder (looked in no/such/folder); unpack ...
+    conal.errors.InputError: cifar-10-batches-bin: no such folder (looked in no/such/folder); unpack ...
     """
     usual = SIMILAR if settings.common_type == "symmetric" else None
     crowd = settings.narrowed(CrowdSettings, pairs=usual if settings.pairs is None else settings.pairs)
