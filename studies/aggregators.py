@@ -134,6 +134,6 @@ def _numbers(rows: list[Row]) -> Table:
             drawn = [f"{values.mean():.1f}", f"{100 * off:.0f} %", f"{100 * held:.0f} %"]
         ends = f"{truth['effective']:.1f} ({truth['effective_low']:.1f} to {truth['effective_high']:.1f})"
         body.append([crowd, ends, *drawn, f"at most {bound['effective_high']:.1f}"])
-    note = "How many independent labels the labels of a task are worth (`conal.metrics.shared_mistakes`)."
+    note = "How many independent labels the labels of a task are worth (`conal.metrics.effective_number`)."
     header = ["", "all true labels", f"{N_TRUE} true labels", "deviation", "intervals that hold", f"`{BASE}`"]
     return Table("Effective number of annotators", header, body, note)
