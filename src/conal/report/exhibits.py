@@ -91,8 +91,7 @@ def task_rows(report: Report) -> Iterator[TaskRow]:
 def people_rows(report: Report) -> Iterator[dict[str, Any]]:
     """Every row about an annotator."""
     steps: Any = report.get("next_steps", {"people": []})
-    jury: Any = report.get("jury", {"judges": [], "smaller": {"rows": []}})
-    judges = [row for row in [*jury["judges"], *jury["smaller"]["rows"]] if row["worker"] is not None]
+    judges: Any = report.get("jury", {"judges": []})["judges"]
     groups: Any = report.get("groups", {"own": []})
     measured: Any = report.get("gold_rates", {"annotators": []})
     rows = report["annotators"]["rows"], report["suggestions"]["rows"], steps["people"], judges, groups["own"]

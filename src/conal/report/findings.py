@@ -136,9 +136,6 @@ def _disagreement(report: Report) -> str | None:
     advised = report["next_steps"]["people"] if "next_steps" in report else []
     if not all(0 <= person["place"] < len(people) for person in advised):
         return "next_steps.people has annotators who are not in annotators.rows"
-    smaller = report["jury"]["smaller"] if "jury" in report else None
-    if smaller and smaller["chosen"] is not None and not 0 <= smaller["chosen"] < len(smaller["rows"]):
-        return "jury.smaller.chosen is no row of jury.smaller.rows"
     return _pictures(report)
 
 
