@@ -17,10 +17,10 @@ if TYPE_CHECKING:
     from cli.conftest import Run
 
 COMMANDS = (
-    *("aggregate", "bound", "convert", "demo", "export", "fit", "inspect", "plan", "predict", "report"),
+    *("aggregate", "convert", "demo", "export", "fit", "inspect", "plan", "predict", "report"),
     *("simulate", "update", "verify"),
 )
-SHOWN = ("aggregate", "fit", "bound", "inspect", "convert", "report", "simulate")
+SHOWN = ("aggregate", "fit", "inspect", "convert", "report", "simulate")
 HEAVY = ("torch", "sklearn", "pandas", "scipy", "pyarrow", "numpy", "lightning_fabric", "altair", "jinja2")
 
 

@@ -227,9 +227,3 @@ def test_models_know_what_they_take(conal: Run, export: Export, tmp_path: Path) 
     message = conal("predict", tmp_path / "m", features, *place, "--text-column", "text").refusal()
     assert "trained on features, not on texts" in message
     assert not (tmp_path / "p.csv").exists()
-
-
-def test_the_bound_of_a_model_of_texts(conal: Run, export: Export, tmp_path: Path) -> None:
-    assert conal(*fit(export.labels, "--text", export.text, "--method", "conal")).code == 0
-    done = conal("bound", tmp_path / "m", "--features", export.text, "--labels", export.labels, "--json")
-    assert done.json()

@@ -16,7 +16,6 @@ import typer
 
 from conal import __version__
 from conal.cli.aggregate import aggregate
-from conal.cli.bound import bound
 from conal.cli.convert import convert
 from conal.cli.demo import demo
 from conal.cli.export import export
@@ -47,7 +46,6 @@ app = typer.Typer(
 )
 for command in (
     aggregate,
-    bound,
     convert,
     demo,
     export,
