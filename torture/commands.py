@@ -105,7 +105,6 @@ def scenarios() -> list[Scenario]:
         *_both("plan", "plan stock-model --experts 3 --quiet --out plan.csv", "plan.csv", other="--seed 7"),
         *_both("plan crowd", "plan stock-model --budget 5 --quiet --out plan.csv", "plan.csv", other="--seed 7"),
         _one("inspect labels.csv"),
-        _one("verify stock-model"),
         _one(UPDATE_CROWD, "stock-crowd"),
         Scenario("update crowd out", (*UPDATE_CROWD.split(), "--out", "clean.csv"), ("stock-crowd", "clean.csv")),
         Scenario("update model", tuple(UPDATE_MODEL.split()), ("kept-model",)),

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 COMMANDS = (
     *("aggregate", "convert", "demo", "export", "fit", "inspect", "plan", "predict", "report"),
-    *("simulate", "update", "verify"),
+    *("simulate", "update"),
 )
 SHOWN = ("aggregate", "fit", "inspect", "convert", "report", "simulate")
 HEAVY = ("torch", "sklearn", "pandas", "scipy", "pyarrow", "numpy", "lightning_fabric", "altair", "jinja2")

@@ -57,9 +57,8 @@ def test_an_aggregator_is_saved_and_updated(conal: Run, shared_crowd: Crowd, tmp
     assert "labels are known already" in again.refusal()
     assert "pass new labels only" in again.err
     assert "are known already" in conal("update", folder, old).refusal()
-    listed = conal("verify", folder, "--json").json()
-    assert [entry["kind"] for entry in listed["learned_from"]] == ["fit", "update"]
-    assert conal("verify", folder).out.count("labels by") == 2
+    history = json.loads((folder / "config.json").read_text())["learned_from"]
+    assert [entry["kind"] for entry in history] == ["fit", "update"]
     assert (
         "use one of"
         in conal("aggregate", old, "--out", tmp_path / "x.csv", "--save", tmp_path / "y", "--method", "glad").refusal()
@@ -133,7 +132,6 @@ def test_a_model_is_updated_and_remembers_what_it_has_learned_from(
     history = json.loads((folder / "config.json").read_text())["learned_from"]
     assert [entry["kind"] for entry in history] == ["fit", "update"]
     assert all(len(e["sha256"]) == 64 for e in history)
-    assert conal("verify", folder).code == 0
 
 
 def test_what_cannot_be_updated_is_refused_and_stays(

@@ -28,7 +28,6 @@ from conal.cli.report import report
 from conal.cli.simulate import simulate
 from conal.cli.terminal import say, with_flags
 from conal.cli.update import update
-from conal.cli.verify import verify
 from conal.errors import ConalError, InputError
 
 __all__ = ["app", "main"]
@@ -56,7 +55,6 @@ for command in (
     report,
     simulate,
     update,
-    verify,
 ):
     app.command()(with_groups(command))
 

@@ -32,7 +32,6 @@ __all__ = [
     "ModelFolder",
     "TensorShape",
     "Tensors",
-    "Verification",
     "check_target",
     "compact_json",
     "digest_of_file",
@@ -47,7 +46,6 @@ __all__ = [
     "read_model",
     "save_tensors",
     "tensor_shapes",
-    "verify_model",
     "write_json",
     "write_model",
 ]
@@ -361,38 +359,6 @@ class ModelFolder:
     def tensors(self, name: str = WEIGHTS) -> dict[str, npt.NDArray[Any]]:
         """The weights, or other tensors."""
         return load_tensors(self.checked(name))
-
-
-class Verification(NamedTuple):
-    """How the files of a model folder compare to what was saved."""
-
-    format_version: int
-    same: list[str]
-    problems: dict[str, str]
-    """File to what is wrong with it."""
-    unchecked: list[str]
-    """Files without a digest, in folders of version 1, and the report, which can be written again at any time."""
-    other: list[str]
-    """What else is in the folder; nothing reads it."""
-
-
-def verify_model(folder: str | PathLike[str]) -> Verification:
-    """Compare every file of a model folder to its digest."""
-    found = ModelFolder(folder)
-    same, unchecked = [CONFIG], list[str]()
-    problems: dict[str, str] = {}
-    for name in found.files:
-        try:
-            found.checked(name)
-        except ModelFolderError as error:
-            missing = not os.path.lexists(found.path / name)
-            problems[name] = "is missing" if missing else str(error).removeprefix(f"{found.path / name}: ")
-        else:
-            (same if found.digest(name) is not None else unchecked).append(name)
-    there = sorted(entry.name for entry in found.path.iterdir())
-    unchecked += [PAGE] if PAGE in there else []
-    other = [name for name in there if name not in {*found.files, CONFIG, PAGE}]
-    return Verification(found.config["format_version"], same, problems, unchecked, other)
 
 
 def _read_config(path: Path) -> dict[str, Any]:
