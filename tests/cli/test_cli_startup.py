@@ -88,7 +88,6 @@ def test_every_option_is_in_the_help_text(conal: Run, name: str, monkeypatch: py
         assert all(word in text for word in words), parameter.name
 
 
-def test_reproduce_says_where_it_went(conal: Run) -> None:
-    run = conal("reproduce", "table-1", "--out", "results")
-    assert (run.code, run.out) == (2, "")
-    assert "python -m studies" in run.err
+@pytest.mark.parametrize("name", ["bound", "verify", "reproduce"])
+def test_commands_of_0_2_0_that_are_gone(conal: Run, name: str) -> None:
+    assert f"No such command '{name}'; see conal --help" in conal(name, "--out", "results").refusal()

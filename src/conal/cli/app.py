@@ -59,12 +59,6 @@ for command in (
     app.command()(with_groups(command))
 
 
-@app.command(hidden=True, context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
-def reproduce() -> None:
-    """Moved to `python -m studies`, in a checkout."""
-    raise InputError("conal reproduce has moved: run `python -m studies` in a checkout of conal's repository")
-
-
 def _show_version(asked: bool) -> None:
     if asked:
         say(f"conal {__version__}")
