@@ -16,11 +16,11 @@ __all__ = ["READERS", "attempt", "signature"]
 
 def _labels(path: Path, options: dict[str, Any]) -> None:
     from conal.aggregation import MajorityVote
-    from conal.cli.inspect import inspect_file
     from conal.io import ReadOptions, import_file, read_annotations
     from conal.io.results import label_table
     from conal.io.tables import write_table
     from conal.io.task_items import items_of
+    from conal.report.inspection import inspect_file
 
     file = import_file(path, **options)
     file.warn_of_dropped()

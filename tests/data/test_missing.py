@@ -14,10 +14,10 @@ import pytest
 
 import conal
 from conal import Annotations, aggregation
-from conal.cli.inspect import inspect_file
 from conal.data.missing import WORDS, missing_rule, read_labels
 from conal.errors import DataWarning, InputError
 from conal.io import features_from, import_file, read_annotations, read_gold, write_annotations
+from conal.report.inspection import inspect_file
 
 TASKS, WORKERS = ["t1", "t2", "t3", "t4"], ["a", "b", "a", "b"]
 TOLD = "dropped 2 rows without a label (1 'NA', 1 empty or NaN)"

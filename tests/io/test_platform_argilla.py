@@ -10,9 +10,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from conal.cli.inspect import inspect_file
 from conal.errors import DataWarning, InputError
 from conal.io import import_file, read_annotations
+from conal.report.inspection import inspect_file
 from helpers.crowds import triples
 from helpers.files import write_json as write
 

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from conal.cli.inspect import inspect_file
 from conal.errors import DataWarning, InputError
 from conal.io import import_file, read_annotations
 from conal.io.platform_files import Prediction, label_studio_predictions, label_studio_tasks
+from conal.report.inspection import inspect_file
 from helpers.crowds import triples
 from helpers.files import write_json, write_json_lines
 

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 from conal import Annotations
-from conal.cli.inspect import inspect_file
 from conal.errors import InputError
 from conal.io import AnnotationFile, ReadOptions, import_file, platforms, read_annotations
 from conal.parameters import Option, anything, parameter
 from conal.parameters.reading import GeneralOptions
+from conal.report.inspection import inspect_file
 
 KNOWN = ", ".join(ReadOptions.declared)
 COLUMNS: dict[str, Any] = {"task": "song", "worker": "who", "label": "genre"}

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 from conal import Annotations
-from conal.cli.inspect import inspect_file
 from conal.data.joining import join_annotations
 from conal.errors import DataWarning, InputError
 from conal.io import import_file, read_annotations
+from conal.report.inspection import inspect_file
 
 
 def table(path: Path, *rows: str, header: str = "task,worker,label") -> Path:

@@ -45,7 +45,6 @@ from conal.cli.options import (
     told,
 )
 from conal.cli.terminal import say
-from conal.data.annotator_info import KEY_BYTES, new_key
 from conal.errors import DataWarning, DivergenceError, InputError, warn
 from conal.parameters import check_parameters
 from conal.parameters.showing import PrivacyOptions
@@ -85,6 +84,8 @@ __all__ = [
 
 def kept_key(path: Path) -> bytes:
     """The key in a file; a file that does not exist is created with a new key, readable by its owner only."""
+    from conal.data.annotator_info import KEY_BYTES
+
     check_place(path)
     if not path.exists():
         _create(path)
@@ -100,6 +101,8 @@ def kept_key(path: Path) -> bytes:
 
 def _create(path: Path) -> None:
     """Whole or not at all; if another process was faster, its key stays."""
+    from conal.data.annotator_info import new_key
+
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)  # readable by its owner only

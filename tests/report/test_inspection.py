@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from conal.cli.inspect import inspect_file, inspect_import
 from conal.data.annotations import Annotations
 from conal.data.problems import warn_of_problems
 from conal.errors import DataWarning
 from conal.io import AnnotationFile
 from conal.metrics import cohen_kappa, fleiss_kappa, krippendorff_alpha
+from conal.report.inspection import inspect_file, inspect_import
 from helpers.files import write_lines
 
 HEADER = "task,worker,label"

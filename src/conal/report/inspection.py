@@ -1,0 +1,190 @@
+"""What is in an annotation file, as plain facts, and what is wrong with it, each with its remedy."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from conal.data.annotations import Annotations
+from conal.data.problems import MANY_CLASSES, lone_annotator, no_classes
+from conal.errors import DataWarning, examples
+from conal.io import AnnotationFile, ReadOptions, import_file
+from conal.io.annotation_file import remedy
+from conal.io.importing import Paths
+from conal.io.tables import FORMULA_REMEDY, formulas_among
+from conal.metrics import Agreement, cohen_kappa, fleiss_kappa, krippendorff_alpha
+
+__all__ = ["inspect_file", "inspect_import"]
+
+
+DRAWS = 10**8
+"""Tasks times bootstrap replicates for an interval: a second or two."""
+
+FEW_LABELS = 5
+LOW_ALPHA = 0.2
+SAME_LABELS = 10
+
+Facts = dict[str, Any]
+
+
+def inspect_file(path: Paths, options: ReadOptions | None = None, **keywords: Any) -> Facts:
+    """Read a file and say what was understood; it is read as by :func:`conal.io.import_file`.
+
+    Returns
+    -------
+    dict
+        ``file``, ``files`` (what each contributes, if there are several), ``format``, ``title``, ``question``, counts
+        (``n_tasks`` ...), ``ordinal`` (whether the classes are a scale), ``classes`` (name to number of labels),
+        ``labels_per_task``, ``labels_per_annotator``, ``refused`` (how many answers were refused, in all and by whom,
+        if ``abstain`` was given), ``agreement`` (name to value, low and high), ``gold``, ``data`` (fields of the
+        tasks), ``dropped`` and ``problems`` (what is wrong, and the remedy).
+    """
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        found = import_file(path, options, **keywords)
+    notes = [str(entry.message) for entry in caught if issubclass(entry.category, DataWarning)]
+    return {"file": found.where, **inspect_import(found, notes)}
+
+
+def inspect_import(found: AnnotationFile, notes: list[str] | None = None) -> Facts:
+    """The facts about a file that has been read; ``notes`` are the warnings of the reader."""
+    crowd = found.annotations
+    counts = np.bincount(crowd.labels, minlength=crowd.n_classes)
+    agreement = _agreement(crowd)
+    problems = [*_reading_problems(found, notes or []), *_crowd_problems(crowd, counts, agreement)]
+    return {
+        "files": found.contributions(),
+        "format": found.format,
+        "title": found.title,
+        "question": found.question,
+        "n_annotations": crowd.n_annotations,
+        "n_tasks": crowd.n_tasks,
+        "n_annotators": crowd.n_annotators,
+        "n_classes": crowd.n_classes,
+        "ordinal": crowd.ordinal,
+        "classes": {str(name): int(count) for name, count in zip(crowd.classes.tolist(), counts, strict=True)},
+        "labels_per_task": _spread(crowd.labels_per_task()),
+        "labels_per_annotator": _spread(crowd.labels_per_annotator()),
+        "refused": _refused(crowd),
+        "agreement": {name: value._asdict() for name, value in agreement.items()},
+        "gold": _gold(found),
+        "data": [] if found.data is None else found.data.column_names[1:],
+        "dropped": dict(found.dropped),
+        "problems": [{"problem": problem, "remedy": remedy} for problem, remedy in problems],
+    }
+
+
+def _spread(counts: npt.NDArray[np.int64]) -> Facts:
+    return {
+        "min": int(counts.min()),
+        "median": float(np.median(counts)),
+        "mean": float(counts.mean()),
+        "max": int(counts.max()),
+    }
+
+
+def _refused(crowd: Annotations) -> Facts | None:
+    """How many answers were refused, and who refuses most often; None if nothing was listed as such."""
+    if crowd.abstentions is None:
+        return None
+    declined = crowd.abstentions.labels_per_annotator()
+    asked = declined + crowd.labels_per_annotator()
+    order = np.argsort(-declined / np.maximum(asked, 1), kind="stable")
+    rows = [
+        {"worker": str(crowd.annotator_ids[r]), "refused": int(declined[r]), "asked": int(asked[r])}
+        for r in order.tolist()
+        if declined[r]
+    ]
+    return {"total": int(declined.sum()), "asked": int(asked.sum()), "annotators": rows}
+
+
+def _agreement(crowd: Annotations) -> dict[str, Agreement]:
+    """Coefficients with intervals, of scales by distance; none where no task has two labels."""
+    pairable = int((crowd.labels_per_task() >= 2).sum())
+    if not pairable:
+        return {}
+    n_boot = max(100, min(1000, DRAWS // pairable))
+    scale = crowd.ordinal and crowd.n_classes < MANY_CLASSES  # distances of all pairs take a matrix
+    found = {"krippendorff_alpha": krippendorff_alpha(crowd, "ordinal" if scale else "nominal", n_boot=n_boot)}
+    if crowd.n_annotators == 2:
+        weights: Literal["quadratic"] | None = "quadratic" if scale else None
+        return found | {"cohen_kappa": cohen_kappa(crowd, weights=weights, n_boot=n_boot)}
+    return found | {"fleiss_kappa": fleiss_kappa(crowd, n_boot=n_boot)}
+
+
+def _gold(found: AnnotationFile) -> Facts:
+    """How many true labels there are, and the share of labels of these tasks that equal them."""
+    crowd = found.annotations
+    known = np.array([found.true_labels.get(name) is not None for name in crowd.task_ids.tolist()], dtype=bool)
+    if not known.any():
+        return {"n_tasks": len(found.true_labels), "accuracy": None}
+    at = {name: k for k, name in enumerate(crowd.classes.tolist())}
+    truth = np.array([at.get(found.true_labels.get(name), -1) for name in crowd.task_ids.tolist()])
+    judged = known[crowd.tasks]
+    right = truth[crowd.tasks[judged]] == crowd.labels[judged]
+    return {"n_tasks": len(found.true_labels), "accuracy": float(right.mean()) if len(right) else None}
+
+
+def _reading_problems(found: AnnotationFile, notes: list[str]) -> Iterator[tuple[str, str]]:
+    for reason, count in found.dropped.items():
+        yield f"left out: {count:,} {reason}", found.remedy(reason)
+    for note in notes:
+        problem, _, condition = note.partition("; if ")  # many warnings contain their remedy
+        yield problem, f"if {condition}" if condition else remedy(note)
+    classes = set(found.annotations.classes.tolist())
+    unknown = [label for label in dict.fromkeys(found.true_labels.values()) if label not in classes]
+    if unknown:
+        yield f"true labels that no annotator gave: {examples(unknown)}", "list all classes with --classes"
+
+
+def _crowd_problems(
+    crowd: Annotations, counts: npt.NDArray[np.int64], agreement: dict[str, Agreement]
+) -> Iterator[tuple[str, str]]:
+    yield from lone_annotator(crowd)
+    if not agreement:
+        yield "no task has two labels", "let several annotators label some tasks; aggregation needs this"
+    elif agreement["krippendorff_alpha"].value < LOW_ALPHA:
+        yield (
+            f"agreement is low (alpha {agreement['krippendorff_alpha'].value:.2f}), near agreement by chance",
+            "check the instructions, and that --question and the columns are the right ones",
+        )
+    yield from no_classes(crowd)
+    yield from _class_problems(crowd, counts)
+    yield from _annotator_problems(crowd)
+    risky = [name for names in (crowd.task_ids, crowd.annotator_ids, crowd.classes) for name in formulas_among(names)]
+    if risky:
+        yield f"spreadsheets take {len(risky):,} names for formulas: {examples(risky)}", FORMULA_REMEDY
+
+
+def _class_problems(crowd: Annotations, counts: npt.NDArray[np.int64]) -> Iterator[tuple[str, str]]:
+    names = [str(name) for name in crowd.classes.tolist()]
+    if crowd.n_classes == 1:
+        yield f"one class, {examples(names)}", "check the label column: a classifier needs at least two classes"
+    rare = [name for name, count in zip(names, counts, strict=True) if 0 < count < FEW_LABELS]
+    if 0 < len(rare) < crowd.n_classes <= 20:
+        yield (
+            f"classes with fewer than {FEW_LABELS} labels: {examples(rare)}",
+            "correct them if they are slips; rare classes are hard to learn",
+        )
+
+
+def _annotator_problems(crowd: Annotations) -> Iterator[tuple[str, str]]:
+    given = crowd.labels_per_annotator()
+    few = int(((given > 0) & (given < FEW_LABELS)).sum())
+    if few > 0 and crowd.n_annotators > 1:
+        yield (
+            f"{few:,} of {crowd.n_annotators:,} annotators gave fewer than {FEW_LABELS} labels",
+            "little is known about each: use bayes-dawid-skene or one-coin to aggregate",
+        )
+    pairs = np.unique(crowd.annotators.astype(np.int64) * crowd.n_classes + crowd.labels)
+    kinds = np.bincount(pairs // crowd.n_classes, minlength=crowd.n_annotators)
+    same = crowd.annotator_ids[(kinds == 1) & (given >= SAME_LABELS)].tolist()
+    if same and crowd.n_classes > 1:
+        yield (
+            f"{len(same):,} annotators always gave the same label, {SAME_LABELS} times or more: {examples(same)}",
+            "look at their work; methods that model annotators discount them",
+        )
