@@ -16,9 +16,10 @@ import torch.distributed as dist
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
+from conal._arrays import FloatArray
 from conal._system import process_number, process_rank
 from conal.aggregation.base import Aggregator, aggregators
-from conal.aggregation.counts import FloatArray, Votes
+from conal.aggregation.counts import Votes
 from conal.aggregation.em import EMAggregator
 from conal.aggregation.engines import Engine, Expectation, Sums
 from conal.data.annotations import Annotations

@@ -12,8 +12,6 @@ if TYPE_CHECKING:
     from conal.report.findings import Report
     from conal.report.notebook import ReportPage
 
-__all__ = ["Reported", "Results"]
-
 
 class Results(Protocol):
     """Tables by file name, and the report; the same for a fitted estimator and for one that was loaded."""

@@ -8,16 +8,15 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
+from conal._arrays import FloatArray
 from conal.aggregation.base import Aggregator, aggregators, make, register
 from conal.aggregation.common_confusion import rows
-from conal.aggregation.counts import FloatArray, Votes, clamped, class_shares
+from conal.aggregation.counts import Votes, clamped, class_shares
 from conal.aggregation.guard import collapse_of
 from conal.data.annotations import Annotations
 from conal.data.encoding import MISSING
 from conal.errors import CollapseWarning, ConvergenceWarning, InputError
 from conal.parameters import flag, parameter, whole
-
-__all__ = ["Auto"]
 
 MEMBERS = ("one-coin", "dawid-skene", "worker-clustering", "common-confusion")
 """Those that are averaged."""

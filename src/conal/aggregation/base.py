@@ -13,8 +13,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import scipy
 
+from conal._arrays import FloatArray
 from conal._registry import Registry
-from conal.aggregation.counts import FloatArray, agreement, normalised
+from conal.aggregation.counts import agreement, normalised
 from conal.aggregation.guard import Collapse, collapse_of
 from conal.data.annotations import Annotations
 from conal.data.annotator_info import AnnotatorInfo
@@ -31,8 +32,6 @@ from conal.reported import Reported
 
 if TYPE_CHECKING:
     from conal.report.findings import Findings
-
-__all__ = ["Abstained", "Aggregator", "abstention_rates", "aggregators", "make", "register", "with_abstentions"]
 
 
 # Refused answers as evidence: how often each annotator declines tasks of each class.

@@ -9,26 +9,15 @@ import numpy as np
 import numpy.typing as npt
 import scipy
 
+from conal._arrays import FloatArray
 from conal.aggregation.base import register
 from conal.aggregation.common_confusion import Backoff, Communities
-from conal.aggregation.counts import (
-    FloatArray,
-    Votes,
-    class_shares,
-    divergence,
-    expected_log,
-    normalised,
-    softmax,
-    vote_shares,
-)
+from conal.aggregation.counts import Votes, class_shares, divergence, expected_log, normalised, softmax, vote_shares
 from conal.aggregation.em import EMAggregator
 from conal.aggregation.engines import Expectation
 from conal.aggregation.ranks import ranks_of
 from conal.data.annotations import Annotations
 from conal.parameters import number, one_of, parameter, whole
-
-__all__ = ["CommunityBCC", "EnhancedBCC", "WorkerClustering", "first_communities"]
-
 
 # Worker clustering: annotators belong to a few groups, and those of a group share a confusion matrix.
 

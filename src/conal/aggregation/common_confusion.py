@@ -9,11 +9,11 @@ import numpy as np
 import numpy.typing as npt
 import scipy
 
+from conal._arrays import FloatArray
 from conal.aggregation.base import register
 from conal.aggregation.confusion import PSEUDO_LABELS, LogParts, MatrixAggregator
 from conal.aggregation.counts import (
     Array,
-    FloatArray,
     Votes,
     divergence,
     expected_log,
@@ -28,20 +28,6 @@ from conal.aggregation.engines import Engine, Expectation
 from conal.aggregation.held_out import TRIAL, Mask, held_out_scores, strongest
 from conal.data.annotations import Annotations
 from conal.parameters import Constraint, either, number, one_of, parameter
-
-__all__ = [
-    "Backoff",
-    "CommonConfusion",
-    "Communities",
-    "fixed_point",
-    "from_common",
-    "memberships",
-    "mixture",
-    "rows",
-    "share_of_common",
-    "updated_omega",
-]
-
 
 # The paper's noise model in closed form: a label comes from the common confusion or from the annotator's own.
 #

@@ -11,8 +11,9 @@ from typing import Any, ClassVar, NamedTuple, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from conal._arrays import FloatArray
 from conal._system import kernel
-from conal.aggregation.counts import FewVotes, FloatArray, Votes, clamped, normalised, softmax
+from conal.aggregation.counts import FewVotes, Votes, clamped, normalised, softmax
 from conal.aggregation.em import EMAggregator, Run
 from conal.aggregation.engines import Engine, Expectation, Sums
 from conal.data.annotations import Annotations

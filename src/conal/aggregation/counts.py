@@ -18,23 +18,6 @@ from conal.data.encoding import MISSING
 if TYPE_CHECKING:
     from torch import Tensor
 
-__all__ = [
-    "Array",
-    "FewVotes",
-    "FloatArray",
-    "Votes",
-    "agreement",
-    "clamped",
-    "class_shares",
-    "divergence",
-    "expected_log",
-    "log_normaliser",
-    "lost_classes",
-    "normalised",
-    "softmax",
-    "vote_shares",
-]
-
 
 # Distributions from counts, also of torch tensors, and from logarithms; neither torch nor scipy is imported.
 

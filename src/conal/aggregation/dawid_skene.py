@@ -11,9 +11,10 @@ import numpy as np
 import numpy.typing as npt
 import scipy
 
+from conal._arrays import FloatArray
 from conal.aggregation.base import register
 from conal.aggregation.confusion import PSEUDO_LABELS, Learned, LogParts, MatrixAggregator
-from conal.aggregation.counts import FloatArray, Votes, divergence, expected_log, normalised, softmax
+from conal.aggregation.counts import Votes, divergence, expected_log, normalised, softmax
 from conal.aggregation.em import Run, Start, extrapolated
 from conal.aggregation.engines import CompiledEngine, Engine, Expectation, SparseEngine, Sums
 from conal.aggregation.ranks import ranks_of
@@ -21,19 +22,6 @@ from conal.data.annotations import Annotations
 from conal.data.encoding import MISSING
 from conal.errors import ConvergenceWarning, DataWarning, warn
 from conal.parameters import flag, number, one_of, optional, parameter
-
-__all__ = [
-    "BayesianDawidSkene",
-    "DawidSkene",
-    "FastDawidSkene",
-    "Moments",
-    "NoMoments",
-    "OneCoinDawidSkene",
-    "decomposed",
-    "posterior_by_dawid_skene",
-    "spectral_confusion",
-]
-
 
 # Spectral start of Dawid-Skene: confusion matrices from how labels of three groups of annotators occur together.
 #

@@ -10,17 +10,15 @@ from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from conal._arrays import FloatArray
 from conal._progress import Progress, make_progress
 from conal.aggregation.base import Aggregator
-from conal.aggregation.counts import FloatArray, Votes, vote_shares
+from conal.aggregation.counts import Votes, vote_shares
 from conal.aggregation.engines import Engine, Expectation, SparseEngine
 from conal.aggregation.guard import Collapse, collapse_of
 from conal.data.annotations import Annotations
 from conal.errors import ConvergenceWarning, warn
 from conal.parameters import flag, number, parameter, whole
-
-__all__ = ["EMAggregator", "Run", "Start", "climb", "extrapolated"]
-
 
 # SQUAREM: longer steps where EM is slow.
 

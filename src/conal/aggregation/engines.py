@@ -11,12 +11,10 @@ from typing import Generic, NamedTuple, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from conal._arrays import FloatArray
 from conal._system import Kernel, kernel
-from conal.aggregation.counts import FloatArray, Votes, clamped
+from conal.aggregation.counts import Votes, clamped
 from conal.data.encoding import MISSING
-
-__all__ = ["CompiledEngine", "Engine", "Expectation", "SparseEngine", "Sums", "counting_for", "expectation_for"]
-
 
 # Loops over the labels, compiled: the E-step of a confusion matrix per annotator, and expected counts.
 

@@ -8,13 +8,12 @@ import numpy as np
 import numpy.typing as npt
 import scipy
 
+from conal._arrays import FloatArray
 from conal.aggregation.base import register
-from conal.aggregation.counts import FloatArray, Votes, class_shares, normalised
+from conal.aggregation.counts import Votes, class_shares, normalised
 from conal.aggregation.em import EMAggregator, climb
 from conal.aggregation.engines import Expectation
 from conal.parameters import one_of, parameter
-
-__all__ = ["GLAD"]
 
 PRIOR_MEAN = 1.0
 """Prior mean of every ability and every log-easiness; the variance is 1 too."""

@@ -10,10 +10,11 @@ import numpy as np
 import numpy.typing as npt
 import scipy
 
+from conal._arrays import FloatArray
 from conal.aggregation.base import Aggregator, register
 from conal.aggregation.clustering import first_communities
 from conal.aggregation.common_confusion import Backoff, Communities, fixed_point, memberships
-from conal.aggregation.counts import FloatArray, Votes, log_normaliser, normalised, vote_shares
+from conal.aggregation.counts import Votes, log_normaliser, normalised, vote_shares
 from conal.aggregation.em import Start
 from conal.aggregation.engines import Engine, Expectation
 from conal.aggregation.held_out import PARTS, TRIAL, Mask, held_out_scores, scores_of_all
@@ -22,9 +23,6 @@ from conal.data.annotator_info import AnnotatorInfo, in_order_of
 from conal.data.encoding import spelling
 from conal.errors import ConvergenceWarning, InputError
 from conal.parameters import Constraint, either, number, one_of, parameter, whole
-
-__all__ = ["FIRST_POOLING", "GroupConfusion", "Levels", "drawn_to_groups", "levels_of", "merged_groups", "pooling_of"]
-
 
 # Groups of annotators by merging: those whose labels one matrix explains best become one, again and again.
 

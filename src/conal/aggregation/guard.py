@@ -7,12 +7,11 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from conal.aggregation.counts import FloatArray, lost_classes
+from conal._arrays import FloatArray
+from conal.aggregation.counts import lost_classes
 from conal.data.annotations import Annotations
 from conal.data.encoding import MISSING
 from conal.errors import examples
-
-__all__ = ["Collapse", "collapse_of"]
 
 MIN_TASKS = 20
 """In a crowd with fewer tasks, shares mean little."""

@@ -10,12 +10,10 @@ from typing import TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from conal.aggregation.counts import FloatArray
+from conal._arrays import FloatArray
 from conal.aggregation.ranks import label_ranks
 from conal.data.annotations import Annotations
 from conal.errors import ConalWarning
-
-__all__ = ["TRIAL", "Mask", "clearly_worse", "fifths", "held_out_scores", "scores_of_all", "strongest"]
 
 Mask = npt.NDArray[np.bool_]
 Candidate = TypeVar("Candidate", bound=float)

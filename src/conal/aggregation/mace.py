@@ -7,13 +7,12 @@ from typing import Literal, NamedTuple
 import numpy as np
 import scipy
 
+from conal._arrays import FloatArray
 from conal.aggregation.base import register
-from conal.aggregation.counts import FloatArray, Votes, divergence, expected_log, normalised
+from conal.aggregation.counts import Votes, divergence, expected_log, normalised
 from conal.aggregation.em import EMAggregator
 from conal.aggregation.engines import Expectation
 from conal.parameters import number, one_of, parameter
-
-__all__ = ["MACE"]
 
 START = 0.5
 """Share of the labels that agree with the first guess at the truth which first counts as knowing, not as luck."""

@@ -6,16 +6,14 @@ import numpy as np
 import numpy.typing as npt
 import scipy
 
+from conal._arrays import FloatArray
 from conal.aggregation.base import Aggregator, register
-from conal.aggregation.counts import FloatArray, Votes, clamped, normalised, softmax
+from conal.aggregation.counts import Votes, clamped, normalised, softmax
 from conal.aggregation.voting import VoteAggregator, weighted_votes
 from conal.data.annotations import Annotations
 from conal.data.encoding import MISSING
 from conal.errors import ConvergenceWarning, warn
 from conal.parameters import number, parameter, whole
-
-__all__ = ["KOS", "MMSR"]
-
 
 # KOS: annotators and tasks exchange messages about who is reliable and what is true.
 

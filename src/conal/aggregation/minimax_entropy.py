@@ -9,18 +9,16 @@ import numpy as np
 import numpy.typing as npt
 import scipy
 
+from conal._arrays import FloatArray
 from conal._system import kernel
 from conal.aggregation.base import register
 from conal.aggregation.common_confusion import rows
-from conal.aggregation.counts import FloatArray, Votes, class_shares, softmax
+from conal.aggregation.counts import Votes, class_shares, softmax
 from conal.aggregation.em import EMAggregator, climb
 from conal.aggregation.engines import Engine, Expectation
 from conal.aggregation.held_out import TRIAL, Mask, strongest
 from conal.data.annotations import Annotations
 from conal.parameters import either, number, one_of, parameter
-
-__all__ = ["Kind", "MinimaxEntropy", "log_prob"]
-
 
 # Labels by scores of the annotator and of the task: probabilities, and Newton steps on the scores of one kind.
 

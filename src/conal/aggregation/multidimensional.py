@@ -8,16 +8,15 @@ import numpy as np
 import numpy.typing as npt
 import scipy
 
+from conal._arrays import FloatArray
 from conal.aggregation.base import Aggregator, register
 from conal.aggregation.common_confusion import rows
-from conal.aggregation.counts import FloatArray, Votes, clamped, class_shares, normalised, vote_shares
+from conal.aggregation.counts import Votes, clamped, class_shares, normalised, vote_shares
 from conal.aggregation.ranks import ranks_of
 from conal.data.annotations import Annotations
 from conal.data.encoding import MISSING
 from conal.errors import ConvergenceWarning, warn
 from conal.parameters import number, parameter, whole
-
-__all__ = ["Multidimensional"]
 
 NUDGE = 0.1
 """Random part of the start: equal dimensions would stay equal."""

@@ -7,15 +7,14 @@ from typing import Any, ClassVar, Literal, NamedTuple
 import numpy as np
 import scipy
 
+from conal._arrays import FloatArray
 from conal.aggregation.base import register
-from conal.aggregation.counts import FloatArray, Votes, normalised, softmax
+from conal.aggregation.counts import Votes, normalised, softmax
 from conal.aggregation.em import EMAggregator, climb
 from conal.aggregation.engines import Engine, Expectation
 from conal.aggregation.held_out import TRIAL, Mask, held_out_scores, strongest
 from conal.data.annotations import Annotations
 from conal.parameters import either, number, one_of, parameter
-
-__all__ = ["Ordinal", "fall_off"]
 
 # Error against Dawid-Skene, mean and median on 400 simulated crowds of grades: studies/results/0.2.0/ordinal.csv.
 STRENGTHS = (3.0, 10.0, 30.0, 100.0, 1000.0)

@@ -9,8 +9,6 @@ import numpy.typing as npt
 
 from conal.data.annotations import Annotations
 
-__all__ = ["Ranks", "label_ranks", "ranks_of"]
-
 Hashes = npt.NDArray[np.uint64]
 Codes = npt.NDArray[np.int64]
 

@@ -10,8 +10,6 @@ import numpy.typing as npt
 from conal._arrays import FloatArray, row_slices
 from conal.aggregation.counts import softmax
 
-__all__ = ["Votes", "held_out_certainty"]
-
 IntArray = npt.NDArray[Any]
 Votes = tuple[IntArray, IntArray, IntArray]
 """Tasks, annotators and labels, as integers of any size."""

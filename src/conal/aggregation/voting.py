@@ -7,26 +7,15 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
+from conal._arrays import FloatArray
 from conal.aggregation.base import Aggregator, register
-from conal.aggregation.counts import FloatArray, agreement, clamped, normalised, vote_shares
+from conal.aggregation.counts import agreement, clamped, normalised, vote_shares
 from conal.data.annotations import Annotations
 from conal.data.encoding import MISSING
 from conal.data.joining import Growth
 from conal.data.problems import check_memory
 from conal.errors import DataWarning, warn
 from conal.parameters import number, one_of, parameter, whole
-
-__all__ = [
-    "ROUNDING",
-    "GoldMajorityVote",
-    "MajorityVote",
-    "VoteAggregator",
-    "Wawa",
-    "ZeroBasedSkill",
-    "agreement",
-    "weighted_votes",
-]
-
 
 # Weighted votes: what all aggregators share whose labels are the winners of a vote.
 

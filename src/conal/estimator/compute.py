@@ -18,29 +18,9 @@ from conal.errors import InputError
 from conal.methods import Batch, CrowdMethod
 from conal.methods.ensemble import Ensemble
 from conal.parameters.training import Settings
-from conal.report.sections.rates import MIN_GOLD
+from conal.report.evidence import MIN_GOLD
 from conal.training import CrowdBatches, Instances, TrainingResult
 from conal.training.selection import predict_proba
-
-__all__ = [
-    "Judgement",
-    "Refits",
-    "TrainingReading",
-    "class_probas",
-    "judged_by_refits",
-    "log_likelihood",
-    "members_of",
-    "merged",
-    "pair_rates",
-    "planned_refits",
-    "posterior",
-    "read_training_tasks",
-    "row_rates",
-    "settings_of_member",
-    "tasks_to_judge",
-    "training_posterior",
-]
-
 
 # Fits of an ensemble: a seed for each, and the combined result.
 

@@ -28,23 +28,6 @@ from conal.io.model_folder import names_to_json
 if TYPE_CHECKING:
     from conal.estimator.classifier import FittedClassifier
 
-__all__ = [
-    "BATCH",
-    "FORMATS",
-    "INPUT",
-    "METADATA_FILE",
-    "OUTPUT",
-    "Exported",
-    "FloatArray",
-    "Writer",
-    "check_text_choice",
-    "export",
-    "quiet_torch",
-    "reason",
-    "to_torch",
-    "writer_for",
-]
-
 
 # Files that exported classifiers are written to: ONNX, and programs of ``torch.export``.
 

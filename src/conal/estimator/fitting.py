@@ -57,22 +57,6 @@ from conal.training.checkpoint import Checkpoint
 if TYPE_CHECKING:
     from conal.estimator.classifier import CrowdClassifier, FittedClassifier
 
-__all__ = [
-    "Given",
-    "Learned",
-    "about_annotators",
-    "adopt",
-    "build_members",
-    "build_method",
-    "choose_selection",
-    "fingerprint_of",
-    "fit_to",
-    "groups_of",
-    "make_builder",
-    "make_monitors",
-    "settings_of",
-]
-
 
 # Before training: how to select the epoch, how to build the method, and what identifies the run.
 

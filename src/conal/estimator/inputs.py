@@ -27,27 +27,6 @@ from conal.text import EncodedTexts, TextFeatures
 from conal.text.features import STEPS
 from conal.training import Instances
 
-__all__ = [
-    "Joined",
-    "Learned",
-    "aligned",
-    "as_codes",
-    "as_features",
-    "as_gold",
-    "as_instances",
-    "as_numbers",
-    "as_target",
-    "digest",
-    "digest_features",
-    "further_as_numbers",
-    "is_labels",
-    "learn_texts",
-    "refuse_labels_alone",
-    "true_labels",
-    "with_classes",
-]
-
-
 # Convert texts to features before training and prediction; methods and networks see only numbers.
 
 TOO_MANY = 0.5

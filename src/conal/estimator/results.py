@@ -34,26 +34,10 @@ from conal.report.exhibits import Exhibits, exhibited
 from conal.report.findings import Findings, Report
 from conal.report.sections.contradiction import contradiction
 from conal.report.sections.model import Metrics, ModelSection
-from conal.reported import Results
 from conal.training import Instances
 
 if TYPE_CHECKING:
     from conal.estimator.classifier import FittedClassifier
-
-__all__ = [
-    "CUSTOM",
-    "ENCODER",
-    "DrawnInstances",
-    "FittedResults",
-    "Results",
-    "StoredResults",
-    "drawn",
-    "model_section",
-    "plain_parameters",
-    "warn_of_collapse",
-    "warn_of_contradiction",
-    "warn_of_prior",
-]
 
 
 # What the report of a fitted estimator shows of the tasks: features that are pictures are drawn.

@@ -18,8 +18,6 @@ from conal.estimator import inputs as adapters
 from conal.estimator.compute import Judgement, Refits
 from conal.methods import CrowdMethod
 
-__all__ = ["Truth", "digest_of_truth", "truth_for_training", "truth_metrics"]
-
 
 class Truth(NamedTuple):
     """The true labels that were trained on.

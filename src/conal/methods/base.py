@@ -21,19 +21,6 @@ from conal.parameters import Parameter, check_parameters, is_number
 from conal.parameters.declaration import declare, declare_keywords, set_parameters
 from conal.parameters.training import ClassifierParameters, ClassPrior, Scaling
 
-__all__ = [
-    "PRIOR_STRENGTH",
-    "Batch",
-    "CrowdMethod",
-    "Problem",
-    "Reading",
-    "methods",
-    "prior_shift",
-    "read_class_prior",
-    "register",
-]
-
-
 # The user's class prior: how it is read, and how it corrects inferred class probabilities.
 
 PRIOR_STRENGTH = 2.0

@@ -15,8 +15,6 @@ from conal.networks import AuxiliaryNetwork, NoiseAdaptation
 from conal.networks.noise_layers import Layer, Mixing, Present, log_softmax, spread
 from conal.parameters import either, number, one_of, parameter, whole
 
-__all__ = ["CoNALMethod"]
-
 
 @register("conal")
 class CoNALMethod(CrowdMethod):

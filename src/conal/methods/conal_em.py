@@ -17,8 +17,6 @@ from conal.methods.em import SingleNetworkEM
 from conal.methods.two_source_noise import ATTRIBUTED, PseudoLabels, TwoSourceNoise
 from conal.parameters import either, number, one_of, parameter
 
-__all__ = ["CoNALEMMethod"]
-
 OMEGA_PRIOR = (2.0, -1.0)
 """A Beta(2, 2) prior on omega, whose mode takes 1 off: one pseudo-label from either source."""
 OMEGA_START = 0.5

@@ -34,22 +34,6 @@ from conal.networks.second_classifier import GaussianWitness, MixtureOfWitnesses
 from conal.parameters import either, flag, number, one_of, parameter, share, whole
 from conal.parameters.training import Scaling, planned_epochs, planned_folds, planned_rounds
 
-__all__ = [
-    "CrossCoNALMethod",
-    "CrossFittedEM",
-    "Predictions",
-    "ScaledBatches",
-    "aligned_with_people",
-    "aligned_with_votes",
-    "fit_witness",
-    "held_out_predictions",
-    "is_identity",
-    "mixed_predictions",
-    "most_annotators_agree",
-    "present_names",
-]
-
-
 # Match inferred classes to the user's classes.
 
 TRUTH_WEIGHT = 0.3

@@ -9,8 +9,6 @@ from torch.nn.functional import cross_entropy
 from conal.methods.base import Batch, CrowdMethod, Problem, register
 from conal.networks.backbones import AnnotatorHeads, WeightedHeads, mean_of_heads, split_head
 
-__all__ = ["DoctorNetMethod"]
-
 MAX_CELLS = 2**24
 """Probabilities of all heads that are made at a time."""
 

@@ -18,17 +18,6 @@ from conal.methods.base import Batch, CrowdMethod, Problem, register
 from conal.methods.two_source_noise import TwoSourceNoise
 from conal.parameters import number, parameter, whole
 
-__all__ = [
-    "AggNetMethod",
-    "EMMethod",
-    "ExpectedCounts",
-    "SingleNetworkEM",
-    "counts_from_votes",
-    "due_epochs",
-    "infer_from_labels",
-]
-
-
 # The schedule of a fixed number of E-steps.
 
 

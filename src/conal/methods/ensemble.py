@@ -11,8 +11,6 @@ from torch import Tensor, nn
 from conal.methods.base import Batch, CrowdMethod, Reading
 from conal.networks.deployed import MeanProbabilities
 
-__all__ = ["Ensemble"]
-
 
 class Ensemble(CrowdMethod):
     r"""The mean of several fits of one method from different seeds.

@@ -11,9 +11,6 @@ from conal.methods.base import Batch, CrowdMethod, Problem, register
 from conal.networks.noise_layers import Present, label_columns, log_softmax, pick, row_table, spread
 from conal.parameters import number, parameter
 
-__all__ = ["AnnoRegMethod", "AnnotatorLayersMethod", "CrowdLayerMethod", "OverparameterisedCrowdLayerMethod"]
-
-
 # Base of methods with a layer per annotator after the classifier, and no common layer.
 
 

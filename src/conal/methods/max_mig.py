@@ -13,8 +13,6 @@ from conal.data.annotations import Annotations
 from conal.methods.base import Batch, CrowdMethod, Problem, register
 from conal.parameters import flag, parameter
 
-__all__ = ["MaxMIGMethod"]
-
 SMOOTHING = 1.0
 """Pseudo-labels per row of the confusion that the aggregator starts from, spread evenly; and per class of its prior."""
 

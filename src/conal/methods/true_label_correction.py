@@ -18,9 +18,6 @@ from conal.data.true_labels import parts_of_labels
 from conal.methods.base import Batch
 from conal.methods.em import ExpectedCounts
 
-__all__ = ["JudgedTasks", "PosteriorCorrection", "flattened", "logarithm"]
-
-
 # What true labels of some tasks say about the posterior of all: a small correction, held back where they are few.
 
 

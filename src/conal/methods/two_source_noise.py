@@ -10,8 +10,6 @@ from torch import Tensor, nn
 from conal.aggregation.common_confusion import from_common, mixture, rows
 from conal.aggregation.group_confusion import drawn_to_groups
 
-__all__ = ["ATTRIBUTED", "PseudoLabels", "TwoSourceNoise"]
-
 ATTRIBUTED = (
     "It is what the model attributes to everybody. Where omega hardly varies, the labels do not tell how mistakes "
     "divide between this matrix and the annotators' own."

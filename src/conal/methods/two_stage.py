@@ -16,17 +16,6 @@ from conal.data.annotations import Annotations
 from conal.methods.base import Batch, CrowdMethod, register
 from conal.parameters import Constraint, flag, parameter, whole
 
-__all__ = [
-    "AnyAggregatorMethod",
-    "DawidSkeneMethod",
-    "GLADMethod",
-    "GoldMethod",
-    "MajorityVoteMethod",
-    "TwoStageMethod",
-    "WorkerClusteringMethod",
-]
-
-
 # Two-stage methods: aggregate the crowd's labels first, then train the classifier on the result.
 
 

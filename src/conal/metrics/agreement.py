@@ -16,19 +16,6 @@ from conal.data.scales import class_values
 from conal.errors import InputError, examples
 from conal.parameters import one_of, optional, share, whole
 
-__all__ = [
-    "Agreement",
-    "PairwiseAgreement",
-    "check_bootstrap",
-    "cohen_kappa",
-    "fleiss_kappa",
-    "gwet_ac1",
-    "krippendorff_alpha",
-    "pairwise_agreement",
-    "resampled",
-]
-
-
 # Agreement of annotators beyond chance: coefficients with bootstrap intervals.
 
 

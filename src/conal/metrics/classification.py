@@ -14,26 +14,6 @@ from conal.data.encoding import MISSING, Encoded, Names, as_names, decode_positi
 from conal.errors import InputError, examples
 from conal.parameters import one_of, whole
 
-__all__ = [
-    "Classes",
-    "ConfusionCounts",
-    "LabelPairs",
-    "accuracy",
-    "annotation_nll",
-    "brier_score",
-    "calibration_error",
-    "confusion_counts",
-    "confusion_matrices",
-    "label_codes",
-    "label_pairs",
-    "macro_f1",
-    "mean_absolute_error",
-    "numbers",
-    "probabilities",
-    "task_posterior",
-]
-
-
 # Read and check the inputs of metrics: labels, probabilities and confusion matrices.
 
 Codes = npt.NDArray[np.int64]

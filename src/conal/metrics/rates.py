@@ -16,22 +16,6 @@ from conal.errors import InputError
 from conal.metrics.classification import task_posterior
 from conal.parameters import share
 
-__all__ = [
-    "MIN_OF_ANNOTATOR",
-    "Difference",
-    "GoldRates",
-    "Learned",
-    "Rate",
-    "Sample",
-    "difference_of",
-    "gold_rate",
-    "gold_rates",
-    "learn",
-    "paired_difference",
-    "rate_of",
-]
-
-
 # Rates of all tasks from a few true labels: what the model expects, corrected where the truth is known.
 
 

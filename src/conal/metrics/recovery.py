@@ -8,8 +8,6 @@ from conal._arrays import FloatArray
 from conal.errors import InputError
 from conal.metrics.classification import confusion_matrices, numbers
 
-__all__ = ["annotator_recovery_errors", "confusion_recovery_error"]
-
 
 def confusion_recovery_error(true: object, estimated: object, weights: object = None) -> float:
     r"""Mean absolute error over the entries of confusion matrices, between 0 and 2 / C.

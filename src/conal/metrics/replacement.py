@@ -15,8 +15,6 @@ from conal.data.scales import class_values
 from conal.errors import InputError, examples
 from conal.parameters import number, share, whole
 
-__all__ = ["Replacement", "replacement_test"]
-
 ENOUGH = 0.5
 """Share of the people whom a model must be able to stand in for."""
 

@@ -17,9 +17,6 @@ from conal.data.encoding import Names
 from conal.metrics.classification import task_posterior
 from conal.parameters import share
 
-__all__ = ["CoDirection", "EffectiveNumber", "Estimate", "co_direction", "effective_number", "jackknife_margin"]
-
-
 # The jackknife: how much a statistic varies, from its values with parts of the data left out.
 
 

@@ -13,22 +13,6 @@ from torch import Tensor, nn
 from conal.errors import InputError
 from conal.networks.draws import current_generator, drawing_from
 
-__all__ = [
-    "MLP",
-    "VGG16",
-    "AnnotatorHeads",
-    "Backbone",
-    "Dropout",
-    "WeightedHeads",
-    "build_backbone",
-    "draw_kept",
-    "fresh_copy",
-    "mean_of_heads",
-    "reorder_outputs",
-    "split_head",
-]
-
-
 # Dropout that takes a fifth of the time on a CPU, by drawing fewer random bits.
 
 LEVELS = 2**16

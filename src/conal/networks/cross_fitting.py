@@ -20,24 +20,6 @@ from torch.nn.functional import cross_entropy
 from conal.networks.backbones import MLP, Dropout, draw_kept
 from conal.networks.draws import current_generator, drawing_from
 
-__all__ = [
-    "Network",
-    "Part",
-    "PerceptronStep",
-    "Seen",
-    "StackedNetworks",
-    "WeightAverage",
-    "all_but_one_fold",
-    "cross_fitted_loss",
-    "fit_temperature",
-    "held_out_log_proba",
-    "mean_log_proba",
-    "mean_loss",
-    "stack",
-    "stacked_loss",
-]
-
-
 # Loss and gradients of stacked perceptrons, written out: no graph, and memory that every step uses again.
 
 

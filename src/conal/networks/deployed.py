@@ -11,9 +11,6 @@ from torch import Tensor, nn
 
 from conal.networks.cross_fitting import mean_log_proba
 
-__all__ = ["ClassProbabilities", "FeatureScaler", "MeanOfNetworks", "MeanProbabilities"]
-
-
 # Feature scaling as part of the network, so that it is saved and loaded with it.
 
 

@@ -12,8 +12,6 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch.overrides import TorchFunctionMode
 
-__all__ = ["current_generator", "drawing_from", "restored_global_state"]
-
 _here = threading.local()
 _lock = threading.Lock()
 _found: list[list[Tensor]] = []

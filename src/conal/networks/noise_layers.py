@@ -11,23 +11,6 @@ from torch.nn.functional import logsigmoid, normalize
 
 from conal.errors import InputError
 
-__all__ = [
-    "LAZY_ABOVE",
-    "AuxiliaryNetwork",
-    "Layer",
-    "Mixing",
-    "NoiseAdaptation",
-    "Present",
-    "is_lazy",
-    "label_columns",
-    "log_softmax",
-    "pick",
-    "row_table",
-    "spread",
-    "take_rows",
-]
-
-
 # Tables with one row per annotator, of which a batch uses few.
 
 LAZY_ABOVE = 1000

@@ -11,19 +11,6 @@ from torch.nn.functional import linear, one_hot
 
 from conal.networks.cross_fitting import Network, fit_temperature, held_out_log_proba, mean_log_proba
 
-__all__ = [
-    "Blocks",
-    "Components",
-    "CrossFittedGaussian",
-    "Discriminant",
-    "GaussianWitness",
-    "MixtureOfWitnesses",
-    "discriminant",
-    "mixture_weights",
-    "principal_components",
-]
-
-
 # Principal components of features, in passes over blocks of rows.
 
 FeatureBlocks = Callable[[], Iterable[Tensor]]

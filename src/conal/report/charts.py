@@ -18,35 +18,6 @@ from conal.report.sections.annotators import AnnotatorRow, mostly_measured
 from conal.report.sections.common_confusion import ConfusedPair
 from conal.reported import Results
 
-__all__ = [
-    "PAGE",
-    "PALETTE",
-    "PAPER",
-    "SCREEN",
-    "Look",
-    "Plots",
-    "TrainingPlots",
-    "annotators",
-    "band",
-    "common_confusion",
-    "confused_pairs",
-    "confusion_map",
-    "correlation_map",
-    "course",
-    "curve",
-    "errors_together",
-    "figures",
-    "groups",
-    "heat_map",
-    "intervals",
-    "matrix_rows",
-    "more_labels",
-    "points",
-    "shared_mistakes",
-    "shown_names",
-]
-
-
 # Plain tables to Altair charts: the same definitions for figures on paper and in pages.
 #
 # Charts know tables only, never models. Colours are Okabe and Ito's, which people with any colour vision can tell

@@ -28,26 +28,6 @@ from conal.parameters import number
 if TYPE_CHECKING:
     from conal.report.sections.model import AggregationSection, ModelSection
 
-__all__ = [
-    "BELIEF",
-    "MEASURED",
-    "MIN_GOLD",
-    "MIN_LABELS_PER_CLASS",
-    "MIN_TRUE_LABELS",
-    "Discretion",
-    "Evidence",
-    "PictureSection",
-    "Refit",
-    "TaskShown",
-    "about_annotators",
-    "entropy",
-    "is_embedded",
-    "plain",
-    "plain_names",
-    "quoted",
-    "safe_link",
-]
-
 
 # How much a report tells about single annotators whose names are hidden.
 

@@ -14,8 +14,6 @@ from conal.report.evidence import TaskShown, quoted
 from conal.report.findings import Report, thumbnails
 from conal.report.sections.plan import ON_PAGE
 
-__all__ = ["Exhibits", "exhibited", "people_rows", "task_rows"]
-
 MAX_PICTURES = 1500
 MAX_CHARACTERS = 3_000_000
 """Of all pictures together: with what else it contains, a page stays below 6 MB."""

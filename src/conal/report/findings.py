@@ -30,19 +30,6 @@ from conal.report.sections.plan import PlanSection, SuggestionSection
 from conal.report.sections.rates import GoldRatesSection
 from conal.report.sections.tasks import TaskSection
 
-__all__ = [
-    "REPORT_FORMAT",
-    "REPORT_VERSION",
-    "Findings",
-    "Report",
-    "Tables",
-    "checked_report",
-    "origin_of",
-    "read_tables",
-    "thumbnails",
-]
-
-
 # ``report.json``: its format, its version, and what is in it.
 
 REPORT_FORMAT = "conal-report"

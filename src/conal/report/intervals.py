@@ -11,20 +11,6 @@ from conal._arrays import FloatArray, IntArray
 from conal.aggregation.ranks import ranks_of
 from conal.report.evidence import Evidence
 
-__all__ = [
-    "CONFIDENCE",
-    "Estimate",
-    "Intervals",
-    "annotator_order",
-    "gibbs_draws",
-    "intervals_from",
-    "intervals_of",
-    "label_draws",
-    "n_draws",
-    "posterior_draws",
-]
-
-
 # Draws of the true labels, given the annotations and the classifier.
 #
 # A model's posterior takes its confusion matrices as known. They are estimates themselves, from annotators with a few

@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from conal._arrays import FloatArray
 from conal._system import versions
 from conal.aggregation.base import Aggregator
 from conal.aggregation.common_confusion import CommonConfusion
-from conal.aggregation.counts import FloatArray
 from conal.aggregation.group_confusion import GroupConfusion
 from conal.data.annotations import Annotations
 from conal.data.annotator_info import AnnotatorInfo
@@ -22,12 +22,9 @@ from conal.data.encoding import MISSING
 from conal.data.scales import scale_options
 from conal.data.true_labels import parts_of_labels
 from conal.errors import ConalWarning
-from conal.report.evidence import Discretion, Evidence, Refit, about_annotators
+from conal.report.evidence import MIN_GOLD, Discretion, Evidence, Refit, about_annotators
 from conal.report.findings import Findings
 from conal.report.sections.model import AggregationSection
-from conal.report.sections.rates import MIN_GOLD
-
-__all__ = ["findings_of_labels", "unseen_posterior"]
 
 POOLED = "It is the confusion of all annotators' labels together."
 ECONOMICAL = (

@@ -14,8 +14,6 @@ from conal.report.findings import Report, origin_of
 from conal.report.page import lead, render
 from conal.report.section import count, short
 
-__all__ = ["ReportPage"]
-
 HEIGHT = 720
 """Pixels of the frame, which readers can drag longer."""
 FRAME = Markup(

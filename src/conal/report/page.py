@@ -47,9 +47,6 @@ from conal.report.sections.plan import ON_PAGE
 from conal.report.sections.rates import measured_lead
 from conal.report.sections.tasks import TaskRow
 
-__all__ = ["Part", "asset", "headlines", "lead", "make_parts", "render", "template", "to_script", "write_report"]
-
-
 # The most important sentences of all findings.
 
 

@@ -20,23 +20,6 @@ if TYPE_CHECKING:
     from conal.report.evidence import Evidence
     from conal.report.findings import Findings, Report
 
-__all__ = [
-    "Finding",
-    "Panel",
-    "all_findings",
-    "called",
-    "count",
-    "findings_registry",
-    "interval",
-    "listed",
-    "panel_of",
-    "percent",
-    "points",
-    "register",
-    "short",
-    "short_names",
-]
-
 
 # Numbers and names as readers see them, in the sentences of findings and on the page.
 

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from conal.data.annotations import Annotations
     from conal.data.encoding import Names
 
-__all__ = ["aggregator_summary", "annotations_summary"]
-
 MOST_CLASSES = 10
 """Classes in a table, those with the most labels."""
 

@@ -15,9 +15,6 @@ from conal.data.annotations import Annotations
 from conal.data.container import gather_ranges
 from conal.methods.base import Batch
 
-__all__ = ["CrowdBatches", "Instances", "placed"]
-
-
 # Access to features in an array, a memory map, or any torch ``Dataset``, batch by batch.
 
 CHUNK_BYTES = 4 * 2**20

@@ -22,9 +22,6 @@ from conal.data.annotations import Annotations
 from conal.errors import InputError
 from conal.methods.base import CrowdMethod
 
-__all__ = ["Checkpoint", "State", "WarmStart", "optimizer_tensors", "remove_checkpoints", "restore_optimizer"]
-
-
 # Warm starts: a training that goes on from what an earlier one has learned on fewer tasks and annotators.
 
 OF_THE_DATA = "labels_per_annotator"

@@ -42,18 +42,6 @@ from conal.training.selection import GoldAccuracy, Selection, class_logits, esti
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
 
-__all__ = [
-    "SMALL_STEP",
-    "Row",
-    "TrainingResult",
-    "figures",
-    "forecast",
-    "lost_classes",
-    "make_scheduler",
-    "threads_for",
-    "train",
-]
-
 
 # The training history: one row of figures per epoch.
 

@@ -12,8 +12,6 @@ from torch import Tensor
 
 from conal.networks.noise_layers import is_lazy
 
-__all__ = ["LazyAdam"]
-
 LONG = 20_000
 """Steps after which the correction of the moments has come to its end: 0.999 to this power is 2e-9."""
 

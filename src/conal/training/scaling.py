@@ -18,9 +18,6 @@ from conal.networks import FeatureScaler
 from conal.parameters.training import ClassifierParameters, Scaling
 from conal.training.batches import Instances
 
-__all__ = ["GLOBAL_STD", "Outliers", "fit_scaler", "leave_one_out_error", "outlier_limits"]
-
-
 # Cells of features that outweigh all others together: slips, overflows, and codes for missing values.
 
 SAMPLE = 1000

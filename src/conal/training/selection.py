@@ -15,20 +15,6 @@ from conal.methods.base import Batch, CrowdMethod
 from conal.methods.em import ExpectedCounts
 from conal.training.batches import CrowdBatches, Instances, placed
 
-__all__ = [
-    "PRIOR_STRENGTH",
-    "AnnotationLikelihood",
-    "GoldAccuracy",
-    "LastEpoch",
-    "Selection",
-    "class_logits",
-    "estimate_confusion",
-    "hold_out",
-    "predict_proba",
-    "to_device",
-]
-
-
 # Confusion matrices for methods without confusion matrices, counted against the classifier's predictions.
 
 PRIOR_STRENGTH = 1.0

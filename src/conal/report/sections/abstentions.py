@@ -8,15 +8,13 @@ from typing import TYPE_CHECKING, Any, TypedDict
 import numpy as np
 from markupsafe import Markup
 
+from conal._arrays import FloatArray
 from conal.aggregation.base import abstention_rates
-from conal.aggregation.counts import FloatArray
 from conal.report.evidence import Evidence, plain_names
 from conal.report.section import Finding, count, percent, register, short
 
 if TYPE_CHECKING:
     from conal.report.findings import Findings, Report
-
-__all__ = ["RefusalRow", "RefusalSection", "Refusals"]
 
 MAX_SHOWN = 300
 

@@ -19,9 +19,6 @@ from conal.report.section import Finding, count, interval, percent, register, sh
 if TYPE_CHECKING:
     from conal.report.findings import Findings, Report
 
-__all__ = ["MAX_PAIRS", "CommonConfusion", "ConfusionSection", "confusion_findings", "shown_classes", "slips_of"]
-
-
 MAX_PAIRS = 20
 MAX_CLASSES = 25
 """A larger matrix cannot be read; of more classes, those with the most mistakes are shown."""

@@ -17,8 +17,6 @@ from conal.report.section import Finding, count, percent, register
 if TYPE_CHECKING:
     from conal.report.findings import Findings, Report
 
-__all__ = ["Crowd", "CrowdSection"]
-
 MAX_FOR_ALPHA = 2_000_000
 """With more annotations than this, the agreement is not worth its bootstrap."""
 

@@ -23,9 +23,6 @@ from conal.report.sections.replacement import people_among
 if TYPE_CHECKING:
     from conal.report.findings import Findings, Report
 
-__all__ = ["Groups", "GroupsSection"]
-
-
 MAX_GROUPS = 30
 MAX_PAIRS = 20
 MOST_OF_EVERYBODY = 8

@@ -14,16 +14,6 @@ from conal.report.section import Finding, count, percent, register, short
 if TYPE_CHECKING:
     from conal.report.findings import Findings
 
-__all__ = [
-    "Aggregation",
-    "AggregationSection",
-    "Metrics",
-    "Model",
-    "ModelSection",
-    "aggregation_story",
-    "selection_story",
-]
-
 
 # How the model was trained and selected, and how to reproduce it.
 

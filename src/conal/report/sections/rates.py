@@ -14,8 +14,6 @@ from conal.report.section import NONE, Finding, Panel, called, count, interval, 
 if TYPE_CHECKING:
     from conal.report.findings import Findings
 
-__all__ = ["MIN_GOLD", "MIN_OF_ANNOTATOR", "GoldRatesFinding", "GoldRatesSection", "measured_lead"]
-
 MAX_ANNOTATORS = 50
 
 

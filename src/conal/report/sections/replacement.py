@@ -19,8 +19,6 @@ from conal.report.section import Finding, Panel, percent, register, short
 if TYPE_CHECKING:
     from conal.report.findings import Findings, Report
 
-__all__ = ["ReplacementFinding", "ReplacementSection", "people_among"]
-
 PEOPLE = ("human", "humans", "people", "person", "persons")
 """Groups of people, in lower case; all other groups are models."""
 HANDICAPS = {0.2: "experts", 0.15: "trained people", 0.1: "a crowd"}

@@ -15,8 +15,6 @@ from conal.report.section import Finding, Panel, register, short
 if TYPE_CHECKING:
     from conal.report.findings import Findings, Report
 
-__all__ = ["SharedMistakes", "SharedMistakesSection", "figure_of"]
-
 FEWER = 0.95
 """The effective number is told where its interval ends below this part of the number of labels."""
 NONE = "\u2013"

@@ -17,9 +17,6 @@ from conal.report.section import Finding, count, register
 if TYPE_CHECKING:
     from conal.report.findings import Findings, Report
 
-__all__ = ["MAX_SHOWN", "TaskSection", "Tasks", "labels_table", "task_findings"]
-
-
 MAX_SHOWN = 300
 """Tasks in each list."""
 
