@@ -22,20 +22,6 @@ if TYPE_CHECKING:
     from conal.report.findings import Findings, Report
     from conal.report.sections.crowd import CrowdSection
 
-__all__ = [
-    "AnnotatorRow",
-    "AnnotatorSection",
-    "Annotators",
-    "annotator_findings",
-    "annotators_table",
-    "measured_quality",
-    "mistakes_above",
-    "mostly_measured",
-    "usual_share",
-    "worse_annotators",
-]
-
-
 MAX_SHOWN = 300
 """Annotators in the report."""
 MAX_NAMED = 3
@@ -226,7 +212,7 @@ def annotators_table(evidence: Evidence, quality: Estimate) -> pa.Table:
     columns = {
         "annotator_quality_low": where_labelled(crowd, quality.low),
         "annotator_quality_high": where_labelled(crowd, quality.high),
-        "quality_basis": pa.array(np.where(basis, MEASURED, BELIEF)),
+        "quality_basis": where_labelled(crowd, np.where(basis, MEASURED, BELIEF)),
         "worst_class": name_column(crowd.classes).take(pa.array(worst, mask=worst < 0)),
         "co_direction": pa.array(direction, mask=np.isnan(direction)),
         "expected_mistakes": where_labelled(crowd, crowd.labels_per_annotator() * (1 - quality.value)),
