@@ -20,7 +20,6 @@ __all__ = [
     "ConvergenceWarning",
     "DataWarning",
     "DivergenceError",
-    "DriftWarning",
     "EarlyEpochWarning",
     "FeatureWarning",
     "InputError",
@@ -72,10 +71,6 @@ class ConvergenceWarning(ConalWarning):
 
 class DataWarning(ConalWarning):
     """Something in the data was dropped or merged; the message says what, and how many."""
-
-
-class DriftWarning(ConalWarning):
-    """After updates, labels may differ from those of all labels together: a refit is due."""
 
 
 class EarlyEpochWarning(ConalWarning):

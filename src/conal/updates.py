@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from os import PathLike
 from typing import TYPE_CHECKING, Any
@@ -10,18 +11,26 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from conal._arrays import FloatArray
-from conal.aggregation.base import Aggregator, aggregators, make
-from conal.aggregation.confusion import Drift, Learned, LogParts, MatrixAggregator
+from conal._arrays import FloatArray, IntArray
+from conal.aggregation.base import Aggregator, make
 from conal.aggregation.counts import Votes
-from conal.aggregation.engines import Sums
 from conal.aggregation.tempering import held_out_certainty
 from conal.data.annotations import Annotations
+from conal.data.annotator_info import in_order_of
 from conal.data.container import frozen
-from conal.data.encoding import Names, name_column
-from conal.data.joining import Learnt, digest_of_labels, learnt
+from conal.data.encoding import MISSING, Names, name_column
+from conal.data.joining import TrainingRecord
 from conal.errors import InputError, ModelFolderError
-from conal.io.model_folder import AGGREGATOR, TASKS, ModelFolder, names_from_json, names_to_json, write_model
+from conal.io.model_folder import (
+    AGGREGATOR,
+    TASKS,
+    ModelFolder,
+    annotator_info_from_json,
+    annotator_info_to_json,
+    names_from_json,
+    names_to_json,
+    write_model,
+)
 from conal.parameters import check_parameters, share
 
 if TYPE_CHECKING:
@@ -33,11 +42,11 @@ __all__ = [
     "enough_table",
     "labels_from",
     "labels_to",
-    "learned_from",
     "load",
     "measured_right",
     "save",
     "tempered",
+    "training_records",
 ]
 
 
@@ -68,9 +77,9 @@ def tempered(fitted: Aggregator, posterior: FloatArray | None = None) -> FloatAr
     log_posterior = np.log(np.maximum(fitted.probas_, TINY))
     some = crowd if crowd.n_annotations <= LABELS else _part(crowd)
     votes: Any = (some.tasks, some.annotators, some.labels)
-    learned = fitted.learned_.sums if isinstance(fitted, MatrixAggregator) else None
-    counts = Votes(crowd).counts(fitted.probas_) if learned is None else learned.counts
-    tau = held_out_certainty(log_posterior, votes, counts, vote_weight=1.0, pooling=POOLING)
+    tau = held_out_certainty(
+        log_posterior, votes, Votes(crowd).counts(fitted.probas_), vote_weight=1.0, pooling=POOLING
+    )
     flat = (fitted.probas_ if posterior is None else posterior) ** tau
     flat /= flat.sum(1, keepdims=True)
     if posterior is None:
@@ -87,10 +96,7 @@ def measured_right(fitted: Aggregator, unseen: FloatArray, level: float) -> Rate
     unseen : (N, C)
         The posterior, of tasks with a true label by fits without it.
     """
-    from conal.metrics.rates import (
-        MIN_OF_ANNOTATOR,  # loading scipy takes a tenth of a second
-        gold_rate,
-    )
+    from conal.metrics.rates import MIN_OF_ANNOTATOR, gold_rate  # loading scipy takes a tenth of a second
 
     crowd, probas = fitted.annotations_, tempered(fitted, unseen)
     best = probas.max(1)
@@ -128,16 +134,22 @@ def enough_table(crowd: Annotations, probas: FloatArray, classes: Any, level: fl
     )
 
 
-# Aggregators to folders and back: labels, what was learned from them, and what they were.
+# Aggregators to folders and back: labels, posterior, and every fitted attribute that is an array or plain value.
 
 Tensors = dict[str, npt.NDArray[Any]]
 UNFIT = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, pa.ArrowException)
 """What happens where values of a folder have unexpected types or sizes."""
-COURSE = ("n_iter_", "converged_", "start_", "objective_history_", "stale_share_")
-"""How the fit went, and what the last update said."""
 SUM_TOLERANCE = 1e-6
 TASK_IDS, TASK_ENDS = "task_ids", "task_ids.ends"
 """The ids of the tasks: numbers, or the bytes of all texts one after the other, and where each ends."""
+FITTED = "fitted."
+"""How the names of tensors begin that are fitted attributes."""
+ATTRIBUTE = re.compile(r"[a-z][a-z0-9_]*_")
+OF_ALL = {
+    *("annotations_", "classes_", "task_ids_", "annotator_ids_", "probas_", "codes_", "labels_"),
+    *("known_codes_", "inclusion_", "annotator_info_", "learned_from_", "results_"),
+}
+"""Attributes that every aggregator has, and that are stored or made otherwise."""
 
 
 def save(
@@ -149,13 +161,14 @@ def save(
     """
     from conal import __version__
 
-    fitted._check_update(str(folder))
+    if not hasattr(fitted, "annotations_"):
+        raise InputError(f"{fitted.name} is not fitted yet; fit it first, and save it then")
     if enough is not None:
         check_level(enough)
     crowd = fitted.annotations_
-    history = [dict(entry) for entry in fitted.learned_from_ or [learnt("fit", crowd)]]
-    if history[0]["sha256"] is None:
-        history[0]["sha256"] = digest_of_labels(crowd) if len(history) == 1 else "unknown"
+    if crowd.abstentions is not None:
+        raise InputError("refused answers cannot be kept for updates; leave out --save, and fit all labels together")
+    own = {name: value for name, value in vars(fitted).items() if name.endswith("_") and name not in OF_ALL}
     config = {
         "conal_version": __version__,
         "method": fitted.name,
@@ -163,26 +176,41 @@ def save(
         "classes": names_to_json(crowd.classes),
         "annotator_ids": names_to_json(crowd.annotator_ids),
         "ordinal": crowd.ordinal,
-        "choices": fitted._choices(),
-        "course": {name: getattr(fitted, name) for name in COURSE if hasattr(fitted, name)},
-        "learned_from": history,
+        "fitted": {name: value for name, value in own.items() if _is_plain(value)},
+        "learned_from": list(fitted.learned_from_),
+        **annotator_info_to_json(fitted.annotator_info_),
     }
     tensors: Tensors = {
         **labels_to(crowd),
         **_names_to(crowd.task_ids),
         "probas": fitted.probas_,
         "known": fitted.known_codes_,
+        **{FITTED + name: value for name, value in own.items() if isinstance(value, np.ndarray)},
     }
     if fitted.inclusion_ is not None:
         tensors["inclusion"] = fitted.inclusion_
-    if isinstance(fitted, MatrixAggregator):
-        config["settings"] = dict(fitted.learned_.settings)
-        tensors |= _learned_to(fitted)
     tables = {} if enough is None else {ENOUGH: enough_table(crowd, tempered(fitted), crowd.classes, enough)}
     figures = {"n_tasks": crowd.n_tasks, "n_annotators": crowd.n_annotators, "n_annotations": crowd.n_annotations}
     documents = {} if TASK_IDS in tensors else {TASKS: {"task_ids": names_to_json(crowd.task_ids)}}
     write_model(folder, tensors, config, figures, tables, documents, format=AGGREGATOR, overwrite=overwrite)
     return tables[ENOUGH].num_rows if tables else 0
+
+
+def _plain_parameters(fitted: Aggregator) -> dict[str, Any]:
+    """The parameters as JSON values; groups that were given by name are listed in the order of the annotators."""
+    parameters = fitted.get_params()
+    groups = parameters.get("groups")
+    if isinstance(groups, Mapping):
+        names = list(groups.values())
+        parameters["groups"] = [names[k] for k in in_order_of(fitted.annotations_, list(groups), "groups")]
+    return {name: value.item() if hasattr(value, "item") else value for name, value in parameters.items()}
+
+
+def _is_plain(value: Any) -> bool:
+    """Whether a value is one of JSON, or a list of these."""
+    if isinstance(value, list | tuple):
+        return all(_is_plain(item) for item in value)
+    return value is None or isinstance(value, str | bool | int | float)
 
 
 def load(folder: str | PathLike[str]) -> Aggregator:
@@ -198,7 +226,63 @@ def load(folder: str | PathLike[str]) -> Aggregator:
     except InputError:
         raise
     except UNFIT as error:
-        raise ModelFolderError(f"{folder}: does not match this version of conal: {error}") from error
+        raise ModelFolderError(f"{folder}: does not match this version of conal: {error}; fit again") from error
+
+
+def _restore(folder: ModelFolder) -> Aggregator:
+    config = folder.config
+    if "fitted" not in config:
+        raise ModelFolderError(
+            f"{folder.path}: was written by conal 0.2, whose folders of aggregators are not read; aggregate the labels "
+            "again, or update them with conal 0.2.0"
+        )
+    parameters = {name: _as_declared(value) for name, value in dict(config["parameters"]).items()}
+    made = make(config["method"], **parameters)
+    check_parameters(made)
+    classes, annotator_ids = (names_from_json(list(config[name])) for name in ("classes", "annotator_ids"))
+    tensors = folder.tensors()
+    task_ids = _names_from(tensors) if TASK_IDS in tensors else names_from_json(folder.document(TASKS)["task_ids"])
+    crowd = labels_from(tensors, (task_ids, annotator_ids, classes), config["ordinal"] is True)
+    probas, made.known_codes_ = _posterior(tensors, crowd)
+    made.inclusion_ = _inclusion(tensors, made.known_codes_)
+    made.annotator_info_ = annotator_info_from_json(config, annotator_ids)
+    arrays = {name.removeprefix(FITTED): array for name, array in tensors.items() if name.startswith(FITTED)}
+    for name, value in {**dict(config["fitted"]), **arrays}.items():
+        if not ATTRIBUTE.fullmatch(name) or name in OF_ALL:
+            raise ValueError(f"{name} is no attribute that a fit learns")
+        setattr(made, name, _as_declared(value))
+    made.learned_from_ = training_records(config)
+    made._store(crowd, probas, made._winners(probas))
+    return made
+
+
+def _as_declared(value: Any) -> Any:
+    """JSON has lists where parameters and attributes are tuples."""
+    return tuple(value) if isinstance(value, list) else value
+
+
+def _posterior(tensors: Tensors, crowd: Annotations) -> tuple[FloatArray, IntArray]:
+    probas, known = tensors["probas"], tensors["known"]
+    if probas.dtype != np.float64 or probas.shape != (crowd.n_tasks, crowd.n_classes):
+        raise ValueError("there must be a probability for every task and class")
+    if not (probas.min(initial=0.0) >= 0 and np.abs(probas.sum(1) - 1).max(initial=0) < SUM_TOLERANCE):
+        raise ValueError("probabilities must sum to 1")
+    is_class = (known >= MISSING) & (known < crowd.n_classes)
+    if known.dtype != np.int64 or known.shape != (crowd.n_tasks,) or not is_class.all():
+        raise ValueError("known true labels must be classes")
+    return probas, known
+
+
+def _inclusion(tensors: Tensors, known: IntArray) -> FloatArray | None:
+    drawn = tensors.get("inclusion")
+    if drawn is None:
+        return None
+    if drawn.dtype != np.float64 or drawn.shape != known.shape:
+        raise ValueError("there must be a probability for every task with a true label")
+    given = drawn[known >= 0]
+    if not ((given > 0) & (given <= 1)).all():
+        raise ValueError("probabilities by which tasks were drawn must be above 0 and at most 1")
+    return drawn
 
 
 def labels_to(crowd: Annotations) -> Tensors:
@@ -261,130 +345,15 @@ def _names_from(tensors: Tensors) -> Names:
     return frozen(found)
 
 
-def learned_from(config: Mapping[str, Any]) -> tuple[Learnt, ...]:
-    """What a folder has learned from; empty for folders of versions that kept no history."""
-    entries = config.get("learned_from", [])
+def training_records(config: Mapping[str, Any]) -> tuple[TrainingRecord, ...]:
+    """What a folder has learned from; empty for folders without a history."""
     return tuple(
-        Learnt(
+        TrainingRecord(
             kind=str(entry["kind"]),
             when=str(entry["when"]),
             labels=int(entry["labels"]),
             tasks=int(entry["tasks"]),
             annotators=int(entry["annotators"]),
-            sha256=str(entry["sha256"]),
         )
-        for entry in entries
+        for entry in config.get("learned_from", [])
     )
-
-
-def _plain_parameters(fitted: Aggregator) -> dict[str, Any]:
-    """The parameters as JSON values; groups that were given by name are listed in the order of the annotators."""
-    parameters = fitted.get_params()
-    if isinstance(parameters.get("groups"), Mapping):
-        names, codes = fitted._choices()["stated"]
-        parameters["groups"] = [names[k] for k in codes]
-    return {name: value.item() if hasattr(value, "item") else value for name, value in parameters.items()}
-
-
-def _restore(folder: ModelFolder) -> Aggregator:
-    config = folder.config
-    cls = aggregators.get(config["method"])
-    parameters = {name: _as_declared(value) for name, value in dict(config["parameters"]).items()}
-    made = make(cls.name, **parameters)
-    check_parameters(made)
-    classes, annotator_ids = (names_from_json(list(config[name])) for name in ("classes", "annotator_ids"))
-    tensors = folder.tensors()
-    task_ids = _names_from(tensors) if TASK_IDS in tensors else names_from_json(folder.document(TASKS)["task_ids"])
-    crowd = labels_from(tensors, (task_ids, annotator_ids, classes), config["ordinal"] is True)
-    probas, made.known_codes_ = _posterior(tensors, crowd)
-    made.inclusion_ = _inclusion(tensors, made.known_codes_)
-    made._restore_choices(config["choices"])
-    for name in COURSE:
-        if name in config["course"]:
-            setattr(made, name, config["course"][name])
-    if isinstance(made, MatrixAggregator):
-        made.learned_ = _learned_from(made, tensors, crowd, dict(config["settings"]))
-        made._adopt(Votes(crowd), made.learned_.parameters)
-    made.learned_from_ = learned_from(config)
-    made._store(crowd, probas, made._winners(probas))
-    return made
-
-
-def _as_declared(value: Any) -> Any:
-    """JSON has lists where parameters are tuples."""
-    return tuple(value) if isinstance(value, list) else value
-
-
-def _posterior(tensors: Tensors, crowd: Annotations) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.int64]]:
-    probas, known = tensors["probas"], tensors["known"]
-    if probas.dtype != np.float64 or probas.shape != (crowd.n_tasks, crowd.n_classes):
-        raise ValueError("there must be a probability for every task and class")
-    if not (
-        probas.min(initial=0.0) >= 0 and np.abs(probas @ np.ones(crowd.n_classes) - 1).max(initial=0) < SUM_TOLERANCE
-    ):
-        raise ValueError("probabilities must sum to 1")
-    if (
-        known.dtype != np.int64
-        or known.shape != (crowd.n_tasks,)
-        or (known >= crowd.n_classes).any()
-        or (known < -1).any()
-    ):
-        raise ValueError("known true labels must be classes")
-    return probas, known
-
-
-def _inclusion(tensors: Tensors, known: npt.NDArray[np.int64]) -> npt.NDArray[np.float64] | None:
-    drawn = tensors.get("inclusion")
-    if drawn is None:
-        return None
-    if drawn.dtype != np.float64 or drawn.shape != known.shape:
-        raise ValueError("there must be a probability for every task with a true label")
-    given = drawn[known >= 0]
-    if not ((given > 0) & (given <= 1)).all():
-        raise ValueError("probabilities by which tasks were drawn must be above 0 and at most 1")
-    return drawn
-
-
-def _learned_to(fitted: MatrixAggregator[Any]) -> Tensors:
-    learned, sums = fitted.learned_, fitted._sums_of(fitted.annotations_)
-    tensors = {f"parameters.{name}": value for name, value in learned.parameters._asdict().items()}
-    tensors |= {"sums.counts": sums.counts, "sums.shares": sums.shares}
-    if learned.drift is not None:
-        anchor, margin = learned.drift
-        tensors |= {"drift.rho": anchor.rho, "drift.pi_r": anchor.pi_r, "drift.margin": margin}
-    return tensors
-
-
-def _learned_from(
-    made: MatrixAggregator[Any], tensors: Tensors, crowd: Annotations, settings: dict[str, Any]
-) -> Learned:
-    R, C = crowd.n_annotators, crowd.n_classes
-    fields = made.parameters_type._fields
-    parameters = made.parameters_type(*(tensors[f"parameters.{name}"] for name in fields))
-    for name in made.by_annotator:
-        if len(getattr(parameters, name)) != R:
-            raise ValueError(f"{name} must have a row for every annotator")
-    made.learned_ = Learned(parameters, settings=settings)
-    parts = made._as_learned()._log_parts(parameters)
-    _check_parts(parts, R, C)
-    counts, shares = tensors["sums.counts"], tensors["sums.shares"]
-    if (
-        counts.shape != (R, C, C)
-        or shares.shape != (C,)
-        or not (np.isfinite(counts).all() and np.isfinite(shares).all())
-    ):
-        raise ValueError("there must be expected counts of every annotator")
-    drift = None
-    if "drift.margin" in tensors:
-        drift = Drift(LogParts(tensors["drift.rho"], tensors["drift.pi_r"]), tensors["drift.margin"])
-        _check_parts(drift.anchor, R, C)
-        if drift.margin.shape != (crowd.n_tasks,):
-            raise ValueError("there must be a margin of every task")
-    return Learned(parameters, Sums(counts, shares, crowd.n_tasks), settings, drift)
-
-
-def _check_parts(parts: LogParts, R: int, C: int) -> None:
-    if parts.rho.shape != (C,) or parts.pi_r.shape != (R, C, C):
-        raise ValueError(f"matrices of shape {parts.pi_r.shape} for {R} annotators and {C} classes")
-    if np.isnan(parts.rho).any() or np.isnan(parts.pi_r).any():
-        raise ValueError("matrices must contain numbers")

@@ -60,10 +60,6 @@ def test_an_aggregator_is_saved_and_updated(conal: Run, shared_crowd: Crowd, tmp
     history = json.loads((folder / "config.json").read_text())["learned_from"]
     assert [entry["kind"] for entry in history] == ["fit", "update"]
     assert (
-        "use one of"
-        in conal("aggregate", old, "--out", tmp_path / "x.csv", "--save", tmp_path / "y", "--method", "glad").refusal()
-    )
-    assert (
         "an aggregator has labels alone" in conal("update", folder, new, "--features", shared_crowd.features).refusal()
     )
     assert (
@@ -131,7 +127,6 @@ def test_a_model_is_updated_and_remembers_what_it_has_learned_from(
     assert "are known already" in conal("update", folder, new, "--features", crowd.features).refusal()
     history = json.loads((folder / "config.json").read_text())["learned_from"]
     assert [entry["kind"] for entry in history] == ["fit", "update"]
-    assert all(len(e["sha256"]) == 64 for e in history)
 
 
 def test_what_cannot_be_updated_is_refused_and_stays(

@@ -16,7 +16,7 @@ from conal.aggregation import MajorityVote
 from conal.data.alignment import align
 from conal.data.annotator_info import AnnotatorInfo
 from conal.data.encoding import as_names, encode
-from conal.data.joining import grown, join_annotations
+from conal.data.joining import append_labels, join_annotations
 from conal.data.matching import _looks, look, lookalikes_allowed, warn_of_lookalikes
 from conal.data.true_labels import known_codes
 from conal.errors import DataWarning, InputError, people_hidden
@@ -119,7 +119,7 @@ def test_between_sources_of_labels_an_error_that_names_both_spellings(role: str,
     assert all(form in str(refused.value) for form in _spelled(one, other))
     message = "not among the 2 classes" if role == "label" else f"{kind} are spelled differently here and in the labels"
     with pytest.raises(InputError, match=message):
-        grown(old, new)
+        append_labels(old, new)
 
 
 def _spelled(one: str, other: str) -> list[str]:
@@ -152,8 +152,8 @@ def test_numbers_and_text_are_the_same_names_in_two_sources() -> None:
     """A column is text as soon as one of its names is."""
     numbers = Annotations.from_triples([140, 141], [1, 2], ["k", "m"])
     with pytest.raises(InputError, match=r"tasks are spelled differently .* so far: '00140' and '140'"):
-        grown(numbers, Annotations.from_triples(["00140", "x"], ["1", "y"], ["k", "m"]))
-    growth = grown(numbers, Annotations.from_triples(["140", "x"], ["2", "y"], ["k", "m"]))
+        append_labels(numbers, Annotations.from_triples(["00140", "x"], ["1", "y"], ["k", "m"]))
+    growth = append_labels(numbers, Annotations.from_triples(["140", "x"], ["2", "y"], ["k", "m"]))
     assert growth.annotations.task_ids.tolist() == ["140", "141", "x"]
     assert known_codes(numbers, {"140": "m"}).tolist() == [1, -1]
     mixed = Annotations.from_triples([140, "x"], [1, 1], ["k", "m"])
@@ -166,7 +166,7 @@ def test_names_that_both_sources_distinguish_are_no_mistake_of_the_join() -> Non
         both = Annotations.from_triples(["aB", "Ab"], ["v", "w"], ["k", "m"])
     one = Annotations.from_triples(["Ab", "c"], ["u", "u"], ["k", "m"])
     assert join_annotations([both, one]).n_tasks == join_annotations([one, both]).n_tasks == 3
-    assert grown(one, both).annotations.n_tasks == 3
+    assert append_labels(one, both).annotations.n_tasks == 3
 
 
 def test_names_are_hidden_where_they_must_be() -> None:

@@ -116,7 +116,9 @@ class Auto(Aggregator):
 
     def again(self) -> Aggregator:
         """What was chosen: a member, or this aggregator, which takes the mean without true labels."""
-        return super().again() if self.chosen_ == "mean" else self.members_[self.chosen_].again()
+        if self.chosen_ == "mean":
+            return super().again()
+        return make(self.chosen_, **self._shared(self.chosen_)).again()
 
     # ---------------------------------------------------------------- without true labels
 

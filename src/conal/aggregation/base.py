@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import cached_property
 from os import PathLike
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Self, TypeVar
@@ -15,14 +16,14 @@ import scipy
 
 from conal._arrays import FloatArray
 from conal._registry import Registry
-from conal.aggregation.counts import agreement, normalised
+from conal.aggregation.counts import agreement, normalised, vote_shares
 from conal.aggregation.guard import Collapse, collapse_of
 from conal.data.annotations import Annotations
 from conal.data.annotator_info import AnnotatorInfo
 from conal.data.container import LabelArrays
 from conal.data.encoding import MISSING, Names, name_column
 from conal.data.frames import kind_of_frame
-from conal.data.joining import Growth, Learnt, digest_of_labels, grown, learnt
+from conal.data.joining import TrainingRecord, append_labels, training_record
 from conal.data.problems import check_memory
 from conal.data.scales import score_columns
 from conal.data.true_labels import inclusion_of, known_codes
@@ -189,8 +190,7 @@ class Fitted:
     known_codes_: npt.NDArray[np.int64]
     inclusion_: FloatArray | None = None
     annotator_info_: AnnotatorInfo | None = None
-    learned_from_: tuple[Learnt, ...] = ()
-    stale_share_: float
+    learned_from_: tuple[TrainingRecord, ...] = ()
 
 
 class Aggregator(Fitted, Reported, Parameterised, ABC):
@@ -224,7 +224,7 @@ class Aggregator(Fitted, Reported, Parameterised, ABC):
         Probabilities with which these tasks were drawn, if the true labels came with them; None for a random sample.
     annotator_info_ : AnnotatorInfo or None
         What was given about the annotators.
-    learned_from_ : tuple of Learnt
+    learned_from_ : tuple of TrainingRecord
         What it has learned from: the labels of the fit, and of every update.
     """
 
@@ -237,9 +237,6 @@ class Aggregator(Fitted, Reported, Parameterised, ABC):
 
     quick: ClassVar[bool] = True
     """Whether it is fast enough to be fitted once for every annotator who is left out."""
-
-    updatable: ClassVar[bool] = False
-    """Whether :meth:`update` can add labels without a fit to all of them."""
 
     guard: Literal["repair", "warn", "off"] = parameter(
         default="repair",
@@ -297,27 +294,24 @@ class Aggregator(Fitted, Reported, Parameterised, ABC):
         self._frame = None if data is crowd else kind_of_frame(data)  # which loads narwhals
         self.known_codes_ = known = known_codes(crowd, true_labels)
         self.inclusion_ = inclusion_of(crowd, true_labels)
-        self.learned_from_ = (learnt("fit", crowd),)
+        self.learned_from_ = (training_record("fit", crowd),)
         probas = self._guarded(crowd, known, self._aggregate(crowd, known))
         self.adopt_posterior(crowd, self._with_abstentions(crowd, probas))
         return self
 
     def update(self, data: Any, *, annotator_info: Any = None, where: str = "new labels") -> Self:
-        """Add new labels to what is fitted, at a cost that goes with their number.
+        """Add new labels to those that it was fitted to, and fit again from where it is.
 
-        Labels may be of known and new tasks, by known and new annotators, and must be of known classes. Of tasks that
-        get no new label, the labels stay as they are; ``stale_share_`` says how many of them would change now, and
-        a warning says when that is more than 0.5 %. True labels that were given to :meth:`fit` stay.
-
-        Only models with a confusion matrix per annotator and a majority vote can be updated; others are fitted again.
+        Labels may be of known and new tasks, by known and new annotators, and must be of known classes. True labels
+        that were given to :meth:`fit` stay.
 
         Parameters
         ----------
         data : Annotations, long DataFrame or (n_tasks, n_annotators) matrix
             New labels alone. One by an annotator who has labelled the task already takes the place of the old one.
         annotator_info : frame or AnnotatorInfo, optional
-            What is known about the annotators, old and new. Without it, new annotators belong to no group, and
-            ``annotator_info_`` is None from then on.
+            What is known about the annotators, old and new; needed where it was given to :meth:`fit` and annotators are
+            new.
         where : str
             How messages name the source, such as the file.
 
@@ -328,63 +322,40 @@ class Aggregator(Fitted, Reported, Parameterised, ABC):
         >>> crowd = Annotations.from_triples([1, 1, 2, 2], list("abab"), ["x", "x", "y", "y"])
         >>> new = Annotations.from_triples([3, 3, 1], list("abc"), ["x", "x", "x"])
         >>> fitted = DawidSkene(prior=0.1).fit(crowd).update(new)
-        >>> fitted.task_ids_.tolist(), fitted.labels_.tolist(), fitted.stale_share_
-        ([1, 2, 3], ['x', 'y', 'x'], 0.0)
+        >>> fitted.task_ids_.tolist(), fitted.labels_.tolist()
+        ([1, 2, 3], ['x', 'y', 'x'])
         """
-        self._check_update(where)
+        if not hasattr(self, "annotations_"):
+            raise InputError(f"{self.name} is not fitted yet; fit it first, and update it with further labels")
         new = Annotations.of(data, where=where)
-        entry = learnt("update", new, digest_of_labels(new))
-        growth = grown(self.annotations_, new, where=where)
-        crowd = growth.annotations
+        crowd, changed = append_labels(self.annotations_, new, where=where)
         self._check_memory(crowd)
-        info = None if annotator_info is None else AnnotatorInfo.of(annotator_info, crowd)
-        if info is not None or crowd.n_annotators > len(self.annotator_ids_):
-            self.annotator_info_ = info
+        about = self.annotator_info_ if annotator_info is None else annotator_info
         n_new = crowd.n_tasks - len(self.task_ids_)
-        self.known_codes_ = np.append(self.known_codes_, np.full(n_new, MISSING))
+        start = np.concatenate([self.probas_, np.empty((n_new, crowd.n_classes))])
+        start[changed] = vote_shares(crowd[changed])
+        made = copy.copy(self)  # whatever goes wrong, this one stays as it is
+        made._forget_defaults()
+        made.annotator_info_ = None if about is None else AnnotatorInfo.of(about, crowd)
+        made.known_codes_ = np.append(self.known_codes_, np.full(n_new, MISSING))
         if self.inclusion_ is not None:
-            self.inclusion_ = np.append(self.inclusion_, np.full(n_new, np.nan))
-        probas = self._absorb(growth)
-        codes = np.append(self.codes_, np.zeros(crowd.n_tasks - len(self.codes_), dtype=np.int64))
-        codes[growth.touched] = self._winners(probas[growth.touched])
-        self._store(crowd, probas, codes)
-        self.learned_from_ = (*self.learned_from_, entry)
+            made.inclusion_ = np.append(self.inclusion_, np.full(n_new, np.nan))
+        probas = made._guarded(crowd, made.known_codes_, made._aggregate_from(start, crowd, made.known_codes_))
+        made.adopt_posterior(crowd, made._with_abstentions(crowd, probas))
+        made.learned_from_ = (*self.learned_from_, training_record("update", new))
+        self.__dict__.clear()
+        self.__dict__.update(vars(made))
         return self
 
     def save(self, folder: str | PathLike[str], *, overwrite: bool = False) -> None:
-        """Write labels and all that was learned to a folder, to be updated later; see :func:`conal.aggregation.load`.
-
-        Only aggregators that can be updated have a use for it.
-        """
+        """Write labels and all that was learned to a folder, which :func:`conal.aggregation.load` reads."""
         from conal.updates import save
 
         save(self, folder, overwrite=overwrite)
 
-    def _choices(self) -> dict[str, Any]:
-        """What was settled before the fit and is needed to go on, as plain data for a folder."""
-        return {}
-
-    def _restore_choices(self, choices: Mapping[str, Any]) -> None:
-        """Restore :meth:`_choices`."""
-
-    def _check_update(self, where: str) -> None:
-        if not hasattr(self, "annotations_"):
-            raise InputError(f"{self.name} is not fitted yet; fit it first, and update it with further labels")
-        reason = self._why_no_update() if self.updatable else "every label changes all that it has learned"
-        if reason is not None:
-            able = [name for name in aggregators.names() if aggregators.get(name).updatable]
-            raise InputError(
-                f"{where}: {self.name} cannot be updated, because {reason}; fit old and new labels together (fit), or "
-                f"use one of {', '.join(able)}"
-            )
-
-    def _why_no_update(self) -> str | None:
-        """Why an aggregator with these parameters cannot be updated, although others of its kind can."""
-        return None
-
-    def _absorb(self, growth: Growth) -> FloatArray:
-        """(N, C) probabilities once new labels are added; for aggregators that are ``updatable``."""
-        raise NotImplementedError
+    def _aggregate_from(self, start: FloatArray, crowd: Annotations, known: npt.NDArray[np.int64]) -> FloatArray:
+        """As :meth:`_aggregate`, from a posterior (N, C) to start at, for aggregators that start somewhere."""
+        return self._aggregate(crowd, known)
 
     def _with_abstentions(self, crowd: Annotations, probas: FloatArray) -> FloatArray:
         """The probabilities once refused answers count, for aggregators whose probabilities they can correct."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -11,7 +10,7 @@ import scipy
 
 from conal._arrays import FloatArray
 from conal.aggregation.base import register
-from conal.aggregation.confusion import PSEUDO_LABELS, LogParts, MatrixAggregator
+from conal.aggregation.confusion import LogParts, MatrixAggregator
 from conal.aggregation.counts import (
     Array,
     Votes,
@@ -203,8 +202,6 @@ class CommonConfusion(MatrixAggregator[Mixture]):
     """
 
     n_iter = 500
-    parameters_type = Mixture
-    by_annotator = ("pi_r", "omega")
 
     omega: Literal["annotator", "annotation"] = parameter(
         default="annotator",
@@ -301,24 +298,6 @@ class CommonConfusion(MatrixAggregator[Mixture]):
         with np.errstate(divide="ignore"):
             mixed = mixture(parameters.omega, *_columns(votes, parameters))
             return np.asarray(np.log(parameters.rho) + _sum_by_task(votes, np.log(mixed)))
-
-    def _newcomers(self, parameters: Mixture, counts: FloatArray, n: int) -> Mixture:
-        """The crowd's share of common labels, and one matrix by all that are not: together, the crowd's confusion."""
-        common = counts * share_of_common(*_sources(parameters))
-        omega = updated_omega(common.sum(0)[None], counts.sum(0)[None], *self.prior_omega)
-        own = np.repeat(rows((counts - common).sum(0), PSEUDO_LABELS)[None], n, axis=0)
-        return parameters._replace(
-            pi_r=np.concatenate([parameters.pi_r, own]), omega=np.append(parameters.omega, np.repeat(omega, n))
-        )
-
-    def _choices(self) -> dict[str, Any]:
-        return {"prior_individual": float(self.prior_individual_)}
-
-    def _restore_choices(self, choices: Mapping[str, Any]) -> None:
-        self.prior_individual_ = float(choices["prior_individual"])
-
-    def _why_no_update(self) -> str | None:
-        return None if self.omega == "annotator" else "omega='annotation' has a number for every label"
 
     def _log_prior(self, parameters: Mixture) -> float:
         _, pi_g, pi_r, omega = parameters
@@ -448,8 +427,6 @@ class Backoff(MatrixAggregator[Communities]):
 
     n_iter = 500
     tol = 1e-6
-    parameters_type = Communities
-    by_annotator = ("membership", "counts")
 
     prior_right: float = parameter(
         default=3.0, must_be=number(above=0), help=r"Mode of :math:`\alpha_{cc}` beforehand, on the diagonal."
@@ -504,13 +481,6 @@ class Backoff(MatrixAggregator[Communities]):
     def _log_parts(self, parameters: Communities) -> LogParts:
         own = expected_log(parameters.alpha[None] + parameters.counts[:, None])
         return LogParts(expected_log(parameters.rho), np.einsum("rk,rkcl->rcl", parameters.membership, own))
-
-    def _newcomers(self, parameters: Communities, counts: FloatArray, n: int) -> Communities:
-        """No labels of their own: what the communities have in common, by their shares."""
-        more = np.repeat(parameters.tau[None], n, axis=0), np.zeros((n, *parameters.counts.shape[1:]))
-        pairs = zip((parameters.membership, parameters.counts), more, strict=True)
-        membership, own = (np.concatenate(pair) for pair in pairs)
-        return parameters._replace(membership=membership, counts=own)
 
     def _log_prior(self, parameters: Communities) -> float:
         """The part of the evidence lower bound that is not of the tasks, and the prior of alpha and tau."""

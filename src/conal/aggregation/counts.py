@@ -170,13 +170,6 @@ class Votes:
         return scipy.sparse.csr_array((weights, ones.indices, ones.indptr), shape=ones.shape)
 
 
-class FewVotes(Votes):
-    """As :class:`Votes`, for an update: by counting, because loading scipy takes longer than these few products."""
-
-    def _by_counting(self) -> bool:
-        return True
-
-
 def _sums(groups: npt.NDArray[Any], values: FloatArray, n: int) -> FloatArray:
     """(n, C) sums of rows of ``values`` by group, in their order."""
     sums = np.empty((n, values.shape[1]))  # bincount of no rows has whole numbers

@@ -13,7 +13,7 @@ import scipy
 
 from conal._arrays import FloatArray
 from conal.aggregation.base import register
-from conal.aggregation.confusion import PSEUDO_LABELS, Learned, LogParts, MatrixAggregator
+from conal.aggregation.confusion import LogParts, MatrixAggregator
 from conal.aggregation.counts import Votes, divergence, expected_log, normalised, softmax
 from conal.aggregation.em import Run, Start, extrapolated
 from conal.aggregation.engines import CompiledEngine, Engine, Expectation, SparseEngine, Sums
@@ -208,8 +208,6 @@ INFERRED_TASKS = 50
 """Tasks that the class shares of inferred labels count beside those of known truth."""
 SMOOTHING = 0.5
 """Pseudo-labels in every cell by inferred labels, so that true labels meet no zero."""
-DRAWN = 1.0
-"""Labels in every row of a matrix by which it is drawn to the crowd's where an update begins."""
 
 
 class Confusions(NamedTuple):
@@ -273,7 +271,6 @@ class DawidSkene(MatrixAggregator[Confusions]):
     """
 
     sums_suffice = True
-    parameters_type = Confusions
     remedies: ClassVar[Sequence[Mapping[str, Any]]] = (
         {"class_prior": "labels"},
         {"class_prior": "labels", "prior": 1.0},
@@ -343,9 +340,7 @@ class DawidSkene(MatrixAggregator[Confusions]):
             return posterior
         parameters = _beside_truth(truth, best.expectation.sums, self.inferred_labels)
         self._adopt(engine.votes, parameters)
-        expectation = engine.expect(parameters)
-        self.learned_ = Learned(parameters, expectation.known_sums)
-        return expectation.posterior
+        return engine.expect(parameters).posterior
 
     def _m_step(self, votes: Votes, expectation: Expectation, previous: Confusions | None) -> Confusions:
         counts, shares, n_tasks = expectation.sums
@@ -359,23 +354,6 @@ class DawidSkene(MatrixAggregator[Confusions]):
 
     def _confusion(self, counts: FloatArray) -> FloatArray:
         return normalised(counts + self.prior)
-
-    def _first_parts(self, parameters: Confusions, counts: FloatArray) -> LogParts:
-        """Matrices drawn to the crowd's: nobody's first label of a kind may be impossible in every class."""
-        common = normalised(counts.sum(0) + PSEUDO_LABELS)
-        with np.errstate(divide="ignore"):
-            return LogParts(np.log(parameters.rho), np.log(normalised(counts + self.prior + DRAWN * common)))
-
-    def _refined(self, votes: Votes, sums: Sums, previous: Confusions) -> Confusions:
-        if self.inferred_labels is None or not (self.known_codes_ >= 0).any():
-            return super()._refined(votes, sums, previous)
-        return _beside_truth(self._truth(votes), sums, self.inferred_labels)
-
-    def _truth(self, votes: Votes) -> Sums:
-        """Expected counts of the tasks whose class is known: those of an update, and all others."""
-        known = np.flatnonzero(self.known_codes_ >= 0)
-        posterior = np.eye(votes.shape[2])[self.known_codes_[known]]
-        return Sums(Votes(self._growing[known]).counts(posterior), posterior.sum(0), len(known))
 
     def _log_parts(self, parameters: Confusions) -> LogParts:
         with np.errstate(divide="ignore"):  # a probability of zero rules a class out
@@ -499,7 +477,6 @@ class BayesianDawidSkene(MatrixAggregator[Beliefs]):
     """
 
     n_iter = 500
-    parameters_type = Beliefs
     tol = 1e-6
 
     prior_right: float = parameter(
@@ -519,12 +496,6 @@ class BayesianDawidSkene(MatrixAggregator[Beliefs]):
 
     def _log_parts(self, parameters: Beliefs) -> LogParts:
         return LogParts(expected_log(parameters.rho), expected_log(parameters.pi_r))
-
-    def _newcomers(self, parameters: Beliefs, counts: FloatArray, n: int) -> Beliefs:
-        """The crowd's matrix, as firm as the prior."""
-        C = counts.shape[-1]
-        common = normalised(counts.sum(0) + PSEUDO_LABELS) * self._prior(C).sum(-1, keepdims=True)
-        return parameters._replace(pi_r=np.concatenate([parameters.pi_r, np.repeat(common[None], n, axis=0)]))
 
     def _log_prior(self, parameters: Beliefs) -> float:
         """The parameters' part of the evidence lower bound: -KL of their distributions from the priors."""
@@ -595,7 +566,6 @@ class FastDawidSkene(DawidSkene):
     """
 
     sums_suffice = False
-    updatable = False
 
     accelerate = False
     inferred_labels = None

@@ -161,7 +161,7 @@ class EMAggregator(Aggregator, Generic[Parameters]):
     converged_ : bool
         Whether it stopped by ``tol``.
     start_ : str
-        The start of the kept run: "votes", "random 1", or another that the model names.
+        The start of the kept run: "votes", "random 1", "previous fit" in an update, or another that the model names.
     """
 
     learns_from_abstentions: ClassVar[bool] = True
@@ -169,6 +169,7 @@ class EMAggregator(Aggregator, Generic[Parameters]):
     """Whether the M-step needs only the expected counts, so that several processes can share the tasks."""
     remedies: ClassVar[Sequence[Mapping[str, Any]]] = ()
     """Parameters to try if the labels collapse from every start."""
+    _previous: FloatArray | None = None
 
     n_iter: int = parameter(default=100, must_be=whole(1), help="Maximum number of iterations.")
     tol: float = parameter(
@@ -237,9 +238,16 @@ class EMAggregator(Aggregator, Generic[Parameters]):
     def _aggregate(self, crowd: Annotations, known: npt.NDArray[np.int64]) -> FloatArray:
         return self.learn(self.engine(Votes(crowd), known))
 
+    def _aggregate_from(self, start: FloatArray, crowd: Annotations, known: npt.NDArray[np.int64]) -> FloatArray:
+        self._previous = start
+        try:
+            return self._aggregate(crowd, known)
+        finally:
+            self._previous = None
+
     def learn(self, engine: Engine[Parameters]) -> FloatArray:
         """Run EM from all starts, keep the parameters of the best run, and return its posterior (N, C)."""
-        starts = self._starts()
+        starts = self._starts() if self._previous is None else [Start("previous fit", self._from_previous)]
         with make_progress(type(self).__name__, self.verbose, BAR_DELAY) as progress:
             runs = (self._run(engine, start, progress, f"{k} of {len(starts)}") for k, start in enumerate(starts, 1))
             return self._keep(engine, max(runs, key=lambda run: run.history[-1]))  # of equal ones the first
@@ -290,12 +298,8 @@ class EMAggregator(Aggregator, Generic[Parameters]):
             posterior = other._aggregate(crowd, known)
             if collapse_of(crowd, posterior, known) is None:
                 vars(self).update({name: value for name, value in vars(other).items() if name.endswith("_")})
-                self._note_remedy(remedy)
                 return posterior, " and ".join(f"{name}={value!r}" for name, value in remedy.items())
         return None
-
-    def _note_remedy(self, remedy: Mapping[str, Any]) -> None:
-        """Called if the results are those of other parameters, for a subclass that needs to know."""
 
     def _run(
         self, engine: Engine[Parameters], start: Start[Parameters], progress: Progress, number: str
@@ -316,6 +320,10 @@ class EMAggregator(Aggregator, Generic[Parameters]):
 
     def _from_votes(self, engine: Engine[Parameters], rng: np.random.Generator | None) -> Parameters:
         return self._from(engine, self._initialize(engine.votes, rng), rng)
+
+    def _from_previous(self, engine: Engine[Parameters]) -> Parameters:
+        assert self._previous is not None  # noqa: S101 - during an update
+        return self._from(engine, self._previous)
 
     def _from(
         self, engine: Engine[Parameters], posterior: FloatArray, rng: np.random.Generator | None = None

@@ -167,11 +167,6 @@ class Expectation:
         """The expected counts."""
         return self._make_sums if isinstance(self._make_sums, Sums) else self._make_sums()
 
-    @property
-    def known_sums(self) -> Sums | None:
-        """The expected counts, if they are there already."""
-        return self.sums if isinstance(self._make_sums, Sums) or "sums" in vars(self) else None
-
     @cached_property
     def posterior(self) -> FloatArray:
         """(N, C) P(true class | labels)."""

@@ -296,23 +296,13 @@ class GroupConfusion(Choices, Backoff):
         """As for all, with the number of groups and the pooling that were found; given groups go by name."""
         if not hasattr(self, "pooling_"):
             return super().again()
-        groups = self.groups
-        if self._stated is None:
+        groups, stated = self.groups, self._given(self.annotations_)
+        if stated is None:
             groups = self.n_groups_
         elif groups is not None:
-            names = [self._stated.names[k] for k in self._stated.codes]
+            names = [stated.names[k] for k in stated.codes]
             groups = dict(zip(self.annotator_ids_.tolist(), names, strict=True))
         return type(self)(**self.get_params() | {"groups": groups, "pooling": self.pooling_, "verbose": False})
-
-    def _choices(self) -> dict[str, Any]:
-        stated = None if self._stated is None else [list(self._stated.names), self._stated.codes.tolist()]
-        return {"n_groups": self.n_groups_, "pooling": float(self.pooling_), "stated": stated}
-
-    def _restore_choices(self, choices: Mapping[str, Any]) -> None:
-        self.n_groups_, self.pooling_ = int(choices["n_groups"]), float(choices["pooling"])
-        if choices["stated"] is not None:
-            names, codes = choices["stated"]
-            self._stated = Membership(tuple(map(str, names)), np.array(codes, dtype=np.int64))
 
     # ---------------------------------------------------------------- the start
 
@@ -360,19 +350,6 @@ class GroupConfusion(Choices, Backoff):
 
     def _memberships(self, previous: Communities, counts: FloatArray) -> FloatArray:
         return super()._memberships(previous, counts) if self._stated is None else previous.membership
-
-    def _newcomers(self, parameters: Communities, counts: FloatArray, n: int) -> Communities:
-        """As for all, and the stated group, where the table about the annotators names it."""
-        made = super()._newcomers(parameters, counts, n)
-        info = self.annotator_info_
-        if self._stated is None or info is None or info.groups is None:
-            return made
-        place = {name: k for k, name in enumerate(self._stated.names)}
-        membership = made.membership.copy()
-        for r in range(len(membership) - n, len(membership)):
-            if info.groups[r] in place:
-                membership[r] = np.arange(self.n_groups_) == place[info.groups[r]]
-        return made._replace(membership=membership)
 
     def _better_alpha(self, alpha: FloatArray, membership: FloatArray, counts: FloatArray) -> FloatArray:
         """A step on the groups' matrices and on the pooling of their members, after the common matrix."""

@@ -12,7 +12,6 @@ from conal.aggregation.base import Aggregator, register
 from conal.aggregation.counts import agreement, clamped, normalised, vote_shares
 from conal.data.annotations import Annotations
 from conal.data.encoding import MISSING
-from conal.data.joining import Growth
 from conal.data.problems import check_memory
 from conal.errors import DataWarning, warn
 from conal.parameters import number, one_of, parameter, whole
@@ -87,7 +86,6 @@ class MajorityVote(VoteAggregator):
     [0, 1]
     """
 
-    updatable = True
     guard = "off"  # votes cannot contradict themselves
 
     ties: Literal["first", "random"] = parameter(
@@ -98,20 +96,8 @@ class MajorityVote(VoteAggregator):
     )
     seed: int = parameter(default=0, must_be=whole(0), help="Seed for ``ties='random'``.")
 
-    def _absorb(self, growth: Growth) -> FloatArray:
-        """The votes of tasks that have new labels; those of others stay."""
-        self._forget_defaults()
-        crowd, touched = growth.annotations, growth.touched
-        probas = np.concatenate([self.probas_, np.zeros((crowd.n_tasks - len(self.probas_), crowd.n_classes))])
-        probas[touched] = clamped(vote_shares(crowd[touched]), self.known_codes_[touched])
-        self.stale_share_ = 0.0
-        return probas
-
     def _aggregate(self, crowd: Annotations, known: npt.NDArray[np.int64]) -> FloatArray:
         return clamped(vote_shares(crowd), known)
-
-    def _why_no_update(self) -> str | None:
-        return None if self.ties == "first" else "ties='random' draws for all tasks at once"
 
     def _winners(self, probas: FloatArray) -> npt.NDArray[np.int64]:
         if self.ties == "first":

@@ -167,18 +167,13 @@ class Outputs:
             if value is not None and self.min_labels is not None:
                 raise InputError(f"--{option} {what}, and --min-labels hides some annotators; leave out one of the two")
 
-    def check_save(self, aggregator: Aggregator, labels: Sequence[Path], *, overwrite: bool) -> None:
-        """Reject a folder, or an aggregator, that cannot be saved, before the work starts."""
+    def check_save(self, labels: Sequence[Path], *, overwrite: bool) -> None:
+        """Reject a folder that cannot be written, before the work starts."""
         from conal.io.model_folder import AGGREGATOR, check_target
 
         folder = self.save
         if folder is None:
             return
-        if not aggregator.updatable:
-            from conal.aggregation import get, names
-
-            able = ", ".join(name for name in names() if get(name).updatable)
-            raise InputError(f"--save: {aggregator.name} cannot be updated; leave out --save, or use one of {able}")
         files = [*labels, *self._report_files(), self.out]
         inside = [path for path in files if real_path(path).is_relative_to(real_path(folder))]
         if inside:
@@ -451,7 +446,7 @@ def aggregate(
     outputs = Outputs(out, annotators, confusion, report, plan, save, budget, privacy.min_labels, handicap)
     outputs.check(sources.files(), overwrite=overwrite)
     aggregator = _make(method, parse_settings(settings), seed=seed, verbose=not quiet)
-    outputs.check_save(aggregator, labels, overwrite=overwrite)
+    outputs.check_save(labels, overwrite=overwrite)
     crowd = sources.read(method, defend=defend, quiet=quiet)
     if not _fit(aggregator, crowd.annotations, crowd.known, crowd.info):
         return

@@ -55,7 +55,7 @@ def update(
     quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
-    """Add new labels to a folder, without a fit to all of them.
+    """Add new labels to a folder, and fit again from where the model is.
 
     Labels may be of known and new tasks, by known and new annotators; classes are fixed. A label takes the place of an
     older one by the same annotator for the same task. Labels that are all known already are refused. A model folder
@@ -103,9 +103,9 @@ def _update_aggregator(
     file = read_new_labels(labels, reading)
     info = None
     if annotator_info is not None:
-        from conal.data.joining import grown
+        from conal.data.joining import append_labels
 
-        whole = grown(fitted.annotations_, file.annotations, where=file.where).annotations
+        whole = append_labels(fitted.annotations_, file.annotations, where=file.where).annotations
         info = read_annotator_info(annotator_info, whole, worker=reading.worker)
     before = fitted.annotations_
     fitted.update(file.annotations, annotator_info=info, where=file.where)
@@ -118,8 +118,6 @@ def _update_aggregator(
         "out": out,
         "files": file.contributions(),
         **figures_of(fitted, before, fitted.annotations_, file),
-        "stale_share": fitted.stale_share_,
-        "n_labels_read": getattr(fitted, "n_touched_", None),
         "enough": enough,
         "n_enough": n_enough,
         "enough_measured": _measured(fitted, enough),
@@ -185,8 +183,6 @@ def _summary(result: dict[str, Any]) -> str:
         *told(result["files"]),
         f"{result['n_enough']:,} tasks have enough labels: {_right(result)}",
     ]
-    if result.get("stale_share") is not None:
-        lines.append(f"{result['stale_share']:.2%} of the tasks may get another label once all are inferred again")
     lines.append(f"{result['seconds']:.1f} s; folder: {result['model']}")
     return "\n".join(lines + ([f"labels: {result['out']}"] if result["out"] is not None else []))
 
@@ -226,9 +222,9 @@ def update_model(
     before = None if fitted.kept_ is None else fitted.kept_.get().annotations
     info = None
     if annotator_info is not None and before is not None:
-        from conal.data.joining import grown
+        from conal.data.joining import append_labels
 
-        whole = grown(before, file.annotations, where=file.where).annotations
+        whole = append_labels(before, file.annotations, where=file.where).annotations
         info = read_annotator_info(annotator_info, whole, worker=reading.worker)
     fitted.update(X, file.annotations, annotator_info=info, where=file.where)
     assert before is not None and fitted.kept_ is not None  # noqa: S101, PT018 - update needs and sets it

@@ -29,8 +29,6 @@ class LabelArrays:
     _ordinal = False  # of objects that were pickled before there were scales and refused answers
     _abstentions: LabelArrays | None = None
     _times: npt.NDArray[np.datetime64] | None = None
-    directory: object = None
-    """Codes of the tasks by name, kept by whatever adds labels to these (:mod:`conal.data.joining`)."""
 
     def __init__(
         self,

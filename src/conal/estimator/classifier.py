@@ -18,7 +18,7 @@ from conal.data.annotations import Annotations
 from conal.data.annotator_info import AnnotatorInfo, new_key
 from conal.data.encoding import Names, as_names
 from conal.data.frames import kind_of_frame
-from conal.data.joining import Learnt
+from conal.data.joining import TrainingRecord
 from conal.data.matching import match_names
 from conal.errors import InputError
 from conal.estimator import compute
@@ -71,7 +71,7 @@ class FittedClassifier(Reported, ClassifierParameters, ClassifierMixin, BaseEsti
     ordinal_: bool = False
     annotator_info_: AnnotatorInfo | None = None
     asked_: Asked | None = None
-    learned_from_: tuple[Learnt, ...] = ()
+    learned_from_: tuple[TrainingRecord, ...] = ()
     kept_: TrainingData | None = None
     instance_shape_: tuple[int, ...]
     n_features_in_: int
@@ -371,7 +371,7 @@ class CrowdClassifier(SharedClassifier):
         Whether the classes are a scale, from the lowest to the highest, as the annotations stated.
     annotator_info_ : AnnotatorInfo or None
         What was given about the annotators.
-    learned_from_ : tuple of Learnt
+    learned_from_ : tuple of TrainingRecord
         The sets of labels that it has learned from: that of the fit, and of every update.
     history_ : list of dict
         One row per epoch.

@@ -21,7 +21,7 @@ from conal.aggregation.counts import clamped, vote_shares
 from conal.data.annotations import Annotations
 from conal.data.annotator_info import AnnotatorInfo
 from conal.data.encoding import MISSING
-from conal.data.joining import Learnt, learnt
+from conal.data.joining import TrainingRecord, training_record
 from conal.data.problems import check_memory
 from conal.errors import DataWarning, InputError, NetworkWarning, warn
 from conal.estimator import compute
@@ -353,7 +353,7 @@ class Learned(NamedTuple):
         True labels that were trained on.
     kept : TrainingData
         What an update needs.
-    entry : Learnt
+    entry : TrainingRecord
         The labels, as ``learned_from_`` lists them.
     """
 
@@ -363,7 +363,7 @@ class Learned(NamedTuple):
     quoted: Mapping[Any, str] | None
     truth: Truth | None
     kept: TrainingData
-    entry: Learnt
+    entry: TrainingRecord
 
 
 def adopt(estimator: FittedClassifier, learned: Learned) -> None:
@@ -495,7 +495,7 @@ def fit_to(estimator: CrowdClassifier, given: Given) -> Learned:
         read.quoted,
         truth,
         TrainingData.of(joined.instances, joined.annotations, [result.method for result in results]),
-        learnt("fit", joined.annotations),
+        training_record("fit", joined.annotations),
     )
 
 

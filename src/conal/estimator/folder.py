@@ -23,7 +23,6 @@ from torch.nn.modules.module import (
 from conal import methods
 from conal.data.encoding import Names, as_names
 from conal.errors import InputError, ModelFolderError, examples
-from conal.estimator import kept_data as known_annotators
 from conal.estimator.classifier import CrowdClassifier, FittedClassifier
 from conal.estimator.factory import make
 from conal.estimator.fitting import build_members
@@ -34,7 +33,6 @@ from conal.estimator.kept_data import (
     data_tensors,
     restored,
     to_tensors,
-    with_digest,
 )
 from conal.estimator.results import CUSTOM, StoredResults, plain_parameters
 from conal.io.model_folder import (
@@ -44,6 +42,8 @@ from conal.io.model_folder import (
     TASKS,
     TEXT,
     ModelFolder,
+    annotator_info_from_json,
+    annotator_info_to_json,
     names_from_json,
     names_to_json,
     write_model,
@@ -58,7 +58,7 @@ from conal.parameters.constraints import is_whole
 from conal.report.findings import Report, read_tables
 from conal.text import EncodedTexts, TextFeatures
 from conal.text.storage import from_state, to_state
-from conal.updates import learned_from
+from conal.updates import training_records
 
 if TYPE_CHECKING:
     from conal.estimator.classifier import CrowdClassifier
@@ -225,14 +225,13 @@ def save(
         "feature_names": list(getattr(fitted, "feature_names_in_", ())),
         "n_tasks_trained_on": problem.n_tasks,
     }
-    history = with_digest(fitted)
-    if history:
-        config["learned_from"] = history
+    if fitted.learned_from_:
+        config["learned_from"] = list(fitted.learned_from_)
     if problem.n_true_labels:
         config["n_true_labels"] = problem.n_true_labels
     if fitted.ordinal_:
         config["ordinal"] = True
-    config |= known_annotators.to_config(fitted.annotator_info_)
+    config |= annotator_info_to_json(fitted.annotator_info_)
     tensors = {name: tensor.detach().numpy() for name, tensor in fitted.model_.state_dict().items()}
     tensors |= to_tensors(asked_of(fitted))
     documents: dict[str, Mapping[str, Any]] = {REPORT: fitted.results_.report, **_task_document(fitted)}
@@ -293,7 +292,7 @@ def _restore(folder: ModelFolder, backbone: Any) -> CrowdClassifier:
     made.classes_ = names_from_json(_listed(config, "classes"))
     made.ordinal_ = config.get("ordinal", False) is True
     made.annotator_ids_ = names_from_json(_listed(config, "annotator_ids"))
-    made.annotator_info_ = known_annotators.from_config(config, made.annotator_ids_)
+    made.annotator_info_ = annotator_info_from_json(config, made.annotator_ids_)
     made.instance_shape_ = checked_instance_shape(config["instance_shape"], str(folder.path))
     made.n_features_in_ = prod(made.instance_shape_)
     made.feature_names_in_ = _feature_names(config, made.n_features_in_)
@@ -311,7 +310,7 @@ def _restore(folder: ModelFolder, backbone: Any) -> CrowdClassifier:
     made.asked_ = restored(tensors, len(made.task_ids_), len(made.annotator_ids_))
     state = {name: torch.from_numpy(array) for name, array in tensors.items() if name in shapes}
     made.model_ = _rebuild(made, _problem(made, config, state), state)
-    made.learned_from_ = learned_from(config)
+    made.learned_from_ = training_records(config)
     made.kept_ = TrainingData.stored(folder, made)
     return made
 

@@ -13,8 +13,8 @@ from conal import methods
 from conal._progress import make_progress
 from conal.data.alignment import RowIndex
 from conal.data.annotations import Annotations
-from conal.data.encoding import MISSING, as_names, as_text, decode_position
-from conal.data.joining import Growth, digest_of_labels, grown, learnt
+from conal.data.encoding import MISSING, Names, as_names, as_text, decode_position
+from conal.data.joining import append_labels, training_record
 from conal.data.matching import differ_in_type, refuse_lookalikes, unmatched
 from conal.errors import InputError, examples
 from conal.estimator import compute as members
@@ -59,10 +59,8 @@ def updated(
     _refuse_unsupported(fitted)
     kept = fitted.kept_.get()
     new = Annotations.of(y, where=where)
-    entry = learnt("update", new, digest_of_labels(new))
-    growth = grown(kept.annotations, new, where=where)
-    crowd = growth.annotations
-    found = _new_instances(fitted, X, task_ids, new, growth, len(kept.annotations), where)
+    crowd, _ = append_labels(kept.annotations, new, where=where)
+    found = _new_instances(fitted, X, task_ids, new, crowd.task_ids[len(kept.annotations) :], where)
     instances = kept.instances if found.instances is None else _chained(kept.instances, found.instances)
     about = fitted.annotator_info_ if annotator_info is None else annotator_info
     fitted.annotator_info_, _ = preparation.about_annotators(about, None, crowd)
@@ -70,7 +68,7 @@ def updated(
     results = _train(fitted, joined, kept.working)
     data = TrainingData.of(instances, crowd, [result.method for result in results])
     quoted = _quoted(fitted, found.texts)
-    return Learned(members.merged(results), LastEpoch(), joined, quoted, None, data, entry)
+    return Learned(members.merged(results), LastEpoch(), joined, quoted, None, data, training_record("update", new))
 
 
 def _feature_names(fitted: CrowdClassifier) -> tuple[str, ...]:
@@ -140,10 +138,9 @@ def _shortened(fitted: CrowdClassifier, n_tasks: int) -> CrowdClassifier:
 
 
 def _new_instances(
-    fitted: CrowdClassifier, X: Any, task_ids: Any, new: Annotations, growth: Growth, n_known: int, where: str
+    fitted: CrowdClassifier, X: Any, task_ids: Any, new: Annotations, wanted: Names, where: str
 ) -> NewInstances:
     """Features of the tasks that are new, in the order of their codes."""
-    wanted = growth.annotations.task_ids[n_known:]
     if not len(wanted):
         return NewInstances(None, None)
     if X is None:
@@ -166,7 +163,7 @@ def _new_instances(
     missing = wanted[rows == MISSING].tolist()
     if missing:
         if isinstance(features, FeatureTable) and isinstance(features.ids, RowIndex):  # which are no ids then
-            return _new_instances(fitted, replace(features, ids=None), None, new, growth, n_known, where)
+            return _new_instances(fitted, replace(features, ids=None), None, new, wanted, where)
         refuse_lookalikes(*unmatched(known, wanted, rows), "tasks", where, "here and in the features")
         raise InputError(
             f"{where}: {len(missing):,} new tasks have no features: {examples(missing)}; complete the features, or "

@@ -21,6 +21,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from conal._files import atomic_folder, check_folder_place
+from conal.data.annotator_info import AnnotatorInfo
 from conal.data.encoding import Names, as_names
 from conal.errors import InputError, ModelFolderError, examples
 from conal.io.tables import fill_table, warn_of_formulas
@@ -32,6 +33,8 @@ __all__ = [
     "ModelFolder",
     "TensorShape",
     "Tensors",
+    "annotator_info_from_json",
+    "annotator_info_to_json",
     "check_target",
     "compact_json",
     "digest_of_file",
@@ -82,6 +85,55 @@ def _from_json(value: Any) -> Any:
     if kind == "tuple":
         return tuple(_from_json(part) for part in content)
     return {"date": date, "datetime": datetime}[kind].fromisoformat(content)
+
+
+# What is known about annotators as JSON values, and back.
+
+ANNOTATOR_INFO = "annotator_info"
+
+
+def annotator_info_to_json(info: AnnotatorInfo | None) -> dict[str, Any]:
+    """An entry of ``config.json`` in the order of the annotators; empty if nothing is known."""
+    if info is None:
+        return {}
+    found: dict[str, Any] = {"groups": info.groups, "feature_names": info.feature_names}
+    for name, values in (("costs", info.costs), ("limits", info.limits), ("features", info.features)):
+        found[name] = None if values is None else values.tolist()
+    if info.limits is not None:  # JSON has no infinity
+        found["limits"] = [None if np.isinf(limit) else limit for limit in info.limits.tolist()]
+    return {ANNOTATOR_INFO: found}
+
+
+def annotator_info_from_json(config: Mapping[str, Any], annotators: Names) -> AnnotatorInfo | None:
+    """The inverse of :func:`annotator_info_to_json`, checked."""
+    found = config.get(ANNOTATOR_INFO)
+    if found is None:
+        return None
+    R, groups, names = len(annotators), found.get("groups"), list(found.get("feature_names", []))
+    is_complete = groups is None or len(groups) == R
+    if not is_complete or not all(isinstance(name, str) for name in [*(groups or ()), *names]):
+        raise TypeError(f"{ANNOTATOR_INFO}: there must be {R:,} groups, and all names must be text")
+    limits = found.get("limits")
+    if limits is not None:
+        limits = [np.inf if limit is None else limit for limit in limits]
+    return AnnotatorInfo(
+        annotators,
+        None if groups is None else tuple(groups),
+        _numbers_from_json(found.get("costs"), (R,), at_least=0.0),
+        _numbers_from_json(found.get("features"), (R, len(names)), at_least=-np.inf),
+        tuple(names),
+        _numbers_from_json(limits, (R,), at_least=0.0, at_most=np.inf),
+    )
+
+
+def _numbers_from_json(values: Any, shape: tuple[int, ...], at_least: float, at_most: float = 1e300) -> Any:
+    """Numbers of this shape within bounds; None if there are none."""
+    if values is None:
+        return None
+    found = np.asarray(values, dtype=np.float64)
+    if found.shape != shape or not ((found >= at_least) & (found <= at_most)).all() or np.isneginf(found).any():
+        raise TypeError(f"{ANNOTATOR_INFO}: there must be usual numbers of shape {shape}")
+    return found
 
 
 # Files of a model folder: JSON, tensors and digests, read as if anybody might have written them.
