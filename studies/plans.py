@@ -17,8 +17,8 @@ from conal._arrays import FloatArray, IntArray
 from conal.aggregation.tempering import held_out_certainty
 from conal.datasets import CrowdDataset
 from conal.errors import InputError
-from conal.planning.crowd_plan import Promise, plan_labels, promise
-from conal.planning.gains import Asking, Pairs, cautious, checked_by_others
+from conal.planning.crowd_plan import AccuracyForecast, plan_labels, simulate_plan
+from conal.planning.gains import LabelingProblem, Pairs, cautious, checked_by_others
 from studies.crowds import load
 from studies.figures import lines, points_of
 from studies.runs import Options, Setting
@@ -61,7 +61,7 @@ def run(setting: Setting) -> list[Row]:
     data = load(setting["source"], setting["data"])
     here = Replay(data, setting["seed"])
     batch, found, promised = round(SHARE * data.annotations.n_tasks), here.reading(), None
-    strategies: dict[str, Callable[[Reading, int], tuple[IntArray, Promise | None]]] = {
+    strategies: dict[str, Callable[[Reading, int], tuple[IntArray, AccuracyForecast | None]]] = {
         RANDOM: here.random,
         ACTIVE: here.active_lab,
         PLAN: here.planned,
@@ -153,21 +153,21 @@ class Replay:
         """Any labels."""
         return self.rng.permutation(np.flatnonzero(~self.revealed))[:n], None
 
-    def planned(self, found: Reading, n: int) -> tuple[IntArray, Promise]:
+    def planned(self, found: Reading, n: int) -> tuple[IntArray, AccuracyForecast]:
         """The labels that the plan asks for."""
         crowd = self.data.annotations
         shown, hidden = np.flatnonzero(self.revealed), np.flatnonzero(~self.revealed)
-        asking = Asking(
+        problem = LabelingProblem(
             found.posterior,
             found.confusion,
             Pairs.of(crowd.tasks[shown], crowd.annotators[shown], crowd.n_tasks),
             found.met,
             allowed=Pairs.of(crowd.tasks[hidden], crowd.annotators[hidden], crowd.n_tasks),
         )
-        planned = plan_labels(asking, float(n))
+        planned = plan_labels(problem, float(n))
         place = crowd.tasks.astype(np.int64) * crowd.n_annotators + crowd.annotators
         rows = np.searchsorted(place, planned.tasks * crowd.n_annotators + planned.annotators)
-        return rows, promise(asking, planned, seed=int(self.rng.integers(2**31)), draws=DRAWS)
+        return rows, simulate_plan(problem, planned, seed=int(self.rng.integers(2**31)), draws=DRAWS)
 
     def active_lab(self, found: Reading, n: int) -> tuple[IntArray, None]:
         """The tasks with the lowest ActiveLab scores of cleanlab, one more label each, of anybody who has one."""

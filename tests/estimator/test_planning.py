@@ -39,7 +39,7 @@ def test_a_loaded_model_makes_the_same_plan(fitted: conal.CrowdClassifier, tmp_p
     assert found.table.num_rows > 3
     assert again.table["task"].to_pylist() == found.table["task"].to_pylist()
     assert again.table["ask"].to_pylist() == found.table["ask"].to_pylist()
-    np.testing.assert_allclose(again.promise.low, found.promise.low, atol=1e-3)
+    np.testing.assert_allclose(again.forecast.low, found.forecast.low, atol=1e-3)
     assert set(found.table["cost"].to_pylist()) <= {1.0, 2.0}  # as the model was fitted with
     loaded.save(tmp_path / "again")
     assert conal.load(tmp_path / "again").plan(12, seed=3).table.equals(again.table)

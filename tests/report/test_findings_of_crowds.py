@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 import math
 from typing import Any
@@ -13,7 +12,7 @@ import pytest
 
 from conal.data.annotations import Annotations
 from conal.errors import InputError
-from conal.planning import gains as label_value
+from conal.planning import gains
 from conal.report.evidence import Evidence
 from conal.report.findings import Findings
 from conal.report.intervals import intervals_of
@@ -21,7 +20,7 @@ from conal.report.sections import annotators, common_confusion, tasks
 from conal.report.sections import plan as suggestions
 from conal.report.sections.annotators import annotators_table, mistakes_above
 from conal.report.sections.common_confusion import confusion_findings, shown_classes
-from conal.report.sections.plan import CAUTION, LEAST_SUGGESTED_GAIN, expected_gain
+from conal.report.sections.plan import LEAST_SUGGESTED_GAIN
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -94,17 +93,19 @@ def gain_by_enumeration(q: FloatArray, matrix: FloatArray) -> float:
     return float(after - max(q))
 
 
-def test_expected_gain(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(label_value, "CHUNK", 50)
+def test_the_gain_of_one_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gains, "CHUNK", 50)
     found = random_evidence(4)
-    gain = expected_gain(found.posterior, found.individual)
-    for i, r in itertools.product(range(40), range(6)):
-        assert gain[i, r] == pytest.approx(
-            max(gain_by_enumeration(found.posterior[i], found.individual[r]), 0), abs=1e-12
-        )
-    perfect, useless = np.eye(3)[None], np.full((1, 3, 3), 1 / 3)
-    np.testing.assert_allclose(expected_gain(found.posterior, perfect)[:, 0], 1 - found.posterior.max(1), atol=1e-12)
-    np.testing.assert_allclose(expected_gain(found.posterior, useless), 0, atol=1e-12)
+    q, best = found.posterior, found.posterior.max(1)
+
+    def gain(confusion: FloatArray, r: int) -> FloatArray:
+        return np.asarray(gains.value_of_answers(q, confusion, np.full((40, 1), r))[:, 0] - best)
+
+    for r in range(6):
+        by_enumeration = [max(gain_by_enumeration(each, found.individual[r]), 0) for each in q]
+        np.testing.assert_allclose(gain(found.individual, r), by_enumeration, atol=1e-12)
+    np.testing.assert_allclose(gain(np.eye(3)[None], 0), 1 - best, atol=1e-12)
+    np.testing.assert_allclose(gain(np.full((1, 3, 3), 1 / 3), 0), 0, atol=1e-12)
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -119,7 +120,7 @@ def test_suggestions_are_the_best_that_nobody_gave_yet(seed: int) -> None:
     rows = suggestions.suggestions(found, low)
     matrix, by_task = crowd.to_matrix(), {row["task"]: row for row in rows}
     for task in range(40):
-        gains = {}
+        gained = {}
         for r in range(5):  # the last one never labelled anything
             if matrix[task, r] >= 0:
                 continue
@@ -128,14 +129,14 @@ def test_suggestions_are_the_best_that_nobody_gave_yet(seed: int) -> None:
             met = (found.posterior[crowd.tasks[mine]] * ((given - 1) / given)[:, None]).sum(0)  # judged by others
             omega = found.omega[mine].mean()  # type: ignore[index]
             mixed = omega * found.common + (1 - omega) * found.individual[r]
-            cautious = (met[:, None] * mixed + CAUTION * found.common) / (met[:, None] + CAUTION)
-            gains[f"w{r}"] = gain_by_enumeration(found.posterior[task], cautious)
-        best = max(gains, key=lambda name: gains[name]) if gains else None
-        if best is None or gains[best] < LEAST_SUGGESTED_GAIN:
+            cautious = (met[:, None] * mixed + gains.CAUTION * found.common) / (met[:, None] + gains.CAUTION)
+            gained[f"w{r}"] = gain_by_enumeration(found.posterior[task], cautious)
+        best = max(gained, key=lambda name: gained[name]) if gained else None
+        if best is None or gained[best] < LEAST_SUGGESTED_GAIN:
             assert task not in by_task
             continue
         assert by_task[task]["worker"] == best
-        assert by_task[task]["expected_gain"] == pytest.approx(gains[best], abs=1e-12)
+        assert by_task[task]["expected_gain"] == pytest.approx(gained[best], abs=1e-12)
         assert by_task[task]["probability"] == found.posterior[task].max()
     assert [row["expected_gain"] for row in rows] == sorted((row["expected_gain"] for row in rows), reverse=True)
 

@@ -323,14 +323,14 @@ def _check_report_folder(folder: Path) -> None:
 
 def _plan(fitted: Aggregator, budget: float, seed: int, out: Path) -> tuple[pa.Table, dict[str, Any], str]:
     """The labels to ask for next, figures about them, and a summary."""
-    from conal.planning.gains import Asking
+    from conal.planning.gains import LabelingProblem
     from conal.report.labels_alone import findings_of_labels
 
     crowd, about = fitted.annotations_, fitted.annotator_info_
     evidence = findings_of_labels(fitted).evidence
-    asking = Asking.by_evidence(evidence, limits=None if about is None else about.limits)
+    problem = LabelingProblem.by_evidence(evidence, limits=None if about is None else about.limits)
     found, figures = planned_labels(
-        asking, crowd.annotator_ids, crowd.task_ids, budget, expert_cost=None, per_task=3, seed=seed
+        problem, crowd.annotator_ids, crowd.task_ids, budget, expert_cost=None, per_task=3, seed=seed
     )
     return found.table, figures, text_of(figures, out, budget)
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from conal.data.encoding import Names
     from conal.estimator import CrowdClassifier
     from conal.planning.crowd_plan import CrowdPlan
-    from conal.planning.gains import Asking
+    from conal.planning.gains import LabelingProblem
     from conal.report.findings import Report
 
 __all__ = ["Budget", "ExpertCost", "figures_of", "plan", "planned_labels", "text_of"]
@@ -45,21 +45,28 @@ ExpertCost = Annotated[
 
 
 def planned_labels(
-    asking: Asking, names: Names, task_ids: Names, budget: float, *, expert_cost: float | None, per_task: int, seed: int
+    problem: LabelingProblem,
+    names: Names,
+    task_ids: Names,
+    budget: float,
+    *,
+    expert_cost: float | None,
+    per_task: int,
+    seed: int,
 ) -> tuple[CrowdPlan, dict[str, Any]]:
     """The plan, and its figures."""
     from conal.planning.crowd_plan import crowd_plan, labels_for
     from conal.report.evidence import BELIEF, MEASURED
 
     options: dict[str, Any] = {"expert_cost": expert_cost, "per_task": per_task}
-    found = crowd_plan(asking, budget, task_ids=task_ids, people=names, seed=seed, **options)
-    figures = figures_of(found, labels_for(asking, GOAL, budget, **options))
-    return found, figures | {"basis": BELIEF if asking.now is None else MEASURED}
+    found = crowd_plan(problem, budget, task_ids=task_ids, people=names, seed=seed, **options)
+    figures = figures_of(found, labels_for(problem, GOAL, budget, **options))
+    return found, figures | {"basis": BELIEF if problem.now is None else MEASURED}
 
 
 def figures_of(found: CrowdPlan, goal: tuple[int, float] | None) -> dict[str, Any]:
     """What the command prints."""
-    table, promised = found.table, found.promise
+    table, forecast = found.table, found.forecast
     ask = table["ask"].to_pylist()
     return {
         "n_labels": table.num_rows,
@@ -68,10 +75,10 @@ def figures_of(found: CrowdPlan, goal: tuple[int, float] | None) -> dict[str, An
         "n_expert_labels": ask.count("expert"),
         "cost": float(found.planned.cost.sum()),
         "expected_gain": float(sum(table["expected_gain"].to_pylist())),
-        "expected_accuracy_now": float(promised.accuracy[0]),
-        "expected_accuracy": float(promised.accuracy[-1]),
-        "accuracy_low": float(promised.low[-1]),
-        "accuracy_high": float(promised.high[-1]),
+        "expected_accuracy_now": float(forecast.accuracy[0]),
+        "expected_accuracy": float(forecast.accuracy[-1]),
+        "accuracy_low": float(forecast.low[-1]),
+        "accuracy_high": float(forecast.high[-1]),
         "goal": GOAL,
         "labels_for_goal": None if goal is None else goal[0],
         "cost_for_goal": None if goal is None else goal[1],
@@ -237,20 +244,20 @@ def _for_crowd(fitted: CrowdClassifier, options: CrowdOptions, out: Path, *, wit
         per_task=options.per_task,
         seed=options.seed,
     )
-    curve = curve_table(found.promise) if with_curve else None
+    curve = curve_table(found.forecast) if with_curve else None
     return Planned(found.table, figures, text_of(figures, out, options.budget), curve)
 
 
-def _asking(fitted: CrowdClassifier, options: CrowdOptions) -> tuple[Asking, Names]:
+def _asking(fitted: CrowdClassifier, options: CrowdOptions) -> tuple[LabelingProblem, Names]:
     from conal.data.annotations import Annotations
-    from conal.estimator.kept_data import asking_of
+    from conal.estimator.kept_data import labeling_problem_of
     from conal.io.results import read_annotator_info
 
     info = None
     if options.annotator_info is not None:
         crowd = Annotations([], [], [], task_ids=[], annotator_ids=fitted.annotator_ids_, classes=fitted.classes_)
         info = read_annotator_info(options.annotator_info, crowd)
-    return asking_of(fitted, info, by=options.by.value, per_task=options.per_task)
+    return labeling_problem_of(fitted, info, by=options.by.value, per_task=options.per_task)
 
 
 def _with_items(

@@ -12,9 +12,6 @@ from conal._arrays import BoolArray, FloatArray, IntArray
 from conal.errors import InputError
 from conal.parameters.simulation import CrowdSettings
 
-__all__ = ["CARELESS", "HONEST", "Adversaries", "Purpose", "draw_adversaries", "stream"]
-
-
 # One seed, several independent streams of random numbers.
 #
 # The draws of one step never shift those of another: with the same seed, another noise strength gets the same

@@ -106,7 +106,7 @@ class FittedClassifier(Reported, ClassifierParameters, ClassifierMixin, BaseEsti
         per_task: int = 3,
         seed: int = 0,
     ) -> CrowdPlan:
-        """Whom to ask what next, for at most a budget: a table, and the accuracy that it promises.
+        """Whom to ask what next, for at most a budget: a table, and the accuracy to expect.
 
         Parameters
         ----------
@@ -123,13 +123,13 @@ class FittedClassifier(Reported, ClassifierParameters, ClassifierMixin, BaseEsti
         seed : int
             Seed of the simulated answers behind the intervals.
         """
-        from conal.estimator.kept_data import asking_of
+        from conal.estimator.kept_data import labeling_problem_of
         from conal.planning.crowd_plan import crowd_plan
 
         check_is_fitted(self, "model_")
-        asking, names = asking_of(self, annotator_info, by=by, per_task=per_task)
+        problem, names = labeling_problem_of(self, annotator_info, by=by, per_task=per_task)
         options: dict[str, Any] = {"expert_cost": expert_cost, "per_task": per_task, "seed": seed}
-        return crowd_plan(asking, budget, task_ids=self.task_ids_, people=names, **options)
+        return crowd_plan(problem, budget, task_ids=self.task_ids_, people=names, **options)
 
     def score(self, X: Any, y: Any) -> float:
         """Accuracy for true labels; for annotations, the mean log-likelihood of a label.

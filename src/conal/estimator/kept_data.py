@@ -20,7 +20,7 @@ from conal.io.model_folder import DATA, ModelFolder
 from conal.methods import CrowdMethod
 from conal.metrics.rates import Rate
 from conal.planning.crowd_plan import PER_TASK
-from conal.planning.gains import Asking, Pairs, cautious, checked_by_others, measured_accuracy
+from conal.planning.gains import LabelingProblem, Pairs, cautious, checked_by_others, measured_accuracy
 from conal.report.evidence import MEASURED
 from conal.training import Instances
 from conal.updates import labels_from, labels_to
@@ -36,8 +36,8 @@ __all__ = [
     "Remembered",
     "TrainingData",
     "asked_of",
-    "asking_of",
     "data_tensors",
+    "labeling_problem_of",
     "restored",
     "to_tensors",
 ]
@@ -102,9 +102,9 @@ def restored(tensors: Mapping[str, npt.NDArray[Any]], n_tasks: int, n_annotators
     return Asked(Pairs(indptr, people.astype(np.int64)), np.clip(share.astype(np.float64), 0, 1))
 
 
-def asking_of(
+def labeling_problem_of(
     fitted: FittedClassifier, info: Any = None, *, by: By = "annotator", per_task: int = PER_TASK
-) -> tuple[Asking, Names]:
+) -> tuple[LabelingProblem, Names]:
     """What a plan is made from, and what those are called who can be asked: annotators, or groups of them.
 
     Parameters
@@ -121,19 +121,19 @@ def asking_of(
         return _anyone(fitted, costs, limits, per_task), as_names([ANYONE])
     share = asked.common_share[:, None, None]
     learned = share * fitted.common_confusion_ + (1 - share) * fitted.annotator_confusion_
-    met = checked_by_others(asked.pairs, fitted.probas_, len(names))
+    counts = checked_by_others(asked.pairs, fitted.probas_, len(names))
     given = np.bincount(asked.pairs.annotators, minlength=len(names))
     active = np.where(given > 0, np.inf if limits is None else limits, 0.0)
-    confusion = cautious(learned, met, fitted.common_confusion_)
-    asking = Asking(fitted.probas_, confusion, asked.pairs, met, costs, active, now=_measured(fitted))
+    confusion = cautious(learned, counts, fitted.common_confusion_)
+    problem = LabelingProblem(fitted.probas_, confusion, asked.pairs, counts, costs, active, now=_measured(fitted))
     if by == "annotator":
-        return asking, names
+        return problem, names
     coded = None if about is None else about.coded_groups()
     if coded is None:
         raise InputError(
             "by group: the annotators have no groups; pass a table with a column 'group' as annotator info"
         )
-    return asking.in_groups(coded[1], len(coded[0]), per_task), as_names(coded[0])
+    return problem.in_groups(coded[1], len(coded[0]), per_task), as_names(coded[0])
 
 
 def _measured(fitted: FittedClassifier) -> Rate | None:
@@ -156,7 +156,9 @@ def _about(fitted: FittedClassifier, info: Any) -> AnnotatorInfo | None:
     return AnnotatorInfo.of(info, crowd)
 
 
-def _anyone(fitted: FittedClassifier, costs: FloatArray | None, limits: FloatArray | None, per_task: int) -> Asking:
+def _anyone(
+    fitted: FittedClassifier, costs: FloatArray | None, limits: FloatArray | None, per_task: int
+) -> LabelingProblem:
     """Plans that name nobody: by the common confusion, at the mean cost."""
     n, c = fitted.probas_.shape
     allowed = Pairs(np.arange(n + 1) * per_task, np.zeros(n * per_task, np.int64))
@@ -164,7 +166,7 @@ def _anyone(fitted: FittedClassifier, costs: FloatArray | None, limits: FloatArr
     price = None if costs is None else np.array([costs.mean()])
     room = None if limits is None else np.array([limits.sum()])
     weight = np.full((1, c), float(fitted.model_.labels_per_annotator.sum()) / max(c, 1))
-    return Asking(
+    return LabelingProblem(
         fitted.probas_, fitted.common_confusion_[None], nobody, weight, price, room, None, allowed, _measured(fitted)
     )
 

@@ -18,36 +18,6 @@ from conal._arrays import FloatArray, IntArray
 from conal.data.annotations import Annotations
 from conal.metrics.classification import task_posterior
 
-__all__ = [
-    "FEWEST",
-    "FEWEST_AFTER",
-    "Attention",
-    "Copies",
-    "Defence",
-    "LeftOut",
-    "Population",
-    "Ring",
-    "Suspects",
-    "Turning",
-    "attention",
-    "defended",
-    "dependence",
-    "discoveries",
-    "find_copies",
-    "find_rings",
-    "find_suspects",
-    "in_time",
-    "left_out",
-    "likely",
-    "lower_tail",
-    "population",
-    "scores_of",
-    "suspects_among",
-    "typical_confusion",
-    "without",
-]
-
-
 # Tails of sums of independent scores, each of which has finitely many values: a saddlepoint approximation.
 
 

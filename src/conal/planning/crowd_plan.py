@@ -1,4 +1,18 @@
-"""Whom to ask what next: a batch of labels, its table, and the accuracy to expect."""
+"""Whom to ask what next: a batch of labels for a budget, its table, and the accuracy to expect.
+
+For every task, answers of several people are valued together (:func:`conal.planning.gains.value_of_answers`), in two
+orders: by gain and by information, each for its cost. Of the values after one, two and three answers, the concave hull
+counts: where one answer cannot change the label and two can, two are asked at once. Steps of all tasks are taken in the
+order of their gain for their cost, which is how knapsacks with choices are packed (Sinha and Zoltners 1979). What
+answers tell about other tasks (:class:`conal.planning.gains.ConfusionInformation`) is added; it shrinks with every
+answer about the same pair of classes, and is looked at again when a step's turn comes (lazy greedy; Minoux 1978).
+
+References
+----------
+Sinha, Zoltners (1979). The multiple-choice knapsack problem. Operations Research 27.
+
+Minoux (1978). Accelerated greedy algorithms for maximizing submodular set functions. Optimization Techniques.
+"""
 
 from __future__ import annotations
 
@@ -18,44 +32,14 @@ from conal.planning.gains import (
     CAUTION,
     EXPERT,
     WIDTH,
-    Asking,
-    Lessons,
+    ConfusionInformation,
+    LabelingProblem,
     answer_information,
     candidates,
     value_of_answers,
 )
 
-__all__ = [
-    "EXPERT",
-    "REASONS",
-    "CrowdPlan",
-    "Planned",
-    "Promise",
-    "budget_for",
-    "crowd_plan",
-    "curve_table",
-    "labels_for",
-    "plan_labels",
-    "promise",
-]
-
-
-# Whom to ask what next: a batch of labels that makes as many more labels right as a budget allows.
-#
-# For every task, answers of several people are valued together (:func:`conal.planning.gains.value_of_answers`),
-# in two orders: by gain and by information, each for its cost. Of the values after one, two and three answers, the
-# concave hull counts: where one answer cannot change the label and two can, two are asked at once. Steps of all tasks
-# are taken in the order of their gain for their cost, which is how knapsacks with choices are packed (Sinha and
-# Zoltners 1979). What answers teach about other tasks (:mod:`conal.planning.gains`) is added; it shrinks with
-# every answer about the same pair of classes, and is looked at again when a step's turn comes (lazy greedy; Minoux
-# 1978).
-#
-# References
-# ----------
-# Sinha, Zoltners (1979). The multiple-choice knapsack problem. Operations Research 27.
-#
-# Minoux (1978). Accelerated greedy algorithms for maximizing submodular set functions. Optimization Techniques.
-
+# A batch of labels that makes as many more labels right as a budget allows.
 
 PER_TASK = 3
 """Labels of one task in a batch, at most."""
@@ -71,30 +55,30 @@ AT_ONCE = 256
 class Planned(NamedTuple):
     """The planned labels, those that gain most for their cost first.
 
-    ``gain`` is the expected number of labels that turn right, of the task itself and ``taught`` of others.
+    ``gain`` is the expected number of labels that turn right: the task's own, and ``indirect_gain`` those of others.
     """
 
     tasks: IntArray
     annotators: IntArray
     gain: FloatArray
-    taught: FloatArray
+    indirect_gain: FloatArray
     cost: FloatArray
 
 
 def plan_labels(
-    asking: Asking,
+    problem: LabelingProblem,
     budget: float,
     *,
     expert_cost: float | None = None,
     per_task: int = PER_TASK,
     least_gain: float = 0.0,
-    teach: bool = True,
+    indirect: bool = True,
 ) -> Planned:
     """The labels to ask for next, for at most ``budget``.
 
     Parameters
     ----------
-    asking : Asking
+    problem : LabelingProblem
     budget : float
         What all labels together may cost.
     expert_cost : float, optional
@@ -103,23 +87,23 @@ def plan_labels(
         Labels of one task, at most.
     least_gain : float
         Labels that gain less are not asked for; with 0, the budget is spent as far as anybody can be asked.
-    teach : bool
-        Whether it counts what answers teach about other tasks.
+    indirect : bool
+        Whether it counts what answers tell about other tasks.
     """
     number(above=0).check("budget", budget)
     whole(1).check("per_task", per_task)
     if expert_cost is not None:
         number(above=0).check("expert_cost", expert_cost)
-    if not len(asking.confusion):
-        asking = _with_nobody_free(asking)
-    return _Batch(asking, budget, expert_cost, per_task, least_gain, teach).fill()
+    if not len(problem.confusion):
+        problem = _with_nobody_free(problem)
+    return _Batch(problem, budget, expert_cost, per_task, least_gain, indirect).fill()
 
 
-def _with_nobody_free(asking: Asking) -> Asking:
+def _with_nobody_free(problem: LabelingProblem) -> LabelingProblem:
     """The same tasks with an annotator who cannot be asked, so that arrays of annotators are not empty."""
-    n_classes = asking.posterior.shape[1]
-    blind = np.full((1, n_classes, n_classes), 1 / max(n_classes, 1))
-    return replace(asking, confusion=blind, met=np.zeros((1, n_classes)), costs=None, limits=np.zeros(1))
+    C = problem.posterior.shape[1]
+    blind = np.full((1, C, C), 1 / max(C, 1))
+    return replace(problem, confusion=blind, class_counts=np.zeros((1, C)), costs=None, limits=np.zeros(1))
 
 
 class _Options(NamedTuple):
@@ -140,25 +124,25 @@ class _Batch:
 
     def __init__(
         self,
-        asking: Asking,
+        problem: LabelingProblem,
         budget: float,
         expert_cost: float | None,
         per_task: int,
         least_gain: float,
-        teach: bool,
+        indirect: bool,
     ) -> None:
-        self.asking, self.left, self.expert_cost = asking, budget, expert_cost
+        self.problem, self.left, self.expert_cost = problem, budget, expert_cost
         self.per_task, self.least_gain = per_task, least_gain
-        self.room = asking.room.copy()
+        self.capacity = problem.capacity.copy()
         self.rows: list[tuple[int, int, float, float, float]] = []
-        self.lessons = Lessons(asking) if teach else None
+        self.information = ConfusionInformation(problem) if indirect else None
         self.tasks = self._tasks_in_question()
 
     def _tasks_in_question(self) -> IntArray:
-        doubt = 1 - self.asking.posterior.max(1)
-        if self.asking.closed is not None:
-            doubt = np.where(self.asking.closed, -1.0, doubt)
-        cheapest = min([*self.asking.price[self.room >= 1], self.expert_cost or np.inf], default=np.inf)
+        doubt = 1 - self.problem.posterior.max(1)
+        if self.problem.done is not None:
+            doubt = np.where(self.problem.done, -1.0, doubt)
+        cheapest = min([*self.problem.price[self.capacity >= 1], self.expert_cost or np.inf], default=np.inf)
         most = min(len(doubt), max(MOST_TASKS, int(min(4 * self.left / max(cheapest, 1e-9), len(doubt)))))
         some = np.argpartition(-doubt, most - 1)[:most] if most else np.arange(0)
         return np.sort(some[doubt[some] > max(self.least_gain, 0.0) - 1e-12])
@@ -175,40 +159,32 @@ class _Batch:
                 self._look_for_others(heap, options, place, taken)
                 continue
             now = -self._worth(options, place, order, taken, end)
-            if heap and now > heap[0][0] and now > step[0] + 1e-12:  # others have taught the same since
+            if heap and now > heap[0][0] and now > step[0] + 1e-12:  # others tell the same since
                 heapq.heappush(heap, (now, *step[1:]))
             elif self._take(options, place, order, taken, end):
                 self._push(heap, options, place, end, order)
         return self._planned()
 
-    # ---------------------------------------------------------------- what there is to choose from
-
     def _options(self, tasks: IntArray) -> _Options:
-        asking = self.asking
-        who = candidates(asking, tasks, self.room, max(WIDTH, self.per_task))
+        """The orders of asking: by gain and by information, and the expert, if there is one."""
+        problem = self.problem
+        who = candidates(problem, tasks, self.capacity, max(WIDTH, self.per_task))
         n, width = who.shape
-        q = asking.posterior[tasks]
-        best = q.max(1)
-        price = np.where(who >= 0, asking.price[who], np.inf)
-        single = value_of_answers(np.repeat(q, width, 0), asking.confusion, who.reshape(-1, 1)).reshape(n, width)
-        bits = answer_information(q, asking.confusion, who)
-        rates = [(single - best[:, None] + INFORMATION * np.maximum(bits, 0)) / np.maximum(price, 1e-9)]
-        rates.append(np.maximum(bits, 0) / np.maximum(price, 1e-9))
-        parts = [self._in_order(q, who, price, bits, np.where(who >= 0, rate, -np.inf)) for rate in rates]
+        q = problem.posterior[tasks]
+        price = np.where(who >= 0, problem.price[who], np.inf)
+        single = value_of_answers(np.repeat(q, width, 0), problem.confusion, who.reshape(-1, 1)).reshape(n, width)
+        bits = np.maximum(answer_information(q, problem.confusion, who), 0)
+        orders = []
+        for worth in (single - q.max(1)[:, None] + INFORMATION * bits, bits):
+            rate = np.where(who >= 0, worth / np.maximum(price, 1e-9), -np.inf)
+            order = np.argsort(-rate, axis=1, kind="stable")[:, : self.per_task]
+            chosen, costs, told = (np.take_along_axis(values, order, 1) for values in (who, price, bits))
+            gains = value_of_answers(q, problem.confusion, chosen) - q.max(1)[:, None]
+            chosen = np.where(chosen < 0, NOBODY, chosen)
+            orders.append(_Options(chosen, np.cumsum(costs, axis=1), gains, np.cumsum(told, axis=1)))
         if self.expert_cost is not None:
-            parts.append(self._expert_first(parts[0], q))
-        return _Options(*(np.stack(each, axis=1) for each in zip(*parts, strict=True)))
-
-    def _in_order(
-        self, q: FloatArray, who: IntArray, price: FloatArray, bits: FloatArray, rate: FloatArray
-    ) -> _Options:
-        """The first annotators by a rate, (n, k)."""
-        order = np.argsort(-rate, axis=1, kind="stable")[:, : self.per_task]
-        chosen = np.take_along_axis(who, order, 1)
-        gains = value_of_answers(q, self.asking.confusion, chosen) - q.max(1)[:, None]
-        costs = np.cumsum(np.take_along_axis(price, order, 1), axis=1)
-        told = np.cumsum(np.maximum(np.take_along_axis(bits, order, 1), 0.0), axis=1)
-        return _Options(np.where(chosen < 0, NOBODY, chosen), costs, gains, told)
+            orders.append(self._expert_first(orders[0], q))
+        return _Options(*(np.stack(each, axis=1) for each in zip(*orders, strict=True)))
 
     def _expert_first(self, like: _Options, q: FloatArray) -> _Options:
         """The expert alone, in the shape of another order."""
@@ -218,16 +194,16 @@ class _Batch:
         bits = np.repeat(-(q * np.log2(np.maximum(q, 1e-300))).sum(1)[:, None], who.shape[1], 1)
         return _Options(who, costs, gains, bits)
 
-    # ---------------------------------------------------------------- steps
-
     def _first_steps(self, options: _Options, tasks: IntArray) -> list[Step]:
         """The best first step of every task."""
         n, _, longest = options.annotators.shape
         if not n:
             return []
         gains = options.gains + INFORMATION * options.bits
-        if self.lessons is not None:
-            gains = gains + np.cumsum(self.lessons.first_values(tasks, options.annotators), axis=2)
+        if self.information is not None:
+            every = zip(tasks.tolist(), options.annotators.tolist(), strict=True)
+            indirect = [[self._indirect_gains(task, who) for who in orders] for task, orders in every]
+            gains = gains + np.cumsum(indirect, axis=2)
         worth = np.where(options.annotators == NOBODY, -np.inf, gains / np.maximum(options.costs, 1e-9))
         best = worth.reshape(n, -1).argmax(1)
         order, end = np.divmod(best, longest)
@@ -244,13 +220,13 @@ class _Batch:
 
     def _worth(self, options: _Options, place: int, order: int, taken: int, end: int) -> float:
         gain, bits, cost = self._step(options, place, order, taken, end)
-        taught = sum(self._taught(place, options.annotators[place, order, taken:end].tolist()))
-        return (gain + INFORMATION * bits + taught) / max(cost, 1e-9)
+        who = options.annotators[place, order, taken:end].tolist()
+        indirect = sum(self._indirect_gains(int(self.tasks[place]), who))
+        return (gain + INFORMATION * bits + indirect) / max(cost, 1e-9)
 
-    def _taught(self, place: int, who: list[int]) -> list[float]:
-        """What the answer of each teaches about other tasks."""
-        task = int(self.tasks[place])
-        return [0.0 if self.lessons is None else self.lessons.next_value(task, r) for r in who]
+    def _indirect_gains(self, task: int, who: list[int]) -> list[float]:
+        """What the answer of each tells about other tasks."""
+        return [0.0 if self.information is None else self.information.indirect_gain(task, r) for r in who]
 
     @staticmethod
     def _step(options: _Options, place: int, order: int, taken: int, end: int) -> tuple[float, float, float]:
@@ -263,7 +239,7 @@ class _Batch:
 
     def _full(self, who: IntArray) -> bool:
         """Whether somebody can give no more labels."""
-        return any(r >= 0 and self.room[r] < 1 for r in who.tolist())
+        return any(r >= 0 and self.capacity[r] < 1 for r in who.tolist())
 
     def _look_for_others(self, heap: list[Step], options: _Options, place: int, taken: int) -> None:
         """Replace people who can give no more labels, where nothing has been planned for the task yet.
@@ -288,28 +264,27 @@ class _Batch:
         """Plan a step, if there is money for it and it gains enough."""
         gain, _, cost = self._step(options, place, order, taken, end)
         who, task = options.annotators[place, order, taken:end].tolist(), int(self.tasks[place])
-        taught = self._taught(place, who)
-        if cost > self.left + 1e-9 or (gain + sum(taught)) / len(who) < self.least_gain:
+        indirect = self._indirect_gains(task, who)
+        if cost > self.left + 1e-9 or (gain + sum(indirect)) / len(who) < self.least_gain:
             return False
         self.left -= cost
-        for r, lesson in zip(who, taught, strict=True):
-            price = float(self.expert_cost or 0) if r == EXPERT else float(self.asking.price[r])
-            self.rows.append((task, r, gain / len(who), lesson, price))
-            if self.lessons is not None:
-                self.lessons.note(task, r)
+        for r, gain_of_others in zip(who, indirect, strict=True):
+            price = float(self.expert_cost or 0) if r == EXPERT else float(self.problem.price[r])
+            self.rows.append((task, r, gain / len(who), gain_of_others, price))
+            if self.information is not None:
+                self.information.add(task, r)
             if r >= 0:
-                self.room[r] -= 1
+                self.capacity[r] -= 1
         return True
 
     def _planned(self) -> Planned:
         if not self.rows:
             none, no = np.empty(0, np.int64), np.empty(0)
             return Planned(none, none, no, no, no)
-        tasks, who, gain, taught, cost = (np.array(column) for column in zip(*self.rows, strict=True))
-        return Planned(tasks, who, gain, taught, cost)
+        return Planned(*(np.array(column) for column in zip(*self.rows, strict=True)))
 
 
-# What a plan promises: how many labels are right afterwards, by simulated answers.
+# Forecast of the accuracy after a plan, by simulated answers.
 
 DRAWS = 200
 POINTS = 20
@@ -322,7 +297,7 @@ SHARPNESS = np.exp(np.linspace(-1, 1.6, 14))
 """Factors for which tasks without a planned label are counted; between them they are interpolated."""
 
 
-class Promise(NamedTuple):
+class AccuracyForecast(NamedTuple):
     """Expected accuracy of the labels after more and more of a plan, with intervals; the first row is before it."""
 
     labels: IntArray
@@ -332,49 +307,41 @@ class Promise(NamedTuple):
     high: FloatArray
 
 
-def promise(asking: Asking, planned: Planned, *, seed: int = 0, draws: int = DRAWS) -> Promise:
+def simulate_plan(problem: LabelingProblem, planned: Planned, *, seed: int = 0, draws: int = DRAWS) -> AccuracyForecast:
     r"""Accuracy of the labels of all tasks along a plan.
 
     Everything is drawn from what is believed, and labels are inferred again: true classes from the posterior, matrices
     of the annotators from Dirichlet distributions around their means, and answers from the matrices. The posterior
     itself may be too sure or not sure enough: in every draw, true classes come from :math:`q^t` with a random t, mostly
-    between 0.6 and 2.2. What answers teach about other tasks is not counted.
-
-    Parameters
-    ----------
-    asking : Asking
-    planned : Planned
-    seed : int
-        The same seed gives the same promise.
-    draws : int
+    between 0.6 and 2.2. What answers tell about other tasks is not counted. The same seed gives the same forecast.
     """
     rng = np.random.default_rng(seed)
-    n = max(len(asking.posterior), 1)
-    total = len(planned.tasks)
+    best, total = problem.posterior.max(1), len(planned.tasks)
+    n = max(len(best), 1)
     at = np.unique(np.linspace(0, total, min(POINTS, total) + 1).round().astype(np.int64))
     inside, place = np.unique(planned.tasks, return_inverse=True)
-    mean, spread = _others(asking, inside)
+    mean, spread = _others(np.delete(problem.posterior, inside, axis=0))
     waves = _waves(place)
     right = np.empty((draws, len(at)))
     for k in range(draws):
         doubt = rng.standard_normal()
         sharp = float(np.exp(DOUBT[int(doubt > 0)] * doubt))
-        gains = _draw(asking, planned, inside, place, waves, sharp, rng)
+        gains = _draw(problem, planned, inside, place, waves, sharp, rng)
         others = np.interp(sharp, SHARPNESS, mean) + np.interp(sharp, SHARPNESS, spread) * rng.standard_normal()
         right[k] = others + np.concatenate([[gains[0]], gains[0] + np.cumsum(gains[1:])])[at]
     right = np.clip(right / n, 0.0, 1.0)
     tail = (1 - CONFIDENCE) / 2
     low, high = np.quantile(right, [tail, 1 - tail], axis=0)
-    cost = np.concatenate([[0.0], np.cumsum(planned.cost)])[at]
-    found = Promise(at, cost, _expected(asking, planned)[at], low, high)
-    return found if asking.now is None else _measured(found, asking.now)
+    cost, gained = (np.concatenate([[0.0], np.cumsum(values)])[at] for values in (planned.cost, planned.gain))
+    found = AccuracyForecast(at, cost, np.asarray((best.sum() + gained) / n), low, high)
+    return found if problem.now is None else _measured(found, problem.now)
 
 
-def _measured(found: Promise, now: Rate) -> Promise:
+def _measured(found: AccuracyForecast, now: Rate) -> AccuracyForecast:
     """The same gains from the accuracy that true labels measured, with its uncertainty beside that of the answers.
 
     >>> ends = np.arange(2), np.arange(2.0), np.array([0.9, 0.95]), np.array([0.9, 0.92]), np.array([0.9, 0.96])
-    >>> made = _measured(Promise(*ends), Rate(0.6, 0.5, 0.7, 50, 50.0))
+    >>> made = _measured(AccuracyForecast(*ends), Rate(0.6, 0.5, 0.7, 50, 50.0))
     >>> made.accuracy.round(2).tolist(), made.low.round(3).tolist(), made.high.round(3).tolist()
     ([0.6, 0.65], [0.5, 0.546], [0.7, 0.75])
     """
@@ -387,31 +354,10 @@ def _measured(found: Promise, now: Rate) -> Promise:
     return found._replace(accuracy=accuracy, low=np.maximum(low, 0.0), high=np.minimum(high, 1.0))
 
 
-def budget_for(found: Promise, accuracy: float) -> float | None:
-    """The cost of reaching an accuracy, between the points of a curve; None where the plan does not.
-
-    >>> ends = np.array([0, 10]), np.array([0.0, 10.0]), np.array([0.8, 0.9]), np.zeros(2), np.ones(2)
-    >>> [budget_for(Promise(*ends), goal) for goal in (0.9, 0.95, 0.5)]
-    [10.0, None, 0.0]
-    """
-    if found.accuracy[-1] < accuracy:
-        return None
-    rising = np.maximum.accumulate(found.accuracy)
-    return float(np.interp(accuracy, rising, found.cost)) if accuracy > rising[0] else 0.0
-
-
-def _expected(asking: Asking, planned: Planned) -> FloatArray:
-    """(labels + 1,) the mean posterior of the labels after each planned one."""
-    best = asking.posterior.max(1)
-    gains = np.concatenate([[0.0], np.cumsum(planned.gain)])
-    return np.asarray((best.sum() + gains) / max(len(best), 1))
-
-
-def _others(asking: Asking, inside: IntArray) -> tuple[FloatArray, FloatArray]:
+def _others(posterior: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Mean and standard deviation of the right labels of tasks without a planned one, for each factor."""
-    rest = np.delete(asking.posterior, inside, axis=0)
     mean, spread = np.zeros(len(SHARPNESS)), np.zeros(len(SHARPNESS))
-    log = np.log(np.maximum(rest, 1e-300))
+    log = np.log(np.maximum(posterior, 1e-300))
     log -= log.max(1, keepdims=True)
     for k, sharp in enumerate(SHARPNESS):
         best = 1 / np.exp(sharp * log).sum(1)
@@ -429,7 +375,7 @@ def _waves(place: IntArray) -> list[IntArray]:
 
 
 def _draw(
-    asking: Asking,
+    problem: LabelingProblem,
     planned: Planned,
     inside: IntArray,
     place: IntArray,
@@ -438,19 +384,19 @@ def _draw(
     rng: np.random.Generator,
 ) -> FloatArray:
     """(labels + 1,) right labels of the planned tasks before the plan, and how many more by each answer."""
-    q = asking.posterior[inside]
+    q = problem.posterior[inside]
     truth = draw_from_rows(q**sharp, rng.random(len(q))) if len(q) else np.empty(0, np.int64)
     joint = q.copy()
     right = (joint.argmax(1) == truth).astype(float)
     found = np.zeros(len(place) + 1)
     found[0] = right.sum()
     people, who = np.unique(planned.annotators, return_inverse=True)
-    matrices = _draw_matrices(asking, people, rng)
+    matrices = _draw_matrices(problem, people, rng)
     for rows in waves:
         at = place[rows]
         answers = draw_from_rows(matrices[who[rows], truth[at]], rng.random(len(rows)))
         expert = planned.annotators[rows] == EXPERT
-        likelihood = asking.confusion[np.maximum(planned.annotators[rows], 0), :, answers]
+        likelihood = problem.confusion[np.maximum(planned.annotators[rows], 0), :, answers]
         likelihood = np.where(expert[:, None], np.eye(q.shape[1])[answers], likelihood)
         joint[at] *= likelihood
         now = (joint[at].argmax(1) == truth[at]).astype(float)
@@ -459,10 +405,10 @@ def _draw(
     return found
 
 
-def _draw_matrices(asking: Asking, people: IntArray, rng: np.random.Generator) -> FloatArray:
+def _draw_matrices(problem: LabelingProblem, people: IntArray, rng: np.random.Generator) -> FloatArray:
     """(people, C, C) a draw of everybody's matrix; an expert's is certain."""
-    n_classes = asking.posterior.shape[1]
-    means, weight = asking.confusion[np.maximum(people, 0)], asking.met[np.maximum(people, 0)] + CAUTION
+    n_classes = problem.posterior.shape[1]
+    means, weight = problem.confusion[np.maximum(people, 0)], problem.class_counts[np.maximum(people, 0)] + CAUTION
     drawn = rng.gamma(means * weight[:, :, None]) + 1e-12
     drawn /= drawn.sum(2, keepdims=True)
     return np.where((people == EXPERT)[:, None, None], np.eye(n_classes), drawn)
@@ -483,15 +429,15 @@ REACH = 20
 
 
 class CrowdPlan(NamedTuple):
-    """A plan: its table, what it promises, and the same as numbers."""
+    """A plan: its table, the accuracy to expect, and the planned labels as numbers."""
 
     table: pa.Table
-    promise: Promise
+    forecast: AccuracyForecast
     planned: Planned
 
 
 def crowd_plan(
-    asking: Asking,
+    problem: LabelingProblem,
     budget: float,
     *,
     task_ids: Names,
@@ -509,7 +455,7 @@ def crowd_plan(
 
     Parameters
     ----------
-    asking : Asking
+    problem : LabelingProblem
     budget : float
     task_ids : (N,)
     people : (R,)
@@ -523,24 +469,25 @@ def crowd_plan(
     --------
     >>> from conal.planning.gains import Pairs
     >>> good = np.array([[[0.9, 0.1], [0.1, 0.9]]])
-    >>> asking = Asking(np.array([[0.6, 0.4], [0.9, 0.1]]), good, Pairs.of([1], [0], 2), np.full((1, 2), 50.0))
-    >>> found = crowd_plan(asking, 5, task_ids=np.array(["a", "b"]), people=np.array(["ann"]))
+    >>> q, existing = np.array([[0.6, 0.4], [0.9, 0.1]]), Pairs.of([1], [0], 2)
+    >>> problem = LabelingProblem(q, good, existing, np.full((1, 2), 50.0))
+    >>> found = crowd_plan(problem, 5, task_ids=np.array(["a", "b"]), people=np.array(["ann"]))
     >>> found.table.select(["task", "ask", "cost"]).to_pylist()
     [{'task': 'a', 'ask': 'ann', 'cost': 1.0}]
     """
-    planned = plan_labels(asking, budget, expert_cost=expert_cost, per_task=per_task, least_gain=least_gain)
-    promised = promise(asking, planned, seed=seed)
+    planned = plan_labels(problem, budget, expert_cost=expert_cost, per_task=per_task, least_gain=least_gain)
+    forecast = simulate_plan(problem, planned, seed=seed)
     n = len(planned.tasks)
     at = np.arange(1, n + 1)
     ask: list[Any] = [people[r] if r != EXPERT else "expert" for r in planned.annotators.tolist()]
-    low, high = (np.interp(at, promised.labels, ends) for ends in (promised.low, promised.high))
-    right = np.minimum(asking.accuracy + np.cumsum(planned.gain) / max(len(asking.posterior), 1), 1.0)
+    low, high = (np.interp(at, forecast.labels, ends) for ends in (forecast.low, forecast.high))
+    right = np.minimum(problem.accuracy + np.cumsum(planned.gain) / max(len(problem.posterior), 1), 1.0)
     table = pa.table(
         {
             "task": name_column(task_ids[planned.tasks]) if n else pa.array([], pa.string()),
             "ask": pa.array([str(name) for name in ask], pa.string()),
             "reason": pa.array([REASONS[k] for k in _reasons(planned)], pa.string()),
-            "expected_gain": pa.array(planned.gain + planned.taught),
+            "expected_gain": pa.array(planned.gain + planned.indirect_gain),
             "cost": pa.array(planned.cost),
             "total_cost": pa.array(np.cumsum(planned.cost)),
             "expected_accuracy": pa.array(right),
@@ -548,7 +495,7 @@ def crowd_plan(
             "accuracy_high": pa.array(high),
         }
     )
-    return CrowdPlan(table, promised, planned)
+    return CrowdPlan(table, forecast, planned)
 
 
 def _reasons(planned: Planned) -> list[int]:
@@ -557,17 +504,17 @@ def _reasons(planned: Planned) -> list[int]:
     several = number[place] > 1 if len(place) else np.zeros(0, bool)
     kind = np.where(several, 1, 0)
     kind = np.where(planned.gain < LEAST_GAIN, 3, kind)
-    return [int(k) for k in np.where(planned.taught > np.maximum(planned.gain, LEAST_GAIN), 2, kind)]
+    return [int(k) for k in np.where(planned.indirect_gain > np.maximum(planned.gain, LEAST_GAIN), 2, kind)]
 
 
 def labels_for(
-    asking: Asking, goal: float, budget: float, *, expert_cost: float | None = None, per_task: int = PER_TASK
+    problem: LabelingProblem, goal: float, budget: float, *, expert_cost: float | None = None, per_task: int = PER_TASK
 ) -> tuple[int, float] | None:
     """How many labels make the expected accuracy reach a goal, and their cost; None where many budgets do not."""
-    missing = (goal - asking.accuracy) * len(asking.posterior)
+    missing = (goal - problem.accuracy) * len(problem.posterior)
     if missing <= 0:
         return 0, 0.0
-    planned = plan_labels(asking, REACH * budget, expert_cost=expert_cost, per_task=per_task, least_gain=LEAST_GAIN)
+    planned = plan_labels(problem, REACH * budget, expert_cost=expert_cost, per_task=per_task, least_gain=LEAST_GAIN)
     gained = np.cumsum(planned.gain)
     if not len(gained) or gained[-1] < missing:
         return None
@@ -575,7 +522,7 @@ def labels_for(
     return last + 1, float(planned.cost[: last + 1].sum())
 
 
-def curve_table(found: Promise) -> pa.Table:
+def curve_table(found: AccuracyForecast) -> pa.Table:
     """The accuracy against the budget: labels, cost, expected_accuracy, accuracy_low and accuracy_high."""
     names = ("labels", "cost", "expected_accuracy", "accuracy_low", "accuracy_high")
     return pa.table(dict(zip(names, (pa.array(values) for values in found), strict=True)))

@@ -14,9 +14,6 @@ from conal.errors import InputError
 from conal.parameters import number, whole
 from conal.report.section import count
 
-__all__ = ["RANDOM_SHARE", "expert_plan", "inclusion_probabilities", "systematic_sample", "with_exhibits"]
-
-
 RANDOM_SHARE = 0.25
 """Share of the tasks that are drawn at random, so that every task can be drawn."""
 SHARPNESS = 3.0

@@ -1,12 +1,11 @@
-"""What further labels are worth: whom there is to ask, who comes into question, and the gain of an answer."""
+"""What further labels are worth: the labelling problem, the candidates for a task, and the gain of answers."""
 
 from __future__ import annotations
 
 from bisect import bisect_right
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import combinations
-from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -16,30 +15,7 @@ from conal.errors import InputError
 from conal.metrics.rates import Rate
 from conal.report.evidence import Evidence
 
-__all__ = [
-    "CAUTION",
-    "EXPERT",
-    "Asking",
-    "Learning",
-    "Lessons",
-    "Pairs",
-    "Reduced",
-    "answer_information",
-    "candidates",
-    "cautious",
-    "checked_by_others",
-    "classes_kept",
-    "closer_decision",
-    "expected_gain",
-    "measured_accuracy",
-    "reduced",
-    "tells_apart",
-    "value_of_answers",
-]
-
-
-# Whom there is to ask, and what is known: all that a plan of further labels is made from.
-
+# The labelling problem: what is known of the tasks, and who can be asked about them.
 
 CAUTION = 5.0
 """Pseudo-labels by which each row of a candidate's matrix is shrunk to the common confusion: three right labels of
@@ -49,13 +25,13 @@ MOST_GROUPS = 50
 """Groups that can be asked instead of annotators."""
 
 
-def cautious(confusion: FloatArray, met: FloatArray, common: FloatArray) -> FloatArray:
+def cautious(confusion: FloatArray, class_counts: FloatArray, common: FloatArray) -> FloatArray:
     """(n, C, C) learned matrices, each row shrunk to the common confusion.
 
     This is the mean of a Dirichlet distribution, and thus the probability of the next answer. So what is not known
     about an annotator is in the value of one more answer.
     """
-    weight = met[:, :, None]
+    weight = class_counts[:, :, None]
     return np.asarray((weight * confusion + CAUTION * common) / (weight + CAUTION))
 
 
@@ -91,7 +67,7 @@ class Pairs:
 
 
 def checked_by_others(
-    asked: Pairs, posterior: FloatArray, n_annotators: int, known: BoolArray | None = None
+    existing: Pairs, posterior: FloatArray, n_annotators: int, known: BoolArray | None = None
 ) -> FloatArray:
     """(R, C) expected number of an annotator's labels on tasks of each class, as far as others can judge them.
 
@@ -102,36 +78,36 @@ def checked_by_others(
     >>> checked_by_others(pairs, np.array([[1.0, 0.0], [0.5, 0.5]]), 2).tolist()
     [[0.25, 0.25], [0.25, 0.25]]
     """
-    given = np.diff(asked.indptr)
+    given = np.diff(existing.indptr)
     weight = (given - 1) / np.maximum(given, 1)
     if known is not None:
         weight = np.where(known, 1.0, weight)
-    met = np.empty((n_annotators, posterior.shape[1]))
+    counts = np.empty((n_annotators, posterior.shape[1]))
     for c in range(posterior.shape[1]):
-        each = (weight * posterior[:, c])[asked.tasks]
-        met[:, c] = np.bincount(asked.annotators, weights=each, minlength=n_annotators)
-    return met
+        each = (weight * posterior[:, c])[existing.tasks]
+        counts[:, c] = np.bincount(existing.annotators, weights=each, minlength=n_annotators)
+    return counts
 
 
 @dataclass(frozen=True, eq=False)
-class Asking:
-    """Tasks, their posterior, and the people who can be asked about them.
+class LabelingProblem:
+    """Tasks, their posterior, and the annotators who can be asked about them.
 
     Parameters
     ----------
     posterior : (N, C)
-        P(true class) of every task; as sure as it is right, or the plan promises too much.
+        P(true class) of every task; as sure as it is right, or the plan forecasts too much.
     confusion : (R, C, C)
         ``confusion[r, c, l]`` = P(the next answer of r is l | true c); see :func:`cautious`.
-    asked : Pairs
+    existing : Pairs
         Who has labelled what; nobody is asked twice.
-    met : (R, C)
+    class_counts : (R, C)
         Expected number of labels behind each row of the matrices; see :func:`checked_by_others`.
     costs : (R,), optional
         Cost of a label; 1 by default.
     limits : (R,), optional
         How many more labels each can give; any number by default. 0 for those who are not to be asked.
-    closed : (N,) bool, optional
+    done : (N,) bool, optional
         Tasks that nobody is asked about, such as those whose true label is known.
     allowed : Pairs, optional
         The only pairs that may be chosen; all by default.
@@ -141,23 +117,13 @@ class Asking:
 
     posterior: FloatArray
     confusion: FloatArray
-    asked: Pairs
-    met: FloatArray
+    existing: Pairs
+    class_counts: FloatArray
     costs: FloatArray | None = None
     limits: FloatArray | None = None
-    closed: BoolArray | None = None
+    done: BoolArray | None = None
     allowed: Pairs | None = None
     now: Rate | None = None
-
-    def __post_init__(self) -> None:
-        (n, c), r = self.posterior.shape, len(self.confusion)
-        shapes = {"confusion": (r, c, c), "met": (r, c), "costs": (r,), "limits": (r,), "closed": (n,)}
-        for name, shape in shapes.items():
-            array = getattr(self, name)
-            if array is not None and array.shape != shape:
-                raise InputError(f"{name}: has shape {array.shape}, expected {shape} for these tasks and annotators")
-        if len(self.asked.indptr) != n + 1:
-            raise InputError(f"asked: is about {len(self.asked.indptr) - 1:,} tasks, the posterior about {n:,}")
 
     @cached_property
     def price(self) -> FloatArray:
@@ -172,7 +138,7 @@ class Asking:
         return float(self.posterior.max(1).sum() / max(len(self.posterior), 1))
 
     @cached_property
-    def room(self) -> FloatArray:
+    def capacity(self) -> FloatArray:
         """(R,) how many more labels each annotator can give."""
         return np.full(len(self.confusion), np.inf) if self.limits is None else np.asarray(self.limits, float)
 
@@ -191,26 +157,25 @@ class Asking:
     @classmethod
     def by_evidence(
         cls, evidence: Evidence, limits: FloatArray | None = None, costs: FloatArray | None = None
-    ) -> Asking:
+    ) -> LabelingProblem:
         """What a fitted model knows of its crowd; annotators who may not be listed are not asked."""
         crowd = evidence.annotations
         everyone = np.arange(crowd.n_annotators)
-        asked = Pairs(crowd.indptr, crowd.annotators.astype(np.int64))
+        existing = Pairs(crowd.indptr, crowd.annotators.astype(np.int64))
         known = None if evidence.known is None else evidence.known >= 0
-        met = checked_by_others(asked, evidence.posterior, crowd.n_annotators, known)
-        room = np.full(crowd.n_annotators, np.inf) if limits is None else limits
+        counts = checked_by_others(existing, evidence.posterior, crowd.n_annotators, known)
         return cls(
             evidence.posterior,
-            cautious(evidence.confusion_of(everyone), met, evidence.common),
-            asked,
-            met,
+            cautious(evidence.confusion_of(everyone), counts, evidence.common),
+            existing,
+            counts,
             evidence.costs if costs is None else costs,
-            np.where(evidence.told, room, 0.0),
+            np.where(evidence.told, np.inf if limits is None else limits, 0.0),
             known,
             now=measured_accuracy(evidence),
         )
 
-    def in_groups(self, codes: IntArray, n_groups: int, per_task: int) -> Asking:
+    def in_groups(self, codes: IntArray, n_groups: int, per_task: int) -> LabelingProblem:
         """The same tasks with a group in the place of each annotator: any member answers, who has not yet.
 
         A group's matrix is the mean of its members', weighted by their labels; its cost is their mean cost.
@@ -225,24 +190,28 @@ class Asking:
         """
         if n_groups > MOST_GROUPS:
             raise InputError(f"by group: there are {n_groups:,} groups, at most {MOST_GROUPS} can be planned for")
-        size = np.bincount(codes, minlength=n_groups)
-        weight = self.met.sum(1) + CAUTION
-        total = np.bincount(codes, weights=weight, minlength=n_groups)
-        confusion = np.zeros((n_groups, *self.confusion.shape[1:]))
-        np.add.at(confusion, codes, weight[:, None, None] * self.confusion)
-        met, price, room = (np.zeros((n_groups, *values.shape[1:])) for values in (self.met, self.price, self.room))
-        for sums, values in ((met, self.met), (price, self.price), (room, self.room)):
-            np.add.at(sums, codes, values)
-        shape = len(self.posterior), n_groups
-        done = np.zeros(shape, np.int64)  # groups are few
-        np.add.at(done, (self.asked.tasks, codes[self.asked.annotators]), 1)
-        turn = np.arange(per_task)[None, :, None]
-        tasks, _, groups = np.nonzero(np.broadcast_to(turn < (size - done)[:, None, :], (shape[0], per_task, n_groups)))
-        allowed = Pairs(np.searchsorted(tasks, np.arange(shape[0] + 1)), groups)
-        nobody = Pairs(np.zeros(shape[0] + 1, np.int64), np.empty(0, np.int64))
-        means = confusion / np.maximum(total, 1e-12)[:, None, None]
-        return Asking(
-            self.posterior, means, nobody, met, price / np.maximum(size, 1), room, self.closed, allowed, self.now
+        n_tasks, size = len(self.posterior), np.bincount(codes, minlength=n_groups)
+
+        def sums(values: FloatArray) -> FloatArray:
+            total = np.zeros((n_groups, *values.shape[1:]))
+            np.add.at(total, codes, values)
+            return total
+
+        weight = self.class_counts.sum(1) + CAUTION
+        total = np.maximum(sums(weight), 1e-12)
+        confusion = sums(weight[:, None, None] * self.confusion) / total[:, None, None]
+        given = np.zeros((n_tasks, n_groups), np.int64)  # groups are few
+        np.add.at(given, (self.existing.tasks, codes[self.existing.annotators]), 1)
+        free = np.arange(per_task)[None, :, None] < (size - given)[:, None, :]
+        tasks, _, groups = np.nonzero(free)
+        return replace(
+            self,
+            confusion=confusion,
+            existing=Pairs.of([], [], n_tasks),
+            class_counts=sums(self.class_counts),
+            costs=sums(self.price) / np.maximum(size, 1),
+            limits=sums(self.capacity),
+            allowed=Pairs(np.searchsorted(tasks, np.arange(n_tasks + 1)), groups),
         )
 
 
@@ -257,7 +226,7 @@ def measured_accuracy(evidence: Evidence) -> Rate | None:
     return rate._replace(value=value, low=low, high=high)
 
 
-# Who comes into question for which task: for every two classes, those who tell them apart best.
+# Candidates for a task: those who tell its two most probable classes apart best.
 
 WIDTH = 8
 """Annotators who are considered for a task."""
@@ -265,63 +234,53 @@ MOST_ALLOWED = 24
 """The same where the pairs that may be chosen are listed."""
 
 
-def tells_apart(confusion: FloatArray, a: int, b: int) -> FloatArray:
-    """(R,) how different the answers to tasks of two classes are: 0 for guesses, 1 for people who never confuse them.
-
-    >>> tells_apart(np.array([[[0.9, 0.1], [0.3, 0.7]]]), 0, 1).round(3).tolist()
-    [0.6]
-    """
-    return np.asarray(np.abs(confusion[:, a] - confusion[:, b]).sum(1) / 2)
-
-
-def candidates(asking: Asking, tasks: IntArray, room: FloatArray, width: int = WIDTH) -> IntArray:
+def candidates(problem: LabelingProblem, tasks: IntArray, capacity: FloatArray, width: int = WIDTH) -> IntArray:
     """(n, width) annotators who may be asked about each task, -1 where there are fewer.
 
     Cost goes with the number of tasks, and with that of annotators once per pair of classes.
 
     Parameters
     ----------
-    room : (R,)
+    capacity : (R,)
         How many more labels each annotator can give; those with none are left out.
     """
-    free = room >= 1
-    if asking.allowed is not None:
-        return _of_pairs(asking.allowed, tasks, free, max(width, MOST_ALLOWED))
+    free = capacity >= 1
+    if problem.allowed is not None:
+        return _of_pairs(problem.allowed, tasks, free, max(width, MOST_ALLOWED))
     found = np.full((len(tasks), width), -1)
-    keys, group = np.unique(asking.pair_key[tasks], return_inverse=True)
+    keys, group = np.unique(problem.pair_key[tasks], return_inverse=True)
     order = np.argsort(group, kind="stable")
     starts = np.searchsorted(group[order], np.arange(len(keys) + 1))
-    n_classes = asking.posterior.shape[1]
     for k, key in enumerate(keys):
         rows = order[starts[k] : starts[k + 1]]
-        a, b = divmod(int(key), n_classes)
-        ranking = _ranking(asking, a, b, free)
-        found[rows] = _not_asked(asking, tasks[rows], ranking, width)
+        ranking = _ranking(problem, divmod(int(key), problem.posterior.shape[1]), free)
+        found[rows] = _without_label(problem, tasks[rows], ranking, width)
     return found
 
 
-def _ranking(asking: Asking, a: int, b: int, free: BoolArray) -> IntArray:
+def _ranking(problem: LabelingProblem, classes: tuple[int, int], free: BoolArray) -> IntArray:
     """Annotators who tell two classes apart: the best for their cost and the best at any cost, in turns."""
-    apart = tells_apart(asking.confusion, a, b)
+    one, other = (problem.confusion[:, c] for c in classes)
+    apart = np.abs(one - other).sum(1) / 2  # 0 for guesses
     who = np.flatnonzero(free & (apart > 0))
-    by_cost = who[np.argsort(-apart[who] / np.maximum(asking.price[who], 1e-9), kind="stable")]
+    by_cost = who[np.argsort(-apart[who] / np.maximum(problem.price[who], 1e-9), kind="stable")]
     by_skill = who[np.argsort(-apart[who], kind="stable")]
     turns = np.column_stack([by_cost, by_skill]).ravel()
     _, first = np.unique(turns, return_index=True)
     return turns[np.sort(first)]
 
 
-def _not_asked(asking: Asking, tasks: IntArray, ranking: IntArray, width: int) -> IntArray:
+def _without_label(problem: LabelingProblem, tasks: IntArray, ranking: IntArray, width: int) -> IntArray:
     """(n, width) the first of the ranking who have not labelled each task."""
-    begin, end = asking.asked.indptr[tasks], asking.asked.indptr[tasks + 1]
+    begin, end = problem.existing.indptr[tasks], problem.existing.indptr[tasks + 1]
     most = int((end - begin).max(initial=0))
     ranking = ranking[: width + most]  # so many remain in any case
-    place = np.full(len(asking.confusion), -1)
+    place = np.full(len(problem.confusion), -1)
     place[ranking] = np.arange(len(ranking))
     taken = np.zeros((len(tasks), len(ranking)), bool)
     for step in range(most):
         rows = np.flatnonzero(begin + step < end)
-        at = place[asking.asked.annotators[begin[rows] + step]]
+        at = place[problem.existing.annotators[begin[rows] + step]]
         taken[rows[at >= 0], at[at >= 0]] = True
     first = np.argsort(taken, axis=1, kind="stable")[:, :width]
     found = np.full((len(tasks), width), -1)
@@ -331,17 +290,16 @@ def _not_asked(asking: Asking, tasks: IntArray, ranking: IntArray, width: int) -
 
 
 def _of_pairs(pairs: Pairs, tasks: IntArray, free: BoolArray, width: int) -> IntArray:
-    """(n, width) the first annotators of each task's pairs."""
-    begin, end = pairs.indptr[tasks], pairs.indptr[tasks + 1]
-    found = np.full((len(tasks), min(width, max(int((end - begin).max(initial=0)), 1))), -1)
-    width = found.shape[1]
-    filled = np.zeros(len(tasks), np.int64)
-    for step in range(int((end - begin).max(initial=0))):
-        rows = np.flatnonzero((begin + step < end) & (filled < width))
-        who = pairs.annotators[begin[rows] + step]
-        rows, who = rows[free[who]], who[free[who]]
-        found[rows, filled[rows]] = who
-        filled[rows] += 1
+    """(n, width) the first free annotators of each task's pairs."""
+    n_pairs = pairs.indptr[tasks + 1] - pairs.indptr[tasks]
+    row = np.repeat(np.arange(len(tasks)), n_pairs)
+    first = np.cumsum(n_pairs) - n_pairs
+    who = pairs.annotators[np.arange(len(row)) + (pairs.indptr[tasks] - first)[row]]
+    row, who = row[free[who]], who[free[who]]
+    place = np.arange(len(row)) - np.searchsorted(row, row)
+    found = np.full((len(tasks), min(width, max(int(n_pairs.max(initial=0)), 1))), -1)
+    kept = place < found.shape[1]
+    found[row[kept], place[kept]] = who[kept]
     return found
 
 
@@ -354,45 +312,10 @@ MOST_OUTCOMES = 5_000
 TINY = 1e-300
 
 
-class Reduced(NamedTuple):
-    """Tasks with their most probable classes only.
-
-    ``posterior[i, k]`` is that of class ``classes[i, k]``; what other classes have is left out.
-    """
-
-    posterior: FloatArray
-    classes: IntArray
-
-
-def reduced(posterior: FloatArray, kept: int) -> Reduced:
-    """The most probable classes of every task, at most ``kept``; all of them where there is one more.
-
-    >>> reduced(np.array([[0.1, 0.6, 0.3, 0.0]]), kept=2).classes.tolist()
-    [[1, 2]]
-    """
-    n_classes = posterior.shape[1]
-    if n_classes <= kept + 1:
-        return Reduced(posterior, np.broadcast_to(np.arange(n_classes), posterior.shape))
-    classes = np.argsort(-posterior, axis=1, kind="stable")[:, :kept]
-    return Reduced(np.take_along_axis(posterior, classes, 1), classes)
-
-
-def reduced_matrices(tasks: Reduced, confusion: FloatArray, annotators: IntArray) -> FloatArray:
-    """(n, k, K, L) matrices of k annotators each, rows and answers of the kept classes, all other answers last."""
-    n_classes = confusion.shape[1]
-    if tasks.classes.shape[1] == n_classes:
-        return confusion[annotators]
-    rows = confusion[annotators[:, :, None], tasks.classes[:, None, :]]  # (n, k, K, C)
-    at = np.broadcast_to(tasks.classes[:, None, None, :], (*rows.shape[:3], tasks.classes.shape[1]))
-    own = np.take_along_axis(rows, at, 3)
-    rest = np.maximum(1 - own.sum(3, keepdims=True), 0.0)
-    return np.concatenate([own, rest], axis=3)
-
-
-def classes_kept(n_answers: int, n_classes: int) -> int:
+def _classes_kept(n_answers: int, n_classes: int) -> int:
     """How many classes of a task are told apart by so many answers.
 
-    >>> classes_kept(1, 50), classes_kept(3, 8), classes_kept(3, 50)
+    >>> _classes_kept(1, 50), _classes_kept(3, 8), _classes_kept(3, 50)
     (50, 8, 7)
     """
     if n_classes ** (n_answers + 1) <= MOST_OUTCOMES:
@@ -430,53 +353,32 @@ def value_of_answers(
     >>> value_of_answers(np.array([[0.5, 0.5]]), good, np.array([[0, 0]])).round(3).tolist()
     [[0.9, 0.9]]
     """
-    n, k = annotators.shape
-    tasks = reduced(posterior, classes_kept(k, posterior.shape[1]) if kept is None else kept)
-    n_kept = tasks.posterior.shape[1]
-    outcomes = (n_kept + (n_kept < posterior.shape[1])) ** k
+    (n, k), n_classes = annotators.shape, posterior.shape[1]
+    kept = _classes_kept(k, n_classes) if kept is None else kept
+    n_kept = n_classes if n_classes <= kept + 1 else kept  # all others together are one answer, and would be one class
+    outcomes = (n_kept + (n_kept < n_classes)) ** k
     value = np.empty((n, k))
-    best = posterior.max(1)
     for part in row_slices(n, cells=outcomes * n_kept, limit=CHUNK):
-        joint = tasks.posterior[part][:, None, :]  # (m, outcomes so far, K)
-        some = Reduced(tasks.posterior[part], tasks.classes[part])
+        q, before = posterior[part], posterior[part].max(1)
+        classes = None if n_kept == n_classes else np.argsort(-q, axis=1, kind="stable")[:, :n_kept]
+        joint = (q if classes is None else np.take_along_axis(q, classes, 1))[:, None, :]  # (m, outcomes so far, K)
         for j in range(k):
             who = annotators[part, j]
-            matrix = reduced_matrices(some, confusion, np.maximum(who, 0)[:, None])[:, 0]  # (m, K, L)
+            matrix = _matrices(confusion, np.maximum(who, 0), classes)
             after = joint[:, :, None, :] * matrix.transpose(0, 2, 1)[:, None]
             joint = after.reshape(len(joint), -1, n_kept)
-            before = best[part] if j == 0 else value[part, j - 1]
-            value[part, j] = np.where(who < 0, before, np.maximum(joint.max(2).sum(1), before))  # rounding
+            before = np.where(who < 0, before, np.maximum(joint.max(2).sum(1), before))  # rounding
+            value[part, j] = before
     return value
 
 
-def expected_gain(posterior: FloatArray, confusion: FloatArray) -> FloatArray:
-    r"""(n, R) expected decrease of the probability that the label is wrong, after one more answer.
-
-    The answer is l with probability :math:`\sum_c q_c \mu_{cl}`, and the label is then the class c with the largest
-    :math:`q_c \mu_{cl}`:
-
-    .. math::
-        \sum_l \max_c q_c \mu^r_{cl} - \max_c q_c
-
-    Parameters
-    ----------
-    posterior : (n, C)
-    confusion : (R, C, C)
-        ``confusion[r, c, l]`` = P(annotator r says l | true c).
-
-    Examples
-    --------
-    >>> expected_gain(np.array([[0.5, 0.5]]), np.array([[[0.9, 0.1], [0.1, 0.9]]])).round(3).tolist()
-    [[0.4]]
-    """
-    n, C = posterior.shape
-    gain = np.empty((n, len(confusion)))
-    for r, matrix in enumerate(confusion):
-        for part in row_slices(n, cells=C * C, limit=CHUNK):
-            q = posterior[part]
-            after = (q[:, :, None] * matrix).max(1).sum(1)
-            gain[part, r] = after - q.max(1)
-    return np.maximum(gain, 0.0)  # rounding alone can make it negative
+def _matrices(confusion: FloatArray, annotators: IntArray, classes: IntArray | None) -> FloatArray:
+    """(m, K, L) rows and answers of some classes (m, K); all other answers are one, the last."""
+    if classes is None:
+        return confusion[annotators]
+    rows = confusion[annotators[:, None], classes]  # (m, K, C)
+    own = np.take_along_axis(rows, np.broadcast_to(classes[:, None, :], (*rows.shape[:2], classes.shape[1])), 2)
+    return np.concatenate([own, np.maximum(1 - own.sum(2, keepdims=True), 0.0)], axis=2)
 
 
 def answer_information(posterior: FloatArray, confusion: FloatArray, annotators: IntArray) -> FloatArray:
@@ -505,7 +407,7 @@ def _bits(shares: FloatArray) -> FloatArray:
     return np.asarray(-(shares * np.log2(np.maximum(shares, TINY))).sum(-1))
 
 
-# What answers teach beyond their own task: how somebody, or everybody, takes two classes for each other.
+# What answers tell beyond their own task: how somebody, or everybody, takes two classes for each other.
 #
 # The tasks whose two most probable classes are a and b share what is not known about that pair: of the crowd's common
 # confusion, and of every annotator's own. An error there moves the log-odds of all of them together, by
@@ -515,23 +417,25 @@ def _bits(shares: FloatArray) -> FloatArray:
 #     h(x, s) = E_\delta | \sigma(x + \delta) - \tfrac12 | - | E_\delta \sigma(x + \delta) - \tfrac12 |
 #
 # with the log-odds x of a against b. If m tasks of the pair are known as well as if an expert had labelled them,
-# :math:`s^2 = 4 / m`, and k more answers teach the share :math:`k / (m + k)` of that variance: the first answer teaches
+# :math:`s^2 = 4 / m`, and k more answers explain the share :math:`k / (m + k)` of that variance: the first answer tells
 # most, and where the crowd tells the classes apart, m is large and nothing is left to learn.
 
+EXPERT = -1
+"""The annotator's number that stands for an expert, who is always right."""
 NODES, WEIGHTS = np.polynomial.hermite_e.hermegauss(8)
 SHARES = np.array([0, 1 / 8, 1 / 4, 1 / 2, 3 / 4, 1]) ** 2
 """Shares of the variance for which values are computed; between them they are interpolated."""
 GRID: list[float] = SHARES.tolist()
-FREE = 4.0
+MIN_KNOWN = 4.0
 """Tasks that count as known in every pair: where nothing else is known, s = 1."""
-SURE = 5.0
+MAX_LOG_ODDS = 5.0
 """Log-odds that nothing learned about the pair turns round."""
 
 
-def closer_decision(log_odds: FloatArray, spread: FloatArray) -> FloatArray:
+def _decision_gain(log_odds: FloatArray, spread: FloatArray) -> FloatArray:
     r"""h(x, s): how much more often the likelier of two classes is right once the shift :math:`\delta` is known.
 
-    >>> closer_decision(np.array([0.0, 0.0, 6.0]), np.array([0.0, 1.0, 1.0])).round(3).tolist()
+    >>> _decision_gain(np.array([0.0, 0.0, 6.0]), np.array([0.0, 1.0, 1.0])).round(3).tolist()
     [0.0, 0.186, 0.0]
     """
     shifted = np.tanh((log_odds[..., None] + spread[..., None] * NODES) / 2) / 2
@@ -539,8 +443,8 @@ def closer_decision(log_odds: FloatArray, spread: FloatArray) -> FloatArray:
     return np.asarray(np.abs(shifted) @ weights - np.abs(shifted @ weights))
 
 
-class Learning:
-    """What is left to learn about each of many pairs of classes, and what the next answer about one teaches.
+class PairInformation:
+    """What is left to learn about each of many pairs of classes, and what the next answer about one tells.
 
     Parameters
     ----------
@@ -555,34 +459,31 @@ class Learning:
     Where the crowd guesses, an expert's answer tells about all tasks of the pair; where it is sure, about none:
 
     >>> guess, sure = np.full((20, 2), 0.5), np.tile([0.98, 0.02], (20, 1))
-    >>> pairs = Learning(np.repeat([0, 1], 20), np.concatenate([guess, sure]), 2)
-    >>> [round(pairs.next_value(0, planned), 2) for planned in (0, 1, 2)], round(pairs.next_value(1, 0), 3)
-    ([1.76, 0.5, 0.27], 0.0)
+    >>> pairs = PairInformation(np.repeat([0, 1], 20), np.concatenate([guess, sure]), 2)
+    >>> first, _ = pairs.next_gain(0), pairs.add(0)
+    >>> round(first, 2), round(pairs.next_gain(0), 2), round(pairs.next_gain(1), 3)
+    (1.76, 0.5, 0.0)
     """
 
     def __init__(self, key: IntArray, chance: FloatArray, n_keys: int) -> None:
         total = np.maximum(chance.sum(1), 1e-12)
         even = (chance[:, 0] - chance[:, 1]) / total
-        known = np.bincount(key, weights=even**2 * total, minlength=n_keys)
-        self.known = known + FREE
+        self.known = np.bincount(key, weights=even**2 * total, minlength=n_keys) + MIN_KNOWN
+        self.planned = np.zeros(n_keys)
         spread = 2 / np.sqrt(self.known)  # the information of one answer about even odds is 1/4
         log_odds = np.log(np.maximum(chance[:, 0], 1e-9)) - np.log(np.maximum(chance[:, 1], 1e-9))
-        near = np.flatnonzero(np.abs(log_odds) < SURE)
+        near = np.flatnonzero(np.abs(log_odds) < MAX_LOG_ODDS)
         at, weight = key[near], total[near]
-        each = (closer_decision(log_odds[near], share**0.5 * spread[at]) * weight for share in SHARES)
+        each = (_decision_gain(log_odds[near], share**0.5 * spread[at]) * weight for share in SHARES)
         sums = [np.bincount(at, weights=column, minlength=n_keys) for column in each]
-        values = np.column_stack(sums).astype(np.float64)
-        self.values = _concave(values)
+        self.values = _concave(np.column_stack(sums).astype(np.float64))
 
-    def next_value(self, key: int, planned: float, certainty: float = 1.0) -> float:
-        """Expected number of tasks that one more answer decides rightly, after ``planned`` others.
+    def next_gain(self, key: int, certainty: float = 1.0) -> float:
+        """Expected number of tasks that one more answer decides rightly, after those that are planned.
 
-        Parameters
-        ----------
-        certainty : float
-            How well the answer shows what it teaches: 1 for an expert's.
+        ``certainty`` says how well the answer shows the true class: 1 for an expert's.
         """
-        known, ends = self.known.item(key), []  # plain numbers: arrays of one are slow
+        known, planned, ends = self.known.item(key), self.planned.item(key), []  # arrays of one are slow
         for n in (planned, planned + certainty):
             share = n / (known + n)
             left = min(bisect_right(GRID, share), len(GRID) - 1) - 1
@@ -590,22 +491,13 @@ class Learning:
             ends.append(low + (share - GRID[left]) / (GRID[left + 1] - GRID[left]) * (high - low))
         return float(max(ends[1] - ends[0], 0.0))
 
-    def next_values(self, keys: IntArray, planned: FloatArray, certainty: FloatArray) -> FloatArray:
-        """The same for many pairs."""
-        known = self.known[keys]
-        before, after = (self._learned(keys, n / (known + n)) for n in (planned, planned + certainty))
-        return np.maximum(after - before, 0.0)
-
-    def _learned(self, keys: IntArray, share: FloatArray) -> FloatArray:
-        """What is decided rightly once a share of the variance is known."""
-        left = np.minimum(np.searchsorted(SHARES, share, side="right"), len(SHARES) - 1) - 1
-        part = (share - SHARES[left]) / (SHARES[left + 1] - SHARES[left])
-        low, high = self.values[keys, left], self.values[keys, left + 1]
-        return np.asarray(low + part * (high - low))
+    def add(self, key: int, certainty: float = 1.0) -> None:
+        """Count an answer as planned."""
+        self.planned[key] += certainty
 
 
 def _concave(values: FloatArray) -> FloatArray:
-    """The least concave values above these, for every row: several answers may teach what one does not.
+    """The least concave values above these, for every row: several answers may tell what one does not.
 
     >>> _concave(np.array([[0, 0, 0, 0, 0, 1.0]])).round(3).tolist()
     [[0.0, 0.016, 0.062, 0.25, 0.562, 1.0]]
@@ -617,73 +509,36 @@ def _concave(values: FloatArray) -> FloatArray:
     return found
 
 
-# What planned answers teach about other tasks: about the confusion of the crowd, or of one annotator.
+class ConfusionInformation:
+    """What answers tell about other tasks, by the confusion of the crowd (an expert's) or of the annotator."""
 
-EXPERT = -1
-"""The annotator's number that stands for an expert, who is always right."""
+    def __init__(self, problem: LabelingProblem) -> None:
+        self.n_classes, self.pair_key = problem.posterior.shape[1], problem.pair_key
+        self.certainty = np.square(problem.posterior).sum(1)
+        chance = np.take_along_axis(problem.posterior, problem.top_two, 1)
+        pairs, self.pair = np.unique(problem.pair_key, return_inverse=True)
+        matters = np.ones(len(chance), bool) if problem.done is None else ~problem.done
+        self.crowd = PairInformation(self.pair[matters], chance[matters], len(pairs))
+        given = matters[problem.existing.tasks]
+        tasks, people = problem.existing.tasks[given], problem.existing.annotators[given]
+        keys, at = np.unique(people * self.n_classes**2 + self.pair_key[tasks], return_inverse=True)
+        self.own = PairInformation(at, chance[tasks], len(keys))
+        self.own_keys = {key: k for k, key in enumerate(keys.tolist())}
 
-
-class Lessons:
-    """The pairs of classes that there is something to learn about, and the answers that are planned for each."""
-
-    def __init__(self, asking: Asking) -> None:
-        self.n_classes, self.pair_key = asking.posterior.shape[1], asking.pair_key
-        self.certainty = np.square(asking.posterior).sum(1)
-        chance = np.take_along_axis(asking.posterior, asking.top_two, 1)
-        pairs, self.pair = np.unique(asking.pair_key, return_inverse=True)
-        matters = np.ones(len(chance), bool) if asking.closed is None else ~asking.closed
-        self.crowd = Learning(self.pair[matters], chance[matters], len(pairs))
-        labelled = asking.asked.tasks[matters[asking.asked.tasks]]
-        people = asking.asked.annotators[matters[asking.asked.tasks]]
-        self.own_keys, at = np.unique(self._own_key(people, labelled), return_inverse=True)
-        self.own = Learning(at, chance[labelled], len(self.own_keys))
-        self.planned = np.zeros(len(pairs)), np.zeros(len(self.own_keys))
-
-    def _own_key(self, annotators: IntArray, tasks: IntArray) -> IntArray:
-        return np.asarray(annotators * self.n_classes**2 + self.pair_key[tasks])
-
-    def _place(self, tasks: IntArray, annotators: IntArray) -> IntArray:
-        """Where each person's pair of classes is among the keys; -1 if this person has labelled no such task."""
-        wanted = self._own_key(annotators, tasks)
-        if not len(self.own_keys):
-            return np.full(wanted.shape, -1)
-        at = np.minimum(np.searchsorted(self.own_keys, wanted), len(self.own_keys) - 1)
-        return np.where(self.own_keys[at] == wanted, at, -1)
-
-    def first_values(self, tasks: IntArray, annotators: IntArray) -> FloatArray:
-        """(n, o, k) what each answer teaches before anything is planned."""
-        every = np.broadcast_to(tasks[:, None, None], annotators.shape)
-        return self._first_values(every.ravel(), annotators.ravel()).reshape(annotators.shape)
-
-    def next_value(self, task: int, annotator: int) -> float:
-        """What one more answer teaches after those that are planned."""
+    def _about(self, task: int, annotator: int) -> tuple[PairInformation, int | None, float]:
+        """What the answer tells about, and how well; None where this person has labelled no such task."""
         if annotator == EXPERT:
-            pair = self.pair.item(task)
-            return self.crowd.next_value(pair, self.planned[0].item(pair))
-        at = self._place_of_one(task, annotator)
-        return 0.0 if at < 0 else self.own.next_value(at, self.planned[1].item(at), self.certainty.item(task))
+            return self.crowd, self.pair.item(task), 1.0
+        key = self.own_keys.get(annotator * self.n_classes**2 + self.pair_key.item(task)) if annotator >= 0 else None
+        return self.own, key, self.certainty.item(task)
 
-    def _place_of_one(self, task: int, annotator: int) -> int:
-        wanted = annotator * self.n_classes**2 + self.pair_key.item(task)
-        at = int(self.own_keys.searchsorted(wanted))
-        return at if at < len(self.own_keys) and self.own_keys.item(at) == wanted else -1
+    def indirect_gain(self, task: int, annotator: int) -> float:
+        """Expected number of other tasks that one more answer decides rightly."""
+        information, key, certainty = self._about(task, annotator)
+        return 0.0 if key is None else information.next_gain(key, certainty)
 
-    def _first_values(self, tasks: IntArray, annotators: IntArray) -> FloatArray:
-        found = np.zeros(len(tasks))
-        experts = np.flatnonzero(annotators == EXPERT)
-        key = self.pair[tasks[experts]]
-        found[experts] = self.crowd.next_values(key, self.planned[0][key], np.ones(len(key)))
-        people = np.flatnonzero(annotators >= 0)
-        at = self._place(tasks[people], annotators[people])
-        people, at = people[at >= 0], at[at >= 0]
-        found[people] = self.own.next_values(at, self.planned[1][at], self.certainty[tasks[people]])
-        return found
-
-    def note(self, task: int, annotator: int) -> None:
-        """Remember that an answer is planned."""
-        if annotator == EXPERT:
-            self.planned[0][self.pair[task]] += 1
-            return
-        at = self._place_of_one(task, annotator)
-        if at >= 0:
-            self.planned[1][at] += self.certainty[task]
+    def add(self, task: int, annotator: int) -> None:
+        """Count an answer as planned."""
+        information, key, certainty = self._about(task, annotator)
+        if key is not None:
+            information.add(key, certainty)

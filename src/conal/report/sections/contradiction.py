@@ -14,7 +14,6 @@ from conal.report.section import Finding, percent, register
 if TYPE_CHECKING:
     from conal.report.findings import Findings, Report
 
-__all__ = ["AGAINST_DAWID_SKENE", "AGAINST_VOTES", "Contradiction", "ContradictionSection", "contradiction"]
 
 AGAINST_VOTES = 0.25
 """Least share of tasks whose label has fewer votes than another. Where colluders win `xconal` over, it is more.

@@ -17,7 +17,6 @@ from conal.report.section import Finding, called, count, register, short
 if TYPE_CHECKING:
     from conal.report.findings import Findings, Report
 
-__all__ = ["NOTHING", "Effect", "Jury", "JurySection", "is_jury", "leave_one_out"]
 
 MIN_JUDGES, MAX_JUDGES = 3, 60
 """Of two annotators, no model tells who is right; of many, each changes little."""

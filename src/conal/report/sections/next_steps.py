@@ -17,8 +17,6 @@ from conal.report.sections.common_confusion import ConfusedPair, slips_of
 if TYPE_CHECKING:
     from conal.report.findings import Findings
 
-__all__ = ["NextSteps", "NextStepsSection", "Person", "Rewrite", "information"]
-
 
 MAX_REWRITES = 3
 MAX_PEOPLE = 5

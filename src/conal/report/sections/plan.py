@@ -10,26 +10,13 @@ import pyarrow as pa
 
 from conal._arrays import FloatArray
 from conal.io.results import ColumnKind, name_column
-from conal.planning.crowd_plan import LEAST_GAIN, plan_labels, promise
-from conal.planning.gains import CAUTION, Asking, expected_gain
+from conal.planning.crowd_plan import LEAST_GAIN, plan_labels, simulate_plan
+from conal.planning.gains import LabelingProblem
 from conal.report.evidence import BELIEF, MEASURED, Evidence, TaskShown, plain_names
 from conal.report.section import Finding, register
 
 if TYPE_CHECKING:
     from conal.report.findings import Findings
-
-__all__ = [
-    "CAUTION",
-    "LEAST_SUGGESTED_GAIN",
-    "ON_PAGE",
-    "Plan",
-    "PlanPoint",
-    "PlanSection",
-    "SuggestionSection",
-    "Suggestions",
-    "expected_gain",
-    "suggestions",
-]
 
 
 # What more labels would bring: the expected accuracy against their number.
@@ -78,10 +65,10 @@ class Plan(Finding[PlanSection]):
         evidence = findings.evidence
         crowd = evidence.annotations
         active = np.where(crowd.labels_per_annotator() > 0, np.inf, 0.0)
-        asking = Asking.by_evidence(evidence, limits=active, costs=np.ones(crowd.n_annotators))
+        problem = LabelingProblem.by_evidence(evidence, limits=active, costs=np.ones(crowd.n_annotators))
         budget = min(3 * crowd.n_tasks, MOST_LABELS)
-        planned = plan_labels(asking, budget, least_gain=LEAST_GAIN, teach=False)  # not promised
-        found = promise(asking, planned, seed=findings.seed, draws=DRAWS)
+        planned = plan_labels(problem, budget, least_gain=LEAST_GAIN, indirect=False)  # not in the forecast
+        found = simulate_plan(problem, planned, seed=findings.seed, draws=DRAWS)
         gained = found.accuracy[0] + np.concatenate([[0.0], np.cumsum(planned.gain)]) / max(crowd.n_tasks, 1)
         reached = np.flatnonzero(gained >= GOAL)
         ends = zip(found.labels, found.accuracy, found.low, found.high, strict=True)
@@ -89,7 +76,7 @@ class Plan(Finding[PlanSection]):
             "tasks": crowd.n_tasks,
             "goal": GOAL,
             "labels_for_goal": int(reached[0]) if len(reached) else None,
-            "basis": BELIEF if asking.now is None else MEASURED,
+            "basis": BELIEF if problem.now is None else MEASURED,
             "curve": [
                 {"labels": int(n), "accuracy": float(a), "low": float(low), "high": float(high)}
                 for n, a, low, high in ends
@@ -166,8 +153,8 @@ def suggestions(evidence: Evidence, quality_low: FloatArray) -> list[Suggestion]
     """
     crowd = evidence.annotations
     limits = np.where(np.isnan(quality_low), 0.0, np.inf)
-    asking = Asking.by_evidence(evidence, limits=limits, costs=np.ones(crowd.n_annotators))
-    planned = plan_labels(asking, MAX_TASKS, per_task=1, least_gain=LEAST_SUGGESTED_GAIN, teach=False)
+    problem = LabelingProblem.by_evidence(evidence, limits=limits, costs=np.ones(crowd.n_annotators))
+    planned = plan_labels(problem, MAX_TASKS, per_task=1, least_gain=LEAST_SUGGESTED_GAIN, indirect=False)
     order = np.argsort(-planned.gain, kind="stable")
     tasks, workers, value = planned.tasks[order], planned.annotators[order], planned.gain[order]
     if evidence.discretion is not None:

@@ -19,8 +19,6 @@ from conal.report.sections.contradiction import contradiction
 if TYPE_CHECKING:
     from conal.report.findings import Findings, Report
 
-__all__ = ["Suspicion", "SuspicionSection"]
-
 
 MAX_ROWS = 100
 MAX_TASKS = 10
