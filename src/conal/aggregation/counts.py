@@ -150,7 +150,7 @@ class Votes:
         _, R, C = self.shape
         if weights is None and self._by_counting():
             each = posterior[self.annotations.tasks]
-            return _sums(self.cells, each, R * C).reshape(R, C, C).transpose(0, 2, 1)
+            return sums_of_rows(self.cells, each, R * C).reshape(R, C, C).transpose(0, 2, 1)
         by_annotator = self.by_annotator if weights is None else self._weighted(weights).T
         return np.asarray(by_annotator @ posterior).reshape(R, C, C).transpose(0, 2, 1)
 
@@ -159,7 +159,7 @@ class Votes:
         N, R, C = self.shape
         if self._by_counting():
             crowd = self.annotations
-            return _sums(crowd.tasks, log_confusion[crowd.annotators, :, crowd.labels], N)
+            return sums_of_rows(crowd.tasks, log_confusion[crowd.annotators, :, crowd.labels], N)
         return np.asarray(self.by_task @ np.ascontiguousarray(log_confusion.transpose(0, 2, 1)).reshape(R * C, C))
 
     def _by_counting(self) -> bool:
@@ -170,7 +170,7 @@ class Votes:
         return scipy.sparse.csr_array((weights, ones.indices, ones.indptr), shape=ones.shape)
 
 
-def _sums(groups: npt.NDArray[Any], values: FloatArray, n: int) -> FloatArray:
+def sums_of_rows(groups: npt.NDArray[Any], values: FloatArray, n: int) -> FloatArray:
     """(n, C) sums of rows of ``values`` by group, in their order."""
     sums = np.empty((n, values.shape[1]))  # bincount of no rows has whole numbers
     for c in range(values.shape[1]):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,15 @@ from conal.data.matching import match_names, warn_of_lookalikes
 from conal.data.missing import read_labels
 from conal.errors import DataWarning, InputError, examples, warn
 
-__all__ = ["INCLUSION", "inclusion_of", "inclusion_values", "known_codes", "parts_of_labels"]
+__all__ = [
+    "INCLUSION",
+    "inclusion_of",
+    "inclusion_values",
+    "known_codes",
+    "labels_by_task",
+    "parts_of_labels",
+    "without_each_part",
+]
 
 INCLUSION = "inclusion_probability"
 """Column of a table of true labels that says how likely each task was to be drawn."""
@@ -89,6 +97,26 @@ def parts_of_labels(truth: npt.NDArray[np.int64], parts: int) -> npt.NDArray[np.
     found = np.empty(len(truth), dtype=np.int64)
     found[order[np.argsort(truth[order], kind="stable")]] = np.arange(len(truth)) % parts
     return found
+
+
+def labels_by_task(crowd: Annotations, known: npt.NDArray[np.int64]) -> dict[Any, Any]:
+    """Task to true label, in the user's names, by (N,) true classes: what :func:`known_codes` reads."""
+    at = np.flatnonzero(known != MISSING)
+    return dict(zip(crowd.task_ids[at].tolist(), crowd.classes[known[at]].tolist(), strict=True))
+
+
+def without_each_part(
+    known: npt.NDArray[np.int64], tasks: npt.NDArray[np.int64], parts: int
+) -> Iterator[tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]]:
+    """The (N,) true classes without those of each part of these tasks, and which tasks that part has.
+
+    A fit to the others judges the part as if its true labels were unknown.
+    """
+    part = parts_of_labels(known[tasks], parts)
+    for k in range(parts):
+        fewer = known.copy()
+        fewer[tasks[part == k]] = MISSING
+        yield fewer, tasks[part == k]
 
 
 def _pairs(true_labels: Any) -> tuple[Names, Names]:

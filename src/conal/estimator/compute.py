@@ -13,7 +13,7 @@ from torch import Tensor
 
 from conal._arrays import FloatArray, IntArray
 from conal.data.encoding import MISSING
-from conal.data.true_labels import parts_of_labels
+from conal.data.true_labels import without_each_part
 from conal.errors import InputError
 from conal.methods import Batch, CrowdMethod
 from conal.methods.ensemble import Ensemble
@@ -257,14 +257,10 @@ def judged_by_refits(
         Number of parts, at most that of the tasks. With one, a fit without any true label judges all.
     """
     tasks = tasks_to_judge(batches, known)
-    found = np.empty((len(tasks), batches.annotations.n_classes))
-    part = parts_of_labels(known[tasks], refits)
-    for k in range(refits):
-        fewer = known.copy()
-        fewer[tasks[part == k]] = MISSING
+    found = np.empty((batches.annotations.n_tasks, batches.annotations.n_classes))
+    for k, (fewer, part) in enumerate(without_each_part(known, tasks, refits), 1):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # the fit with all true labels has told them
-            result = merged(fit(fewer, f"without true labels {k + 1}/{refits}"))
-            reading = read_training_tasks(result.method, batches, result.class_logits)
-        found[part == k] = reading.posterior[tasks[part == k]]
-    return Judgement(tasks, found)
+            result = merged(fit(fewer, f"without true labels {k}/{refits}"))
+            found[part] = read_training_tasks(result.method, batches, result.class_logits).posterior[part]
+    return Judgement(tasks, found[tasks])

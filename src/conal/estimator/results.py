@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import shlex
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -21,19 +19,17 @@ from conal.aggregation.guard import collapse_of
 from conal.data.annotations import Annotations
 from conal.data.annotator_info import AnnotatorInfo
 from conal.data.encoding import Names
-from conal.data.scales import scale_options
 from conal.errors import CollapseWarning, ContradictionWarning, InputError, PriorWarning, warn
 from conal.estimator.compute import members_of
 from conal.estimator.true_labels import Unseen
 from conal.io.images import Drawing, Source, drawing_of
 from conal.methods import CrowdMethod
 from conal.methods.em import EMMethod
-from conal.parameters.training import ClassifierParameters
 from conal.report.evidence import Discretion, Evidence, about_annotators, plain_names
 from conal.report.exhibits import Exhibits, exhibited
 from conal.report.findings import Findings, Report
 from conal.report.sections.contradiction import contradiction
-from conal.report.sections.model import Metrics, ModelSection
+from conal.report.sections.model import Metrics, ModelSection, plain_value, reproducing_command
 from conal.training import Instances
 
 if TYPE_CHECKING:
@@ -149,6 +145,10 @@ LIBRARIES = ("torch", "numpy", "scipy", "scikit-learn")
 def model_section(fitted: FittedClassifier) -> ModelSection:
     """The model section of the report."""
     parameters = plain_parameters(fitted)
+    kind = "features" if fitted.text_features_ is None else "text"
+    words = ["conal", "fit", "LABELS", f"--{kind}", kind.upper(), "--out", "FOLDER", "--method", fitted.method]
+    if fitted.metrics_["selection"] == "validation_accuracy":
+        words += [f"--valid-{kind}", f"VALID_{kind.upper()}", "--valid-labels", "VALID_LABELS"]
     return {
         "method": fitted.method,
         "separates_noise": fitted.model_.separates_noise,
@@ -156,7 +156,14 @@ def model_section(fitted: FittedClassifier) -> ModelSection:
         "history": fitted.history_,
         "parameters": parameters,
         "versions": versions(*LIBRARIES),
-        "command": _command(fitted, parameters),
+        "command": reproducing_command(
+            words,
+            parameters,
+            fitted.declared,
+            true_labels="n_true_labels" in fitted.metrics_,
+            scale=fitted.classes_ if fitted.ordinal_ else None,
+            annotator_info=fitted.annotator_info_ is not None,
+        ),
     }
 
 
@@ -170,45 +177,8 @@ def plain_parameters(estimator: FittedClassifier) -> dict[str, Any]:
         parameters["encoder"] = ENCODER
     if not isinstance(parameters["class_prior"], str):
         pairs = dict(parameters["class_prior"]).items()
-        parameters["class_prior"] = [[_plain(name), float(share)] for name, share in pairs]
-    return {name: _plain(value) for name, value in parameters.items()}
-
-
-def _plain(value: Any) -> Any:
-    return value.item() if hasattr(value, "item") else value
-
-
-def _command(fitted: FittedClassifier, parameters: Mapping[str, Any]) -> str:
-    """The command that fits such a model; users fill in the names of their files."""
-    kind = "features" if fitted.text_features_ is None else "text"
-    words = ["conal", "fit", "LABELS", f"--{kind}", kind.upper(), "--out", "FOLDER", "--method", fitted.method]
-    if fitted.metrics_["selection"] == "validation_accuracy":
-        words += [f"--valid-{kind}", f"VALID_{kind.upper()}", "--valid-labels", "VALID_LABELS"]
-    if "n_true_labels" in fitted.metrics_:
-        words += ["--true-labels", "TRUE_LABELS"]
-    if fitted.ordinal_:
-        words += scale_options(fitted.classes_)
-    if fitted.annotator_info_ is not None:
-        words += ["--annotator-info", "ANNOTATORS"]
-    usual = {name: declared.default for name, declared in fitted.declared.items()}
-    for name, value in parameters.items():
-        if name != "verbose" and (name == "seed" or not _is_same(value, usual.get(name))):
-            words += _option(name, value)
-    return shlex.join(words)
-
-
-def _option(name: str, value: Any) -> list[str]:
-    """The parameter's own option if it accepts the value, ``--set`` otherwise."""
-    declared = ClassifierParameters.declared.get(name)
-    option = None if declared is None else declared.option
-    if option is not None and (option.parse is None or isinstance(value, int | str)):
-        return [option.flag or f"--{name.replace('_', '-')}", str(value)]
-    shown = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-    return ["--set", f"{name}={shown}"]
-
-
-def _is_same(value: Any, usual: Any) -> bool:
-    return bool(value == (list(usual) if isinstance(usual, tuple) else usual))
+        parameters["class_prior"] = [[plain_value(name), float(share)] for name, share in pairs]
+    return {name: plain_value(value) for name, value in parameters.items()}
 
 
 # Results about the training data: tables and the report, after ``fit`` and after ``load``.

@@ -12,7 +12,7 @@ from conal.data.annotations import Annotations
 from conal.data.encoding import MISSING, as_names
 from conal.data.frames import column_names
 from conal.data.missing import read_labels
-from conal.data.true_labels import inclusion_of, known_codes
+from conal.data.true_labels import inclusion_of, known_codes, labels_by_task
 from conal.errors import DataWarning, InputError, examples, warn
 from conal.estimator import inputs as adapters
 from conal.estimator.compute import Judgement, Refits
@@ -93,8 +93,7 @@ def truth_metrics(crowd: Annotations, known: IntArray) -> dict[str, Any]:
 
 def digest_of_truth(crowd: Annotations, known: IntArray) -> str:
     """A digest of tasks and their true labels, whatever their order."""
-    given = np.flatnonzero(known != MISSING)
-    pairs = zip(crowd.task_ids[given].tolist(), crowd.classes[known[given]].tolist(), strict=True)
+    pairs = labels_by_task(crowd, known).items()
     return adapters.digest(np.frombuffer(repr(sorted(map(repr, pairs))).encode(), dtype=np.uint8))
 
 

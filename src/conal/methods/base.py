@@ -13,6 +13,7 @@ from torch.nn.functional import cross_entropy, one_hot
 from conal._registry import Registry
 from conal.data.annotations import Annotations
 from conal.data.encoding import Names
+from conal.data.true_labels import labels_by_task
 from conal.errors import InputError, examples
 from conal.networks import FeatureScaler
 from conal.networks.deployed import ClassProbabilities
@@ -412,6 +413,10 @@ class CrowdMethod(nn.Module):
         known = self.known if instances is None else self.known[instances]
         certain = one_hot(known.clamp(min=0), self.problem.n_classes).to(posterior)
         return torch.where((known >= 0)[:, None], certain, posterior)
+
+    def true_labels(self, annotations: Annotations) -> dict[Any, Any] | None:
+        """The true labels of training tasks, by the names that aggregators take; None without any."""
+        return None if self.known is None else labels_by_task(annotations, self.known.cpu().numpy())
 
     def truth_loss(self, batch: Batch) -> Tensor:
         """Cross-entropy of the classifier to the batch's true labels: each counts as one more label, without noise."""

@@ -108,20 +108,12 @@ class CoNALEMMethod(SingleNetworkEM):
         )
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConalWarning)  # EM goes on from here
-            start.fit(annotations, true_labels=self._true_labels(annotations))
+            start.fit(annotations, true_labels=self.true_labels(annotations))
         self.noise.pseudo = self.noise.pseudo._replace(individual=start.prior_individual_)
         found = (start.common_confusion_, start.annotator_confusion_, start.omega_)
         for tensor, values in zip((self.noise.pi_g, self.noise.pi_r, self.noise.omega), found, strict=True):
             tensor.copy_(torch.from_numpy(values))
         self.posterior.copy_(torch.from_numpy(start.probas_))
-
-    def _true_labels(self, annotations: Annotations) -> dict[Any, Any] | None:
-        """The true labels of training tasks, by the names that aggregators take."""
-        if self.known is None:
-            return None
-        at = torch.nonzero(self.known >= 0).squeeze(1).cpu().numpy()
-        names = annotations.classes[self.known.cpu().numpy()[at]].tolist()
-        return dict(zip(annotations.task_ids[at].tolist(), names, strict=True))
 
     def update_confusion(self, counts: Tensor) -> None:
         """Split the counts between the two sources by q(s | z), then fit both, and omega."""

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-import numpy as np
 import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy, one_hot
@@ -42,18 +39,10 @@ class TwoStageMethod(CrowdMethod):
 
     def prepare(self, annotations: Annotations) -> None:
         """Aggregate once; the targets are not part of the saved model."""
-        fitted = self.make_aggregator().fit(annotations, true_labels=self._true_labels(annotations))
+        fitted = self.make_aggregator().fit(annotations, true_labels=self.true_labels(annotations))
         soft = torch.as_tensor(fitted.probas_, dtype=torch.float32)
         targets = soft if self.soft else torch.eye(annotations.n_classes)[fitted.codes_]
         self.register_buffer("targets", targets, persistent=False)
-
-    def _true_labels(self, annotations: Annotations) -> dict[Any, Any] | None:
-        """Task to true label, as aggregators take them."""
-        if self.known is None:
-            return None
-        at = np.flatnonzero(self.known.numpy() >= 0)
-        labels = annotations.classes[self.known.numpy()[at]]
-        return dict(zip(annotations.task_ids[at].tolist(), labels.tolist(), strict=True))
 
     def loss(self, batch: Batch) -> Tensor:
         """Cross-entropy between the aggregated labels and the classifier's probabilities."""

@@ -14,9 +14,11 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from conal._arrays import FloatArray, IntArray
+from conal.aggregation.counts import sums_of_rows
 from conal.data.annotations import Annotations
 from conal.data.annotator_info import AnnotatorInfo
-from conal.data.encoding import Names, as_names
+from conal.data.encoding import MISSING, Names, as_names
+from conal.data.true_labels import labels_by_task
 from conal.errors import ConalWarning, InputError
 from conal.io.images import Thumbnail
 from conal.io.task_items import is_link
@@ -305,9 +307,8 @@ class Evidence:
         """
         if self.known is None or self.judged.sum() < MIN_GOLD:
             return None
-        tasks, crowd = np.flatnonzero(self.judged), self.annotations
-        truth = dict(zip(crowd.task_ids[tasks].tolist(), crowd.classes[self.known[tasks]].tolist(), strict=True))
-        return gold_rates(crowd, self.unseen_posterior, truth, inclusion=self.inclusion)
+        truth = labels_by_task(self.annotations, np.where(self.judged, self.known, MISSING))
+        return gold_rates(self.annotations, self.unseen_posterior, truth, inclusion=self.inclusion)
 
     @property
     def inferred_rate(self) -> Rate | None:
@@ -399,11 +400,7 @@ class Evidence:
     def classes_met(self) -> FloatArray:
         """(R, C) expected number of tasks of each true class among those that an annotator labelled."""
         crowd = self.annotations
-        counts = np.empty((crowd.n_annotators, crowd.n_classes))
-        for c in range(crowd.n_classes):
-            weights = self.posterior[crowd.tasks, c]
-            counts[:, c] = np.bincount(crowd.annotators, weights=weights, minlength=crowd.n_annotators)
-        return counts
+        return sums_of_rows(crowd.annotators, self.posterior[crowd.tasks], crowd.n_annotators)
 
 
 def about_annotators(info: AnnotatorInfo | None, *, discreet: bool = False) -> dict[str, Any]:

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import json
-import shlex
 import warnings
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from conal._arrays import FloatArray
 from conal._system import versions
@@ -19,12 +16,11 @@ from conal.aggregation.group_confusion import GroupConfusion
 from conal.data.annotations import Annotations
 from conal.data.annotator_info import AnnotatorInfo
 from conal.data.encoding import MISSING
-from conal.data.scales import scale_options
-from conal.data.true_labels import parts_of_labels
+from conal.data.true_labels import labels_by_task, without_each_part
 from conal.errors import ConalWarning
 from conal.report.evidence import MIN_GOLD, Discretion, Evidence, Refit, about_annotators
 from conal.report.findings import Findings
-from conal.report.sections.model import AggregationSection
+from conal.report.sections.model import AggregationSection, plain_value, reproducing_command
 
 POOLED = "It is the confusion of all annotators' labels together."
 ECONOMICAL = (
@@ -84,12 +80,12 @@ def _about(fitted: Aggregator, *, discreet: bool) -> dict[str, Any]:
 
 def _refit_of(fitted: Aggregator) -> Refit | None:
     """How the same aggregator would label other annotations; None where it takes too long to ask often."""
-    crowd, like = fitted.annotations_, fitted.again()
-    pays = like.quick and crowd.n_annotations * crowd.n_annotators <= MAX_WORK
-    about, known = fitted.annotator_info_, _true_labels(fitted, fitted.known_codes_)
+    crowd = fitted.annotations_
+    pays = fitted.again().quick and crowd.n_annotations * crowd.n_annotators <= MAX_WORK
+    known = labels_by_task(crowd, fitted.known_codes_)
 
     def refit(others: Annotations, with_truth: bool) -> FloatArray:
-        return _fitted_again(like, others, known if with_truth else None, about)
+        return _fitted_again(fitted, others, known if with_truth else None)
 
     return refit if pays else None
 
@@ -104,28 +100,17 @@ def unseen_posterior(fitted: Aggregator) -> FloatArray | None:
     if len(tasks) < MIN_GOLD or not fitted.quick or crowd.n_annotations > MAX_LABELS:
         return None
     found = fitted.probas_.copy()
-    part = parts_of_labels(known[tasks], PARTS)
-    for k in range(PARTS):
-        fewer = known.copy()
-        fewer[tasks[part == k]] = MISSING
-        judge = _fitted_again(fitted.again(), crowd, _true_labels(fitted, fewer), fitted.annotator_info_)
-        found[tasks[part == k]] = judge[tasks[part == k]]
+    for fewer, part in without_each_part(known, tasks, PARTS):
+        judge = _fitted_again(fitted, crowd, labels_by_task(crowd, fewer))
+        found[part] = judge[part]
     return found
 
 
-def _true_labels(fitted: Aggregator, known: npt.NDArray[np.int64]) -> dict[Any, Any]:
-    """True labels by task, in the user's names."""
-    given, crowd = np.flatnonzero(known != MISSING), fitted.annotations_
-    return dict(zip(crowd.task_ids[given].tolist(), crowd.classes[known[given]].tolist(), strict=True))
-
-
-def _fitted_again(
-    like: Aggregator, crowd: Annotations, known: Mapping[Any, Any] | None, about: AnnotatorInfo | None
-) -> FloatArray:
+def _fitted_again(fitted: Aggregator, crowd: Annotations, known: Mapping[Any, Any] | None) -> FloatArray:
     """(N, C) the posterior of the same aggregator for other annotations of the same tasks, or other true labels."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConalWarning)  # what users should know they were told about all labels
-        return like.again().fit(crowd, true_labels=known, annotator_info=about).probas_
+        return fitted.again().fit(crowd, true_labels=known, annotator_info=fitted.annotator_info_).probas_
 
 
 def _confusion(fitted: Aggregator) -> tuple[FloatArray, FloatArray, FloatArray | None]:
@@ -138,40 +123,22 @@ def _confusion(fitted: Aggregator) -> tuple[FloatArray, FloatArray, FloatArray |
 
 
 def _section(fitted: Aggregator, *, separates_noise: bool) -> AggregationSection:
-    parameters = {name: _plain(value) for name, value in fitted.get_params().items()}
+    parameters = {name: plain_value(value) for name, value in fitted.get_params().items()}
+    n_true_labels = int((fitted.known_codes_ >= 0).sum())
     return {
         "method": fitted.name,
         "separates_noise": separates_noise,
         "converged": getattr(fitted, "converged_", None),
         "n_iter": getattr(fitted, "n_iter_", None),
-        "n_true_labels": int((fitted.known_codes_ >= 0).sum()),
+        "n_true_labels": n_true_labels,
         "parameters": parameters,
         "versions": versions(*LIBRARIES),
-        "command": _command(fitted, parameters),
+        "command": reproducing_command(
+            ["conal", "aggregate", "LABELS", "--out", "CLEANED", "--report", "FOLDER", "--method", fitted.name],
+            parameters,
+            fitted.declared,
+            true_labels=n_true_labels > 0,
+            scale=fitted.classes_ if fitted.annotations_.ordinal else None,
+            annotator_info=fitted.annotator_info_ is not None,
+        ),
     }
-
-
-def _plain(value: Any) -> Any:
-    """A parameter's value as JSON has it."""
-    if isinstance(value, tuple | list):
-        return [_plain(item) for item in value]
-    if isinstance(value, Mapping):
-        return {str(name): _plain(item) for name, item in value.items()}
-    return value.item() if hasattr(value, "item") else value
-
-
-def _command(fitted: Aggregator, parameters: Mapping[str, Any]) -> str:
-    """The command that gives the same labels and report; users fill in the names of their files."""
-    words = ["conal", "aggregate", "LABELS", "--out", "CLEANED", "--report", "FOLDER", "--method", fitted.name]
-    if (fitted.known_codes_ >= 0).any():
-        words += ["--true-labels", "TRUE_LABELS"]
-    if fitted.annotations_.ordinal:
-        words += scale_options(fitted.classes_)
-    if fitted.annotator_info_ is not None:
-        words += ["--annotator-info", "ANNOTATORS"]
-    for name, value in parameters.items():
-        if name == "seed":
-            words += ["--seed", str(value)]
-        elif name != "verbose" and value != _plain(fitted.declared[name].default):
-            words += ["--set", f"{name}={value if isinstance(value, str) else json.dumps(value)}"]
-    return shlex.join(words)

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+import shlex
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, NotRequired, TypedDict
 
 import pyarrow as pa
 
+from conal.data.encoding import Names
+from conal.data.scales import scale_options
 from conal.io.results import ColumnKind
+from conal.parameters import Parameter
 from conal.report.evidence import Evidence
 from conal.report.section import Finding, count, percent, register, short
 
@@ -77,6 +82,57 @@ class Model(Finding[ModelSection]):
         history = self.section(findings)["history"]
         names = list(dict.fromkeys(name for row in history for name in row))
         return pa.table({name: [row.get(name) for row in history] for name in names})
+
+
+def reproducing_command(
+    words: Sequence[str],
+    parameters: Mapping[str, Any],
+    declared: Mapping[str, Parameter],
+    *,
+    true_labels: bool,
+    scale: Names | None,
+    annotator_info: bool,
+) -> str:
+    """The command that gives such a result; users fill in the names of their files.
+
+    Parameters
+    ----------
+    words : sequence of str
+        The beginning.
+    parameters : mapping
+        As JSON values. Those that differ from their defaults become options, and the seed always does.
+    declared : mapping
+        What each of them is; one without an option of its own is set by ``--set``.
+    scale : (C,), optional
+        The classes, where they are a scale.
+    """
+    words = [*words, *(["--true-labels", "TRUE_LABELS"] if true_labels else [])]
+    words += [] if scale is None else scale_options(scale)
+    words += ["--annotator-info", "ANNOTATORS"] if annotator_info else []
+    for name, value in parameters.items():
+        usual = plain_value(declared[name].default) if name in declared else None
+        if name != "verbose" and (name == "seed" or value != usual):
+            words += _option(name, value, declared.get(name))
+    return shlex.join(words)
+
+
+def _option(name: str, value: Any, declared: Parameter | None) -> list[str]:
+    """The parameter's own option if it accepts the value, ``--set`` otherwise."""
+    option = None if declared is None else declared.option
+    if name == "seed" or (option is not None and (option.parse is None or isinstance(value, int | str))):
+        flag = None if option is None else option.flag
+        return [flag or f"--{name.replace('_', '-')}", str(value)]
+    shown = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return ["--set", f"{name}={shown}"]
+
+
+def plain_value(value: Any) -> Any:
+    """A parameter's value as JSON has it."""
+    if isinstance(value, tuple | list):
+        return [plain_value(item) for item in value]
+    if isinstance(value, Mapping):
+        return {str(name): plain_value(item) for name, item in value.items()}
+    return value.item() if hasattr(value, "item") else value
 
 
 def selection_story(model: ModelSection) -> list[str]:
