@@ -10,7 +10,6 @@ import scipy
 
 from conal._arrays import FloatArray
 from conal.aggregation.base import register
-from conal.aggregation.confusion import LogParts, MatrixAggregator
 from conal.aggregation.counts import (
     Array,
     Votes,
@@ -22,7 +21,7 @@ from conal.aggregation.counts import (
     vote_shares,
 )
 from conal.aggregation.dawid_skene import posterior_by_dawid_skene
-from conal.aggregation.em import Start
+from conal.aggregation.em import LogParts, MatrixAggregator, Start
 from conal.aggregation.engines import Engine, Expectation
 from conal.aggregation.held_out import TRIAL, Mask, held_out_scores, strongest
 from conal.data.annotations import Annotations

@@ -13,9 +13,8 @@ import scipy
 
 from conal._arrays import FloatArray
 from conal.aggregation.base import register
-from conal.aggregation.confusion import LogParts, MatrixAggregator
 from conal.aggregation.counts import Votes, divergence, expected_log, normalised, softmax
-from conal.aggregation.em import Run, Start, extrapolated
+from conal.aggregation.em import LogParts, MatrixAggregator, Run, Start, extrapolated
 from conal.aggregation.engines import CompiledEngine, Engine, Expectation, SparseEngine, Sums
 from conal.aggregation.ranks import ranks_of
 from conal.data.annotations import Annotations

@@ -360,3 +360,32 @@ class EMAggregator(Aggregator, Generic[Parameters]):
             f"{gain:.1e}); raise n_iter, or tol",
             ConvergenceWarning,
         )
+
+
+# Models of a class prior and a confusion matrix per annotator.
+
+
+class LogParts(NamedTuple):
+    """Logarithms by which an E-step goes: of the class prior (C,) and of the annotators' matrices (R, C, C)."""
+
+    rho: FloatArray
+    pi_r: FloatArray
+
+
+class MatrixAggregator(EMAggregator[Parameters]):
+    r"""Base of EM aggregators whose E-step is by a class prior and a confusion matrix per annotator.
+
+    .. math:: q_i(c) \propto \rho_c \prod_r \pi^r_{c, y_i^r}
+
+    A subclass supplies :meth:`_log_parts` in place of ``_log_joint``.
+    """
+
+    @abstractmethod
+    def _log_parts(self, parameters: Parameters) -> LogParts:
+        """Logarithms of class prior and matrices, or their expectations."""
+
+    def _log_joint(self, votes: Votes, parameters: Parameters) -> FloatArray:
+        rho, pi_r = self._log_parts(parameters)
+        log_joint = votes.log_evidence(pi_r)
+        log_joint += rho
+        return log_joint
