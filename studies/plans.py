@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import warnings
 from collections.abc import Callable
 from contextlib import redirect_stdout
@@ -46,7 +47,10 @@ POOLING = 5.0
 
 def runs(options: Options) -> list[Setting]:
     """Every strategy on every crowd; ActiveLab is left out where cleanlab is not installed."""
-    there = [RANDOM, *([ACTIVE] if find_spec("cleanlab") else []), PLAN]
+    there = [RANDOM, ACTIVE, PLAN]
+    if find_spec("cleanlab") is None:
+        there.remove(ACTIVE)
+        print(f"{ACTIVE} is left out: cleanlab is not installed", file=sys.stderr)
     return [
         {"part": "plans", "dataset": CROWDS[name][0], "strategy": strategy, "seed": seed, "rounds": ROUNDS}
         | {"source": CROWDS[name][1], "data": CROWDS[name][2] | ({"seed": seed} if CROWDS[name][2] else {})}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import importlib
 import json
 import platform
@@ -79,15 +80,31 @@ def _lines(path: str) -> list[str]:
 
 @cache
 def code() -> Mapping[str, str]:
-    """What makes results: the version, the commit, which says if files were changed since, and other software."""
-    git = ["git", "-C", str(ROOT), "describe", "--always", "--abbrev=40", "--exclude=*", "--dirty"]
+    """What makes results: the version, the commit with a digest of what was changed since, and other software."""
     try:
-        commit = subprocess.run(git, capture_output=True, text=True, check=True).stdout.strip()  # noqa: S603
+        commit = _git("rev-parse", "HEAD").decode().strip() + _changes()
     except (OSError, subprocess.CalledProcessError):
         commit = "unknown"
     software = ", ".join(f"{name} {version(name)}" for name in ("numpy", "scipy", "scikit-learn", "torch"))
     python = platform.python_version()
     return {"version": conal.__version__, "commit": commit, "software": f"python {python}, {software}"}
+
+
+def _git(*arguments: str) -> bytes:
+    return subprocess.run(["git", "-C", str(ROOT), *arguments], capture_output=True, check=True).stdout  # noqa: S603, S607
+
+
+def _changes() -> str:
+    """Nothing for a clean checkout; otherwise a mark that other changes, or new files, alter."""
+    places = ("--", "src", "studies")
+    new = _git("ls-files", "--others", "--exclude-standard", "-z", *places).decode().split("\0")[:-1]
+    diff = _git("diff", "HEAD", *places)
+    if not (diff or new):
+        return ""
+    digest = hashlib.sha256(diff)
+    for name in sorted(new):
+        digest.update(name.encode() + (ROOT / name).read_bytes())
+    return f"-dirty-{digest.hexdigest()[:12]}"
 
 
 def is_current(record: Record) -> bool:

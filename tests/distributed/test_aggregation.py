@@ -23,7 +23,7 @@ import os, sys, warnings
 import numpy as np
 from conal import Annotations
 from conal.aggregation import DawidSkene, OneCoinDawidSkene
-from conal.aggregation.engines import compiled
+from conal.aggregation import engines
 from conal.distributed import fit_shared, is_shared
 
 warnings.simplefilter("ignore")
@@ -34,7 +34,7 @@ matrix[rng.random(matrix.shape) < 0.5] = -1
 crowd = Annotations.from_matrix(matrix, classes=range(4))
 found = {}
 for above in (0, 10**9):
-    compiled.COMPILED_FROM = above
+    engines.COMPILED_FROM = above
     for name, made in (
         ("plain", DawidSkene(n_iter=30, tol=0)),
         ("prior", DawidSkene(prior=0.3, tol=1e-7, n_iter=500)),
