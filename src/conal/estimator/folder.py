@@ -4,21 +4,14 @@ from __future__ import annotations
 
 import copy
 import os
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from math import prod
 from os import PathLike
-from threading import get_ident
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import pyarrow as pa
 import torch
-from torch import Tensor, nn
-from torch.nn.modules.module import (
-    register_module_module_registration_hook,
-    register_module_parameter_registration_hook,
-)
 
 from conal import methods
 from conal.data.encoding import Names, as_names
@@ -69,16 +62,12 @@ __all__ = ["SCALER", "check_shapes", "checked_instance_shape", "load", "save", "
 # What a configuration describes, compared with the weights that are there, before the model is built.
 #
 # A model folder can come from anywhere. Its configuration says how large the networks are, and building them would
-# allocate whatever it says. So they are sketched first: small ones as they are, and large ones on torch's "meta"
-# device, on which networks have shapes but no memory (its first use takes two seconds, which most models need not wait
-# for).
+# allocate whatever it says. So they are built on torch's "meta" device first, where tensors have shapes but no memory.
 
 SCALER = ("shift", "factor", "limit", "root")
 """Tensors of a scaler. The first two have a value for every feature, or one for all."""
 MAX_FEATURES = 2**31
 """Numbers in one instance."""
-SMALL = 2**26
-"""Numbers in a tensor that may be allocated to see whether it fits: 256 MB."""
 Shapes = Mapping[str, tuple[int, ...]]
 
 
@@ -100,11 +89,8 @@ def check_shapes(made: CrowdClassifier, problem: Problem, shapes: Shapes, where:
     shapes : mapping
         Name to shape of all tensors of the model, from the header of the file.
     """
-    wanted = {
-        name: tuple(tensor.shape)
-        for name, tensor in _sketch(made, problem, shapes, where).state_dict().items()
-        if not _is_of_scaler(name)
-    }
+    built = _on_meta_device(made, problem, len(shapes), where).state_dict()
+    wanted = {name: tuple(tensor.shape) for name, tensor in built.items() if not _is_of_scaler(name)}
     wanted |= {name: _scaler_shape(name, shape, problem.shape) for name, shape in shapes.items() if _is_of_scaler(name)}
     wanted["labels_per_annotator"] = (problem.n_annotators,)
     different = [name for name in wanted.keys() | shapes.keys() if wanted.get(name) != shapes.get(name)]
@@ -124,36 +110,18 @@ def scaled(method: CrowdMethod) -> list[tuple[CrowdMethod, str]]:
     return [(method, "scaler.")]
 
 
-def _sketch(made: CrowdClassifier, problem: Problem, shapes: Shapes, where: str) -> CrowdMethod:
-    """The method, of which only the shapes are right."""
+def _on_meta_device(made: CrowdClassifier, problem: Problem, n_tensors: int, where: str) -> CrowdMethod:
+    """The method without memory. A number may stand for a million networks, each of which would have weights."""
+    folds = getattr(made, "folds", 1)
+    if made.ensemble * (folds if is_whole(folds) else 1) * max(len(made.hidden), 1) > n_tensors:
+        raise ModelFolderError(
+            f"{where}: does not match its weights: it describes more networks than there are weights for; fit again"
+        )
     sketch = copy.copy(made)
-    is_small = _largest(made, problem) <= SMALL
-    if not is_small and not isinstance(made.backbone, str):  # the user's own, and real: only its shapes are needed
+    if not isinstance(made.backbone, str):  # the user's own, and real: only its shapes are needed
         sketch.backbone = build_backbone(made.backbone, problem.shape, problem.n_classes).to("meta")
-    if is_small:
-        real = [
-            None if tensor is None else torch.zeros(tensor.shape)
-            for tensor in (problem.labels_per_annotator, problem.annotator_features)
-        ]
-        problem = problem._replace(labels_per_annotator=real[0], annotator_features=real[1])  # type: ignore[arg-type]
-    with (
-        drawing_from(torch.Generator(), torch_too=True),
-        torch.device("cpu" if is_small else "meta"),
-        _at_most(100 + 10 * len(shapes), 2 * sum(map(prod, shapes.values())) + SMALL, where),
-    ):
+    with drawing_from(torch.Generator(), torch_too=True), torch.device("meta"):
         return build_members(sketch, methods.get(made.method), problem)
-
-
-def _largest(made: CrowdClassifier, problem: Problem) -> int:
-    """At least as many numbers as any tensor has: none has more than three of these sizes."""
-    own = (getattr(made, name) for name in methods.get(made.method).declared)
-    numbers = [int(value) for value in (*made.hidden, *own) if is_whole(value)]
-    sizes: list[int] = sorted(
-        [*numbers, prod(problem.shape), problem.n_classes, problem.n_classes, problem.n_annotators]
-    )
-    if isinstance(made.backbone, str) and made.backbone not in ("mlp", "linear"):
-        return prod(sizes[-3:]) + SMALL // 2  # its own sizes, whatever the configuration says
-    return prod(sizes[-3:])
 
 
 def _is_of_scaler(name: str) -> bool:
@@ -165,29 +133,6 @@ def _scaler_shape(name: str, found: tuple[int, ...], instance: tuple[int, ...]) 
     per_feature = name.endswith((".shift", ".factor")) and len(found) <= len(instance)
     fits = all(size in (1, wanted) for size, wanted in zip(reversed(found), reversed(instance), strict=False))
     return found if per_feature and fits else ()
-
-
-@contextmanager
-def _at_most(count: int, size: int, where: str) -> Iterator[None]:
-    """Stop when more parts or weights are made than there can be: a number may stand for a million networks."""
-    made, thread = [0, 0], get_ident()
-
-    def enter(module: nn.Module, name: str, part: nn.Module | Tensor | None) -> None:
-        if get_ident() == thread:
-            made[0] += 1
-            made[1] += part.numel() if isinstance(part, Tensor) else 0
-            if made[0] > count or made[1] > size:
-                raise ModelFolderError(
-                    f"{where}: does not match its weights: it describes more networks than there are weights for; "
-                    "fit again"
-                )
-
-    hooks = [register_module_module_registration_hook(enter), register_module_parameter_registration_hook(enter)]
-    try:
-        yield
-    finally:
-        for hook in hooks:
-            hook.remove()
 
 
 # Estimators to model folders and back.
@@ -325,8 +270,6 @@ def _restore_parameters(folder: ModelFolder, backbone: Any) -> CrowdClassifier:
             )
         parameters["backbone"] = backbone
     parameters["hidden"] = tuple(parameters["hidden"])
-    declared = methods.get(folder.config["method"]).declared.items()
-    parameters = {name: found.before for name, found in declared if found.before is not None} | parameters
     return make(folder.config["method"], **parameters)
 
 

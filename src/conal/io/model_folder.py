@@ -46,7 +46,6 @@ __all__ = [
     "names_to_json",
     "page_place",
     "read_document",
-    "read_model",
     "save_tensors",
     "tensor_shapes",
     "write_json",
@@ -267,7 +266,7 @@ FORMAT, AGGREGATOR = "conal-model", "conal-aggregator"
 """What a folder contains: a classifier, or labels and what an aggregator learned from them."""
 KINDS = {FORMAT: "a conal model folder", AGGREGATOR: "a folder of conal aggregate --save"}
 FORMAT_VERSION = 2
-"""Version 1 had digests of the weights and of some documents only."""
+"""Version 1 was written by 0.1.0."""
 WEIGHTS, CONFIG, METRICS = "model.safetensors", "config.json", "metrics.json"
 REPORT, PAGE, TASKS, TEXT = "report.json", "report.html", "tasks.json", "text.json"
 DATA = "data.safetensors"
@@ -344,13 +343,6 @@ def _written(path: Path, format: str) -> set[str]:  # noqa: A002
     return {CONFIG, PAGE, *found.files}
 
 
-def read_model(folder: str | PathLike[str]) -> tuple[dict[str, npt.NDArray[Any]], dict[str, Any], dict[str, Any]]:
-    """Weights, configuration and metrics of a model folder, after checking that it is complete."""
-    found = ModelFolder(folder)
-    found.check_complete()
-    return found.tensors(), found.config, found.document(METRICS)
-
-
 def read_document(folder: str | PathLike[str], name: str) -> dict[str, Any]:
     """A JSON document of a model folder, after checking that it is the one that was saved."""
     return ModelFolder(folder).document(name)
@@ -383,20 +375,12 @@ class ModelFolder:
         if missing:
             raise ModelFolderError(f"{self.path}: is incomplete, {', '.join(missing)} missing; fit the model again")
 
-    def digest(self, name: str) -> str | None:
-        """The digest of a file as it was saved; None where version 1 has none."""
-        if self.config["format_version"] > 1:
-            return str(self.config["digests"][name])
-        found: Mapping[str, Any] = {WEIGHTS: self.config.get("sha256")} | self.config.get("documents_sha256", {})
-        return found.get(name)
-
     def checked(self, name: str) -> Path:
         """The path of a file that is what was saved: present, a file and not a link, and unchanged."""
         if name not in self.files or not os.path.lexists(self.path / name):
             raise ModelFolderError(f"{self.path}: has no {name}; fit the model again with this version of conal")
-        path, wanted = self.path / name, self.digest(name)
-        found = digest_of_file(path)
-        if wanted is not None and found != wanted:
+        path = self.path / name
+        if digest_of_file(path) != self.config["digests"][name]:
             raise ModelFolderError(f"{path}: has changed since it was saved; fit the model again")
         return path
 
@@ -430,8 +414,11 @@ def _read_config(path: Path) -> dict[str, Any]:
     found = config.pop("config_sha256", None)
     if found != digest_of_json(config):
         raise ModelFolderError(f"{path / CONFIG}: has changed since it was saved; fit the model again")
-    if type(version) is not int or version < 1:
-        raise ModelFolderError(f"{path / CONFIG}: has no usable format_version ({version!r}); fit the model again")
+    if version != FORMAT_VERSION:
+        raise ModelFolderError(
+            f"{path / CONFIG}: has format_version {version!r}, which this conal does not read; fit the model again, or "
+            "load the folder with conal 0.2.0 and export the model"
+        )
     _check_files(config, path / CONFIG)
     return config
 
@@ -443,11 +430,9 @@ def _check_files(config: Mapping[str, Any], where: Path) -> None:
     _check_names(files, where)
     if not {WEIGHTS, METRICS} <= set(files) or len(set(files)) < len(files):
         raise ModelFolderError(f"{where}: lists {examples(files)}, which is no model folder; fit the model again")
-    name, digests = ("digests", files) if config["format_version"] > 1 else ("documents_sha256", [])
-    found = config.get(name, {})
-    bare = sorted(set(digests) - found.keys()) if isinstance(found, dict) else [name]
-    if bare:
-        raise ModelFolderError(f"{where}: has no digest of {examples(bare)}; fit the model again")
+    digests = config.get("digests")
+    if not isinstance(digests, dict) or not set(files) <= digests.keys():
+        raise ModelFolderError(f"{where}: has no digest of every file; fit the model again")
 
 
 def _check_names(names: Collection[object], where: Path) -> None:

@@ -23,8 +23,6 @@ OMEGA_START = 0.5
 """Before the first round from the votes, half of every label is common."""
 START_ROUNDS = 100
 """Iterations of the aggregator, at most; training goes on from there."""
-FORMER_NAMES = {"pi_g": "noise.pi_g", "pi_r": "noise.pi_r", "omega_r": "noise.omega"}
-"""Tensors of models that were saved when the method held them itself, and where they are now."""
 
 
 @register("conal-em")
@@ -166,10 +164,3 @@ class CoNALEMMethod(SingleNetworkEM):
             first = here.stop
         self.noise.fit_matrices(common.matrices().sum(0), individual.matrices())
         self.noise.omega.copy_(total / self.labels_per_annotator.clamp(min=1))
-
-    def _load_from_state_dict(self, state_dict: dict[str, Tensor], prefix: str, *others: Any) -> None:
-        for former, name in FORMER_NAMES.items():
-            if prefix + former in state_dict:
-                state_dict[prefix + name] = state_dict.pop(prefix + former)
-                state_dict.setdefault(f"{prefix}noise.started", self.noise.started)
-        super()._load_from_state_dict(state_dict, prefix, *others)

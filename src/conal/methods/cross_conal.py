@@ -277,7 +277,6 @@ class CrossFittedEM(EMMethod):
         must_be=one_of("gaussian", "none"),
         help="Second witness beside the networks, in the E-step and in predictions: 'gaussian', a Gaussian classifier "
         "of the features (linear discriminant analysis on principal components), or 'none'. Images have none.",
-        before="none",
     )
     n_jobs: int = parameter(
         default=1,
@@ -532,7 +531,6 @@ class CrossCoNALMethod(CrossFittedEM):
         must_be=one_of("held-out", "model"),
         help="How sure inferred labels are said to be. 'held-out': as sure as labels that were left out allow. "
         "'model': as sure as the model is, which counts annotators as independent and claims too much.",
-        before="model",
     )
 
     def __init__(self, problem: Problem, backbone: nn.Module, **given: Any) -> None:

@@ -67,8 +67,6 @@ class Parameter:
         Whether it may change when an interrupted training is resumed.
     for_losses : bool
         Whether only classifiers have it whose method says that it uses it (``CrowdMethod.uses``).
-    before : Any
-        Its value in models that were saved before it was declared, if that is not the default.
     """
 
     default: Any
@@ -80,7 +78,6 @@ class Parameter:
     name: str = ""
     attribute: str = ""
     annotation: str = ""
-    before: Any = None
 
     @property
     def flag(self) -> str:
@@ -101,10 +98,9 @@ def parameter(
     free_on_resume: bool = False,
     for_losses: bool = False,
     alias: str = "",
-    before: Any = None,
 ) -> Any:
     """Declare a parameter in the body of a class; ``alias`` is its name for users, if it differs from the attribute."""
-    return Parameter(default, must_be, help, option, free_on_resume, for_losses, name=alias, before=before)
+    return Parameter(default, must_be, help, option, free_on_resume, for_losses, name=alias)
 
 
 @dataclass_transform(kw_only_default=True, field_specifiers=(parameter,))

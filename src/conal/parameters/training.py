@@ -301,7 +301,6 @@ class ClassifierParameters(Settings):
             metavar="<int|auto>",
         ),
         free_on_resume=True,
-        before=0,
     )
     text_components: int = parameter(
         default=200,

@@ -133,7 +133,7 @@ class Checkpoint:
                 tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a dict
                 metadata = dict(file.metadata() or {})
             state = metadata.pop("state")
-            if metadata and metadata != {"sha256": _digest(tensors, state)}:  # version 0.1.0 wrote none
+            if metadata != {"sha256": _digest(tensors, state)}:
                 raise ValueError("it has changed since it was written")
             values = dict(json.loads(state))
             found = dict(values.pop("fingerprint", {}))
