@@ -11,7 +11,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from conal import methods
 from conal._arrays import IntArray
 from conal.data.annotator_info import AnnotatorInfo, mentions, pseudonyms, renamed
 from conal.data.encoding import Names, as_names, decode_position
@@ -21,7 +20,8 @@ from conal.estimator.fitting import build_members
 from conal.estimator.results import FittedResults
 from conal.methods import CrowdMethod, Problem
 from conal.networks.draws import drawing_from
-from conal.report.evidence import Discretion, plain_names
+from conal.report.evidence import Discretion, about_annotators, plain_names
+from conal.report.findings import Findings
 
 __all__ = ["annotator_axes", "anonymised"]
 
@@ -41,23 +41,26 @@ def anonymised(fitted: Fitted, key: bytes, hide_below: int) -> Fitted:
         return fitted
     names = pseudonyms(fitted.annotator_ids_, key)
     _warn_of_mentions(fitted, results)
-    crowd, rows = renamed(results.annotations, names)
+    evidence = results.evidence
+    crowd, rows = renamed(evidence.annotations, names)
     order = np.argsort(names)
     discretion = Discretion(hide_below)
     made = copy.copy(fitted)
     about = None if fitted.annotator_info_ is None else fitted.annotator_info_.selected(order, names[order])
     made.kept_, made.learned_from_ = None, ()  # labels by people
-    made.results_ = replace(
-        results,
-        model=_with_rows(fitted, _taken(order)),
+    section = evidence.model
+    assert section is not None  # noqa: S101 - of a trained model
+    hidden = replace(
+        evidence,
         annotations=crowd,
-        omega=None if results.omega is None else results.omega[rows],
-        origin={**results.origin, "command": f"{results.origin['command']} --anonymise"},
+        individual=evidence.individual[order],
+        omega=None if evidence.omega is None else evidence.omega[rows],
+        model={**section, "command": f"{section['command']} --anonymise"},
         discretion=discretion,
-        about=about,
-        exhibits=replace(results.exhibits, names={}),
+        **about_annotators(about, discreet=True),
     )
-    told = order[discretion.told(results.annotations.labels_per_annotator()[order])]
+    made.results_ = FittedResults(Findings(hidden, results.findings.seed), replace(results.exhibits, names={}))
+    told = order[discretion.told(evidence.annotations.labels_per_annotator()[order])]
     if len(told):
         made.model_, made.annotator_ids_ = _with_rows(fitted, _rounded(told, discretion)), names[told]
         made.annotator_info_ = None if about is None else _told_about(about, names[told])
@@ -79,7 +82,7 @@ def _warn_of_mentions(fitted: FittedClassifier, results: FittedResults) -> None:
     names = fitted.annotator_ids_
     ids = plain_names(fitted.task_ids_)
     shown = results.exhibits
-    texts = [(results.texts or {}).get(task) or shown.texts.get(str(task), "") for task in ids]
+    texts = [(results.evidence.texts or {}).get(task) or shown.texts.get(str(task), "") for task in ids]
     addresses = [f"{shown.address(task) or ''} {shown.picture_links.get(str(task), '')}" for task in ids]
     found = {
         "task ids": _places(mentions(names, ids), "row", "labels.csv"),
@@ -143,7 +146,7 @@ def annotator_axes(fitted: FittedClassifier) -> dict[str, int]:
         _one_more(problem.labels_per_annotator), None if features is None else _one_more(features)
     )
     with drawing_from(torch.Generator(), torch_too=True):  # initial weights are drawn and thrown away
-        reference = build_members(fitted, methods.get(fitted.method), larger).state_dict()
+        reference = build_members(fitted, larger).state_dict()
     axes = {}
     for name, tensor in fitted.model_.state_dict().items():
         sizes = zip(tensor.shape, reference[name].shape, strict=False) if tensor.ndim == reference[name].ndim else ()

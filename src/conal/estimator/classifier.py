@@ -21,10 +21,8 @@ from conal.data.frames import kind_of_frame
 from conal.data.joining import TrainingRecord
 from conal.data.matching import match_names
 from conal.errors import InputError
-from conal.estimator import compute
-from conal.estimator import inputs as adapters
-from conal.estimator import inputs as texts
-from conal.estimator.fitting import Given, adopt, fit_to
+from conal.estimator import compute, inputs
+from conal.estimator.fitting import run_fit, set_fitted_state
 from conal.estimator.kept_data import TrainingData
 from conal.estimator.results import FittedResults
 from conal.estimator.update import updated
@@ -140,9 +138,9 @@ class FittedClassifier(Reported, ClassifierParameters, ClassifierMixin, BaseEsti
         The second is what lets ``GridSearchCV`` compare settings without a single true label.
         """
         check_is_fitted(self, "model_")
-        if adapters.is_labels(y):
-            features = adapters.as_features(texts.as_numbers(self.text_features_, X))
-            codes = adapters.as_codes(adapters.true_labels(y, features, "y"), self.classes_, "y")
+        if inputs.is_labels(y):
+            features = inputs.as_features(inputs.as_numbers(self.text_features_, X))
+            codes = inputs.as_codes(inputs.true_labels(y, features, "y"), self.classes_, "y")
             return float((self.predict_proba(features).argmax(1) == codes).mean())
         return compute.log_likelihood(self.model_, self._batches(*self._joined(X, y, None)))
 
@@ -190,7 +188,7 @@ class FittedClassifier(Reported, ClassifierParameters, ClassifierMixin, BaseEsti
         check_is_fitted(self, "model_")
         if not self.model_.separates_noise:
             raise InputError(f"method {self.method!r} does not separate common from individual confusion; use 'conal'")
-        if adapters.is_annotations(annotators, self.annotator_ids_):
+        if inputs.is_annotations(annotators, self.annotator_ids_):
             return compute.pair_rates(self.model_, self._batches(*self._joined(X, annotators, task_ids)))
         instances = self._instances(X)
         if annotators is not None:
@@ -214,13 +212,13 @@ class FittedClassifier(Reported, ClassifierParameters, ClassifierMixin, BaseEsti
         return TrainingPlots(self._fitted_results())
 
     def _instances(self, X: Any) -> Instances:
-        numbers = texts.as_numbers(self.text_features_, X)
-        return adapters.as_instances(numbers, self.instance_shape_, columns=self._feature_names)
+        numbers = inputs.as_numbers(self.text_features_, X)
+        return inputs.as_instances(numbers, self.instance_shape_, columns=self._feature_names)
 
     def _joined(self, X: Any, y: Any, task_ids: Any) -> tuple[Instances, Annotations]:
-        crowd = adapters.with_classes(adapters.as_target(y, self.model_.takes), self.classes_)
-        numbers, names = texts.as_numbers(self.text_features_, X), self._feature_names
-        instances, crowd, _ = adapters.aligned(
+        crowd = inputs.with_classes(inputs.as_target(y, self.model_.takes), self.classes_)
+        numbers, names = inputs.as_numbers(self.text_features_, X), self._feature_names
+        instances, crowd, _ = inputs.aligned(
             numbers, crowd, task_ids, allow_missing=True, unlabelled=False, columns=names
         )
         if instances.shape != self.instance_shape_:
@@ -324,7 +322,7 @@ class SharedClassifier(FittedClassifier):
                 "a loaded model has its report already; use conal.report.page.write_report(folder, exhibits=...)"
             )
         pictures = (*exhibits.pictures, *results.exhibits.pictures)
-        self.results_ = results.exhibiting(replace(exhibits, pictures=pictures))
+        self.results_ = replace(results, exhibits=replace(exhibits, pictures=pictures))
         return self
 
     def anonymised(self, key: bytes | None = None, *, hide_below: int = PrivacyOptions.hide_below) -> Self:
@@ -438,25 +436,23 @@ class CrowdClassifier(SharedClassifier):
             Continue from the checkpoint, if there is one.
         """
         check_parameters(self)
-        learned = fit_to(
+        learned = run_fit(
             self,
-            Given(
-                X,
-                y,
-                validation,
-                monitor or {},
-                task_ids,
-                annotator_features,
-                annotator_info,
-                true_labels,
-                allow_missing,
-                checkpoint,
-                resume,
-            ),
+            X,
+            y,
+            validation=validation,
+            monitor=monitor or {},
+            task_ids=task_ids,
+            annotator_features=annotator_features,
+            annotator_info=annotator_info,
+            true_labels=true_labels,
+            allow_missing=allow_missing,
+            checkpoint=checkpoint,
+            resume=resume,
         )
         self._frame = kind_of_frame(y, X)
-        adopt(self, learned)
-        self.learned_from_ = (learned.entry,)
+        set_fitted_state(self, learned)
+        self.learned_from_ = (learned.record,)
         return self
 
     def update(
@@ -492,6 +488,6 @@ class CrowdClassifier(SharedClassifier):
         """
         check_is_fitted(self, "model_")
         learned = updated(self, X, y, task_ids, annotator_info, where)
-        adopt(self, learned)
-        self.learned_from_ = (*self.learned_from_, learned.entry)
+        set_fitted_state(self, learned)
+        self.learned_from_ = (*self.learned_from_, learned.record)
         return self

@@ -169,19 +169,6 @@ MOST_TASKS = 20_000
 """With more labelled tasks, a few true labels hardly teach the networks anything about their neighbours."""
 
 
-class Judgement(NamedTuple):
-    """Tasks with a true label, and (n, C) their posteriors by fits that did not use it."""
-
-    tasks: IntArray
-    posterior: FloatArray
-
-    def put_into(self, posterior: FloatArray) -> FloatArray:
-        """(N, C) a posterior of all tasks, with these rows."""
-        made = posterior.copy()
-        made[self.tasks] = self.posterior
-        return made
-
-
 class Refits:
     """Fits without a part of the true labels, which take long and run when somebody asks what they say.
 
@@ -190,20 +177,20 @@ class Refits:
     count : int
         Number of fits.
     judge : callable
-        Makes them.
+        Makes them, and gives the (N, C) posterior of all tasks: by these fits where there is a true label.
     """
 
-    def __init__(self, count: int, judge: Callable[[], Judgement]) -> None:
+    def __init__(self, count: int, judge: Callable[[], FloatArray]) -> None:
         self.count = count
-        self._judge: Callable[[], Judgement] | None = judge
-        self._found: Judgement | None = None
+        self._judge: Callable[[], FloatArray] | None = judge
+        self._found: FloatArray | None = None
 
     @property
     def are_due(self) -> bool:
         """Whether nobody has asked yet."""
         return self._found is None
 
-    def get(self) -> Judgement:
+    def __call__(self) -> FloatArray:
         """What they say."""
         if self._judge is not None:
             self._found, self._judge = self._judge(), None
@@ -212,7 +199,7 @@ class Refits:
 
     def __getstate__(self) -> dict[str, Any]:
         """A pickle cannot contain what makes the fits, so that they are made now."""
-        return {"count": self.count, "_judge": None, "_found": self.get()}
+        return {"count": self.count, "_judge": None, "_found": self()}
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Refits:
         return self
@@ -238,9 +225,13 @@ def tasks_to_judge(batches: CrowdBatches, known: IntArray) -> IntArray:
 
 
 def judged_by_refits(
-    fit: Callable[[IntArray, str], list[TrainingResult]], batches: CrowdBatches, known: IntArray, refits: int
-) -> Judgement:
-    """Fit again without each part of the true labels, and let this fit judge the part.
+    fit: Callable[[IntArray, str], list[TrainingResult]],
+    batches: CrowdBatches,
+    known: IntArray,
+    refits: int,
+    posterior: FloatArray,
+) -> FloatArray:
+    """(N, C) the posterior, in which a fit without each part of the true labels judges the part.
 
     Predictions that leave out one task's true label have still learned from its neighbours, whose labels were inferred
     by networks that knew it. On a few hundred tasks this makes labels look better than they are by some points.
@@ -255,12 +246,14 @@ def judged_by_refits(
         True classes of the tasks, and -1 elsewhere.
     refits : int
         Number of parts, at most that of the tasks. With one, a fit without any true label judges all.
+    posterior : (N, C)
+        By the fit with all true labels; it is not changed.
     """
+    found = posterior.copy()
     tasks = tasks_to_judge(batches, known)
-    found = np.empty((batches.annotations.n_tasks, batches.annotations.n_classes))
     for k, (fewer, part) in enumerate(without_each_part(known, tasks, refits), 1):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # the fit with all true labels has told them
             result = merged(fit(fewer, f"without true labels {k}/{refits}"))
             found[part] = read_training_tasks(result.method, batches, result.class_logits).posterior[part]
-    return Judgement(tasks, found[tasks])
+    return found

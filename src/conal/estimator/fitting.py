@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from functools import partial
 from os import PathLike
 from pathlib import Path
@@ -15,6 +14,7 @@ import numpy.typing as npt
 import torch
 
 from conal import methods
+from conal._arrays import FloatArray, IntArray
 from conal._progress import make_progress
 from conal._system import process_number
 from conal.aggregation.counts import clamped, vote_shares
@@ -23,23 +23,29 @@ from conal.data.annotator_info import AnnotatorInfo
 from conal.data.encoding import MISSING
 from conal.data.joining import TrainingRecord, training_record
 from conal.data.problems import check_memory
+from conal.data.true_labels import inclusion_of
 from conal.errors import DataWarning, InputError, NetworkWarning, warn
-from conal.estimator import compute
-from conal.estimator import compute as members
-from conal.estimator import compute as refits
-from conal.estimator import inputs as adapters
-from conal.estimator import inputs as texts
-from conal.estimator import results as doubts
+from conal.estimator import compute, inputs
 from conal.estimator.inputs import Joined
 from conal.estimator.kept_data import TrainingData
-from conal.estimator.results import FittedResults, drawn, model_section
-from conal.estimator.true_labels import Truth, digest_of_truth, truth_for_training, truth_metrics
+from conal.estimator.results import (
+    FittedResults,
+    drawn,
+    model_section,
+    warn_of_collapse,
+    warn_of_contradiction,
+    warn_of_prior,
+)
+from conal.estimator.true_labels import digest_of_truth, truth_for_training, truth_metrics
 from conal.methods import CrowdMethod, Problem
 from conal.methods.base import read_class_prior
 from conal.methods.ensemble import Ensemble
 from conal.networks import FeatureScaler, build_backbone
 from conal.parameters.training import Plan, Settings, is_large, plan, planned_epochs
+from conal.report.evidence import Evidence
+from conal.report.evidence import about_annotators as described_annotators
 from conal.report.exhibits import Exhibits
+from conal.report.findings import Findings
 from conal.training import (
     AnnotationLikelihood,
     CrowdBatches,
@@ -58,6 +64,154 @@ if TYPE_CHECKING:
     from conal.estimator.classifier import CrowdClassifier, FittedClassifier
 
 
+# The fit itself: arguments become training data, and every member of an ensemble is trained.
+
+NUMBERS = 60
+"""Numbers per cell of the annotators' matrices that training and its results keep at once."""
+
+
+class TrainingInputs(NamedTuple):
+    """The arguments of :meth:`CrowdClassifier.fit` as training data.
+
+    Attributes
+    ----------
+    joined : Joined
+        Instances and annotations.
+    validation, monitor
+        As in ``fit``; texts have become features.
+    quoted : mapping or None
+        Texts by task, where the instances are texts.
+    annotator_features : (R, F) or None
+    known : (N,) or None
+        True classes of the tasks, and -1 elsewhere.
+    """
+
+    joined: Joined
+    validation: tuple[Any, Any] | None
+    monitor: Mapping[str, tuple[Any, Any]]
+    quoted: Mapping[Any, str] | None
+    annotator_features: npt.ArrayLike | None
+    known: IntArray | None
+
+
+class FitResult(NamedTuple):
+    """What a fit or an update has trained, and on what.
+
+    Attributes
+    ----------
+    result, selection
+        The trained method, and how its epoch was selected.
+    joined : Joined
+        The training data.
+    quoted : mapping or None
+        Texts by task, where the instances are texts.
+    kept : TrainingData
+        What an update needs.
+    record : TrainingRecord
+        The labels, as ``learned_from_`` lists them.
+    known, inclusion : (N,) or None
+        True classes of the tasks that were trained on, and the probabilities with which these tasks were drawn.
+    refit : callable or None
+        Trains every member anew, given the (N,) true labels to use and a title.
+    """
+
+    result: TrainingResult
+    selection: Selection
+    joined: Joined
+    quoted: Mapping[Any, str] | None
+    kept: TrainingData
+    record: TrainingRecord
+    known: IntArray | None = None
+    inclusion: FloatArray | None = None
+    refit: Callable[[IntArray, str], list[TrainingResult]] | None = None
+
+
+def run_fit(
+    estimator: CrowdClassifier,
+    X: Any,
+    y: Any,
+    *,
+    validation: tuple[Any, Any] | None,
+    monitor: Mapping[str, tuple[Any, Any]],
+    task_ids: Any,
+    annotator_features: npt.ArrayLike | None,
+    annotator_info: Any,
+    true_labels: Any,
+    allow_missing: bool,
+    checkpoint: str | PathLike[str] | None,
+    resume: bool,
+) -> FitResult:
+    """Train an estimator's method; see :meth:`CrowdClassifier.fit`."""
+    inputs.refuse_labels_alone(X, y)
+    takes = methods.get(estimator.method).takes
+    crowd = inputs.as_target(y, takes)
+    check_memory(crowd, NUMBERS * crowd.n_annotators * crowd.n_classes**2, estimator.method)
+    X, estimator.text_features_, quoted = inputs.learn_texts(X, task_ids, estimator)
+    validation, monitor = inputs.further_as_numbers(estimator.text_features_, validation, monitor)
+    joined = inputs.aligned(X, crowd, task_ids, allow_missing=allow_missing)
+    crowd = joined.annotations
+    estimator.annotator_info_, features = about_annotators(annotator_info, annotator_features, crowd)
+    known = truth_for_training(joined, true_labels, takes)
+    given = TrainingInputs(joined, validation, monitor, quoted, features, known)
+    saver = None if checkpoint is None else partial(Checkpoint, Path(checkpoint), resume=resume)
+    selection, results = _train(estimator, given, saver)
+    return FitResult(
+        compute.merged(results),
+        selection,
+        joined,
+        quoted,
+        TrainingData.of(joined.instances, crowd, [result.method for result in results]),
+        training_record("fit", crowd),
+        known,
+        None if known is None else inclusion_of(crowd, true_labels),
+        partial(_fit_again, copy.copy(estimator), given),
+    )
+
+
+def _fit_again(
+    estimator: CrowdClassifier, given: TrainingInputs, known: IntArray, purpose: str
+) -> list[TrainingResult]:
+    """The same fit with fewer true labels."""
+    return _train(estimator, given._replace(known=known, monitor={}), None, f" {purpose}")[1]
+
+
+def _train(
+    estimator: CrowdClassifier,
+    given: TrainingInputs,
+    saver: Callable[[dict[str, str]], Checkpoint] | None,
+    purpose: str = "",
+) -> tuple[Selection, list[TrainingResult]]:
+    """How the epoch is selected, and a result for every member of the ensemble.
+
+    ``saver`` makes a checkpoint from the marks of the run; ``purpose`` is added to the title of the progress bar.
+    """
+    kept, selection = choose_selection(estimator, given)
+    training = CrowdBatches(given.joined.instances, kept, estimator.batch_size, known=given.known)
+    groups = groups_of(estimator)
+    build = make_builder(estimator, training, given.annotator_features, given.known, groups)
+    settings = settings_of(estimator)
+    planned = plan(settings, len(training.labelled))
+    checkpoint = None if saver is None else saver(fingerprint_of(estimator, given, selection, planned, groups))
+    monitors = {f"{name}_accuracy": _gold_accuracy(given.joined, pair, name) for name, pair in given.monitor.items()}
+    results = []
+    for number in range(estimator.ensemble):
+        title = estimator.method if estimator.ensemble == 1 else f"{estimator.method} {number + 1}/{estimator.ensemble}"
+        with make_progress(title + purpose, estimator.verbose, total=planned.epochs) as progress:
+            results.append(
+                train(
+                    build,
+                    training,
+                    selection,
+                    compute.settings_of_member(settings, number),
+                    monitors=monitors,
+                    progress=progress,
+                    checkpoint=None if checkpoint is None else checkpoint.of_member(number),
+                    own_network=not isinstance(estimator.backbone, str),
+                )
+            )
+    return selection, results
+
+
 # Before training: how to select the epoch, how to build the method, and what identifies the run.
 
 TRIED = 32
@@ -66,21 +220,17 @@ JUDGED_TASKS = 500
 """Tasks whose votes say how to scale features."""
 
 
-def choose_selection(
-    estimator: CrowdClassifier,
-    joined: adapters.Joined,
-    validation: tuple[Any, Any] | None,
-    known: npt.NDArray[np.int64] | None = None,
-) -> tuple[Annotations, Selection]:
+def choose_selection(estimator: CrowdClassifier, given: TrainingInputs) -> tuple[Annotations, Selection]:
     """The annotations to train on, and the rule that selects the epoch; tasks of known truth are not held out."""
-    instances, crowd, _ = joined
+    instances, crowd, _ = given.joined
+    known = given.known
     if not crowd.n_annotations:
         raise InputError("no task with features has a label; at least one label is needed")
     rule = estimator.selection
     if rule == "auto":
-        rule = _own_rule(estimator, crowd) if validation is None else "gold"
+        rule = _own_rule(estimator, crowd) if given.validation is None else "gold"
     if rule == "gold":
-        return crowd, _gold_accuracy(joined, validation)
+        return crowd, _gold_accuracy(given.joined, given.validation)
     candidates = crowd.labels_per_task() > 0
     if known is not None:
         candidates &= known < 0
@@ -117,18 +267,17 @@ def _own_rule(estimator: CrowdClassifier, crowd: Annotations) -> str:
 
 def make_builder(
     estimator: CrowdClassifier,
-    method: type[CrowdMethod],
     training: CrowdBatches,
     annotator_features: npt.ArrayLike | None,
-    known: npt.NDArray[np.int64] | None = None,
-    groups: npt.NDArray[np.int64] | None = None,
+    known: IntArray | None = None,
+    groups: IntArray | None = None,
     scaler: FeatureScaler | None = None,
 ) -> Callable[[], CrowdMethod]:
     """A function that makes the untrained method, scaler included, once for every (re)start.
 
     The scaler is fitted to the instances, unless one is given.
     """
-    crowd = training.annotations
+    crowd, method = training.annotations, methods.get(estimator.method)
     problem = Problem(
         shape=training.instances.shape,
         n_classes=crowd.n_classes,
@@ -145,7 +294,7 @@ def make_builder(
 
     def build() -> CrowdMethod:
         nonlocal warned
-        made = build_method(estimator, method, problem)
+        made = build_method(estimator, problem)
         made.scaler = chosen
         made.known = None if known is None else torch.from_numpy(known)
         if not isinstance(estimator.backbone, str) and _try_out(made, training.instances) and not warned:
@@ -168,14 +317,14 @@ def _scaler(estimator: CrowdClassifier, method: type[CrowdMethod], training: Cro
     return fit_scaler(training.instances, scaling, _some_votes(training.annotations), channels_first=channels_first)
 
 
-def _some_votes(crowd: Annotations) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
+def _some_votes(crowd: Annotations) -> tuple[IntArray, npt.NDArray[np.float64]]:
     """Some labelled tasks, evenly spaced, and their vote shares."""
     voted = np.flatnonzero(crowd.labels_per_task())
     some = voted[np.unique(np.linspace(0, len(voted) - 1, min(JUDGED_TASKS, len(voted))).astype(np.int64))]
     return some, vote_shares(crowd[some])
 
 
-def build_method(estimator: CrowdClassifier, method: type[CrowdMethod], problem: Problem) -> CrowdMethod:
+def build_method(estimator: CrowdClassifier, problem: Problem) -> CrowdMethod:
     """The untrained method around its backbone, as the estimator's parameters describe it."""
     backbone = build_backbone(
         estimator.backbone,
@@ -186,14 +335,15 @@ def build_method(estimator: CrowdClassifier, method: type[CrowdMethod], problem:
         input_dropout=estimator.input_dropout,
         batch_norm=estimator.batch_norm,
     )
+    method = methods.get(estimator.method)
     return method(problem, backbone, **{name: getattr(estimator, name) for name in (*method.declared, *method.uses)})
 
 
-def build_members(estimator: CrowdClassifier, method: type[CrowdMethod], problem: Problem) -> CrowdMethod:
+def build_members(estimator: CrowdClassifier, problem: Problem) -> CrowdMethod:
     """The untrained method, or as many as the ensemble has."""
     if estimator.ensemble == 1:
-        return build_method(estimator, method, problem)
-    return Ensemble([build_method(estimator, method, problem) for _ in range(estimator.ensemble)])
+        return build_method(estimator, problem)
+    return Ensemble([build_method(estimator, problem) for _ in range(estimator.ensemble)])
 
 
 def _class_prior(estimator: CrowdClassifier, method: type[CrowdMethod], crowd: Annotations) -> torch.Tensor | None:
@@ -208,23 +358,17 @@ def settings_of(estimator: CrowdClassifier) -> Settings:
     return Settings(**{name: getattr(estimator, name) for name in Settings.declared})
 
 
-def groups_of(estimator: CrowdClassifier) -> npt.NDArray[np.int64] | None:
+def groups_of(estimator: CrowdClassifier) -> IntArray | None:
     """(R,) group of every annotator; None where nothing was said about groups."""
     found = None if estimator.annotator_info_ is None else estimator.annotator_info_.coded_groups()
     return None if found is None else found[1]
 
 
 def fingerprint_of(
-    estimator: CrowdClassifier,
-    joined: adapters.Joined,
-    selection: Selection,
-    planned: Plan,
-    annotator_features: npt.ArrayLike | None = None,
-    known: npt.NDArray[np.int64] | None = None,
-    groups: npt.NDArray[np.int64] | None = None,
+    estimator: CrowdClassifier, given: TrainingInputs, selection: Selection, planned: Plan, groups: IntArray | None
 ) -> dict[str, str]:
     """What must be the same for a checkpoint to be continued; "auto" is the number that it stands for."""
-    instances, crowd, _ = joined
+    instances, crowd, _ = given.joined
     free = {name for name, found in estimator.declared.items() if found.free_on_resume}
     params = {name: _mark(getattr(estimator, name)) for name in sorted(estimator.declared) if name not in free}
     if "epochs" in methods.get(estimator.method).uses or planned.schedule != "constant":
@@ -232,19 +376,19 @@ def fingerprint_of(
     params |= {"warmup_epochs": f"{planned.warmup_epochs:g}", "schedule": _mark(planned.schedule)}
     marks = {**params, "method": estimator.method, "selection": selection.name}
     if isinstance(selection, GoldAccuracy):
-        marks["validation"] = adapters.digest(selection.codes) + adapters.digest_features(selection.instances)
-    if annotator_features is not None:
-        marks["annotator features"] = adapters.digest(np.asarray(annotator_features, dtype=np.float32))
+        marks["validation"] = inputs.digest(selection.codes) + inputs.digest_features(selection.instances)
+    if given.annotator_features is not None:
+        marks["annotator features"] = inputs.digest(np.asarray(given.annotator_features, dtype=np.float32))
     if groups is not None:
-        marks["annotator groups"] = adapters.digest(groups)
-    if known is not None:
-        marks["true labels"] = digest_of_truth(crowd, known)
+        marks["annotator groups"] = inputs.digest(groups)
+    if given.known is not None:
+        marks["true labels"] = digest_of_truth(crowd, given.known)
     names = repr([crowd.classes.tolist(), crowd.annotator_ids.tolist()]).encode()
     return {
         **marks,
-        "annotations": adapters.digest(crowd.tasks, crowd.annotators, crowd.labels),
-        "classes or annotators": adapters.digest(np.frombuffer(names, dtype=np.uint8)),
-        "features": adapters.digest_features(instances),
+        "annotations": inputs.digest(crowd.tasks, crowd.annotators, crowd.labels),
+        "classes or annotators": inputs.digest(np.frombuffer(names, dtype=np.uint8)),
+        "features": inputs.digest_features(instances),
     }
 
 
@@ -252,7 +396,7 @@ def _mark(value: Any) -> str:
     """A text that identifies parameters, equal in every process."""
     if isinstance(value, torch.nn.Module):
         weights = (tensor.detach().cpu().numpy() for tensor in value.state_dict().values())
-        return f"{type(value).__qualname__} {adapters.digest(*weights)}"
+        return f"{type(value).__qualname__} {inputs.digest(*weights)}"
     if callable(value):
         return f"{value.__module__}.{value.__qualname__}"
     if isinstance(value, list | tuple | np.ndarray):
@@ -260,18 +404,13 @@ def _mark(value: Any) -> str:
     return repr(value.item() if isinstance(value, np.generic) else value)
 
 
-def make_monitors(joined: adapters.Joined, wanted: Mapping[str, tuple[Any, Any]]) -> dict[str, GoldAccuracy]:
-    """Column of the history to the accuracy that goes there."""
-    return {f"{name}_accuracy": _gold_accuracy(joined, given, name) for name, given in wanted.items()}
-
-
-def _gold_accuracy(joined: adapters.Joined, given: tuple[Any, Any] | None, name: str = "validation") -> GoldAccuracy:
+def _gold_accuracy(joined: Joined, given: tuple[Any, Any] | None, name: str = "validation") -> GoldAccuracy:
     if given is None:
         raise InputError("selection='gold' needs validation=(X, y_true); or use selection='annotations'")
-    features = adapters.as_features(given[0], where=f"{name} features", columns=joined.columns)
-    checked = adapters.as_instances(features, joined.instances.shape, f"{name} features")
-    labels = adapters.true_labels(given[1], features, f"{name} labels")
-    codes = adapters.as_codes(labels, joined.annotations.classes, f"{name} labels")
+    features = inputs.as_features(given[0], where=f"{name} features", columns=joined.columns)
+    checked = inputs.as_instances(features, joined.instances.shape, f"{name} features")
+    labels = inputs.true_labels(given[1], features, f"{name} labels")
+    codes = inputs.as_codes(labels, joined.annotations.classes, f"{name} labels")
     if len(codes) != len(checked):
         raise InputError(f"{name}: {len(checked):,} feature rows but {len(codes):,} labels; pass one for each")
     return GoldAccuracy(checked, codes)
@@ -335,41 +474,13 @@ def _annotator_features(values: npt.ArrayLike | None, n_annotators: int) -> torc
     return features
 
 
-# What an estimator takes over from a fit or an update: the model, what it says about the tasks, and figures.
+# What an estimator keeps of a fit or an update: the model, what it says about the tasks, and figures.
 
 
-class Learned(NamedTuple):
-    """What was trained, and on what.
-
-    Attributes
-    ----------
-    result, selection
-        The trained method, and how its epoch was selected.
-    joined : Joined
-        The training data.
-    quoted : mapping or None
-        Texts by task, where the instances are texts.
-    truth : Truth or None
-        True labels that were trained on.
-    kept : TrainingData
-        What an update needs.
-    entry : TrainingRecord
-        The labels, as ``learned_from_`` lists them.
-    """
-
-    result: TrainingResult
-    selection: Selection
-    joined: Joined
-    quoted: Mapping[Any, str] | None
-    truth: Truth | None
-    kept: TrainingData
-    entry: TrainingRecord
-
-
-def adopt(estimator: FittedClassifier, learned: Learned) -> None:
+def set_fitted_state(estimator: FittedClassifier, learned: FitResult) -> None:
     """Set everything that a fitted estimator has, but ``learned_from_``; warn where the labels are in doubt."""
-    result, joined = learned.result, learned.joined
-    instances, crowd, estimator.feature_names_in_ = joined
+    result = learned.result
+    instances, crowd, estimator.feature_names_in_ = learned.joined
     estimator.model_ = result.method
     estimator.classes_ = crowd.classes
     estimator.ordinal_ = crowd.ordinal
@@ -379,12 +490,12 @@ def adopt(estimator: FittedClassifier, learned: Learned) -> None:
     estimator.n_features_in_ = int(np.prod(estimator.instance_shape_))
     estimator.history_ = result.history
     estimator.metrics_ = _metrics(estimator, learned)
-    _adopt_labels(estimator, learned)
+    _set_labels(estimator, learned)
     estimator.kept_ = learned.kept
 
 
-def _metrics(estimator: FittedClassifier, learned: Learned) -> dict[str, Any]:
-    result, known = learned.result, _known(learned)
+def _metrics(estimator: FittedClassifier, learned: FitResult) -> dict[str, Any]:
+    result, known = learned.result, learned.known
     instances, crowd, _ = learned.joined
     n_trained_on = result.method.problem.n_tasks
     return {
@@ -408,170 +519,55 @@ def _metrics(estimator: FittedClassifier, learned: Learned) -> dict[str, Any]:
     }
 
 
-def _adopt_labels(estimator: FittedClassifier, learned: Learned) -> None:
+def _set_labels(estimator: FittedClassifier, learned: FitResult) -> None:
     """What the model says about the training tasks, and the results that are computed from it."""
-    model, known = learned.result.method, _known(learned)
+    model, known = learned.result.method, learned.known
     instances, crowd, _ = learned.joined
-    reading = compute.read_training_tasks(
-        model, CrowdBatches(instances, crowd, estimator.batch_size), learned.result.class_logits
-    )
+    batches = CrowdBatches(instances, crowd, estimator.batch_size)
+    reading = compute.read_training_tasks(model, batches, learned.result.class_logits)
     estimator.probas_ = reading.posterior if known is None else clamped(reading.posterior, known)
-    doubts.warn_of_prior(model, estimator.probas_, crowd)
+    warn_of_prior(model, estimator.probas_, crowd)
     estimator.labels_ = estimator.classes_[estimator.probas_.argmax(1)]
-    results = FittedResults(
-        model,
+    common, individual = (matrix.detach().double().numpy() for matrix in model.confusion())
+    evidence = Evidence(
         crowd,
         estimator.probas_,
         reading.classifier,
+        common,
+        individual,
         reading.omega,
         learned.quoted,
         model_section(estimator),
-        exhibits=drawn(instances, crowd.task_ids) if learned.quoted is None else Exhibits(),
-        about=estimator.annotator_info_,
+        known=known,
+        inclusion=learned.inclusion,
+        unseen=None if known is None else _unseen(estimator, learned, batches, known, reading.posterior),
+        common_meaning=model.common_meaning,
+        tempered=model.tempered,
         held_out=reading.held_out,
+        **described_annotators(estimator.annotator_info_),
     )
-    if learned.truth is not None:
-        results = replace(results, **learned.truth.evidence(model, reading.posterior))
-    if not (doubts.warn_of_contradiction(results.findings.evidence) or learned.result.lost_classes):
-        doubts.warn_of_collapse(estimator.method, model, crowd, estimator.probas_, known)
-    estimator.results_ = results
+    exhibits = drawn(instances, crowd.task_ids) if learned.quoted is None else Exhibits()
+    estimator.results_ = FittedResults(Findings(evidence, seed=estimator.metrics_["seed"]), exhibits)
+    if not (warn_of_contradiction(evidence) or learned.result.lost_classes):
+        warn_of_collapse(estimator.method, model, crowd, estimator.probas_, known)
 
 
-def _known(learned: Learned) -> npt.NDArray[np.int64] | None:
-    return None if learned.truth is None else learned.truth.known
-
-
-# How a fit is made: arguments read and joined, the method prepared, and every member of an ensemble trained.
-
-NUMBERS = 60
-"""Numbers per cell of the annotators' matrices that training and its results keep at once."""
-
-
-class Given(NamedTuple):
-    """The arguments of :meth:`CrowdClassifier.fit`."""
-
-    X: Any
-    y: Any
-    validation: tuple[Any, Any] | None
-    monitor: Mapping[str, tuple[Any, Any]]
-    task_ids: Any
-    annotator_features: npt.ArrayLike | None
-    annotator_info: Any
-    true_labels: Any
-    allow_missing: bool
-    checkpoint: str | PathLike[str] | None
-    resume: bool
-
-
-class Read(NamedTuple):
-    """The arguments as training data, and the texts among them."""
-
-    joined: adapters.Joined
-    validation: tuple[Any, Any] | None
-    monitor: Mapping[str, tuple[Any, Any]]
-    quoted: Mapping[Any, str] | None
-    annotator_features: npt.ArrayLike | None
-    known: npt.NDArray[np.int64] | None
-
-
-def fit_to(estimator: CrowdClassifier, given: Given) -> Learned:
-    """Train an estimator's method; see :meth:`CrowdClassifier.fit`."""
-    adapters.refuse_labels_alone(given.X, given.y)
-    read = _read(estimator, given)
-    joined, known = read.joined, read.known
-    kept, selection = choose_selection(estimator, joined, read.validation, known)
-    training = CrowdBatches(joined.instances, kept, estimator.batch_size, known=known)
-    results = _train(estimator, read, training, selection, _checkpointing(given))
-    truth = None
-    if known is not None:
-        judges = _refits(copy.copy(estimator), read, len(training.labelled))
-        if judges is not None and _uses_several_processes(estimator):
-            judges.get()  # with the others, which may not be there when somebody asks
-        truth = Truth.of(joined.annotations, known, given.true_labels, judges)
-    return Learned(
-        members.merged(results),
-        selection,
-        joined,
-        read.quoted,
-        truth,
-        TrainingData.of(joined.instances, joined.annotations, [result.method for result in results]),
-        training_record("fit", joined.annotations),
-    )
-
-
-def _read(estimator: CrowdClassifier, given: Given) -> Read:
-    """Training data from what the user passed; what makes features of texts is learned on the way."""
-    takes = methods.get(estimator.method).takes
-    crowd = adapters.as_target(given.y, takes)
-    check_memory(crowd, NUMBERS * crowd.n_annotators * crowd.n_classes**2, estimator.method)
-    X, estimator.text_features_, quoted = texts.learn_texts(given.X, given.task_ids, estimator)
-    validation, monitor = texts.further_as_numbers(estimator.text_features_, given.validation, given.monitor)
-    joined = adapters.aligned(X, crowd, given.task_ids, allow_missing=given.allow_missing)
-    estimator.annotator_info_, features = about_annotators(
-        given.annotator_info, given.annotator_features, joined.annotations
-    )
-    known = truth_for_training(joined, given.true_labels, takes)
-    return Read(joined, validation, monitor, quoted, features, known)
-
-
-def _uses_several_processes(estimator: CrowdClassifier) -> bool:
-    return process_number() > 1 or estimator.devices * estimator.num_nodes > 1
-
-
-def _refits(estimator: CrowdClassifier, read: Read, n_tasks: int) -> refits.Refits | None:
-    """Fits without a part of the true labels, which say something about the tasks of this part; None without any."""
-    joined, known = read.joined, read.known
-    assert known is not None  # noqa: S101 - there are true labels
-
-    def fit(fewer: npt.NDArray[np.int64], purpose: str) -> list[TrainingResult]:
-        kept, selection = choose_selection(estimator, joined, read.validation, fewer)
-        training = CrowdBatches(joined.instances, kept, estimator.batch_size, known=fewer)
-        return _train(estimator, read._replace(known=fewer, monitor={}), training, selection, None, f" {purpose}")
-
-    method, n_true = methods.get(estimator.method), int((known != MISSING).sum())
-    batches = CrowdBatches(joined.instances, joined.annotations, estimator.batch_size)
-    parts = refits.planned_refits(estimator.refits, method, n_tasks, n_true)
-    parts = min(parts, len(refits.tasks_to_judge(batches, known)))
-    return refits.Refits(parts, partial(refits.judged_by_refits, fit, batches, known, parts)) if parts else None
-
-
-def _checkpointing(given: Given) -> Callable[[dict[str, str]], Checkpoint] | None:
-    """What makes the checkpoint from the marks of a run; None without one."""
-    return None if given.checkpoint is None else partial(Checkpoint, Path(given.checkpoint), resume=given.resume)
-
-
-def _train(
-    estimator: CrowdClassifier,
-    read: Read,
-    training: CrowdBatches,
-    selection: Selection,
-    checkpointing: Callable[[dict[str, str]], Checkpoint] | None,
-    purpose: str = "",
-) -> list[TrainingResult]:
-    """A result for every member of the ensemble; ``purpose`` is added to the title of the progress bar."""
-    features, known, groups = read.annotator_features, read.known, groups_of(estimator)
-    build = make_builder(estimator, methods.get(estimator.method), training, features, known, groups)
-    settings = settings_of(estimator)
-    planned = plan(settings, len(training.labelled))
-    saver = None
-    if checkpointing is not None:
-        marks = fingerprint_of(estimator, read.joined, selection, planned, features, known, groups)
-        saver = checkpointing(marks)
-    monitors = make_monitors(read.joined, read.monitor)
-    results = []
-    for number in range(estimator.ensemble):
-        title = estimator.method if estimator.ensemble == 1 else f"{estimator.method} {number + 1}/{estimator.ensemble}"
-        with make_progress(title + purpose, estimator.verbose, total=planned.epochs) as progress:
-            results.append(
-                train(
-                    build,
-                    training,
-                    selection,
-                    members.settings_of_member(settings, number),
-                    monitors=monitors,
-                    progress=progress,
-                    checkpoint=None if saver is None else saver.of_member(number),
-                    own_network=not isinstance(estimator.backbone, str),
-                )
-            )
-    return results
+def _unseen(
+    estimator: FittedClassifier, learned: FitResult, batches: CrowdBatches, known: IntArray, posterior: FloatArray
+) -> compute.Refits | FloatArray | None:
+    """(N, C) what is said of tasks with a true label without it: by refits, or by a method that can; None otherwise."""
+    method, n_tasks = methods.get(estimator.method), learned.result.method.problem.n_tasks
+    parts = compute.planned_refits(estimator.refits, method, n_tasks, int((known != MISSING).sum()))
+    parts = min(parts, len(compute.tasks_to_judge(batches, known)))
+    if parts and learned.refit is not None:
+        judge = partial(compute.judged_by_refits, learned.refit, batches, known, parts, posterior)
+        refits = compute.Refits(parts, judge)
+        if process_number() > 1 or estimator.devices * estimator.num_nodes > 1:
+            refits()  # with the other processes, which may not be there when somebody asks
+        return refits
+    found = learned.result.method.unseen_posterior()
+    if found is None:
+        return None
+    unseen = posterior.copy()
+    unseen[found[0].numpy()] = found[1].double().numpy()
+    return unseen

@@ -13,7 +13,6 @@ import numpy as np
 import pyarrow as pa
 import torch
 
-from conal import methods
 from conal.data.encoding import Names, as_names
 from conal.errors import InputError, ModelFolderError, examples
 from conal.estimator.classifier import CrowdClassifier, FittedClassifier
@@ -121,7 +120,7 @@ def _on_meta_device(made: CrowdClassifier, problem: Problem, n_tensors: int, whe
     if not isinstance(made.backbone, str):  # the user's own, and real: only its shapes are needed
         sketch.backbone = build_backbone(made.backbone, problem.shape, problem.n_classes).to("meta")
     with drawing_from(torch.Generator(), torch_too=True), torch.device("meta"):
-        return build_members(sketch, methods.get(made.method), problem)
+        return build_members(sketch, problem)
 
 
 def _is_of_scaler(name: str) -> bool:
@@ -336,7 +335,7 @@ def _problem(made: CrowdClassifier, config: Mapping[str, Any], tensors: Mapping[
 
 def _rebuild(made: CrowdClassifier, problem: Problem, state: dict[str, torch.Tensor]) -> CrowdMethod:
     with drawing_from(torch.Generator(), torch_too=True):  # initial weights are drawn and thrown away
-        method = build_members(made, methods.get(made.method), problem)
+        method = build_members(made, problem)
     for each, prefix in scaled(method):
         each.scaler = FeatureScaler(*(state[prefix + part] for part in SCALER))
     method.load_state_dict(state)

@@ -33,33 +33,27 @@ TOO_MANY = 0.5
 """Share of texts without a known term above which they are hardly of the kind that was trained on."""
 
 
-class Learned(NamedTuple):
-    """Features to train on; for texts, also the fitted text features and the texts by task name."""
+def learn_texts(
+    X: Any, task_ids: Any, parameters: ClassifierParameters
+) -> tuple[Any, TextFeatures | EncodedTexts | None, Mapping[Any, str] | None]:
+    """Features of the texts X, by directions that are learned from them or by an encoder; other X as they are.
 
-    X: Any
-    features: TextFeatures | EncodedTexts | None = None
-    texts: Mapping[Any, str] | None = None
-
-
-def learn_texts(X: Any, task_ids: Any, parameters: ClassifierParameters) -> Learned:
-    """Features of the texts X, by directions that are learned from them or by an encoder; other X as they are."""
+    For texts, also what makes features of them, and the texts by task name.
+    """
     if not is_text(X):
         if parameters.encoder is not None:
             raise InputError("encoder: the instances are features, not texts; leave it out")
-        return Learned(X)
-    features = _untrained(parameters)
+        return X, None, None
+    if parameters.encoder is not None:
+        features: TextFeatures | EncodedTexts = EncodedTexts(parameters.encoder)
+    else:
+        features = TextFeatures(parameters.text_components, seed=int(parameters.seed))
     table = texts_from(X, task_ids=task_ids)
     _warn_of_empty(table)
     names = range(len(table)) if table.ids is None else plain_names(table.ids)
     with make_progress("texts", parameters.verbose, total=STEPS) as progress:
         numbers = _feature_table(features.fit_transform(table.texts, progress=progress), table)
-    return Learned(numbers, features, dict(zip(names, table.texts, strict=True)))
-
-
-def _untrained(parameters: ClassifierParameters) -> TextFeatures | EncodedTexts:
-    if parameters.encoder is not None:
-        return EncodedTexts(parameters.encoder)
-    return TextFeatures(parameters.text_components, seed=int(parameters.seed))
+    return numbers, features, dict(zip(names, table.texts, strict=True))
 
 
 def as_numbers(fitted: TextFeatures | EncodedTexts | None, X: Any, where: str = "texts") -> Any:

@@ -67,9 +67,9 @@ def asked_of(fitted: FittedClassifier) -> Asked | None:
     results = fitted.results_
     if not isinstance(results, FittedResults):
         return fitted.asked_
-    if results.discretion is not None or fitted.model_.takes == "gold":
+    if results.evidence.discretion is not None or fitted.model_.takes == "gold":
         return None
-    crowd = results.annotations
+    crowd = results.evidence.annotations
     pairs = Pairs(crowd.indptr, crowd.annotators.astype(np.int64))
     return Asked(pairs, results.findings.evidence.common_share)
 

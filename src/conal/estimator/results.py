@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
@@ -12,20 +12,17 @@ import numpy.typing as npt
 import pyarrow as pa
 from torch import nn
 
-from conal._arrays import FloatArray
 from conal._system import versions
 from conal.aggregation.counts import vote_shares
 from conal.aggregation.guard import collapse_of
 from conal.data.annotations import Annotations
-from conal.data.annotator_info import AnnotatorInfo
 from conal.data.encoding import Names
 from conal.errors import CollapseWarning, ContradictionWarning, InputError, PriorWarning, warn
-from conal.estimator.compute import members_of
-from conal.estimator.true_labels import Unseen
+from conal.estimator.compute import Refits, members_of
 from conal.io.images import Drawing, Source, drawing_of
 from conal.methods import CrowdMethod
 from conal.methods.em import EMMethod
-from conal.report.evidence import Discretion, Evidence, about_annotators, plain_names
+from conal.report.evidence import Evidence, plain_names
 from conal.report.exhibits import Exhibits, exhibited
 from conal.report.findings import Findings, Report
 from conal.report.sections.contradiction import contradiction
@@ -201,66 +198,19 @@ class FittedResults:
 
     Parameters
     ----------
-    model : CrowdMethod
-        The trained method, for its confusion matrices.
-    annotations, posterior, classifier, omega, texts
-        What :class:`conal.report.evidence.Evidence` takes.
-    origin : ModelSection
-        How the model was trained.
-    discretion : Discretion, optional
-        How much may be told about single annotators.
+    findings : Findings
+        What is behind tables and report.
     exhibits : Exhibits
         What the report shows beside its figures, such as pictures of the tasks.
-    known : (N,), optional
-        True classes of the tasks, where they were supplied for training, and -1 elsewhere.
-    inclusion, unseen
-        What :class:`conal.report.evidence.Evidence` takes.
-    about : AnnotatorInfo, optional
-        Groups of the annotators and the costs of their labels.
-    handicap, held_out
-        What :class:`conal.report.evidence.Evidence` takes.
     """
 
-    model: CrowdMethod
-    annotations: Annotations
-    posterior: FloatArray
-    classifier: FloatArray
-    omega: FloatArray | None
-    texts: Mapping[Any, str] | None
-    origin: ModelSection
-    discretion: Discretion | None = None
+    findings: Findings
     exhibits: Exhibits = field(default_factory=Exhibits)
-    known: npt.NDArray[np.int64] | None = None
-    inclusion: FloatArray | None = None
-    unseen: FloatArray | Callable[[], FloatArray] | None = None
-    about: AnnotatorInfo | None = None
-    handicap: float = Evidence.handicap
-    held_out: bool = False
 
-    @cached_property
-    def findings(self) -> Findings:
-        """The findings behind tables and report."""
-        common, individual = (matrix.detach().double().numpy() for matrix in self.model.confusion())
-        evidence = Evidence(
-            self.annotations,
-            self.posterior,
-            self.classifier,
-            common,
-            individual,
-            self.omega,
-            self.texts,
-            self.origin,
-            self.discretion,
-            known=self.known,
-            inclusion=self.inclusion,
-            unseen=self.unseen,
-            common_meaning=self.model.common_meaning,
-            tempered=self.model.tempered,
-            handicap=self.handicap,
-            held_out=self.held_out,
-            **about_annotators(self.about, discreet=self.discretion is not None),
-        )
-        return Findings(evidence, seed=self.origin["metrics"]["seed"])
+    @property
+    def evidence(self) -> Evidence:
+        """What the findings are made of."""
+        return self.findings.evidence
 
     @property
     def tables(self) -> Mapping[str, pa.Table]:
@@ -275,15 +225,9 @@ class FittedResults:
     @property
     def refits_due(self) -> int:
         """Number of fits that are made when somebody asks for the rates by true labels, and were not made yet."""
-        return self.unseen.refits.count if isinstance(self.unseen, Unseen) and self.unseen.refits.are_due else 0
+        unseen = self.evidence.unseen
+        return unseen.count if isinstance(unseen, Refits) and unseen.are_due else 0
 
     def with_handicap(self, handicap: float) -> FittedResults:
         """The same results with another handicap of people where models are compared with them."""
-        return replace(self, handicap=handicap)
-
-    def exhibiting(self, exhibits: Exhibits) -> FittedResults:
-        """The same results with other exhibits; what has been computed stays."""
-        made = replace(self, exhibits=exhibits)
-        if "findings" in vars(self):
-            vars(made)["findings"] = self.findings
-        return made
+        return replace(self, findings=self.findings.with_handicap(handicap))

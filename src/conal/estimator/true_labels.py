@@ -3,65 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from conal._arrays import FloatArray, IntArray
+from conal._arrays import IntArray
 from conal.data.annotations import Annotations
 from conal.data.encoding import MISSING, as_names
 from conal.data.frames import column_names
 from conal.data.missing import read_labels
-from conal.data.true_labels import inclusion_of, known_codes, labels_by_task
+from conal.data.true_labels import known_codes, labels_by_task
 from conal.errors import DataWarning, InputError, examples, warn
-from conal.estimator import inputs as adapters
-from conal.estimator.compute import Judgement, Refits
-from conal.methods import CrowdMethod
+from conal.estimator.inputs import Joined, digest
 
 
-class Truth(NamedTuple):
-    """The true labels that were trained on.
-
-    Attributes
-    ----------
-    known : (N,)
-        True classes of the tasks, and -1 elsewhere.
-    inclusion : (N,) or None
-        Probabilities with which these tasks were drawn; None for a random sample.
-    refits : Refits or None
-        What fits without these true labels say; None if there are no such fits.
-    """
-
-    known: IntArray
-    inclusion: FloatArray | None
-    refits: Refits | None
-
-    @classmethod
-    def of(cls, crowd: Annotations, known: IntArray, true_labels: Any, refits: Refits | None) -> Truth:
-        """With the probabilities, if the true labels have a column of them."""
-        return cls(known, inclusion_of(crowd, true_labels), refits)
-
-    def evidence(self, model: CrowdMethod, posterior: FloatArray) -> dict[str, Any]:
-        """What findings take of it: also what the model says about these tasks without their own true labels."""
-        unseen: Unseen | FloatArray | None = None
-        if self.refits is not None:
-            unseen = Unseen(posterior, self.refits)
-        elif (judged := _judged_by(model)) is not None:
-            unseen = judged.put_into(posterior)
-        return {"known": self.known, "inclusion": self.inclusion, "unseen": unseen}
-
-
-class Unseen(NamedTuple):
-    """(N, C) posterior of the training tasks, by refits for those with a true label, when it is called."""
-
-    posterior: FloatArray
-    refits: Refits
-
-    def __call__(self) -> FloatArray:
-        return self.refits.get().put_into(self.posterior)
-
-
-def truth_for_training(joined: adapters.Joined, true_labels: Any, takes: str) -> IntArray | None:
+def truth_for_training(joined: Joined, true_labels: Any, takes: str) -> IntArray | None:
     """(N,) true classes of the training tasks, as positions in their classes, and -1 elsewhere; None without any.
 
     Labels that contradict every vote, and classes that no annotator used, are told.
@@ -80,12 +36,6 @@ def truth_for_training(joined: adapters.Joined, true_labels: Any, takes: str) ->
     return known
 
 
-def _judged_by(model: CrowdMethod) -> Judgement | None:
-    """What the fit itself says without each true label, for methods that can."""
-    found = model.unseen_posterior()
-    return None if found is None else Judgement(found[0].numpy(), found[1].double().numpy())
-
-
 def truth_metrics(crowd: Annotations, known: IntArray) -> dict[str, Any]:
     """What a model folder records about true labels that were trained on."""
     return {"n_true_labels": int((known != MISSING).sum()), "true_labels_sha256": digest_of_truth(crowd, known)}
@@ -94,10 +44,10 @@ def truth_metrics(crowd: Annotations, known: IntArray) -> dict[str, Any]:
 def digest_of_truth(crowd: Annotations, known: IntArray) -> str:
     """A digest of tasks and their true labels, whatever their order."""
     pairs = labels_by_task(crowd, known).items()
-    return adapters.digest(np.frombuffer(repr(sorted(map(repr, pairs))).encode(), dtype=np.uint8))
+    return digest(np.frombuffer(repr(sorted(map(repr, pairs))).encode(), dtype=np.uint8))
 
 
-def _by_task(joined: adapters.Joined, true_labels: Any) -> Any:
+def _by_task(joined: Joined, true_labels: Any) -> Any:
     """True labels by task; a bare sequence has one for every row of the features, some of them missing."""
     if isinstance(true_labels, Mapping) or hasattr(true_labels, "items") or column_names(true_labels) is not None:
         return true_labels

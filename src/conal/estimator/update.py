@@ -17,11 +17,8 @@ from conal.data.encoding import MISSING, Names, as_names, as_text, decode_positi
 from conal.data.joining import append_labels, training_record
 from conal.data.matching import differ_in_type, refuse_lookalikes, unmatched
 from conal.errors import InputError, examples
-from conal.estimator import compute as members
-from conal.estimator import fitting as preparation
-from conal.estimator import inputs as adapters
-from conal.estimator import inputs as texts
-from conal.estimator.fitting import Learned
+from conal.estimator import compute, fitting, inputs
+from conal.estimator.fitting import FitResult
 from conal.estimator.kept_data import REMEDY, Parts, TrainingData
 from conal.estimator.results import FittedResults
 from conal.io import FeatureTable
@@ -40,7 +37,7 @@ SHARE = 5
 """An update has one of so many epochs, and E-steps, of a fit."""
 FEWEST_EPOCHS = 4
 SPAWN = 0x0D
-"""Keeps the seeds of updates apart from those of restarts and members."""
+"""Keeps the seeds of updates apart from those of restarts and compute."""
 
 
 class NewInstances(NamedTuple):
@@ -52,7 +49,7 @@ class NewInstances(NamedTuple):
 
 def updated(
     fitted: CrowdClassifier, X: Any, y: Any, task_ids: Any, annotator_info: Any, where: str = "new labels"
-) -> Learned:
+) -> FitResult:
     """Train a fitted classifier on with new labels; see :meth:`CrowdClassifier.update`."""
     if fitted.kept_ is None:
         raise InputError(f"this model was saved without its training data, which an update needs; {REMEDY}")
@@ -63,12 +60,12 @@ def updated(
     found = _new_instances(fitted, X, task_ids, new, crowd.task_ids[len(kept.annotations) :], where)
     instances = kept.instances if found.instances is None else _chained(kept.instances, found.instances)
     about = fitted.annotator_info_ if annotator_info is None else annotator_info
-    fitted.annotator_info_, _ = preparation.about_annotators(about, None, crowd)
-    joined = adapters.Joined(instances, crowd, _feature_names(fitted))
+    fitted.annotator_info_, _ = fitting.about_annotators(about, None, crowd)
+    joined = inputs.Joined(instances, crowd, _feature_names(fitted))
     results = _train(fitted, joined, kept.working)
     data = TrainingData.of(instances, crowd, [result.method for result in results])
     quoted = _quoted(fitted, found.texts)
-    return Learned(members.merged(results), LastEpoch(), joined, quoted, None, data, training_record("update", new))
+    return FitResult(compute.merged(results), LastEpoch(), joined, quoted, data, training_record("update", new))
 
 
 def _feature_names(fitted: CrowdClassifier) -> tuple[str, ...]:
@@ -85,19 +82,17 @@ def _refuse_unsupported(fitted: CrowdClassifier) -> None:
         raise InputError(f"a model that was trained with features of annotators cannot be updated; {together}")
 
 
-def _train(fitted: CrowdClassifier, joined: adapters.Joined, working: list[Any]) -> list[Any]:
+def _train(fitted: CrowdClassifier, joined: inputs.Joined, working: list[Any]) -> list[Any]:
     """A short training of every member, from where it was."""
     crowd = joined.annotations
     training = CrowdBatches(joined.instances, crowd, fitted.batch_size)
     _keep_folds(fitted, len(training.labelled))
     short = _shortened(fitted, len(training.labelled))
-    settings, groups = preparation.settings_of(short), preparation.groups_of(fitted)
-    before = members.members_of(fitted.model_)
+    settings, groups = fitting.settings_of(short), fitting.groups_of(fitted)
+    before = compute.members_of(fitted.model_)
     results = []
     for number, (old, state) in enumerate(zip(before, working, strict=True)):
-        build = preparation.make_builder(
-            short, methods.get(fitted.method), training, None, None, groups, scaler=copy.deepcopy(old.scaler)
-        )
+        build = fitting.make_builder(short, training, None, None, groups, scaler=copy.deepcopy(old.scaler))
         title = f"{fitted.method} update" + ("" if len(before) == 1 else f" {number + 1}/{len(before)}")
         tensors = {name: tensor.detach().clone() for name, tensor in old.state_dict().items()}
         with make_progress(title, fitted.verbose, total=settings.epochs) as progress:  # type: ignore[arg-type]
@@ -106,7 +101,7 @@ def _train(fitted: CrowdClassifier, joined: adapters.Joined, working: list[Any])
                     build,
                     training,
                     LastEpoch(),
-                    members.settings_of_member(settings, number),
+                    compute.settings_of_member(settings, number),
                     progress=progress,
                     warm=WarmStart(tensors, state),
                     own_network=not isinstance(fitted.backbone, str),
@@ -117,7 +112,7 @@ def _train(fitted: CrowdClassifier, joined: adapters.Joined, working: list[Any])
 
 def _keep_folds(fitted: CrowdClassifier, n_tasks: int) -> None:
     """There are as many networks as before, also where so many tasks would be fitted with fewer."""
-    trained = members.members_of(fitted.model_)[0]
+    trained = compute.members_of(fitted.model_)[0]
     if isinstance(trained, CrossFittedEM) and trained.n_folds != planned_folds(trained.folds, n_tasks):
         fitted.set_params(folds=trained.n_folds)
 
@@ -151,8 +146,8 @@ def _new_instances(
     quoted = _texts_by_name(X, task_ids) if is_text(X) else None
     numbers = X
     if fitted.text_features_ is not None or is_text(X):
-        numbers = texts.as_numbers(fitted.text_features_, X)
-    features = adapters.as_features(numbers, task_ids, columns=_feature_names(fitted))
+        numbers = inputs.as_numbers(fitted.text_features_, X)
+    features = inputs.as_features(numbers, task_ids, columns=_feature_names(fitted))
     values = features.values if isinstance(features, FeatureTable) else features
     ids = features.ids if isinstance(features, FeatureTable) else task_ids
     if ids is None:
@@ -186,7 +181,7 @@ def _quoted(fitted: CrowdClassifier, more: Mapping[Any, str] | None) -> dict[Any
     if fitted.text_features_ is None:
         return None
     results = fitted.results_
-    old = (results.texts or {}) if isinstance(results, FittedResults) else {}
+    old = (results.evidence.texts or {}) if isinstance(results, FittedResults) else {}
     return {**old, **(more or {})}
 
 
