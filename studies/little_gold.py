@@ -20,8 +20,8 @@ from conal.data.true_labels import INCLUSION
 from conal.datasets import CrowdDataset
 from conal.estimator import CrowdClassifier, make
 from conal.metrics import gold_rates
+from conal.metrics.rates import MIN_OF_ANNOTATOR
 from conal.planning.expert_plan import expert_plan
-from conal.report.sections.rates import MIN_OF_ANNOTATOR
 from conal.text import TextFeatures
 from studies.crowds import JUDGES, load
 from studies.figures import lines, points_of

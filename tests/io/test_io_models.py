@@ -391,7 +391,8 @@ def test_every_file_has_a_digest(folder: Path, name: str) -> None:
 def test_a_missing_digest_is_refused(folder: Path) -> None:
     config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
     without = {name: digest for name, digest in config["digests"].items() if name != "labels.csv"}
-    for digests in (without, []):
+    both: tuple[Any, ...] = (without, [])
+    for digests in both:
         sign(folder, digests=digests)
         with pytest.raises(ModelFolderError, match=r"config\.json: has no digest of every file"):
             read_model(folder)

@@ -187,14 +187,14 @@ def test_a_shared_model_tells_nothing_that_single_annotators_have(trained: conal
     [
         ({"groups": ["oak"]}, "annotator_info.groups must be 10 names"),
         ({"groups": [1] * 10}, "annotator_info.groups must be 10 names"),
-        ({"costs": [1.0] * 9}, "annotator_info.costs must be finite numbers"),
-        ({"costs": [-1.0] * 10}, "annotator_info.costs must be at least 0"),
-        ({"features": [[1.0]] * 10}, "annotator_info.features must be finite numbers"),
+        ({"costs": [1.0] * 9}, "annotator_info.costs must be numbers"),
+        ({"costs": [-1.0] * 10}, "annotator_info.costs must be numbers"),
+        ({"features": [[1.0]] * 10}, "annotator_info.features must be numbers"),
         ([], "annotator_info must be an object"),
     ],
 )
 def test_a_damaged_folder_is_refused(wrong: Any, told: str) -> None:
-    from conal.estimator.kept_data import from_config
+    from conal.io.model_folder import annotator_info_from_json
 
     with pytest.raises(TypeError, match=told):
-        from_config({"annotator_info": wrong}, as_names([f"w{k}" for k in range(10)]))
+        annotator_info_from_json({"annotator_info": wrong}, as_names([f"w{k}" for k in range(10)]))

@@ -108,30 +108,32 @@ def annotator_info_from_json(config: Mapping[str, Any], annotators: Names) -> An
     found = config.get(ANNOTATOR_INFO)
     if found is None:
         return None
+    if not isinstance(found, Mapping):
+        raise TypeError(f"{ANNOTATOR_INFO} must be an object")
     R, groups, names = len(annotators), found.get("groups"), list(found.get("feature_names", []))
     is_complete = groups is None or len(groups) == R
     if not is_complete or not all(isinstance(name, str) for name in [*(groups or ()), *names]):
-        raise TypeError(f"{ANNOTATOR_INFO}: there must be {R:,} groups, and all names must be text")
+        raise TypeError(f"{ANNOTATOR_INFO}.groups must be {R:,} names")
     limits = found.get("limits")
     if limits is not None:
         limits = [np.inf if limit is None else limit for limit in limits]
     return AnnotatorInfo(
         annotators,
         None if groups is None else tuple(groups),
-        _numbers_from_json(found.get("costs"), (R,), at_least=0.0),
-        _numbers_from_json(found.get("features"), (R, len(names)), at_least=-np.inf),
+        _numbers_from_json("costs", found.get("costs"), (R,), at_least=0.0),
+        _numbers_from_json("features", found.get("features"), (R, len(names)), at_least=-np.inf),
         tuple(names),
-        _numbers_from_json(limits, (R,), at_least=0.0, at_most=np.inf),
+        _numbers_from_json("limits", limits, (R,), at_least=0.0, at_most=np.inf),
     )
 
 
-def _numbers_from_json(values: Any, shape: tuple[int, ...], at_least: float, at_most: float = 1e300) -> Any:
+def _numbers_from_json(name: str, values: Any, shape: tuple[int, ...], at_least: float, at_most: float = 1e300) -> Any:
     """Numbers of this shape within bounds; None if there are none."""
     if values is None:
         return None
     found = np.asarray(values, dtype=np.float64)
     if found.shape != shape or not ((found >= at_least) & (found <= at_most)).all() or np.isneginf(found).any():
-        raise TypeError(f"{ANNOTATOR_INFO}: there must be usual numbers of shape {shape}")
+        raise TypeError(f"{ANNOTATOR_INFO}.{name} must be numbers of shape {shape} within their bounds")
     return found
 
 
