@@ -311,9 +311,9 @@ def stacked_votes(crowd: Annotations, rows: IntArray, truth: IntArray) -> FloatA
 
 def _rates_of(clf: CrowdClassifier, data: CrowdDataset, drawn: Draw) -> dict[str, Row]:
     """How many intervals hold of those that the report has, by predictions that do not know a task's true label."""
-    unseen: Any = getattr(clf.results_, "unseen", None)
+    unseen = clf.results_.evidence.unseen_posterior
     assert unseen is not None  # it was fitted with true labels
-    return _rates_held(data, unseen() if callable(unseen) else unseen, drawn)
+    return _rates_held(data, unseen, drawn)
 
 
 def _replayed(clf: CrowdClassifier | None, data: CrowdDataset, draws: int) -> list[Row]:
