@@ -19,6 +19,7 @@ from conal.data.encoding import as_names, decode_position
 from conal.data.true_labels import INCLUSION
 from conal.datasets import CrowdDataset
 from conal.estimator import CrowdClassifier, make
+from conal.estimator.results import FittedResults
 from conal.metrics import gold_rates
 from conal.metrics.rates import MIN_OF_ANNOTATOR
 from conal.planning.expert_plan import expert_plan
@@ -311,6 +312,7 @@ def stacked_votes(crowd: Annotations, rows: IntArray, truth: IntArray) -> FloatA
 
 def _rates_of(clf: CrowdClassifier, data: CrowdDataset, drawn: Draw) -> dict[str, Row]:
     """How many intervals hold of those that the report has, by predictions that do not know a task's true label."""
+    assert isinstance(clf.results_, FittedResults)
     unseen = clf.results_.evidence.unseen_posterior
     assert unseen is not None  # it was fitted with true labels
     return _rates_held(data, unseen, drawn)
