@@ -26,14 +26,13 @@ from helpers.real import load_or_skip
 FAST = {"epochs": 20, "verbose": False}
 
 
-def upside_down(clf: Any, z: np.ndarray) -> Any:
-    """The results of a model whose classes a group of colluders has named."""
-    exchange = np.roll(np.arange(5), 1)
-    results = clf.results_
-    order = np.argsort(exchange)  # class c is called exchange[c]
-    found = replace(results, posterior=results.posterior[:, order], classifier=results.classifier[:, order])
+def upside_down(clf: Any, z: np.ndarray) -> Findings:
+    """The findings of a model whose classes a group of colluders has named."""
+    evidence = clf.results_.evidence
+    order = np.argsort(np.roll(np.arange(5), 1))  # class c is called as the next one
+    found = replace(evidence, posterior=evidence.posterior[:, order], classifier=evidence.classifier[:, order])
     assert (found.posterior.argmax(1) == z).mean() < 0.02
-    return found
+    return Findings(found)
 
 
 def test_the_report_of_a_model_upside_down() -> None:
@@ -42,7 +41,7 @@ def test_the_report_of_a_model_upside_down() -> None:
     results = upside_down(clf, z)
     other = DawidSkene(verbose=False).fit(crowd).labels_
     found = results.report["contradiction"]
-    votes, codes = crowd.votes(), results.posterior.argmax(1)
+    votes, codes = crowd.votes(), results.evidence.posterior.argmax(1)
     assert found["against_votes"] == np.mean([votes[i, k] < votes[i].max() for i, k in enumerate(codes)])
     assert found["against_dawid_skene"] == np.mean(other != codes)
     assert "suspicion" not in results.report  # nobody is accused by a model that is upside down
