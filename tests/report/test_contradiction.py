@@ -40,7 +40,7 @@ def test_the_report_of_a_model_upside_down() -> None:
     clf = conal.make("xconal", **FAST).fit(x, crowd)
     results = upside_down(clf, z)
     other = DawidSkene(verbose=False).fit(crowd).labels_
-    found = results.report["contradiction"]
+    found = results.section("contradiction")
     votes, codes = crowd.votes(), results.evidence.posterior.argmax(1)
     assert found["against_votes"] == np.mean([votes[i, k] < votes[i].max() for i, k in enumerate(codes)])
     assert found["against_dawid_skene"] == np.mean(other != codes)
