@@ -13,9 +13,7 @@ import pytest
 from conal.planning.crowd_plan import plan_labels, simulate_plan
 from conal.planning.gains import (
     EXPERT,
-    ConfusionInformation,
     LabelingProblem,
-    PairInformation,
     Pairs,
     answer_information,
     candidates,
@@ -109,7 +107,7 @@ def batch_value(problem: LabelingProblem, batch: Any) -> float:
 @pytest.mark.parametrize("seed", range(4))
 def test_a_batch_is_worth_what_it_says_and_nearly_the_best_of_all(seed: int) -> None:
     problem = crowd_of(3, 3, 2, seed, labels=1)
-    found = plan_labels(problem, 3, indirect=False)
+    found = plan_labels(problem, 3)
     batch = list(zip(found.tasks.tolist(), found.annotators.tolist(), strict=True))
     before = float(problem.posterior.max(1).sum())
     value = batch_value(problem, batch)
@@ -160,45 +158,6 @@ def test_candidates_are_those_who_tell_the_classes_apart() -> None:
     assert candidates(problem, np.arange(2), problem.capacity, 2).tolist() == [[-1, -1], [1, 2]]
 
 
-def expert_value_by_enumeration(q: FloatArray, answers: int, spread: float) -> float:
-    """Tasks of a pair that are decided rightly more often, after an expert labelled other tasks with even odds."""
-    delta = spread * np.linspace(-5, 5, 401)
-    prior = np.exp(-((delta / spread) ** 2) / 2)
-    prior /= prior.sum()
-    chance = 1 / (1 + np.exp(-(np.log(q / (1 - q))[:, None] + delta)))  # (n, draws)
-    even = 1 / (1 + np.exp(-delta))
-    before = np.abs(chance @ prior - 0.5).sum()
-    after = 0.0
-    for told in itertools.product([0, 1], repeat=answers):
-        joint = prior * np.prod([even if a else 1 - even for a in told], axis=0)
-        after += np.abs(chance @ joint - 0.5 * joint.sum()).sum()
-    return float(after - before)
-
-
-@pytest.mark.parametrize("answers", [1, 2, 3])
-def test_what_an_expert_tells_about_a_pair_is_close_to_enumeration(answers: int) -> None:
-    q = np.linspace(0.42, 0.58, 30)
-    pairs = PairInformation(np.zeros(30, np.int64), np.column_stack([q, 1 - q]), 1)
-    found = 0.0
-    for _ in range(answers):
-        found += pairs.next_gain(0)
-        pairs.add(0)
-    exact = expert_value_by_enumeration(q, answers, float(2 / np.sqrt(pairs.known[0])))
-    assert found == pytest.approx(exact, rel=0.2)
-
-
-def test_the_more_answers_about_a_pair_the_less_the_next_one_tells() -> None:
-    problem = crowd_of(200, 6, 3, sharp=3.0, labels=3)
-    for who in (EXPERT, 0):
-        information = ConfusionInformation(problem)
-        task = int(problem.existing.tasks[problem.existing.annotators == 0][0])
-        values = []
-        for _ in range(6):
-            values.append(information.indirect_gain(task, who))
-            information.add(task, who)
-        assert values[0] > values[1] > values[2] > values[5] > 0
-
-
 def test_an_expert_is_asked_about_the_pair_that_everybody_confuses() -> None:
     """Two pairs of classes: on one, answers of the crowd are worth nothing; it tells the others apart."""
     q = np.repeat([[0.5, 0.5, 0, 0], [0, 0, 0.99, 0.01], [0, 0, 0.55, 0.45]], [50, 40, 10], axis=0)
@@ -208,7 +167,6 @@ def test_an_expert_is_asked_about_the_pair_that_everybody_confuses() -> None:
     experts = found.tasks[found.annotators == EXPERT]
     assert len(experts)
     assert (experts < 50).all()
-    assert found.indirect_gain[found.annotators == EXPERT][0] > 1.0  # it tells about the other tasks of the pair
 
 
 def test_the_forecast_is_the_mean_of_what_is_simulated(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -242,6 +200,11 @@ def test_a_true_posterior_keeps_the_forecast() -> None:
             joint[task] *= problem.confusion[r, :, rng.choice(3, p=problem.confusion[r, z[task]])]
         held += found.low[-1] <= (joint.argmax(1) == z).mean() <= found.high[-1]
     assert held >= 19
+
+
+def test_there_is_nothing_to_plan_where_every_task_is_done() -> None:
+    problem = crowd_of(5, 3, 2, done=np.ones(5, dtype=bool))
+    assert [len(column) for column in plan_labels(problem, 10)] == [0, 0, 0, 0]
 
 
 def test_without_annotators_there_is_the_expert_alone() -> None:

@@ -3,21 +3,19 @@
 For every task, answers of several people are valued together (:func:`conal.planning.gains.value_of_answers`), in two
 orders: by gain and by information, each for its cost. Of the values after one, two and three answers, the concave hull
 counts: where one answer cannot change the label and two can, two are asked at once. Steps of all tasks are taken in the
-order of their gain for their cost, which is how knapsacks with choices are packed (Sinha and Zoltners 1979). What
-answers tell about other tasks (:class:`conal.planning.gains.ConfusionInformation`) is added; it shrinks with every
-answer about the same pair of classes, and is looked at again when a step's turn comes (lazy greedy; Minoux 1978).
+order of their gain for their cost, which is how knapsacks with choices are packed (Sinha and Zoltners 1979).
 
 References
 ----------
 Sinha, Zoltners (1979). The multiple-choice knapsack problem. Operations Research 27.
-
-Minoux (1978). Accelerated greedy algorithms for maximizing submodular set functions. Optimization Techniques.
 """
 
 from __future__ import annotations
 
 import heapq
+from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -32,7 +30,6 @@ from conal.planning.gains import (
     CAUTION,
     EXPERT,
     WIDTH,
-    ConfusionInformation,
     LabelingProblem,
     answer_information,
     candidates,
@@ -49,19 +46,18 @@ INFORMATION = 1e-6
 """Gain that a bit of information counts for: it decides where labels stay as they are."""
 NOBODY = -2
 AT_ONCE = 256
-"""Tasks that are looked at again together."""
+"""Tasks for which others are looked for together, because people can give no more labels."""
 
 
 class Planned(NamedTuple):
     """The planned labels, those that gain most for their cost first.
 
-    ``gain`` is the expected number of labels that turn right: the task's own, and ``indirect_gain`` those of others.
+    ``gain`` is by how much the expected number of right labels grows.
     """
 
     tasks: IntArray
     annotators: IntArray
     gain: FloatArray
-    indirect_gain: FloatArray
     cost: FloatArray
 
 
@@ -72,7 +68,6 @@ def plan_labels(
     expert_cost: float | None = None,
     per_task: int = PER_TASK,
     least_gain: float = 0.0,
-    indirect: bool = True,
 ) -> Planned:
     """The labels to ask for next, for at most ``budget``.
 
@@ -87,8 +82,6 @@ def plan_labels(
         Labels of one task, at most.
     least_gain : float
         Labels that gain less are not asked for; with 0, the budget is spent as far as anybody can be asked.
-    indirect : bool
-        Whether it counts what answers tell about other tasks.
     """
     number(above=0).check("budget", budget)
     whole(1).check("per_task", per_task)
@@ -96,7 +89,32 @@ def plan_labels(
         number(above=0).check("expert_cost", expert_cost)
     if not len(problem.confusion):
         problem = _with_nobody_free(problem)
-    return _Batch(problem, budget, expert_cost, per_task, least_gain, indirect).fill()
+    capacity, left = problem.capacity.copy(), budget
+    tasks = _tasks_in_question(problem, budget, expert_cost, least_gain)
+    make_orders = partial(_orders, problem, capacity=capacity, per_task=per_task, expert_cost=expert_cost)
+    orders = make_orders(tasks)
+    steps = list(_first_steps(orders))
+    heapq.heapify(steps)
+    rows: list[tuple[int, int, float, float]] = []
+    while steps:
+        _, place, order, taken, end = heapq.heappop(steps)
+        who = orders.annotators[place, order, taken:end].tolist()
+        if _is_any_full(who, capacity):
+            if not taken:
+                _replace_orders(orders, steps, place, tasks, capacity, make_orders)
+            continue
+        gain, cost = (_between(values[place, order], taken, end) for values in (orders.gains, orders.costs))
+        if cost > left + 1e-9 or gain / len(who) < least_gain:
+            continue
+        left -= cost
+        for r in who:
+            rows.append((int(tasks[place]), r, gain / len(who), _price(problem, r, expert_cost)))
+            if r != EXPERT:
+                capacity[r] -= 1
+        for step in _next_steps(orders, place, order, end):
+            heapq.heappush(steps, step)
+    columns = zip(*rows, strict=True) if rows else ([], [], [], [])
+    return Planned(*(np.array(each, kind) for each, kind in zip(columns, (int, int, float, float), strict=True)))
 
 
 def _with_nobody_free(problem: LabelingProblem) -> LabelingProblem:
@@ -106,182 +124,121 @@ def _with_nobody_free(problem: LabelingProblem) -> LabelingProblem:
     return replace(problem, confusion=blind, class_counts=np.zeros((1, C)), costs=None, limits=np.zeros(1))
 
 
-class _Options(NamedTuple):
-    """Of each task, a few orders of asking: (n, o, k) annotators, their costs so far, and what they have gained."""
+def _tasks_in_question(
+    problem: LabelingProblem, budget: float, expert_cost: float | None, least_gain: float
+) -> IntArray:
+    """The least certain tasks that anybody may be asked about, more for a larger budget."""
+    doubt = 1 - problem.posterior.max(1)
+    if problem.done is not None:
+        doubt = np.where(problem.done, -1.0, doubt)
+    cheapest = min([*problem.price[problem.capacity >= 1], expert_cost or np.inf], default=np.inf)
+    most = min(len(doubt), max(MOST_TASKS, int(min(4 * budget / max(cheapest, 1e-9), len(doubt)))))
+    some = np.argpartition(-doubt, most - 1)[:most] if most else np.arange(0)
+    return np.sort(some[doubt[some] > max(least_gain, 0.0) - 1e-12])
+
+
+def _price(problem: LabelingProblem, r: int, expert_cost: float | None) -> float:
+    return float(expert_cost or 0) if r == EXPERT else float(problem.price[r])
+
+
+class _Orders(NamedTuple):
+    """Of each task, a few orders of asking, (n, o, k): annotators, their costs and gains so far, and their worth.
+
+    The worth is the gain, and a little for information.
+    """
 
     annotators: IntArray
     costs: FloatArray
     gains: FloatArray
-    bits: FloatArray
+    worth: FloatArray
+
+
+def _orders(
+    problem: LabelingProblem, tasks: IntArray, *, capacity: FloatArray, per_task: int, expert_cost: float | None
+) -> _Orders:
+    """The orders of asking: by gain and by information, and the expert, if there is one."""
+    who = candidates(problem, tasks, capacity, max(WIDTH, per_task))
+    n, width = who.shape
+    q = problem.posterior[tasks]
+    now = q.max(1)[:, None]
+    price = np.where(who >= 0, problem.price[who], np.inf)
+    single = value_of_answers(np.repeat(q, width, 0), problem.confusion, who.reshape(-1, 1)).reshape(n, width)
+    bits = np.maximum(answer_information(q, problem.confusion, who), 0)
+    orders = []
+    for worth in (single - now + INFORMATION * bits, bits):
+        rate = np.where(who >= 0, worth / np.maximum(price, 1e-9), -np.inf)
+        order = np.argsort(-rate, axis=1, kind="stable")[:, :per_task]
+        chosen, costs, informed = (np.take_along_axis(values, order, 1) for values in (who, price, bits))
+        gains = value_of_answers(q, problem.confusion, chosen) - now
+        chosen = np.where(chosen < 0, NOBODY, chosen)
+        orders.append(_Orders(chosen, costs.cumsum(1), gains, gains + INFORMATION * informed.cumsum(1)))
+    if expert_cost is not None:
+        orders.append(_expert_first(orders[0], q, expert_cost))
+    return _Orders(*(np.stack(each, axis=1) for each in zip(*orders, strict=True)))
+
+
+def _expert_first(like: _Orders, q: FloatArray, expert_cost: float) -> _Orders:
+    """The expert alone, in the shape of another order."""
+    who, costs = np.full_like(like.annotators, NOBODY), np.full_like(like.costs, np.inf)
+    who[:, 0], costs[:, 0] = EXPERT, expert_cost
+    gain, bits = 1 - q.max(1), -(q * np.log2(np.maximum(q, 1e-300))).sum(1)
+    gains, worth = (np.repeat(each[:, None], who.shape[1], 1) for each in (gain, gain + INFORMATION * bits))
+    return _Orders(who, costs, gains, worth)
 
 
 Step = tuple[float, int, int, int, int]
 """-worth for its cost, place of the task, order of asking, labels before the step, labels after it."""
 
 
-class _Batch:
-    """A batch of labels in the making."""
+def _first_steps(orders: _Orders) -> Iterator[Step]:
+    """The best first step of every task."""
+    n, n_orders, longest = orders.annotators.shape
+    rate = np.where(orders.annotators == NOBODY, -np.inf, orders.worth / np.maximum(orders.costs, 1e-9))
+    rate = rate.reshape(n, n_orders * longest)
+    best = rate.argmax(1)
+    for place, (value, at) in enumerate(zip(rate[np.arange(n), best].tolist(), best.tolist(), strict=True)):
+        if value > -np.inf:
+            yield -value, place, at // longest, 0, at % longest + 1
 
-    def __init__(
-        self,
-        problem: LabelingProblem,
-        budget: float,
-        expert_cost: float | None,
-        per_task: int,
-        least_gain: float,
-        indirect: bool,
-    ) -> None:
-        self.problem, self.left, self.expert_cost = problem, budget, expert_cost
-        self.per_task, self.least_gain = per_task, least_gain
-        self.capacity = problem.capacity.copy()
-        self.rows: list[tuple[int, int, float, float, float]] = []
-        self.information = ConfusionInformation(problem) if indirect else None
-        self.tasks = self._tasks_in_question()
 
-    def _tasks_in_question(self) -> IntArray:
-        doubt = 1 - self.problem.posterior.max(1)
-        if self.problem.done is not None:
-            doubt = np.where(self.problem.done, -1.0, doubt)
-        cheapest = min([*self.problem.price[self.capacity >= 1], self.expert_cost or np.inf], default=np.inf)
-        most = min(len(doubt), max(MOST_TASKS, int(min(4 * self.left / max(cheapest, 1e-9), len(doubt)))))
-        some = np.argpartition(-doubt, most - 1)[:most] if most else np.arange(0)
-        return np.sort(some[doubt[some] > max(self.least_gain, 0.0) - 1e-12])
+def _next_steps(orders: _Orders, place: int, order: int, taken: int) -> Iterator[Step]:
+    """The next step of a task in the order that was begun, if there is one: the next side of the concave hull."""
+    worth, costs = orders.worth[place, order], orders.costs[place, order]
+    ends = [end for end in range(taken + 1, len(costs) + 1) if orders.annotators[place, order, end - 1] != NOBODY]
+    rates = [(_between(worth, taken, end) / max(_between(costs, taken, end), 1e-9), -end) for end in ends]
+    if rates:
+        rate, end = max(rates)
+        yield -rate, place, order, taken, -end
 
-    def fill(self) -> Planned:
-        """Take the best steps until the budget is spent."""
-        options = self._options(self.tasks)
-        heap = self._first_steps(options, self.tasks)
-        heapq.heapify(heap)
-        while heap:
-            step = heapq.heappop(heap)
-            _, place, order, taken, end = step
-            if self._full(options.annotators[place, order, taken:end]):
-                self._look_for_others(heap, options, place, taken)
-                continue
-            now = -self._worth(options, place, order, taken, end)
-            if heap and now > heap[0][0] and now > step[0] + 1e-12:  # others tell the same since
-                heapq.heappush(heap, (now, *step[1:]))
-            elif self._take(options, place, order, taken, end):
-                self._push(heap, options, place, end, order)
-        return self._planned()
 
-    def _options(self, tasks: IntArray) -> _Options:
-        """The orders of asking: by gain and by information, and the expert, if there is one."""
-        problem = self.problem
-        who = candidates(problem, tasks, self.capacity, max(WIDTH, self.per_task))
-        n, width = who.shape
-        q = problem.posterior[tasks]
-        price = np.where(who >= 0, problem.price[who], np.inf)
-        single = value_of_answers(np.repeat(q, width, 0), problem.confusion, who.reshape(-1, 1)).reshape(n, width)
-        bits = np.maximum(answer_information(q, problem.confusion, who), 0)
-        orders = []
-        for worth in (single - q.max(1)[:, None] + INFORMATION * bits, bits):
-            rate = np.where(who >= 0, worth / np.maximum(price, 1e-9), -np.inf)
-            order = np.argsort(-rate, axis=1, kind="stable")[:, : self.per_task]
-            chosen, costs, told = (np.take_along_axis(values, order, 1) for values in (who, price, bits))
-            gains = value_of_answers(q, problem.confusion, chosen) - q.max(1)[:, None]
-            chosen = np.where(chosen < 0, NOBODY, chosen)
-            orders.append(_Options(chosen, np.cumsum(costs, axis=1), gains, np.cumsum(told, axis=1)))
-        if self.expert_cost is not None:
-            orders.append(self._expert_first(orders[0], q))
-        return _Options(*(np.stack(each, axis=1) for each in zip(*orders, strict=True)))
+def _between(sums: FloatArray, taken: int, end: int) -> float:
+    """By how much a sum grows from some answers to more."""
+    return float(sums[end - 1] - (sums[taken - 1] if taken else 0.0))
 
-    def _expert_first(self, like: _Options, q: FloatArray) -> _Options:
-        """The expert alone, in the shape of another order."""
-        who, costs = np.full_like(like.annotators, NOBODY), np.full_like(like.costs, np.inf)
-        who[:, 0], costs[:, 0] = EXPERT, self.expert_cost
-        gains = np.repeat(1 - q.max(1)[:, None], who.shape[1], 1)
-        bits = np.repeat(-(q * np.log2(np.maximum(q, 1e-300))).sum(1)[:, None], who.shape[1], 1)
-        return _Options(who, costs, gains, bits)
 
-    def _first_steps(self, options: _Options, tasks: IntArray) -> list[Step]:
-        """The best first step of every task."""
-        n, _, longest = options.annotators.shape
-        if not n:
-            return []
-        gains = options.gains + INFORMATION * options.bits
-        if self.information is not None:
-            every = zip(tasks.tolist(), options.annotators.tolist(), strict=True)
-            indirect = [[self._indirect_gains(task, who) for who in orders] for task, orders in every]
-            gains = gains + np.cumsum(indirect, axis=2)
-        worth = np.where(options.annotators == NOBODY, -np.inf, gains / np.maximum(options.costs, 1e-9))
-        best = worth.reshape(n, -1).argmax(1)
-        order, end = np.divmod(best, longest)
-        found = zip((-worth[np.arange(n), order, end]).tolist(), order.tolist(), (end + 1).tolist(), strict=True)
-        return [(w, place, o, 0, e) for place, (w, o, e) in enumerate(found) if w < np.inf]
+def _is_any_full(who: list[int], capacity: FloatArray) -> bool:
+    """Whether somebody can give no more labels."""
+    return any(r >= 0 and capacity[r] < 1 for r in who)
 
-    def _push(self, heap: list[Step], options: _Options, place: int, taken: int, order: int) -> None:
-        """The next step of a task in the order that was begun: the next side of the concave hull."""
-        who = options.annotators[place, order]
-        ends = [end for end in range(taken + 1, len(who) + 1) if who[end - 1] != NOBODY]
-        if ends:
-            worth, end = max((self._worth(options, place, order, taken, end), -end) for end in ends)
-            heapq.heappush(heap, (-worth, place, order, taken, -end))
 
-    def _worth(self, options: _Options, place: int, order: int, taken: int, end: int) -> float:
-        gain, bits, cost = self._step(options, place, order, taken, end)
-        who = options.annotators[place, order, taken:end].tolist()
-        indirect = sum(self._indirect_gains(int(self.tasks[place]), who))
-        return (gain + INFORMATION * bits + indirect) / max(cost, 1e-9)
+def _replace_orders(
+    orders: _Orders, steps: list[Step], place: int, tasks: IntArray, capacity: FloatArray, make_orders: Any
+) -> None:
+    """Look for others in the place of people who can give no more labels, where nothing is planned for the task yet.
 
-    def _indirect_gains(self, task: int, who: list[int]) -> list[float]:
-        """What the answer of each tells about other tasks."""
-        return [0.0 if self.information is None else self.information.indirect_gain(task, r) for r in who]
-
-    @staticmethod
-    def _step(options: _Options, place: int, order: int, taken: int, end: int) -> tuple[float, float, float]:
-        """Gain, bits and cost of going from some answers to more."""
-        gain, bits, cost = (
-            float(values[place, order, end - 1] - (values[place, order, taken - 1] if taken else 0.0))
-            for values in (options.gains, options.bits, options.costs)
-        )
-        return gain, bits, cost
-
-    def _full(self, who: IntArray) -> bool:
-        """Whether somebody can give no more labels."""
-        return any(r >= 0 and self.capacity[r] < 1 for r in who.tolist())
-
-    def _look_for_others(self, heap: list[Step], options: _Options, place: int, taken: int) -> None:
-        """Replace people who can give no more labels, where nothing has been planned for the task yet.
-
-        The next tasks that need the same are done with it: many at once cost little more than one.
-        """
-        if taken:
-            return
-        soon = [step for step in heapq.nsmallest(AT_ONCE, heap) if step[3] == 0]
-        full = {place, *(at for _, at, o, _, end in soon if self._full(options.annotators[at, o, :end]))}
-        if len(full) > 1:
-            heap[:] = [step for step in heap if step[1] not in full]
-            heapq.heapify(heap)
-        places = np.array(sorted(full))
-        again = self._options(self.tasks[places])
-        for old, new in zip(options, again, strict=True):
-            old[places] = new
-        for worth, at, order, _, end in self._first_steps(again, self.tasks[places]):
-            heapq.heappush(heap, (worth, int(places[at]), order, 0, end))
-
-    def _take(self, options: _Options, place: int, order: int, taken: int, end: int) -> bool:
-        """Plan a step, if there is money for it and it gains enough."""
-        gain, _, cost = self._step(options, place, order, taken, end)
-        who, task = options.annotators[place, order, taken:end].tolist(), int(self.tasks[place])
-        indirect = self._indirect_gains(task, who)
-        if cost > self.left + 1e-9 or (gain + sum(indirect)) / len(who) < self.least_gain:
-            return False
-        self.left -= cost
-        for r, gain_of_others in zip(who, indirect, strict=True):
-            price = float(self.expert_cost or 0) if r == EXPERT else float(self.problem.price[r])
-            self.rows.append((task, r, gain / len(who), gain_of_others, price))
-            if self.information is not None:
-                self.information.add(task, r)
-            if r >= 0:
-                self.capacity[r] -= 1
-        return True
-
-    def _planned(self) -> Planned:
-        if not self.rows:
-            none, no = np.empty(0, np.int64), np.empty(0)
-            return Planned(none, none, no, no, no)
-        return Planned(*(np.array(column) for column in zip(*self.rows, strict=True)))
+    The next tasks that need the same are done with it: many at once cost little more than one.
+    """
+    soon = [step for step in heapq.nsmallest(AT_ONCE, steps) if step[3] == 0]
+    full = {at for _, at, o, _, end in soon if _is_any_full(orders.annotators[at, o, :end].tolist(), capacity)}
+    if full:
+        steps[:] = [step for step in steps if step[1] not in full]
+        heapq.heapify(steps)
+    places = np.array(sorted({place, *full}))
+    again = make_orders(tasks[places])
+    for old, new in zip(orders, again, strict=True):
+        old[places] = new
+    for worth, at, order, _, end in _first_steps(again):
+        heapq.heappush(steps, (worth, int(places[at]), order, 0, end))
 
 
 # Forecast of the accuracy after a plan, by simulated answers.
@@ -313,7 +270,7 @@ def simulate_plan(problem: LabelingProblem, planned: Planned, *, seed: int = 0, 
     Everything is drawn from what is believed, and labels are inferred again: true classes from the posterior, matrices
     of the annotators from Dirichlet distributions around their means, and answers from the matrices. The posterior
     itself may be too sure or not sure enough: in every draw, true classes come from :math:`q^t` with a random t, mostly
-    between 0.6 and 2.2. What answers tell about other tasks is not counted. The same seed gives the same forecast.
+    between 0.6 and 2.2. The same seed gives the same forecast.
     """
     rng = np.random.default_rng(seed)
     best, total = problem.posterior.max(1), len(planned.tasks)
@@ -419,7 +376,6 @@ def _draw_matrices(problem: LabelingProblem, people: IntArray, rng: np.random.Ge
 REASONS = (
     "the label is uncertain",
     "several answers together can change the label",
-    "the answer tells about other tasks with these classes",
     "no answer would change the label; this one tells most",
 )
 LEAST_GAIN = 1e-4
@@ -487,7 +443,7 @@ def crowd_plan(
             "task": name_column(task_ids[planned.tasks]) if n else pa.array([], pa.string()),
             "ask": pa.array([str(name) for name in ask], pa.string()),
             "reason": pa.array([REASONS[k] for k in _reasons(planned)], pa.string()),
-            "expected_gain": pa.array(planned.gain + planned.indirect_gain),
+            "expected_gain": pa.array(planned.gain),
             "cost": pa.array(planned.cost),
             "total_cost": pa.array(np.cumsum(planned.cost)),
             "expected_accuracy": pa.array(right),
@@ -502,9 +458,7 @@ def _reasons(planned: Planned) -> list[int]:
     """The reason of every row, as a place in REASONS."""
     _, place, number = np.unique(planned.tasks, return_inverse=True, return_counts=True)
     several = number[place] > 1 if len(place) else np.zeros(0, bool)
-    kind = np.where(several, 1, 0)
-    kind = np.where(planned.gain < LEAST_GAIN, 3, kind)
-    return [int(k) for k in np.where(planned.indirect_gain > np.maximum(planned.gain, LEAST_GAIN), 2, kind)]
+    return [int(k) for k in np.where(planned.gain < LEAST_GAIN, 2, np.where(several, 1, 0))]
 
 
 def labels_for(

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import combinations
 
 import numpy as np
 import numpy.typing as npt
@@ -142,18 +140,6 @@ class LabelingProblem:
         """(R,) how many more labels each annotator can give."""
         return np.full(len(self.confusion), np.inf) if self.limits is None else np.asarray(self.limits, float)
 
-    @cached_property
-    def top_two(self) -> IntArray:
-        """(N, 2) the two most probable classes of every task, the smaller code first."""
-        if self.posterior.shape[1] < 2:
-            return np.zeros((len(self.posterior), 2), np.int64)
-        return np.sort(np.argsort(-self.posterior, axis=1, kind="stable")[:, :2], axis=1)
-
-    @cached_property
-    def pair_key(self) -> IntArray:
-        """(N,) one number for the two most probable classes."""
-        return np.asarray(self.top_two[:, 0] * self.posterior.shape[1] + self.top_two[:, 1])
-
     @classmethod
     def by_evidence(
         cls, evidence: Evidence, limits: FloatArray | None = None, costs: FloatArray | None = None
@@ -248,19 +234,17 @@ def candidates(problem: LabelingProblem, tasks: IntArray, capacity: FloatArray, 
     if problem.allowed is not None:
         return _of_pairs(problem.allowed, tasks, free, max(width, MOST_ALLOWED))
     found = np.full((len(tasks), width), -1)
-    keys, group = np.unique(problem.pair_key[tasks], return_inverse=True)
-    order = np.argsort(group, kind="stable")
-    starts = np.searchsorted(group[order], np.arange(len(keys) + 1))
-    for k, key in enumerate(keys):
-        rows = order[starts[k] : starts[k + 1]]
-        ranking = _ranking(problem, divmod(int(key), problem.posterior.shape[1]), free)
-        found[rows] = _without_label(problem, tasks[rows], ranking, width)
+    top_two = np.sort(np.argsort(-problem.posterior[tasks], axis=1, kind="stable")[:, :2], axis=1)
+    pairs, group = np.unique(top_two, axis=0, return_inverse=True)
+    for k, classes in enumerate(pairs.tolist()):
+        rows = np.flatnonzero(group.ravel() == k)
+        found[rows] = _without_label(problem, tasks[rows], _ranking(problem, classes, free), width)
     return found
 
 
-def _ranking(problem: LabelingProblem, classes: tuple[int, int], free: BoolArray) -> IntArray:
+def _ranking(problem: LabelingProblem, classes: list[int], free: BoolArray) -> IntArray:
     """Annotators who tell two classes apart: the best for their cost and the best at any cost, in turns."""
-    one, other = (problem.confusion[:, c] for c in classes)
+    one, other = problem.confusion[:, classes[0]], problem.confusion[:, classes[-1]]
     apart = np.abs(one - other).sum(1) / 2  # 0 for guesses
     who = np.flatnonzero(free & (apart > 0))
     by_cost = who[np.argsort(-apart[who] / np.maximum(problem.price[who], 1e-9), kind="stable")]
@@ -305,6 +289,8 @@ def _of_pairs(pairs: Pairs, tasks: IntArray, free: BoolArray, width: int) -> Int
 
 # What answers on a task are worth: how much surer its label is expected to be after them.
 
+EXPERT = -1
+"""The annotator's number that stands for an expert, who is always right."""
 CHUNK = 8_000_000
 """Products that are computed at a time."""
 MOST_OUTCOMES = 5_000
@@ -405,140 +391,3 @@ def answer_information(posterior: FloatArray, confusion: FloatArray, annotators:
 def _bits(shares: FloatArray) -> FloatArray:
     """Entropy along the last axis, in bits."""
     return np.asarray(-(shares * np.log2(np.maximum(shares, TINY))).sum(-1))
-
-
-# What answers tell beyond their own task: how somebody, or everybody, takes two classes for each other.
-#
-# The tasks whose two most probable classes are a and b share what is not known about that pair: of the crowd's common
-# confusion, and of every annotator's own. An error there moves the log-odds of all of them together, by
-# :math:`\delta \sim N(0, s^2)`. Whoever learns :math:`\delta` decides these tasks better, each by
-#
-# .. math::
-#     h(x, s) = E_\delta | \sigma(x + \delta) - \tfrac12 | - | E_\delta \sigma(x + \delta) - \tfrac12 |
-#
-# with the log-odds x of a against b. If m tasks of the pair are known as well as if an expert had labelled them,
-# :math:`s^2 = 4 / m`, and k more answers explain the share :math:`k / (m + k)` of that variance: the first answer tells
-# most, and where the crowd tells the classes apart, m is large and nothing is left to learn.
-
-EXPERT = -1
-"""The annotator's number that stands for an expert, who is always right."""
-NODES, WEIGHTS = np.polynomial.hermite_e.hermegauss(8)
-SHARES = np.array([0, 1 / 8, 1 / 4, 1 / 2, 3 / 4, 1]) ** 2
-"""Shares of the variance for which values are computed; between them they are interpolated."""
-GRID: list[float] = SHARES.tolist()
-MIN_KNOWN = 4.0
-"""Tasks that count as known in every pair: where nothing else is known, s = 1."""
-MAX_LOG_ODDS = 5.0
-"""Log-odds that nothing learned about the pair turns round."""
-
-
-def _decision_gain(log_odds: FloatArray, spread: FloatArray) -> FloatArray:
-    r"""h(x, s): how much more often the likelier of two classes is right once the shift :math:`\delta` is known.
-
-    >>> _decision_gain(np.array([0.0, 0.0, 6.0]), np.array([0.0, 1.0, 1.0])).round(3).tolist()
-    [0.0, 0.186, 0.0]
-    """
-    shifted = np.tanh((log_odds[..., None] + spread[..., None] * NODES) / 2) / 2
-    weights = WEIGHTS / WEIGHTS.sum()
-    return np.asarray(np.abs(shifted) @ weights - np.abs(shifted @ weights))
-
-
-class PairInformation:
-    """What is left to learn about each of many pairs of classes, and what the next answer about one tells.
-
-    Parameters
-    ----------
-    key : (n,) int
-        The pair that each row is about: one of the crowd's, or one of an annotator's.
-    chance : (n, 2)
-        Probability of the two classes on the row's task.
-    n_keys : int
-
-    Examples
-    --------
-    Where the crowd guesses, an expert's answer tells about all tasks of the pair; where it is sure, about none:
-
-    >>> guess, sure = np.full((20, 2), 0.5), np.tile([0.98, 0.02], (20, 1))
-    >>> pairs = PairInformation(np.repeat([0, 1], 20), np.concatenate([guess, sure]), 2)
-    >>> first, _ = pairs.next_gain(0), pairs.add(0)
-    >>> round(first, 2), round(pairs.next_gain(0), 2), round(pairs.next_gain(1), 3)
-    (1.76, 0.5, 0.0)
-    """
-
-    def __init__(self, key: IntArray, chance: FloatArray, n_keys: int) -> None:
-        total = np.maximum(chance.sum(1), 1e-12)
-        even = (chance[:, 0] - chance[:, 1]) / total
-        self.known = np.bincount(key, weights=even**2 * total, minlength=n_keys) + MIN_KNOWN
-        self.planned = np.zeros(n_keys)
-        spread = 2 / np.sqrt(self.known)  # the information of one answer about even odds is 1/4
-        log_odds = np.log(np.maximum(chance[:, 0], 1e-9)) - np.log(np.maximum(chance[:, 1], 1e-9))
-        near = np.flatnonzero(np.abs(log_odds) < MAX_LOG_ODDS)
-        at, weight = key[near], total[near]
-        each = (_decision_gain(log_odds[near], share**0.5 * spread[at]) * weight for share in SHARES)
-        sums = [np.bincount(at, weights=column, minlength=n_keys) for column in each]
-        self.values = _concave(np.column_stack(sums).astype(np.float64))
-
-    def next_gain(self, key: int, certainty: float = 1.0) -> float:
-        """Expected number of tasks that one more answer decides rightly, after those that are planned.
-
-        ``certainty`` says how well the answer shows the true class: 1 for an expert's.
-        """
-        known, planned, ends = self.known.item(key), self.planned.item(key), []  # arrays of one are slow
-        for n in (planned, planned + certainty):
-            share = n / (known + n)
-            left = min(bisect_right(GRID, share), len(GRID) - 1) - 1
-            low, high = self.values.item(key, left), self.values.item(key, left + 1)
-            ends.append(low + (share - GRID[left]) / (GRID[left + 1] - GRID[left]) * (high - low))
-        return float(max(ends[1] - ends[0], 0.0))
-
-    def add(self, key: int, certainty: float = 1.0) -> None:
-        """Count an answer as planned."""
-        self.planned[key] += certainty
-
-
-def _concave(values: FloatArray) -> FloatArray:
-    """The least concave values above these, for every row: several answers may tell what one does not.
-
-    >>> _concave(np.array([[0, 0, 0, 0, 0, 1.0]])).round(3).tolist()
-    [[0.0, 0.016, 0.062, 0.25, 0.562, 1.0]]
-    """
-    found = values.copy()
-    for i, j, k in combinations(range(len(SHARES)), 3):
-        part = (SHARES[j] - SHARES[i]) / (SHARES[k] - SHARES[i])
-        found[:, j] = np.maximum(found[:, j], values[:, i] + part * (values[:, k] - values[:, i]))
-    return found
-
-
-class ConfusionInformation:
-    """What answers tell about other tasks, by the confusion of the crowd (an expert's) or of the annotator."""
-
-    def __init__(self, problem: LabelingProblem) -> None:
-        self.n_classes, self.pair_key = problem.posterior.shape[1], problem.pair_key
-        self.certainty = np.square(problem.posterior).sum(1)
-        chance = np.take_along_axis(problem.posterior, problem.top_two, 1)
-        pairs, self.pair = np.unique(problem.pair_key, return_inverse=True)
-        matters = np.ones(len(chance), bool) if problem.done is None else ~problem.done
-        self.crowd = PairInformation(self.pair[matters], chance[matters], len(pairs))
-        given = matters[problem.existing.tasks]
-        tasks, people = problem.existing.tasks[given], problem.existing.annotators[given]
-        keys, at = np.unique(people * self.n_classes**2 + self.pair_key[tasks], return_inverse=True)
-        self.own = PairInformation(at, chance[tasks], len(keys))
-        self.own_keys = {key: k for k, key in enumerate(keys.tolist())}
-
-    def _about(self, task: int, annotator: int) -> tuple[PairInformation, int | None, float]:
-        """What the answer tells about, and how well; None where this person has labelled no such task."""
-        if annotator == EXPERT:
-            return self.crowd, self.pair.item(task), 1.0
-        key = self.own_keys.get(annotator * self.n_classes**2 + self.pair_key.item(task)) if annotator >= 0 else None
-        return self.own, key, self.certainty.item(task)
-
-    def indirect_gain(self, task: int, annotator: int) -> float:
-        """Expected number of other tasks that one more answer decides rightly."""
-        information, key, certainty = self._about(task, annotator)
-        return 0.0 if key is None else information.next_gain(key, certainty)
-
-    def add(self, task: int, annotator: int) -> None:
-        """Count an answer as planned."""
-        information, key, certainty = self._about(task, annotator)
-        if key is not None:
-            information.add(key, certainty)

@@ -67,7 +67,7 @@ class Plan(Finding[PlanSection]):
         active = np.where(crowd.labels_per_annotator() > 0, np.inf, 0.0)
         problem = LabelingProblem.by_evidence(evidence, limits=active, costs=np.ones(crowd.n_annotators))
         budget = min(3 * crowd.n_tasks, MOST_LABELS)
-        planned = plan_labels(problem, budget, least_gain=LEAST_GAIN, indirect=False)  # not in the forecast
+        planned = plan_labels(problem, budget, least_gain=LEAST_GAIN)
         found = simulate_plan(problem, planned, seed=findings.seed, draws=DRAWS)
         gained = found.accuracy[0] + np.concatenate([[0.0], np.cumsum(planned.gain)]) / max(crowd.n_tasks, 1)
         reached = np.flatnonzero(gained >= GOAL)
@@ -154,7 +154,7 @@ def suggestions(evidence: Evidence, quality_low: FloatArray) -> list[Suggestion]
     crowd = evidence.annotations
     limits = np.where(np.isnan(quality_low), 0.0, np.inf)
     problem = LabelingProblem.by_evidence(evidence, limits=limits, costs=np.ones(crowd.n_annotators))
-    planned = plan_labels(problem, MAX_TASKS, per_task=1, least_gain=LEAST_SUGGESTED_GAIN, indirect=False)
+    planned = plan_labels(problem, MAX_TASKS, per_task=1, least_gain=LEAST_SUGGESTED_GAIN)
     order = np.argsort(-planned.gain, kind="stable")
     tasks, workers, value = planned.tasks[order], planned.annotators[order], planned.gain[order]
     if evidence.discretion is not None:
