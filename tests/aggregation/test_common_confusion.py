@@ -15,7 +15,8 @@ from conal import aggregation
 from conal.aggregation import CommonConfusion, DawidSkene, MajorityVote
 from conal.aggregation.common_confusion import Mixture
 from conal.aggregation.counts import Votes
-from conal.data.annotations import MISSING, Annotations
+from conal.data.annotations import Annotations
+from conal.data.encoding import MISSING
 from conal.datasets import synthetic
 from conal.errors import ConvergenceWarning, InputError
 from helpers.crowds import sparse_crowd, thin_matrices

@@ -14,7 +14,8 @@ from scipy.stats import dirichlet
 from conal.aggregation import BayesianDawidSkene, EnhancedBCC
 from conal.aggregation.clustering import TINY, Subtypes
 from conal.aggregation.counts import Votes
-from conal.data.annotations import MISSING, Annotations
+from conal.data.annotations import Annotations
+from conal.data.encoding import MISSING
 from conal.errors import InputError
 from helpers.crowds import graded_crowd, sparse_crowd
 from helpers.real import labelled_crowd

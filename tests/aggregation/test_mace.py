@@ -15,7 +15,8 @@ from scipy.special import betaln, digamma, gammaln
 from conal.aggregation import MACE, MajorityVote
 from conal.aggregation.counts import Votes
 from conal.aggregation.mace import Habits
-from conal.data.annotations import MISSING, Annotations
+from conal.data.annotations import Annotations
+from conal.data.encoding import MISSING
 from conal.errors import InputError
 from helpers.crowds import graded_crowd, sparse_crowd
 from helpers.iterations import assert_iteration

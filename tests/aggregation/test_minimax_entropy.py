@@ -14,7 +14,8 @@ from conal.aggregation import DawidSkene, MajorityVote, MinimaxEntropy
 from conal.aggregation import minimax_entropy as scores
 from conal.aggregation.counts import Votes
 from conal.aggregation.minimax_entropy import GAMMAS, Scores
-from conal.data.annotations import MISSING, Annotations
+from conal.data.annotations import Annotations
+from conal.data.encoding import MISSING
 from conal.errors import InputError
 from helpers.crowds import graded_crowd, sparse_crowd
 from helpers.real import labelled_crowd

@@ -12,7 +12,8 @@ from scipy.stats import norm
 from conal.aggregation import MajorityVote, Multidimensional
 from conal.aggregation.counts import Votes
 from conal.aggregation.multidimensional import Question
-from conal.data.annotations import MISSING, Annotations
+from conal.data.annotations import Annotations
+from conal.data.encoding import MISSING
 from conal.errors import ConvergenceWarning, InputError
 from helpers.crowds import graded_crowd, sparse_crowd
 from helpers.real import labelled_crowd

@@ -14,7 +14,8 @@ from conal import aggregation
 from conal.aggregation import DawidSkene, MajorityVote, WorkerClustering
 from conal.aggregation.clustering import Clusters
 from conal.aggregation.counts import Votes
-from conal.data.annotations import MISSING, Annotations
+from conal.data.annotations import Annotations
+from conal.data.encoding import MISSING
 from conal.errors import InputError
 from helpers.crowds import sparse_crowd, thin_matrices
 from helpers.iterations import assert_iteration

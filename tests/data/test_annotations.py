@@ -25,10 +25,10 @@ from sklearn.model_selection import GridSearchCV, KFold
 from sklearn.utils import _safe_indexing, indexable
 
 from conal.aggregation import MajorityVote
-from conal.data.annotations import MISSING, Annotations
+from conal.data.annotations import Annotations
 from conal.data.cleaning import pair_order
 from conal.data.container import gather_ranges
-from conal.data.encoding import as_names
+from conal.data.encoding import MISSING, as_names
 from conal.errors import DataWarning, InputError
 
 NAN = float("nan")

@@ -8,7 +8,8 @@ import numpy as np
 
 from conal.aggregation.counts import Votes
 from conal.aggregation.em import EMAggregator
-from conal.data.annotations import MISSING, Annotations
+from conal.data.annotations import Annotations
+from conal.data.encoding import MISSING
 
 __all__ = ["assert_iteration"]
 

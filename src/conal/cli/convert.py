@@ -154,7 +154,6 @@ def _figures(file: AnnotationFile) -> dict[str, Any]:
 def _gold_table(gold: dict[Any, Any]) -> pa.Table:
     import pyarrow as pa
 
-    from conal.data.encoding import as_names
-    from conal.io.results import name_column
+    from conal.data.encoding import as_names, name_column
 
     return pa.table({"task": name_column(as_names(gold)), "label": name_column(as_names(gold.values()))})

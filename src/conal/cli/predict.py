@@ -141,8 +141,8 @@ def _file_of(path: Path, texts: TextTable) -> AnnotationFile:
     import pyarrow as pa
 
     from conal.data.annotations import Annotations
+    from conal.data.encoding import name_column
     from conal.io import AnnotationFile
-    from conal.io.results import name_column
 
     names = list(range(len(texts))) if texts.ids is None else name_column(texts.ids)
     data = pa.table({"task": names, "text": list(texts.texts)})

@@ -19,8 +19,6 @@ from conal.data.encoding import MISSING, Names, as_names, as_text, decode_positi
 from conal.data.matching import refuse_lookalikes, warn_of_lookalikes
 from conal.errors import DataWarning, InputError, examples, warn
 
-__all__ = ["Aligned", "RowIndex", "align", "check_unique_ids"]
-
 
 class RowIndex(np.ndarray[Any, np.dtype[Any]]):
     """The values of a frame's index, which may be task ids though nothing says so; none occurs twice."""

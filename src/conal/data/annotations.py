@@ -34,8 +34,6 @@ from conal.data.missing import Labels, drop_blank_names, read_labels, remedy_for
 from conal.data.scales import levels_of, read_times
 from conal.errors import InputError
 
-__all__ = ["MISSING", "Annotations", "OnDuplicate"]
-
 MANY_CLASSES = 20
 """More classes than these, and than half the tasks, are a sign that cells are no labels."""
 

@@ -23,9 +23,6 @@ from conal.data.frames import column_names, find_annotators, find_column, frame_
 from conal.data.matching import differ_in_type, refuse_lookalikes, warn_of_lookalikes
 from conal.errors import DataWarning, InputError, examples, people, warn
 
-__all__ = ["KEY_BYTES", "AnnotatorInfo", "in_order_of", "mentions", "new_key", "pseudonyms", "renamed"]
-
-
 # Pseudonyms for annotators, and where their names occur in other texts.
 
 KEY_BYTES = 32

@@ -13,14 +13,6 @@ from conal.data.encoding import MISSING, Names, as_names, decode_position
 from conal.data.matching import warn_of_lookalikes
 from conal.errors import DataWarning, InputError, examples, people, warn
 
-__all__ = [
-    "OnDuplicate",
-    "match_classes",
-    "pair_order",
-    "refuse_missing_ids",
-    "resolve_duplicates",
-]
-
 OnDuplicate = Literal["last", "first", "error"]
 """Which of several labels by one worker for one task counts."""
 

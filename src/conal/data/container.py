@@ -14,9 +14,6 @@ from conal.data.encoding import MISSING, Encoded, Names, as_names, decode_positi
 from conal.data.missing import Labels
 from conal.errors import DataWarning, InputError, examples, warn
 
-__all__ = ["LabelArrays", "as_times", "frozen", "gather_ranges", "refused_answers"]
-
-
 # Codes of tasks, annotators and labels, sorted by task, and their names.
 
 

@@ -12,21 +12,6 @@ import pyarrow as pa
 
 from conal.errors import InputError
 
-__all__ = [
-    "MISSING",
-    "Encoded",
-    "as_names",
-    "as_text",
-    "decode_position",
-    "encode",
-    "name_column",
-    "numbers_or_text",
-    "spelling",
-    "text_column",
-    "unmasked",
-]
-
-
 # Numbers from text files, in which every name is text: read as numbers only if no name changes.
 
 _WHOLE = r"^(0|-?[1-9][0-9]{0,17})$"

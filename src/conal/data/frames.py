@@ -14,26 +14,6 @@ import pyarrow as pa
 from conal.data.encoding import unmasked
 from conal.errors import DataWarning, InputError, examples, warn
 
-__all__ = [
-    "ALIASES",
-    "NAME_ROLES",
-    "column_names",
-    "find_annotators",
-    "find_column",
-    "find_columns",
-    "find_time",
-    "frame_column",
-    "is_arrow",
-    "is_name_column",
-    "is_truth_column",
-    "kind_of_frame",
-    "matrix_cells",
-    "open_frame",
-    "to_frame",
-    "warn_of_truth",
-]
-
-
 # Find the columns of tasks, annotators and labels.
 #
 # Names are compared without case, blanks, dots, dashes and underscores: ``WorkerId`` is ``worker_id``.

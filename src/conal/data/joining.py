@@ -17,16 +17,6 @@ from conal.data.encoding import MISSING, Encoded, Names, as_names, as_text, deco
 from conal.data.matching import Kind, differ_in_type, refuse_lookalikes, unmatched
 from conal.errors import DataWarning, InputError, examples, warn
 
-__all__ = [
-    "Appended",
-    "TrainingRecord",
-    "append_labels",
-    "join_annotations",
-    "refuse_different_spellings",
-    "training_record",
-]
-
-
 # Several sets of annotations as one: names that are spelled alike mean the same task, annotator or class.
 
 

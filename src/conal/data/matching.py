@@ -22,16 +22,6 @@ import pyarrow as pa
 from conal.data.encoding import MISSING, Names, as_text, decode_position, spelling
 from conal.errors import DataWarning, InputError, person, warn
 
-__all__ = [
-    "differ_in_type",
-    "look",
-    "lookalikes_allowed",
-    "match_names",
-    "refuse_lookalikes",
-    "unmatched",
-    "warn_of_lookalikes",
-]
-
 Kind = Literal["tasks", "annotators", "classes"]
 
 LONG = 256

@@ -16,20 +16,6 @@ import pyarrow as pa
 from conal.data.encoding import MISSING, Encoded, Names, as_names, encode, numbers_or_text, spelling
 from conal.errors import DataWarning, InputError, examples, warn
 
-__all__ = [
-    "NOT_ANNOTATED",
-    "WORDS",
-    "Labels",
-    "Rule",
-    "drop_blank_names",
-    "missing_rule",
-    "read_labels",
-    "refusal_words",
-    "remedy_for",
-    "warn_of_dropped",
-    "words_among",
-]
-
 EXCEL_ERRORS = (
     *("#n/a", "#ref!", "#div/0!", "#value!", "#name?", "#num!", "#null!", "#spill!", "#calc!", "#getting_data"),
     *("#field!", "#blocked!", "#connect!", "#unknown!", "#busy!", "#external!", "#python!"),

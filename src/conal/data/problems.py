@@ -13,18 +13,6 @@ from conal.data.container import LabelArrays
 from conal.data.encoding import Names
 from conal.errors import DataWarning, InputError, examples, people, warn
 
-__all__ = [
-    "MANY_CLASSES",
-    "check_memory",
-    "free_memory",
-    "lone_annotator",
-    "looks_like",
-    "no_classes",
-    "odd_column",
-    "warn_of_problems",
-]
-
-
 # Memory that a fit needs, estimated before it starts, and columns that are no classes or annotators.
 
 ALWAYS = 1e9

@@ -13,18 +13,6 @@ from conal._arrays import FloatArray, IntArray
 from conal.data.encoding import Names, encode, name_column
 from conal.errors import InputError, examples
 
-__all__ = [
-    "Scores",
-    "class_values",
-    "levels_of",
-    "posterior_scores",
-    "read_times",
-    "scale_options",
-    "scale_values",
-    "score_columns",
-]
-
-
 # Scales: classes with an order, and what a posterior over an ordered scale says as one number.
 
 

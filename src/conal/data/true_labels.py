@@ -16,16 +16,6 @@ from conal.data.matching import match_names, warn_of_lookalikes
 from conal.data.missing import read_labels
 from conal.errors import DataWarning, InputError, examples, warn
 
-__all__ = [
-    "INCLUSION",
-    "inclusion_of",
-    "inclusion_values",
-    "known_codes",
-    "labels_by_task",
-    "parts_of_labels",
-    "without_each_part",
-]
-
 INCLUSION = "inclusion_probability"
 """Column of a table of true labels that says how likely each task was to be drawn."""
 

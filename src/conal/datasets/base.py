@@ -18,22 +18,6 @@ from conal.datasets.crowd import CrowdTruth
 from conal.errors import InputError
 from conal.parameters.declaration import keywords_of
 
-__all__ = [
-    "CrowdDataset",
-    "Folder",
-    "Split",
-    "check_count",
-    "class_codes",
-    "data_folder",
-    "dataset",
-    "dataset_registry",
-    "folder_and_keywords_of",
-    "inner_folder",
-    "load_array",
-    "require_files",
-]
-
-
 # Read the files of public archives, with exact error messages.
 
 

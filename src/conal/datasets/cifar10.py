@@ -29,9 +29,6 @@ from conal.errors import InputError
 from conal.parameters import anything, one_of, optional, parameter, whole
 from conal.parameters.simulation import CrowdSettings
 
-__all__ = ["ARCHIVE", "CIFAR10", "CLASSES", "SIMILAR", "Cifar10Counts", "cifar10", "read_cifar10"]
-
-
 # Reading the two layouts of CIFAR-10: the binary archive, and features of its images.
 
 ARCHIVE = "cifar-10-binary.tar.gz"

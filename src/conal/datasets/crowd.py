@@ -16,22 +16,6 @@ from conal.datasets.adversaries import CARELESS, Adversaries, draw_adversaries, 
 from conal.errors import InputError, examples
 from conal.parameters.simulation import CommonType, CrowdSettings, Pairs
 
-__all__ = [
-    "CrowdTruth",
-    "Gate",
-    "common_confusion",
-    "corrupt",
-    "draw_assignment",
-    "draw_gate",
-    "family_confusions",
-    "individual_confusions",
-    "project",
-    "simulate_crowd",
-    "solve_bias",
-    "variance_shares",
-]
-
-
 # True confusion matrices for simulated crowds.
 
 

@@ -13,8 +13,6 @@ from conal.datasets.crowd import simulate_crowd
 from conal.parameters.declaration import keywords_of
 from conal.parameters.simulation import CrowdSettings
 
-__all__ = ["LOOK_ALIKES", "SWAPS", "digits"]
-
 LOOK_ALIKES = MappingProxyType({0: 6, 1: 7, 2: 3, 3: 8, 4: 9, 5: 6, 6: 0, 7: 1, 8: 3, 9: 4})
 """The digit that each digit is confused with: loops (0, 6), strokes (1, 7), open and closed curves (3, 8), (4, 9)."""
 

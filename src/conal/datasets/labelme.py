@@ -25,8 +25,6 @@ from conal.datasets.base import (
 )
 from conal.errors import InputError
 
-__all__ = ["CLASSES", "LABELME", "LabelMeCounts", "labelme"]
-
 ARCHIVE = "deep_LabelMe.tar.gz"
 CLASSES = ("highway", "insidecity", "tallbuilding", "street", "forest", "coast", "mountain", "opencountry")
 PARTS = ("train", "valid", "test")

@@ -25,8 +25,6 @@ from conal.datasets.base import (
 )
 from conal.errors import InputError, examples
 
-__all__ = ["MUSIC", "MusicCounts", "music"]
-
 ARCHIVE = "mturk-datasets.tar.gz"
 FOLDER = "music_genre_classification"
 TRAIN, TEST, ANSWERS = "music_genre_gold.csv", "music_genre_test.csv", "mturk_answers.csv"

@@ -12,8 +12,6 @@ from conal.datasets.adversaries import stream
 from conal.parameters.declaration import keywords_of
 from conal.parameters.simulation import OrdinalSettings
 
-__all__ = ["OrdinalTruth", "ordinal_crowd"]
-
 
 @dataclass(frozen=True, eq=False)
 class OrdinalTruth:

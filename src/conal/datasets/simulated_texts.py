@@ -7,8 +7,6 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["SimulatedTexts", "simulate_texts"]
-
 CONSONANTS, VOWELS = list("bdfgklmnprstvz"), list("aeiou")
 ENDINGS = ("", "s", "ed", "ing", "er")
 """Words with the same stem mean the same: pieces of words can find them."""

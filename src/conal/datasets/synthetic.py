@@ -11,8 +11,6 @@ from conal.datasets.crowd import simulate_crowd
 from conal.parameters.declaration import keywords_of
 from conal.parameters.simulation import CrowdSettings, SyntheticSettings
 
-__all__ = ["synthetic"]
-
 
 @dataset("synthetic")
 @keywords_of(SyntheticSettings)

@@ -22,18 +22,6 @@ from conal.io.tables import coerce_classes, read_table
 from conal.parameters.constraints import json_or_text
 from conal.parameters.reading import ReadOptions
 
-__all__ = [
-    "REMEDIES",
-    "SEVERAL",
-    "UNLABELLED",
-    "AnnotationFile",
-    "Control",
-    "annotations_from",
-    "read_people",
-    "remedy",
-]
-
-
 # Remedies for dropped annotations and for warnings about a file.
 
 SEVERAL = "several answers"

@@ -15,27 +15,6 @@ import pyarrow.compute as pc
 from conal.errors import InputError, examples
 from conal.io.limits import ARROW_ERRORS, JSON_BYTES, VALUE_BYTES, VALUE_ERRORS, Room, check_depth, refusing, weight
 
-__all__ = [
-    "FILE_START",
-    "STREAM_START",
-    "arrow_batches",
-    "arrow_schema",
-    "as_names_or_refuse",
-    "check_field_names",
-    "class_names",
-    "is_saved_dataset",
-    "name_of",
-    "open_parquet",
-    "parquet_batches",
-    "read_arrow",
-    "read_parquet",
-    "splits_of",
-    "with_class_names",
-    "without_extensions",
-    "without_views",
-]
-
-
 # Which types of columns can be names of tasks, annotators and classes, and what they become.
 
 _BYTES = ("binary", "large_binary", "fixed_size_binary", "binary_view")

@@ -18,8 +18,6 @@ from conal.io.arrow_files import arrow_batches, arrow_schema, open_parquet, parq
 from conal.io.delimited import is_padded, open_delimited, read_json_lines, with_long_rows
 from conal.io.excel_files import read_excel
 
-__all__ = ["map_names", "read_coded"]
-
 CODED = pa.dictionary(pa.int32(), pa.string())
 BATCH_ROWS = 2**20
 BLOCK_BYTES = 2**20

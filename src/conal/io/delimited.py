@@ -21,24 +21,6 @@ from conal.data.frames import is_name_column
 from conal.errors import InputError, examples, people
 from conal.io.limits import ARROW_ERRORS, JSON_BYTES, TABLE_BYTES, blocks_of, check_json_lines, refusing
 
-__all__ = [
-    "check_quotes",
-    "csv_delimiter",
-    "encoding_of",
-    "is_padded",
-    "name_with_line_end",
-    "open_delimited",
-    "parse_delimited",
-    "read_delimited",
-    "read_json_lines",
-    "refuse_line_ends",
-    "refuse_repeated",
-    "text_blocks",
-    "with_long_rows",
-    "write_delimited",
-]
-
-
 # Quotes in CSV and TSV: a value that begins with one and does not end where it should swallows the rows after it.
 
 UTF_8_MARK = b"\xef\xbb\xbf"

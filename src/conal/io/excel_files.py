@@ -17,8 +17,6 @@ from conal.data.encoding import spelling
 from conal.errors import InputError, examples
 from conal.io.limits import TABLE_BYTES, ZIP_ERRORS, Room, blocks_in, refuse_bomb, refusing, unpacked_limit
 
-__all__ = ["WORKBOOK", "SheetHead", "read_excel", "sheet_heads"]
-
 WORKBOOK = "xl/workbook.xml"
 """The member by which a workbook is known."""
 CELL_BYTES = 64

@@ -25,18 +25,6 @@ from conal.io.delimited import refuse_line_ends
 from conal.io.numpy_files import map_npy, read_npz
 from conal.io.tables import check_readable, decoded, pandas_index, read_first_row, read_table
 
-__all__ = [
-    "FeatureTable",
-    "check_finite",
-    "features_from",
-    "fill_rows",
-    "frame_to_arrow",
-    "ids_from",
-    "may_be_ids",
-    "read_features",
-]
-
-
 # Features from Parquet, a batch of rows at a time: never two copies in memory, and a mapped file for large data.
 
 FloatRows = npt.NDArray[Any]

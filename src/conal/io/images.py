@@ -24,22 +24,6 @@ from conal.io.limits import PICTURE_BYTES, PICTURE_PIXELS
 if TYPE_CHECKING:
     from PIL import Image
 
-__all__ = [
-    "SUFFIXES",
-    "Drawing",
-    "FromUri",
-    "NamedPictures",
-    "PictureError",
-    "PictureFolder",
-    "PictureSource",
-    "Source",
-    "Thumbnail",
-    "drawing_of",
-    "is_inline",
-    "is_local",
-    "thumbnail_of",
-]
-
 
 # Thumbnails of pictures: small, bounded in what they unpack to, and without what a file says beside its pixels.
 

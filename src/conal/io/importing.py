@@ -28,9 +28,6 @@ from conal.io.tables import UNTYPED, coerce_classes, read_matrix, read_roles, ta
 from conal.parameters import check_parameters
 from conal.parameters.reading import PLAIN_FORMATS, ReadOptions
 
-__all__ = ["Paths", "detect", "import_file", "join_files", "plain_reader", "read_annotations"]
-
-
 # Several annotation files as one, and what they say differently about the same task.
 
 MOSTLY = 0.5

@@ -21,28 +21,6 @@ import pyarrow as pa
 
 from conal.errors import InputError
 
-__all__ = [
-    "ARROW_ERRORS",
-    "COMPRESSED",
-    "NUMPY_ERRORS",
-    "PICTURE_BYTES",
-    "PICTURE_PIXELS",
-    "VALUE_BYTES",
-    "VALUE_ERRORS",
-    "ZIP_ERRORS",
-    "Room",
-    "blocks_in",
-    "blocks_of",
-    "check_depth",
-    "check_json_lines",
-    "first_line",
-    "refuse_bomb",
-    "refusing",
-    "unpacked_limit",
-    "weight",
-]
-
-
 # Errors of parsers as messages: one place that says which errors a damaged file can cause.
 
 Errors = tuple[type[Exception], ...]

@@ -26,33 +26,6 @@ from conal.data.encoding import Names, as_names
 from conal.errors import InputError, ModelFolderError, examples
 from conal.io.tables import fill_table, warn_of_formulas
 
-__all__ = [
-    "AGGREGATOR",
-    "FORMAT",
-    "FORMAT_VERSION",
-    "ModelFolder",
-    "TensorShape",
-    "Tensors",
-    "annotator_info_from_json",
-    "annotator_info_to_json",
-    "check_target",
-    "compact_json",
-    "digest_of_file",
-    "digest_of_json",
-    "load_json",
-    "load_tensors",
-    "name_to_json",
-    "names_from_json",
-    "names_to_json",
-    "page_place",
-    "read_document",
-    "save_tensors",
-    "tensor_shapes",
-    "write_json",
-    "write_model",
-]
-
-
 # Names of tasks, annotators and classes as JSON values, and back.
 
 

@@ -15,8 +15,6 @@ from numpy.lib import format as npy
 from conal.errors import InputError
 from conal.io.limits import ARRAY_BYTES, NUMPY_ERRORS, ZIP_ERRORS, refuse_bomb, refusing, unpacked_limit
 
-__all__ = ["map_npy", "read_npy", "read_npz"]
-
 Array = npt.NDArray[Any]
 
 _HEADERS = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}

@@ -21,27 +21,6 @@ from conal.io.tables import blank_to_null, check_readable, read_table
 from conal.io.texts import texts_of
 from conal.io.true_labels import gold_from_table
 
-__all__ = [
-    "ENDINGS",
-    "MODEL",
-    "NEW_CONTROL",
-    "Prediction",
-    "Predictions",
-    "Prelabels",
-    "argilla_new_records",
-    "argilla_suggestions",
-    "check_classes",
-    "doccano_documents",
-    "fill_label_studio",
-    "fill_prelabels",
-    "label_studio_predictions",
-    "label_studio_tasks",
-    "prelabels",
-    "read_predictions",
-    "write_label_studio",
-]
-
-
 # Predicted or inferred labels of tasks, on their way to an annotation platform.
 
 MODEL = "conal"

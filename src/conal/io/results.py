@@ -24,21 +24,6 @@ from conal.io.tables import read_table
 if TYPE_CHECKING:
     from conal.aggregation.base import Aggregator
 
-__all__ = [
-    "ColumnKind",
-    "NamesOf",
-    "annotator_table",
-    "confusion_table",
-    "label_table",
-    "labelled_tasks",
-    "mean_by_annotator",
-    "name_column",
-    "proba_columns",
-    "read_annotator_info",
-    "read_results",
-    "where_labelled",
-]
-
 
 # Tables with a row for every annotator: group, cost per label, and features.
 

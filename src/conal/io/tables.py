@@ -37,30 +37,6 @@ from conal.io.excel_files import read_excel
 from conal.io.limits import ARROW_ERRORS, COMPRESSED, check_depth, first_line
 from conal.io.numpy_files import read_npy
 
-__all__ = [
-    "FORMULA_REMEDY",
-    "annotation_rows",
-    "check_readable",
-    "file_kind",
-    "fill_table",
-    "formulas_among",
-    "pandas_index",
-    "read_first_row",
-    "read_matrix",
-    "read_roles",
-    "read_table",
-    "table_kind",
-    "table_schema",
-    "tell_of_formulas",
-    "warn_of_formulas",
-    "warn_of_words",
-    "without_compression",
-    "write_annotations",
-    "write_table",
-    "write_tables",
-]
-
-
 # Names that spreadsheets take for formulas. conal never changes a name, so it tells users about them.
 
 _FORMULA = re.compile(r"[=+\-@\t\r]")

@@ -15,8 +15,6 @@ from conal.data.frames import is_name_column
 from conal.errors import InputError
 from conal.io.images import SUFFIXES, is_inline, is_local
 
-__all__ = ["TaskItems", "is_link", "items_of", "link_maker"]
-
 MOSTLY = 0.5
 """Share of a column's values that must be of a kind for the column to be."""
 MAX_LINK = 2000

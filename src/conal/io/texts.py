@@ -20,18 +20,6 @@ from conal.io.features import FEW, FeatureTable, frame_to_arrow, ids_from, may_b
 from conal.io.limits import ARROW_ERRORS, refusing
 from conal.io.tables import UNTYPED, decoded, read_table, table_kind
 
-__all__ = [
-    "TextTable",
-    "check_row_order",
-    "is_text",
-    "join_texts",
-    "read_texts",
-    "texts_from",
-    "texts_of",
-    "warn_of_row_numbers",
-]
-
-
 # Texts from CSV, TSV, Parquet, Arrow, Excel, JSON Lines and frames, one per task.
 
 

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from conal.data.annotations import Annotations
 from conal.data.cleaning import match_classes
-from conal.data.encoding import MISSING, Names, as_names, as_text, decode_position
+from conal.data.encoding import MISSING, Names, as_names, as_text, decode_position, name_column
 from conal.data.frames import find_column, is_name_column
 from conal.data.matching import match_names, warn_of_lookalikes
 from conal.data.missing import Labels, read_labels, remedy_for
@@ -24,10 +24,7 @@ from conal.errors import DataWarning, InputError, examples, warn
 from conal.io.delimited import refuse_line_ends
 from conal.io.features import ids_from
 from conal.io.limits import VALUE_ERRORS, refusing
-from conal.io.results import name_column
 from conal.io.tables import UNTYPED, coerce_classes, decoded, read_matrix, read_table, table_kind
-
-__all__ = ["GoldLabels", "gold_from_table", "read_gold"]
 
 
 @dataclass(frozen=True)

@@ -22,8 +22,7 @@ import numpy as np
 import pyarrow as pa
 
 from conal._arrays import FloatArray, IntArray, draw_from_rows
-from conal.data.encoding import Names
-from conal.io.results import name_column
+from conal.data.encoding import Names, name_column
 from conal.metrics.rates import Rate
 from conal.parameters import number, whole
 from conal.planning.gains import (

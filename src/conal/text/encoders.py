@@ -20,18 +20,6 @@ from conal._progress import Progress
 from conal.errors import InputError
 from conal.text.features import check_texts
 
-__all__ = [
-    "EncodedTexts",
-    "Encoder",
-    "EncoderFolder",
-    "OnnxEncoder",
-    "SentenceTransformerEncoder",
-    "check_packages",
-    "external_files",
-    "pooled",
-]
-
-
 # Files beside an ONNX model that hold a part of its weights, by the names that the model gives them.
 
 CHILDREN: dict[str, dict[int, str]] = {

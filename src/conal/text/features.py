@@ -24,27 +24,6 @@ from conal._progress import Progress
 from conal.errors import DataWarning, InputError, warn
 from conal.parameters import whole
 
-__all__ = [
-    "ANALYZERS",
-    "PIECE_LENGTHS",
-    "STEPS",
-    "STYLE",
-    "Analyzer",
-    "StyleWeights",
-    "TermWeights",
-    "TextFeatures",
-    "WordByWord",
-    "check_texts",
-    "count_terms",
-    "fit_style",
-    "fit_terms",
-    "is_missing",
-    "piece_terms",
-    "style_numbers",
-    "word_terms",
-]
-
-
 # Text to terms: words and pairs of words, and pieces of words.
 #
 # Chinese and Japanese are written without blanks, so that a "word" between blanks would be a sentence that occurs once:

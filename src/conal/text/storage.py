@@ -12,8 +12,6 @@ from conal.errors import ModelFolderError
 from conal.text.encoders import EncodedTexts
 from conal.text.features import ANALYZERS, STYLE, StyleWeights, TermWeights, TextFeatures
 
-__all__ = ["from_state", "to_state"]
-
 VERSION = 2
 """Grows whenever the same text would get other features. Models with an encoder came with version 2."""
 COUNTED = 1

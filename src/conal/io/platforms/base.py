@@ -18,27 +18,6 @@ from conal.io.annotation_file import AnnotationFile, Control, annotations_from
 from conal.io.platforms.head import Head
 from conal.parameters.reading import ReadOptions
 
-__all__ = [
-    "NO",
-    "NO_ANNOTATOR",
-    "NO_ANSWER",
-    "OTHER_ANSWER",
-    "SEVERAL_ANSWERS",
-    "YES",
-    "Collector",
-    "Importer",
-    "Question",
-    "Reader",
-    "ask",
-    "choose_question",
-    "data_table",
-    "importers",
-    "only_answer",
-    "register",
-    "ticked",
-]
-
-
 # Base classes: readers of annotation files, and importers, which read the format of a platform.
 
 I = TypeVar("I", bound="type[Importer]")  # noqa: E741

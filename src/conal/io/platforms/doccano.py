@@ -13,8 +13,6 @@ from conal.io.platforms.head import Head
 from conal.io.platforms.json_files import archive_members, parse_records
 from conal.parameters.reading import ReadOptions
 
-__all__ = ["Doccano"]
-
 ENDINGS = (".jsonl", ".json", ".csv")
 TOGETHER = "all"
 """Name of the one file that a project with shared annotations is exported to."""

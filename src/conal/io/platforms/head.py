@@ -26,8 +26,6 @@ from conal.io.delimited import csv_delimiter, encoding_of
 from conal.io.excel_files import WORKBOOK, sheet_heads
 from conal.io.limits import ARROW_ERRORS, VALUE_ERRORS, ZIP_ERRORS, refusing
 
-__all__ = ["Head", "json_head", "read_head"]
-
 TABLE_BYTES = 2**16
 RECORD_BYTES = 2**20
 HEADER_BYTES = 2**23

@@ -14,8 +14,6 @@ from conal.io.platforms.head import Head
 from conal.io.platforms.json_files import archive_members, load_json, parse_record
 from conal.parameters.reading import ReadOptions
 
-__all__ = ["InspectAi"]
-
 HEADERS = ("header.json", "_journal/start.json")
 """Members of an ``.eval`` file that describe the run; the first exists once it has ended."""
 SAMPLES = "samples/"

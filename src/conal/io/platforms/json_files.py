@@ -27,17 +27,6 @@ from conal.io.limits import (
 from conal.io.platforms.head import read_head
 from conal.io.tables import BATCH, check_readable, read_table
 
-__all__ = [
-    "archive_members",
-    "load_json",
-    "load_records",
-    "parse_cell",
-    "parse_json",
-    "parse_record",
-    "parse_records",
-    "text_of",
-]
-
 ZSTANDARD = 93
 """The number of a method of packing in zip files."""
 LOCAL_HEADER = struct.Struct("<4s22xHH")

@@ -16,9 +16,6 @@ from conal.io.platforms.json_files import load_records, parse_cell
 from conal.io.platforms.sheet import read_sheet
 from conal.parameters.reading import ReadOptions
 
-__all__ = ["LabelStudio", "LabelStudioMin", "choice_of"]
-
-
 # Label Studio's JSON: tasks with their annotations inside.
 
 SINGLE = {"choices": "choices", "rating": "rating", "taxonomy": "taxonomy", "number": "number", "pairwise": "selected"}

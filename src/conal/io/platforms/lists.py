@@ -17,8 +17,6 @@ from conal.io.platforms.json_files import load_records
 from conal.io.tables import table_schema
 from conal.parameters.reading import ReadOptions
 
-__all__ = ["Lists"]
-
 
 @register("lists")
 class Lists(Importer):

@@ -13,8 +13,6 @@ from conal.io.platforms.head import Head
 from conal.io.platforms.json_files import load_records
 from conal.parameters.reading import ReadOptions
 
-__all__ = ["Mlflow"]
-
 OVERRIDDEN = "replaced by a later assessment"
 Assessment = Mapping[str, Any]
 

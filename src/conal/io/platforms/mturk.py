@@ -21,8 +21,6 @@ from conal.io.platforms.json_files import parse_cell
 from conal.io.platforms.sheet import Sheet, read_sheet
 from conal.parameters.reading import ReadOptions
 
-__all__ = ["MTurk"]
-
 INPUT, ANSWER = "Input.", "Answer."
 JSON_ANSWERS = "Answer.taskAnswers"
 Column = Callable[[], list[Any]]

@@ -14,8 +14,6 @@ from conal.io.platforms.head import Head
 from conal.io.platforms.json_files import load_json
 from conal.parameters.reading import ReadOptions
 
-__all__ = ["Peerannot"]
-
 ANSWERS = "answers.json"
 MODEL = "AI"
 """The worker under whose name peerannot stores what a model said."""

@@ -12,8 +12,6 @@ from conal.io.platforms.head import Head
 from conal.io.platforms.json_files import load_records
 from conal.parameters.reading import ReadOptions
 
-__all__ = ["Prodigy"]
-
 CHOSEN = Question("accept", named=False)
 """What was chosen from options: Prodigy has no name for the question; its answers are called so."""
 

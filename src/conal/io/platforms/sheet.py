@@ -22,8 +22,6 @@ from conal.io.platforms.head import read_head
 from conal.io.tables import blank_to_null, check_readable, decoded, read_table
 from conal.parameters.reading import ReadOptions
 
-__all__ = ["Sheet", "read_sheet"]
-
 
 class Sheet:
     """A table that is converted to annotations.

@@ -22,8 +22,6 @@ from conal.io.platforms.sheet import Sheet, read_sheet
 from conal.io.tables import blank_to_null, pandas_index
 from conal.parameters.reading import ReadOptions
 
-__all__ = ["Wide"]
-
 INDEX = ("", "Unnamed: 0", "__index_level_0__", "index")
 """What pandas calls an index without a name, in its files."""
 

@@ -14,8 +14,6 @@ from conal.io.platforms.json_files import parse_cell
 from conal.io.platforms.sheet import Sheet, read_sheet
 from conal.parameters.reading import ReadOptions
 
-__all__ = ["Zooniverse"]
-
 COLUMNS = ("classification_id", "user_name", "annotations", "subject_data", "subject_ids")
 SEVERAL_SUBJECTS = "of several subjects at once"
 

@@ -11,7 +11,8 @@ import pyarrow as pa
 from markupsafe import Markup
 
 from conal._arrays import FloatArray, IntArray
-from conal.io.results import ColumnKind, annotator_table, mean_by_annotator, name_column, where_labelled
+from conal.data.encoding import name_column
+from conal.io.results import ColumnKind, annotator_table, mean_by_annotator, where_labelled
 from conal.metrics.rates import MIN_OF_ANNOTATOR
 from conal.report.evidence import BELIEF, MEASURED, Discretion, Evidence, TaskShown, plain, plain_names
 from conal.report.intervals import Estimate

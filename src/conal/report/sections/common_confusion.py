@@ -10,8 +10,8 @@ import pyarrow as pa
 from markupsafe import Markup
 
 from conal._arrays import FloatArray, IntArray
-from conal.data.encoding import Names
-from conal.io.results import ColumnKind, name_column
+from conal.data.encoding import Names, name_column
+from conal.io.results import ColumnKind
 from conal.report.evidence import Evidence, plain_names
 from conal.report.intervals import Intervals
 from conal.report.section import Finding, count, interval, percent, register, short

@@ -9,7 +9,8 @@ import numpy as np
 import pyarrow as pa
 
 from conal._arrays import FloatArray
-from conal.io.results import ColumnKind, name_column
+from conal.data.encoding import name_column
+from conal.io.results import ColumnKind
 from conal.planning.crowd_plan import LEAST_GAIN, plan_labels, simulate_plan
 from conal.planning.gains import LabelingProblem
 from conal.report.evidence import BELIEF, MEASURED, Evidence, TaskShown, plain_names

@@ -10,7 +10,8 @@ import pyarrow as pa
 from markupsafe import Markup
 
 from conal._arrays import FloatArray, IntArray
-from conal.io.results import ColumnKind, label_table, name_column
+from conal.data.encoding import name_column
+from conal.io.results import ColumnKind, label_table
 from conal.report.evidence import Evidence, TaskShown, entropy, plain_names
 from conal.report.section import Finding, count, register
 
