@@ -156,11 +156,26 @@ def touched() -> dict[str, list[str]]:
 
 
 def test_the_guide_names_places_that_exist() -> None:
-    assert len(touched()) == 14
+    assert len(touched()) > 10
     for what, files in touched().items():
         for name in files:
             assert (ROOT / name).parent.is_dir(), what
             assert "/my_" in name or (ROOT / name).is_file(), what
+
+
+@pytest.mark.parametrize("text", [CONTRIBUTING, ARCHITECTURE], ids=["CONTRIBUTING", "architecture"])
+def test_files_that_are_named_exist(text: str) -> None:
+    names = {name for name in re.findall(r"`([\w./]+\.py)`", text) if "my_" not in name}
+    assert len(names) > 5
+    assert all((ROOT / name).is_file() or (ROOT / "src" / "conal" / name).is_file() for name in names), names
+
+
+def test_every_package_is_in_the_architecture() -> None:
+    source = ROOT / "src" / "conal"
+    names = {f"{path.parent.name}/" for path in source.glob("*/__init__.py")}
+    names |= {path.stem for path in source.glob("*.py")} - {"__init__", "__main__"}
+    for name in names:
+        assert re.search(rf"^  .*\b{name}", ARCHITECTURE, flags=re.MULTILINE), name
 
 
 def test_the_commands_have_help() -> None:

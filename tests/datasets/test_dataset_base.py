@@ -16,8 +16,8 @@ from conal.errors import InputError
 
 
 def test_names_are_the_loaders_and_functions_win_over_modules() -> None:
-    assert conal.datasets.names() == ["cifar10", "digits", "labelme", "music", "synthetic"]
-    for name in conal.datasets.names():
+    for name in ("cifar10", "digits", "labelme", "music", "synthetic"):
+        assert name in conal.datasets.names()
         assert callable(getattr(conal.datasets, name))
 
 

@@ -3,8 +3,8 @@
 Each module of this package that contains a function decorated with :func:`conal.datasets.base.dataset` adds a dataset.
 
 >>> from conal import datasets
->>> datasets.names()
-['cifar10', 'digits', 'labelme', 'music', 'synthetic']
+>>> "digits" in datasets.names()
+True
 >>> datasets.load("synthetic", n_train=100, n_valid=10, n_test=10).annotations.n_tasks
 100
 """
