@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import Any, get_type_hints
+from typing import Any, get_type_hints, is_typeddict
 
 import numpy as np
 import pyarrow as pa
@@ -64,6 +64,7 @@ def test_the_page_has_every_section(crowd: str) -> None:
 @pytest.mark.parametrize("finding", all_findings(), ids=lambda finding: finding.name)
 def test_a_section_of_other_types_is_refused(finding: Finding[Any]) -> None:
     report = json.loads(json.dumps(findings_of(CROWDS["tasks without labels"]).report))
-    report[finding.name] = dict.fromkeys(get_type_hints(finding.section_type()), True)
+    declared = finding.section_type()
+    report[finding.name] = dict.fromkeys(get_type_hints(declared), True) if is_typeddict(declared) else True
     with pytest.raises(InputError, match=rf"is damaged, ({finding.name}|model is missing)"):
         checked_report(report)
