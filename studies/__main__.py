@@ -80,8 +80,8 @@ def _run(given: argparse.Namespace) -> int:
             show=lambda done, total: progress.update(bar, completed=done, total=total),
         )
     if failures:
-        told = f"{len(failures):,} of {len(settings):,} runs failed, so no table is written; the others are kept"
-        print(f"{told}: the same command repeats only these", file=sys.stderr)
+        count = f"{len(failures):,} of {len(settings):,} runs failed"
+        print(f"{count}, so no table is written: the same command repeats only these", file=sys.stderr)
         return 1
     tables = {part: [row for record in records for row in _rows(record, part)] for part in study.PARTS}
     for part, rows in tables.items():
@@ -105,15 +105,15 @@ def _rows(record: Record, part: str) -> list[Row]:
 def provenance(records: Sequence[Record]) -> str:
     """What made the runs of a page, where and when."""
 
-    def told(name: str) -> str:
+    def values(name: str) -> str:
         found = Counter(str(record[name]) for record in records)
         return "; ".join(each if len(found) == 1 else f"{each} ({n:,})" for each, n in found.most_common())
 
     hours = sum(record["seconds"] for record in records) / 3600
     dates = sorted(record["date"][:10] for record in records) or ["-"]
     return (
-        f"conal {told('version')}, commit {told('commit')}, {told('software')}, on {told('machine')}; {len(records):,} "
-        f"runs, {hours:.2f} CPU hours, {' to '.join(dict.fromkeys((dates[0], dates[-1])))}."
+        f"conal {values('version')}, commit {values('commit')}, {values('software')}, on {values('machine')}; "
+        f"{len(records):,} runs, {hours:.2f} CPU hours, {' to '.join(dict.fromkeys((dates[0], dates[-1])))}."
     )
 
 

@@ -53,9 +53,9 @@ def run(setting: Setting) -> Row:
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         fitted = aggregation.make(setting["method"]).fit(crowd)
-    told = "; ".join(str(each.message) for each in caught if issubclass(each.category, CollapseWarning))
+    warning = "; ".join(str(each.message) for each in caught if issubclass(each.category, CollapseWarning))
     accuracy = float(np.mean((fitted.codes_ == codes)[known]))
-    return {"accuracy": accuracy, "warning": told} | _effective(crowd, fitted.probas_)
+    return {"accuracy": accuracy, "warning": warning} | _effective(crowd, fitted.probas_)
 
 
 def _certain(crowd: Annotations, codes: npt.NDArray[np.int64], tasks: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:

@@ -198,7 +198,7 @@ def _few_are_false(rows: list[Row]) -> Claim:
         "holds" if all(end <= FALSE for *_, end in shares.values()) else "fails" if low > FALSE else "inconclusive"
     )
     text = f"At most {FALSE:.0%} of what is said about annotators of attacked crowds is false"
-    told = f"{share:.1%} ({low:.1%} to {high:.1%})"
+    found = f"{share:.1%} ({low:.1%} to {high:.1%})"
     return Claim(
-        text, verdict, told, f"false statements, the worst: {worst[0]}, {worst[1]:.0%}", f"{len(rows):,} crowds"
+        text, verdict, found, f"false statements, the worst: {worst[0]}, {worst[1]:.0%}", f"{len(rows):,} crowds"
     )

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import altair as alt
+import numpy as np
 
 from studies.tables import Row, column, group_by
 
@@ -22,8 +23,6 @@ def points_of(rows: Sequence[Row], value: str, **names: str) -> list[Row]:
     >>> points_of(rows, "share", series="method", x="n")
     [{'series': 'a', 'x': 1, 'mean': 85.0, 'spread': 7.0710678118654755}]
     """
-    import numpy as np
-
     found = []
     for key, some in group_by(rows, *names.values()).items():
         shares = 100 * np.array([each for each in column(some, value) if each is not None], float)

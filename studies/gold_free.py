@@ -241,5 +241,5 @@ def _intervals_hold(rows: list[Row]) -> Iterator[Claim]:
         share, low, high = coverage(held, of)
         verdict = "holds" if low > ENOUGH else "fails" if high < ENOUGH else "inconclusive"
         text = f"95 % intervals of annotators' quality hold the truth in {ENOUGH:.0%} or more on {TITLES[dataset]}"
-        told = f"{share:.0%} ({low:.0%} to {high:.0%})"
-        yield Claim(text, verdict, told, f"intervals of `{OURS}` that hold", f"{of} annotators")
+        found = f"{share:.0%} ({low:.0%} to {high:.0%})"
+        yield Claim(text, verdict, found, f"intervals of `{OURS}` that hold", f"{of} annotators")

@@ -146,8 +146,8 @@ def _claims(crowds: Crowds) -> list[Claim]:
                 shares.setdefault((dataset, seed), []).append(found.found)
         means = [float(np.mean(each)) for each in shares.values()]
         gap = paired_difference((means, [0.5] * len(means)))
-        told = "rows with the true main mistake, minus 50 %"
-        claims.append(claim(f"The {what} recovered in most cases", judge([gap]), gap, told, "crowds"))
+        what_differs = "rows with the true main mistake, minus 50 %"
+        claims.append(claim(f"The {what} recovered in most cases", judge([gap]), gap, what_differs, "crowds"))
     pair = [
         [f.found for key, f in sorted(crowds.items()) if (key[0], key[1], key[3]) == ("cifar10", k, True)]
         for k in TYPES

@@ -1,4 +1,4 @@
-"""Paths without symbolic links."""
+"""Results that are whole or absent, and where they may be written."""
 
 from __future__ import annotations
 

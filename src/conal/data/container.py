@@ -1,4 +1,4 @@
-"""Refused answers: who was asked about which task and declined, kept beside the labels."""
+"""Codes of tasks, annotators and labels, sorted by task, with their names, times and abstentions."""
 
 from __future__ import annotations
 

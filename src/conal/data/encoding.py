@@ -1,4 +1,4 @@
-"""Numbers from text files, in which every name is text: read as numbers only if no name changes."""
+"""Names to integer codes and back, and numbers from text files, in which every name is text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The content of an annotation file."""
+"""The content of an annotation file: annotations, true labels, names, what was dropped, and remedies."""
 
 from __future__ import annotations
 

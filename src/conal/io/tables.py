@@ -1,4 +1,4 @@
-"""Names that spreadsheets take for formulas. conal never changes a name, so it tells users about them."""
+"""Tables in all formats through Arrow: CSV, TSV, Parquet, Arrow, Excel, JSON Lines; annotations from them and back."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Features and texts without a column of ids: are their rows really the tasks, in this order?"""
+"""Texts of tasks from tables and frames, and whether rows without ids are really the tasks, in this order."""
 
 from __future__ import annotations
 
