@@ -11,7 +11,7 @@ from conal.aggregation.base import Aggregator
 from conal.data.annotations import Annotations
 from conal.datasets import load, synthetic
 from conal.datasets.adversaries import HONEST, Adversaries
-from conal.metrics.suspicion import Suspects, find_suspects, without
+from conal.metrics.suspicion import Detections, LeftOut, detect, left_out, without
 from conal.parameters.simulation import ADVERSARIES
 from studies.crowds import LABEL_SETS, label_set, true_codes
 from studies.fits import figures_of, fit
@@ -71,18 +71,19 @@ def run(setting: Setting) -> Row | list[Row]:
     assert data.truth.adversaries is not None
     harmful = data.truth.adversaries
     plain = DawidSkene(verbose=False).fit(data.annotations)
-    found = find_suspects(data.annotations, plain.probas_, times=harmful.time)
+    labels = left_out(data.annotations, plain.probas_, times=harmful.time)
+    found = detect(labels)
     if setting["row"] == "few":
         return counted(found, harmful)
-    return [*_accuracies(found, plain, data.y_true), {"row": "detection"} | counted(found, harmful)]
+    return [*_accuracies(labels, found, plain, data.y_true), {"row": "detection"} | counted(found, harmful)]
 
 
-def _accuracies(found: Suspects, plain: Aggregator, z: Any) -> list[Row]:
-    """With and without defence; ``plain`` is Dawid-Skene of all labels, by which the suspects were found."""
-    judged, crowd = z >= 0, found.found.crowd
+def _accuracies(labels: LeftOut, found: Detections, plain: Aggregator, z: Any) -> list[Row]:
+    """With and without defence; ``plain`` is Dawid-Skene of all labels, by which people were flagged."""
+    judged, crowd = z >= 0, labels.crowd
     rows = []
     for name in AGGREGATORS:
-        left = without(found, rings=name != "majority-vote").annotations
+        left = without(labels, found, rings=name != "majority-vote").annotations
         for fitted, defend in ((plain if name == plain.name else _fit(name, crowd), False), (_fit(name, left), True)):
             accuracy = float((fitted.codes_ == z)[judged].mean())
             rows.append({"row": "accuracy", "method": name, "defended": defend, "accuracy": accuracy})
@@ -93,14 +94,14 @@ def _fit(name: str, crowd: Annotations) -> Aggregator:
     return MajorityVote().fit(crowd) if name == "majority-vote" else DawidSkene(verbose=False).fit(crowd)
 
 
-def counted(found: Suspects, truth: Adversaries) -> Row:
+def counted(found: Detections, truth: Adversaries) -> Row:
     """How many mean harm, how many of them are found, how many statements there are, and how many of these are false.
 
     A statement names an annotator, or a pair with the same answers. A pair is true if one copies the other, or both the
     same source.
     """
     bad, source = truth.kind != HONEST, truth.source
-    people = np.concatenate([found.careless, found.turned, *(ring.members for ring in found.rings)]).astype(np.int64)
+    people = np.concatenate([found.by_kind[kind] for kind in ("careless", "turned", "exchange")])
     r, s = found.copies.first, found.copies.second
     true = (source[r] == s) | (source[s] == r) | ((source[r] == source[s]) & (source[r] >= 0))
     caught = np.zeros(len(bad), dtype=bool)
@@ -123,14 +124,10 @@ def _real(name: str) -> list[Row]:
         crowd = Annotations.from_frame(table)
         z = true_codes(crowd, truth)
     plain = DawidSkene(verbose=False).fit(crowd)
-    found = find_suspects(crowd, plain.probas_, times=crowd.times)
-    named = (
-        len(found.careless)
-        + len(found.turned)
-        + sum(len(ring.members) for ring in found.rings)
-        + len(found.copies.first)
-    )
-    return [row | {"row": "real"} for row in _accuracies(found, plain, z)] + [{"row": "named", "named": named}]
+    labels = left_out(crowd, plain.probas_, times=crowd.times)
+    found = detect(labels)
+    named = sum(len(found.by_kind[kind]) for kind in ("careless", "turned", "exchange")) + len(found.copies.first)
+    return [row | {"row": "real"} for row in _accuracies(labels, found, plain, z)] + [{"row": "named", "named": named}]
 
 
 def summarise(tables: Tables) -> Summary:

@@ -10,7 +10,7 @@ from typing import Any, NotRequired, Union, get_args, get_origin, get_type_hints
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["BoolArray", "FloatArray", "IntArray", "draw_from_rows", "mismatch", "row_slices"]
+__all__ = ["BoolArray", "FloatArray", "IntArray", "draw_from_rows", "grouped_sums", "mismatch", "row_slices"]
 
 BoolArray = npt.NDArray[np.bool_]
 FloatArray = npt.NDArray[np.float64]
@@ -39,6 +39,20 @@ def draw_from_rows(rows: npt.NDArray[np.float64], uniform: npt.NDArray[np.float6
     cdf = np.cumsum(rows, axis=-1)
     cdf /= cdf[..., -1:]  # exactly 1 from the last possible class on, whatever the rounding
     return np.asarray((uniform[..., None] >= cdf).sum(axis=-1))
+
+
+def grouped_sums(groups: npt.NDArray[Any], values: npt.NDArray[Any], n: int) -> FloatArray:
+    """(n,) or (n, C) sums of numbers, or of rows of numbers, by group, in their order.
+
+    >>> grouped_sums(np.array([0, 2, 0]), np.array([1.0, 2.0, 3.0]), 3).tolist()
+    [4.0, 0.0, 2.0]
+    """
+    if values.ndim == 1:
+        return np.asarray(np.bincount(groups, weights=values, minlength=n), dtype=np.float64)
+    sums = np.empty((n, values.shape[1]))  # bincount of no rows has whole numbers
+    for c in range(values.shape[1]):
+        sums[:, c] = np.bincount(groups, weights=values[:, c], minlength=n)
+    return sums
 
 
 # Does plain data, as JSON contains it, have the types that are declared for it?

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from itertools import product
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 
+from conal._arrays import draw_from_rows
 from conal.aggregation import DawidSkene
 from conal.data.annotations import Annotations
 from conal.datasets import CrowdSettings, simulate_crowd
@@ -15,22 +16,24 @@ from conal.datasets.crowd import CrowdTruth
 from conal.metrics.suspicion import (
     BEFORE,
     HABIT,
+    PAIR_POOLING,
     PSEUDO_PEOPLE,
     ROW_POOLING,
     SHARES,
-    _in_order,
-    _judged,
+    Detections,
+    _label_chances,
+    _labels_in_time,
+    _log_chances,
     _mixed,
     _turns,
+    attention,
     defended,
+    detect,
     discoveries,
     find_copies,
-    find_suspects,
     left_out,
     likely,
-    lower_tail,
 )
-from conal.metrics.suspicion import PAIR_POOLING as PAIR_POOLING
 from studies.attacks import counted
 
 
@@ -49,6 +52,10 @@ def simulated(kinds: str, seed: int = 0, **options: Any) -> tuple[Annotations, C
     return ann, truth, DawidSkene(verbose=False).fit(ann).probas_
 
 
+def detected(ann: Annotations, q: np.ndarray, times: Any = None) -> Detections:
+    return detect(left_out(ann, q, times=times))
+
+
 # ---------------------------------------------------------------- parts, against slow references
 
 
@@ -63,21 +70,17 @@ def test_discoveries_by_the_rule_itself() -> None:
     assert not discoveries(np.full(3, np.nan)).any()
 
 
-def test_tails_of_sums_by_enumeration() -> None:
-    rng = np.random.default_rng(1)
-    scores, proba = rng.normal(size=(9, 3)), rng.dirichlet(np.ones(3), size=9)
-    ways = np.array(list(product(range(3), repeat=9)))
-    totals = scores[np.arange(9), ways].sum(1)
-    chances = proba[np.arange(9), ways].prod(1)
-    for quantile in (0.001, 0.01, 0.05, 0.3):
-        at = np.sort(totals)[np.searchsorted(np.cumsum(chances[np.argsort(totals)]), quantile)]
-        exact = chances[totals <= at].sum()
-        found = lower_tail(scores, proba, np.zeros(9, dtype=np.int64), np.array([at]))[0]
-        assert found == pytest.approx(exact, rel=0.2)
-    least = scores.min(1).sum()  # the end of what is possible
-    exact = proba[np.arange(9), scores.argmin(1)].prod()
-    assert lower_tail(scores, proba, np.zeros(9, dtype=np.int64), np.array([least]))[0] == pytest.approx(exact, rel=0.3)
-    assert lower_tail(scores, proba, np.zeros(9, dtype=np.int64), np.array([scores.max(1).sum()]))[0] > 0.9
+def test_p_values_of_attention_by_simulation(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of labels drawn at the least share of careful answers, about 5 % have p-values below 0.05."""
+    for name in ("MIN_CARE", "MAX_CARE"):
+        monkeypatch.setattr(f"conal.metrics.suspicion.{name}", 0.4)
+    ann, _, q = simulated("", seed=4, labels_per_instance=8, individual_strength=0.6)
+    found, rng = left_out(ann, q), np.random.default_rng(0)
+    proba = 0.4 * found.expected + 0.6 * found.habits[ann.annotators]
+    crowds = [ann.replace(labels=draw_from_rows(proba, rng.random(len(proba)))) for _ in range(40)]
+    p = np.array([attention(replace(found, crowd=crowd), 10).p_value for crowd in crowds])
+    assert 0.03 < (p < 0.05).mean() < 0.08
+    assert 0.4 < np.median(p) < 0.6
 
 
 def small_crowd() -> tuple[Annotations, np.ndarray]:
@@ -151,17 +154,19 @@ def test_whom_to_flag_by_probabilities_of_a_false_alarm() -> None:
 def test_likelihoods_of_shares_and_turns_one_label_after_the_other() -> None:
     ann, truth, q = simulated("sleepers", seed=2)
     assert truth.adversaries is not None
-    found, times = left_out(ann, q), truth.adversaries.time
-    labels = _judged(found)
+    times = truth.adversaries.time
+    found = left_out(ann, q, times=times)
+    chances = _label_chances(found)
     usual = (np.bincount(ann.labels, minlength=6) + 1) / (ann.n_annotations + 6)
     for r in (0, 7):
         rows = sorted(np.flatnonzero(ann.annotators == r).tolist(), key=lambda k: times[k])
         own, n = [int(ann.labels[k]) for k in rows], len(rows)
         habit = [(own.count(y) - 1 + HABIT * usual[y]) / (n - 1 + HABIT) for y in own]
         careful = [float(found.posterior[k] @ found.typical[:, ann.labels[k]]) for k in rows]
-        np.testing.assert_array_equal(dict(_in_order(found, 20, times))[r], rows)
+        np.testing.assert_array_equal(dict(_labels_in_time(found, 20))[r], rows)
         logs = np.array([[np.log(a * c + (1 - a) * h) for c, h in zip(careful, habit, strict=True)] for a in SHARES])
-        np.testing.assert_allclose(labels.logs(np.array(rows)), logs, rtol=1e-12)
+        found_logs = [_log_chances(chances[0][rows], chances[1][rows], a) for a in SHARES.tolist()]
+        np.testing.assert_allclose(found_logs, logs, rtol=1e-12)
         by_share, before = _turns(logs, logs[0].sum())
         ways = [[logs[g, :t].sum() + logs[0, t:].sum() for t in range(5, n - 4)] for g in np.flatnonzero(BEFORE)]
         np.testing.assert_allclose(by_share, np.log(np.exp(np.array(ways)).mean(1)), rtol=1e-9)
@@ -182,23 +187,23 @@ def test_who_has_labels_without_a_time_is_not_said_to_have_turned() -> None:
     ann, truth, q = simulated("sleepers", seed=1)
     assert truth.adversaries is not None
     times = truth.adversaries.time.astype("datetime64[s]")
-    turned = find_suspects(ann, q, times=times).turned
+    turned = detected(ann, q, times).turned
     times[np.flatnonzero(ann.annotators == turned[0])[0]] = np.datetime64("NaT")
-    assert find_suspects(ann, q, times=times).turned.tolist() == turned[1:].tolist()
+    assert detected(ann, q, times).turned.tolist() == turned[1:].tolist()
 
 
 # ---------------------------------------------------------------- crowds
 
 
-def people_named(found: Any) -> set[int]:
-    return set(np.concatenate([found.careless, found.turned, *(ring.members for ring in found.rings)]).tolist())
+def people_named(found: Detections) -> set[int]:
+    return set(np.concatenate([found.by_kind[kind] for kind in ("careless", "turned", "exchange")]).tolist())
 
 
 @pytest.mark.parametrize("kind", ["spammers", "clickers", "ring", "sleepers"])
 def test_who_means_harm_is_found(kind: str) -> None:
     ann, truth, q = simulated(kind, seed=1)
     assert truth.adversaries is not None
-    found = find_suspects(ann, q, times=truth.adversaries.time)
+    found = detected(ann, q, truth.adversaries.time)
     assert people_named(found) == set(np.flatnonzero(truth.adversaries.kind == kind).tolist())
     assert not len(found.copies.first)
     lists = {"spammers": found.careless, "clickers": found.careless, "sleepers": found.turned}
@@ -208,20 +213,20 @@ def test_who_means_harm_is_found(kind: str) -> None:
     else:
         assert len(lists[kind]) == 4
     if kind == "sleepers":
-        assert found.turning is not None
-        assert np.abs(found.turning.before[found.turned] - 40).max() <= 12
+        assert np.abs(found.before[found.turned] - 40).max() <= 12
 
 
 def test_copies_are_found_and_count_once() -> None:
     ann, truth, q = simulated("copyists", seed=0)
     assert truth.adversaries is not None
-    found = find_suspects(ann, q)
+    labels = left_out(ann, q)
+    found = detect(labels)
     source, pairs = truth.adversaries.source, found.copies
     assert not people_named(found)
     for r, s in zip(pairs.first, pairs.second, strict=True):
         assert source[r] == s or source[s] == r or source[r] == source[s] >= 0
     assert set(np.flatnonzero(source >= 0)) <= set(pairs.first) | set(pairs.second)
-    kept = found.trusted()
+    kept = found.trusted(labels)
     matrix = ann.select(kept).to_matrix()
     both = (matrix[:, pairs.first] >= 0) & (matrix[:, pairs.second] >= 0)
     assert not both.any()
@@ -236,9 +241,10 @@ def test_copies_are_found_and_count_once() -> None:
 def test_nobody_is_named_in_honest_crowds(options: dict[str, Any]) -> None:
     for seed in range(2):
         ann, _, q = simulated("", seed=seed, **options)
-        found = find_suspects(ann, q, times=np.random.default_rng(seed).permutation(ann.n_annotations))
-        assert not found.anybody
-        assert found.trusted().all()
+        labels = left_out(ann, q, times=np.random.default_rng(seed).permutation(ann.n_annotations))
+        found = detect(labels)
+        assert not any(map(len, found.by_kind.values()))
+        assert found.trusted(labels).all()
 
 
 def test_an_honest_expert_of_one_class_is_not_careless() -> None:
@@ -247,14 +253,14 @@ def test_an_honest_expert_of_one_class_is_not_careless() -> None:
     mine = (ann.annotators == 3) & (truth.z[ann.tasks] != 2)
     ann = ann.select(~mine)
     labels = np.where(ann.annotators == 3, 2, ann.labels)
-    assert not find_suspects(ann.replace(labels=labels), q).anybody
+    assert not any(map(len, detected(ann.replace(labels=labels), q).by_kind.values()))
 
 
 def test_rings_stay_for_matrices_and_go_for_votes() -> None:
     ann, truth, q = simulated("ring", seed=1)
     assert defended(ann, q).kept.all()
     votes = defended(ann, q, rings=False)
-    assert not votes.kept[np.isin(ann.annotators, votes.suspects.rings[0].members)].all()
+    assert not votes.kept[np.isin(ann.annotators, votes.detections.rings[0].members)].all()
     assert (votes.annotations.labels_per_task() > 0).all()  # no task loses its last label
     before, after = ((each.votes().argmax(1) == truth.z).mean() for each in (ann, votes.annotations))
     assert after > before + 0.05
@@ -267,7 +273,7 @@ def test_thirty_labels_are_enough(kind: str) -> None:
     for seed in range(20, 22):
         ann, truth, q = simulated(kind, seed=seed, n_annotators=35, turn_after=20)
         assert truth.adversaries is not None
-        counts = counted(find_suspects(ann, q, times=truth.adversaries.time), truth.adversaries)
+        counts = counted(detected(ann, q, truth.adversaries.time), truth.adversaries)
         harmful, found, false = harmful + counts["harmful"], found + counts["found"], false + counts["false"]
     assert found >= 0.75 * harmful
     assert false <= 1

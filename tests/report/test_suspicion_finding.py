@@ -86,8 +86,8 @@ def test_who_is_named_and_on_which_tasks(kind: str) -> None:
                 for task in row["tasks"]
             )
         if kind == "ring":
-            assert found.suspects.rings
-            exchange = found.suspects.rings[0].exchange
+            assert found.detections.rings
+            exchange = found.detections.rings[0].exchange
             code = {name: k for k, name in enumerate(crowd.classes.tolist())}
             assert all(exchange[code[task["others"]]] == code[task["given"]] for task in row["tasks"])
             assert " as " in row["what"]
@@ -95,7 +95,7 @@ def test_who_is_named_and_on_which_tasks(kind: str) -> None:
     table = Findings(found).table("annotators.csv").to_pylist()
     assert {row["worker"] for row in table if row["suspicion"]} >= bad
     page = render(json.loads(json.dumps(Findings(found).report)))
-    assert "Answers that call for a talk" in page
+    assert "Suspicious annotators" in page
     assert "Talk to <b>" in page
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy
 
-from conal._arrays import FloatArray
+from conal._arrays import FloatArray, grouped_sums
 from conal.aggregation.ranks import ranks_of
 from conal.data.annotations import Annotations
 from conal.data.encoding import MISSING
@@ -149,8 +149,7 @@ class Votes:
         """
         _, R, C = self.shape
         if weights is None and self._by_counting():
-            each = posterior[self.annotations.tasks]
-            return sums_of_rows(self.cells, each, R * C).reshape(R, C, C).transpose(0, 2, 1)
+            return self.annotations.expected_counts(posterior[self.annotations.tasks])
         by_annotator = self.by_annotator if weights is None else self._weighted(weights).T
         return np.asarray(by_annotator @ posterior).reshape(R, C, C).transpose(0, 2, 1)
 
@@ -159,7 +158,7 @@ class Votes:
         N, R, C = self.shape
         if self._by_counting():
             crowd = self.annotations
-            return sums_of_rows(crowd.tasks, log_confusion[crowd.annotators, :, crowd.labels], N)
+            return grouped_sums(crowd.tasks, log_confusion[crowd.annotators, :, crowd.labels], N)
         return np.asarray(self.by_task @ np.ascontiguousarray(log_confusion.transpose(0, 2, 1)).reshape(R * C, C))
 
     def _by_counting(self) -> bool:
@@ -168,14 +167,6 @@ class Votes:
     def _weighted(self, weights: FloatArray) -> Any:
         ones = self.by_task
         return scipy.sparse.csr_array((weights, ones.indices, ones.indptr), shape=ones.shape)
-
-
-def sums_of_rows(groups: npt.NDArray[Any], values: FloatArray, n: int) -> FloatArray:
-    """(n, C) sums of rows of ``values`` by group, in their order."""
-    sums = np.empty((n, values.shape[1]))  # bincount of no rows has whole numbers
-    for c in range(values.shape[1]):
-        sums[:, c] = np.bincount(groups, weights=values[:, c], minlength=n)
-    return sums
 
 
 def vote_shares(annotations: Annotations, rng: np.random.Generator | None = None) -> FloatArray:

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from conal._arrays import FloatArray, grouped_sums
 from conal.data.cleaning import pair_order
 from conal.data.encoding import MISSING, Encoded, Names, as_names, decode_position, encode
 from conal.data.missing import Labels
@@ -157,6 +158,15 @@ class LabelArrays:
         cells = self._tasks.astype(np.int64) * self.n_classes + self._labels
         counts = np.bincount(cells, minlength=self.n_tasks * self.n_classes)
         return counts.astype(np.int64).reshape(self.n_tasks, self.n_classes)
+
+    def expected_counts(self, posterior: FloatArray) -> FloatArray:
+        """(R, C, C) ``[r, c, l]``: how many labels l annotator r gave to tasks of class c, as expected.
+
+        ``posterior`` (n_annotations, C) is that of every label's task.
+        """
+        R, C = self.n_annotators, self.n_classes
+        cells = self._annotators.astype(np.int64) * C + self._labels
+        return grouped_sums(cells, posterior, R * C).reshape(R, C, C).transpose(0, 2, 1)
 
     # ---------------------------------------------------------------- derived ones
 

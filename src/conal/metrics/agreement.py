@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
-from conal._arrays import FloatArray, row_slices
+from conal._arrays import FloatArray, IntArray, row_slices
 from conal.data.annotations import Annotations
 from conal.data.encoding import Names
 from conal.data.scales import class_values
@@ -457,24 +457,30 @@ def pairwise_agreement(data: Any, *, n_boot: int = 1000, confidence: float = 0.9
     return PairwiseAgreement(crowd.annotator_ids, value, n_common, low, high)
 
 
-def _pairs_of_labels(crowd: Annotations) -> tuple[Any, Any, npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+def pairs_within_tasks(tasks: npt.NDArray[Any]) -> tuple[IntArray, IntArray]:
+    """Positions of every two labels of one task, by the sorted tasks of labels.
+
+    >>> [some.tolist() for some in pairs_within_tasks(np.array([0, 0, 0, 2, 3, 3]))]
+    [[0, 1, 4, 0], [1, 2, 5, 2]]
+    """
+    _, starts, sizes = np.unique(tasks, return_index=True, return_counts=True)
+    ends = np.repeat(starts + sizes, sizes)
+    place = np.arange(len(tasks))
+    found = [np.flatnonzero(place + ahead < ends) for ahead in range(1, int(sizes.max(initial=1)))]
+    first = np.concatenate([np.empty(0, dtype=np.int64), *found])
+    return first, first + np.repeat(np.arange(1, len(found) + 1), [len(each) for each in found])
+
+
+def _pairs_of_labels(crowd: Annotations) -> tuple[Any, Any, IntArray, IntArray]:
     """(U, pairs) sparse: which pairs share a task, and which agree on it; and both annotators of every pair."""
     R = crowd.n_annotators
-    tasks, keys, equal = [], [], []
-    place = np.arange(crowd.n_annotations) - crowd.indptr[crowd.tasks]
-    for ahead in range(1, int(crowd.labels_per_task().max(initial=1))):
-        first = np.flatnonzero(place + ahead < crowd.labels_per_task()[crowd.tasks])
-        second = first + ahead  # labels of a task stand together, sorted by annotator
-        tasks.append(crowd.tasks[first])
-        keys.append(crowd.annotators[first].astype(np.int64) * R + crowd.annotators[second])
-        equal.append(crowd.labels[first] == crowd.labels[second])
-    at, key = (np.concatenate([np.empty(0, np.int64), *parts]) for parts in (tasks, keys))
-    agreed = np.concatenate([np.empty(0, bool), *equal])
-    found, pair = np.unique(key, return_inverse=True)
-    kept, unit = np.unique(at, return_inverse=True)
-    shape = len(kept), len(found)
-    common = sparse.csc_array((np.ones(len(at)), (unit, pair)), shape=shape)
-    same = sparse.csc_array((agreed.astype(np.float64), (unit, pair)), shape=shape)
+    first, second = pairs_within_tasks(crowd.tasks)
+    found, pair = np.unique(
+        crowd.annotators[first].astype(np.int64) * R + crowd.annotators[second], return_inverse=True
+    )
+    kept, unit = np.unique(crowd.tasks[first], return_inverse=True)
+    shape, agreed = (len(kept), len(found)), (crowd.labels[first] == crowd.labels[second]).astype(np.float64)
+    common, same = (sparse.csc_array((each, (unit, pair)), shape=shape) for each in (np.ones(len(first)), agreed))
     return common, same, found // R, found % R
 
 

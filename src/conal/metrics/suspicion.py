@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -12,96 +12,17 @@ import numpy.typing as npt
 from scipy.optimize import linear_sum_assignment
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components
-from scipy.special import log_ndtr, ndtr, softmax, xlogy
+from scipy.special import ndtr, softmax, xlogy
 
-from conal._arrays import FloatArray, IntArray
+from conal._arrays import BoolArray, FloatArray, IntArray, grouped_sums
 from conal.data.annotations import Annotations
+from conal.metrics.agreement import pairs_within_tasks
 from conal.metrics.classification import task_posterior
-
-# Tails of sums of independent scores, each of which has finitely many values: a saddlepoint approximation.
-
-
-TILT_STEPS = 40
-FARTHEST = 50.0
-"""Largest tilt: beyond it, the sum is at the end of what is possible."""
-CLOSE = 0.05
-"""Distance from the mean, in standard deviations, within which the normal distribution is exact enough."""
-MIN_TAIL = 1e-300
-
-
-def lower_tail(scores: FloatArray, proba: FloatArray, group: IntArray, observed: FloatArray) -> FloatArray:
-    r"""(G,) P(sum of a group's scores <= what was observed), where row k takes ``scores[k, l]`` with ``proba[k, l]``.
-
-    Lugannani and Rice's formula with :math:`K(t) = \sum_k \log \sum_l p_{kl} e^{t x_{kl}}` and
-    :math:`K'(\hat t) = x`, at most Chernoff's bound :math:`e^{K(\hat t) - \hat t x}`, which is exact at the end of
-    what is possible. Sums above the mean are taken as normal: nobody is flagged for them.
-
-    Parameters
-    ----------
-    scores, proba : (P, C)
-    group : (P,)
-        The group of each row, from 0 to G - 1.
-    observed : (G,)
-
-    References
-    ----------
-    Lugannani and Rice (1980). Saddle point approximation for the distribution of the sum of independent random
-    variables. Advances in Applied Probability 12.
-
-    Examples
-    --------
-    At most 2 of 20 coins show heads, with probability 0.0002; the formula has no correction for whole numbers, so it is
-    that of half of the last one.
-
-    >>> coins = np.tile([0.0, 1.0], (20, 1)), np.full((20, 2), 0.5)
-    >>> lower_tail(*coins, np.zeros(20, dtype=int), np.array([2.5])).round(4).tolist()
-    [0.0002]
-    """
-    G = len(observed)
-
-    def moments(weights: FloatArray, rows: npt.NDArray[np.bool_] | slice) -> tuple[FloatArray, FloatArray]:
-        values = scores[rows]
-        mean = (weights * values).sum(1)
-        spread = (weights * values**2).sum(1) - mean**2
-        return _sums(mean, group[rows], G), np.maximum(_sums(spread, group[rows], G), MIN_TAIL)
-
-    mean, variance = moments(proba, slice(None))
-    far = (observed - mean) / np.sqrt(variance)
-    low = far < -CLOSE
-    rows = low[group]
-    tilt = np.zeros(G)
-    for _ in range(TILT_STEPS):
-        log_sum, weights = _tilted(scores[rows], proba[rows], tilt[group[rows]])
-        first, second = moments(weights, rows)
-        tilt = np.clip(tilt + np.clip((observed - first) / second, -1, 1), -FARTHEST, 0)
-    log_sum, weights = _tilted(scores[rows], proba[rows], tilt[group[rows]])
-    second = moments(weights, rows)[1]
-    exponent = _sums(log_sum, group[rows], G) - tilt * observed
-    root = -np.sqrt(np.maximum(-2 * exponent, MIN_TAIL))
-    slope = np.minimum(tilt * np.sqrt(second), -MIN_TAIL)
-    density = np.exp(-0.5 * root**2) / np.sqrt(2 * np.pi)
-    formula = np.exp(log_ndtr(root)) + density * (1 / root - 1 / slope)
-    found = np.clip(np.where(tilt <= -FARTHEST, np.inf, formula), 0.0, np.exp(np.minimum(exponent, 0.0)))
-    return np.where(low, found, ndtr(far))
-
-
-def _sums(values: FloatArray, group: IntArray, G: int) -> FloatArray:
-    return np.asarray(np.bincount(group, weights=values, minlength=G), dtype=np.float64)  # of no rows, whole numbers
-
-
-def _tilted(scores: FloatArray, proba: FloatArray, tilt: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Log of the tilted sums (P,), and the tilted probabilities (P, C)."""
-    exponent = tilt[:, None] * scores
-    top = exponent.max(1, initial=-np.inf)
-    weights = proba * np.exp(exponent - top[:, None])
-    total = weights.sum(1)
-    return np.log(total) + top, weights / total[:, None]
-
 
 # Whom to flag, so that few of the flagged are false alarms: by p-values, or by probabilities of a false alarm.
 
 
-def discoveries(p_values: npt.NDArray[np.float64], level: float = 0.05) -> npt.NDArray[np.bool_]:
+def discoveries(p_values: FloatArray, level: float = 0.05) -> BoolArray:
     r"""(n,) which hypotheses to reject: those with :math:`p \le p_{(k)}`, the largest with :math:`p_{(k)} \le k q / n`.
 
     The expected share of false ones among them is at most the level q. NaN stands for no test, and does not count.
@@ -117,15 +38,12 @@ def discoveries(p_values: npt.NDArray[np.float64], level: float = 0.05) -> npt.N
     >>> discoveries(np.array([0.03, 0.03, 0.01, 0.04])).tolist()
     [True, True, True, True]
     """
-    tested = np.isfinite(p_values)
-    ordered = np.sort(p_values[tested])
-    passed = np.flatnonzero(ordered <= level * np.arange(1, len(ordered) + 1) / max(len(ordered), 1))
-    if not len(passed):
-        return np.zeros(len(p_values), dtype=bool)
-    return np.asarray(np.where(tested, p_values, np.inf) <= ordered[passed[-1]])
+    ordered = np.sort(p_values[np.isfinite(p_values)])
+    passed = ordered <= level * np.arange(1, len(ordered) + 1) / max(len(ordered), 1)
+    return np.asarray(p_values <= ordered[passed].max(initial=-np.inf))
 
 
-def likely(false_alarm: npt.NDArray[np.float64], level: float = 0.05) -> npt.NDArray[np.bool_]:
+def likely(false_alarm: FloatArray, level: float = 0.05) -> BoolArray:
     """(n,) whom to flag: as many as there can be with a mean probability of a false alarm of at most the level.
 
     NaN stands for somebody who is not judged.
@@ -141,10 +59,8 @@ def likely(false_alarm: npt.NDArray[np.float64], level: float = 0.05) -> npt.NDA
     [True, False, False, True, False]
     """
     ordered = np.sort(false_alarm[np.isfinite(false_alarm)])
-    passed = np.flatnonzero(np.cumsum(ordered) <= level * np.arange(1, len(ordered) + 1))
-    if not len(passed):
-        return np.zeros(len(false_alarm), dtype=bool)
-    return np.asarray(np.where(np.isfinite(false_alarm), false_alarm, np.inf) <= ordered[passed[-1]])
+    passed = np.cumsum(ordered) <= level * np.arange(1, len(ordered) + 1)
+    return np.asarray(false_alarm <= ordered[passed].max(initial=-np.inf))
 
 
 # What the others say about a task: posteriors without an annotator's own label, and the typical annotator's matrix.
@@ -156,7 +72,7 @@ MAX_WEIGHT = 20.0
 TYPICAL = 0.8
 """Part of the typical matrix that is the median of the annotators; the rest is that of all labels."""
 MIN_COUNT = 1e-9
-LEAST_PRIOR = 1e-3
+MIN_PRIOR = 1e-3
 """A classifier that has seen the labels may be too sure of them."""
 
 
@@ -179,6 +95,8 @@ class LeftOut:
         Log of the prior and of all labels of a task, not normalised.
     posterior : (P, C)
         ``posterior[k, c]`` = P(true class c | all labels of the task but label k).
+    times : (P,), optional
+        When each label was given; anything that sorts.
     """
 
     crowd: Annotations
@@ -186,6 +104,7 @@ class LeftOut:
     log_prob: FloatArray
     log_joint: FloatArray
     posterior: FloatArray
+    times: npt.NDArray[Any] | None = None
 
     @cached_property
     def typical(self) -> FloatArray:
@@ -198,14 +117,19 @@ class LeftOut:
         return np.asarray(self.posterior @ self.typical)
 
     @cached_property
-    def habits(self) -> FloatArray:
-        """(R, C) how often each annotator gives each label, with one pseudo-label."""
+    def given(self) -> IntArray:
+        """(R, C) how often each annotator gave each label."""
         R, C = self.crowd.n_annotators, self.crowd.n_classes
         cells = self.crowd.annotators.astype(np.int64) * C + self.crowd.labels
-        given = np.bincount(cells, minlength=R * C).reshape(R, C) + 1 / C
+        return np.bincount(cells, minlength=R * C).reshape(R, C)
+
+    @cached_property
+    def habits(self) -> FloatArray:
+        """(R, C) how often each annotator gives each label, as a share, with one pseudo-label."""
+        given = self.given + 1 / self.crowd.n_classes
         return np.asarray(given / given.sum(1, keepdims=True))
 
-    def changes(self, counted: npt.NDArray[np.bool_] | None = None) -> IntArray:
+    def changes(self, counted: BoolArray | None = None) -> IntArray:
         """(R,) how many tasks get another label, by one E-step, without the labels of each annotator.
 
         ``counted`` (N,) says which tasks count; all by default.
@@ -218,31 +142,54 @@ class LeftOut:
 
     def sums(self, values: FloatArray) -> FloatArray:
         """(R,) sums over the labels of each annotator."""
-        total = np.bincount(self.crowd.annotators, weights=values, minlength=self.crowd.n_annotators)
-        return np.asarray(total, dtype=np.float64)
+        return grouped_sums(self.crowd.annotators, values, self.crowd.n_annotators)
+
+    @cached_property
+    def in_time(self) -> tuple[IntArray, IntArray]:
+        """Labels by annotator and time, and where those of each annotator begin; one entry more is their number."""
+        who = self.crowd.annotators
+        order = np.argsort(who, kind="stable") if self.times is None else np.lexsort((self.times, who))
+        return order, np.append(0, np.cumsum(self.crowd.labels_per_annotator()))
+
+    def after(self, number: IntArray) -> BoolArray:
+        """(P,) the labels that came after so many others of their annotator; ``number`` is (R,)."""
+        (order, starts), who = self.in_time, self.crowd.annotators
+        place = np.empty(len(order), dtype=np.int64)
+        place[order] = np.arange(len(order)) - starts[who[order]]
+        return np.asarray(place >= number[who])
 
 
-def left_out(crowd: Annotations, posterior: FloatArray, classifier: FloatArray | None = None) -> LeftOut:
-    """Posteriors without each label, by one E-step with matrices that follow from a posterior (N, C).
+def left_out(
+    data: Any,
+    posterior: npt.ArrayLike,
+    classifier: FloatArray | None = None,
+    times: npt.ArrayLike | None = None,
+) -> LeftOut:
+    """Posteriors without each label, by one E-step with matrices that follow from a posterior.
 
-    The matrices are drawn to that of all labels by a few pseudo-labels. The prior is that of a classifier (N, C), if
-    there is one, and otherwise the shares of the classes.
+    The matrices are drawn to that of all labels by a few pseudo-labels.
+
+    Parameters
+    ----------
+    data : Annotations, long DataFrame or (n_tasks, n_annotators) matrix
+    posterior : (N, C)
+        Probability of every class for every task, such as that of Dawid-Skene.
+    classifier : (N, C), optional
+        Probability of every class by the features of the task: the prior, which is otherwise that of the classes.
+    times : (n_annotations,), optional
+        When each label was given, in the order of ``annotations.labels``; anything that sorts.
     """
-    R, C = crowd.n_annotators, crowd.n_classes
-    cells = crowd.annotators.astype(np.int64) * C + crowd.labels
-    counts = np.empty((R, C, C))
-    for c in range(C):
-        counts[:, c] = np.bincount(cells, weights=posterior[crowd.tasks, c], minlength=R * C).reshape(R, C)
+    crowd = Annotations.of(data)
+    q = task_posterior(posterior, crowd)
+    counts = crowd.expected_counts(q[crowd.tasks])
     pooled = counts.sum(0) + 0.5
     matrices = counts + ROW_POOLING * pooled / pooled.sum(1, keepdims=True)
     matrices /= matrices.sum(2, keepdims=True)
     log_prob = np.log(matrices[crowd.annotators, :, crowd.labels])
-    prior = posterior.mean(0) + MIN_COUNT if classifier is None else np.maximum(classifier, LEAST_PRIOR)
-    log_joint = np.broadcast_to(np.log(prior), (crowd.n_tasks, C)).copy()
-    for c in range(C):
-        log_joint[:, c] += np.bincount(crowd.tasks, weights=log_prob[:, c], minlength=crowd.n_tasks)
+    prior = q.mean(0) + MIN_COUNT if classifier is None else np.maximum(classifier, MIN_PRIOR)
+    log_joint = np.log(prior) + grouped_sums(crowd.tasks, log_prob, crowd.n_tasks)
     without = np.asarray(softmax(log_joint[crowd.tasks] - log_prob, axis=1))
-    return LeftOut(crowd, counts, log_prob, log_joint, without)
+    return LeftOut(crowd, counts, log_prob, log_joint, without, None if times is None else np.asarray(times))
 
 
 def typical_confusion(counts: FloatArray) -> FloatArray:
@@ -272,9 +219,9 @@ def typical_confusion(counts: FloatArray) -> FloatArray:
 
 # Do an annotator's answers depend on the task as those of others do, in another way, or not at all?
 
-RELATIVE = 0.6
+RELATIVE_CARE = 0.6
 """Share of careful answers that an honest annotator has at least, beside what a quarter of the crowd has."""
-MIN_SHARE, MAX_SHARE = 0.25, 0.5
+MIN_CARE, MAX_CARE = 0.25, 0.5
 """Ends of that share."""
 SCORED = 0.5
 """Share of careful answers at which labels are scored."""
@@ -299,70 +246,36 @@ class Attention(NamedTuple):
     p_value: FloatArray
 
 
-class Scores(NamedTuple):
-    """What labels say about care: (P, C) scores of all labels of a task, (P,) of the one that was given, and means.
+def attention(found: LeftOut, fewest: int) -> Attention:
+    r"""Whether an annotator's answers are as careful as those of the typical annotator, at least in part.
 
-    ``by_habit`` and ``careful`` (P,) are the expected scores of an answer by habit, and of a careful one.
-    """
-
-    all: FloatArray
-    given: FloatArray
-    by_habit: FloatArray
-    careful: FloatArray
-
-
-def scores_of(found: LeftOut) -> Scores:
-    r"""Log-likelihood ratios of the labels, partly careful against habit.
+    Labels are scored by the likelihood ratio of answers that are partly careful, against habit:
 
     .. math::
         \lambda_i^r(l) = \log \frac{\tfrac12 m_i^r(l) + \tfrac12 h^r_l}{h^r_l}
 
-    where m is what the typical annotator says by the labels of the others, and h the annotator's own habit.
+    where m is what the typical annotator says by the labels of the others, and h the annotator's own habit. If a share
+    a of the answers is careful, a label of task i has the probabilities :math:`a m_i^r(l) + (1 - a) h^r_l`. The
+    estimate of a is that under which the sum of the scores is what one expects, and the p-value is the probability of a
+    sum that small, by the normal distribution, at the least share that honest people of this crowd have: 0.6 times the
+    upper quartile of the estimates, and from 0.25 to 0.5. So a crowd of whom everybody errs in an own way is not called
+    careless. Annotators with fewer than ``fewest`` labels are not tested.
     """
     crowd = found.crowd
-    habit = found.habits[crowd.annotators]
-    scores = np.log(SCORED * found.expected / habit + 1 - SCORED)
-    given = scores[np.arange(crowd.n_annotations), crowd.labels]
-    return Scores(scores, given, (habit * scores).sum(1), (found.expected * scores).sum(1))
-
-
-def attention(found: LeftOut, fewest: int, kept: npt.NDArray[np.bool_] | None = None) -> Attention:
-    r"""Whether an annotator's answers are as careful as those of the typical annotator, at least in part.
-
-    If a share a of the answers is careful, a label of task i has the probabilities
-    :math:`a m_i^r(l) + (1 - a) h^r_l`. The statistic is the sum of :math:`\lambda_i^r(y_i^r)` (:func:`scores_of`), the
-    estimate of a is that under which the sum is what one expects, and the p-value is the probability of a sum that
-    small at the least share that honest people of this crowd have: 0.6 times the upper quartile of the estimates, and
-    from 0.25 to 0.5. So a crowd of whom everybody errs in an own way is not called careless.
-
-    Parameters
-    ----------
-    found : LeftOut
-    fewest : int
-        Annotators with fewer labels are not tested.
-    kept : (P,) bool, optional
-        Labels to judge; all by default. The least share is by all labels.
-    """
-    crowd, scores = found.crowd, scores_of(found)
-    share = _share(found, scores, np.ones(crowd.n_annotations, dtype=bool))
-    enough = (crowd.labels_per_annotator() >= fewest) & np.isfinite(share)
-    least = (
-        float(np.clip(RELATIVE * np.quantile(share[enough], 0.75), MIN_SHARE, MAX_SHARE)) if enough.any() else MAX_SHARE
-    )
-    rows = np.arange(crowd.n_annotations) if kept is None else np.flatnonzero(kept)
-    who, R = crowd.annotators[rows].astype(np.int64), crowd.n_annotators
-    proba = least * found.expected[rows] + (1 - least) * found.habits[who]
-    observed = np.asarray(np.bincount(who, weights=scores.given[rows], minlength=R), dtype=np.float64)
-    tested = np.bincount(who, minlength=R) >= fewest
-    p_value = np.where(tested, lower_tail(scores.all[rows], proba, who, observed), np.nan)
-    return Attention(share if kept is None else _share(found, scores, kept), least, p_value)
-
-
-def _share(found: LeftOut, scores: Scores, kept: npt.NDArray[np.bool_]) -> FloatArray:
-    """(R,) the share of careful answers among some labels, from 0 to 1; NaN where nothing tells."""
-    room = found.sums((scores.careful - scores.by_habit) * kept)
-    above = found.sums((scores.given - scores.by_habit) * kept)
-    return np.clip(np.where(room > 1e-9, above / np.maximum(room, 1e-9), np.nan), 0.0, 1.0)
+    habit, careful = found.habits[crowd.annotators], found.expected
+    scores = np.log(SCORED * careful / habit + 1 - SCORED)
+    score = scores[np.arange(crowd.n_annotations), crowd.labels]
+    by_habit = (habit * scores).sum(1)
+    room, above = found.sums((careful * scores).sum(1) - by_habit), found.sums(score - by_habit)
+    share = np.clip(np.where(room > 1e-9, above / np.maximum(room, 1e-9), np.nan), 0.0, 1.0)
+    tested = crowd.labels_per_annotator() >= fewest
+    known = share[tested & np.isfinite(share)]
+    least = float(np.clip(RELATIVE_CARE * np.quantile(known, 0.75), MIN_CARE, MAX_CARE)) if len(known) else MAX_CARE
+    proba = least * careful + (1 - least) * habit
+    mean = (proba * scores).sum(1)
+    variance = found.sums((proba * scores**2).sum(1) - mean**2)
+    p_value = ndtr(found.sums(score - mean) / np.sqrt(np.maximum(variance, 1e-300)))
+    return Attention(share, least, np.where(tested, p_value, np.nan))
 
 
 def dependence(found: LeftOut, annotator: int, seed: int = 0) -> float:
@@ -381,8 +294,7 @@ def dependence(found: LeftOut, annotator: int, seed: int = 0) -> float:
 
 def _information(q: FloatArray, labels: npt.NDArray[np.integer]) -> float:
     """The statistic up to what shuffling does not change: row and column sums are the same."""
-    C = q.shape[1]
-    counts = np.stack([np.bincount(labels, weights=q[:, c], minlength=C) for c in range(C)])
+    counts = grouped_sums(labels, q, q.shape[1])
     return float(xlogy(counts, counts).sum())
 
 
@@ -422,19 +334,7 @@ class Population(NamedTuple):
     before: IntArray
 
 
-class _PopulationLabels(NamedTuple):
-    """Of every label, how probable it is if the answer was careful, and if it was given by habit."""
-
-    careful: FloatArray
-    by_habit: FloatArray
-
-    def logs(self, rows: IntArray | slice = slice(None), shares: FloatArray = SHARES) -> FloatArray:
-        """(shares, rows) logarithms of the probabilities of labels."""
-        a = shares[:, None]
-        return np.asarray(np.log(np.maximum(a * self.careful[rows] + (1 - a) * self.by_habit[rows], MIN_PROBABILITY)))
-
-
-def population(found: LeftOut, fewest: int, times: npt.NDArray[np.generic] | None = None) -> Population:
+def population(found: LeftOut, fewest: int) -> Population:
     r"""Who is careless and who turned, by a mixture for all annotators of the crowd.
 
     If a share a of the answers of annotator r is careful, label y of task i has the probability
@@ -449,60 +349,51 @@ def population(found: LeftOut, fewest: int, times: npt.NDArray[np.generic] | Non
     likelihood, by EM), and the posterior says who is what. So 30 labels are enough to know a clicker among people who
     are careful otherwise, while in a crowd with all shares between, nobody stands out.
 
-    Parameters
-    ----------
-    found : LeftOut
-    fewest : int
-        Annotators with fewer labels are not judged, and with fewer than twice as many not said to have turned.
-    times : (n_annotations,), optional
-        When each label was given; anything that sorts.
+    Annotators with fewer than ``fewest`` labels are not judged, and with fewer than twice as many not said to have
+    turned.
 
     References
     ----------
     Kiefer and Wolfowitz (1956). Consistency of the maximum likelihood estimator in the presence of infinitely many
     incidental parameters. Annals of Mathematical Statistics 27.
     """
-    crowd, R = found.crowd, found.crowd.n_annotators
-    labels = _judged(found)
-    steady = np.stack([found.sums(labels.logs(shares=SHARES[k : k + 1])[0]) for k in range(len(SHARES))], axis=1)
-    turning, before = np.full((R, int(BEFORE.sum())), -np.inf), crowd.labels_per_annotator().astype(np.int64)
-    for r, rows in _in_order(found, 2 * fewest, times):
-        turning[r], before[r] = _turns(labels.logs(rows), steady[r, 0])
-    enough = crowd.labels_per_annotator() >= fewest
+    R, given = found.crowd.n_annotators, found.crowd.labels_per_annotator()
+    careful, by_habit = _label_chances(found)
+    steady = np.stack([found.sums(_log_chances(careful, by_habit, a)) for a in SHARES.tolist()], axis=1)
+    turning, before = np.full((R, int(BEFORE.sum())), -np.inf), given.astype(np.int64)
+    for r, rows in _labels_in_time(found, 2 * fewest):
+        logs = np.stack([_log_chances(careful[rows], by_habit[rows], a) for a in SHARES.tolist()])
+        turning[r], before[r] = _turns(logs, steady[r, 0])
+    enough = given >= fewest
     posterior = np.full((R, len(SHARES) + turning.shape[1]), np.nan)
     posterior[enough] = _mixed(np.concatenate([steady, turning], axis=1)[enough])
     turned = np.where(enough, posterior[:, len(SHARES) :].sum(1), 0.0)
     return Population(posterior[:, : len(SHARES)][:, CARELESS_SHARES].sum(1), turned, before)
 
 
-def _judged(found: LeftOut) -> _PopulationLabels:
-    """Every label by the typical annotator, and by the habit that the annotator's other labels show."""
-    crowd, R, C = found.crowd, found.crowd.n_annotators, found.crowd.n_classes
-    cells = crowd.annotators.astype(np.int64) * C + crowd.labels
-    given = np.bincount(cells, minlength=R * C)
-    usual = np.bincount(crowd.labels, minlength=C) + 1.0
+def _label_chances(found: LeftOut) -> tuple[FloatArray, FloatArray]:
+    """(P,) each of every label: its probability by the typical annotator, and by the annotator's other labels."""
+    crowd = found.crowd
+    usual = np.bincount(crowd.labels, minlength=crowd.n_classes) + 1.0
     drawn = HABIT * (usual / usual.sum())[crowd.labels]
+    same = found.given[crowd.annotators, crowd.labels] - 1
     others = crowd.labels_per_annotator()[crowd.annotators] - 1
-    careful = found.expected[np.arange(crowd.n_annotations), crowd.labels]
-    return _PopulationLabels(careful, (given[cells] - 1 + drawn) / (others + HABIT))
+    return found.expected[np.arange(crowd.n_annotations), crowd.labels], (same + drawn) / (others + HABIT)
 
 
-def _in_order(found: LeftOut, fewest: int, times: npt.NDArray[np.generic] | None) -> list[tuple[int, IntArray]]:
+def _log_chances(careful: FloatArray, by_habit: FloatArray, share: float) -> FloatArray:
+    """Logarithms of the probabilities of labels if this share of the answers is careful."""
+    return np.asarray(np.log(np.maximum(share * careful + (1 - share) * by_habit, MIN_PROBABILITY)))
+
+
+def _labels_in_time(found: LeftOut, fewest: int) -> Iterator[tuple[int, IntArray]]:
     """Annotators with enough labels, all of which have a time, and their labels in the order of time."""
-    if times is None:
-        return []
-    annotators, R = found.crowd.annotators, found.crowd.n_annotators
-    missing = np.isnat(times) if times.dtype.kind in "mM" else np.zeros(len(times), dtype=bool)
-    order, starts = in_time(found, times)
-    tested = (np.diff(starts) >= fewest) & (np.bincount(annotators[missing], minlength=R) == 0)
-    return [(r, order[starts[r] : starts[r + 1]]) for r in np.flatnonzero(tested).tolist()]
-
-
-def in_time(found: LeftOut, times: npt.NDArray[np.generic]) -> tuple[IntArray, IntArray]:
-    """Labels by annotator and time, and where those of each annotator begin; one entry more is their number."""
-    annotators = found.crowd.annotators
-    order = np.lexsort((times, annotators))
-    return order, np.searchsorted(annotators[order], np.arange(found.crowd.n_annotators + 1))
+    if found.times is None:
+        return
+    missing = np.isnat(found.times) if found.times.dtype.kind in "mM" else np.zeros(len(found.times), dtype=bool)
+    order, starts = found.in_time
+    for r in np.flatnonzero((np.diff(starts) >= fewest) & (found.sums(missing) == 0)).tolist():
+        yield r, order[starts[r] : starts[r + 1]]
 
 
 def _turns(logs: FloatArray, by_habit: float) -> tuple[FloatArray, int]:
@@ -532,10 +423,10 @@ def _mixed(logs: FloatArray) -> FloatArray:
 
 # Rings: annotators who exchange the classes in the same way.
 
-CLEAR = 3.0
+MIN_FOLLOWING = 3.0
 """Standard deviations by which the labels must follow the exchange rather than the classes."""
 FEWEST_MEMBERS = 2
-DOUBTFUL = 0.5
+MAX_RIGHT = 0.5
 """Part of the labels that depend on the class, below which right ones are few enough to look for an exchange."""
 MAX_PEOPLE = 300
 """Those who follow an exchange most clearly; groups are looked for among so many."""
@@ -557,13 +448,17 @@ def find_rings(found: LeftOut, fewest: int) -> list[Ring]:
     """
     excess = _excess(found)
     most, right = excess.max(2).sum(1), np.einsum("rcc->r", excess)
-    doubtful = (found.crowd.labels_per_annotator() >= fewest) & (right < DOUBTFUL * most)
+    doubtful = (found.crowd.labels_per_annotator() >= fewest) & (right < MAX_RIGHT * most)
     exchanges = {r: _best(excess[r]) for r in np.flatnonzero(doubtful).tolist()}
     clear = {r: follows(found, r, each) for r, each in exchanges.items()}
-    people = np.array(sorted(r for r in sorted(clear, key=lambda r: -clear[r])[:MAX_PEOPLE] if clear[r] > CLEAR))
+    people = np.array(
+        sorted(r for r in sorted(clear, key=lambda r: -clear[r])[:MAX_PEOPLE] if clear[r] > MIN_FOLLOWING)
+    )
     if len(people) < FEWEST_MEMBERS:
         return []
-    links = np.array([[follows(found, r, exchanges[s]) > CLEAR for s in people.tolist()] for r in people.tolist()])
+    links = np.array(
+        [[follows(found, r, exchanges[s]) > MIN_FOLLOWING for s in people.tolist()] for r in people.tolist()]
+    )
     _, group = connected_components(csr_array(links & links.T), directed=False)
     groups = [people[group == k] for k in range(group.max() + 1)]
     rings = [Ring(some, _best(excess[some].sum(0))) for some in groups if len(some) >= FEWEST_MEMBERS]
@@ -589,11 +484,7 @@ def follows(found: LeftOut, annotator: int, exchange: IntArray) -> float:
 
 def _excess(found: LeftOut) -> FloatArray:
     """(R, C, C) expected counts of labels by class, less what each annotator's habit gives by chance."""
-    crowd, R, C = found.crowd, found.crowd.n_annotators, found.crowd.n_classes
-    cells = crowd.annotators.astype(np.int64) * C + crowd.labels
-    counts = np.stack(
-        [np.bincount(cells, weights=found.posterior[:, c], minlength=R * C).reshape(R, C) for c in range(C)], axis=1
-    )
+    counts = found.crowd.expected_counts(found.posterior)
     return np.asarray(counts - counts.sum(2, keepdims=True) * found.habits[:, None, :])
 
 
@@ -606,7 +497,7 @@ def _best(excess: FloatArray) -> IntArray:
 
 MIN_SHARED = 20
 """Common tasks of two annotators who are compared."""
-MOST_PAIRS = 3_000_000
+MAX_PAIRS = 3_000_000
 """Pairs of labels of one task that are compared; of more, those of random tasks are."""
 COPIED = 0.15
 """Share of the answers that must be copied, beyond what pairs of this crowd seem to copy in the mean."""
@@ -639,15 +530,7 @@ class Copies(NamedTuple):
     p_value: FloatArray
 
 
-class _Labels(NamedTuple):
-    """Positions of two labels of one task, and the number of their pair of annotators."""
-
-    left: IntArray
-    right: IntArray
-    pair: IntArray
-
-
-def find_copies(found: LeftOut, excluded: npt.NDArray[np.bool_], seed: int = 0) -> Copies:
+def find_copies(found: LeftOut, excluded: BoolArray, seed: int = 0) -> Copies:
     r"""Which pairs of annotators agree more often than two people would who only see the same task.
 
     By the labels of all others, :math:`q_i^{-rs}`, and the matrices of both on their common tasks, two honest people
@@ -670,94 +553,60 @@ def find_copies(found: LeftOut, excluded: npt.NDArray[np.bool_], seed: int = 0) 
         Annotators who are not compared: of two who always say the same class, neither copies.
     """
     crowd, R = found.crowd, found.crowd.n_annotators
-    labels, keys = _pairs(found, excluded, np.random.default_rng(seed))
-    n = len(keys)
-    same = crowd.labels[labels.left] == crowd.labels[labels.right]
-    q = _without_both(found, labels)
-    e = _agreement(found, labels, q, n)
-    total = _counter(labels.pair, n)
-    shared, agreed, expected, spread = total(np.ones(len(same))), total(same), total(e), total(e * (1 - e))
-    usual = (agreed - expected) / np.sqrt(np.maximum(spread, 1e-9)) < OUTLIER
-    excess, room = agreed - expected, shared - expected
-    mean = max(0.0, float(excess[usual].sum() / max(room[usual].sum(), 1e-9)))
-    allowed = e + min(COPIED + mean, 1.0) * (1 - e)
-    z = (agreed - total(allowed)) / np.sqrt(np.maximum(total(allowed * (1 - allowed)), 1e-9))
-    best = q.argmax(1)
-    wrong = (crowd.labels[labels.left] != best) | (crowd.labels[labels.right] != best)
+    first, second = _label_pairs(found, excluded, np.random.default_rng(seed))
+    keys, pair = np.unique(crowd.annotators[first].astype(np.int64) * R + crowd.annotators[second], return_inverse=True)
+    joint = found.log_joint[crowd.tasks[first]] - found.log_prob[first] - found.log_prob[second]
+    q = np.asarray(softmax(joint, axis=1))  # of the task without either label
+    labels = crowd.labels[first], crowd.labels[second]
+    e = _agreement(found, labels, q, pair, len(keys))
+    same, best = labels[0] == labels[1], q.argmax(1)
+    wrong = (labels[0] != best) | (labels[1] != best)
+
+    def sums(values: npt.NDArray[Any]) -> FloatArray:
+        return grouped_sums(pair, values, len(keys))
+
+    shared, agreed, expected = np.bincount(pair, minlength=len(keys)), sums(same), sums(e)
+    usual = (agreed - expected) / np.sqrt(np.maximum(sums(e * (1 - e)), 1e-9)) < OUTLIER
+    mean = (agreed - expected)[usual].sum() / max((shared - expected)[usual].sum(), 1e-9)
+    allowed = e + min(COPIED + max(0.0, float(mean)), 1.0) * (1 - e)
+    z = (agreed - sums(allowed)) / np.sqrt(np.maximum(sums(allowed * (1 - allowed)), 1e-9))
     kept = np.flatnonzero(shared >= MIN_SHARED)
-
-    def whole(values: FloatArray) -> IntArray:
-        return np.rint(values[kept]).astype(np.int64)
-
-    return Copies(
-        keys[kept] // R,
-        keys[kept] % R,
-        whole(shared),
-        whole(agreed),
-        expected[kept],
-        whole(total(wrong)),
-        whole(total(wrong & same)),
-        np.asarray(ndtr(-z[kept])),
-    )
+    numbers = [each[kept].astype(np.int64) for each in (shared, agreed, sums(wrong), sums(wrong & same))]
+    both, equal, mistakes, equal_mistakes = numbers
+    people = keys[kept] // R, keys[kept] % R
+    return Copies(*people, both, equal, expected[kept], mistakes, equal_mistakes, ndtr(-z[kept]))
 
 
-def _counter(pair: IntArray, n: int) -> Callable[[npt.NDArray[Any]], FloatArray]:
-    """Sums over the labels of each pair."""
-    return lambda values: np.asarray(np.bincount(pair, weights=values, minlength=n), dtype=np.float64)
-
-
-def _pairs(found: LeftOut, excluded: npt.NDArray[np.bool_], rng: np.random.Generator) -> tuple[_Labels, IntArray]:
-    """Two labels of the same task, of every task or of random ones; and the key of each pair, first x R + second."""
+def _label_pairs(found: LeftOut, excluded: BoolArray, rng: np.random.Generator) -> tuple[IntArray, IntArray]:
+    """Every two labels of the same task, of every task or of random ones."""
     crowd = found.crowd
     kept = np.flatnonzero(~excluded[crowd.annotators])
-    tasks = crowd.tasks[kept]
-    per_task = np.bincount(tasks, minlength=crowd.n_tasks)
+    per_task = np.bincount(crowd.tasks[kept], minlength=crowd.n_tasks)
     order = rng.permutation(crowd.n_tasks)
     compared = np.zeros(crowd.n_tasks, dtype=bool)
-    compared[order[np.cumsum(per_task[order] * (per_task[order] - 1) // 2) <= MOST_PAIRS]] = True
-    kept, tasks = kept[compared[tasks]], tasks[compared[tasks]]
-    per_task = np.where(compared, per_task, 0)
-    place = np.arange(len(kept)) - (np.cumsum(per_task) - per_task)[tasks]
-    left = [np.empty(0, dtype=np.int64)]
-    right = left.copy()
-    for ahead in range(1, int(per_task.max(initial=0))):
-        first = np.flatnonzero(place + ahead < per_task[tasks])
-        left.append(kept[first])
-        right.append(kept[first + ahead])  # labels of a task stand together, sorted by annotator
-    a, b = np.concatenate(left), np.concatenate(right)
-    keys, pair = np.unique(
-        crowd.annotators[a].astype(np.int64) * crowd.n_annotators + crowd.annotators[b], return_inverse=True
-    )
-    return _Labels(a, b, pair), keys
+    compared[order[np.cumsum(per_task[order] * (per_task[order] - 1) // 2) <= MAX_PAIRS]] = True
+    kept = kept[compared[crowd.tasks[kept]]]
+    first, second = pairs_within_tasks(crowd.tasks[kept])
+    return kept[first], kept[second]
 
 
-def _without_both(found: LeftOut, labels: _Labels) -> FloatArray:
-    """(pairs of labels, C) posterior of the task without either label."""
-    joint = found.log_joint[found.crowd.tasks[labels.left]]
-    return np.asarray(softmax(joint - found.log_prob[labels.left] - found.log_prob[labels.right], axis=1))
-
-
-def _agreement(found: LeftOut, labels: _Labels, q: FloatArray, n: int) -> FloatArray:
+def _agreement(
+    found: LeftOut, labels: tuple[npt.NDArray[Any], npt.NDArray[Any]], q: FloatArray, pair: IntArray, n: int
+) -> FloatArray:
     """(pairs of labels,) how probably two people agree who only see the same task, by their labels on common tasks.
 
     Their matrices are by labels of others alone: by its posterior, a pair that outvotes the others would seem right.
     """
-    crowd, C = found.crowd, found.crowd.n_classes
-    typical = found.typical
-    rows = []
-    for side in (labels.left, labels.right):
-        counts = np.bincount(
-            ((labels.pair[:, None] * C + np.arange(C)) * C + crowd.labels[side][:, None]).ravel(),
-            weights=q.ravel(),
-            minlength=n * C * C,
-        ).reshape(n, C, C)
-        pooled = counts + PAIR_POOLING * typical
+    C, rows = found.crowd.n_classes, []
+    for own in labels:
+        counts = grouped_sums(pair * C + own, q, n * C).reshape(n, C, C).transpose(0, 2, 1)
+        pooled = counts + PAIR_POOLING * found.typical
         rows.append(pooled / pooled.sum(2, keepdims=True))
     by_class = np.einsum("pcl,pcl->pc", *rows)
-    return np.asarray((q * by_class[labels.pair]).sum(1))
+    return np.asarray((q * by_class[pair]).sum(1))
 
 
-# Everybody whose labels do not speak for themselves, by all tests together, and what is left without them.
+# All tests together, and the labels that are left without those who are flagged.
 
 FEWEST = 10
 """Annotators with fewer labels are not judged."""
@@ -765,36 +614,16 @@ MAX_CARELESS_P_VALUE = 0.05
 """P-value of careful answers, below which somebody may be called careless, whatever the others of the crowd do."""
 FROM_THE_START = 0.1
 """Probability of having been careless from the start, above which nobody is said to have turned."""
-DEPENDS = 0.005
+MAX_DEPENDENCE_P_VALUE = 0.005
 """P-value of independence, below which answers depend on the task."""
 MAJORITY = 0.5
 """Share of the labels from which on those who seem to exchange classes are rather right."""
-MOSTLY = 0.5
+MIN_COPIED_SHARE = 0.5
 """Share of the answers that seem to be copied by a pair that is named. Families of language models stay below."""
-JOINS = 3.0
-"""Standard deviations by which somebody follows the exchange of a ring to belong to it."""
-
-
-class Turning(NamedTuple):
-    """When annotators turned, if they did.
-
-    Attributes
-    ----------
-    p_value : (R,)
-        Of the hypothesis that the answers after the most probable turn are careful; NaN where there are too few.
-    before : (R,)
-        Number of labels before it.
-    after : (n_annotations,) bool
-        The labels after it.
-    """
-
-    p_value: FloatArray
-    before: IntArray
-    after: npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True, eq=False)
-class Suspects:
+class Detections:
     """Who answers without regard to the task, exchanges classes, copies, or turned careless.
 
     At most 5 % of those who are named are expected to be false alarms, for each kind; people who are careless and
@@ -802,8 +631,6 @@ class Suspects:
 
     Attributes
     ----------
-    found : LeftOut
-        The labels, judged by those of the others.
     attention : Attention
         How careful everybody is.
     careless : (n,) annotators whose answers do not depend on the task
@@ -811,65 +638,53 @@ class Suspects:
     copies : Copies
         Flagged pairs.
     turned : (n,) annotators whose answers no longer depend on the task
-    turning : Turning or None
-        When they did; None where no times are known.
+    before : (R,)
+        Number of labels before the turn of those who turned.
     upside_down : float
         Share of the labels of a group who exchange classes, if that is more than half: the posterior then rather has
         the names of a smaller group. Such a group is not among ``rings``; 0 where there is none.
     """
 
-    found: LeftOut
     attention: Attention
     careless: IntArray
     rings: list[Ring]
     copies: Copies
     turned: IntArray
-    turning: Turning | None
+    before: IntArray
     upside_down: float = 0.0
 
     @property
-    def anybody(self) -> bool:
-        """Whether anybody is named."""
-        return bool(len(self.careless) or self.rings or len(self.copies.first) or len(self.turned))
+    def by_kind(self) -> dict[str, IntArray]:
+        """Annotators of each kind: careless, turned, exchange (of classes) and copies."""
+        return {
+            "careless": self.careless,
+            "turned": self.turned,
+            "exchange": np.concatenate([self.careless[:0], *(ring.members for ring in self.rings)]),
+            "copies": np.union1d(self.copies.first, self.copies.second),
+        }
 
-    def trusted(self, *, rings: bool = True) -> npt.NDArray[np.bool_]:
+    def trusted(self, found: LeftOut, *, rings: bool = True) -> BoolArray:
         """(n_annotations,) the labels that are left without careless ones and copies.
 
         Those who turned keep what they said before. Of people who copy from each other, one label of a task counts:
         that of the annotator with the most labels. The labels of rings are kept unless ``rings`` is false: a model
         with a matrix for each annotator reads an exchange backwards, and a vote does not.
         """
-        crowd = self.found.crowd
-        out = np.zeros(crowd.n_annotators, dtype=bool)
-        for people in (self.careless, *(ring.members for ring in self.rings if not rings)):
-            out[people] = True
-        kept = ~out[crowd.annotators]
-        if self.turning is not None:
-            kept &= ~(self.turning.after & np.isin(crowd.annotators, self.turned))
+        crowd = found.crowd
+        out = self.careless if rings else np.append(self.careless, self.by_kind["exchange"])
+        kept = ~np.isin(crowd.annotators, out)
+        if len(self.turned):
+            kept &= ~(found.after(self.before) & np.isin(crowd.annotators, self.turned))
         return kept & ~_repeated(crowd, self.copies)
 
 
-def find_suspects(
-    data: Any,
-    posterior: npt.ArrayLike,
-    *,
-    classifier: FloatArray | None = None,
-    times: npt.ArrayLike | None = None,
-    level: float = 0.05,
-    seed: int = 0,
-) -> Suspects:
-    """Annotators whose labels do not speak for themselves.
+def detect(found: LeftOut, *, level: float = 0.05, seed: int = 0) -> Detections:
+    """Annotators who are careless, collude or copy, by the labels of the others.
 
     Parameters
     ----------
-    data : Annotations, long DataFrame or (n_tasks, n_annotators) matrix
-    posterior : (N, C)
-        Probability of every class for every task, such as that of Dawid-Skene.
-    classifier : (N, C), optional
-        Probability of every class by the features of the task.
-    times : (n_annotations,), optional
-        When each label was given, in the order of ``annotations.labels``; anything that sorts. Without it, nobody is
-        said to have turned.
+    found : LeftOut
+        See :func:`left_out`. Without times, nobody is said to have turned.
     level : float
         Expected share of false alarms among those who are named, for each kind.
     seed : int
@@ -882,53 +697,33 @@ def find_suspects(
     >>> z = np.arange(400) % 4
     >>> settings = CrowdSettings(n_annotators=10, adversaries="clickers", adversary_share=0.2, seed=1)
     >>> crowd, truth = simulate_crowd(z, np.ones((400, 1)), range(4), settings)
-    >>> found = find_suspects(crowd, DawidSkene().fit(crowd).probas_)
+    >>> found = detect(left_out(crowd, DawidSkene().fit(crowd).probas_))
     >>> found.careless.tolist() == np.flatnonzero(truth.adversaries.kind == "clickers").tolist()
     True
     """
-    crowd = Annotations.of(data)
-    return suspects_among(left_out(crowd, task_posterior(posterior, crowd), classifier), times, level=level, seed=seed)
-
-
-def suspects_among(
-    found: LeftOut, times: npt.ArrayLike | None = None, *, level: float = 0.05, seed: int = 0
-) -> Suspects:
-    """As :func:`find_suspects`, for labels that have been judged by those of the others."""
     crowd = found.crowd
-    care = attention(found, FEWEST)
-    when = None if times is None else np.asarray(times)
-    people = population(found, FEWEST, when)
+    care, people = attention(found, FEWEST), population(found, FEWEST)
     flagged = likely(1 - people.careless - people.turned, level)
     little_care = care.p_value < MAX_CARELESS_P_VALUE
     from_the_start = little_care & (people.careless > FROM_THE_START)
     turned = np.flatnonzero(flagged & (people.turned > people.careless) & ~from_the_start)
-    turn = None if when is None else _turning(found, when, people.before)
     low = np.setdiff1d(np.flatnonzero(flagged & little_care), turned)
     rings = [_joined(found, ring, low) for ring in find_rings(found, FEWEST)]
     shares = [float(np.isin(crowd.annotators, ring.members).mean()) for ring in rings]
-    upside_down = max((share for share in shares if share > MAJORITY), default=0.0)
     members = np.concatenate([low[:0], *(ring.members for ring in rings)])
-    rest = np.setdiff1d(low, members)
-    careless = np.array([r for r in rest.tolist() if dependence(found, r, seed) >= DEPENDS], dtype=np.int64)
-    excluded = np.zeros(crowd.n_annotators, dtype=bool)
-    excluded[np.concatenate([careless, members])] = True
+    rest = np.setdiff1d(low, members).tolist()
+    careless = np.array([r for r in rest if dependence(found, r, seed) >= MAX_DEPENDENCE_P_VALUE], dtype=np.int64)
+    excluded = np.isin(np.arange(crowd.n_annotators), [*careless, *members])
     copies = _flagged(find_copies(found, excluded, seed), crowd, level)
+    upside_down = max((share for share in shares if share > MAJORITY), default=0.0)
     rings = [ring for ring, share in zip(rings, shares, strict=True) if share <= MAJORITY]
-    return Suspects(found, care, careless, rings, copies, turned, turn, upside_down)
-
-
-def _turning(found: LeftOut, times: npt.NDArray[np.generic], before: IntArray) -> Turning:
-    annotators = found.crowd.annotators
-    order, starts = in_time(found, times)
-    place = np.empty(len(order), dtype=np.int64)
-    place[order] = np.arange(len(order)) - starts[annotators[order]]
-    after = np.asarray(place >= before[annotators])
-    return Turning(attention(found, FEWEST_AFTER, after).p_value, before, after)
+    return Detections(care, careless, rings, copies, turned, people.before, upside_down)
 
 
 def _joined(found: LeftOut, ring: Ring, low: IntArray) -> Ring:
     """The ring, with others who are not careful and follow its exchange, if they alone gave too few labels to tell."""
-    more = [r for r in np.setdiff1d(low, ring.members).tolist() if follows(found, r, ring.exchange) > JOINS]
+    others = np.setdiff1d(low, ring.members).tolist()
+    more = [r for r in others if follows(found, r, ring.exchange) > MIN_FOLLOWING]
     return ring._replace(members=np.union1d(ring.members, np.array(more, dtype=np.int64)))
 
 
@@ -944,7 +739,7 @@ def _flagged(pairs: Copies, crowd: Annotations, level: float) -> Copies:
     cut = limit.max() if len(limit) else -1.0
     fewer = np.minimum(n_pairs[pairs.first], n_pairs[pairs.second])
     kept = flagged[pairs.first] & flagged[pairs.second] & (pairs.p_value * fewer <= cut)
-    kept &= pairs.agreed - pairs.expected >= MOSTLY * (pairs.shared - pairs.expected)
+    kept &= pairs.agreed - pairs.expected >= MIN_COPIED_SHARE * (pairs.shared - pairs.expected)
     return pairs._replace(**{name: column[kept] for name, column in pairs._asdict().items()})
 
 
@@ -962,37 +757,31 @@ def _repeated(crowd: Annotations, copies: Copies) -> npt.NDArray[np.bool_]:
     return repeated
 
 
-# Defence: annotations without answers that say nothing, and with copies counted once.
-
-
 class Defence(NamedTuple):
-    """The labels that are left, which of all labels these are, and who is why among the suspects."""
+    """Kept annotations, boolean mask of all annotations, and the detections."""
 
     annotations: Annotations
-    kept: npt.NDArray[np.bool_]
-    suspects: Suspects
+    kept: BoolArray
+    detections: Detections
 
     def __str__(self) -> str:
         """How many labels are left out, and of whom, without names."""
-        found, out = self.suspects, int((~self.kept).sum())
+        out = int((~self.kept).sum())
         if not out:
             return "--defend: no label is left out"
-        people = {
-            "whose answers do not depend on the task": len(found.careless),
-            "who exchange classes": sum(len(ring.members) for ring in found.rings),
-            "whose answers no longer depend on the task": len(found.turned),
-            "who give the same answers as somebody else": len(np.union1d(found.copies.first, found.copies.second)),
+        kinds = {
+            "careless": "whose answers do not depend on the task",
+            "exchange": "who exchange classes",
+            "turned": "whose answers no longer depend on the task",
+            "copies": "who give the same answers as somebody else",
         }
-        said = "; ".join(f"{n:,} {what}" for what, n in people.items() if n)
+        people = self.detections.by_kind
+        said = "; ".join(f"{len(people[kind]):,} {what}" for kind, what in kinds.items() if len(people[kind]))
         return f"--defend: {out:,} of {len(self.kept):,} labels are left out. Annotators: {said}"
 
 
 def defended(
-    crowd: Annotations,
-    posterior: npt.NDArray[np.float64],
-    *,
-    rings: bool = True,
-    times: npt.ArrayLike | None = None,
+    crowd: Annotations, posterior: FloatArray, *, rings: bool = True, times: npt.ArrayLike | None = None
 ) -> Defence:
     """The annotations without answers that do not depend on the task, and with copies counted once.
 
@@ -1018,14 +807,13 @@ def defended(
     >>> print(defended(crowd, DawidSkene().fit(crowd).probas_))
     --defend: 217 of 1,184 labels are left out. Annotators: 2 whose answers do not depend on the task
     """
-    times = getattr(crowd, "times", None) if times is None else times
-    return without(find_suspects(crowd, posterior, times=times), rings=rings)
+    found = left_out(crowd, posterior, times=crowd.times if times is None else times)
+    return without(found, detect(found), rings=rings)
 
 
-def without(found: Suspects, *, rings: bool = True) -> Defence:
-    """As :func:`defended`, once it is known who the suspects are."""
-    crowd = found.found.crowd
-    kept = found.trusted(rings=rings)
-    left = np.bincount(crowd.tasks[kept], minlength=crowd.n_tasks)
-    kept = kept | (left[crowd.tasks] == 0)
-    return Defence(crowd.select(kept), kept, found)
+def without(found: LeftOut, detections: Detections, *, rings: bool = True) -> Defence:
+    """As :func:`defended`, once it is known who is flagged."""
+    crowd = found.crowd
+    kept = detections.trusted(found, rings=rings)
+    kept = kept | (np.bincount(crowd.tasks[kept], minlength=crowd.n_tasks)[crowd.tasks] == 0)
+    return Defence(crowd.select(kept), kept, detections)

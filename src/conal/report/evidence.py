@@ -13,8 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from conal._arrays import FloatArray, IntArray
-from conal.aggregation.counts import sums_of_rows
+from conal._arrays import FloatArray, IntArray, grouped_sums
 from conal.data.annotations import Annotations
 from conal.data.annotator_info import AnnotatorInfo
 from conal.data.encoding import MISSING, Names, as_names
@@ -24,7 +23,7 @@ from conal.io.images import Thumbnail
 from conal.io.task_items import is_link
 from conal.metrics.rates import GoldRates, Rate, gold_rates
 from conal.metrics.shared_mistakes import CoDirection, EffectiveNumber, co_direction, effective_number
-from conal.metrics.suspicion import LeftOut, Suspects, left_out, suspects_among
+from conal.metrics.suspicion import Detections, LeftOut, detect, left_out
 from conal.parameters import number
 
 if TYPE_CHECKING:
@@ -360,17 +359,13 @@ class Evidence:
     @cached_property
     def left_out(self) -> LeftOut:
         """Every label, judged by the other labels of its task and by the classifier."""
-        return left_out(self.annotations, self.posterior, self.classifier)
-
-    @property
-    def when(self) -> npt.NDArray[Any] | None:
-        """(n_annotations,) when each label was given; None if that is not known."""
-        return getattr(self.annotations, "times", None) if self.times is None else self.times
+        times = self.annotations.times if self.times is None else self.times
+        return left_out(self.annotations, self.posterior, self.classifier, times)
 
     @cached_property
-    def suspects(self) -> Suspects:
-        """Annotators whose labels do not speak for themselves."""
-        return suspects_among(self.left_out, self.when)
+    def detections(self) -> Detections:
+        """Annotators who are careless, collude or copy."""
+        return detect(self.left_out)
 
     @cached_property
     def expected_right(self) -> FloatArray:
@@ -400,7 +395,7 @@ class Evidence:
     def classes_met(self) -> FloatArray:
         """(R, C) expected number of tasks of each true class among those that an annotator labelled."""
         crowd = self.annotations
-        return sums_of_rows(crowd.annotators, self.posterior[crowd.tasks], crowd.n_annotators)
+        return grouped_sums(crowd.annotators, self.posterior[crowd.tasks], crowd.n_annotators)
 
 
 def about_annotators(info: AnnotatorInfo | None, *, discreet: bool = False) -> dict[str, Any]:

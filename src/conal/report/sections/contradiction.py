@@ -85,7 +85,7 @@ def contradiction(evidence: Evidence) -> ContradictionSection | None:
     found = {"text": "", "against_votes": outvoted, "against_dawid_skene": apart}
     if apart >= AGAINST_DAWID_SKENE:
         return found | {"text": _text(outvoted, apart, trained=trained)}
-    exchanged = evidence.suspects.upside_down
+    exchanged = evidence.detections.upside_down
     return found | {"text": _exchanged(outvoted, exchanged), "exchanged_share": exchanged} if exchanged else None
 
 

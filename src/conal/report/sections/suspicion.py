@@ -6,12 +6,10 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, NotRequired, TypedDict
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 from markupsafe import Markup
 
-from conal._arrays import IntArray
-from conal.metrics.suspicion import Suspects
+from conal._arrays import BoolArray, IntArray
 from conal.report.evidence import Evidence, plain_names
 from conal.report.section import Finding, Panel, count, percent, register, short
 from conal.report.sections.contradiction import contradiction
@@ -35,14 +33,7 @@ KINDS = {
     "exchange": "exchanges classes as others of a group do",
     "copies": "same answers as somebody else",
 }
-"""What ``annotators.csv`` says of each kind."""
-HEADLINES = {
-    "careless": "answers that do not depend on the task",
-    "turned": "answers that no longer depend on the task",
-    "exchange": "classes exchanged in the same way",
-    "copies": "the same answers as somebody else",
-}
-"""What the page says of each kind in its first sentences."""
+"""What ``annotators.csv`` and the page say of each kind."""
 
 
 class EvidenceTask(TypedDict):
@@ -75,10 +66,10 @@ class SuspicionSection(TypedDict):
 
 @register("suspicion")
 class Suspicion(Finding[SuspicionSection]):
-    """People to talk to; there is no such section where nobody is striking."""
+    """Careless and colluding annotators; there is no such section where nobody is striking."""
 
     rank = 31
-    title = "Answers that call for a talk"
+    title = "Suspicious annotators"
     table = "annotators.csv"
 
     def applies(self, evidence: Evidence) -> bool:
@@ -89,10 +80,8 @@ class Suspicion(Finding[SuspicionSection]):
         """One row for each annotator or pair, in the order of the annotators' section."""
         evidence = findings.evidence
         place = {row["worker"]: k for k, row in enumerate(findings.section("annotators")["rows"])}
-        rows = [row for row in _rows(evidence) if row is not None]
-        rows.sort(key=lambda row: place.get(row["annotator"], len(place)))
-        crowd = evidence.annotations
-        share = float(_flagged(evidence)[crowd.annotators].mean())
+        rows = sorted(_rows(evidence), key=lambda row: place.get(row["annotator"], len(place)))
+        share = float(_flagged(evidence)[evidence.annotations.annotators].mean())
         return {"text": _text(evidence), "label_share": share, "rows": rows[:MAX_ROWS]}
 
     def columns(self, findings: Findings) -> pa.Table:
@@ -100,10 +89,10 @@ class Suspicion(Finding[SuspicionSection]):
         evidence = findings.evidence
         R = evidence.annotations.n_annotators
         kinds: list[list[str]] = [[] for _ in range(R)]
-        for kind, people in _people(evidence.suspects).items():
+        for kind, people in evidence.detections.by_kind.items():
             for r in people.tolist():
                 kinds[r].append(KINDS[kind])
-        share = evidence.suspects.attention.share
+        share = evidence.detections.attention.share
         return pa.table(
             {
                 "suspicion": pa.array(["; ".join(said) or None for said in kinds], pa.string()),
@@ -118,7 +107,7 @@ class Suspicion(Finding[SuspicionSection]):
             return
         shown = Markup(", ").join(Markup("<b>{}</b>").format(name) for name in names[:MAX_NAMED])
         rest = f" and {count(len(names) - MAX_NAMED)} more" if len(names) > MAX_NAMED else ""
-        kinds = "; ".join(text for kind, text in HEADLINES.items() if kind in {row["kind"] for row in section["rows"]})
+        kinds = "; ".join(text for kind, text in KINDS.items() if kind in {row["kind"] for row in section["rows"]})
         yield Markup("Talk to {}{}: {} ({} of the labels). See <i>{}</i> for the tasks that show it.").format(
             shown, rest, kinds, percent(section["label_share"]), self.title
         )
@@ -137,65 +126,56 @@ def _shown(row: EvidenceTask) -> str:
     return f"{short(row['task'], 40)} ({short(row['given'], 40)}, others {short(row['others'], 40)})"
 
 
-def _people(found: Suspects) -> dict[str, IntArray]:
-    """Annotators of each kind."""
-    return {
-        "careless": found.careless,
-        "turned": found.turned,
-        "exchange": np.concatenate([found.careless[:0], *(ring.members for ring in found.rings)]),
-        "copies": np.union1d(found.copies.first, found.copies.second),
-    }
-
-
-def _flagged(evidence: Evidence) -> npt.NDArray[np.bool_]:
+def _flagged(evidence: Evidence) -> BoolArray:
     """(R,) the annotators who are striking and may be told."""
-    flagged = np.zeros(evidence.annotations.n_annotators, dtype=bool)
-    for people in _people(evidence.suspects).values():
-        flagged[people] = True
-    return flagged & evidence.told
+    flagged = np.concatenate(list(evidence.detections.by_kind.values()))
+    return np.isin(np.arange(evidence.annotations.n_annotators), flagged) & evidence.told
 
 
-def _rows(evidence: Evidence) -> Iterator[SuspicionRow | None]:
-    """A row for each annotator or pair, by kind; None for those who may not be told."""
-    found, told = evidence.suspects, evidence.told
+def _rows(evidence: Evidence) -> Iterator[SuspicionRow]:
+    """A row for each annotator or pair who may be told, by kind."""
+    found, told = evidence.detections, evidence.told
     names = plain_names(evidence.annotations.annotator_ids)
-    care = found.attention
-    for r in found.careless.tolist():
-        yield _row(evidence, r, "careless", _careless(evidence, r), [], float(care.p_value[r]), _wrong(evidence, r))
-    for r in found.turned.tolist():
-        if found.turning is not None:
-            n = int(found.turning.before[r]) if evidence.discretion is None else None
-            when = "at some point" if n is None else f"after {count(n, 'label', 'labels')}"
-            tasks = _wrong(evidence, r, found.turning.after)
-            yield _row(evidence, r, "turned", f"{KINDS['turned']} {when}", [], float(found.turning.p_value[r]), tasks)
+    p_values = found.attention.p_value.tolist()
+    for r in found.careless[told[found.careless]].tolist():
+        yield _row(evidence, r, "careless", _careless(evidence, r), _wrong(evidence, r), p_value=p_values[r])
+    for r in found.turned[told[found.turned]].tolist():
+        when = "at some point" if evidence.discretion else f"after {count(int(found.before[r]), 'label', 'labels')}"
+        tasks = _wrong(evidence, r, evidence.left_out.after(found.before))
+        yield _row(evidence, r, "turned", f"{KINDS['turned']} {when}", tasks)
     for ring in found.rings:
-        for r in ring.members.tolist():
-            others = [names[s] for s in ring.members.tolist() if s != r and told[s]]
+        others_say, labels = evidence.left_out.posterior.argmax(1), evidence.annotations.labels
+        moved = (ring.exchange[others_say] == labels) & (others_say != labels)
+        members = ring.members[told[ring.members]].tolist()
+        for r in members:
+            others = [names[s] for s in members if s != r]
             what = f"labels {_exchange(evidence, ring.exchange)}, like {_listed(others)}"
-            others_say, labels = evidence.left_out.posterior.argmax(1), evidence.annotations.labels
-            moved = (ring.exchange[others_say] == labels) & (others_say != labels)
-            yield _row(evidence, r, "exchange", what, others, float(care.p_value[r]), _wrong(evidence, r, moved))
-    for k in range(len(found.copies.first)):
+            yield _row(evidence, r, "exchange", what, _wrong(evidence, r, moved), others, p_values[r])
+    for k in np.flatnonzero(told[found.copies.first] & told[found.copies.second]).tolist():
         yield _pair(evidence, k)
 
 
 def _row(
-    evidence: Evidence, r: int, kind: str, what: str, others: list[Any], p: float, rows: IntArray
-) -> SuspicionRow | None:
-    if not evidence.told[r]:
-        return None
+    evidence: Evidence,
+    r: int,
+    kind: str,
+    what: str,
+    rows: IntArray,
+    others: list[Any] | None = None,
+    p_value: float = 1.0,
+) -> SuspicionRow:
     crowd, discretion = evidence.annotations, evidence.discretion
     labels = crowd.labels_per_annotator()[[r]]
     found: SuspicionRow = {
         "annotator": plain_names(crowd.annotator_ids[[r]])[0],
         "kind": kind,
         "what": what,
-        "shared_with": others,
+        "shared_with": others or [],
         "labels": int(labels[0] if discretion is None else discretion.count(labels)[0]),
         # a list of somebody's tasks tells who it is
         "tasks": [] if discretion is not None else [_task(evidence, k) for k in rows[:MAX_TASKS].tolist()],
     }
-    return found | {"p_value": p} if discretion is None and np.isfinite(p) else found
+    return found | {"p_value": p_value} if discretion is None and kind != "turned" else found
 
 
 def _task(evidence: Evidence, k: int) -> EvidenceTask:
@@ -208,13 +188,13 @@ def _task(evidence: Evidence, k: int) -> EvidenceTask:
     }
 
 
-def _wrong(evidence: Evidence, r: int, kept: npt.NDArray[np.bool_] | None = None) -> IntArray:
+def _wrong(evidence: Evidence, r: int, kept: BoolArray | bool = True) -> IntArray:
     """Labels of an annotator that the other labels contradict, the clearest first."""
     crowd = evidence.annotations
-    mine = np.flatnonzero((crowd.annotators == r) & (True if kept is None else kept))
+    mine = np.flatnonzero((crowd.annotators == r) & kept)
     right = evidence.left_out.posterior[mine, crowd.labels[mine]]
-    mine, right = mine[right < 0.5], right[right < 0.5]
-    return mine[np.argsort(right, kind="stable")]
+    order = np.argsort(right, kind="stable")
+    return mine[order[right[order] < 0.5]]
 
 
 def _careless(evidence: Evidence, r: int) -> str:
@@ -239,33 +219,29 @@ def _listed(names: list[Any]) -> str:
     return shown + (f" and {count(len(names) - MAX_NAMED)} more" if len(names) > MAX_NAMED else "")
 
 
-def _pair(evidence: Evidence, k: int) -> SuspicionRow | None:
+def _pair(evidence: Evidence, k: int) -> SuspicionRow:
     """Two annotators with the same answers; the first named is the one who answers later, where times tell."""
-    copies, crowd = evidence.suspects.copies, evidence.annotations
+    copies, crowd, times = evidence.detections.copies, evidence.annotations, evidence.left_out.times
     r, s = int(copies.first[k]), int(copies.second[k])
-    if not evidence.told[[r, s]].all():
-        return None
     mine, theirs = _common(evidence, r, s)
     same = crowd.labels[mine] == crowd.labels[theirs]
-    times = evidence.when
-    follows = "one of both copies, or both have a common source"
+    follows = "One of both copies, or both have a common source"
     if times is not None and same.any():
         later = float((times[mine] > times[theirs])[same].mean())
         if later < 1 - LATER:
             r, s, mine, theirs, later = s, r, theirs, mine, 1 - later
-        follows = "the answers come after" if later > LATER else follows
+        follows = "The answers come after" if later > LATER else follows
     name = plain_names(crowd.annotator_ids[[s]])[0]
+    what = f"gives the same answers as {short(name, 24)}"
     if evidence.discretion is None:
         what = (
             f"agrees with {short(name, 24)} on {count(int(copies.agreed_mistakes[k]))} of "
             f"{count(int(copies.mistakes[k]), 'mistake', 'mistakes')} that either makes, and on "
             f"{count(int(copies.agreed[k]))} of {count(int(copies.shared[k]))} common tasks; "
-            f"{count(round(float(copies.expected[k])))} would be expected. {follows[:1].upper()}{follows[1:]}"
+            f"{count(round(float(copies.expected[k])))} would be expected. {follows}"
         )
-    else:
-        what = f"gives the same answers as {short(name, 24)}"
     wrong = evidence.left_out.posterior[mine].argmax(1) != crowd.labels[mine]
-    return _row(evidence, r, "copies", what, [name], float(copies.p_value[k]), mine[same & wrong])
+    return _row(evidence, r, "copies", what, mine[same & wrong], [name], float(copies.p_value[k]))
 
 
 def _common(evidence: Evidence, r: int, s: int) -> tuple[IntArray, IntArray]:
@@ -277,15 +253,14 @@ def _common(evidence: Evidence, r: int, s: int) -> tuple[IntArray, IntArray]:
 
 
 def _text(evidence: Evidence) -> str:
-    found, crowd = evidence.suspects, evidence.annotations
+    found = evidence.detections
     text = (
         "For each kind, the aim is at most one false alarm among twenty people who are named; the tests assume that "
         "honest people err independently of each other. There are honest reasons: a misread instruction, a broken "
         "page, two people who worked together, an account that is shared. Look at the tasks and ask before you judge. "
         "To infer the labels without these answers, use --defend."
     )
-    members = np.concatenate([found.careless[:0], *(ring.members for ring in found.rings)])
-    share = float(np.isin(crowd.annotators, members).mean())
+    share = float(np.isin(evidence.annotations.annotators, found.by_kind["exchange"]).mean())
     if share >= MANY:
         text += (
             f" The group who exchange classes gave {percent(share)} of the labels. By labels alone, nobody can say "
