@@ -109,7 +109,28 @@ def test_a_believed_annotator_is_worse_than_what_is_believed_of_the_crowd() -> N
     assert (person["worker"], person["quality_basis"]) == (7, "belief")
     (line,) = [line for line in headlines(report) if "reliably worse" in line]
     believed = f"{report['crowd']['believed_label_accuracy']:.0%}".replace("%", "\xa0%")
-    assert f"than the crowd average of {believed}, if annotators err independently" in line
+    assert f"than the crowd average of {believed}, as the model believes and if annotators err independently" in line
+
+
+def with_a_guesser(n: int = 0) -> tuple[Any, str]:
+    """The report of the jury with somebody who guesses, and the text of its page."""
+    matrix = jury().to_matrix()
+    matrix[:, -1] = np.random.default_rng(5).integers(3, size=N)
+    report = fitted(Annotations.from_matrix(matrix, classes=range(3)), n).results_.report
+    return report, visible(render(report))
+
+
+def test_figures_about_people_and_confusions_say_what_they_rest_on() -> None:
+    """A note below the list, or at the head of another section, is not where readers take a figure from."""
+    report, text = with_a_guesser()
+    (person,) = report["next_steps"]["people"]
+    assert f"The model believes that {person['annotator_quality']:.0%}".replace("%", " % of 300 labels") in text
+    assert "Most frequent confusion, by inferred labels:" in text or "differ: by inferred labels," in text
+    assert "mistakes of the crowd, by inferred labels, with 95 % intervals if annotators err independently" in text
+    report, text = with_a_guesser(60)
+    (person,) = report["next_steps"]["people"]
+    assert f"{person['annotator_quality']:.0%} of 300 labels are right, as measured".replace("%", " %") in text
+    assert "The model believes that" not in text
 
 
 def test_measured_intervals_hold_where_believed_ones_do_not() -> None:
@@ -130,6 +151,7 @@ def test_the_first_lines_say_when_one_annotator_is_better_than_the_jury() -> Non
     report = fitted(jury(loner=0.95), 80).results_.report
     sentence = str(lead(report))
     assert "<b>8 alone</b> is better than the inferred labels: right on" in sentence
+    assert "of the same tasks (by 80 true labels; difference" in sentence
     assert "with allowance for picking the best of 10" in sentence
     (row,) = [row for row in report["gold_rates"]["annotators"] if row["worker"] == 8]
     assert row["above"]["high"] < 0

@@ -62,6 +62,17 @@ def test_two_classes_have_a_reason_instead_of_a_value() -> None:
     ) in panel.rows
 
 
+def test_a_reason_that_holds_for_all_classes_is_given_once() -> None:
+    """Twelve rows said so of twelve classes."""
+    q = np.eye(3)[np.arange(12) % 3]
+    crowd = Annotations.from_matrix(np.tile(q.argmax(1)[:, None], 4), classes=range(3))
+    section = SharedMistakes().section(Findings(Evidence(crowd, q, q, np.eye(3), np.stack([np.eye(3)] * 4))))
+    reasons = [cells[2] for cells in SharedMistakes().panel(section).rows if cells[0].startswith("co-direction")]
+    assert section["co_direction"]["value"] is None
+    assert len(reasons) == len(set(reasons))
+    assert "independent labels among 4" in [cells[0] for cells in SharedMistakes().panel(section).rows]
+
+
 def copying_crowd() -> tuple[Annotations, Any]:
     """Three annotators copy a draft; four others err by themselves."""
     rng = np.random.default_rng(0)

@@ -71,7 +71,8 @@ def test_a_confusion_of_all_is_a_matter_of_instructions() -> None:
     assert (pair["true"], pair["observed"], pair["back_share"]) == ("cat", "dog", None)
     assert (pair["annotators_who_make_it"], pair["annotators_who_met_it"]) == (8, 8)
     assert steps["people"] == []
-    assert f"Rewrite how cat and dog differ: {100 * pair['share']:.0f} % of the labels of cat say dog." in text
+    share = f"{100 * pair['share']:.0f} %"
+    assert f"Rewrite how cat and dog differ: by inferred labels, {share} of the labels of cat say dog." in text
     assert "8 of the 8 annotators who labelled such tasks made this mistake" in text
     assert "Nobody needs a talk. No annotator is reliably worse than the crowd." in text
 
@@ -84,7 +85,8 @@ def test_a_confusion_of_one_is_a_matter_for_a_talk() -> None:
     assert (person["worker"], person["guesses"], person["true"], person["observed"]) == ("w7", False, "elk", "fox")
     assert "No instruction stands out." in text
     figures = (
-        r"\d+ % of \d+ labels are right \(\d+ to \d+ %; crowd \d+ %\): about \d+ mistakes more than the crowd makes"
+        r"The model believes that \d+ % of \d+ labels are right \(\d+ to \d+ %; crowd \d+ %\): about \d+ mistakes more "
+        "than the crowd makes"
     )
     assert re.search(f"Talk to w7. {figures} in as many labels; most often elk is labelled fox.", text)
     assert "Click the name for doubtful labels." in text

@@ -182,3 +182,26 @@ def test_names_that_javascript_knows_are_drawn(show: Open, names: list[str]) -> 
     driver.execute_script("document.querySelector('[data-annotator]').click()")
     wait_for(driver, lambda: driver.execute_script(cells.format("#detail-chart")) == len(names) ** 2)
     assert [entry for entry in driver.get_log("browser") if entry["level"] != "DEBUG"] == []
+
+
+@pytest.mark.parametrize("width", [360, 1280])
+def test_long_texts_of_a_table_keep_their_width(show: Open, width: int) -> None:
+    """On a telephone, a list of tasks had one word in a line."""
+    report = make_report()
+    report["drift"] = {"rows": [{"day": "Monday", "what": "the same answers as somebody else " * 4, "labels": 12}]}
+    driver = show(report, width)
+    (cell,) = driver.find_elements("css selector", "#t-finding-drift td.long")
+    assert cell.size["width"] >= 230
+    assert driver.execute_script("return document.documentElement.scrollWidth") <= width
+
+
+@pytest.mark.parametrize(("width", "beside"), [(360, False), (1280, True)])
+def test_advice_about_people_stands_beside_the_rest(show: Open, width: int, beside: bool) -> None:
+    """However long it is, it leaves no gap below the others."""
+    driver = show(make_report(), width)
+    boxes = [box.rect for box in driver.find_elements("css selector", ".steps > li")]
+    assert len(boxes) == 4
+    people, others = boxes[1], [boxes[0], *boxes[2:]]
+    assert all((box["x"] + box["width"] <= people["x"]) == beside for box in others)
+    ends = [box["y"] + box["height"] for box in others]
+    assert all(start["y"] - end < 20 for start, end in zip(others[1:], ends, strict=False)) or not beside

@@ -188,12 +188,14 @@ def headline_about(*people: tuple[str, int, float, float, float]) -> str:
 def test_the_headline_names_those_who_are_worse_than_the_crowd() -> None:
     eager, careless = ("eager", 400, 0.79, 0.75, 0.83), ("<i>eve", 40, 0.5, 0.4, 0.6)
     assert headline_about(eager, careless) == (
-        "<b>1 annotator</b> is reliably worse than the crowd average of 80\u00a0%, if annotators err independently: "
+        "<b>1 annotator</b> is reliably worse than the crowd average of 80\u00a0%, as the model believes and if "
+        "annotators err independently: "
         "<b>&lt;i&gt;eve</b> (50\u00a0% of 40 labels right, 40 to 60\u00a0%)."
     )
     four = [(f"w{k}", 100 * (k + 1), 0.6 - 0.1 * (k == 0), 0.1, 0.7) for k in range(4)]
     assert headline_about(*four) == (
-        "<b>4 annotators</b> are reliably worse than the crowd average of 80\u00a0%, if annotators err independently: "
+        "<b>4 annotators</b> are reliably worse than the crowd average of 80\u00a0%, as the model believes and if "
+        "annotators err independently: "
         "<b>w3</b> (60\u00a0% of 400 labels right, 10 to 70\u00a0%), "
         "<b>w2</b> (60\u00a0% of 300 labels right, 10 to 70\u00a0%), "
         "<b>w1</b> (60\u00a0% of 200 labels right, 10 to 70\u00a0%) and 1 more."

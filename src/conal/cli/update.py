@@ -152,7 +152,10 @@ def _right(result: dict[str, Any]) -> str:
     """What is known about the labels of tasks that have enough."""
     rate = result.get("enough_measured")
     if rate is None:
-        return f"the model believes in theirs with a probability of at least {result['enough']:g}; nothing was measured"
+        return (
+            f"the model believes in theirs with a probability of at least {result['enough']:g}; nothing was measured, "
+            "and such beliefs are too high where annotators err alike"
+        )
     from conal.report.section import interval, percent  # loading scipy takes a tenth of a second
 
     ends = interval(rate["low"], rate["high"])

@@ -171,10 +171,18 @@ def _worse_than(crowd: CrowdSection, worse: list[AnnotatorRow]) -> Markup:
         number,
         verb,
         f" of {usual.pop()}" if len(usual) == 1 else "",
-        "" if all(row.get("quality_basis") == MEASURED for row in worse) else f", {INDEPENDENT}",
+        _said_of(worse),
         named,
         rest,
     )
+
+
+def _said_of(worse: list[AnnotatorRow]) -> str:
+    """What their figures rest on, if that is not measured."""
+    believed = sum(row.get("quality_basis") != MEASURED for row in worse)
+    if not believed:
+        return ""
+    return f", {'' if believed == len(worse) else 'partly '}as the model believes and {INDEPENDENT}"
 
 
 def mostly_measured(rows: list[AnnotatorRow]) -> bool:

@@ -78,8 +78,8 @@ class CommonConfusion(Finding[ConfusionSection]):
             yield Markup("No two classes are confused often.")
             return
         yield Markup(
-            "Most frequent confusion: <b>{}</b> is labelled <b>{}</b> in {} of its labels ({} interval {}), by {} "
-            "of the {} who labelled such tasks."
+            "Most frequent confusion, by inferred labels: <b>{}</b> is labelled <b>{}</b> in {} of its labels ({} "
+            "interval {}), by {} of the {} who labelled such tasks."
         ).format(
             short(first["true"]),
             short(first["observed"]),

@@ -191,19 +191,20 @@ def _rivals(section: GoldRatesSection) -> Markup:
             found["worse"],
             found["compared"],
         )
-    above = [("The majority vote", section["above_majority"])]
-    above += [(f"{short(called(each))} alone", each["above"]) for each in others]
-    name, best = min(above, key=lambda each: each[1]["value"])
+    above = [("The majority vote", section["above_majority"], section["n_gold"])]
+    above += [(f"{short(called(each))} alone", each["above"], each["n_gold"]) for each in others]
+    name, best, n_gold = min(above, key=lambda each: each[1]["value"])
     more = found["as_good"] - 1
     return Markup(
-        "<b>{}</b>{} is {}: right on {}, the inferred labels on {} of the same tasks (difference {} points, with "
-        "allowance for picking the best of {:,})."
+        "<b>{}</b>{} is {}: right on {}, the inferred labels on {} of the same tasks (by {:,} true labels; difference "
+        "{} points, with allowance for picking the best of {:,})."
     ).format(
         name,
         f" (and {more:,} more)" if more else "",
         "better than the inferred labels" if best["high"] < 0 else "as good as the inferred labels or better",
         percent(best["share"] - best["value"]),
         percent(best["share"]),
+        n_gold,
         points(-best["high"], -best["low"]),
         found["compared"],
     )

@@ -108,7 +108,7 @@ class SharedMistakes(Finding[SharedMistakesSection]):
         if high is not None and high < FEWER * n:
             yield Markup(
                 "Annotators err on the same tasks: the {} labels of a task are worth {} independent ones{}."
-            ).format(f"{n:.1f}", _worth(number), _by_truth(number))
+            ).format(_per_task(n), _worth(number), _by_truth(number))
 
     def panel(self, section: SharedMistakesSection) -> Panel:
         """Both figures, the classes, and the groups."""
@@ -116,9 +116,13 @@ class SharedMistakes(Finding[SharedMistakesSection]):
         ends = NONE if number["value"] is None else f"{_number(number['low'])} to {_number(number['high'])}"
         rows = [
             ("co-direction of all mistakes", *_cells(section["co_direction"])),
-            (f"independent labels among {number['labels_per_task']:.1f}", _independent(number), ends),
+            (f"independent labels among {_per_task(number['labels_per_task'])}", _independent(number), ends),
             *(("group that errs on the same tasks", names, NONE) for names in section["groups"]),
-            *((f"co-direction, true class {short(each['true'])}", *_cells(each)) for each in section["by_class"]),
+            *(
+                (f"co-direction, true class {short(each['true'])}", *_cells(each))
+                for each in section["by_class"]
+                if each["value"] is not None or each["reason"] != section["co_direction"]["reason"]
+            ),
         ]
         text = (
             "Co-direction compares two mistakes on the same class: are they the same if two people made them, as often "
@@ -196,6 +200,15 @@ def _independent(number: EffectiveFigure) -> str:
     if number["value"] is not None:
         return _number(number["value"])
     return NONE if number["at_most"] is None else f"at most {_number(number['at_most'])}"
+
+
+def _per_task(n: float) -> str:
+    """Labels per task, with a decimal only where their number is not whole.
+
+    >>> _per_task(12.0), _per_task(2.547)
+    ('12', '2.5')
+    """
+    return f"{n:.1f}".removesuffix(".0")
 
 
 def _number(value: float | None) -> str:
