@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from conal._arrays import FloatArray, IntArray
-from conal.aggregation.tempering import held_out_certainty
+from conal.aggregation.held_out import held_out_certainty
 from conal.datasets import CrowdDataset
 from conal.errors import InputError
 from conal.planning.crowd_plan import AccuracyForecast, plan_labels, simulate_plan

@@ -14,7 +14,7 @@ import pyarrow as pa
 from conal._arrays import FloatArray, IntArray
 from conal.aggregation.base import Aggregator, make
 from conal.aggregation.counts import Votes
-from conal.aggregation.tempering import held_out_certainty
+from conal.aggregation.held_out import held_out_certainty
 from conal.data.annotations import Annotations
 from conal.data.annotator_info import in_order_of
 from conal.data.container import frozen
@@ -70,7 +70,7 @@ def tempered(fitted: Aggregator, posterior: FloatArray | None = None) -> FloatAr
     """(N, C) the posterior of an aggregator, or another one of its tasks, as sure as labels that were left out allow.
 
     Aggregators count annotators as independent, and claim too much where these err together. The exponent is that of
-    :func:`conal.aggregation.tempering.held_out_certainty`; labels do not change. It is no calibration: labels that
+    :func:`conal.aggregation.held_out.held_out_certainty`; labels do not change. It is no calibration: labels that
     were left out show no mistake that most annotators share. Known true labels stay certain.
     """
     crowd = fitted.annotations_

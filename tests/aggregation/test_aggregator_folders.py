@@ -16,7 +16,7 @@ import conal
 from conal import aggregation
 from conal.aggregation.base import aggregators
 from conal.aggregation.counts import Votes
-from conal.aggregation.tempering import held_out_certainty
+from conal.aggregation.held_out import held_out_certainty
 from conal.data.annotations import Annotations
 from conal.errors import InputError, ModelFolderError
 from conal.io.model_folder import WEIGHTS

@@ -9,12 +9,12 @@ import pytest
 from scipy.special import softmax
 
 import conal
-from conal.aggregation.tempering import CANDIDATES, REJECTED, Votes, held_out_certainty
+from conal.aggregation.held_out import CANDIDATES, REJECTED_LOG_RATIO, Triples, held_out_certainty
 
 N, R, C = 400, 12, 3
 
 
-def crowd(seed: int = 0) -> tuple[np.ndarray, Votes]:
+def crowd(seed: int = 0) -> tuple[np.ndarray, Triples]:
     """Truth, and votes of four independent annotators per task."""
     rng = np.random.default_rng(seed)
     z = rng.integers(C, size=N)
@@ -24,7 +24,7 @@ def crowd(seed: int = 0) -> tuple[np.ndarray, Votes]:
     return z, (tasks, annotators, labels)
 
 
-def posterior(votes: Votes) -> np.ndarray:
+def posterior(votes: Triples) -> np.ndarray:
     """Logarithm of Dawid and Skene's, by EM from the votes."""
     tasks, annotators, labels = votes
     q = np.full((N, C), 0.1)
@@ -39,7 +39,7 @@ def posterior(votes: Votes) -> np.ndarray:
     return np.asarray(np.log(q))
 
 
-def counts_of(log_q: np.ndarray, votes: Votes) -> np.ndarray:
+def counts_of(log_q: np.ndarray, votes: Triples) -> np.ndarray:
     counts = np.zeros((R, C, C))
     for i, r, y in zip(*votes, strict=True):
         counts[r, :, y] += np.exp(log_q[i])
@@ -68,7 +68,9 @@ def test_it_is_the_smallest_that_left_out_labels_do_not_reject() -> None:
                 predicted += q[c] * without
             loss -= np.log(predicted)
         losses.append(loss)
-    expected = next(tau for tau, loss in zip(CANDIDATES, losses, strict=True) if loss <= min(losses) + REJECTED)
+    expected = next(
+        tau for tau, loss in zip(CANDIDATES, losses, strict=True) if loss <= min(losses) + REJECTED_LOG_RATIO
+    )
     found = held_out_certainty(log_q, votes, counts, vote_weight=0.7, pooling=1.0)
     assert found == pytest.approx(expected, abs=1e-12)
     assert found < 0.7  # it was made too sure

@@ -14,7 +14,7 @@ from scipy.special import softmax
 
 import conal
 from conal import methods
-from conal.aggregation.tempering import held_out_certainty
+from conal.aggregation.held_out import held_out_certainty
 from conal.data.annotations import Annotations
 from conal.errors import ConalWarning, DataWarning, InputError, PriorWarning
 from conal.estimator.results import FittedResults

@@ -12,10 +12,19 @@ import scipy
 from conal._arrays import FloatArray
 from conal.aggregation.base import register
 from conal.aggregation.common_confusion import Backoff, Communities
-from conal.aggregation.counts import Votes, class_shares, divergence, expected_log, normalised, softmax, vote_shares
-from conal.aggregation.em import EMAggregator
+from conal.aggregation.counts import (
+    Votes,
+    class_shares,
+    divergence,
+    expected_log,
+    mostly_right,
+    normalised,
+    ranks_of,
+    softmax,
+    vote_shares,
+)
+from conal.aggregation.em import EMAggregator, LogParts, MatrixAggregator
 from conal.aggregation.engines import Expectation
-from conal.aggregation.ranks import ranks_of
 from conal.data.annotations import Annotations
 from conal.parameters import number, one_of, parameter, whole
 
@@ -35,7 +44,7 @@ class Clusters(NamedTuple):
 
 
 @register("worker-clustering")
-class WorkerClustering(EMAggregator[Clusters]):
+class WorkerClustering(MatrixAggregator[Clusters]):
     r"""Annotators in groups with one confusion matrix each, by mean-field variational inference.
 
     Annotator r belongs to a group :math:`h_r` drawn from :math:`\tau`. A member of group k labels class c as l with
@@ -138,11 +147,10 @@ class WorkerClustering(EMAggregator[Clusters]):
         tau = normalised(membership.sum(0) + self.prior)
         return Clusters(class_shares(expectation.posterior), tau, theta, membership)
 
-    def _log_joint(self, votes: Votes, parameters: Clusters) -> FloatArray:
+    def _log_parts(self, parameters: Clusters) -> LogParts:
         with np.errstate(divide="ignore"):  # a class that nobody votes for is ruled out
             log_rho = np.log(parameters.rho)
-        log_confusion = np.tensordot(parameters.membership, np.log(parameters.theta), axes=1)
-        return np.asarray(log_rho + votes.log_evidence(log_confusion))
+        return LogParts(log_rho, np.tensordot(parameters.membership, np.log(parameters.theta), axes=1))
 
     def _log_prior(self, parameters: Clusters) -> float:
         """With the groups' part of the evidence lower bound, -KL(q(h) || tau)."""
@@ -400,7 +408,7 @@ class EnhancedBCC(EMAggregator[Subtypes]):
         N, R, C = votes.shape
         q = expectation.posterior[:, :, None] * within
         counts = np.asarray(votes.by_annotator @ q.reshape(N, -1)).reshape(R, C, C, -1)  # observed before true
-        nu = counts.transpose(0, 2, 3, 1) + self._prior(C)[:, None, :]
+        nu = counts.transpose(0, 2, 3, 1) + self._prior(C)
         shares = q.sum(0)
         classes = np.ones(C) if self.class_prior == "uniform" else vote_shares(votes.annotations).sum(0) + TINY
         return Subtypes(classes, classes + shares.sum(1), self.prior_subtypes / self.n_subtypes + shares, nu)
@@ -420,10 +428,10 @@ class EnhancedBCC(EMAggregator[Subtypes]):
         C, M = parameters.eta.shape
         apart = divergence(parameters.tau, parameters.classes)
         apart = apart + divergence(parameters.eta, np.full(M, self.prior_subtypes / M)).sum()
-        return -float(apart + divergence(parameters.nu, self._prior(C)[:, None, :]).sum())
+        return -float(apart + divergence(parameters.nu, self._prior(C)).sum())
 
     def _prior(self, C: int) -> FloatArray:
-        return self.prior_wrong + (self.prior_right - self.prior_wrong) * np.eye(C)
+        return mostly_right(C, self.prior_right, self.prior_wrong)[:, None, :]
 
     def _adopt(self, votes: Votes, parameters: Subtypes) -> None:
         parts = (parameters.tau, parameters.eta, parameters.nu)

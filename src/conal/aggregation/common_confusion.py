@@ -16,6 +16,7 @@ from conal.aggregation.counts import (
     divergence,
     expected_log,
     log_normaliser,
+    mostly_right,
     normalised,
     softmax,
     vote_shares,
@@ -23,7 +24,6 @@ from conal.aggregation.counts import (
 from conal.aggregation.dawid_skene import posterior_by_dawid_skene
 from conal.aggregation.em import LogParts, MatrixAggregator, Start
 from conal.aggregation.engines import Engine, Expectation
-from conal.aggregation.held_out import TRIAL, Mask, held_out_scores, strongest
 from conal.data.annotations import Annotations
 from conal.parameters import Constraint, either, number, one_of, parameter
 
@@ -238,20 +238,9 @@ class CommonConfusion(MatrixAggregator[Mixture]):
 
     def learn(self, engine: Engine[Mixture]) -> FloatArray:
         """Choose the prior, if that is asked for, and run EM."""
-        self.prior_individual_ = (
-            self._chosen_prior(engine) if self.prior_individual == "auto" else self.prior_individual
-        )
+        prior = self.prior_individual
+        self.prior_individual_ = self._strongest(engine, "prior_individual", PRIORS) if prior == "auto" else prior
         return super().learn(engine)
-
-    def _chosen_prior(self, engine: Engine[Mixture]) -> float:
-        crowd = engine.votes.annotations
-
-        def scores(prior: float, rest: Annotations, held_out: Mask) -> FloatArray:
-            trial = type(self)(**self.get_params() | TRIAL | {"prior_individual": prior})
-            posterior = trial.learn(trial.engine(Votes(rest), engine.known))
-            return held_out_scores(crowd, held_out, posterior, trial.confusion_)
-
-        return strongest(crowd, PRIORS, scores, self.seed)
 
     @property
     def _alpha(self) -> float:
@@ -296,7 +285,7 @@ class CommonConfusion(MatrixAggregator[Mixture]):
             return super()._log_joint(votes, parameters)
         with np.errstate(divide="ignore"):
             mixed = mixture(parameters.omega, *_columns(votes, parameters))
-            return np.asarray(np.log(parameters.rho) + _sum_by_task(votes, np.log(mixed)))
+            return np.asarray(np.log(parameters.rho) + votes.of_tasks @ np.log(mixed))
 
     def _log_prior(self, parameters: Mixture) -> float:
         _, pi_g, pi_r, omega = parameters
@@ -326,13 +315,6 @@ def _columns(votes: Votes, parameters: Mixture) -> tuple[FloatArray, FloatArray]
     """(P, C) twice: P(the label | true c) by the common confusion and by its annotator's own."""
     annotators, labels = votes.annotations.annotators, votes.annotations.labels
     return parameters.pi_g.T[labels], parameters.pi_r[annotators, :, labels]
-
-
-def _sum_by_task(votes: Votes, values: FloatArray) -> FloatArray:
-    """(N, C) sums over a task's labels of values (P, C)."""
-    P = len(values)
-    labels_of = scipy.sparse.csr_array((np.ones(P), np.arange(P), votes.annotations.indptr), shape=(votes.shape[0], P))
-    return np.asarray(labels_of @ values)
 
 
 def _means(values: FloatArray, annotators: npt.NDArray[np.int32], n_annotators: int) -> FloatArray:
@@ -493,7 +475,7 @@ class Backoff(MatrixAggregator[Communities]):
         return float(self.prior_strength * (scipy.special.xlogy(self._modes(alpha.shape[-1]), alpha) - alpha).sum())
 
     def _modes(self, C: int) -> FloatArray:
-        return self.prior_wrong + (self.prior_right - self.prior_wrong) * np.eye(C)
+        return mostly_right(C, self.prior_right, self.prior_wrong)
 
     def _initialize(self, votes: Votes, rng: np.random.Generator | None) -> FloatArray:
         return vote_shares(votes.annotations, None if self._n_communities > 1 else rng)

@@ -1,17 +1,16 @@
-"""Distributions from counts and logarithms, and annotations as sparse matrices: the products of every EM step."""
+"""What aggregators count with: distributions, votes as sparse matrices, and an order that names do not change."""
 
 from __future__ import annotations
 
 import sys
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 import scipy
 
-from conal._arrays import FloatArray, grouped_sums
-from conal.aggregation.ranks import ranks_of
+from conal._arrays import FloatArray, IntArray, grouped_sums
 from conal.data.annotations import Annotations
 from conal.data.encoding import MISSING
 
@@ -68,6 +67,20 @@ def divergence(alpha: FloatArray, prior: FloatArray) -> FloatArray:
     """KL of Dirichlet(alpha) from Dirichlet(prior) over the last axis."""
     change = ((alpha - prior) * expected_log(alpha)).sum(-1)
     return np.asarray(log_normaliser(prior) - log_normaliser(alpha) + change)
+
+
+# Confusion matrices of few numbers.
+
+
+def one_coin(skills: FloatArray, n_classes: int) -> FloatArray:
+    """(R, C, C) matrices of annotators who are right with probabilities (R,), and otherwise err evenly."""
+    skill, identity = skills[:, None, None], np.eye(n_classes)
+    return np.asarray(identity * skill + (1 - identity) * (1 - skill) / max(n_classes - 1, 1))
+
+
+def mostly_right(n_classes: int, right: float, wrong: float) -> FloatArray:
+    """(C, C) pseudo-labels of a prior: ``right`` on the diagonal, ``wrong`` elsewhere."""
+    return wrong + (right - wrong) * np.eye(n_classes)
 
 
 # The annotations as sparse matrices: the two products of every EM step.
@@ -183,7 +196,7 @@ def class_shares(posterior: FloatArray) -> FloatArray:
     return np.asarray(np.full(len(posterior), 1.0 / max(len(posterior), 1)) @ posterior)
 
 
-def lost_classes(annotations: Annotations, given: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
+def lost_classes(annotations: Annotations, given: npt.NDArray[Any]) -> IntArray:
     """Codes of the classes that win votes but are hardly ``given`` (C,), as counts, to any labelled task."""
     labels = np.bincount(annotations.labels, minlength=annotations.n_classes)
     if (given >= LOST_SHARE * labels).all():  # no class wins more votes than it has, and counting these is quick
@@ -193,7 +206,7 @@ def lost_classes(annotations: Annotations, given: npt.NDArray[Any]) -> npt.NDArr
     return np.flatnonzero((wins >= MIN_WINS) & (given < LOST_SHARE * wins))
 
 
-def clamped(posterior: FloatArray, known: npt.NDArray[np.int64]) -> FloatArray:
+def clamped(posterior: FloatArray, known: IntArray) -> FloatArray:
     """The posterior, with probability 1 for known true labels."""
     given = np.flatnonzero(known != MISSING)
     if len(given):
@@ -201,9 +214,7 @@ def clamped(posterior: FloatArray, known: npt.NDArray[np.int64]) -> FloatArray:
     return posterior
 
 
-def agreement(
-    crowd: Annotations, codes: npt.NDArray[np.int64], among: npt.NDArray[np.bool_] | None = None
-) -> FloatArray:
+def agreement(crowd: Annotations, codes: IntArray, among: npt.NDArray[np.bool_] | None = None) -> FloatArray:
     """(R,) share of an annotator's labels that equal the tasks' ``codes`` (N,); 1 / C without labels.
 
     ``among`` (N,) says which tasks count; all by default.
@@ -213,3 +224,72 @@ def agreement(
     given = np.bincount(crowd.annotators, weights=counts, minlength=crowd.n_annotators)
     agreed = np.bincount(crowd.annotators, weights=counts * right, minlength=crowd.n_annotators)
     return np.where(given > 0, agreed / np.maximum(given, 1), 1.0 / max(crowd.n_classes, 1))
+
+
+# An order of tasks, annotators, classes and labels that does not depend on their names, for random draws.
+
+Hashes = npt.NDArray[np.uint64]
+
+MIXING_ROUNDS = 4
+"""After so many, who labelled what with whom, and how, has gone through the whole crowd."""
+
+
+class Ranks(NamedTuple):
+    """Places of all tasks (N,), annotators (R,) and classes (C,).
+
+    Of those that cannot be told apart by the labels, the first comes first; they are interchangeable.
+    """
+
+    tasks: IntArray
+    annotators: IntArray
+    classes: IntArray
+
+
+def ranks_of(crowd: Annotations) -> Ranks:
+    """Places by who gave which labels to the same tasks: other names, or another order of the rows, change nothing.
+
+    Every task, annotator and class has a number that is mixed from those of its labels, again and again
+    (Weisfeiler-Lehman).
+
+    >>> crowd = Annotations.from_triples([1, 1, 2], ["a", "b", "a"], ["x", "y", "x"])
+    >>> renamed = Annotations.from_triples([7, 7, 2], ["a", "b", "a"], ["x", "y", "x"])
+    >>> ranks_of(crowd).tasks.tolist(), ranks_of(renamed).tasks.tolist()
+    ([0, 1], [1, 0])
+    """
+    sides = [(crowd.tasks, crowd.n_tasks), (crowd.annotators, crowd.n_annotators), (crowd.labels, crowd.n_classes)]
+    hashes: list[Hashes] = [np.full(n, k, dtype=np.uint64) for k, (_, n) in enumerate(sides)]
+    for _ in range(MIXING_ROUNDS):
+        each: Hashes = np.zeros(crowd.n_annotations, dtype=np.uint64)
+        for (codes, _), own in zip(sides, hashes, strict=True):
+            each = _mixed(each + own[codes])
+        hashes = [_mixed(own + _wrapping_sums(codes, each, n)) for (codes, n), own in zip(sides, hashes, strict=True)]
+    tasks, annotators, classes = (_places(np.argsort(own, kind="stable")) for own in hashes)
+    return Ranks(tasks, annotators, classes)
+
+
+def label_ranks(crowd: Annotations) -> IntArray:
+    """(A,) places of the labels: by the rank of the task, then of the annotator."""
+    ranks = ranks_of(crowd)
+    return _places(np.lexsort((ranks.annotators[crowd.annotators], ranks.tasks[crowd.tasks])))
+
+
+def _wrapping_sums(codes: npt.NDArray[Any], values: Hashes, n: int) -> Hashes:
+    """(n,) sums by code, modulo 2^64; in parts of 22 bits, whose sums are exact in double precision."""
+    total = np.zeros(n, dtype=np.uint64)
+    for shift in map(np.uint64, (0, 22, 44)):
+        part = (values >> shift) & np.uint64(2**22 - 1)
+        total += np.bincount(codes, weights=part, minlength=n).astype(np.uint64) << shift
+    return total
+
+
+def _mixed(x: Hashes) -> Hashes:
+    """The finaliser of SplitMix64: one to one, and every bit depends on all."""
+    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return np.asarray(x ^ (x >> np.uint64(31)), dtype=np.uint64)
+
+
+def _places(order: npt.NDArray[Any]) -> IntArray:
+    places = np.empty(len(order), dtype=np.int64)
+    places[order] = np.arange(len(order))
+    return places

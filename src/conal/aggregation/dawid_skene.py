@@ -13,10 +13,18 @@ import scipy
 
 from conal._arrays import FloatArray
 from conal.aggregation.base import register
-from conal.aggregation.counts import Votes, divergence, expected_log, normalised, softmax
+from conal.aggregation.counts import (
+    Votes,
+    divergence,
+    expected_log,
+    mostly_right,
+    normalised,
+    one_coin,
+    ranks_of,
+    softmax,
+)
 from conal.aggregation.em import LogParts, MatrixAggregator, Run, Start, extrapolated
 from conal.aggregation.engines import CompiledEngine, Engine, Expectation, SparseEngine, Sums
-from conal.aggregation.ranks import ranks_of
 from conal.data.annotations import Annotations
 from conal.data.encoding import MISSING
 from conal.errors import ConvergenceWarning, DataWarning, warn
@@ -403,9 +411,7 @@ class OneCoinDawidSkene(DawidSkene):
         C = counts.shape[-1]
         right = np.einsum("rcc->r", counts) + self.prior
         total = counts.sum((1, 2)) + 2 * self.prior
-        skill = np.where(total > 0, right / np.where(total > 0, total, 1.0), 1.0 / C)[:, None, None]
-        identity = np.eye(C)
-        return np.asarray(identity * skill + (1 - identity) * (1 - skill) / max(C - 1, 1))
+        return one_coin(np.where(total > 0, right / np.where(total > 0, total, 1.0), 1.0 / C), C)
 
     def _log_prior(self, parameters: Confusions) -> float:
         skill = parameters.pi_r[:, 0, 0]
@@ -487,11 +493,9 @@ class BayesianDawidSkene(MatrixAggregator[Beliefs]):
         default=1.0, must_be=number(above=0), help=r":math:`\alpha_\text{wrong}`, off the diagonal."
     )
 
-    def _prior(self, C: int) -> FloatArray:
-        return self.prior_wrong + (self.prior_right - self.prior_wrong) * np.eye(C)
-
     def _m_step(self, votes: Votes, expectation: Expectation, previous: Beliefs | None) -> Beliefs:
-        return Beliefs(1.0 + expectation.shares, self._prior(votes.shape[2]) + expectation.counts)
+        prior = mostly_right(votes.shape[2], self.prior_right, self.prior_wrong)
+        return Beliefs(1.0 + expectation.shares, prior + expectation.counts)
 
     def _log_parts(self, parameters: Beliefs) -> LogParts:
         return LogParts(expected_log(parameters.rho), expected_log(parameters.pi_r))
@@ -499,8 +503,8 @@ class BayesianDawidSkene(MatrixAggregator[Beliefs]):
     def _log_prior(self, parameters: Beliefs) -> float:
         """The parameters' part of the evidence lower bound: -KL of their distributions from the priors."""
         C = len(parameters.rho)
-        apart = divergence(parameters.rho, np.ones(C)) + divergence(parameters.pi_r, self._prior(C)).sum()
-        return -float(apart)
+        prior = mostly_right(C, self.prior_right, self.prior_wrong)
+        return -float(divergence(parameters.rho, np.ones(C)) + divergence(parameters.pi_r, prior).sum())
 
     def _adopt(self, votes: Votes, parameters: Beliefs) -> None:
         self.class_prior_, self.confusion_ = (part / part.sum(-1, keepdims=True) for part in parameters)

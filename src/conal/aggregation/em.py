@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from conal._arrays import FloatArray
+from conal._arrays import BoolArray, FloatArray
 from conal._progress import Progress, make_progress
 from conal.aggregation.base import Aggregator
 from conal.aggregation.counts import Votes, vote_shares
 from conal.aggregation.engines import Engine, Expectation, SparseEngine
 from conal.aggregation.guard import Collapse, collapse_of
+from conal.aggregation.held_out import TRIAL, held_out_scores, strongest
 from conal.data.annotations import Annotations
 from conal.errors import ConvergenceWarning, warn
 from conal.parameters import flag, number, parameter, whole
@@ -233,7 +234,22 @@ class EMAggregator(Aggregator, Generic[Parameters]):
         """What computes the E-step; ``known`` (N,) contains true classes of some tasks and -1 elsewhere."""
         return SparseEngine(votes, known, partial(self._log_joint, votes))
 
+    def _held_out_scores(self, crowd: Annotations, held_out: BoolArray, posterior: FloatArray) -> FloatArray:
+        """Log-probability of each held-out label, by what was learned from the other labels."""
+        return held_out_scores(crowd, held_out, posterior, self.confusion_)
+
     # ---------------------------------------------------------------- the loop
+
+    def _strongest(self, engine: Engine[Parameters], name: str, values: Iterable[float]) -> float:
+        """The greatest value of a parameter under which held-out labels are about as probable as under the best."""
+        crowd = engine.votes.annotations
+
+        def scores(value: float, rest: Annotations, held_out: BoolArray) -> FloatArray:
+            trial = type(self)(**self.get_params() | TRIAL | {name: value})
+            posterior = trial.learn(trial.engine(Votes(rest), engine.known))
+            return trial._held_out_scores(crowd, held_out, posterior)
+
+        return strongest(crowd, values, scores, self.seed)
 
     def _aggregate(self, crowd: Annotations, known: npt.NDArray[np.int64]) -> FloatArray:
         return self.learn(self.engine(Votes(crowd), known))

@@ -10,7 +10,7 @@ import scipy
 
 from conal._arrays import FloatArray
 from conal.aggregation.base import register
-from conal.aggregation.counts import Votes, class_shares, normalised
+from conal.aggregation.counts import Votes, class_shares, normalised, one_coin
 from conal.aggregation.em import EMAggregator, climb
 from conal.aggregation.engines import Expectation
 from conal.parameters import one_of, parameter
@@ -128,10 +128,8 @@ class GLAD(EMAggregator[Abilities]):
         self.class_prior_, self.alpha_, self.log_easiness_ = parameters
         self.difficulty_ = np.exp(-self.log_easiness_)
         C = votes.shape[2]
-        skill = _mean_skill(votes, parameters)[:, None, None]
-        identity = np.eye(C)
         # Normalised for crowds with a single class, where there is no other to be wrong with.
-        self.confusion_ = normalised(identity * skill + (1 - identity) * (1 - skill) / max(C - 1, 1))
+        self.confusion_ = normalised(one_coin(_mean_skill(votes, parameters), C))
         self.skills_ = self.confusion_[:, 0, 0].copy()
 
 

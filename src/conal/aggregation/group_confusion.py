@@ -10,14 +10,14 @@ import numpy as np
 import numpy.typing as npt
 import scipy
 
-from conal._arrays import FloatArray
+from conal._arrays import BoolArray, FloatArray
 from conal.aggregation.base import Aggregator, register
 from conal.aggregation.clustering import first_communities
 from conal.aggregation.common_confusion import Backoff, Communities, fixed_point, memberships
 from conal.aggregation.counts import Votes, log_normaliser, normalised, vote_shares
 from conal.aggregation.em import Start
 from conal.aggregation.engines import Engine, Expectation
-from conal.aggregation.held_out import PARTS, TRIAL, Mask, held_out_scores, scores_of_all
+from conal.aggregation.held_out import PARTS, TRIAL, held_out_scores, scores_of_all
 from conal.data.annotations import Annotations
 from conal.data.annotator_info import AnnotatorInfo, in_order_of
 from conal.data.encoding import spelling
@@ -265,7 +265,7 @@ class GroupConfusion(Choices, Backoff):
         crowd = engine.votes.annotations
         start: FloatArray | None = None
 
-        def scores(n: int, rest: Annotations, held_out: Mask) -> FloatArray:
+        def scores(n: int, rest: Annotations, held_out: BoolArray) -> FloatArray:
             nonlocal start
             votes = Votes(rest)
             start = self._by_backoff(votes, engine.known) if n == 1 else start  # 1 comes first, and all start there

@@ -1,32 +1,33 @@
-"""Held-out annotations: how probable a model makes labels that it has not seen."""
+"""Labels that are held out: how firm a prior may be, and how sure posteriors."""
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from conal._arrays import FloatArray
-from conal.aggregation.ranks import label_ranks
+from conal._arrays import BoolArray, FloatArray, row_slices
+from conal.aggregation.counts import label_ranks, softmax
 from conal.data.annotations import Annotations
 from conal.errors import ConalWarning
 
-Mask = npt.NDArray[np.bool_]
+# Choose the prior of a model by labels that it has not seen.
+
 Candidate = TypeVar("Candidate", bound=float)
-Scores = Callable[[Candidate, Annotations, Mask], FloatArray]
+Scores = Callable[[Candidate, Annotations, BoolArray], FloatArray]
 
 PARTS = 5
-LEAST = 1e-12
+LEAST_PROBABILITY = 1e-12
 """A label that a model rules out counts as this probable, so that one such label does not decide alone."""
 TRIAL = {"n_iter": 100, "tol": 1e-4, "n_restarts": 1, "verbose": False}
 """How far the fits go that are made only to choose a prior."""
 
 
-def fifths(crowd: Annotations, rng: np.random.Generator) -> Iterator[tuple[Annotations, Mask]]:
+def fifths(crowd: Annotations, rng: np.random.Generator) -> Iterator[tuple[Annotations, BoolArray]]:
     """The crowd without each of five random parts of its labels, and which these are.
 
     Every labelled task keeps at least one label.
@@ -46,7 +47,9 @@ def fifths(crowd: Annotations, rng: np.random.Generator) -> Iterator[tuple[Annot
         yield crowd.select(~held_out), held_out
 
 
-def held_out_scores(crowd: Annotations, held_out: Mask, posterior: FloatArray, confusion: FloatArray) -> FloatArray:
+def held_out_scores(
+    crowd: Annotations, held_out: BoolArray, posterior: FloatArray, confusion: FloatArray
+) -> FloatArray:
     r"""(H,) log-probability of each held-out label, given the posterior (N, C) by the other labels of its task.
 
     .. math::
@@ -54,7 +57,7 @@ def held_out_scores(crowd: Annotations, held_out: Mask, posterior: FloatArray, c
     """
     tasks, annotators, labels = crowd.tasks[held_out], crowd.annotators[held_out], crowd.labels[held_out]
     given = (posterior[tasks] * confusion[annotators, :, labels]).sum(1)
-    return np.asarray(np.log(np.maximum(given, LEAST)))
+    return np.asarray(np.log(np.maximum(given, LEAST_PROBABILITY)))
 
 
 def clearly_worse(scores: FloatArray, others: Iterable[FloatArray]) -> bool:
@@ -110,3 +113,87 @@ def strongest(crowd: Annotations, strengths: Iterable[float], scores: Scores[flo
     """
     found = scores_of_all(crowd, sorted(strengths, reverse=True), scores, seed)
     return max(value for value in found if not len(found[value]) or not clearly_worse(found[value], found.values()))
+
+
+# Temper posteriors by leave-one-label-out likelihood.
+
+Triples = tuple[npt.NDArray[Any], npt.NDArray[Any], npt.NDArray[Any]]
+"""Tasks, annotators and labels, as integers of any size."""
+
+CANDIDATES = np.geomspace(0.1, 1.0, 40)
+REJECTED_LOG_RATIO = 1.92
+"""Half the 95 % point of chi-squared: what a likelihood ratio rejects."""
+MAX_LABELS = 100_000
+"""Labels of random tasks that are looked at in a larger crowd."""
+CELLS_AT_ONCE = 2_000_000
+TINY = 1e-300
+
+
+def held_out_certainty(
+    log_posterior: FloatArray, votes: Triples, counts: FloatArray, *, vote_weight: float, pooling: float, seed: int = 0
+) -> float:
+    r"""The exponent :math:`\tau \le 1` of posteriors that is as small as left-out labels allow.
+
+    Annotators err together, and networks repeat the errors that they were trained on; then posteriors are surer than
+    they are right. Other people's labels tell: predict every label from the posterior of its task without it,
+
+    .. math::
+        p_\tau(y_i^r) = \sum_c q^{-r}_{i, \tau}(c) \, \pi^{r, -i}_{c, y_i^r}, \qquad
+        q^{-r}_{i, \tau}(c) \propto \bigl( q_i(c) / (\pi^r_{c, y_i^r})^\gamma \bigr)^\tau
+
+    A posterior that is too sure makes the labels that contradict it very unlikely. Of all :math:`\tau` that a
+    likelihood ratio does not reject against the best one, the smallest is taken. Where annotators err
+    independently it stays near 1. No label changes. What nearly everybody gets wrong stays invisible.
+
+    Parameters
+    ----------
+    log_posterior : (N, C)
+    votes : tasks, annotators and labels of all annotations
+    counts : (R, C, C)
+        Expected counts ``[r, true, observed]`` under the posterior.
+    vote_weight : float
+        :math:`\gamma`, with which votes entered the posterior.
+    pooling : float
+        Pseudo-labels per row that draw an annotator's matrix to that of all.
+    """
+    tasks, annotators, labels = _some(votes, seed)
+    if not len(tasks):
+        return 1.0
+    common = counts.sum(0) + 0.5
+    common /= common.sum(1, keepdims=True)
+    total = counts.sum(2)
+    losses = np.zeros(len(CANDIDATES))
+    for part in row_slices(len(tasks), cells=log_posterior.shape[1], limit=CELLS_AT_ONCE):
+        i, r, y = tasks[part], annotators[part], labels[part]
+        own = softmax(log_posterior[i])
+        drawn = pooling * common[:, y].T
+        with_it = (counts[r, :, y] + drawn) / (total[r] + pooling)
+        without = (np.maximum(counts[r, :, y] - own, 0) + drawn) / (np.maximum(total[r] - own, 0) + pooling)
+        rest = log_posterior[i] - vote_weight * np.log(np.maximum(with_it, TINY))
+        losses -= _log_likelihoods(rest, without)
+    return float(CANDIDATES[np.flatnonzero(losses <= losses.min() + REJECTED_LOG_RATIO)[0]])
+
+
+def _log_likelihoods(rest: FloatArray, without: FloatArray) -> FloatArray:
+    """Of every candidate, the log-likelihood of P labels, from (P, C) log-posteriors and probabilities of the labels.
+
+    Classes come first: sums over the first axis are several times as fast as those over many short rows.
+    """
+    below_best = np.ascontiguousarray((rest - rest.max(1, keepdims=True)).T)
+    chance = np.ascontiguousarray(without.T)
+    found = np.empty(len(CANDIDATES))
+    for k, tau in enumerate(CANDIDATES):
+        odds = np.exp(tau * below_best)
+        found[k] = np.log(np.maximum((odds * chance).sum(0) / odds.sum(0), TINY)).sum()
+    return found
+
+
+def _some(votes: Triples, seed: int) -> Triples:
+    """The labels of random tasks, if there are too many."""
+    tasks, annotators, labels = votes
+    if len(tasks) <= MAX_LABELS:
+        return votes
+    n_tasks = int(tasks.max()) + 1
+    kept = np.random.default_rng(seed).random(n_tasks) < MAX_LABELS / len(tasks)
+    here = kept[tasks]
+    return tasks[here], annotators[here], labels[here]

@@ -10,7 +10,7 @@ import scipy
 from conal._arrays import FloatArray
 from conal.aggregation.base import register
 from conal.aggregation.counts import Votes, divergence, expected_log, normalised
-from conal.aggregation.em import EMAggregator
+from conal.aggregation.em import LogParts, MatrixAggregator
 from conal.aggregation.engines import Expectation
 from conal.parameters import number, one_of, parameter
 
@@ -26,7 +26,7 @@ class Habits(NamedTuple):
 
 
 @register("mace")
-class MACE(EMAggregator[Habits]):
+class MACE(MatrixAggregator[Habits]):
     r"""Annotators who know the answer with a probability of their own, and otherwise label by habit.
 
     For every label, annotator r knows the true class with probability :math:`\theta_r` and gives it. Otherwise the
@@ -111,9 +111,9 @@ class MACE(EMAggregator[Habits]):
         first, second = self._pseudo_counts(votes.shape[2])
         return Habits(first + knowing, second + by_habit)
 
-    def _log_joint(self, votes: Votes, parameters: Habits) -> FloatArray:
-        C = votes.shape[2]
-        return np.asarray(votes.log_evidence(np.log(_mixture(*self._rates(parameters)))) - np.log(C))
+    def _log_parts(self, parameters: Habits) -> LogParts:
+        C = parameters.spam.shape[1]
+        return LogParts(np.full(C, -np.log(C)), np.log(_mixture(*self._rates(parameters))))
 
     def _log_prior(self, parameters: Habits) -> float:
         """-KL of the distributions from their priors, or the log-density at the mode."""

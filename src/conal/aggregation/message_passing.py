@@ -8,7 +8,7 @@ import scipy
 
 from conal._arrays import FloatArray
 from conal.aggregation.base import Aggregator, register
-from conal.aggregation.counts import Votes, clamped, normalised, softmax
+from conal.aggregation.counts import Votes, clamped, normalised, one_coin, softmax
 from conal.aggregation.voting import VoteAggregator, weighted_votes
 from conal.data.annotations import Annotations
 from conal.data.encoding import MISSING
@@ -196,8 +196,7 @@ class MMSR(Aggregator):
             # With a handful of tasks the bounds cross; nobody is then better than chance.
             self.skills_ = np.clip(s * (C - 1) / C + 1 / C, margin / C, 1 - margin / C)
         self.weights_ = _log_odds(self.skills_, C)
-        identity, skill = np.eye(C), self.skills_[:, None, None]
-        self.confusion_ = identity * skill + (1 - identity) * (1 - skill) / max(C - 1, 1)
+        self.confusion_ = one_coin(self.skills_, C)
         return clamped(softmax(weighted_votes(crowd, self.weights_)), known)
 
     def _abilities(self, crowd: Annotations) -> FloatArray:

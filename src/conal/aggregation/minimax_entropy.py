@@ -9,14 +9,13 @@ import numpy as np
 import numpy.typing as npt
 import scipy
 
-from conal._arrays import FloatArray
+from conal._arrays import BoolArray, FloatArray
 from conal._system import kernel
 from conal.aggregation.base import register
 from conal.aggregation.common_confusion import rows
 from conal.aggregation.counts import Votes, class_shares, softmax
 from conal.aggregation.em import EMAggregator, climb
 from conal.aggregation.engines import Engine, Expectation
-from conal.aggregation.held_out import TRIAL, Mask, strongest
 from conal.data.annotations import Annotations
 from conal.parameters import either, number, one_of, parameter
 
@@ -231,20 +230,10 @@ class MinimaxEntropy(EMAggregator[Scores]):
 
     def learn(self, engine: Engine[Scores]) -> FloatArray:
         """Choose gamma, if that is asked for, and run EM."""
-        self.gamma_ = self._chosen_gamma(engine) if isinstance(self.gamma, str) else self.gamma
+        self.gamma_ = self._strongest(engine, "gamma", GAMMAS) if isinstance(self.gamma, str) else self.gamma
         return super().learn(engine)
 
-    def _chosen_gamma(self, engine: Engine[Scores]) -> float:
-        crowd = engine.votes.annotations
-
-        def scores(gamma: float, rest: Annotations, held_out: Mask) -> FloatArray:
-            trial = type(self)(**self.get_params() | TRIAL | {"gamma": gamma})
-            posterior = trial.learn(trial.engine(Votes(rest), engine.known))
-            return trial._held_out_scores(crowd, held_out, posterior)
-
-        return strongest(crowd, GAMMAS, scores, self.seed)
-
-    def _held_out_scores(self, crowd: Annotations, held_out: Mask, posterior: FloatArray) -> FloatArray:
+    def _held_out_scores(self, crowd: Annotations, held_out: BoolArray, posterior: FloatArray) -> FloatArray:
         """Log-probability of each held-out label, by the scores and the posterior from the other labels."""
         tasks, annotators, labels = crowd.tasks[held_out], crowd.annotators[held_out], crowd.labels[held_out]
         given = np.zeros(len(labels))

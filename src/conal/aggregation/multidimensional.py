@@ -11,8 +11,7 @@ import scipy
 from conal._arrays import FloatArray
 from conal.aggregation.base import Aggregator, register
 from conal.aggregation.common_confusion import rows
-from conal.aggregation.counts import Votes, clamped, class_shares, normalised, vote_shares
-from conal.aggregation.ranks import ranks_of
+from conal.aggregation.counts import Votes, clamped, class_shares, normalised, ranks_of, vote_shares
 from conal.data.annotations import Annotations
 from conal.data.encoding import MISSING
 from conal.errors import ConvergenceWarning, warn

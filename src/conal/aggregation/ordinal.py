@@ -10,9 +10,8 @@ import scipy
 from conal._arrays import FloatArray
 from conal.aggregation.base import register
 from conal.aggregation.counts import Votes, normalised, softmax
-from conal.aggregation.em import EMAggregator, climb
+from conal.aggregation.em import LogParts, MatrixAggregator, climb
 from conal.aggregation.engines import Engine, Expectation
-from conal.aggregation.held_out import TRIAL, Mask, held_out_scores, strongest
 from conal.data.annotations import Annotations
 from conal.parameters import either, number, one_of, parameter
 
@@ -72,7 +71,7 @@ def fall_off(habits: FloatArray, levels: FloatArray, guesses: float = GUESSES) -
 
 
 @register("ordinal")
-class Ordinal(EMAggregator[Scale]):
+class Ordinal(MatrixAggregator[Scale]):
     r"""Labels on a scale: annotators miss the true level by a little more often than by a lot.
 
     Three numbers describe an annotator: a bias :math:`a_r` in levels, a slope :math:`b_r` (below 1 for those who avoid
@@ -152,18 +151,10 @@ class Ordinal(EMAggregator[Scale]):
     def learn(self, engine: Engine[Scale]) -> FloatArray:
         """Choose the strength, if that is asked for, and run EM."""
         _levels(engine.votes)  # refuses classes without an order before any work
-        self.strength_ = self._chosen(engine) if isinstance(self.strength, str) else float(self.strength)
+        self.strength_ = (
+            self._strongest(engine, "strength", STRENGTHS) if isinstance(self.strength, str) else float(self.strength)
+        )
         return super().learn(engine)
-
-    def _chosen(self, engine: Engine[Scale]) -> float:
-        crowd = engine.votes.annotations
-
-        def scores(strength: float, rest: Annotations, held_out: Mask) -> FloatArray:
-            trial = type(self)(**self.get_params() | TRIAL | {"strength": strength})
-            posterior = trial.learn(trial.engine(Votes(rest), engine.known))
-            return held_out_scores(crowd, held_out, posterior, trial.confusion_)
-
-        return strongest(crowd, STRENGTHS, scores, self.seed)
 
     def adopt_posterior(self, crowd: Annotations, probas: FloatArray) -> None:
         """Store the probabilities, and that the classes are a scale: who asks for this model says so."""
@@ -185,9 +176,9 @@ class Ordinal(EMAggregator[Scale]):
         rho = normalised(expectation.shares + TASKS)
         return Scale(rho, pi_r, near, habits, typical)
 
-    def _log_joint(self, votes: Votes, parameters: Scale) -> FloatArray:
+    def _log_parts(self, parameters: Scale) -> LogParts:
         with np.errstate(divide="ignore"):  # a prior of zero rules a class out
-            return np.asarray(np.log(parameters.rho) + votes.log_evidence(np.log(parameters.pi_r)))
+            return LogParts(np.log(parameters.rho), np.log(parameters.pi_r))
 
     def _log_prior(self, parameters: Scale) -> float:
         apart = self.strength_ * scipy.special.rel_entr(parameters.near, parameters.pi_r).sum()

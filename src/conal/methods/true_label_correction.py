@@ -45,7 +45,7 @@ class PosteriorCorrection(nn.Module):
 
     Posteriors overclaim, because annotators err together. What is reported is therefore :math:`\mathrm{softmax}(e^t
     l')`. Two witnesses know t. Labels that were left out say :math:`\tau`
-    (:func:`conal.aggregation.tempering.held_out_certainty`): there are many of them, but they do not see the mistakes
+    (:func:`conal.aggregation.held_out.held_out_certainty`): there are many of them, but they do not see the mistakes
     of nearly everybody, so they may allow too much, and hardly too little. The true labels see these mistakes, but are
     few. Each is corrected by what the others say, which gives :math:`l''`, and posteriors are as sure as both witnesses
     allow:

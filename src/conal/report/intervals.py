@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from conal._arrays import FloatArray, IntArray
-from conal.aggregation.ranks import ranks_of
+from conal.aggregation.counts import ranks_of
 from conal.report.evidence import Evidence
 
 # Draws of the true labels, given the annotations and the classifier.
