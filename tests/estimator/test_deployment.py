@@ -81,8 +81,8 @@ def test_the_module_is_a_copy_that_contains_nothing_about_annotators() -> None:
     assert torch.equal(torch.random.get_rng_state(), state)
     sizes = {name: tensor.numel() for name, tensor in module.state_dict().items()}
     networks, scaling, prior = 3 * (6 * 4 + 4 + 4 * 3 + 3), 6 + 6 + 1 + 1, 3
-    witness = (6 * 3 + 3) + 2 + 2  # a linear classifier, temperatures and shares
-    assert sum(sizes.values()) == networks + scaling + prior + witness
+    second = (6 * 3 + 3) + 2 + 2  # a linear classifier, temperatures and shares
+    assert sum(sizes.values()) == networks + scaling + prior + second
     for tensor in (*module.parameters(), *module.buffers()):
         assert tensor.untyped_storage().nbytes() == tensor.nbytes  # no part of a larger one that is shared
         tensor.zero_()

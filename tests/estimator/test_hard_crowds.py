@@ -73,7 +73,7 @@ def crowd_of_one_answer(seed: int) -> tuple[np.ndarray[Any, Any], np.ndarray[Any
         ),
         (
             "xconal",
-            {"witness": "none"},
+            {"second_classifier": "none"},
             1,
             "class 0 gets 95% of the tasks, with 81% of the votes. This may be right or wrong",
         ),

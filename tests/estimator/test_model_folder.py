@@ -148,6 +148,18 @@ def test_weights_of_a_newer_version_are_refused(data: CrowdDataset, tmp_path: Pa
         conal.load(tmp_path / "model")
 
 
+@pytest.mark.parametrize(("then", "now"), [("gaussian", "lda"), ("none", "none")])
+def test_a_folder_with_the_parameters_of_0_2_0_is_read(data: CrowdDataset, tmp_path: Path, then: str, now: str) -> None:
+    clf = conal.make("xconal", **{**FAST, "second_classifier": now}).fit(data.x, data.annotations)
+    clf.save(tmp_path / "model")
+    parameters = json.loads((tmp_path / "model" / CONFIG).read_text())["parameters"]
+    del parameters["second_classifier"]
+    sign(tmp_path / "model", parameters={**parameters, "witness": then, "n_jobs": 1})
+    loaded = conal.load(tmp_path / "model")
+    assert loaded.get_params()["second_classifier"] == now
+    np.testing.assert_array_equal(loaded.predict_proba(data.x), clf.predict_proba(data.x))
+
+
 def test_no_pickle_is_written(data: CrowdDataset, tmp_path: Path) -> None:
     conal.CoNAL(**FAST).fit(data.x, data.annotations).save(tmp_path / "model")
     names = sorted(path.name for path in (tmp_path / "model").iterdir())

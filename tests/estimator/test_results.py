@@ -192,7 +192,9 @@ def test_modules_of_the_estimator_leave_each_others_private_parts_alone() -> Non
                 assert owner in ("self", "cls"), (path.name, owner, node.attr)
 
 
-@pytest.mark.parametrize("options", [{}, {"ensemble": 2}, {"witness": "none"}], ids=["default", "ensemble", "networks"])
+@pytest.mark.parametrize(
+    "options", [{}, {"ensemble": 2}, {"second_classifier": "none"}], ids=["default", "ensemble", "networks"]
+)
 def test_the_classifier_of_labels_csv_was_not_trained_on_the_task(options: dict[str, Any]) -> None:
     """Noise as features and random labels: who was trained on a task repeats its label, and nobody else can."""
     rng = np.random.default_rng(0)

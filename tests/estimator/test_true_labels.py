@@ -125,9 +125,9 @@ def test_two_labels_of_one_task_are_refused_by_name(data: CrowdDataset) -> None:
         fitted(data, frame)
 
 
-@pytest.mark.parametrize("witness", ["none", "gaussian"])
-def test_a_saved_model_infers_the_same(witness: str, data: CrowdDataset, truth: dict[Any, Any], tmp_path: Path) -> None:
-    clf = conal.make("xconal", epochs=6, verbose=False, witness=witness)
+@pytest.mark.parametrize("second", ["none", "lda"])
+def test_a_saved_model_infers_the_same(second: str, data: CrowdDataset, truth: dict[Any, Any], tmp_path: Path) -> None:
+    clf = conal.make("xconal", epochs=6, verbose=False, second_classifier=second)
     clf.fit(data.x, data.annotations, true_labels=truth)
     assert isinstance(clf.model_, CrossCoNALMethod)
     assert clf.model_.correction is not None

@@ -67,7 +67,7 @@ def slow_pooled(counts: npt.NDArray[Any]) -> npt.NDArray[Any]:
 @pytest.mark.parametrize("prior", [None, [0.6, 0.3, 0.1]])
 def test_an_e_step_against_loops(prior: list[float] | None, confusion: str) -> None:
     stated = None if prior is None else torch.tensor(prior)
-    settings: dict[str, Any] = {"calibrate": False, "confusion": confusion, "witness": "none"}
+    settings: dict[str, Any] = {"calibrate": False, "confusion": confusion, "second_classifier": "none"}
     method, batches = made(folds=3, vote_weight=0.6, class_prior=stated, **settings)
     before = method.posterior.double().numpy().copy()
     pi_g, pi_r, omega = (t.double().numpy().copy() for t in (method.noise.pi_g, method.noise.pi_r, method.noise.omega))
@@ -112,9 +112,9 @@ class Again:
         return self.batches.labelled_in_order()
 
 
-def test_an_e_step_with_a_second_witness_against_loops() -> None:
+def test_an_e_step_with_a_second_classifier_against_loops() -> None:
     """The mixture of held-out networks and held-out Gaussian classifiers, weighted by the likelihood of the labels."""
-    method, batches = made(folds=3, vote_weight=0.6, calibrate=False, witness="gaussian")
+    method, batches = made(folds=3, vote_weight=0.6, calibrate=False, second_classifier="lda")
     assert method.gaussian is not None
     assert method.pooled_noise is not None
     ann, fold = batches.annotations, method.fold_of.numpy()
@@ -154,8 +154,8 @@ def slow_gaussian(z: npt.NDArray[Any], q: npt.NDArray[Any], new: npt.NDArray[Any
     return np.asarray(np.exp(score) / np.exp(score).sum())
 
 
-def test_the_second_witness_takes_part_in_predictions_and_pictures_have_none() -> None:
-    method, batches = made(witness="gaussian")
+def test_the_second_classifier_takes_part_in_predictions_and_pictures_have_none() -> None:
+    method, batches = made(second_classifier="lda")
     assert method.gaussian is not None
     x = batches.instances.take(np.arange(N))
     alone = method.predict_proba(x)
@@ -166,7 +166,7 @@ def test_the_second_witness_takes_part_in_predictions_and_pictures_have_none() -
         )
     assert (method.predict_proba(x) - alone).abs().max() > 0.01
     pictures = Problem((1, 4, 4), C, R, N, method.problem.labels_per_annotator)
-    assert methods.get("xconal")(pictures, MLP(16, C), witness="gaussian").gaussian is None
+    assert methods.get("xconal")(pictures, MLP(16, C), second_classifier="lda").gaussian is None
 
 
 def test_no_network_learns_from_its_own_fold() -> None:
@@ -212,8 +212,7 @@ def test_the_mean_of_the_networks_predicts() -> None:
         ({"start": 1.0}, "start must be a share above 0 and below 1, not 1.0"),
         ({"rounds": 0}, "rounds must be a whole number of at least 1, not 0"),
         ({"averaging": 1.0}, "averaging must be a number from 0 to below 1, not 1.0"),
-        ({"n_jobs": 0}, "n_jobs must be a whole number of at least 1, not 0"),
-        ({"witness": "other"}, "witness must be 'gaussian' or 'none', not 'other'"),
+        ({"second_classifier": "other"}, "second_classifier must be 'lda' or 'none', not 'other'"),
         ({"calibrate": 1}, "calibrate must be true or false, not 1"),
         ({"confusion": "own"}, "confusion must be 'both', 'mixture' or 'pooled', not 'own'"),
     ],
@@ -333,15 +332,6 @@ def test_large_data_have_fewer_folds() -> None:
     assert CrossCoNALMethod(problem, MLP(D, C)).n_folds == 3
 
 
-def test_folds_train_in_threads() -> None:
-    """Without dropout, threads change nothing but the order of sums."""
-    data = conal.datasets.synthetic(n_train=200, n_classes=3, seed=1)
-    fast: dict[str, Any] = {"epochs": 5, "dropout": 0.0, "input_dropout": 0.0, "verbose": False}
-    one = conal.CrossCoNAL(**fast).fit(data.x, data.annotations)
-    two = conal.make("xconal", n_jobs=2, **fast).fit(data.x, data.annotations)
-    np.testing.assert_allclose(two.predict_proba(data.x), one.predict_proba(data.x), atol=5e-4)
-
-
 def test_tasks_that_were_held_out_are_inferred_like_new_ones() -> None:
     data = conal.datasets.synthetic(n_train=300, n_classes=3, seed=1)
     clf = conal.CrossCoNAL(epochs=10, selection="annotations", holdout=0.3, verbose=False)
@@ -362,14 +352,14 @@ def test_tensors_of_a_saved_model_keep_their_names() -> None:
     networks = {f"{place}.{name}" for place in ("backbone", "others.0", "networks.0", "networks.1") for name in weights}
     noise = {f"{place}.{name}" for place in ("noise", "pooled_noise") for name in ("pi_g", "pi_r", "omega", "started")}
     scaler = {f"scaler.{name}" for name in ("shift", "factor", "limit", "root")}
-    witness = {f"gaussian.{name}" for name in ("weight", "bias", "temperatures", "shares")}
+    expert = {f"gaussian.{name}" for name in ("weight", "bias", "temperatures", "shares")}
     others = {"labels_per_annotator", "prior_shift", "temperature", "certainty", "steps"}
-    assert names == networks | noise | scaler | witness | others
+    assert names == networks | noise | scaler | expert | others
 
 
 @pytest.mark.parametrize("stacked", [True, False])
-def test_new_names_of_classes_reach_networks_witness_and_noise(stacked: bool) -> None:
-    method, batches = made(folds=3, witness="gaussian")
+def test_new_names_of_classes_reach_networks_second_classifier_and_noise(stacked: bool) -> None:
+    method, batches = made(folds=3, second_classifier="lda")
     if stacked:
         method.merge_networks(torch.zeros(2, D))
     method.begin(batches.labelled_in_order())

@@ -15,7 +15,6 @@ from conal.aggregation import CommonConfusion
 from conal.data.annotations import Annotations
 from conal.errors import InputError
 from conal.methods import Batch, Problem
-from conal.methods.ensemble import Ensemble
 from conal.training import CrowdBatches
 
 from .loops import triples
@@ -247,22 +246,3 @@ def test_the_e_step_is_without_dropout(name: str, made: Made) -> None:
     one.train().end_epoch(in_pieces(data))
     other.eval().end_epoch(in_pieces(data))
     torch.testing.assert_close(one.posterior, other.posterior)
-
-
-def test_models_from_before_the_noise_model_was_shared_are_loaded(made: Made) -> None:
-    """They had the tensors of the noise model at the top, under other names."""
-    method, _ = made("conal-em")
-    state = dict(method.state_dict())
-    former = {name: value for name, value in state.items() if not name.startswith("noise.")}
-    for old, new in (("pi_g", "noise.pi_g"), ("pi_r", "noise.pi_r"), ("omega_r", "noise.omega")):
-        former[old] = state[new]
-    assert len(former) == len(state) - 1  # there was nothing to start
-    other, _ = made("conal-em", smoothing=5.0)
-    assert not torch.equal(other.noise.pi_r, method.noise.pi_r)
-    for target, given in (
-        (other, former),
-        (Ensemble([other]), {f"members.0.{name}": value for name, value in former.items()}),
-    ):
-        target.load_state_dict({**target.state_dict(), **given} if isinstance(target, Ensemble) else given)
-        for name, value in other.state_dict().items():
-            assert torch.equal(value, state[name]), name

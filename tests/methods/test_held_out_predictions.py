@@ -10,8 +10,7 @@ import pytest
 import torch
 
 import conal
-from conal.methods import Batch
-from conal.methods import cross_conal as held_out_predictions
+from conal.methods import Batch, cross_conal
 from conal.methods.cross_conal import ScaledBatches
 from conal.training import CrowdBatches, Instances
 
@@ -47,7 +46,7 @@ def test_a_fit_that_keeps_no_features_gives_the_same_model(monkeypatch: pytest.M
     data = conal.datasets.synthetic(n_train=150, n_classes=3, seed=1)
     fast: dict[str, Any] = {"epochs": 6, "verbose": False}
     kept = conal.CrossCoNAL(**fast).fit(data.x, data.annotations)
-    monkeypatch.setattr(held_out_predictions, "KEPT_CELLS", 0)
+    monkeypatch.setattr(cross_conal, "KEPT_CELLS", 0)
     read = conal.CrossCoNAL(**fast).fit(data.x, data.annotations)
     np.testing.assert_array_equal(read.probas_, kept.probas_)
     np.testing.assert_array_equal(read.predict_proba(data.x), kept.predict_proba(data.x))

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from conal.data.annotations import Annotations
-from conal.methods.em import infer_from_labels
+from conal.methods.cross_conal import infer_from_labels
 from conal.methods.two_source_noise import PseudoLabels, TwoSourceNoise
 
 N, R, C = 40, 5, 3

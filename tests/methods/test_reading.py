@@ -35,7 +35,7 @@ def made(name: str, seed: int = 0) -> tuple[CrowdMethod, Batch]:
 
 
 def assert_reads(method: CrowdMethod, batch: Batch, class_logits: Tensor) -> None:
-    for reading in (method.read(batch), method.read(batch, class_logits)):
+    for reading in (method.predict_batch(batch), method.predict_batch(batch, class_logits)):
         torch.testing.assert_close(reading.class_proba, method.predict_proba(batch.x))
         torch.testing.assert_close(reading.posterior, method.infer(batch))
         if method.separates_noise:

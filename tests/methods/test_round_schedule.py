@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from conal.methods.em import due_epochs
+from conal.methods.cross_conal import due_epochs
 
 
 def test_e_steps_are_spread_over_the_epochs() -> None:

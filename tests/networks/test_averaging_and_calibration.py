@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 import numpy as np
 import pytest
 import torch
 from scipy.optimize import minimize_scalar
 from torch import nn
 
-from conal.networks.cross_fitting import Part, WeightAverage, fit_temperature, mean_loss
+from conal.networks.cross_fitting import WeightAverage, fit_temperature
 
 
 def test_averages_follow_the_formula_and_statistics_are_copied() -> None:
@@ -63,22 +61,3 @@ def test_a_network_that_knows_nothing_is_hardly_heard() -> None:
     log_proba = (5 * torch.randn(2000, 3)).log_softmax(-1)
     target = torch.nn.functional.one_hot(torch.randint(3, (2000,)), num_classes=3).float()
     assert float(fit_temperature(log_proba, target)) < 0.1
-
-
-def test_threads_give_the_same_loss_and_gradients() -> None:
-    torch.manual_seed(3)
-    networks = [nn.Sequential(nn.Linear(4, 8), nn.Tanh(), nn.Linear(8, 2)) for _ in range(5)]
-    networks[1][0].requires_grad_(False)
-    xs = [torch.randn(16, 4) for _ in networks]
-    parts: list[Part] = [
-        (n, partial(lambda n, x: n(x).square().mean(), n, x)) for n, x in zip(networks, xs, strict=True)
-    ]
-    found = []
-    for n_jobs in (1, 3):
-        for network in networks:
-            network.zero_grad()
-        loss = mean_loss(parts, n_jobs)
-        (2 * loss).backward()
-        found.append((loss.detach(), [p.grad.clone() for n in networks for p in n.parameters() if p.grad is not None]))
-    torch.testing.assert_close(found[0], found[1])
-    assert len(found[0][1]) == 5 * 4 - 2

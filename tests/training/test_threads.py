@@ -91,11 +91,10 @@ def with_dropout(shape: tuple[int, ...], n_classes: int) -> nn.Module:
         ("xconal", {}),
         ("doctor-net", {}),
         ("conal", {"ensemble": 2, "batch_norm": True}),
-        ("xconal", {"n_jobs": 2}),
         ("conal", {"backbone": with_dropout}),
         ("xconal", {"backbone": with_dropout}),
     ],
-    ids=["conal", "xconal", "heads", "ensemble", "jobs", "own network", "own networks"],
+    ids=["conal", "xconal", "heads", "ensemble", "own network", "own networks"],
 )
 def test_a_seed_gives_the_same_model_in_threads(method: str, options: dict[str, Any]) -> None:
     data = conal.datasets.synthetic(n_train=200, n_valid=10, n_test=10, n_classes=3, n_annotators=6, seed=0)

@@ -92,8 +92,7 @@ class CrossCoNAL(CrowdClassifier):
     folds: int | Literal["auto"]
     averaging: float
     calibrate: bool
-    witness: Literal["gaussian", "none"]
-    n_jobs: int
+    second_classifier: Literal["lda", "none"]
     backbone: Backbone
     hidden: Sequence[int]
     dropout: float
@@ -132,8 +131,7 @@ class CrossCoNAL(CrowdClassifier):
         folds: int | Literal["auto"] = "auto",
         averaging: float = 0.98,
         calibrate: bool = True,
-        witness: Literal["gaussian", "none"] = "gaussian",
-        n_jobs: int = 1,
+        second_classifier: Literal["lda", "none"] = "lda",
         backbone: Backbone = "mlp",
         hidden: Sequence[int] = (128,),
         dropout: float = 0.5,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Sequence
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +16,7 @@ from conal.data.encoding import MISSING
 from conal.data.true_labels import without_each_part
 from conal.errors import InputError
 from conal.methods import Batch, CrowdMethod
+from conal.methods.base import BatchPrediction
 from conal.methods.ensemble import Ensemble
 from conal.parameters.training import Settings
 from conal.report.evidence import MIN_GOLD
@@ -65,20 +66,6 @@ def merged(results: Sequence[TrainingResult]) -> TrainingResult:
 # Predictions of a trained method for instances and annotations, computed in chunks.
 
 
-class TrainingReading(NamedTuple):
-    """Predictions of a trained method for its training tasks.
-
-    ``classifier`` (n, C) by features alone, ``posterior`` (n, C) by features and annotations, and ``omega``
-    (n_annotations,) where the method separates common from individual confusion. ``held_out`` says whether the
-    classifier was not trained on the tasks that it predicts.
-    """
-
-    classifier: FloatArray
-    posterior: FloatArray
-    omega: FloatArray | None
-    held_out: bool
-
-
 def class_probas(model: CrowdMethod, instances: Instances) -> FloatArray:
     """(n, C) class probabilities from features alone."""
     return _normalised(predict_proba(model, instances))
@@ -90,9 +77,9 @@ def posterior(model: CrowdMethod, batches: CrowdBatches) -> FloatArray:
     return _normalised(torch.cat([model.infer(batch) for batch in batches.in_order()]))
 
 
-def read_training_tasks(
+def predict_training_tasks(
     model: CrowdMethod, batches: CrowdBatches, class_logits: Tensor | None = None
-) -> TrainingReading:
+) -> BatchPrediction[FloatArray]:
     """Predictions for the training tasks; ``class_logits``, if given, avoids a pass of the network.
 
     Where the method itself inferred the labels of a task in training, that posterior is taken, and where it has
@@ -100,17 +87,16 @@ def read_training_tasks(
     """
     model.eval()
     parts = [
-        model.read(batch, None if class_logits is None else class_logits[batch.instances])
+        model.predict_batch(batch, None if class_logits is None else class_logits[batch.instances])
         for batch in batches.in_order()
     ]
     found = _normalised(torch.cat([part.posterior for part in parts]))
     _replace(found, model.training_posterior())
     classifier = _normalised(torch.cat([part.class_proba for part in parts]))
-    held_out = model.training_class_proba()
-    _replace(classifier, held_out)
+    _replace(classifier, model.training_class_proba())
     rates = [part.omega for part in parts if part.omega is not None]
     omega = torch.cat(rates).double().numpy() if model.separates_noise else None
-    return TrainingReading(classifier, found, omega, held_out is not None)
+    return BatchPrediction(classifier, found, omega)
 
 
 def _replace(found: FloatArray, own: Tensor | None) -> None:
@@ -123,7 +109,7 @@ def _replace(found: FloatArray, own: Tensor | None) -> None:
 
 def training_posterior(model: CrowdMethod, batches: CrowdBatches) -> FloatArray:
     """(n, C) as :func:`posterior`, but with the method's own inference for its training tasks."""
-    return read_training_tasks(model, batches).posterior
+    return predict_training_tasks(model, batches).posterior
 
 
 def log_likelihood(model: CrowdMethod, batches: CrowdBatches) -> float:
@@ -255,5 +241,5 @@ def judged_by_refits(
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # the fit with all true labels has told them
             result = merged(fit(fewer, f"without true labels {k}/{refits}"))
-            found[part] = read_training_tasks(result.method, batches, result.class_logits).posterior[part]
+            found[part] = predict_training_tasks(result.method, batches, result.class_logits).posterior[part]
     return found

@@ -524,26 +524,26 @@ def _set_labels(estimator: FittedClassifier, learned: FitResult) -> None:
     model, known = learned.result.method, learned.known
     instances, crowd, _ = learned.joined
     batches = CrowdBatches(instances, crowd, estimator.batch_size)
-    reading = compute.read_training_tasks(model, batches, learned.result.class_logits)
-    estimator.probas_ = reading.posterior if known is None else clamped(reading.posterior, known)
+    found = compute.predict_training_tasks(model, batches, learned.result.class_logits)
+    estimator.probas_ = found.posterior if known is None else clamped(found.posterior, known)
     warn_of_prior(model, estimator.probas_, crowd)
     estimator.labels_ = estimator.classes_[estimator.probas_.argmax(1)]
     common, individual = (matrix.detach().double().numpy() for matrix in model.confusion())
     evidence = Evidence(
         crowd,
         estimator.probas_,
-        reading.classifier,
+        found.class_proba,
         common,
         individual,
-        reading.omega,
+        found.omega,
         learned.quoted,
         model_section(estimator),
         known=known,
         inclusion=learned.inclusion,
-        unseen=None if known is None else _unseen(estimator, learned, batches, known, reading.posterior),
+        unseen=None if known is None else _unseen(estimator, learned, batches, known, found.posterior),
         common_meaning=model.common_meaning,
         tempered=model.tempered,
-        held_out=reading.held_out,
+        held_out=model.training_class_proba() is not None,
         **described_annotators(estimator.annotator_info_),
     )
     exhibits = drawn(instances, crowd.task_ids) if learned.quoted is None else Exhibits()

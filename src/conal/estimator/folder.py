@@ -269,6 +269,9 @@ def _restore_parameters(folder: ModelFolder, backbone: Any) -> CrowdClassifier:
             )
         parameters["backbone"] = backbone
     parameters["hidden"] = tuple(parameters["hidden"])
+    if "witness" in parameters:  # of 0.2.0, as is n_jobs
+        parameters["second_classifier"] = "lda" if parameters.pop("witness") == "gaussian" else "none"
+        parameters.pop("n_jobs", None)
     return make(folder.config["method"], **parameters)
 
 

@@ -23,7 +23,7 @@ from conal.estimator.kept_data import REMEDY, Parts, TrainingData
 from conal.estimator.results import FittedResults
 from conal.io import FeatureTable
 from conal.io.texts import is_text, texts_from
-from conal.methods.cross_conal import CrossFittedEM
+from conal.methods.cross_conal import CrossCoNALMethod
 from conal.parameters.training import planned_epochs, planned_folds
 from conal.report.evidence import plain_names
 from conal.training import CrowdBatches, Instances, LastEpoch, WarmStart, train
@@ -113,7 +113,7 @@ def _train(fitted: CrowdClassifier, joined: inputs.Joined, working: list[Any]) -
 def _keep_folds(fitted: CrowdClassifier, n_tasks: int) -> None:
     """There are as many networks as before, also where so many tasks would be fitted with fewer."""
     trained = compute.members_of(fitted.model_)[0]
-    if isinstance(trained, CrossFittedEM) and trained.n_folds != planned_folds(trained.folds, n_tasks):
+    if isinstance(trained, CrossCoNALMethod) and trained.n_folds != planned_folds(trained.folds, n_tasks):
         fitted.set_params(folds=trained.n_folds)
 
 

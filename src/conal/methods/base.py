@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
 import numpy as np
 import torch
@@ -81,6 +81,8 @@ def _shares(prior: Any) -> dict[Any, float]:
 
 # Inputs and outputs of methods, as tensors.
 
+Array = TypeVar("Array")
+
 
 class Batch(NamedTuple):
     """Instances with their observed annotations, without true labels.
@@ -153,8 +155,8 @@ class Problem(NamedTuple):
         )
 
 
-class Reading(NamedTuple):
-    """Predictions of a trained method for a batch.
+class BatchPrediction(NamedTuple, Generic[Array]):
+    """Predictions of a trained method for a batch, as tensors, or for all training tasks, as arrays.
 
     Attributes
     ----------
@@ -166,9 +168,9 @@ class Reading(NamedTuple):
         How likely each label is to come from the common confusion, where the method separates the two kinds.
     """
 
-    class_proba: Tensor
-    posterior: Tensor
-    omega: Tensor | None
+    class_proba: Array
+    posterior: Array
+    omega: Array | None
 
 
 # The base of all methods: a backbone, a loss over observed annotations, and the annotators' confusion.
@@ -284,7 +286,7 @@ class CrowdMethod(nn.Module):
     def prepare(self, annotations: Annotations) -> None:
         """Called once before training with the training annotations; two-stage methods aggregate here."""
 
-    def take_up(self, working: Mapping[str, Tensor], annotations: Annotations) -> None:
+    def load_previous(self, working: Mapping[str, Tensor], annotations: Annotations) -> None:
         """Called after :meth:`prepare` in an update, with the :meth:`working_state` of the fit before it.
 
         The annotations begin with the tasks of that fit, in the same order.
@@ -398,7 +400,7 @@ class CrowdMethod(nn.Module):
         log_prior = (class_logits + self.prior_shift).log_softmax(-1)
         return log_prior.index_add(0, rows, evidence).softmax(-1)
 
-    def meet_prior(self, found: Tensor) -> None:
+    def adjust_to_class_prior(self, found: Tensor) -> None:
         """Shift the classes from the inferred shares (C,) towards the user's class prior, if there is one."""
         if self.problem.class_prior is not None:
             stated = self.problem.class_prior.to(found.device, torch.float64)
@@ -464,14 +466,14 @@ class CrowdMethod(nn.Module):
         return loss if self.known is None or self.truth_in_targets else loss + self.truth_loss(batch)
 
     @torch.no_grad()
-    def read(self, batch: Batch, class_logits: Tensor | None = None) -> Reading:
+    def predict_batch(self, batch: Batch, class_logits: Tensor | None = None) -> BatchPrediction[Tensor]:
         """Classifier, posterior and omega of a batch of raw features, by one pass of the network.
 
         ``class_logits`` are those of the batch's instances, where they are known already.
         """
         scaled = self.scaled(batch)
         logits = self.class_logits(scaled.x) if class_logits is None else class_logits
-        return Reading(
+        return BatchPrediction(
             self.log_class_proba(logits).exp(),
             self.posterior_given(logits, scaled),
             self.omega_of(scaled) if self.separates_noise else None,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Self
 
 import numpy as np
@@ -15,22 +15,7 @@ from conal.aggregation.common_confusion import rows
 from conal.aggregation.counts import Votes, vote_shares
 from conal.data.annotations import Annotations
 from conal.methods.base import Batch, CrowdMethod, Problem, register
-from conal.methods.two_source_noise import TwoSourceNoise
 from conal.parameters import number, parameter, whole
-
-# The schedule of a fixed number of E-steps.
-
-
-def due_epochs(epochs: int, start: float, rounds: int) -> set[int]:
-    """After which epochs there is an E-step: the first after a share ``start`` of them, the last at the end.
-
-    >>> sorted(due_epochs(100, start=0.2, rounds=5))
-    [20, 40, 60, 80, 100]
-    """
-    first = max(1, round(start * epochs))
-    rounds = min(rounds, max(epochs - first, 0) + 1)  # more would repeat epochs
-    return {round(first + k * (epochs - first) / max(rounds - 1, 1)) for k in range(rounds)}
-
 
 # Expected counts: how often each annotator gives each label, under the posterior of the true classes.
 
@@ -69,33 +54,9 @@ class ExpectedCounts:
         return self._by_label.view(-1, C, C).transpose(1, 2)
 
 
-# Inference from the annotations alone, before any network is trained.
-
-
 def counts_from_votes(votes: Votes, posterior: npt.NDArray[np.float64]) -> Tensor:
     """(R, C, C) expected counts ``[r, true, observed]``, summed in double and returned in single precision."""
     return torch.from_numpy(votes.counts(posterior).copy()).float()
-
-
-def infer_from_labels(
-    noise: TwoSourceNoise, annotations: Annotations, rounds: int, with_truth: Callable[[Tensor], Tensor]
-) -> tuple[Tensor, Tensor]:
-    """EM of the two kinds of confusion on the annotations alone, from the vote shares.
-
-    Returns the (N, C) posterior and its (R, C, C) expected counts; ``noise`` is fitted on the way. In every round,
-    ``with_truth`` makes known true labels certain; the posterior that is returned says what was inferred for them.
-    """
-    votes = Votes(annotations)
-    posterior = torch.from_numpy(vote_shares(annotations)).float()
-    N, C = posterior.shape
-    for _ in range(rounds):
-        posterior = with_truth(posterior)
-        noise.fit(counts_from_votes(votes, posterior.double().numpy()))
-        log_shares = ((posterior.sum(0) + 1) / (N + C)).log()
-        # An annotator gives the same few labels many times: the logarithm of each is taken once.
-        evidence = torch.from_numpy(votes.log_evidence(noise.log_matrices().double().numpy()))
-        posterior = (log_shares + evidence).softmax(-1).float()
-    return posterior, counts_from_votes(votes, posterior.double().numpy())
 
 
 # Base of EM methods, which alternate between inferring true labels and fitting networks and confusion.
@@ -137,25 +98,9 @@ class EMMethod(CrowdMethod):
 
     # ---------------------------------------------------------------- what it may change
 
-    def predictions(self, batches: Iterable[Batch]) -> Iterable[tuple[Tensor, Batch]]:
-        """Class logits of every training batch, and the batch with scaled features."""
-        return ((self.class_logits(scaled.x), scaled) for scaled in map(self.scaled, batches))
-
     def label_evidence(self, batch: Batch, first: int) -> Tensor:
         """(P, C) log P(y | z = c) of a training batch, whose labels begin with the ``first``-th of all."""
         return self.log_prob_given_class(batch)
-
-    def learn_from_truth(self, predictions: Iterable[tuple[Tensor, Batch]]) -> Iterable[tuple[Tensor, Batch]]:
-        """Called before an E-step with all :meth:`predictions`; what true labels say about other tasks."""
-        return predictions
-
-    def settled(self, posterior: Tensor, batch: Batch) -> Tensor:
-        """(N, C) posterior of a training batch, with certain true labels."""
-        return self.with_truth(posterior, batch.instances)
-
-    def inferred_shares(self) -> Tensor:
-        """(C,) shares of the classes among the inferred labels, to be compared with a stated class prior."""
-        return self.posterior.mean(0)
 
     # ---------------------------------------------------------------- rounds
 
@@ -168,7 +113,7 @@ class EMMethod(CrowdMethod):
             self.em_round(batches)
 
     @torch.no_grad()
-    def take_up(self, working: Mapping[str, Tensor], annotations: Annotations) -> None:
+    def load_previous(self, working: Mapping[str, Tensor], annotations: Annotations) -> None:
         """Known tasks keep what was inferred for them; the annotators are fitted to that."""
         known = working["posterior"].to(self.posterior)
         self.posterior[: len(known)] = known
@@ -189,13 +134,12 @@ class EMMethod(CrowdMethod):
 
     def e_step(self, batches: Iterable[Batch]) -> Iterator[tuple[Batch, Tensor]]:
         """Infer the labels of the training tasks: every batch, and the (N, C) posterior that is set for its tasks."""
-        predictions = self.predictions(batches)
-        self.meet_prior(self.inferred_shares())
+        self.adjust_to_class_prior(self.posterior.mean(0))
         first = 0
-        for logits, batch in self.learn_from_truth(predictions):
+        for batch in map(self.scaled, batches):
             evidence = self.label_evidence(batch, first)
-            inferred = self.joint_posterior(logits, batch.rows, evidence).to(self.posterior.dtype)
-            posterior = self.settled(inferred, batch)
+            inferred = self.joint_posterior(self.class_logits(batch.x), batch.rows, evidence)
+            posterior = self.with_truth(inferred.to(self.posterior.dtype), batch.instances)
             self.posterior[batch.instances] = posterior
             yield batch, posterior
             first += len(batch.labels)

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-from conal.methods.base import Batch, CrowdMethod, Reading
+from conal.methods.base import Batch, BatchPrediction, CrowdMethod
 from conal.networks.deployed import MeanProbabilities
 
 
@@ -39,14 +39,15 @@ class Ensemble(CrowdMethod):
         return [member for member in self.members if isinstance(member, CrowdMethod)]
 
     @torch.no_grad()
-    def read(self, batch: Batch, class_logits: Tensor | None = None) -> Reading:
+    def predict_batch(self, batch: Batch, class_logits: Tensor | None = None) -> BatchPrediction[Tensor]:
         """Means of the members' predictions; ``class_logits`` are (N, M, C), those of every member."""
         given = [None] * len(self.members) if class_logits is None else class_logits.unbind(1)
-        each = [member.read(batch, logits) for member, logits in zip(self.each, given, strict=True)]
-        return Reading(
-            mean([reading.class_proba for reading in each]),
-            mean([reading.posterior for reading in each]),
-            mean([reading.omega for reading in each if reading.omega is not None]) if self.separates_noise else None,
+        each = [member.predict_batch(batch, logits) for member, logits in zip(self.each, given, strict=True)]
+        omega = [found.omega for found in each if found.omega is not None]
+        return BatchPrediction(
+            mean([found.class_proba for found in each]),
+            mean([found.posterior for found in each]),
+            mean(omega) if self.separates_noise else None,
         )
 
     @torch.no_grad()

@@ -44,10 +44,10 @@ class PosteriorCorrection(nn.Module):
     :math:`\lambda_n = \max(1, (75 / n)^2)` is larger for few labels: some give a direction, but not how far to go.
 
     Posteriors overclaim, because annotators err together. What is reported is therefore :math:`\mathrm{softmax}(e^t
-    l')`. Two witnesses know t. Labels that were left out say :math:`\tau`
+    l')`. Two sources say what t is. Labels that were left out give :math:`\tau`
     (:func:`conal.aggregation.held_out.held_out_certainty`): there are many of them, but they do not see the mistakes
     of nearly everybody, so they may allow too much, and hardly too little. The true labels see these mistakes, but are
-    few. Each is corrected by what the others say, which gives :math:`l''`, and posteriors are as sure as both witnesses
+    few. Each is corrected by what the others say, which gives :math:`l''`, and posteriors are as sure as both
     allow:
 
     .. math::

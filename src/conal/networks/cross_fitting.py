@@ -5,8 +5,6 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 from itertools import accumulate
 from math import prod
 from typing import Any, NamedTuple
@@ -18,7 +16,7 @@ from torch.func import functional_call, vmap
 from torch.nn.functional import cross_entropy
 
 from conal.networks.backbones import MLP, Dropout, draw_kept
-from conal.networks.draws import current_generator, drawing_from
+from conal.networks.draws import drawing_from
 
 # Loss and gradients of stacked perceptrons, written out: no graph, and memory that every step uses again.
 
@@ -438,72 +436,13 @@ def _derivatives(beta: float, log_proba: Tensor, total: Tensor, expected: float)
     return expected - float((total * mean).double().sum()), -float((total * variance).double().sum())
 
 
-# Losses of independent networks, computed side by side in threads.
-
-Part = tuple[nn.Module, Callable[[], Tensor]]
-"""A network, and the loss that depends on its parameters alone."""
-
-
-def mean_loss(parts: Sequence[Part], n_jobs: int = 1) -> Tensor:
-    """Mean of the losses of independent networks; with ``n_jobs`` above 1, forward and backward passes run in threads.
-
-    torch computes outside of Python's lock, so threads work at the same time. Gradients are computed with the losses
-    and handed over when the mean is differentiated. Dropout of every network is drawn from a generator of its own, so
-    that the order in which threads work does not count.
-
-    Examples
-    --------
-    >>> one, two = nn.Linear(1, 1), nn.Linear(1, 1)
-    >>> x = torch.ones(1, 1)
-    >>> loss = mean_loss([(one, lambda: one(x).sum()), (two, lambda: two(x).sum())], n_jobs=2)
-    >>> loss.backward()
-    >>> one.weight.grad
-    tensor([[0.5000]])
-    """
-    if n_jobs == 1 or not torch.is_grad_enabled():
-        return torch.stack([loss() for _, loss in parts]).mean()
-    parameters = [[p for p in network.parameters() if p.requires_grad] for network, _ in parts]
-
-    seeds = torch.randint(2**62, (len(parts),), generator=current_generator()).tolist()
-
-    def compute(k: int) -> tuple[Tensor, list[Tensor]]:
-        with drawing_from(torch.Generator().manual_seed(seeds[k]), torch_too=True):
-            loss = parts[k][1]()
-        found = torch.autograd.grad(loss, parameters[k], allow_unused=True)
-        pairs = zip(found, parameters[k], strict=True)
-        return loss.detach(), [torch.zeros_like(p) if g is None else g for g, p in pairs]
-
-    with ThreadPoolExecutor(n_jobs) as pool:
-        results = list(pool.map(compute, range(len(parts))))
-    value = torch.stack([loss for loss, _ in results]).mean()
-    gradients = [gradient / len(parts) for _, found in results for gradient in found]
-    flat = (parameter for found in parameters for parameter in found)
-    loss: Tensor = _HandedOver.apply(value, gradients, *flat)  # type: ignore[no-untyped-call]
-    return loss
-
-
-class _HandedOver(torch.autograd.Function):
-    """A value with precomputed gradients."""
-
-    @staticmethod
-    def forward(ctx: Any, value: Tensor, gradients: list[Tensor], *parameters: Tensor) -> Tensor:
-        ctx.gradients = gradients
-        return value.clone()
-
-    @staticmethod
-    def backward(ctx: Any, *grads: Any) -> Any:
-        return (None, None, *(grads[0] * gradient for gradient in ctx.gradients))
-
-
 # Cross-fitting: K networks, each trained without one fold of the instances, and predictions for the held-out folds.
 
 Network = Callable[[Tensor], Tensor]
 """From (N, ...) scaled features to (N, C) class logits."""
 
 
-def cross_fitted_loss(
-    networks: Sequence[nn.Module], x: Tensor, target: Tensor, fold: Tensor, weight: float, n_jobs: int = 1
-) -> Tensor:
+def cross_fitted_loss(networks: Sequence[nn.Module], x: Tensor, target: Tensor, fold: Tensor, weight: float) -> Tensor:
     r"""Mean over the networks of the cross-entropy to (N, C) targets, each without the instances of its own fold.
 
     .. math:: \mathcal L = - \frac wK \sum_k \sum_{i : k_i \ne k} \sum_c q_i(c) \log f^{(k)}_c(x_i)
@@ -514,18 +453,16 @@ def cross_fitted_loss(
         :math:`k_i`: network k is not trained on the instances of fold k.
     weight : float
         w, one over the number of instances that a network sees.
-    n_jobs : int
-        Networks that are evaluated at a time, in threads.
     """
-    parts: list[Part] = []
+    losses = []
     for k, network in enumerate(networks):
         others = torch.nonzero(fold != k).squeeze(1)
         if len(others) > 1:  # batch normalisation cannot take a single one
-            piece = x.index_select(0, others), target.index_select(0, others)
-            parts.append((network, partial(_loss, network, *piece, weight)))
+            logits = network(x.index_select(0, others))
+            losses.append(cross_entropy(logits, target.index_select(0, others), reduction="sum") * weight)
         else:  # no loss, but gradients: processes that share a batch wait for those of all networks
-            parts.append((network, partial(_no_loss, network)))
-    return mean_loss(parts, n_jobs)
+            losses.append(torch.stack([parameter.sum() * 0 for parameter in network.parameters()]).sum())
+    return torch.stack(losses).mean()
 
 
 def stacked_loss(networks: StackedNetworks, x: Tensor, target: Tensor, fold: Tensor, weight: float) -> Tensor:
@@ -555,11 +492,3 @@ def mean_log_proba(networks: Iterable[nn.Module], x: Tensor) -> Tensor:
     """(N, C) log of the networks' mean probabilities."""
     each = torch.stack([network(x).log_softmax(-1) for network in networks])
     return each.logsumexp(0) - math.log(len(each))
-
-
-def _loss(network: nn.Module, x: Tensor, target: Tensor, weight: float) -> Tensor:
-    return cross_entropy(network(x), target, reduction="sum") * weight
-
-
-def _no_loss(network: nn.Module) -> Tensor:
-    return torch.stack([parameter.sum() * 0 for parameter in network.parameters()]).sum()

@@ -9,8 +9,6 @@ from typing import Self
 import torch
 from torch import Tensor, nn
 
-from conal.networks.cross_fitting import mean_log_proba
-
 # Feature scaling as part of the network, so that it is saved and loaded with it.
 
 
@@ -118,21 +116,3 @@ class MeanProbabilities(nn.Module):
     def forward(self, features: Tensor) -> Tensor:
         """(N, ...) features to (N, C) probabilities."""
         return torch.stack([member(features) for member in self.members]).mean(0)
-
-
-class MeanOfNetworks(nn.Module):
-    """Several networks as one, from scaled features to the log of their mean probabilities.
-
-    Parameters
-    ----------
-    networks : iterable of nn.Module
-        Each from scaled features to (N, C) class logits.
-    """
-
-    def __init__(self, networks: Iterable[nn.Module]) -> None:
-        super().__init__()
-        self.networks = nn.ModuleList(networks)
-
-    def forward(self, x: Tensor) -> Tensor:
-        """(N, ...) scaled features to (N, C) log-probabilities."""
-        return mean_log_proba(self.networks, x)

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import linear, one_hot
 
-from conal.networks.cross_fitting import Network, fit_temperature, held_out_log_proba, mean_log_proba
+from conal.networks.cross_fitting import Network, fit_temperature, mean_log_proba
 
 # Principal components of features, in passes over blocks of rows.
 
@@ -32,6 +32,13 @@ class Components(NamedTuple):
         """(n, p) components of (n, d) rows; a square basis is the identity."""
         centred = x.float() - self.mean
         return centred if self.basis.shape[0] == self.basis.shape[1] else centred @ self.basis
+
+    def discriminant(self, counts: Tensor, sums: Tensor, scatter: Tensor) -> Discriminant:
+        """The Gaussian classifier of the components as a function of the features."""
+        mean, basis = (each.double() for each in self)
+        found = discriminant(counts, sums, scatter)
+        weight = found.weight @ basis.T
+        return Discriminant(weight.float(), (found.bias - weight @ mean).float())
 
 
 def principal_components(blocks: FeatureBlocks, count: int) -> Components:
@@ -98,9 +105,10 @@ SHRINKAGE = 0.1
 TASKS_PER_COMPONENT = 8
 """One principal component for this many tasks: a covariance of more is mostly noise."""
 MAX_COMPONENTS = 512
-FEWEST = 0.5
+MIN_TASKS_OF_CLASS = 0.5
 """A class has at least this many tasks in its prior, so that it never becomes impossible."""
 TINY_VARIANCE = 1e-9
+TINY_PROBABILITY = 1e-12
 
 
 class Discriminant(NamedTuple):
@@ -134,130 +142,20 @@ def discriminant(counts: Tensor, sums: Tensor, scatter: Tensor, shrinkage: float
     variance = (within.trace() / len(within)).clamp(min=TINY_VARIANCE)
     identity = torch.eye(len(within), dtype=within.dtype, device=within.device)
     weight = torch.linalg.solve((1 - shrinkage) * within + shrinkage * variance * identity, means.T).T
-    bias = (counts.clamp(min=FEWEST) / total).log() - (weight * means).sum(1) / 2
+    bias = (counts.clamp(min=MIN_TASKS_OF_CLASS) / total).log() - (weight * means).sum(1) / 2
     return Discriminant(weight, bias)
 
 
-class CrossFittedGaussian:
-    """A Gaussian classifier without each fold, and one of all instances, on principal components of the features.
-
-    The scatter of the instances does not depend on their labels. It is summed up once for every fold, and another fit
-    takes one pass, for the sums of every class. Nothing is kept for every instance.
-
-    Attributes
-    ----------
-    without : list of Discriminant
-        Of every fold, the classifier that has not seen it.
-    whole : Discriminant
-        The one of all instances.
-    """
-
-    without: list[Discriminant]
-    whole: Discriminant
-
-    def __init__(self, n_folds: int) -> None:
-        self.n_folds = n_folds
-        self._components: Components | None = None
-        self._scatter: Tensor
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Nothing of a fit: copies and pickled models do not need it, and another fit makes it again."""
-        return {"n_folds": self.n_folds, "_components": None}
-
-    def fit(self, blocks: Blocks, n_tasks: int) -> bool:
-        """Fit to soft labels; False if there are too few tasks. The features must be those of the first fit."""
-        count = min(n_tasks // TASKS_PER_COMPONENT, MAX_COMPONENTS)
-        if count < 1:
-            return False
-        if self._components is None:
-            self._components = principal_components(lambda: (x.float() for x, _, _ in blocks()), count)
-            self._scatter = self._scatter_by_fold(blocks, self._components)
-        counts, sums = self._sums_by_fold(blocks, self._components)
-        n, total, scatter = counts.sum(0), sums.sum(0), self._scatter.sum(0)
-        self.without = [
-            self._of_features(n - counts[k], total - sums[k], scatter - self._scatter[k]) for k in range(self.n_folds)
-        ]
-        self.whole = self._of_features(n, total, scatter)
-        return True
-
-    def held_out_log_proba(self, x: Tensor, fold: Tensor) -> Tensor:
-        """(n, C) log-probabilities of instances by the classifier that has not seen their fold."""
-        return held_out_log_proba([each.logits for each in self.without], x, fold)
-
-    def _scatter_by_fold(self, blocks: Blocks, components: Components) -> Tensor:
-        """(K, p, p) sums of products of the components."""
-        width = components.basis.shape[1]
-        total = components.mean.new_zeros(self.n_folds, width, width, dtype=torch.float64)
-        for x, fold, _ in blocks():
-            z = components.of(x)
-            for k in range(self.n_folds):
-                own = z[fold == k]
-                total[k] += own.T @ own
-        return total
-
-    def _sums_by_fold(self, blocks: Blocks, components: Components) -> tuple[Tensor, Tensor]:
-        """(K, C) and (K, C, p): the instances of every class, and the sums of their components."""
-        zero = torch.zeros((), dtype=torch.float64, device=components.mean.device)
-        counts, sums = zero, zero
-        for x, fold, q in blocks():
-            member = one_hot(fold, self.n_folds).to(q.dtype)
-            weights = torch.einsum("nk,nc->kcn", member, q).float()
-            counts = counts + weights.double().sum(-1)
-            sums = sums + (weights @ (x.float() - components.mean)).double()
-        return counts, sums @ components.basis.double()
-
-    def _of_features(self, counts: Tensor, sums: Tensor, scatter: Tensor) -> Discriminant:
-        """The classifier as a function of the features instead of their components."""
-        assert self._components is not None  # noqa: S101 - it is fitted
-        mean, basis = (each.double() for each in self._components)
-        found = discriminant(counts, sums, scatter)
-        weight = found.weight @ basis.T
-        return Discriminant(weight.float(), (found.bias - weight @ mean).float())
-
-
-# A second witness beside the networks: a Gaussian classifier, and how much each of the two counts.
-
-ROUNDS = 100
-TOLERANCE = 1e-6
-TINY_PROBABILITY = 1e-12
-
-
-def mixture_weights(log_likelihood: Tensor, rounds: int = ROUNDS) -> Tensor:
-    r"""(M,) the weights of witnesses under which labels are most likely, by EM from equal ones.
-
-    .. math:: w_m \leftarrow \frac1N \sum_i \frac{w_m L_{im}}{\sum_{m'} w_{m'} L_{im'}}
-
-    Parameters
-    ----------
-    log_likelihood : (N, M)
-        :math:`\log L_{im}`: how likely witness m makes the labels of task i.
-
-    Examples
-    --------
-    >>> first, second = mixture_weights(torch.tensor([[0.9, 0.1], [0.9, 0.1], [0.1, 0.9]]).log())
-    >>> round(float(first), 2), round(float(second), 2)
-    (0.71, 0.29)
-    """
-    # A factor per task changes nothing. Witnesses come first: sums over many short rows would take most of the time.
-    likelihood = log_likelihood.double().softmax(-1).T.contiguous()
-    weights = likelihood.new_full(likelihood.shape[:1], 1 / len(likelihood))
-    for _ in range(rounds):
-        joint = likelihood * weights[:, None]
-        found = joint.div_(joint.sum(0)).mean(1)
-        moved = float((found - weights).abs().max())
-        weights = found
-        if moved < TOLERANCE:
-            break
-    return weights.to(log_likelihood.dtype)
-
-
-class GaussianWitness(nn.Module):
-    r"""What a model keeps of its second witness, and the mixture of both witnesses.
+class GaussianExpert(nn.Module):
+    r"""A Gaussian classifier beside the networks, cross-fitted as they are, and the mixture of both.
 
     .. math:: \tilde f(x) = w_1 f(x)^{\beta_1} / Z_1 + w_2 g(x)^{\beta_2} / Z_2
 
-    f are the networks, g is the Gaussian classifier, and each is at its own temperature. Until it is fitted, the
-    networks count alone.
+    f are the networks, g is the Gaussian classifier of all instances, on principal components of the features, and each
+    is at its own temperature. Until it is fitted, the networks count alone.
+
+    The scatter of the instances does not depend on their labels. It is summed up once for every fold, and another fit
+    takes one pass, for the sums of every class. Nothing is kept for every instance.
 
     Parameters
     ----------
@@ -272,11 +170,36 @@ class GaussianWitness(nn.Module):
 
     def __init__(self, n_features: int, n_classes: int, n_folds: int) -> None:
         super().__init__()
-        self.cross_fitted = CrossFittedGaussian(n_folds)
+        self.n_folds = n_folds
+        self.components: Components | None = None
+        self.scatter: Tensor | None = None  # of every fold
         self.register_buffer("weight", torch.zeros(n_classes, n_features))
         self.register_buffer("bias", torch.zeros(n_classes))
         self.register_buffer("temperatures", torch.ones(2))
         self.register_buffer("shares", torch.tensor([1.0, 0.0]))
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Without what another fit makes again: copies and pickled models do not need it."""
+        return {**vars(self), "components": None, "scatter": None}
+
+    def fit(self, blocks: Blocks, n_tasks: int) -> list[Network] | None:
+        """Fit to soft labels of the same features as before: the classifiers that have not seen each fold.
+
+        None if ``n_tasks``, those that are trained on, are too few.
+        """
+        count = min(n_tasks // TASKS_PER_COMPONENT, MAX_COMPONENTS)
+        if count < 1:
+            return None
+        if self.components is None:
+            self.components = principal_components(lambda: (x.float() for x, _, _ in blocks()), count)
+        if self.scatter is None:
+            self.scatter = scatter_by_fold(blocks, self.components, self.n_folds)
+        counts, sums = sums_by_fold(blocks, self.components, self.n_folds)
+        n, total, scatter = counts.sum(0), sums.sum(0), self.scatter.sum(0)
+        self.weight[:], self.bias[:] = self.components.discriminant(n, total, scatter)
+        parts = zip(counts, sums, self.scatter, strict=True)
+        without = (self.components.discriminant(n - a, total - b, scatter - c) for a, b, c in parts)
+        return [each.logits for each in without]
 
     @torch.no_grad()
     def reorder(self, order: Tensor) -> None:
@@ -284,21 +207,8 @@ class GaussianWitness(nn.Module):
         self.weight.copy_(self.weight[order])
         self.bias.copy_(self.bias[order])
 
-    def fit(self, blocks: Blocks, n_tasks: int) -> bool:
-        """Fit the Gaussian classifiers to soft labels; False if there are too few tasks."""
-        is_fitted = self.cross_fitted.fit(blocks, n_tasks)
-        if is_fitted:
-            self.weight.copy_(self.cross_fitted.whole.weight)
-            self.bias.copy_(self.cross_fitted.whole.bias)
-        return is_fitted
-
-    @property
-    def without(self) -> list[Network]:
-        """The fitted Gaussian classifiers, each without one fold."""
-        return [each.logits for each in self.cross_fitted.without]
-
     def calibrate(self, networks: Tensor, gaussian: Tensor, target: Tensor) -> None:
-        """Fit both temperatures to (N, C) target distributions, from both witnesses' log-probabilities."""
+        """Fit both temperatures to (N, C) target distributions, from the log-probabilities of both."""
         self.temperatures.copy_(torch.stack([fit_temperature(each, target) for each in (networks, gaussian)]))
 
     def log_proba(self, x: Tensor) -> Tensor:
@@ -306,7 +216,7 @@ class GaussianWitness(nn.Module):
         return linear(x.to(self.weight.dtype), self.weight, self.bias).log_softmax(-1)
 
     def mixed(self, networks: Tensor, gaussian: Tensor) -> Tensor:
-        """(N, C) log of the mixture, from both witnesses' log-probabilities."""
+        """(N, C) log of the mixture, from the log-probabilities of both."""
         each = self.calibrated(networks, gaussian) + self.shares.clamp(min=TINY_PROBABILITY).log()[:, None, None]
         return each.logsumexp(0)
 
@@ -316,21 +226,81 @@ class GaussianWitness(nn.Module):
         return (both * self.temperatures[:, None, None]).log_softmax(-1)
 
 
-class MixtureOfWitnesses(nn.Module):
-    """Networks and the second witness as one, from scaled features to the log of their mixture.
+def scatter_by_fold(blocks: Blocks, components: Components, n_folds: int) -> Tensor:
+    """(K, p, p) sums of products of the components."""
+    width = components.basis.shape[1]
+    total = components.mean.new_zeros(n_folds, width, width, dtype=torch.float64)
+    for x, fold, _ in blocks():
+        z = components.of(x)
+        for k in range(n_folds):
+            own = z[fold == k]
+            total[k] += own.T @ own
+    return total
+
+
+def sums_by_fold(blocks: Blocks, components: Components, n_folds: int) -> tuple[Tensor, Tensor]:
+    """(K, C) and (K, C, p): the instances of every class, and the sums of their components."""
+    counts = sums = torch.zeros((), dtype=torch.float64, device=components.mean.device)
+    for x, fold, q in blocks():
+        member = one_hot(fold, n_folds).to(q.dtype)
+        weights = torch.einsum("nk,nc->kcn", member, q).float()
+        counts = counts + weights.double().sum(-1)
+        sums = sums + (weights @ (x.float() - components.mean)).double()
+    return counts, sums @ components.basis.double()
+
+
+class MixtureOfExperts(nn.Module):
+    """Networks, and a Gaussian classifier if there is one, as one module.
 
     Parameters
     ----------
     networks : iterable of nn.Module
         Each from scaled features to (N, C) class logits.
-    witness : GaussianWitness
+    gaussian : GaussianExpert, optional
+        Without it, the networks count alone.
     """
 
-    def __init__(self, networks: Iterable[nn.Module], witness: GaussianWitness) -> None:
+    def __init__(self, networks: Iterable[nn.Module], gaussian: GaussianExpert | None = None) -> None:
         super().__init__()
         self.networks = nn.ModuleList(networks)
-        self.witness = witness
+        self.gaussian = gaussian
 
     def forward(self, x: Tensor) -> Tensor:
-        """(N, d) scaled features to (N, C) log-probabilities."""
-        return self.witness.mixed(mean_log_proba(self.networks, x), self.witness.log_proba(x))
+        """(N, ...) scaled features to (N, C) log-probabilities."""
+        networks = mean_log_proba(self.networks, x)
+        return networks if self.gaussian is None else self.gaussian.mixed(networks, self.gaussian.log_proba(x))
+
+
+# How much each of several experts counts.
+
+ROUNDS = 100
+TOLERANCE = 1e-6
+
+
+def mixture_weights(log_likelihood: Tensor, rounds: int = ROUNDS) -> Tensor:
+    r"""(M,) the weights of experts under which labels are most likely, by EM from equal ones.
+
+    .. math:: w_m \leftarrow \frac1N \sum_i \frac{w_m L_{im}}{\sum_{m'} w_{m'} L_{im'}}
+
+    Parameters
+    ----------
+    log_likelihood : (N, M)
+        :math:`\log L_{im}`: how likely expert m makes the labels of task i.
+
+    Examples
+    --------
+    >>> first, second = mixture_weights(torch.tensor([[0.9, 0.1], [0.9, 0.1], [0.1, 0.9]]).log())
+    >>> round(float(first), 2), round(float(second), 2)
+    (0.71, 0.29)
+    """
+    # A factor per task changes nothing. Experts come first: sums over many short rows would take most of the time.
+    likelihood = log_likelihood.double().softmax(-1).T.contiguous()
+    weights = likelihood.new_full(likelihood.shape[:1], 1 / len(likelihood))
+    for _ in range(rounds):
+        joint = likelihood * weights[:, None]
+        found = joint.div_(joint.sum(0)).mean(1)
+        moved = float((found - weights).abs().max())
+        weights = found
+        if moved < TOLERANCE:
+            break
+    return weights.to(log_likelihood.dtype)

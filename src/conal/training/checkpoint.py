@@ -59,7 +59,7 @@ class WarmStart(NamedTuple):
                 continue
             part = tensor[tuple(slice(size) for size in old.shape)]
             part.copy_(torch.lerp(part, old, KEPT) if name in weights and old.is_floating_point() else old)
-        method.take_up(self.working, annotations)
+        method.load_previous(self.working, annotations)
 
 
 # Checkpoints without pickle: all state that training needs to continue exactly where it stopped.

@@ -541,7 +541,7 @@ class _Trainer:
         logits = class_logits(method, self.data.instances)
         method.cpu()
         if not method.prior_in_e_step:
-            method.meet_prior(method.log_class_proba(logits).exp()[self.data.labelled].mean(0))
+            method.adjust_to_class_prior(method.log_class_proba(logits).exp()[self.data.labelled].mean(0))
         probas = method.log_class_proba(logits).exp()
         if not method.models_annotators:
             estimate_confusion(method, self.data, probas)
