@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow.csv as pv
 import pytest
 
-from conal.cli.inputs import FitData, read_discreetly
+from conal.cli.inputs import FitData, read_without_names
 from conal.data.annotations import Annotations
 from conal.data.annotator_info import pseudonyms
 from conal.data.encoding import as_names
@@ -132,7 +132,7 @@ def test_a_warning_that_quotes_a_name_is_shown_with_dots() -> None:
         return FitData(FeatureTable(np.zeros((2, 1))), crowd, None)
 
     with pytest.warns(DataWarning) as caught:
-        read_discreetly(read)
+        read_without_names(read)
     assert [str(entry.message) for entry in caught] == ["w.csv: annotators '…' and 'zoe' of task 't2' look alike"]
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from conal import aggregation
 from conal.data.annotations import Annotations
-from conal.report.evidence import Discretion
+from conal.report.evidence import AnnotatorPrivacy
 from conal.report.labels_alone import findings_of_labels
 from conal.report.page import headlines, lead, render
 
@@ -177,7 +177,7 @@ def test_the_first_lines_say_when_the_labels_are_better_than_everybody() -> None
 
 
 def test_nobody_is_measured_where_names_are_hidden() -> None:
-    findings = findings_of_labels(fitted(jury(), 60), Discretion(10))
+    findings = findings_of_labels(fitted(jury(), 60), AnnotatorPrivacy(10))
     assert set(findings.table("annotators.csv")["quality_basis"].to_pylist()) == {"belief"}
     section: Any = findings.report["gold_rates"]
     assert section["annotators"] == []

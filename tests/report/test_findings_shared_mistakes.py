@@ -11,7 +11,7 @@ from conal.aggregation import DawidSkene
 from conal.data.annotations import Annotations
 from conal.datasets import synthetic
 from conal.metrics import co_direction, effective_number
-from conal.report.evidence import MIN_LABELS_PER_CLASS, Discretion, Evidence
+from conal.report.evidence import MIN_LABELS_PER_CLASS, AnnotatorPrivacy, Evidence
 from conal.report.findings import Findings
 from conal.report.sections.shared_mistakes import SharedMistakes, figure_of
 
@@ -124,8 +124,8 @@ def test_true_labels_make_estimates_of_bounds(n_true: int) -> None:
 
 def test_hidden_annotators_are_in_no_group() -> None:
     crowd, q = copying_crowd()
-    hidden = Discretion(hide_below=1000)
-    found = Findings(Evidence(crowd, q, q, np.eye(3), np.stack([np.eye(3)] * 7), discretion=hidden))
+    hidden = AnnotatorPrivacy(hide_below=1000)
+    found = Findings(Evidence(crowd, q, q, np.eye(3), np.stack([np.eye(3)] * 7), privacy=hidden))
     assert SharedMistakes().section(found)["groups"] == []
 
 

@@ -17,7 +17,7 @@ from conal.aggregation.counts import Votes
 from conal.aggregation.group_confusion import levels_of
 from conal.data.annotations import Annotations
 from conal.data.encoding import as_names
-from conal.report.evidence import Discretion, Evidence
+from conal.report.evidence import AnnotatorPrivacy, Evidence
 from conal.report.findings import Findings, checked_report
 from conal.report.labels_alone import findings_of_labels
 from conal.report.page import render
@@ -127,7 +127,7 @@ def test_small_groups_are_not_told_where_names_are_hidden() -> None:
     crowd, _ = planted()
     info = pa.table({"worker": crowd.annotator_ids.tolist(), "group": ["ash", "fir"] + ["oak"] * 3 + ["elm"] * 5})
     fitted = aggregation.DawidSkene(verbose=False).fit(crowd, annotator_info=info)
-    rows = findings_of_labels(fitted, Discretion(10)).section("groups")["rows"]
+    rows = findings_of_labels(fitted, AnnotatorPrivacy(10)).section("groups")["rows"]
     assert {row["group"]: row["annotators"] for row in rows} == {"elm": 5, "oak": 3, "others": 2}
 
 

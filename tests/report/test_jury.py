@@ -15,7 +15,7 @@ from conal.data.annotations import Annotations
 from conal.data.encoding import as_names
 from conal.errors import InputError
 from conal.metrics import replacement_test
-from conal.report.evidence import Discretion, Evidence
+from conal.report.evidence import AnnotatorPrivacy, Evidence
 from conal.report.exhibits import Exhibits, exhibited
 from conal.report.findings import Findings
 from conal.report.page import render
@@ -148,7 +148,7 @@ def test_nobody_is_told_who_must_not_be() -> None:
     few = crowd.select((crowd.annotators != 3) | (crowd.tasks < 40))
     full = aggregation.DawidSkene(verbose=False).fit(few).results_.evidence
     hidden = few.annotator_ids[3]
-    evidence = Evidence(few, full.posterior, None, full.common, full.individual, discretion=Discretion(50))
+    evidence = Evidence(few, full.posterior, None, full.common, full.individual, privacy=AnnotatorPrivacy(50))
     found = Findings(evidence).section("jury")
     assert found["n_judges"] == 7
     assert hidden not in json.dumps(found)

@@ -12,7 +12,7 @@ import pytest
 
 from conal.data.annotations import Annotations
 from conal.report.charts import figures
-from conal.report.evidence import Discretion, Evidence
+from conal.report.evidence import AnnotatorPrivacy, Evidence
 from conal.report.findings import Findings
 from conal.report.page import headlines, render
 from conal.report.sections.next_steps import _makers, information
@@ -53,7 +53,7 @@ def crowd_of(*people: FloatArray, n: int = 400, per_task: int = 5, seed: int = 0
         np.stack(people).mean(0),
         np.stack(people),
         model=model,
-        discretion=Discretion(10) if hide else None,
+        privacy=AnnotatorPrivacy(10 if hide else 0),
     )
 
 

@@ -7,7 +7,7 @@ import numpy as np
 from conal import Annotations
 from conal.aggregation import DawidSkene
 from conal.aggregation.base import abstention_rates
-from conal.report.evidence import Discretion, Evidence
+from conal.report.evidence import AnnotatorPrivacy, Evidence
 from conal.report.findings import Findings
 from conal.report.page import render
 from conal.report.section import all_findings
@@ -54,7 +54,7 @@ def test_nothing_is_said_where_nobody_declines() -> None:
 def test_few_labels_are_not_told() -> None:
     crowd = declining()
     pi = np.stack([np.eye(2)] * 3)
-    evidence = Evidence(crowd, np.eye(2)[np.arange(36) % 2], None, np.eye(2), pi, discretion=Discretion(30))
+    evidence = Evidence(crowd, np.eye(2)[np.arange(36) % 2], None, np.eye(2), pi, privacy=AnnotatorPrivacy(30))
     (finding,) = [each for each in all_findings() if each.name == "refusals"]
     (row,) = finding.section(Findings(evidence))["rows"]
     assert (row["annotator"], row["refused"]) == ("bob", 0)

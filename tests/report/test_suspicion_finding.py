@@ -14,7 +14,7 @@ from conal.aggregation import DawidSkene
 from conal.data.annotations import Annotations
 from conal.datasets import CrowdSettings, simulate_crowd
 from conal.datasets.adversaries import Adversaries
-from conal.report.evidence import Discretion, Evidence
+from conal.report.evidence import AnnotatorPrivacy, Evidence
 from conal.report.findings import Findings
 from conal.report.labels_alone import findings_of_labels
 from conal.report.page import render
@@ -101,13 +101,13 @@ def test_who_is_named_and_on_which_tasks(kind: str) -> None:
 
 def test_pseudonyms_are_respected() -> None:
     found, _ = evidence("spammers,copyists", adversary_share=0.3)
-    told = section(replace(found, discretion=Discretion(10)))
+    told = section(replace(found, privacy=AnnotatorPrivacy(10)))
     assert told["rows"]
     for row in told["rows"]:
         assert not row["tasks"]
         assert "p_value" not in row
         assert row["labels"] % 10 == 0
-    assert section(replace(found, discretion=Discretion(500))) is None  # nobody may be told
+    assert section(replace(found, privacy=AnnotatorPrivacy(500))) is None  # nobody may be told
 
 
 def test_names_cannot_break_the_page() -> None:

@@ -26,8 +26,8 @@ from conal.cli.options import (
     Seed,
     check_handicap,
     emit,
+    file_summaries,
     parse_settings,
-    told,
 )
 from conal.cli.plan import Budget, planned_labels, text_of
 from conal.cli.private import refuse_beside_private, release
@@ -200,11 +200,11 @@ class Outputs:
     ) -> tuple[dict[Path, pa.Table], dict[Path, str], list[str]]:
         """The tables of the report, its texts (the page and what it is made from), and its first lines."""
         from conal.io.model_folder import PAGE, REPORT, compact_json
-        from conal.report.evidence import Discretion
+        from conal.report.evidence import AnnotatorPrivacy
         from conal.report.labels_alone import findings_of_labels
         from conal.report.notebook import ReportPage
 
-        found = findings_of_labels(fitted, None if self.min_labels is None else Discretion(self.min_labels))
+        found = findings_of_labels(fitted, AnnotatorPrivacy(self.min_labels or 0))
         found = found if self.handicap is None else found.with_handicap(self.handicap)
         page = ReportPage(found.report)
         tables = {folder / name: table for name, table in found.tables.items()}
@@ -225,7 +225,7 @@ class Outputs:
             about[self.confusion] = confusion_table(crowd, fitted.confusion_, fitted.abstention_)
         if self.min_labels is not None:
             self._warn_of_nobody(crowd, self.min_labels)
-            about = {path: _discreet(table, crowd, self.min_labels) for path, table in about.items()}
+            about = {path: _visible(table, crowd, self.min_labels) for path, table in about.items()}
         return {self.out: inferred_labels(fitted)} | about
 
     def _quality(self, fitted: Aggregator) -> tuple[Any, Any]:
@@ -274,18 +274,18 @@ def _warn_of_unlabelled(fitted: Aggregator, out: Path) -> None:
         )
 
 
-def _discreet(table: pa.Table, crowd: Annotations, min_labels: int) -> pa.Table:
+def _visible(table: pa.Table, crowd: Annotations, min_labels: int) -> pa.Table:
     """Without the rows of annotators with fewer labels; each annotator has the same number of rows."""
     import numpy as np
     import pyarrow as pa
 
-    from conal.report.evidence import Discretion
+    from conal.report.evidence import AnnotatorPrivacy
 
-    discretion = Discretion(min_labels)
-    kept = discretion.table(table, np.repeat(crowd.labels_per_annotator(), table.num_rows // crowd.n_annotators))
+    privacy = AnnotatorPrivacy(min_labels)
+    kept = privacy.table(table, np.repeat(crowd.labels_per_annotator(), table.num_rows // crowd.n_annotators))
     for name in ("num_examples_labeled", "num_examples_refused"):
         if name in kept.column_names:
-            rounded = pa.array(discretion.count(kept[name].to_numpy()))
+            rounded = pa.array(privacy.counts(kept[name].to_numpy()))
             kept = kept.set_column(kept.column_names.index(name), name, rounded)
     return kept
 
@@ -371,7 +371,7 @@ def summary_of(result: dict[str, Any]) -> str:
     lines = [
         f"{result['method']}: {result['n_annotations']:,} labels{refused} by {result['n_annotators']:,} annotators on "
         f"{result['n_tasks']:,} tasks, {result['n_classes']} classes",
-        *told(result["files"]),
+        *file_summaries(result["files"]),
         *([f"chosen: {one_line(result['why'])}"] if result["why"] else []),
         f"{_convergence(result)}{result['seconds']:.1f} s{known}",
         _class_counts(result["counts"]),

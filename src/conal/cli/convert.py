@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from conal.cli.inputs import check_results
-from conal.cli.options import AsJson, Labels, Overwrite, Quiet, Reading, emit, told
+from conal.cli.options import AsJson, Labels, Overwrite, Quiet, Reading, emit, file_summaries
 from conal.errors import InputError
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ def convert(
     files = file.contributions()
     lines = [
         f"{file.title}: {crowd.n_annotations:,} labels by {crowd.n_annotators:,} annotators on {crowd.n_tasks:,} tasks",
-        *told(files),
+        *file_summaries(files),
         f"{to}: {out}{note}",
     ]
     result = {"out": out, "gold": gold_out, "to": to, "files": files, **_figures(file)}

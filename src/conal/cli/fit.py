@@ -26,7 +26,7 @@ from conal.cli.inputs import (
     check_show,
     defended_labels,
     offer_truth,
-    read_discreetly,
+    read_without_names,
 )
 from conal.cli.options import (
     DEFAULT_METHOD,
@@ -41,8 +41,8 @@ from conal.cli.options import (
     TextColumn,
     check_handicap,
     emit,
+    file_summaries,
     parse_settings,
-    told,
 )
 from conal.cli.terminal import say
 from conal.errors import DataWarning, DivergenceError, InputError, warn
@@ -348,7 +348,7 @@ def fit(
     with claimed(out, check) if first else nullcontext():
         key = _key(privacy, out) if first else None
         read = partial(files.read, reading=reading, show=show)
-        estimator, data = _prepare(method, parameters, read, discreet=privacy.anonymise)
+        estimator, data = _prepare(method, parameters, read, names_hidden=privacy.anonymise)
         offer_truth(true_labels, data.n_true_found, quiet=quiet or not first)
         if defend:
             data = _defended(data, quiet=quiet or not first)
@@ -365,7 +365,7 @@ def fit(
         )
     seconds = time.perf_counter() - began
     result = {"out": out, "files": list(data.files), **estimator.metrics_, "total_seconds": seconds}
-    summary = summary_of(estimator, out, page, seconds, told(data.files), keep_data=keep_data)
+    summary = summary_of(estimator, out, page, seconds, file_summaries(data.files), keep_data=keep_data)
     emit(result, summary, as_json=as_json, quiet=quiet)
 
 
@@ -402,7 +402,7 @@ def _parameters(options: dict[str, Any], settings: dict[str, Any], *, verbose: b
 
 
 def _prepare(
-    method: str, parameters: dict[str, Any], read: Callable[[str], FitData], *, discreet: bool
+    method: str, parameters: dict[str, Any], read: Callable[[str], FitData], *, names_hidden: bool
 ) -> tuple[CrowdClassifier, FitData]:
     """The untrained estimator and its training data; wrong parameters are reported before large files are read."""
     from conal import methods
@@ -411,7 +411,7 @@ def _prepare(
     estimator = make(method, **parameters)
     check_parameters(estimator)
     reading = partial(read, methods.get(method).takes)
-    return estimator, read_discreetly(reading) if discreet else reading()
+    return estimator, read_without_names(reading) if names_hidden else reading()
 
 
 def _defended(data: FitData, *, quiet: bool) -> FitData:

@@ -39,9 +39,9 @@ __all__ = [
     "defended_labels",
     "exhibits_of",
     "offer_truth",
-    "read_discreetly",
     "read_for_model",
     "read_sample",
+    "read_without_names",
     "truth_files",
 ]
 
@@ -51,7 +51,7 @@ __all__ = [
 _QUOTED = re.compile(r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"")
 
 
-def read_discreetly(read: Callable[[], FitData]) -> FitData:
+def read_without_names(read: Callable[[], FitData]) -> FitData:
     """The data; warnings come when it is read, with the names of annotators replaced by dots.
 
     Warnings before an error are left out: until a file is read, nobody knows which of the words in them are names.

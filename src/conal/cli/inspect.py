@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from conal.cli.options import AsJson, Labels, Reading, emit, told
+from conal.cli.options import AsJson, Labels, Reading, emit, file_summaries
 from conal.cli.terminal import class_name
 
 __all__ = ["inspect"]
@@ -36,7 +36,7 @@ def inspect(*, labels: Labels, reading: Reading, as_json: AsJson = False) -> Non
 def _lines(facts: dict[str, Any]) -> Iterator[str]:
     asked = f", question {_short(facts['question'])}" if facts["question"] else ""
     yield f"{facts['file']}: {facts['title']} ({facts['format']}){asked}"
-    yield from told(facts["files"])
+    yield from file_summaries(facts["files"])
     yield (
         f"{facts['n_annotations']:,} labels by {facts['n_annotators']:,} annotators on {facts['n_tasks']:,} tasks, "
         f"{facts['n_classes']:,} classes"

@@ -36,8 +36,8 @@ __all__ = [
     "TextColumn",
     "check_handicap",
     "emit",
+    "file_summaries",
     "parse_settings",
-    "told",
     "with_groups",
 ]
 
@@ -229,7 +229,7 @@ def _to_json(result: dict[str, Any]) -> str:
     return text
 
 
-def told(files: Sequence[dict[str, Any]]) -> list[str]:
+def file_summaries(files: Sequence[dict[str, Any]]) -> list[str]:
     """A line for each of several files: what it contributes."""
     return [
         f"  {one_line(file['file'])} ({file['title']}): {file['n_annotations']:,} labels by {file['n_annotators']:,} "

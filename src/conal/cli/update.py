@@ -12,7 +12,17 @@ import typer
 from conal.cli.aggregate import inferred_labels
 from conal.cli.fit import Features, NoReport, Text
 from conal.cli.inputs import check_results, read_for_model
-from conal.cli.options import AboutAnnotators, AsJson, Overwrite, OwnEncoder, Quiet, Reading, TextColumn, emit, told
+from conal.cli.options import (
+    AboutAnnotators,
+    AsJson,
+    Overwrite,
+    OwnEncoder,
+    Quiet,
+    Reading,
+    TextColumn,
+    emit,
+    file_summaries,
+)
 from conal.errors import InputError
 from conal.parameters.reading import ReadOptions
 
@@ -183,7 +193,7 @@ def _summary(result: dict[str, Any]) -> str:
     lines = [
         f"{result['method']}: {result['n_new_labels']:,} new labels{known}, {result['n_new_tasks']:,} new tasks; now "
         f"{result['n_tasks']:,} tasks and {result['n_annotators']:,} annotators after {result['n_updates']:,} updates",
-        *told(result["files"]),
+        *file_summaries(result["files"]),
         f"{result['n_enough']:,} tasks have enough labels: {_right(result)}",
     ]
     lines.append(f"{result['seconds']:.1f} s; folder: {result['model']}")

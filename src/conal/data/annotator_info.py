@@ -241,13 +241,13 @@ class AnnotatorInfo:
             None if self.limits is None else self.limits[rows],
         )
 
-    def discreet(self) -> AnnotatorInfo:
-        """What may be told where names are hidden: nothing that fewer than three annotators have in common.
+    def shareable(self) -> AnnotatorInfo:
+        """What may be shown where names are hidden: nothing that fewer than three annotators have in common.
 
         Smaller groups become one, costs are left out unless each is that of three annotators, and so are features.
 
         >>> groups, costs = ("llm",) * 3 + ("expert",), np.array([1.0, 1, 1, 9])
-        >>> found = AnnotatorInfo(as_names("abcd"), groups, costs).discreet()
+        >>> found = AnnotatorInfo(as_names("abcd"), groups, costs).shareable()
         >>> found.groups, found.costs
         (('llm', 'llm', 'llm', 'others'), None)
         """

@@ -20,7 +20,7 @@ from conal.estimator.fitting import build_members
 from conal.estimator.results import FittedResults
 from conal.methods import CrowdMethod, Problem
 from conal.networks.draws import drawing_from
-from conal.report.evidence import Discretion, about_annotators, plain_names
+from conal.report.evidence import AnnotatorPrivacy, about_annotators, plain_names
 from conal.report.findings import Findings
 
 __all__ = ["annotator_axes", "anonymised"]
@@ -44,7 +44,7 @@ def anonymised(fitted: Fitted, key: bytes, hide_below: int) -> Fitted:
     evidence = results.evidence
     crowd, rows = renamed(evidence.annotations, names)
     order = np.argsort(names)
-    discretion = Discretion(hide_below)
+    privacy = AnnotatorPrivacy(hide_below)
     made = copy.copy(fitted)
     about = None if fitted.annotator_info_ is None else fitted.annotator_info_.selected(order, names[order])
     made.kept_, made.learned_from_ = None, ()  # labels by people
@@ -56,14 +56,14 @@ def anonymised(fitted: Fitted, key: bytes, hide_below: int) -> Fitted:
         individual=evidence.individual[order],
         omega=None if evidence.omega is None else evidence.omega[rows],
         model={**section, "command": f"{section['command']} --anonymise"},
-        discretion=discretion,
-        **about_annotators(about, discreet=True),
+        privacy=privacy,
+        **about_annotators(about, names_hidden=True),
     )
     made.results_ = FittedResults(Findings(hidden, results.findings.seed), replace(results.exhibits, names={}))
-    told = order[discretion.told(evidence.annotations.labels_per_annotator()[order])]
-    if len(told):
-        made.model_, made.annotator_ids_ = _with_rows(fitted, _rounded(told, discretion)), names[told]
-        made.annotator_info_ = None if about is None else _told_about(about, names[told])
+    visible = order[privacy.visible(evidence.annotations.labels_per_annotator()[order])]
+    if len(visible):
+        made.model_, made.annotator_ids_ = _with_rows(fitted, _rounded(visible, privacy)), names[visible]
+        made.annotator_info_ = None if about is None else _about_visible(about, names[visible])
     else:
         made.annotator_info_ = None
         made.model_ = _with_rows(fitted, _averaged(fitted.model_.labels_per_annotator))
@@ -71,9 +71,9 @@ def anonymised(fitted: Fitted, key: bytes, hide_below: int) -> Fitted:
     return made
 
 
-def _told_about(about: AnnotatorInfo, names: Names) -> AnnotatorInfo | None:
-    """What the folder says about the annotators who are told; None if it is nothing."""
-    found = about.discreet().selected(decode_position(about.annotators, names), names)
+def _about_visible(about: AnnotatorInfo, names: Names) -> AnnotatorInfo | None:
+    """What the folder says about the annotators who are shown; None if it is nothing."""
+    found = about.shareable().selected(decode_position(about.annotators, names), names)
     return None if found.groups is None and found.costs is None else found
 
 
@@ -165,7 +165,7 @@ def _taken(rows: IntArray) -> Callable[[Tensor, int], Tensor]:
     return lambda tensor, axis: tensor.index_select(axis, index)
 
 
-def _rounded(rows: IntArray, discretion: Discretion) -> Callable[[Tensor, int], Tensor]:
+def _rounded(rows: IntArray, privacy: AnnotatorPrivacy) -> Callable[[Tensor, int], Tensor]:
     """These rows, and numbers of labels as tables show them; nobody gets none, which would mean an unknown one."""
     take = _taken(rows)
 
@@ -173,7 +173,7 @@ def _rounded(rows: IntArray, discretion: Discretion) -> Callable[[Tensor, int], 
         chosen = take(tensor, axis)
         if chosen.is_floating_point():
             return chosen
-        return torch.from_numpy(discretion.count(chosen.numpy())).clamp(min=discretion.hide_below)
+        return torch.from_numpy(privacy.counts(chosen.numpy())).clamp(min=privacy.hide_below)
 
     return change
 

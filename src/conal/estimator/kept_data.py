@@ -67,7 +67,7 @@ def asked_of(fitted: FittedClassifier) -> Asked | None:
     results = fitted.results_
     if not isinstance(results, FittedResults):
         return fitted.asked_
-    if results.evidence.discretion is not None or fitted.model_.takes == "gold":
+    if results.evidence.privacy.hides_names or fitted.model_.takes == "gold":
         return None
     crowd = results.evidence.annotations
     pairs = Pairs(crowd.indptr, crowd.annotators.astype(np.int64))

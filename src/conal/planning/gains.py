@@ -156,7 +156,7 @@ class LabelingProblem:
             existing,
             counts,
             evidence.costs if costs is None else costs,
-            np.where(evidence.told, np.inf if limits is None else limits, 0.0),
+            np.where(evidence.visible_annotators, np.inf if limits is None else limits, 0.0),
             known,
             now=measured_accuracy(evidence),
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import warnings
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NotRequired, TypedDict
 
@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from conal._arrays import FloatArray, IntArray, grouped_sums
+from conal._arrays import BoolArray, FloatArray, IntArray, grouped_sums
 from conal.data.annotations import Annotations
 from conal.data.annotator_info import AnnotatorInfo
 from conal.data.encoding import MISSING, Names, as_names
@@ -30,15 +30,15 @@ if TYPE_CHECKING:
     from conal.report.sections.model import AggregationSection, ModelSection
 
 
-# How much a report tells about single annotators whose names are hidden.
+# How much a report shows of single annotators whose names are hidden.
 
 DIGITS = 2
-"""Decimals of shares."""
+"""Decimals of shares of such annotators."""
 
 
 @dataclass(frozen=True)
-class Discretion:
-    """Annotators with few labels are left out, and figures about the others are rounded.
+class AnnotatorPrivacy:
+    """Where names are hidden, annotators with few labels are left out, and figures about the others are rounded.
 
     Whoever knows all labels recognises an annotator with few of them by nearly any figure: by their number, by the
     share of each class, by the agreement with the inferred labels.
@@ -46,35 +46,45 @@ class Discretion:
     Parameters
     ----------
     hide_below : int
-        Annotators with fewer labels are left out. Counts of the others are rounded to multiples of it.
+        Annotators with fewer labels are left out. Counts of the others are rounded to multiples of it. With 0, names
+        are not hidden, and nothing is left out or rounded.
 
     Examples
     --------
-    >>> Discretion(10).told(np.array([3, 10])).tolist(), Discretion(10).count(np.array([17, 143])).tolist()
+    >>> privacy = AnnotatorPrivacy(10)
+    >>> privacy.visible(np.array([3, 10])).tolist(), privacy.counts(np.array([17, 143])).tolist()
     ([False, True], [20, 140])
     """
 
-    hide_below: int
+    hide_below: int = 0
 
-    def told(self, labels: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
+    @property
+    def hides_names(self) -> bool:
+        """Whether anything is hidden."""
+        return self.hide_below > 0
+
+    def visible(self, labels: IntArray) -> BoolArray:
         """(R,) whom the report may show, by their numbers of labels."""
         return np.asarray(labels >= self.hide_below)
 
-    def count(self, numbers: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
-        """Counts, rounded; no annotator who is told has none."""
-        step = self.hide_below
+    def counts(self, numbers: npt.NDArray[Any]) -> IntArray:
+        """Counts, rounded; no visible annotator has none."""
+        step = max(self.hide_below, 1)
         return np.asarray((np.asarray(numbers) + step // 2) // step * step, dtype=np.int64)
 
-    def share(self, values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-        """Shares in whole percents."""
-        return np.round(values, DIGITS)
+    def shares(self, values: npt.ArrayLike, digits: int | None = None) -> FloatArray:
+        """Shares in whole percents; where names are not hidden, with so many digits."""
+        exact = np.asarray(values, dtype=np.float64)
+        return np.round(exact, DIGITS) if self.hides_names else exact if digits is None else np.round(exact, digits)
 
-    def table(self, table: pa.Table, labels: npt.NDArray[np.int64]) -> pa.Table:
-        """Rows of the annotators who are told, floats rounded as shares."""
-        kept = table.filter(pa.array(self.told(labels)))
+    def table(self, table: pa.Table, labels: IntArray) -> pa.Table:
+        """Rows of the visible annotators, floats rounded as shares."""
+        if not self.hides_names:
+            return table
+        kept = table.filter(pa.array(self.visible(labels)))
         for k, name in enumerate(kept.column_names):
             if pa.types.is_floating(kept[name].type):
-                values = [None if value is None else float(self.share(value)) for value in kept[name].to_pylist()]
+                values = [None if value is None else float(self.shares(value)) for value in kept[name].to_pylist()]
                 kept = kept.set_column(k, name, pa.array(values, pa.float64()))
         return kept
 
@@ -171,8 +181,8 @@ class Evidence:
     tempered : bool
         Whether labels that were left out, or true labels, have made ``posterior`` less sure than the model is: votes
         and classifier together, taken as independent, would then claim too much.
-    discretion : Discretion, optional
-        How much may be told about single annotators; everything by default. Findings that list annotators obey it.
+    privacy : AnnotatorPrivacy
+        How much may be shown of single annotators; everything by default. Findings that list annotators obey it.
     common_meaning : str
         A sentence that says what ``common`` is, for readers of the report.
     groups : (R,), optional
@@ -203,7 +213,7 @@ class Evidence:
     omega: FloatArray | None = None
     texts: Mapping[Any, str] | None = None
     model: ModelSection | None = None
-    discretion: Discretion | None = None
+    privacy: AnnotatorPrivacy = field(default_factory=AnnotatorPrivacy)
     aggregation: AggregationSection | None = None
     labels: IntArray | None = None
     known: IntArray | None = None
@@ -234,10 +244,9 @@ class Evidence:
             raise InputError(f"omega: {self.omega.shape} values for {crowd.n_annotations} annotations; pass one each")
 
     @cached_property
-    def told(self) -> npt.NDArray[np.bool_]:
+    def visible_annotators(self) -> BoolArray:
         """(R,) the annotators who may be listed."""
-        given = self.annotations.labels_per_annotator()
-        return np.full(len(given), True) if self.discretion is None else self.discretion.told(given)
+        return self.privacy.visible(self.annotations.labels_per_annotator())
 
     @cached_property
     def inferred(self) -> IntArray:
@@ -245,7 +254,7 @@ class Evidence:
         return np.asarray(self.posterior.argmax(1) if self.labels is None else self.labels)
 
     @cached_property
-    def informed(self) -> npt.NDArray[np.bool_]:
+    def informed(self) -> BoolArray:
         """(N,) the tasks about which anything is known; labels alone say nothing about a task without a label."""
         if self.classifier is not None:
             return np.full(self.annotations.n_tasks, True)
@@ -284,7 +293,7 @@ class Evidence:
         return np.arange(n) if n <= MAX_TASKS else np.sort(np.random.default_rng(0).choice(n, MAX_TASKS, replace=False))
 
     @cached_property
-    def judged(self) -> npt.NDArray[np.bool_]:
+    def judged(self) -> BoolArray:
         """(N,) the labelled tasks whose true label is known."""
         labelled = self.annotations.labels_per_task() > 0
         return np.asarray(np.zeros_like(labelled) if self.known is None else labelled & (self.known >= 0))
@@ -398,14 +407,14 @@ class Evidence:
         return grouped_sums(crowd.annotators, self.posterior[crowd.tasks], crowd.n_annotators)
 
 
-def about_annotators(info: AnnotatorInfo | None, *, discreet: bool = False) -> dict[str, Any]:
-    """What findings take of what is known about the annotators; groups that may be told where names are hidden.
+def about_annotators(info: AnnotatorInfo | None, *, names_hidden: bool = False) -> dict[str, Any]:
+    """What findings take of what is known about the annotators; groups that may be shown where names are hidden.
 
     Costs stay as they are: findings then tell rounded shares of their sum only.
     """
     if info is None:
         return {}
-    groups = info.discreet().groups if discreet else info.groups
+    groups = info.shareable().groups if names_hidden else info.groups
     return {"groups": None if groups is None else as_names(groups), "costs": info.costs}
 
 

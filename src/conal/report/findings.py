@@ -275,17 +275,16 @@ class Findings:
         names = [finding.name for finding in self.applicable if finding.table == file]
         table = self.columns(names[0])
         for name in names[1:]:
-            more = self._discreet(file, self.columns(name))
+            more = self._visible(file, self.columns(name))
             for column in more.column_names:
                 table = table.append_column(column, more[column])
         return table
 
-    def _discreet(self, file: str, columns: pa.Table) -> pa.Table:
+    def _visible(self, file: str, columns: pa.Table) -> pa.Table:
         """Columns that another finding adds to the annotators' table, for the annotators who may be listed."""
-        discretion, crowd = self.evidence.discretion, self.evidence.annotations
-        if discretion is None or file != findings_registry.get("annotators").table:
+        if file != findings_registry.get("annotators").table:
             return columns
-        return discretion.table(columns, crowd.labels_per_annotator())
+        return self.evidence.privacy.table(columns, self.evidence.annotations.labels_per_annotator())
 
     @cached_property
     def report(self) -> Report:

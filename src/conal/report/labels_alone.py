@@ -18,7 +18,7 @@ from conal.data.annotator_info import AnnotatorInfo
 from conal.data.encoding import MISSING
 from conal.data.true_labels import labels_by_task, without_each_part
 from conal.errors import ConalWarning
-from conal.report.evidence import MIN_GOLD, Discretion, Evidence, Refit, about_annotators
+from conal.report.evidence import MIN_GOLD, AnnotatorPrivacy, Evidence, Refit, about_annotators
 from conal.report.findings import Findings
 from conal.report.sections.model import AggregationSection, plain_value, reproducing_command
 
@@ -33,12 +33,13 @@ MAX_WORK = 2_000_000
 """Labels times annotators up to which the labels are aggregated again without every annotator."""
 MAX_LABELS = 1_000_000
 """Labels up to which they are aggregated again without each part of the true labels."""
+NOTHING_HIDDEN = AnnotatorPrivacy()
 PARTS = 5
 """Parts of the true labels, each of which is judged by a fit without it."""
 
 
-def findings_of_labels(fitted: Aggregator, discretion: Discretion | None = None) -> Findings:
-    """The findings of a fitted aggregator, with less about single annotators if ``discretion`` says so.
+def findings_of_labels(fitted: Aggregator, privacy: AnnotatorPrivacy = NOTHING_HIDDEN) -> Findings:
+    """The findings of a fitted aggregator, with as much about single annotators as ``privacy`` says.
 
     An aggregator that separates common from individual confusion supplies both. For others, the common confusion is
     the mean of the annotators' matrices, weighted by their numbers of labels.
@@ -63,18 +64,19 @@ def findings_of_labels(fitted: Aggregator, discretion: Discretion | None = None)
         unseen=unseen_posterior(fitted),
         common_meaning=POOLED if omega is None else ECONOMICAL,
         refit=_refit_of(fitted),
-        **_about(fitted, discreet=discretion is not None),
-        discretion=discretion,
+        **_about(fitted, names_hidden=privacy.hides_names),
+        privacy=privacy,
     )
     return Findings(evidence, seed=int(fitted.get_params().get("seed", 0)))
 
 
-def _about(fitted: Aggregator, *, discreet: bool) -> dict[str, Any]:
+def _about(fitted: Aggregator, *, names_hidden: bool) -> dict[str, Any]:
     """What is known about the annotators; groups that the aggregator was given or learned where there are no others."""
-    known = about_annotators(fitted.annotator_info_, discreet=discreet)
+    known = about_annotators(fitted.annotator_info_, names_hidden=names_hidden)
     if known.get("groups") is None and isinstance(fitted, GroupConfusion):
         groups = tuple(fitted.groups_[k] for k in fitted.group_of_.tolist())
-        known |= about_annotators(AnnotatorInfo(fitted.annotator_ids_, groups, known.get("costs")), discreet=discreet)
+        info = AnnotatorInfo(fitted.annotator_ids_, groups, known.get("costs"))
+        known |= about_annotators(info, names_hidden=names_hidden)
     return known
 
 
@@ -109,7 +111,7 @@ def unseen_posterior(fitted: Aggregator) -> FloatArray | None:
 def _fitted_again(fitted: Aggregator, crowd: Annotations, known: Mapping[Any, Any] | None) -> FloatArray:
     """(N, C) the posterior of the same aggregator for other annotations of the same tasks, or other true labels."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConalWarning)  # what users should know they were told about all labels
+        warnings.simplefilter("ignore", ConalWarning)  # users saw the warnings about all labels
         return fitted.again().fit(crowd, true_labels=known, annotator_info=fitted.annotator_info_).probas_
 
 

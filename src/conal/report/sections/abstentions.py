@@ -59,7 +59,7 @@ class Refusals(Finding[RefusalSection]):
             return {"total": 0, "refused_share": 0.0, "text": "", "rows": []}
         declined = crowd.abstentions.labels_per_annotator()
         asked = declined + crowd.labels_per_annotator()
-        listed = np.flatnonzero((declined > 0) & evidence.told)
+        listed = np.flatnonzero((declined > 0) & evidence.visible_annotators)
         order = listed[np.argsort(-declined[listed], kind="stable")][:MAX_SHOWN]
         rates = abstention_rates(crowd, evidence.posterior)
         rows = [_row(evidence, r, (declined[r], asked[r]), rates[r]) for r in order.tolist()]
@@ -86,17 +86,14 @@ class Refusals(Finding[RefusalSection]):
 
 
 def _row(evidence: Evidence, r: int, counts: tuple[int, int], rates: FloatArray) -> RefusalRow:
-    """What is told about an annotator, from the numbers of tasks declined and asked about, and rates by class (C,)."""
-    crowd, discretion, most = evidence.annotations, evidence.discretion, int(rates.argmax())
-    there = float(rates[most])
-    if discretion is not None:
-        rounded = discretion.count(np.array(counts))
-        counts, there = (int(rounded[0]), int(rounded[1])), round(there, 2)
+    """What is shown of an annotator, from the numbers of tasks declined and asked about, and rates by class (C,)."""
+    crowd, privacy, most = evidence.annotations, evidence.privacy, int(rates.argmax())
+    refused, asked = privacy.counts(np.array(counts)).tolist()
     return {
         "annotator": plain_names(crowd.annotator_ids[[r]])[0],
-        "asked": int(counts[1]),
-        "refused": int(counts[0]),
-        "refused_share": float(counts[0] / max(counts[1], 1)),
+        "asked": asked,
+        "refused": refused,
+        "refused_share": refused / max(asked, 1),
         "most_often_on": plain_names(crowd.classes[[most]])[0],
-        "there_share": there,
+        "there_share": float(privacy.shares(rates[most])),
     }

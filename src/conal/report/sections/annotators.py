@@ -14,7 +14,7 @@ from conal._arrays import FloatArray, IntArray
 from conal.data.encoding import name_column
 from conal.io.results import ColumnKind, annotator_table, mean_by_annotator, where_labelled
 from conal.metrics.rates import MIN_OF_ANNOTATOR
-from conal.report.evidence import BELIEF, MEASURED, Discretion, Evidence, TaskShown, plain, plain_names
+from conal.report.evidence import BELIEF, MEASURED, Evidence, TaskShown, plain, plain_names
 from conal.report.intervals import Estimate
 from conal.report.section import Finding, called, count, interval, percent, register, short
 from conal.report.sections.common_confusion import shown_classes
@@ -229,12 +229,12 @@ def annotators_table(evidence: Evidence, quality: Estimate) -> pa.Table:
     }
     for name, column in columns.items():
         table = table.append_column(name, column)
-    return table if evidence.discretion is None else _discreet(table, evidence, evidence.discretion)
+    return _rounded(table, evidence) if evidence.privacy.hides_names else table
 
 
 def measured_quality(evidence: Evidence, belief: Estimate) -> tuple[Estimate, npt.NDArray[np.bool_]]:
     """Beliefs replaced by what was measured, and of whom it was; nobody's, where names are hidden."""
-    rates = [] if evidence.measured is None or evidence.discretion is not None else evidence.measured.annotators
+    rates = [] if evidence.measured is None or evidence.privacy.hides_names else evidence.measured.annotators
     enough = np.array([rate.n_gold >= MIN_OF_ANNOTATOR for rate in rates] or np.zeros(len(belief.value)), dtype=bool)
     if not enough.any():
         return belief, enough
@@ -242,14 +242,15 @@ def measured_quality(evidence: Evidence, belief: Estimate) -> tuple[Estimate, np
     return Estimate(*(np.where(enough, new, old) for new, old in zip(found, belief, strict=True))), enough
 
 
-def _discreet(table: pa.Table, evidence: Evidence, discretion: Discretion) -> pa.Table:
-    """Only annotators who may be told, with rounded figures; expected mistakes follow from the rounded ones."""
-    table = discretion.table(table, evidence.annotations.labels_per_annotator())
-    labels = discretion.count(table["num_examples_labeled"].to_numpy())
+def _rounded(table: pa.Table, evidence: Evidence) -> pa.Table:
+    """Only visible annotators, with rounded figures; expected mistakes follow from the rounded ones."""
+    privacy = evidence.privacy
+    table = privacy.table(table, evidence.annotations.labels_per_annotator())
+    labels = privacy.counts(table["num_examples_labeled"].to_numpy())
     quality = table["annotator_quality"].to_numpy(zero_copy_only=False).astype(float)
-    columns = {"num_examples_labeled": labels, "expected_mistakes": discretion.share(labels * (1 - quality))}
+    columns = {"num_examples_labeled": labels, "expected_mistakes": privacy.shares(labels * (1 - quality))}
     for name in {"num_examples_refused", "labels_changed_without"} & set(table.column_names):
-        columns[name] = discretion.count(table[name].to_numpy())
+        columns[name] = privacy.counts(table[name].to_numpy())
     for name, column in columns.items():
         table = table.set_column(table.column_names.index(name), name, pa.array(column))
     return table
@@ -260,18 +261,18 @@ def annotator_findings(evidence: Evidence, table: pa.Table, crowd: CrowdSection)
     shown = shown_classes(evidence)
     order = _worst_first(table, crowd)[:MAX_SHOWN]
     rows = [_plain_row(row) for row in table.take(order).to_pylist()]
-    people = np.flatnonzero(evidence.told)[order]
+    people = np.flatnonzero(evidence.visible_annotators)[order]
     for row, name in zip(rows, plain_names(evidence.annotations.annotator_ids[people]), strict=True):
         row["worker"] = name
     with_matrix = people[: MAX_CELLS // max(len(shown) ** 2, 1)]
     for row, r in zip(rows, with_matrix.tolist(), strict=False):
         row["matrix"], row["classes_met"] = _matrix(evidence, r, shown)
-    if evidence.discretion is None:  # a list of somebody's tasks tells who it is
+    if not evidence.privacy.hides_names:  # a list of somebody's tasks tells who it is
         for row, labels in zip(rows, _doubtful(evidence, people), strict=True):
             row["doubtful"] = labels
     found: AnnotatorSection = {"total": evidence.annotations.n_annotators, "rows": rows}
-    if evidence.discretion is not None:
-        found |= {"hidden": int((~evidence.told).sum()), "hide_below": evidence.discretion.hide_below}
+    if evidence.privacy.hides_names:
+        found |= {"hidden": int((~evidence.visible_annotators).sum()), "hide_below": evidence.privacy.hide_below}
     return found
 
 
@@ -285,11 +286,11 @@ def _worst_first(table: pa.Table, crowd: CrowdSection) -> IntArray:
 
 
 def _matrix(evidence: Evidence, r: int, shown: IntArray) -> tuple[list[list[float]], list[float]]:
-    """An annotator's matrix, and how many tasks of each class the annotator met; discreetly, whether enough."""
-    matrix, met = evidence.individual[r][np.ix_(shown, shown)], evidence.classes_met[r][shown]
-    if evidence.discretion is not None:
-        matrix, met = evidence.discretion.share(matrix), np.where(met < THIN, 0.0, THIN)
-    return matrix.tolist(), met.tolist()
+    """An annotator's matrix, and labelled tasks of each class; where names are hidden, whether there are enough."""
+    met = evidence.classes_met[r][shown]
+    if evidence.privacy.hides_names:
+        met = np.where(met < THIN, 0.0, THIN)
+    return evidence.privacy.shares(evidence.individual[r][np.ix_(shown, shown)]).tolist(), met.tolist()
 
 
 def _doubtful(evidence: Evidence, people: IntArray) -> Iterator[list[DoubtfulLabel]]:

@@ -167,12 +167,12 @@ def _rows(evidence: Evidence, found: Grouped) -> list[GroupRow]:
     rows: list[GroupRow] = []
     for k, name in enumerate(found.names):
         own = found.codes == k
-        labels = np.array([given[found.annotators[own]].sum()])
+        labels = evidence.privacy.counts(given[found.annotators[own]].sum())
         rows.append(
             {
                 "group": name,
                 "annotators": int(own.sum()),
-                "labels": int(labels[0] if evidence.discretion is None else evidence.discretion.count(labels)[0]),
+                "labels": int(labels),
                 "matrix": [[_share(evidence, cell) for cell in row] for row in _shown(found.levels.groups[k], shown)],
             }
         )
@@ -246,14 +246,14 @@ def _usual(found: Grouped, others: FloatArray) -> npt.NDArray[np.bool_]:
 
 
 def _of_members(evidence: Evidence, found: Grouped) -> list[OwnPair]:
-    """Mistakes that an annotator who may be told makes reliably more often than the own group."""
+    """Mistakes that an annotator who may be shown makes reliably more often than the own group."""
     people = plain_names(evidence.annotations.annotator_ids)
     drawn = found.levels.alpha[found.codes] + found.counts
     sizes = drawn.sum(-1, keepdims=True)
     low, high = _ends(drawn, sizes)
     own, groups = drawn / sizes, found.levels.groups[found.codes]
-    told = evidence.told[found.annotators][:, None] & (found.counts.sum(-1) >= 1)
-    reliable = (low > groups) & (own - groups >= APART) & told[:, :, None]
+    visible = evidence.visible_annotators[found.annotators][:, None] & (found.counts.sum(-1) >= 1)
+    reliable = (low > groups) & (own - groups >= APART) & visible[:, :, None]
     rows = [
         {
             **_pair(evidence, *at[1:], (own, low, high), at),
@@ -297,5 +297,5 @@ def _largest(shares: FloatArray, most: int) -> list[tuple[int, int]]:
 
 
 def _share(evidence: Evidence, value: float) -> float:
-    """A share as it is told; in whole percents where names are hidden."""
-    return round(float(value), 4) if evidence.discretion is None else float(evidence.discretion.share(np.array(value)))
+    """A share as it is shown; in whole percents where names are hidden."""
+    return float(evidence.privacy.shares(value, 4))

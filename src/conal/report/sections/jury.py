@@ -179,11 +179,11 @@ def _named(names: list[Any]) -> str:
 
 
 def _map(evidence: Evidence) -> ErrorMap:
-    """Correlations of those who may be told, by true labels where these tell."""
+    """Correlations of those who may be shown, by true labels where these tell."""
     found = evidence.errors_by_truth or evidence.errors_by_posterior
-    told = set(evidence.annotations.annotator_ids[evidence.told].tolist())
+    visible = set(evidence.annotations.annotator_ids[evidence.visible_annotators].tolist())
     names = found.annotators.tolist()
-    order = [k for k in found.order.tolist() if names[k] in told]
+    order = [k for k in found.order.tolist() if names[k] in visible]
     return {
         "workers": [plain(names[k]) for k in order],
         "correlation": [[_correlation(found.correlation, r, s) for s in order] for r in order],
@@ -198,11 +198,11 @@ def _correlation(matrix: FloatArray, r: int, s: int) -> float | None:
 def _judges(evidence: Evidence, judges: IntArray, effects: list[Effect], n_tasks: int) -> list[JudgeRow]:
     """A row per judge who may be listed, those who change most labels first."""
     crowd, names = evidence.annotations, plain_names(evidence.annotations.annotator_ids)
-    given = _counts(evidence, crowd.labels_per_annotator())
-    changed = _counts(evidence, np.array([effect.changed for effect in effects]))
+    given = evidence.privacy.counts(crowd.labels_per_annotator())
+    changed = evidence.privacy.counts(np.array([effect.changed for effect in effects]))
     rows: list[JudgeRow] = []
     for r, effect, shown in zip(judges.tolist(), effects, changed.tolist(), strict=True):
-        if not evidence.told[r]:
+        if not evidence.visible_annotators[r]:
             continue
         row: JudgeRow = {
             "worker": names[r],
@@ -215,7 +215,7 @@ def _judges(evidence: Evidence, judges: IntArray, effects: list[Effect], n_tasks
             row["change"], row["low"], row["high"] = (_rounded(evidence, end) for end in effect.right[:3])
         if evidence.groups is not None and evidence.groups.tolist()[r] is not None:
             row["group"] = plain(evidence.groups.tolist()[r])
-        if evidence.costs is not None and evidence.discretion is None:
+        if evidence.costs is not None and not evidence.privacy.hides_names:
             row["cost"] = float(evidence.costs[r])
         rows.append(row)
     return sorted(rows, key=lambda row: -row["changed_share"])
@@ -231,9 +231,4 @@ def _verdict(effect: Effect, n_tasks: int) -> str:
 
 def _rounded(evidence: Evidence, value: float) -> float:
     """A share as it is shown: in tenths of a percent, or in whole ones where names are hidden."""
-    hidden = evidence.discretion
-    return (round(value, DIGITS) if hidden is None else float(hidden.share(np.array(value)))) + 0.0  # no -0.0
-
-
-def _counts(evidence: Evidence, numbers: IntArray) -> IntArray:
-    return numbers if evidence.discretion is None else evidence.discretion.count(numbers)
+    return float(evidence.privacy.shares(value, DIGITS)) + 0.0  # no -0.0

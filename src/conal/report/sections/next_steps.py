@@ -186,7 +186,7 @@ def _people(findings: Findings, rows: list[AnnotatorRow], rewrite: list[Rewrite]
             "quality_basis": row.get("quality_basis") or BELIEF,
             "guesses": bool(information(evidence, r) < NO_INFORMATION),
         }
-        if evidence.discretion is None and not person["guesses"]:
+        if not evidence.privacy.hides_names and not person["guesses"]:
             person.update(_main_mistake(evidence, r, rewrite))  # type: ignore[typeddict-item]
         found.append(person)
     return found

@@ -130,7 +130,7 @@ class Suggestions(Finding[SuggestionSection]):
         """The queue."""
         listed = findings.columns("annotators")["annotator_quality_low"]
         quality_low = np.full(findings.evidence.annotations.n_annotators, np.nan)
-        quality_low[findings.evidence.told] = listed.to_numpy(zero_copy_only=False).astype(float)
+        quality_low[findings.evidence.visible_annotators] = listed.to_numpy(zero_copy_only=False).astype(float)
         rows = suggestions(findings.evidence, quality_low)
         return {"total": len(rows), "rows": rows}
 
@@ -158,14 +158,12 @@ def suggestions(evidence: Evidence, quality_low: FloatArray) -> list[Suggestion]
     planned = plan_labels(problem, MAX_TASKS, per_task=1, least_gain=LEAST_SUGGESTED_GAIN)
     order = np.argsort(-planned.gain, kind="stable")
     tasks, workers, value = planned.tasks[order], planned.annotators[order], planned.gain[order]
-    if evidence.discretion is not None:
-        value = evidence.discretion.share(value)
     names, people, ids = (plain_names(x) for x in (crowd.classes, crowd.annotator_ids[workers], crowd.task_ids[tasks]))
     rows: list[Suggestion] = [
         {
             "task": ids[k],
             "worker": people[k],
-            "expected_gain": float(value[k]),
+            "expected_gain": float(evidence.privacy.shares(value[k])),
             "label": names[evidence.inferred[task]] if evidence.informed[task] else None,
             "probability": float(evidence.posterior[task].max()),
         }

@@ -117,8 +117,9 @@ class GoldRatesFinding(Finding[GoldRatesSection]):
             "majority": _figure(found.majority),
         }
         if judged:
-            told = [] if evidence.discretion else [each for each in found.above_annotators if np.isfinite(each.value)]
-            above = [found.above_majority, *told]
+            above = [found.above_majority]
+            if not evidence.privacy.hides_names:
+                above += [each for each in found.above_annotators if np.isfinite(each.value)]
             section["above_majority"] = _above(found.above_majority)
             section["comparison"] = {
                 "compared": len(above),
@@ -163,13 +164,13 @@ def measured_lead(section: GoldRatesSection) -> Markup:
     """What was measured, and whether one annotator, or the vote, is as good as the inferred labels."""
     cleaned, majority = section["cleaned"], section.get("majority")
     shares = [("inferred labels", cleaned), ("majority votes", majority), ("annotators' labels", section["crowd"])]
-    told = [
+    measured = [
         Markup("<b>{}</b> of the {} ({})").format(percent(rate["value"]), name, interval(rate["low"], rate["high"]))
         for name, rate in shares
         if rate is not None
     ]
     lead = Markup("<b>Measured by {:,} true labels:</b> {} and {} are right").format(
-        section["n_gold"], Markup(", ").join(told[:-1]), told[-1]
+        section["n_gold"], Markup(", ").join(measured[:-1]), measured[-1]
     )
     claimed = percent(section["claimed"])
     if cleaned is None:
@@ -212,23 +213,23 @@ def _rivals(section: GoldRatesSection) -> Markup:
 
 def _annotators(evidence: Evidence, found: GoldRates) -> list[AnnotatorRate]:
     """Annotators with enough labels on judged tasks, the best beside the inferred labels of the same tasks first."""
-    if evidence.discretion is not None:  # a few labels and their tasks would tell who somebody is
+    if evidence.privacy.hides_names:  # a few labels and their tasks would tell who somebody is
         return []
     names = plain_names(evidence.annotations.annotator_ids)
     rates = found.annotators
-    told = [int(r) for r in np.flatnonzero(evidence.told) if rates[r].n_gold >= MIN_OF_ANNOTATOR]
-    listed: list[AnnotatorRate] = []
+    listed = [int(r) for r in np.flatnonzero(evidence.visible_annotators) if rates[r].n_gold >= MIN_OF_ANNOTATOR]
+    rows: list[AnnotatorRate] = []
     rank = (
         [-each.value for each in rates]
         if evidence.unseen_posterior is None
         else [each.value for each in found.above_annotators]
     )
-    for r in sorted(told, key=lambda r: (rank[r], r))[:MAX_ANNOTATORS]:
+    for r in sorted(listed, key=lambda r: (rank[r], r))[:MAX_ANNOTATORS]:
         row: AnnotatorRate = {"worker": names[r], **_figure(rates[r])}  # type: ignore[typeddict-item]
         if evidence.unseen_posterior is not None:
             row["above"] = _above(found.above_annotators[r])
-        listed.append(row)
-    return listed
+        rows.append(row)
+    return rows
 
 
 def _above(found: Difference) -> Above:

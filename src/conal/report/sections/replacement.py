@@ -141,10 +141,10 @@ def _replaces(found: Replacement) -> bool:
 
 
 def _parts(evidence: Evidence) -> tuple[list[Any], list[Any]]:
-    """Names of the people and of the models, with labels and a group, who may be told."""
+    """Names of the people and of the models, with labels and a group, who may be shown."""
     if evidence.groups is None:
         return [], []
-    shown = evidence.told & (evidence.annotations.labels_per_annotator() > 0)
+    shown = evidence.visible_annotators & (evidence.annotations.labels_per_annotator() > 0)
     people = people_among(evidence.groups)
     models = ~people & np.array([group is not None for group in evidence.groups.tolist()])
     names = evidence.annotations.annotator_ids

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from conal.report.findings import Findings, Report
 
 FEWER = 0.95
-"""The effective number is told where its interval ends below this part of the number of labels."""
+"""The effective number is shown where its interval ends below this part of the number of labels."""
 NONE = "\u2013"
 MAX_GROUPS = 10
 MAX_MEMBERS = 20
@@ -144,8 +144,8 @@ def _errors_together(evidence: Evidence) -> tuple[EffectiveFigure, list[list[Any
         "error_correlation": _or_none(found.rho),
         "true_labels": 0 if found is bound else len(evidence.true_tasks),
     }
-    told = set(evidence.annotations.annotator_ids[evidence.told].tolist())
-    groups = [[name for name in group.tolist() if name in told][:MAX_MEMBERS] for group in found.groups]
+    visible = set(evidence.annotations.annotator_ids[evidence.visible_annotators].tolist())
+    groups = [[name for name in group.tolist() if name in visible][:MAX_MEMBERS] for group in found.groups]
     listed = [[plain(name) for name in group] for group in groups if len(group) > 1]
     return number, listed[:MAX_GROUPS]
 

@@ -127,31 +127,32 @@ def _shown(row: EvidenceTask) -> str:
 
 
 def _flagged(evidence: Evidence) -> BoolArray:
-    """(R,) the annotators who are striking and may be told."""
+    """(R,) the annotators who are striking and may be shown."""
     flagged = np.concatenate(list(evidence.detections.by_kind.values()))
-    return np.isin(np.arange(evidence.annotations.n_annotators), flagged) & evidence.told
+    return np.isin(np.arange(evidence.annotations.n_annotators), flagged) & evidence.visible_annotators
 
 
 def _rows(evidence: Evidence) -> Iterator[SuspicionRow]:
-    """A row for each annotator or pair who may be told, by kind."""
-    found, told = evidence.detections, evidence.told
+    """A row for each annotator or pair who may be shown, by kind."""
+    found, visible = evidence.detections, evidence.visible_annotators
     names = plain_names(evidence.annotations.annotator_ids)
     p_values = found.attention.p_value.tolist()
-    for r in found.careless[told[found.careless]].tolist():
+    for r in found.careless[visible[found.careless]].tolist():
         yield _row(evidence, r, "careless", _careless(evidence, r), _wrong(evidence, r), p_value=p_values[r])
-    for r in found.turned[told[found.turned]].tolist():
-        when = "at some point" if evidence.discretion else f"after {count(int(found.before[r]), 'label', 'labels')}"
+    for r in found.turned[visible[found.turned]].tolist():
+        before = count(int(found.before[r]), "label", "labels")
+        when = "at some point" if evidence.privacy.hides_names else f"after {before}"
         tasks = _wrong(evidence, r, evidence.left_out.after(found.before))
         yield _row(evidence, r, "turned", f"{KINDS['turned']} {when}", tasks)
     for ring in found.rings:
         others_say, labels = evidence.left_out.posterior.argmax(1), evidence.annotations.labels
         moved = (ring.exchange[others_say] == labels) & (others_say != labels)
-        members = ring.members[told[ring.members]].tolist()
+        members = ring.members[visible[ring.members]].tolist()
         for r in members:
             others = [names[s] for s in members if s != r]
             what = f"labels {_exchange(evidence, ring.exchange)}, like {_listed(others)}"
             yield _row(evidence, r, "exchange", what, _wrong(evidence, r, moved), others, p_values[r])
-    for k in np.flatnonzero(told[found.copies.first] & told[found.copies.second]).tolist():
+    for k in np.flatnonzero(visible[found.copies.first] & visible[found.copies.second]).tolist():
         yield _pair(evidence, k)
 
 
@@ -164,18 +165,17 @@ def _row(
     others: list[Any] | None = None,
     p_value: float = 1.0,
 ) -> SuspicionRow:
-    crowd, discretion = evidence.annotations, evidence.discretion
-    labels = crowd.labels_per_annotator()[[r]]
+    crowd, privacy = evidence.annotations, evidence.privacy
     found: SuspicionRow = {
         "annotator": plain_names(crowd.annotator_ids[[r]])[0],
         "kind": kind,
         "what": what,
         "shared_with": others or [],
-        "labels": int(labels[0] if discretion is None else discretion.count(labels)[0]),
+        "labels": int(privacy.counts(crowd.labels_per_annotator()[r])),
         # a list of somebody's tasks tells who it is
-        "tasks": [] if discretion is not None else [_task(evidence, k) for k in rows[:MAX_TASKS].tolist()],
+        "tasks": [] if privacy.hides_names else [_task(evidence, k) for k in rows[:MAX_TASKS].tolist()],
     }
-    return found | {"p_value": p_value} if discretion is None and kind != "turned" else found
+    return found if privacy.hides_names or kind == "turned" else found | {"p_value": p_value}
 
 
 def _task(evidence: Evidence, k: int) -> EvidenceTask:
@@ -233,7 +233,7 @@ def _pair(evidence: Evidence, k: int) -> SuspicionRow:
         follows = "The answers come after" if later > LATER else follows
     name = plain_names(crowd.annotator_ids[[s]])[0]
     what = f"gives the same answers as {short(name, 24)}"
-    if evidence.discretion is None:
+    if not evidence.privacy.hides_names:
         what = (
             f"agrees with {short(name, 24)} on {count(int(copies.agreed_mistakes[k]))} of "
             f"{count(int(copies.mistakes[k]), 'mistake', 'mistakes')} that either makes, and on "
