@@ -8,7 +8,7 @@ STAMP := $(VENV)/.installed
 LABEL_STUDIO := .venv-label-studio
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test coverage dist test-wheel test-label-studio lint format results bench bench-aggregation bench-training bench-scale bench-processes bench-components bench-texts bench-fit bench-update bench-threads docs pages golden vega torture clean test-exports test-kills notebook
+.PHONY: help install demo test coverage dist test-wheel test-label-studio lint format results bench bench-aggregation bench-training bench-scale bench-processes bench-components bench-texts bench-fit bench-update bench-threads docs pages golden vega fuzz clean test-exports notebook
 
 help:  ## show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
@@ -32,9 +32,6 @@ coverage: $(STAMP)  ## run the tests, which takes half as long again, and report
 
 test-exports: $(STAMP)  ## export every combination of method and network, and run the files without conal (two minutes)
 	CONAL_TEST_EXPORTS=1 $(BIN)/python -m pytest tests/estimator/test_exports.py -k every_method
-
-test-kills: $(STAMP)  ## kill fifty updates of a model folder at random moments (three minutes)
-	CONAL_TEST_KILLS=50 $(BIN)/python -m pytest tests/cli/test_cli_update.py -k killed
 
 dist: $(STAMP)  ## build the wheel and the source distribution in dist/
 	rm -rf dist build
@@ -102,9 +99,9 @@ bench-fit: $(STAMP)  ## whole fits from files to a model folder as data grow; SI
 	$(BIN)/python benchmarks/fit.py $(if $(SIZES),--sizes $(SIZES))
 	$(BIN)/python benchmarks/page.py
 
-torture: $(STAMP)  ## attack conal for five minutes, or HOURS=1; SEED=, JOBS=2, PARTS=fuzz,names; PAGE=1 writes SECURITY.md
-	$(BIN)/python -m torture --jobs $(or $(JOBS),2) $(if $(HOURS),--hours $(HOURS)) $(if $(SEED),--seed $(SEED)) \
-		$(if $(PARTS),--parts $(PARTS)) $(if $(PAGE),--page)
+fuzz: $(STAMP)  ## attack conal for five minutes, or MINUTES=60, or with FILES=100000 broken files; SEED=, JOBS=2
+	PYTHONPATH=tests $(BIN)/python -m fuzz --jobs $(or $(JOBS),2) $(if $(MINUTES),--minutes $(MINUTES)) \
+		$(if $(FILES),--files $(FILES)) $(if $(SEED),--seed $(SEED))
 
 pages: $(STAMP)  ## type stubs, and pages that follow from the code
 	$(BIN)/python tools/stubs.py
@@ -124,6 +121,6 @@ docs: pages  ## the documentation site in site/
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 clean:  ## remove everything that make made
-	rm -rf $(VENV) $(LABEL_STUDIO) build dist site src/*.egg-info conal-demo torture-results .coverage .pytest_cache .mypy_cache .ruff_cache \
+	rm -rf $(VENV) $(LABEL_STUDIO) build dist site src/*.egg-info conal-demo fuzz-results .coverage .pytest_cache .mypy_cache .ruff_cache \
 		.import_linter_cache .hypothesis
 	find . -name __pycache__ -prune -exec rm -rf {} +

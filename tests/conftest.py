@@ -14,7 +14,7 @@ from conal.data.annotations import Annotations
 from helpers.crowds import ragged_crowd
 
 # Machines that run tests are shared: how long an example takes says nothing about it. Continuous integration tries the
-# same examples every time; new ones are for developers, and for the campaign (make torture).
+# same examples every time; new ones are for developers, and for make fuzz.
 settings.register_profile(
     "shared", deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize="CI" in os.environ
 )

@@ -4,11 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
-import os
 import shutil
-import signal
-import sys
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,9 +13,6 @@ import pytest
 
 if TYPE_CHECKING:
     from cli.conftest import Crowd, Run
-
-KILLS = int(os.environ.get("CONAL_TEST_KILLS", "6"))
-"""``make test-kills`` has more."""
 
 
 def split(crowd: Crowd, folder: Path) -> tuple[Path, Path]:
@@ -149,61 +142,6 @@ def test_what_cannot_be_updated_is_refused_and_stays(
     assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
     both = conal("fit", new, "--features", crowd.features, "--out", tmp_path / "m", "--keep-data", "--anonymise")
     assert "leave out one" in both.refusal()
-
-
-@pytest.mark.skipif(os.name != "posix", reason="sends signals")
-def test_a_killed_update_leaves_the_old_or_the_new_folder(kept: tuple[Path, Path, Crowd], tmp_path: Path) -> None:
-    assert kills(kept, tmp_path, KILLS, seed=0) >= {"old", "new"} or KILLS < 10
-
-
-def kills(kept: tuple[Path, Path, Crowd], place: Path, number: int, seed: int) -> set[str]:
-    """Kill updates at random moments; the folder must be whole each time."""
-    from conal.estimator import load
-
-    stock, new, crowd = kept
-    folder = place / "model"
-    words = ["conal", "update", str(folder), str(new), "--features", str(crowd.features), "--no-report", "--quiet"]
-    rng, outcomes = np.random.default_rng(seed), set[str]()
-    length = _run(words, stock, folder, None)
-    for _ in range(number):
-        # half of the kills are near the end, where files are put into place; a busy machine takes longer than before
-        _run(words, stock, folder, (rng.random() if rng.random() < 0.5 else rng.uniform(0.8, 2.0)) * length)
-        if not folder.exists():  # killed between two renames, which takes luck
-            assert len(list(place.glob(".conal-*/old"))) == 1
-            outcomes.add("absent")
-            continue
-        found = load(folder)
-        updates = len(found.learned_from_) - 1
-        assert updates in (0, 1)
-        assert len(found.task_ids_) == 90
-        outcomes.add(("old", "new")[updates])
-    return outcomes
-
-
-def _run(words: list[str], stock: Path, folder: Path, delay: float | None) -> float:
-    """The command in a fork of this process, killed after a delay; how long it took."""
-    shutil.rmtree(folder, ignore_errors=True)
-    for left in folder.parent.glob(".conal-*"):
-        shutil.rmtree(left, ignore_errors=True)  # a lock is a file, which the next update takes
-    shutil.copytree(stock, folder)
-    began = time.monotonic()
-    child = os.fork()
-    if child == 0:
-        try:
-            from conal.cli import main
-
-            sys.argv = words
-            main()
-        except SystemExit as ended:
-            os._exit(int(ended.code or 0))
-        finally:
-            os._exit(70)
-    if delay is not None:
-        time.sleep(delay)
-        os.kill(child, signal.SIGKILL)
-    _, status = os.waitpid(child, 0)
-    assert delay is not None or os.waitstatus_to_exitcode(status) == 0
-    return time.monotonic() - began
 
 
 @pytest.mark.parametrize("spelled", ["140.0", "00140"])
