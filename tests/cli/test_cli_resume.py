@@ -248,17 +248,6 @@ def test_one_flipped_bit_anywhere_in_a_checkpoint_is_refused(
     assert [path.name for path in tmp_path.iterdir()] == ["m"]
 
 
-def test_a_checkpoint_of_the_first_version_has_no_digest_and_goes_on(
-    conal: Run, shared_crowd: Crowd, tmp_path: Path, interrupted: Path
-) -> None:
-    with safe_open(interrupted, framework="pt") as file:
-        tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a dict
-        state = file.metadata()["state"]
-    save_file(tensors, interrupted, metadata={"state": state})
-    assert conal(*fit(shared_crowd, tmp_path / "m", "--epochs", 8, "--resume")).code == 0
-    assert epochs_of(tmp_path / "m") == [1, 2, 3, 4, 5, 6, 7, 8]
-
-
 @pytest.mark.parametrize("change", [{"epoch": "four"}, {"rng": {}}, {"history": 3}, {"restarts": None}])
 def test_a_checkpoint_of_unexpected_content_is_refused(
     conal: Run, shared_crowd: Crowd, tmp_path: Path, interrupted: Path, change: dict[str, Any]

@@ -170,6 +170,10 @@ def read_results(path: Path, kinds: Mapping[str, ColumnKind], names: NamesOf) ->
 
 
 def _typed(column: pa.ChunkedArray, kind: ColumnKind | None, names: NamesOf) -> pa.ChunkedArray:
+    if kind is None and pa.types.is_string(column.type):  # an empty cell is no text
+        import pyarrow.compute as pc
+
+        return pc.if_else(pc.equal(column, ""), pa.scalar(None, pa.string()), column)
     if kind is None:
         numeric = pa.types.is_integer(column.type) or pa.types.is_null(column.type)
         return column.cast(pa.float64()) if numeric else column
