@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import stdtrit
 
-from conal._arrays import FloatArray, IntArray
+from conal._arrays import FloatArray, IntArray, grouped_sums
 from conal.data.annotations import Annotations
 from conal.data.encoding import MISSING
 from conal.data.true_labels import known_codes
@@ -276,9 +276,15 @@ def _checked(
     if len(at) and (at.min() < 0 or at.max() >= len(f) or len(np.unique(at)) < len(at)):
         raise InputError(f"rows must be different tasks between 0 and {len(f) - 1}")
     pi = np.full(len(at), len(at) / max(len(f), 1)) if inclusion is None else np.asarray(inclusion, float)
-    if pi.shape != at.shape or not np.all((pi > 0) & (pi <= 1)):
+    if pi.shape != at.shape:
         raise InputError("inclusion must be a probability above 0 for every known task")
+    _check_inclusion(pi)
     return f, at, y, pi
+
+
+def _check_inclusion(pi: FloatArray) -> None:
+    if not np.all((pi > 0) & (pi <= 1)):
+        raise InputError("inclusion must be a probability above 0 for every known task")
 
 
 # Rates of a crowd from a few true labels: the size of every class, and how many labels are right.
@@ -364,28 +370,76 @@ def gold_rates(
     truth = known_codes(crowd, true_labels)
     best = q.argmax(1) if cleaned is None else np.asarray(cleaned)
     tasks = np.flatnonzero(crowd.labels_per_task() > 0)
-    known = tasks[truth[tasks] != MISSING]
-    at = np.searchsorted(tasks, known)
-    drawn = None if inclusion is None else np.asarray(inclusion, float)[known]
-
-    def rate(predicted: FloatArray, observed: npt.NDArray[Any]) -> Rate:
-        return gold_rate(predicted[tasks], at, observed[known], inclusion=drawn, confidence=confidence)
-
-    votes = _votes(crowd)
-    of_votes = (votes * q).sum(1), votes[np.arange(len(votes)), truth]
-    of_cleaned = q[np.arange(len(q)), best], (best == truth).astype(float)
-    of_all, of_each = _label_rates(crowd, q, truth, inclusion, confidence)
-    above: tuple[Difference, list[Difference]] = Difference.unknown(), [Difference.unknown()] * crowd.n_annotators
-    if posterior is not None and len(known):
-        above = _above(crowd, q, truth, inclusion, (of_cleaned, of_votes), confidence)
+    known = _Known(truth, None if inclusion is None else np.asarray(inclusion, float))
+    if known.inclusion is not None:
+        _check_inclusion(known.inclusion[tasks[truth[tasks] != MISSING]])
+    votes, everything = _votes(crowd), np.arange(crowd.n_tasks)
+    of_cleaned = _Guesses(q[everything, best], best == truth, everything).at(tasks)
+    of_votes = _Guesses((votes * q).sum(1), votes[everything, truth], everything).at(tasks)
+    of_labels = _Guesses(q[crowd.tasks, crowd.labels], crowd.labels == truth[crowd.tasks], crowd.tasks)
+    own = np.split(np.argsort(crowd.annotators, kind="stable"), np.cumsum(crowd.labels_per_annotator())[:-1])
+    of_each = [of_labels.at(labels) for labels in own]
+    # how far predictions of single labels can be trusted, by those of all annotators
+    trust = learn(known.sample(of_labels)) if known.number(of_labels) else None
+    above, above_each = Difference.unknown(), [Difference.unknown()] * len(own)
+    if posterior is not None and trust is not None:
+        compared = [r for r, each in enumerate(of_each) if known.number(each) >= MIN_OF_ANNOTATOR]
+        level = 1 - (1 - confidence) / (1 + len(compared))  # all intervals hold together (Bonferroni)
+        cleaned_trust = learn(known.sample(of_cleaned))
+        above = known.difference(of_cleaned, of_votes, cleaned_trust, learn(known.sample(of_votes)), level)
+        place = np.cumsum(crowd.labels_per_task() > 0) - 1
+        for r in compared:
+            same = of_cleaned.at(place[of_each[r].tasks])
+            above_each[r] = known.difference(same, of_each[r], cleaned_trust, trust, level)
     return GoldRates(
-        [rate(q[:, c], truth == c) for c in range(crowd.n_classes)],
-        Rate.unknown() if posterior is None else rate(*of_cleaned),
-        of_all,
-        of_each,
-        rate(*of_votes),
-        *above,
+        [known.rate(_Guesses(q[:, c], truth == c, everything).at(tasks), confidence) for c in range(crowd.n_classes)],
+        Rate.unknown() if posterior is None else known.rate(of_cleaned, confidence),
+        known.rate(_by_task(crowd, of_labels, tasks), confidence),
+        [known.rate(each, confidence, trust) for each in of_each],
+        known.rate(of_votes, confidence),
+        above,
+        above_each,
     )
+
+
+class _Guesses(NamedTuple):
+    """What is expected of tasks or labels, what is observed where the truth is known, and their tasks."""
+
+    expected: FloatArray
+    observed: npt.NDArray[Any]
+    tasks: npt.NDArray[Any]
+
+    def at(self, rows: IntArray) -> _Guesses:
+        return _Guesses(*(column[rows] for column in self))
+
+
+class _Known(NamedTuple):
+    """(N,) true classes, -1 where they are not known, and the probability with which each task was drawn, if given."""
+
+    truth: IntArray
+    inclusion: FloatArray | None
+
+    def number(self, guesses: _Guesses) -> int:
+        return int((self.truth[guesses.tasks] != MISSING).sum())
+
+    def sample(self, guesses: _Guesses) -> Sample:
+        known = guesses.at(np.flatnonzero(self.truth[guesses.tasks] != MISSING))
+        n = len(known.tasks)
+        drawn = np.full(n, n / max(len(guesses.tasks), 1)) if self.inclusion is None else self.inclusion[known.tasks]
+        return Sample(known.expected, known.observed.astype(float), drawn)
+
+    def rate(self, guesses: _Guesses, confidence: float, trust: Learned | None = None) -> Rate:
+        """The share that is right; unknown without a known one."""
+        if not self.number(guesses):
+            return Rate.unknown()
+        sample = self.sample(guesses)
+        return rate_of(float(guesses.expected.mean()), sample, trust or learn(sample), confidence)
+
+    def difference(
+        self, first: _Guesses, second: _Guesses, trust: Learned, other_trust: Learned, level: float
+    ) -> Difference:
+        one, other = ((float(each.expected.mean()), self.sample(each)) for each in (first, second))
+        return difference_of((*one, trust), (*other, other_trust), level)
 
 
 def _votes(crowd: Annotations) -> FloatArray:
@@ -395,103 +449,8 @@ def _votes(crowd: Annotations) -> FloatArray:
     return np.asarray(won / np.maximum(won.sum(1, keepdims=True), 1))
 
 
-Predicted = tuple[FloatArray, FloatArray]
-"""(N,) what is expected of each task, and what is observed, where it is known."""
-
-
-def _above(
-    crowd: Annotations,
-    q: FloatArray,
-    truth: IntArray,
-    inclusion: npt.ArrayLike | None,
-    labels: tuple[Predicted, Predicted],
-    confidence: float,
-) -> tuple[Difference, list[Difference]]:
-    """Cleaned labels minus majority votes, and minus each annotator's; all intervals hold together (Bonferroni)."""
-    known = truth != MISSING
-    pi = None if inclusion is None else np.asarray(inclusion, float)
-
-    def estimated(values: Predicted, tasks: IntArray, learned: Learned | None = None) -> tuple[float, Sample, Learned]:
-        here = tasks[known[tasks]]
-        drawn = np.full(len(here), len(here) / len(tasks)) if pi is None else pi[here]
-        sample = Sample(values[0][here], values[1][here], drawn)
-        return float(values[0][tasks].mean()), sample, learn(sample) if learned is None else learned
-
-    everywhere = np.flatnonzero(crowd.labels_per_task() > 0)
-    cleaned, votes = (estimated(each, everywhere) for each in labels)
-    order = np.argsort(crowd.annotators, kind="stable")
-    own = np.split(crowd.tasks[order].astype(np.int64), np.cumsum(crowd.labels_per_annotator())[:-1])
-    compared = [r for r, tasks in enumerate(own) if known[tasks].sum() >= MIN_OF_ANNOTATOR]
-    level = 1 - (1 - confidence) / (1 + len(compared))
-    of_labels = _learned_from_labels(crowd, q, truth, pi)
-    found = [Difference.unknown()] * crowd.n_annotators
-    for r in compared:
-        given = np.zeros(crowd.n_tasks, np.int64)
-        given[own[r]] = crowd.labels[crowd.annotators == r]
-        values = q[np.arange(len(q)), given], (given == truth).astype(float)
-        first, second = estimated(labels[0], own[r], cleaned[2]), estimated(values, own[r], of_labels)
-        found[r] = difference_of(first, second, level)
-    return difference_of(cleaned, votes, level), found
-
-
-def _learned_from_labels(crowd: Annotations, q: FloatArray, truth: IntArray, pi: FloatArray | None) -> Learned:
-    """How far predictions can be trusted about single labels, by those of all annotators."""
-    here = (truth != MISSING)[crowd.tasks]
-    tasks, labels = crowd.tasks[here], crowd.labels[here]
-    drawn = np.full(len(tasks), here.mean()) if pi is None else pi[tasks]
-    return learn(Sample(q[tasks, labels], (labels == truth[tasks]).astype(float), drawn))
-
-
-def _label_rates(
-    crowd: Annotations,
-    q: FloatArray,
-    truth: IntArray,
-    inclusion: npt.ArrayLike | None,
-    confidence: float,
-) -> tuple[Rate, list[Rate]]:
-    """Rates of the crowd's labels: of all together, and of each annotator."""
-    f = q[crowd.tasks, crowd.labels]
-    right = (crowd.labels == truth[crowd.tasks]).astype(float)
-    known = truth != MISSING
-    here = known[crowd.tasks]
-    if not here.any():
-        return Rate.unknown(), [Rate.unknown()] * crowd.n_annotators
-    pi = None if inclusion is None else np.asarray(inclusion, float)
-    whole, learned = _task_sample(crowd, f, right, known, pi), _learned_from_labels(crowd, q, truth, pi)
-    return (
-        rate_of(float(f.mean()), whole, learn(whole), confidence),
-        _annotator_rates(crowd, f, right, here, pi, learned, confidence),
-    )
-
-
-def _task_sample(
-    crowd: Annotations, f: FloatArray, right: FloatArray, known: npt.NDArray[np.bool_], pi: FloatArray | None
-) -> Sample:
-    """Labels of known tasks, summed per task, because tasks are drawn; one label of the mean task counts 1."""
-    counts = crowd.labels_per_task()
-    tasks = np.flatnonzero(known & (counts > 0))
-    size = counts[counts > 0].mean()
-    expected, found = (np.bincount(crowd.tasks, values, crowd.n_tasks)[tasks] / size for values in (f, right))
-    return Sample(expected, found, np.full(len(tasks), len(tasks) / (counts > 0).sum()) if pi is None else pi[tasks])
-
-
-def _annotator_rates(
-    crowd: Annotations,
-    f: FloatArray,
-    right: FloatArray,
-    here: npt.NDArray[np.bool_],
-    pi: FloatArray | None,
-    learned: Learned,
-    confidence: float,
-) -> list[Rate]:
-    order = np.argsort(crowd.annotators, kind="stable")
-    ends = np.cumsum(crowd.labels_per_annotator())
-    found = []
-    for own in np.split(order, ends[:-1]):
-        known = own[here[own]]
-        if not len(known):
-            found.append(Rate.unknown())
-            continue
-        drawn = np.full(len(known), len(known) / len(own)) if pi is None else pi[crowd.tasks[known]]
-        found.append(rate_of(float(f[own].mean()), Sample(f[known], right[known], drawn), learned, confidence))
-    return found
+def _by_task(crowd: Annotations, labels: _Guesses, tasks: IntArray) -> _Guesses:
+    """Labels summed per task, because tasks are drawn; one label of the mean task counts 1."""
+    size = crowd.labels_per_task()[tasks].mean()
+    expected, observed = (grouped_sums(crowd.tasks, each, crowd.n_tasks)[tasks] / size for each in labels[:2])
+    return _Guesses(expected, observed, tasks)
