@@ -11,7 +11,7 @@ from scipy.cluster.hierarchy import fcluster, leaves_list, linkage
 from scipy.spatial.distance import squareform
 from scipy.special import stdtrit
 
-from conal._arrays import FloatArray
+from conal._arrays import BoolArray, FloatArray, IntArray, grouped_sums
 from conal.data.annotations import Annotations
 from conal.data.encoding import Names
 from conal.metrics.classification import task_posterior
@@ -193,45 +193,42 @@ class _Mistakes:
         self.chance = 1.0 / max(crowd.n_classes - 1, 1)
         wrong = weights.copy()
         wrong[np.arange(len(wrong)), crowd.labels] = 0.0
-        made = np.bincount(crowd.annotators, weights=wrong.sum(1), minlength=crowd.n_annotators)
-        self.mistakes = np.asarray(made, dtype=np.float64)
-        found = [self._of_class(crowd, wrong[:, c]) for c in range(crowd.n_classes)]
-        self.same = np.array([same for same, _ in found]).transpose(1, 0, 2)
-        self.pairs = np.array([pairs for _, pairs in found]).transpose(1, 0, 2)
+        self.mistakes = grouped_sums(crowd.annotators, wrong.sum(1), crowd.n_annotators)
+        found = np.array([self._of_class(crowd, wrong[:, c]) for c in range(crowd.n_classes)])
+        self.same, self.pairs = found.transpose(1, 2, 0, 3)
 
     @staticmethod
     def _of_class(crowd: Annotations, wrong: FloatArray) -> tuple[FloatArray, FloatArray]:
         """(2, R) same and all pairs of the mistakes on one class; ``wrong`` (P,) weighs the labels."""
         R, C = crowd.n_annotators, crowd.n_classes
-        cells = crowd.annotators.astype(np.int64) * C + crowd.labels
-        by_label = np.bincount(cells, weights=wrong, minlength=R * C).reshape(R, C)
+        by_label = grouped_sums(crowd.annotators.astype(np.int64) * C + crowd.labels, wrong, R * C).reshape(R, C)
         total = by_label.sum(1)
         counts = total >= MIN_MISTAKES
         scale = np.where(counts, 1.0 / np.maximum(total, MIN_PAIRS), 0.0)
         share = wrong * scale[crowd.annotators]
-        itself = np.bincount(crowd.annotators, weights=share**2, minlength=R)
+        itself = grouped_sums(crowd.annotators, share**2, R)
         p = by_label * scale[:, None]
         within_same, within_all = (p**2).sum(1) - itself, counts - itself
         at_task = np.zeros((crowd.n_tasks, C))
         np.add.at(at_task, (crowd.tasks, crowd.labels), share)
         there_same = share * (at_task[crowd.tasks, crowd.labels] - share)
         there_all = share * (at_task.sum(1)[crowd.tasks] - share)
-        same_task, all_task = (np.bincount(crowd.annotators, weights=w, minlength=R) for w in (there_same, there_all))
+        same_task, all_task = (grouped_sums(crowd.annotators, each, R) for each in (there_same, there_all))
         between_same = (p * (p.sum(0) - p)).sum(1) - same_task
         between_all = counts * (counts.sum() - 1.0) - all_task
         return np.array([within_same, between_same]), np.array([within_all, between_all])
 
-    def ratio(self, classes: npt.NDArray[np.int64]) -> tuple[float, float]:
+    def ratio(self, classes: IntArray) -> tuple[float, float]:
         """Co-direction and w - chance, over some classes."""
         found = self._ratios(classes, np.zeros((2, 2, 1)))
         return float(found[0, 0]), float(found[0, 1])
 
-    def ratios_without(self, classes: npt.NDArray[np.int64], who: npt.NDArray[np.int64]) -> FloatArray:
+    def ratios_without(self, classes: IntArray, who: IntArray) -> FloatArray:
         """(n, 2) the same with each of these annotators left out; a pair of two is in the sums of both."""
         times = np.array([1, 2])[:, None]
         return self._ratios(classes, np.array([times * table[:, classes].sum(1)[:, who] for table in self._tables]))
 
-    def _ratios(self, classes: npt.NDArray[np.int64], left_out: FloatArray) -> FloatArray:
+    def _ratios(self, classes: IntArray, left_out: FloatArray) -> FloatArray:
         """(n, 2) from the sums over all annotators, less ``left_out[same or pairs, within or between, n]``."""
         totals = np.array([table[:, classes].sum((1, 2)) for table in self._tables])[:, :, None]
         same, pairs = totals - left_out
@@ -243,7 +240,7 @@ class _Mistakes:
     def _tables(self) -> tuple[FloatArray, FloatArray]:
         return self.same, self.pairs
 
-    def who(self, classes: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    def who(self, classes: IntArray) -> IntArray:
         """Annotators who count."""
         return np.flatnonzero(self.pairs[0][classes].sum(0) > 0)
 
@@ -254,7 +251,7 @@ class _Mistakes:
         return np.where(pairs > 0, (same / np.maximum(pairs, MIN_PAIRS) - self.chance) / within, np.nan)
 
 
-def _estimate(sides: list[_Mistakes], classes: npt.NDArray[np.int64], confidence: float) -> Estimate:
+def _estimate(sides: list[_Mistakes], classes: IntArray, confidence: float) -> Estimate:
     """The value by the first side, and an interval that covers the jackknife intervals of all."""
     n = len(sides[0].who(classes))
     if n < MIN_ANNOTATORS:
@@ -323,7 +320,7 @@ class EffectiveNumber(NamedTuple):
     annotators: Names
     correlation: FloatArray
     groups: list[Names]
-    order: npt.NDArray[np.int64]
+    order: IntArray
 
 
 def effective_number(data: Any, posterior: npt.ArrayLike, *, confidence: float = 0.95) -> EffectiveNumber:
@@ -374,8 +371,7 @@ def effective_number(data: Any, posterior: npt.ArrayLike, *, confidence: float =
     crowd, q = crowd[tasks], q[tasks]
     n = _labels_per_task(crowd)
     compared = _compared(crowd)
-    errors = _Errors(crowd, q, compared)
-    products = [errors.products(k) for k in range(min(PARTS, len(tasks)))]
+    products = _error_products(crowd, q, compared)
     empty = np.zeros((len(compared), len(compared)))
     both, squares, shared = (sum((found[k] for found in products), start=empty) for k in range(3))
     correlation = _correlation(both, squares)
@@ -389,7 +385,7 @@ def effective_number(data: Any, posterior: npt.ArrayLike, *, confidence: float =
     return EffectiveNumber(value, low, high, n, rho, names, correlation, groups, _order(names, _tree(near)))
 
 
-def _compared(crowd: Annotations) -> npt.NDArray[np.int64]:
+def _compared(crowd: Annotations) -> IntArray:
     """Codes of all annotators, or of those with the most labels if there are too many for a matrix of pairs."""
     most = np.argsort(-crowd.labels_per_annotator(), kind="stable")[:MAX_ANNOTATORS]
     return np.sort(most)
@@ -401,46 +397,32 @@ def _labels_per_task(crowd: Annotations) -> float:
     return float(given.mean()) if len(given) else 0.0
 
 
-class _Errors:
-    """Errors of the compared annotators, less what their own matrices explain, for every true class that is possible.
+def _error_products(crowd: Annotations, q: FloatArray, compared: IntArray) -> list[tuple[FloatArray, ...]]:
+    """Of every twentieth task, (R, R) each: sums of e_r e_s, of r's variance where s labelled too, and common tasks.
 
-    ``residuals`` (P, C) is whether a label is wrong if c is true, minus the annotator's rate of errors on class c;
-    ``variances`` (P, C) what its square is expected to be, by this rate.
+    The variance is that of all labels of r. The squares of e_r on common tasks are large just where the products
+    are: with few common tasks, the ratio of the two is biased.
     """
+    crowd = crowd.select(np.isin(crowd.annotators, compared))
+    C, R = crowd.n_classes, len(compared)
+    people, weights = np.searchsorted(compared, crowd.annotators), q[crowd.tasks]
+    wrong = crowd.labels[:, None] != np.arange(C)
+    rate = grouped_sums(people, weights * wrong, R) / np.maximum(grouped_sums(people, weights, R), MIN_SCALE)
+    residuals, variances = wrong - rate[people], (rate * (1 - rate))[people]
+    found: list[tuple[FloatArray, ...]] = []
+    for part in range(min(PARTS, crowd.n_tasks)):
+        kept = np.flatnonzero(crowd.tasks % PARTS == part)
 
-    def __init__(self, crowd: Annotations, q: FloatArray, compared: npt.NDArray[np.int64]) -> None:
-        crowd = crowd.select(np.isin(crowd.annotators, compared))
-        C, R = crowd.n_classes, len(compared)
-        self.tasks, self.people = crowd.tasks, np.searchsorted(compared, crowd.annotators)
-        self.shape = crowd.n_tasks, R
-        self.weights = q[crowd.tasks]
-        wrong = crowd.labels[:, None] != np.arange(C)
-        cells = (self.people[:, None] * C + np.arange(C)).ravel()
-        met = np.bincount(cells, weights=self.weights.ravel(), minlength=R * C)
-        made = np.bincount(cells, weights=(self.weights * wrong).ravel(), minlength=R * C)
-        rate = (made / np.maximum(met, MIN_SCALE)).reshape(R, C)
-        self.residuals = wrong - rate[self.people]
-        self.variances = (rate * (1 - rate))[self.people]
+        def table(values: FloatArray, kept: IntArray = kept) -> Any:
+            return sparse.csr_array((values[kept], (crowd.tasks[kept], people[kept])), shape=(crowd.n_tasks, R))
 
-    def products(self, part: int) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """(R, R) sums over every twentieth task of e_r e_s, of r's variance where s labelled too, and of common tasks.
-
-        The variance is that of all labels of r. The squares of e_r on common tasks are large just where the products
-        are: with few common tasks, the ratio of the two is biased.
-        """
-        kept = np.flatnonzero(self.tasks % PARTS == part)
-        where = self.tasks[kept], self.people[kept]
-
-        def table(values: FloatArray) -> Any:
-            return sparse.csr_array((values, where), shape=self.shape)
-
-        there = table(np.ones(len(kept)))
-        both, squares = np.zeros((2, self.shape[1], self.shape[1]))
-        for c in range(self.weights.shape[1]):
-            weight, residuals = self.weights[kept, c], self.residuals[kept, c]
-            both += (table(residuals).T @ table(residuals * weight)).toarray()
-            squares += (table(self.variances[kept, c] * weight).T @ there).toarray()
-        return both, squares, (there.T @ there).toarray()
+        there = table(np.ones(len(people)))
+        both, squares = np.zeros((2, R, R))
+        for c in range(C):
+            both += (table(residuals[:, c]).T @ table(residuals[:, c] * weights[:, c])).toarray()
+            squares += (table(variances[:, c] * weights[:, c]).T @ there).toarray()
+        found.append((both, squares, (there.T @ there).toarray()))
+    return found
 
 
 def _correlation(both: FloatArray, squares: FloatArray) -> FloatArray:
@@ -468,7 +450,7 @@ def _interval(value: float, left: FloatArray, n: float, confidence: float) -> tu
     return max(value / margin, min(1.0, value)), min(value * margin, max(n, value))
 
 
-def _beyond_chance(both: FloatArray, squares: FloatArray, shared: FloatArray) -> npt.NDArray[np.bool_]:
+def _beyond_chance(both: FloatArray, squares: FloatArray, shared: FloatArray) -> BoolArray:
     """(R, R) the pairs whose common errors independent ones would not reach, by Bernstein's inequality.
 
     The normal approximation is too small where errors are rare. The level is divided by the number of pairs.
@@ -497,5 +479,5 @@ def _groups(names: Names, tree: FloatArray | None) -> list[Names]:
     return sorted((group for group in groups if len(group) > 1), key=len, reverse=True)
 
 
-def _order(names: Names, tree: FloatArray | None) -> npt.NDArray[np.int64]:
+def _order(names: Names, tree: FloatArray | None) -> IntArray:
     return np.arange(len(names)) if tree is None else np.asarray(leaves_list(tree), dtype=np.int64)
