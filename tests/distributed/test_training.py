@@ -2,77 +2,69 @@
 
 from __future__ import annotations
 
+import json
+import os
 import signal
-import socket
-import subprocess
-import sys
 import time
+import warnings
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from safetensors import safe_open
 
+import conal
 from conal.distributed import guarded, make_fabric
 from conal.errors import InputError, TrainingError
-from helpers.processes import one_thread
+from helpers.processes import code_of, conal_here, fork, fork_pair
 
 pytestmark = pytest.mark.slow
-TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "--master-port"]
-
-FITS = """
-import os, sys, warnings
-import numpy as np, torch
-import conal
-
-warnings.simplefilter("ignore")
-torch.set_num_threads(1)
-rng = np.random.default_rng(0)
-n = 400
-x = rng.standard_normal((n, 6)).astype("float32")
-z = rng.integers(3, size=n)
-tasks = np.repeat(np.arange(n), 3)
-found = {}
-for n_annotators in (20, 1500):
-    workers = (np.repeat(rng.integers(n_annotators, size=n), 3) + np.tile([0, 3, 7], n)) % n_annotators
-    labels = np.where(rng.random(3 * n) < 0.7, z[tasks], rng.integers(3, size=3 * n))
-    crowd = conal.Annotations.from_triples(tasks, workers, labels)
-    for name in ("conal", "dl-cl", *(("xconal", "aggnet") if n_annotators == 20 else ())):
-        fixed = {"epochs": 4, "batch_size": 200, "selection": "last", "verbose": False}
-        double = name in ("conal", "xconal")
-        exact = {"dropout": 0.0, "input_dropout": 0.0, "precision": "64-true" if double else "32-true"}
-        fitted = conal.make(name, **fixed, **exact).fit(x, crowd)
-        weights = [tensor.numpy().ravel() for tensor in fitted.model_.state_dict().values()]
-        found[f"{name} {n_annotators}"] = np.concatenate(weights).astype("float64")
-        found[f"loss {name} {n_annotators}"] = np.array([row["loss"] for row in fitted.history_])
-far = conal.make("dl-cl", **fixed, dropout=0.0).fit(x.astype("float64") + 1e8, crowd)
-found["far"] = np.concatenate([tensor.numpy().ravel() for tensor in far.model_.backbone.state_dict().values()])
-found["factor"] = far.model_.scaler.factor.numpy()
-try:
-    conal.make("max-mig", epochs=1, verbose=False).fit(x, crowd)
-except conal.errors.InputError as error:
-    found["refused"] = np.array(str(error))
-if int(os.environ.get("RANK", "0")) == 0:
-    np.savez(sys.argv[1], **found)
-"""
 
 
-def run(command: list[object], **extra: str) -> subprocess.CompletedProcess[str]:
-    words = [str(word) for word in command]
-    return subprocess.run(words, env=one_thread(**extra), capture_output=True, text=True, check=False, timeout=300)
+def fit_all(path: Path) -> None:
+    """Weights and losses of small fits, written by the first process."""
+    warnings.simplefilter("ignore")
+    torch.set_num_threads(1)
+    rng = np.random.default_rng(0)
+    n = 400
+    x = rng.standard_normal((n, 6)).astype("float32")
+    z = rng.integers(3, size=n)
+    tasks = np.repeat(np.arange(n), 3)
+    found: dict[str, Any] = {}
+    fixed: dict[str, Any] = {"epochs": 4, "batch_size": 200, "selection": "last", "verbose": False}
+    for n_annotators in (20, 1500):
+        workers = (np.repeat(rng.integers(n_annotators, size=n), 3) + np.tile([0, 3, 7], n)) % n_annotators
+        labels = np.where(rng.random(3 * n) < 0.7, z[tasks], rng.integers(3, size=3 * n))
+        crowd = conal.Annotations.from_triples(tasks, workers, labels)
+        for name in ("conal", "dl-cl", *(("xconal", "aggnet") if n_annotators == 20 else ())):
+            precision = "64-true" if name in ("conal", "xconal") else "32-true"
+            fitted = conal.make(name, **fixed, dropout=0.0, input_dropout=0.0, precision=precision).fit(x, crowd)
+            weights = [tensor.numpy().ravel() for tensor in fitted.model_.state_dict().values()]
+            found[f"{name} {n_annotators}"] = np.concatenate(weights).astype("float64")
+            found[f"loss {name} {n_annotators}"] = np.array([row["loss"] for row in fitted.history_])
+    far = conal.make("dl-cl", **fixed, dropout=0.0).fit(x.astype("float64") + 1e8, crowd)
+    found["far"] = np.concatenate([tensor.numpy().ravel() for tensor in far.model_.backbone.state_dict().values()])
+    found["factor"] = far.model_.scaler.factor.numpy()
+    try:
+        conal.make("max-mig", epochs=1, verbose=False).fit(x, crowd)
+    except InputError as error:
+        found["refused"] = np.array(str(error))
+    if os.environ.get("RANK", "0") == "0":
+        np.savez(path, **found)
 
 
 @pytest.fixture(scope="module")
 def by_one_and_by_two(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The same fits by one process and by two: weights and losses."""
+    """The same fits by one process and by two."""
     folder = tmp_path_factory.mktemp("fits")
-    script = folder / "fits.py"
-    script.write_text(FITS, encoding="utf-8")
-    alone = run([sys.executable, script, folder / "one.npz"])
-    assert alone.returncode == 0, alone.stderr
-    together = run([*TORCHRUN, a_free_port(), script, folder / "two.npz"])
-    assert together.returncode == 0, together.stderr
+    assert code_of(fork(partial(fit_all, folder / "one.npz"), folder / "said.txt")) == 0, (
+        folder / "said.txt"
+    ).read_text()
+    codes = [code_of(child) for child in fork_pair(partial(fit_all, folder / "two.npz"), folder)]
+    assert codes == [0, 0], (folder / "0.txt").read_text()
     return dict(np.load(folder / "one.npz")), dict(np.load(folder / "two.npz"))
 
 
@@ -92,17 +84,6 @@ def test_processes_cannot_share_what_is_no_sum(by_one_and_by_two: tuple[dict[str
     assert "max-mig compares all instances of a batch" in str(by_one_and_by_two[1]["refused"])
 
 
-def a_free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
-@pytest.fixture
-def free_port() -> int:
-    return a_free_port()
-
-
 @pytest.fixture
 def crowd_files(tmp_path: Path) -> list[object]:
     rng = np.random.default_rng(1)
@@ -113,54 +94,37 @@ def crowd_files(tmp_path: Path) -> list[object]:
     return ["fit", tmp_path / "labels.csv", "--features", tmp_path / "x.npy", "--lr", 0.003, "--method", "conal"]
 
 
-def start(rank: int, port: int, command: list[object]) -> subprocess.Popen[str]:
-    """One of two processes, as torchrun would start it, but without anybody who looks after them."""
-    identity = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": 2, "LOCAL_WORLD_SIZE": 2, "GROUP_RANK": 0}
-    where = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "TORCHELASTIC_RUN_ID": "test"}
-    environment = one_thread(**{k: str(v) for k, v in (identity | where).items()})
-    words = [sys.executable, "-m", "conal", *map(str, command)]
-    return subprocess.Popen(words, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-
-
-def test_a_dead_worker_ends_the_other_and_the_checkpoint_goes_on(
-    tmp_path: Path, crowd_files: list[object], free_port: int
-) -> None:
+def test_a_dead_worker_ends_the_other_and_the_checkpoint_goes_on(tmp_path: Path, crowd_files: list[object]) -> None:
     out, checkpoint = tmp_path / "m", tmp_path / "m.checkpoint"
     fit = [*crowd_files, "--out", out]
-    pair = [start(rank, free_port, [*fit, "--epochs", 100_000]) for rank in (0, 1)]
+    first, second = fork_pair(partial(conal_here, *fit, "--epochs", 100_000), tmp_path)
     deadline = time.monotonic() + 120
     while not checkpoint.exists():
         assert time.monotonic() < deadline
-        assert all(process.poll() is None for process in pair), pair[0].communicate()
-        time.sleep(0.1)
-    pair[1].send_signal(signal.SIGKILL)
+        assert os.waitpid(first, os.WNOHANG) == (0, 0), (tmp_path / "0.txt").read_text()
+        time.sleep(0.05)
+    os.kill(second, signal.SIGKILL)
     began = time.monotonic()
-    _, said = pair[0].communicate(timeout=60)
-    pair[1].communicate()
+    assert [code_of(first), code_of(second)] == [1, -signal.SIGKILL]
     assert time.monotonic() - began < 60
-    assert pair[0].returncode == 1
+    said = (tmp_path / "0.txt").read_text()
     assert "another process of this run has ended" in said
     assert "--resume" in said
     assert "Traceback" not in said
     assert not out.exists()
-    reached = epoch_of(checkpoint)
 
-    epochs = ["--epochs", reached + 5]
-    resumed = run([*TORCHRUN, free_port, "-m", "conal", *fit, *epochs, "--resume"])
-    assert resumed.returncode == 0, resumed.stderr
-    whole = run([*TORCHRUN, free_port, "-m", "conal", *crowd_files, "--out", tmp_path / "whole", *epochs])
-    assert whole.returncode == 0, whole.stderr
-    assert whole.stdout.count("labels by 4 annotators") == 1  # one process speaks for all
+    epochs = ("--epochs", epoch_of(checkpoint) + 5)
+    for command in ([*fit, *epochs, "--resume"], [*crowd_files, "--out", tmp_path / "whole", *epochs]):
+        pair = fork_pair(partial(conal_here, *command), tmp_path)
+        assert [code_of(child) for child in pair] == [0, 0], (tmp_path / "0.txt").read_text()
+        assert "labels by 4 annotators" in (tmp_path / "0.txt").read_text()  # one process speaks for all
+        assert (tmp_path / "1.txt").read_text() == ""
     for name in ("model.safetensors", "labels.csv", "annotators.csv"):
         assert (out / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
     assert not checkpoint.exists()
 
 
 def epoch_of(checkpoint: Path) -> int:
-    import json
-
-    from safetensors import safe_open
-
     with safe_open(checkpoint, framework="pt") as file:
         return int(json.loads(file.metadata()["state"])["epoch"])
 

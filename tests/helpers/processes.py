@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import importlib
 import os
+import socket
 import subprocess
 import sys
+import traceback
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
-__all__ = ["conal_and_its_modules", "one_thread"]
+__all__ = ["code_of", "conal_and_its_modules", "conal_here", "fork", "fork_pair", "one_thread"]
 
 _LIST_MODULES = """
 import sys
@@ -30,3 +37,56 @@ def conal_and_its_modules(*arguments: object) -> tuple[str, set[str]]:
     words = [sys.executable, "-c", _LIST_MODULES, *map(str, arguments)]
     done = subprocess.run(words, check=True, capture_output=True, text=True)
     return done.stdout, set(done.stderr.split())
+
+
+def fork(act: Callable[[], object], said: Path, **environment: str) -> int:
+    """The number of a process that runs ``act``, with the environment of a launcher; its streams go into a file.
+
+    A fork of this process has loaded everything already, which takes a new one longer than most tests. Forks need one
+    thread, which tests have.
+    """
+    child = os.fork()
+    if child:
+        return child
+    code: Any = 1
+    try:
+        os.environ.update(environment)
+        for stream in (1, 2):
+            os.dup2(os.open(said, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), stream)
+        sys.stdout, sys.stderr = (os.fdopen(stream, "w", buffering=1, closefd=False) for stream in (1, 2))
+        warnings.resetwarnings()
+        act()
+        code = 0
+    except SystemExit as ended:
+        code = ended.code or 0
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        sys.stdout.flush()
+        os._exit(code)
+
+
+def conal_here(*arguments: object) -> None:
+    """``conal`` with these arguments, as the program of this process."""
+    from conal.cli import main
+
+    sys.argv = ["conal", *map(str, arguments)]
+    main()
+
+
+def fork_pair(act: Callable[[], object], folder: Path) -> list[int]:
+    """The numbers of two processes that share their work as under ``torchrun``; what they say is in 0.txt and 1.txt."""
+    for module in ("conal.cli.fit", "conal.distributed", "conal.report.page", "lightning_fabric", "torch._dynamo"):
+        importlib.import_module(module)  # once, and not in every fork
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        where = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(probe.getsockname()[1]), "TORCHELASTIC_RUN_ID": "test"}
+    for rank in "01":
+        (folder / f"{rank}.txt").unlink(missing_ok=True)
+    size = {"WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2", "GROUP_RANK": "0"}
+    return [fork(act, folder / f"{rank}.txt", **where, **size, RANK=rank, LOCAL_RANK=rank) for rank in "01"]
+
+
+def code_of(child: int) -> int:
+    """How a process ended: its exit code, or minus the number of a signal."""
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
