@@ -763,3 +763,17 @@ def test_what_takes_long_to_load_is_not_loaded_for_a_small_file(crowd: Crowd, tm
     loaded = conal_and_its_modules(*command, "--overwrite", "--report", tmp_path / "page")[1]
     assert "scipy.special" in loaded
     assert "scipy.stats" not in loaded
+
+
+@pytest.mark.parametrize("measured", [False, True])
+def test_the_table_of_annotators_has_the_figures_of_the_report(
+    conal: Run, shared_crowd: Crowd, write: Write, tmp_path: Path, measured: bool
+) -> None:
+    """Two estimates of the same share differed by up to three points."""
+    truth = write(tmp_path / "truth.csv", ("task", "label"), list(enumerate(shared_crowd.z))[:30])
+    known = ("--true-labels", truth) if measured else ()
+    options = ("--annotators", tmp_path / "a.csv", "--report", tmp_path / "r", *known)
+    assert conal("aggregate", shared_crowd.labels, "--out", tmp_path / "l.csv", *options).code == 0
+    alone, inside = (pv.read_csv(path) for path in (tmp_path / "a.csv", tmp_path / "r" / "annotators.csv"))
+    for name in ("worker", "annotator_quality", "quality_basis"):
+        assert alone[name].to_pylist() == inside[name].to_pylist()

@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from conal.data.annotations import Annotations
     from conal.data.annotator_info import AnnotatorInfo
     from conal.io import AnnotationFile
+    from conal.report.findings import Findings
 
 __all__ = [
     "DEFAULT",
@@ -184,9 +185,10 @@ class Outputs:
         """Write everything; figures of the plan, and its summary."""
         from conal.io.tables import write_tables
 
-        tables = self._tables(fitted)
+        found = None if self.report is None else self._findings(fitted)
+        tables = self._tables(fitted, found)
         figures: dict[str, Any] = {}
-        more, texts, told = ({}, {}, []) if self.report is None else self._report_parts(fitted, self.report)
+        more, texts, told = ({}, {}, []) if self.report is None or found is None else _report_parts(found, self.report)
         if self.plan is not None and self.budget is not None:
             tables[self.plan], figures, text = _plan(fitted, self.budget, seed, self.plan)
             told.append(text)
@@ -195,22 +197,16 @@ class Outputs:
             fitted.save(self.save, overwrite=overwrite)
         return figures, told
 
-    def _report_parts(
-        self, fitted: Aggregator, folder: Path
-    ) -> tuple[dict[Path, pa.Table], dict[Path, str], list[str]]:
-        """The tables of the report, its texts (the page and what it is made from), and its first lines."""
-        from conal.io.model_folder import PAGE, REPORT, compact_json
+    def _findings(self, fitted: Aggregator) -> Findings:
+        """What the report tells."""
         from conal.report.evidence import AnnotatorPrivacy
         from conal.report.labels_alone import findings_of_labels
-        from conal.report.notebook import ReportPage
 
-        found = findings_of_labels(fitted, AnnotatorPrivacy(self.min_labels or 0))
-        found = found if self.handicap is None else found.with_handicap(self.handicap)
-        page = ReportPage(found.report)
-        tables = {folder / name: table for name, table in found.tables.items()}
-        return tables, {folder / REPORT: compact_json(page.document), folder / PAGE: page.html}, [page.lead]
+        private = None if self.min_labels is None else AnnotatorPrivacy(self.min_labels)
+        found = fitted.results_ if private is None else findings_of_labels(fitted, private)
+        return found if self.handicap is None else found.with_handicap(self.handicap)
 
-    def _tables(self, fitted: Aggregator) -> dict[Path, pa.Table]:
+    def _tables(self, fitted: Aggregator, found: Findings | None) -> dict[Path, pa.Table]:
         """Place to table: of labels, and of annotators and their confusion where they are wanted."""
         from conal.io.results import annotator_table, confusion_table, where_labelled
 
@@ -218,7 +214,7 @@ class Outputs:
         _warn_of_unlabelled(fitted, self.out)
         about = {}
         if self.annotators is not None:
-            quality, basis = self._quality(fitted)
+            quality, basis = self._quality(fitted, found)
             table = annotator_table(crowd, where_labelled(crowd, quality), fitted.codes_)
             about[self.annotators] = table.append_column("quality_basis", where_labelled(crowd, basis))
         if self.confusion is not None:
@@ -228,20 +224,22 @@ class Outputs:
             about = {path: _visible(table, crowd, self.min_labels) for path, table in about.items()}
         return {self.out: inferred_labels(fitted)} | about
 
-    def _quality(self, fitted: Aggregator) -> tuple[Any, Any]:
-        """(R,) the share of each annotator's labels that are right, and whether it was measured or is believed."""
+    def _quality(self, fitted: Aggregator, found: Findings | None) -> tuple[Any, Any]:
+        """(R,) the share of each annotator's labels that are right, and whether it was measured or is believed.
+
+        Beside a report it is the report's figure.
+        """
         import numpy as np
 
-        believed = np.full(len(fitted.skills_), "belief", dtype=object)
+        believed = fitted.skills_ if found is None else found.intervals.quality.value
+        basis = np.full(len(believed), "belief", dtype=object)
         if self.min_labels is not None or not (fitted.known_codes_ >= 0).any():
-            return fitted.skills_, believed
+            return believed, basis
         from conal.report.intervals import Estimate
-        from conal.report.labels_alone import findings_of_labels
         from conal.report.sections.annotators import measured_quality
 
-        evidence = findings_of_labels(fitted).evidence
-        found, measured = measured_quality(evidence, Estimate(fitted.skills_, fitted.skills_, fitted.skills_))
-        return found.value, np.where(measured, "measured", believed)
+        quality, measured = measured_quality(fitted.results_.evidence, Estimate(believed, believed, believed))
+        return quality.value, np.where(measured, "measured", basis)
 
     def _warn_of_nobody(self, crowd: Annotations, min_labels: int) -> None:
         most = int(crowd.labels_per_annotator().max())
@@ -251,6 +249,16 @@ class Outputs:
                 f"annotators; {most} is the largest number that leaves somebody",
                 DataWarning,
             )
+
+
+def _report_parts(found: Findings, folder: Path) -> tuple[dict[Path, pa.Table], dict[Path, str], list[str]]:
+    """The tables of the report, its texts (the page and what it is made from), and its first lines."""
+    from conal.io.model_folder import PAGE, REPORT, compact_json
+    from conal.report.notebook import ReportPage
+
+    page = ReportPage(found.report)
+    tables = {folder / name: table for name, table in found.tables.items()}
+    return tables, {folder / REPORT: compact_json(page.document), folder / PAGE: page.html}, [page.lead]
 
 
 def inferred_labels(fitted: Aggregator) -> pa.Table:
@@ -324,10 +332,9 @@ def _check_report_folder(folder: Path) -> None:
 def _plan(fitted: Aggregator, budget: float, seed: int, out: Path) -> tuple[pa.Table, dict[str, Any], str]:
     """The labels to ask for next, figures about them, and a summary."""
     from conal.planning.gains import LabelingProblem
-    from conal.report.labels_alone import findings_of_labels
 
     crowd, about = fitted.annotations_, fitted.annotator_info_
-    evidence = findings_of_labels(fitted).evidence
+    evidence = fitted.results_.evidence
     problem = LabelingProblem.by_evidence(evidence, limits=None if about is None else about.limits)
     found, figures = planned_labels(
         problem, crowd.annotator_ids, crowd.task_ids, budget, expert_cost=None, per_task=3, seed=seed
