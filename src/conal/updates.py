@@ -17,7 +17,6 @@ from conal.aggregation.counts import Votes
 from conal.aggregation.held_out import held_out_certainty
 from conal.data.annotations import Annotations
 from conal.data.annotator_info import in_order_of
-from conal.data.container import frozen
 from conal.data.encoding import MISSING, Names, name_column
 from conal.data.joining import TrainingRecord
 from conal.errors import InputError, ModelFolderError
@@ -307,11 +306,9 @@ def labels_from(
     times = tensors.get("times")
     if times is not None and (times.dtype != np.int64 or times.shape != columns[0].shape):
         raise ValueError("there must be a time for every label")
-    indptr = np.searchsorted(columns[0], np.arange(len(names[0]) + 1, dtype=np.int32)).astype(np.int64)
-    for array in (*columns, indptr):
-        array.setflags(write=False)
-    when = None if times is None else frozen(times.view("datetime64[us]"))
-    return Annotations.assembled(columns, indptr, names, ordinal=ordinal, times=when)
+    when = None if times is None else times.view("datetime64[us]")
+    tasks, annotators, classes = names
+    return Annotations(*columns, task_ids=tasks, annotator_ids=annotators, classes=classes, ordinal=ordinal, times=when)
 
 
 def _names_to(names: Names) -> Tensors:

@@ -25,9 +25,8 @@ from sklearn.model_selection import GridSearchCV, KFold
 from sklearn.utils import _safe_indexing, indexable
 
 from conal.aggregation import MajorityVote
-from conal.data.annotations import Annotations
+from conal.data.annotations import Annotations, gather_ranges
 from conal.data.cleaning import pair_order
-from conal.data.container import gather_ranges
 from conal.data.encoding import MISSING, as_names
 from conal.errors import DataWarning, InputError
 

@@ -14,7 +14,7 @@ import pytest
 
 import conal
 from conal import Annotations, aggregation
-from conal.data.missing import WORDS, missing_rule, read_labels
+from conal.data.cleaning import WORDS, missing_rule, read_labels
 from conal.errors import DataWarning, InputError
 from conal.io import features_from, import_file, read_annotations, read_gold, write_annotations
 from conal.report.inspection import inspect_file

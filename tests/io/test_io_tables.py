@@ -20,7 +20,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from conal.data.annotations import Annotations
-from conal.data.missing import WORDS, missing_rule
+from conal.data.cleaning import WORDS, missing_rule
 from conal.errors import DataWarning, InputError, people_hidden
 from conal.io import read_annotations, read_features, read_table, write_annotations, write_table
 from conal.io.tables import UNTYPED, blank_to_null, coerce_classes, file_kind, write_tables

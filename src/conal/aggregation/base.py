@@ -20,7 +20,6 @@ from conal.aggregation.counts import agreement, normalised, vote_shares
 from conal.aggregation.guard import Collapse, collapse_of
 from conal.data.annotations import Annotations
 from conal.data.annotator_info import AnnotatorInfo
-from conal.data.container import LabelArrays
 from conal.data.encoding import MISSING, Names, name_column
 from conal.data.frames import kind_of_frame
 from conal.data.joining import TrainingRecord, append_labels, training_record
@@ -114,7 +113,7 @@ def _asked(crowd: Annotations) -> Asked:
     return Asked(refused, answered, usual)
 
 
-def _pairs(crowd: Annotations, given: LabelArrays | None) -> scipy.sparse.csr_array:
+def _pairs(crowd: Annotations, given: Annotations | None) -> scipy.sparse.csr_array:
     shape = crowd.n_annotators, crowd.n_tasks
     if given is None:
         return scipy.sparse.csr_array(shape)

@@ -4,19 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from os import PathLike
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
+from conal._arrays import FloatArray, grouped_sums
 from conal.data.cleaning import (
+    Labels,
     OnDuplicate,
+    drop_blank_names,
     match_classes,
+    pair_order,
+    read_labels,
     refuse_missing_ids,
+    remedy_for,
     resolve_duplicates,
+    warn_of_dropped,
 )
-from conal.data.container import LabelArrays, frozen, refused_answers
-from conal.data.encoding import MISSING, Encoded, Names, as_names, encode
+from conal.data.encoding import MISSING, Encoded, Names, as_names, decode_position, encode
 from conal.data.frames import (
     column_names,
     find_column,
@@ -30,15 +37,14 @@ from conal.data.frames import (
     warn_of_truth,
 )
 from conal.data.matching import warn_of_lookalikes
-from conal.data.missing import Labels, drop_blank_names, read_labels, remedy_for, warn_of_dropped
 from conal.data.scales import levels_of, read_times
-from conal.errors import InputError
+from conal.errors import DataWarning, InputError, examples, warn
 
 MANY_CLASSES = 20
 """More classes than these, and than half the tasks, are a sign that cells are no labels."""
 
 
-class Annotations(LabelArrays):
+class Annotations:
     """Crowd labels: which annotator gave which label to which task.
 
     Three integer arrays sorted by task, with row pointers (CSR), and the names that the user gave to tasks,
@@ -60,7 +66,7 @@ class Annotations(LabelArrays):
         whatever the task is called. This is what lets scikit-learn split features and annotations together.
     ordinal : bool
         Whether the classes are a scale, from the lowest to the highest (:meth:`as_ordinal`).
-    abstentions : LabelArrays or None
+    abstentions : Annotations or None
         Refused answers: which annotator declined which task. Its classes are the words for that; None if no words were
         listed.
     times : (n_annotations,) datetime64[us] or None
@@ -74,6 +80,55 @@ class Annotations(LabelArrays):
     >>> ann.to_matrix().tolist()
     [[0, 1], [1, -1]]
     """
+
+    tasks: npt.NDArray[np.int32]
+    annotators: npt.NDArray[np.int32]
+    labels: npt.NDArray[np.int32]
+    indptr: npt.NDArray[np.int64]
+    task_ids: Names
+    annotator_ids: Names
+    classes: Names
+    by_position: bool
+    ordinal: bool
+    abstentions: Annotations | None
+    times: npt.NDArray[np.datetime64] | None
+
+    def __init__(
+        self,
+        tasks: npt.ArrayLike,
+        annotators: npt.ArrayLike,
+        labels: npt.ArrayLike,
+        *,
+        task_ids: Sequence[Any] | Names,
+        annotator_ids: Sequence[Any] | Names,
+        classes: Sequence[Any] | Names,
+        by_position: bool = False,
+        ordinal: bool = False,
+        abstentions: Annotations | None = None,
+        times: npt.ArrayLike | None = None,
+    ) -> None:
+        names = [_frozen_names(ids) for ids in (task_ids, annotator_ids, classes)]
+        columns = [np.asarray(codes, dtype=np.int32) for codes in (tasks, annotators, labels)]
+        _check_codes(columns, [len(ids) for ids in names])
+        order = pair_order(columns[0], columns[1])
+        # Codes that somebody could still write to are copied, others may be kept as they are.
+        own = [
+            frozen(codes.copy() if codes.flags.writeable and isinstance(order, slice) else codes[order])
+            for codes in columns
+        ]
+        vars(self).update(
+            zip(("tasks", "annotators", "labels", "task_ids", "annotator_ids", "classes"), [*own, *names], strict=True),
+            indptr=frozen(np.searchsorted(own[0], np.arange(len(names[0]) + 1)).astype(np.int64)),
+            by_position=by_position,
+            ordinal=ordinal,
+            abstentions=abstentions,
+            times=None if times is None else frozen(_as_times(times, len(columns[0]))[order]),
+        )
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError(f"annotations do not change; replace({name}=...) makes new ones")
+
+    # ---------------------------------------------------------------- ways in
 
     @classmethod
     def from_triples(
@@ -143,7 +198,7 @@ class Annotations(LabelArrays):
             task_ids=task.names,
             annotator_ids=worker.names,
             classes=class_names,
-            abstentions=refused_answers(labels, task, worker, where),
+            abstentions=_refused_answers(labels, task, worker, where),
             times=None if when is None else when[present][single],
         )
 
@@ -240,7 +295,7 @@ class Annotations(LabelArrays):
             by_position=True,
             abstentions=None
             if label.refused is None
-            else refused_answers(label, *_cells(values.shape, task_ids, annotator_ids), where),
+            else _refused_answers(label, *_cells(values.shape, task_ids, annotator_ids), where),
         )
 
     @classmethod
@@ -292,6 +347,125 @@ class Annotations(LabelArrays):
 
         return read_annotations(path, **options)
 
+    # ---------------------------------------------------------------- sizes and counts
+
+    @property
+    def n_tasks(self) -> int:
+        return len(self.task_ids)
+
+    @property
+    def n_annotators(self) -> int:
+        return len(self.annotator_ids)
+
+    @property
+    def n_classes(self) -> int:
+        return len(self.classes)
+
+    @property
+    def n_annotations(self) -> int:
+        return len(self.labels)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(n_tasks, n_annotators), the shape of the label matrix, which is never created."""
+        return self.n_tasks, self.n_annotators
+
+    def labels_per_task(self) -> npt.NDArray[np.int64]:
+        """(n_tasks,) how many labels each task has."""
+        return np.diff(self.indptr)
+
+    def labels_per_annotator(self) -> npt.NDArray[np.int64]:
+        """(n_annotators,) how many labels each annotator gave."""
+        return np.bincount(self.annotators, minlength=self.n_annotators).astype(np.int64)
+
+    def votes(self) -> npt.NDArray[np.int64]:
+        """(n_tasks, n_classes) ``votes[i, l]`` = how many annotators gave label ``l`` to task ``i``."""
+        cells = self.tasks.astype(np.int64) * self.n_classes + self.labels
+        counts = np.bincount(cells, minlength=self.n_tasks * self.n_classes)
+        return counts.astype(np.int64).reshape(self.n_tasks, self.n_classes)
+
+    def expected_counts(self, posterior: FloatArray) -> FloatArray:
+        """(R, C, C) ``[r, c, l]``: how many labels l annotator r gave to tasks of class c, as expected.
+
+        ``posterior`` (n_annotations, C) is that of every label's task.
+        """
+        R, C = self.n_annotators, self.n_classes
+        cells = self.annotators.astype(np.int64) * C + self.labels
+        return grouped_sums(cells, posterior, R * C).reshape(R, C, C).transpose(0, 2, 1)
+
+    # ---------------------------------------------------------------- derived ones
+
+    def __len__(self) -> int:
+        return self.n_tasks
+
+    def __getitem__(self, rows: Any) -> Self:
+        """The annotations of some tasks, in that order; annotators and classes stay as they are.
+
+        Takes what NumPy takes along one axis. Repeated rows are kept, as a bootstrap wants.
+        """
+        if isinstance(rows, tuple):  # scikit-learn indexes arrays by (rows, ...)
+            rows = rows[0]
+        picked = np.atleast_1d(np.arange(self.n_tasks)[rows])
+        counts = self.labels_per_task()[picked]
+        at = gather_ranges(self.indptr[picked], counts)
+        return self.replace(
+            tasks=frozen(np.repeat(np.arange(len(picked), dtype=np.int32), counts)),
+            annotators=frozen(self.annotators[at]),
+            labels=frozen(self.labels[at]),
+            task_ids=frozen(self.task_ids[picked]),
+            by_position=True,
+            abstentions=None if self.abstentions is None else self.abstentions[rows],
+            times=self._times_at(at),
+        )
+
+    def reindex(self, task_ids: Sequence[Any] | Names) -> Self:
+        """The same annotations for exactly these tasks in this order.
+
+        A task that had no annotations becomes a task without labels; annotations of other tasks are left out.
+
+        >>> from conal import Annotations
+        >>> ann = Annotations.from_triples([0, 2], ["a", "a"], ["x", "y"])
+        >>> ann.reindex(range(3)).labels_per_task().tolist()
+        [1, 0, 1]
+        """
+        wanted = _frozen_names(task_ids)
+        if len(set(wanted.tolist())) < len(wanted):
+            raise InputError("reindex: task ids are listed twice; pass each once, or repeat rows with ann[rows]")
+        position = decode_position(wanted, self.task_ids)[self.tasks]
+        kept = position != MISSING
+        return self.replace(
+            tasks=position[kept],
+            annotators=self.annotators[kept],
+            labels=self.labels[kept],
+            task_ids=wanted,
+            abstentions=None if self.abstentions is None else self.abstentions.reindex(wanted),
+            times=self._times_at(kept),
+        )
+
+    def select(self, kept: npt.ArrayLike) -> Self:
+        """Only the annotations where ``kept`` is true; tasks, annotators and classes stay."""
+        mask = np.asarray(kept, dtype=bool)
+        return self.replace(
+            tasks=self.tasks[mask],
+            annotators=self.annotators[mask],
+            labels=self.labels[mask],
+            times=self._times_at(mask),
+        )
+
+    def _times_at(self, rows: npt.NDArray[Any]) -> npt.NDArray[np.datetime64] | None:
+        return None if self.times is None else self.times[rows]
+
+    def replace(self, **changes: Any) -> Self:
+        """A copy with other codes, names or statements: keywords as of the constructor.
+
+        >>> from conal import Annotations
+        >>> ann = Annotations.from_matrix([[0, 1]])
+        >>> ann.replace(classes=["no", "yes"]).classes.tolist(), ann.replace(ordinal=True).ordinal
+        (['no', 'yes'], True)
+        """
+        arguments = {name: value for name, value in vars(self).items() if name != "indptr"}
+        return type(self)(**(arguments | changes))
+
     def as_ordinal(self, classes: Sequence[Any] | Names | None = None, *, where: str = "annotations") -> Annotations:
         """The same labels, with the statement that their classes are a scale, such as grades from 1 to 5.
 
@@ -326,6 +500,73 @@ class Annotations(LabelArrays):
         [0, 1, 2]
         """
         return levels_of(self.classes, stated=self.ordinal)
+
+    # ---------------------------------------------------------------- ways out
+
+    def to_matrix(self) -> npt.NDArray[np.int32]:
+        """(n_tasks, n_annotators) class codes, ``MISSING`` (-1) where there is none."""
+        matrix = np.full(self.shape, MISSING, dtype=np.int32)
+        matrix[self.tasks, self.annotators] = self.labels
+        return matrix
+
+    def to_table(self) -> pa.Table:
+        """An Arrow table with columns task, worker, label in the user's names, one row per annotation.
+
+        Where times are known, a fourth column has them.
+        """
+        columns = (
+            (self.task_ids, self.tasks),
+            (self.annotator_ids, self.annotators),
+            (self.classes, self.labels),
+        )
+        given = {
+            name: _arrow_names(names, name).take(pa.array(codes))
+            for name, (names, codes) in zip(("task", "worker", "label"), columns, strict=True)
+        }
+        return pa.table(given if self.times is None else given | {"time": pa.array(self.times)})
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> npt.NDArray[Any]:
+        """(n_tasks,) objects, one per task: the set of its (annotator, label) codes.
+
+        scikit-learn asks for an array to find out what kind of target this is. It gets one that it can split and
+        count, but not mistake for labels; for the matrix call :meth:`to_matrix`.
+        """
+        if not self.by_position:
+            _warn_of_splits(self.task_ids)
+        pairs = list(zip(self.annotators.tolist(), self.labels.tolist(), strict=True))
+        array = np.empty(self.n_tasks, dtype=object)
+        for i in range(self.n_tasks):
+            array[i] = frozenset(pairs[self.indptr[i] : self.indptr[i + 1]])
+        return array
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Annotations):
+            return NotImplemented
+        same_times = (self.times is None) == (other.times is None) and (
+            self.times is None or np.array_equal(self.times, other.times, equal_nan=True)  # type: ignore[arg-type]
+        )
+        return (
+            self.abstentions == other.abstentions
+            and same_times
+            and all(
+                np.array_equal(getattr(self, name), getattr(other, name))
+                for name in ("tasks", "annotators", "labels", "task_ids", "annotator_ids", "classes", "ordinal")
+            )
+        )
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return (
+            f"{type(self).__name__}({self.n_tasks:,} tasks, {self.n_annotators:,} annotators, "
+            f"{self.n_classes:,} classes, {self.n_annotations:,} annotations)"
+        )
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        for value in state.values():
+            if isinstance(value, np.ndarray):
+                value.setflags(write=False)
+        self.__dict__.update(state)
 
     def _repr_html_(self) -> str:
         from conal.report.summaries import annotations_summary
@@ -364,3 +605,99 @@ def _unlabelled(task: Encoded, kept: npt.NDArray[np.bool_]) -> list[Any]:
     """The tasks of which no row is kept."""
     left = np.bincount(task.codes[kept], minlength=len(task.names))
     return list(task.names[left == 0].tolist())
+
+
+def gather_ranges(starts: npt.NDArray[np.int64], counts: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """The ranges ``starts[k] : starts[k] + counts[k]`` one after the other, without a Python loop.
+
+    >>> gather_ranges(np.array([5, 0]), np.array([2, 3])).tolist()
+    [5, 6, 0, 1, 2]
+    """
+    ends = np.cumsum(counts)
+    offsets = np.repeat(starts - (ends - counts), counts)
+    return offsets + np.arange(len(offsets))
+
+
+def frozen(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    array.setflags(write=False)
+    return array
+
+
+def _warn_of_splits(task_ids: Names) -> None:
+    """Splits go by row, also where a fit would refuse to match tasks with such ids to the rows of an array.
+
+    Ids in another order than sorted were put into it by somebody (:meth:`Annotations.reindex`).
+    """
+    numbers = np.arange(len(task_ids))
+    if np.array_equal(task_ids, numbers) or not np.array_equal(encode(task_ids).codes, numbers):
+        return
+    warn(
+        f"annotations: task i is taken for row i of the features, tasks being sorted by id ({examples(task_ids)}); if "
+        "the rows have another order, pass annotations.reindex(ids)[:], with their ids, and if not, annotations[:]",
+        DataWarning,
+    )
+
+
+def _frozen_names(values: Sequence[Any] | Names) -> Names:
+    if isinstance(values, np.ndarray) and not values.flags.writeable:
+        return values
+    return as_names(values)
+
+
+def _as_times(values: npt.ArrayLike, n: int) -> npt.NDArray[np.datetime64]:
+    """Times of n labels, in microseconds; NaT where a time is not known."""
+    times = np.array(values, dtype="datetime64[us]")  # a copy, which is then frozen
+    if times.shape != (n,):
+        raise InputError(f"{times.size:,} times for {n:,} labels; pass one for each, NaT where it is not known")
+    return times
+
+
+def _check_codes(columns: list[npt.NDArray[np.int32]], sizes: list[int]) -> None:
+    for codes, size, kind in zip(columns, sizes, ("task", "annotator", "class"), strict=True):
+        if codes.ndim != 1 or len(codes) != len(columns[0]):
+            raise InputError("tasks, annotators and labels must be one-dimensional and equally long")
+        if len(codes) and (codes.min() < 0 or codes.max() >= size):
+            raise InputError(f"{kind} codes must be in range({size}), found {codes.min()} to {codes.max()}")
+
+
+def _arrow_names(names: Names, role: str) -> pa.Array:
+    try:
+        column = pa.array(names.tolist())
+    except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError) as error:
+        raise InputError(
+            f"{role} names of several types cannot be in one column ({error}); use text or numbers"
+        ) from error
+    return pa.array(map(str, names.tolist())) if isinstance(column.type, pa.BaseExtensionType) else column  # UUIDs
+
+
+def _refused_answers(labels: Labels, task: Encoded, worker: Encoded, where: str) -> Annotations | None:
+    """The refused answers in a column of labels; None if nothing was listed as one.
+
+    Who declined and then answered has answered. Of two refusals of one task by one annotator, the first is kept.
+
+    Parameters
+    ----------
+    labels : Labels
+    task, worker : Encoded
+        The task and the annotator of every label.
+    where : str
+        How messages name the source.
+    """
+    if labels.refused is None:
+        return None
+    pairs = task.codes.astype(np.int64) * max(len(worker.names), 1) + worker.codes
+    declined = np.flatnonzero(labels.refused != MISSING)
+    _, first = np.unique(pairs[declined], return_index=True)
+    rows = declined[first]
+    rows = rows[~np.isin(pairs[rows], pairs[labels.codes != MISSING])]
+    unused = [word for k, word in enumerate(labels.refusals) if not (labels.refused == k).any()]
+    if unused:
+        warn(f"{where}: no label is {examples(unused)}; check abstain (--abstain)", DataWarning)
+    return Annotations(
+        task.codes[rows],
+        worker.codes[rows],
+        labels.refused[rows],
+        task_ids=task.names,
+        annotator_ids=worker.names,
+        classes=labels.refusals,
+    )

@@ -1,17 +1,280 @@
-"""Cleaning of imperfect annotations: reject, drop with a warning, or keep one of several."""
+"""Cleaning of labels on input: which are missing, which are refused answers, and what to keep of repeated ones.
+
+One rule for files, frames, lists and matrices. Nulls, NaN, masked values and blank text are missing in labels and in
+ids. Of labels, words such as NA and null are missing too, and -1 in a matrix, unless the user lists other values or
+lists the word as a class.
+"""
 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Sequence
-from typing import Any, Literal
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
-from conal.data.encoding import MISSING, Names, as_names, decode_position
+from conal.data.encoding import MISSING, Encoded, Names, as_names, decode_position, encode, numbers_or_text, spelling
 from conal.data.matching import warn_of_lookalikes
 from conal.errors import DataWarning, InputError, examples, people, warn
+
+EXCEL_ERRORS = (
+    *("#n/a", "#ref!", "#div/0!", "#value!", "#name?", "#num!", "#null!", "#spill!", "#calc!", "#getting_data"),
+    *("#field!", "#blocked!", "#connect!", "#unknown!", "#busy!", "#external!", "#python!"),
+)
+WORDS = frozenset({"na", "n/a", "<na>", "nan", "null", *EXCEL_ERRORS})
+"""Text that means "no label", in upper or lower case. "None" is not among them: it is often a class."""
+
+NOT_ANNOTATED = frozenset({"-1", "-1.0"})
+"""The conventional missing label of annotation matrices."""
+
+Rule = Callable[[Any], bool]
+
+
+class Labels(NamedTuple):
+    """A column of labels, encoded.
+
+    Attributes
+    ----------
+    codes : (n,) int32
+        Positions in ``names``; ``MISSING`` where there is no label.
+    names : array
+        The distinct labels, sorted.
+    words : mapping
+        Values that counted as missing, other than empty ones, to how often they occur.
+    chosen : bool
+        Whether the user listed these values.
+    in_matrix : bool
+        Whether these are the cells of a matrix, in which many are empty.
+    refused : (n,) int32, optional
+        Where an answer was refused, the position of the word for it in ``refusals``; ``MISSING`` elsewhere, and where
+        there is a label. None if no words for refused answers were listed.
+    refusals : tuple of str
+        These words, as they are spelled.
+    """
+
+    codes: npt.NDArray[np.int32]
+    names: Names
+    words: Mapping[Any, int]
+    chosen: bool = False
+    in_matrix: bool = False
+    refused: npt.NDArray[np.int32] | None = None
+    refusals: tuple[str, ...] = ()
+
+    def only(self, rows: npt.NDArray[np.bool_]) -> Labels:
+        """The labels of some rows."""
+        refused = None if self.refused is None else self.refused[rows]
+        return self._replace(codes=self.codes[rows], refused=refused)
+
+    @property
+    def answered(self) -> npt.NDArray[np.bool_]:
+        """(n,) where there is a label or a refused answer."""
+        given: npt.NDArray[np.bool_] = self.codes != MISSING
+        return given if self.refused is None else np.logical_or(given, self.refused != MISSING)
+
+
+def read_labels(
+    values: object,
+    *,
+    missing: Any = None,
+    abstain: Any = None,
+    classes: Any = None,
+    in_matrix: bool = False,
+    untyped: bool = False,
+    where: str = "labels",
+) -> Labels:
+    """Encode labels; those that are missing get the code ``MISSING``.
+
+    Parameters
+    ----------
+    missing : value or sequence of values, optional
+        Values that mean "no label", in place of :data:`WORDS` and of the -1 in matrices; "" stands for none.
+    abstain : value or sequence of values, optional
+        Values that mean "asked, but declined to answer"; they are no classes, and not missing either.
+    classes : sequence, optional
+        Values that are classes, also if they are such a word.
+    untyped : bool
+        The labels are from a text file: they become numbers if all that are not missing are numbers.
+
+    >>> read_labels(["yes", "NA", "", "no"]).words
+    {'NA': 1}
+    """
+    try:
+        label, rule = encode(values), missing_rule(missing, classes, in_matrix=in_matrix)
+        refusals = refusal_words(abstain, missing, classes)
+    except InputError as error:
+        raise InputError(f"{where}: label: {error}") from error
+    said = np.array([_place(name, refusals) for name in label.names.tolist()], dtype=np.int32)
+    absent = np.array([rule(name) for name in label.names.tolist()], dtype=bool) | (said != MISSING)
+    counts = np.bincount(label.codes[label.codes != MISSING], minlength=len(label.names))
+    spelled = [
+        (k, name)
+        for k, name in enumerate(label.names.tolist())
+        if absent[k] and said[k] == MISSING and not _is_blank(name)
+    ]
+    words = {name: int(counts[k]) for k, name in spelled}
+    codes, names = _without(label, absent)
+    if untyped:
+        codes, names = _as_numbers(codes, names)
+    if in_matrix:
+        words = {name: count for name, count in words.items() if not _is_convention(name, names)}
+        if isinstance(values, np.ndarray) and (label.codes == MISSING).any():
+            # Where empty cells say "not annotated", -1 may be a class.
+            words = {name: int(counts[k]) for k, name in spelled}
+    refused = np.append(said, np.int32(MISSING))[label.codes] if refusals else None
+    return Labels(codes, names, words, missing is not None, in_matrix, refused, refusals)
+
+
+def missing_rule(missing: Any = None, classes: Any = None, *, in_matrix: bool = False) -> Rule:
+    """Whether a label means "no label".
+
+    >>> rule = missing_rule()
+    >>> rule("n/a"), rule(" "), rule("None"), missing_rule("")("n/a"), missing_rule([99])("99")
+    (True, True, False, False, True)
+    """
+    kept = {_spelling(name) for name in ([] if classes is None else classes)}
+    listed = _listed(missing)
+    said = NOT_ANNOTATED if in_matrix and missing is None else {_spelling(value) for value in listed}
+    words = WORDS if missing is None else frozenset()
+    both = [] if missing is None else sorted(said & kept)
+    if both:
+        raise InputError(f"{examples(both)} cannot be both a class and missing; correct classes or missing")
+
+    def holds(name: Any) -> bool:
+        if _is_blank(name):
+            return True
+        spelling = _spelling(name)
+        if spelling in kept:
+            return False
+        return spelling in said or (isinstance(name, str) and spelling.casefold() in words)
+
+    return holds
+
+
+def refusal_words(abstain: Any, missing: Any = None, classes: Any = None) -> tuple[str, ...]:
+    """The values that mean a refused answer, as text spells them; an error if one is a class or missing too.
+
+    >>> refusal_words(["refused", 99]), refusal_words(None)
+    (('refused', '99'), ())
+    """
+    words = tuple(dict.fromkeys(_spelling(value) for value in _listed(abstain)))
+    for others, what in ((classes, "a class"), (_listed(missing), "missing")):
+        both = sorted(set(words) & {_spelling(name) for name in ([] if others is None else others)})
+        if both:
+            raise InputError(f"{examples(both)} cannot be both {what} and a refused answer; correct abstain")
+    return words
+
+
+def words_among(names: Names) -> list[str]:
+    """Classes that conal takes for missing labels where it reads them without further options.
+
+    >>> words_among(as_names(["EU", "NA"]))
+    ['NA']
+    """
+    rule = missing_rule()
+    return [name for name in names.tolist() if rule(name)]
+
+
+def drop_blank_names(ids: Encoded) -> Encoded:
+    """Ids of which blank text is missing."""
+    if ids.names.dtype != object:
+        return ids
+    blank = np.array([_is_blank(name) for name in ids.names.tolist()], dtype=bool)
+    return Encoded(*_without(ids, blank)) if blank.any() else ids
+
+
+def warn_of_dropped(labels: Labels, where: str, unlabelled: Collection[Any] = ()) -> None:
+    """Count the rows without a label in a warning, with the remedy if some may have one.
+
+    ``unlabelled`` are tasks that have no label left. Of a matrix, empty cells are not mentioned, nor values that the
+    user listed.
+    """
+    words = sum(labels.words.values())
+    empty = 0 if labels.in_matrix else int((~labels.answered).sum()) - words
+    if not words + empty or (labels.in_matrix and labels.chosen):
+        return
+    unit = "cells" if labels.in_matrix else "rows"
+    counted = [f"{count:,} {name!r}" for name, count in labels.words.items()][:5]
+    counted += [f"{len(labels.words) - 5} other words"] if len(labels.words) > 5 else []
+    counted += [f"{empty:,} empty or NaN"] if empty else []
+    reasons = ", ".join(counted) if words else "empty or NaN"
+    message = f"{where}: dropped {words + empty:,} {unit} without a label ({reasons})"
+    if unlabelled:
+        message += f"; {len(unlabelled):,} tasks have no label left: {examples(unlabelled)}"
+    advice = remedy_for(labels, "")
+    warn(f"{message}; {advice}" if advice else message, DataWarning)
+
+
+def remedy_for(labels: Labels, otherwise: str) -> str:
+    """How to keep labels that are words for "missing", if there are any.
+
+    >>> remedy_for(read_labels(["yes", "NA"]), "")
+    "if 'NA' is a class, set missing='' (--missing '')"
+    """
+    if labels.chosen or not labels.words:
+        return otherwise
+    return f"if {' or '.join(map(repr, list(labels.words)[:3]))} is a class, set missing='' (--missing '')"
+
+
+def _without(column: Encoded, absent: npt.NDArray[np.bool_]) -> tuple[npt.NDArray[np.int32], Names]:
+    if not absent.any():
+        return column.codes, column.names
+    position = np.append(np.where(absent, MISSING, np.cumsum(~absent) - 1), MISSING).astype(np.int32)
+    names = column.names[~absent]
+    if names.dtype == object:
+        names = as_names(names.tolist())  # integers again, once the words among them are gone
+    names.setflags(write=False)
+    return position[column.codes], names
+
+
+def _as_numbers(codes: npt.NDArray[np.int32], names: Names) -> tuple[npt.NDArray[np.int32], Names]:
+    if names.dtype != object or not len(names) or not all(isinstance(name, str) for name in names.tolist()):
+        return codes, names
+    gap = [None] if (codes == MISSING).any() else []
+    typed = numbers_or_text(pa.chunked_array([pa.array([*names.tolist(), *gap], pa.string())]))
+    if pa.types.is_string(typed.type):
+        return codes, names
+    numbers = encode(typed.slice(0, len(names)))
+    return np.append(numbers.codes, np.int32(MISSING))[codes], numbers.names
+
+
+def _listed(missing: Any) -> list[Any]:
+    """One value, or several; the empty text stands for none."""
+    if missing is None:
+        return []
+    several = isinstance(missing, list | tuple | set | frozenset | np.ndarray)
+    return [value for value in (missing if several else [missing]) if not _is_blank(value)]
+
+
+def _place(name: Any, words: tuple[str, ...]) -> int:
+    """The position of a value among the words for refused answers."""
+    text = _spelling(name) if words else ""
+    return words.index(text) if text in words else MISSING
+
+
+def _is_blank(name: Any) -> bool:
+    return isinstance(name, str) and not name.strip()
+
+
+def _is_convention(name: Any, labels: Names) -> bool:
+    """Whether this is the -1 of matrices, which nobody needs to be told of.
+
+    It may be a class where it is text among labels that are text, or a number beside other negative ones.
+    """
+    if isinstance(name, str) and (
+        name not in NOT_ANNOTATED or any(isinstance(label, str) for label in labels.tolist())
+    ):
+        return False
+    minus_one = isinstance(name, str) or (isinstance(name, int | float) and name == MISSING)
+    return minus_one and not any(isinstance(label, int | float) and label < 0 for label in labels.tolist())
+
+
+def _spelling(name: Any) -> str:
+    return spelling(name.item() if isinstance(name, np.generic) else name).strip()
+
+
+# What is rejected, dropped with a warning, or kept of several.
 
 OnDuplicate = Literal["last", "first", "error"]
 """Which of several labels by one worker for one task counts."""

@@ -10,9 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from conal._arrays import IntArray
-from conal.data.annotations import Annotations
+from conal.data.annotations import Annotations, frozen
 from conal.data.cleaning import OnDuplicate, match_classes, resolve_duplicates
-from conal.data.container import LabelArrays, frozen
 from conal.data.encoding import MISSING, Encoded, Names, as_names, as_text, decode_position, encode
 from conal.data.matching import Kind, differ_in_type, refuse_lookalikes, unmatched
 from conal.errors import DataWarning, InputError, examples, warn
@@ -76,7 +75,7 @@ def _joined_times(parts: Sequence[Annotations]) -> npt.NDArray[np.datetime64] | 
     return np.concatenate(each)
 
 
-def _joined_refusals(parts: Sequence[Annotations], made: Annotations) -> LabelArrays | None:
+def _joined_refusals(parts: Sequence[Annotations], made: Annotations) -> Annotations | None:
     """The refused answers of all parts, once each, without those that another part has an answer to."""
     refused = [(part, part.abstentions) for part in parts if part.abstentions is not None]
     if not refused:
@@ -94,7 +93,7 @@ def _joined_refusals(parts: Sequence[Annotations], made: Annotations) -> LabelAr
     answered = made.tasks.astype(np.int64) * made.n_annotators + made.annotators
     rows = first[~np.isin(pairs[first], answered)]
     found = tasks[rows], annotators[rows], words[rows]
-    return LabelArrays(*found, task_ids=made.task_ids, annotator_ids=made.annotator_ids, classes=names)
+    return Annotations(*found, task_ids=made.task_ids, annotator_ids=made.annotator_ids, classes=names)
 
 
 def _like(wanted: Names, own: Names) -> Names:

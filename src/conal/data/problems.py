@@ -9,7 +9,6 @@ from contextlib import suppress
 from pathlib import Path
 
 from conal.data.annotations import Annotations
-from conal.data.container import LabelArrays
 from conal.data.encoding import Names
 from conal.errors import DataWarning, InputError, examples, people, warn
 
@@ -25,7 +24,7 @@ MOSTLY = 0.9
 """Share of the names that must look alike."""
 
 
-def check_memory(crowd: LabelArrays, numbers: float, what: str, *, matrices: bool = True) -> None:
+def check_memory(crowd: Annotations, numbers: float, what: str, *, matrices: bool = True) -> None:
     """Refuse a fit that needs more memory than is free, or much memory for labels that are no classes.
 
     Parameters
@@ -53,7 +52,7 @@ def check_memory(crowd: LabelArrays, numbers: float, what: str, *, matrices: boo
     )
 
 
-def odd_column(crowd: LabelArrays) -> str | None:
+def odd_column(crowd: Annotations) -> str | None:
     """Which column looks like something else than classes or annotators, and what to do; None if none does."""
     R, C, A = crowd.n_annotators, crowd.n_classes, crowd.n_annotations
     if R > A / 2 and C <= A / 4:

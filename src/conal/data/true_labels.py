@@ -10,10 +10,10 @@ import numpy as np
 import numpy.typing as npt
 
 from conal.data.annotations import Annotations
+from conal.data.cleaning import read_labels
 from conal.data.encoding import MISSING, Names, as_names
 from conal.data.frames import column_names, find_columns, open_frame
 from conal.data.matching import match_names, warn_of_lookalikes
-from conal.data.missing import read_labels
 from conal.errors import DataWarning, InputError, examples, warn
 
 INCLUSION = "inclusion_probability"

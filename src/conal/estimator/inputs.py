@@ -14,10 +14,10 @@ from torch.utils.data import Dataset
 from conal._progress import make_progress
 from conal.data.alignment import RowIndex, align
 from conal.data.annotations import Annotations
+from conal.data.cleaning import read_labels
 from conal.data.encoding import MISSING, Names, decode_position, encode
 from conal.data.frames import column_names, find_column, open_frame
 from conal.data.matching import match_names, refuse_lookalikes
-from conal.data.missing import read_labels
 from conal.errors import DataWarning, InputError, examples, warn
 from conal.io import FeatureTable, features_from, gold_from_table
 from conal.io.texts import TextTable, is_text, texts_from

@@ -9,9 +9,9 @@ import numpy as np
 
 from conal._arrays import IntArray
 from conal.data.annotations import Annotations
+from conal.data.cleaning import read_labels
 from conal.data.encoding import MISSING, as_names
 from conal.data.frames import column_names
-from conal.data.missing import read_labels
 from conal.data.true_labels import known_codes, labels_by_task
 from conal.errors import DataWarning, InputError, examples, warn
 from conal.estimator.inputs import Joined, digest

@@ -13,8 +13,8 @@ from typing import Any, NoReturn, Self
 import pyarrow as pa
 
 from conal.data.annotations import Annotations
+from conal.data.cleaning import Labels, read_labels
 from conal.data.frames import find_annotators
-from conal.data.missing import Labels, read_labels
 from conal.errors import DataWarning, InputError, examples, warn
 from conal.io.delimited import refuse_line_ends
 from conal.io.limits import VALUE_ERRORS, refusing

@@ -16,9 +16,9 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from conal.data.alignment import RowIndex, check_unique_ids
+from conal.data.cleaning import drop_blank_names
 from conal.data.encoding import MISSING, Names, encode
 from conal.data.frames import find_column, is_name_column, open_frame
-from conal.data.missing import drop_blank_names
 from conal.errors import DataWarning, InputError, examples, warn
 from conal.io.arrow_files import open_parquet, parquet_batches, read_parquet
 from conal.io.delimited import refuse_line_ends

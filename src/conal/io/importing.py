@@ -11,10 +11,10 @@ from typing import Any, NoReturn
 
 from conal._files import real_path
 from conal.data.annotations import Annotations
+from conal.data.cleaning import read_labels
 from conal.data.encoding import as_names, as_text, spelling
 from conal.data.joining import join_annotations, refuse_different_spellings
 from conal.data.matching import differ_in_type
-from conal.data.missing import read_labels
 from conal.errors import DataWarning, InputError, examples, people, warn
 from conal.io import tables
 from conal.io.annotation_file import AnnotationFile, Control

@@ -16,9 +16,9 @@ import pyarrow as pa
 
 from conal._files import atomic_files
 from conal.data.annotations import Annotations
+from conal.data.cleaning import Rule, missing_rule, words_among
 from conal.data.encoding import Names, text_column
 from conal.data.frames import NAME_ROLES, find_columns, find_time, is_name_column
-from conal.data.missing import Rule, missing_rule, words_among
 from conal.errors import DataWarning, InputError, examples, warn
 from conal.io.arrow_files import (
     arrow_schema,

@@ -14,11 +14,10 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from conal.data.annotations import Annotations
-from conal.data.cleaning import match_classes
+from conal.data.cleaning import Labels, match_classes, read_labels, remedy_for
 from conal.data.encoding import MISSING, Names, as_names, as_text, decode_position, name_column
 from conal.data.frames import find_column, is_name_column
 from conal.data.matching import match_names, warn_of_lookalikes
-from conal.data.missing import Labels, read_labels, remedy_for
 from conal.data.true_labels import INCLUSION, inclusion_values
 from conal.errors import DataWarning, InputError, examples, warn
 from conal.io.delimited import refuse_line_ends
@@ -129,7 +128,7 @@ def read_gold(
 
     With ``fallback_to_aliases``, a file without the columns that were named may have one of their usual names instead.
     ``keep`` lists classes that a word for "missing", such as NA, may be; ``classes`` does so too, and refuses others;
-    ``missing`` lists the values that mean "missing" in place of these words (:mod:`conal.data.missing`). With
+    ``missing`` lists the values that mean "missing" in place of these words (:mod:`conal.data.cleaning`). With
     ``partial``, tasks without a label are left out and counted, as in a plan of which a part is done.
     """
     path = Path(path)

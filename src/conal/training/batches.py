@@ -11,8 +11,7 @@ import torch
 from torch import Tensor
 from torch.utils.data import Dataset
 
-from conal.data.annotations import Annotations
-from conal.data.container import gather_ranges
+from conal.data.annotations import Annotations, gather_ranges
 from conal.methods.base import Batch
 
 # Access to features in an array, a memory map, or any torch ``Dataset``, batch by batch.

@@ -12,8 +12,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from conal.data.cleaning import missing_rule, read_labels
 from conal.data.encoding import Names, numbers_or_text, text_column
-from conal.data.missing import missing_rule, read_labels
 from conal.errors import InputError, examples
 from conal.io.annotation_file import AnnotationFile, annotations_from
 from conal.io.limits import VALUE_ERRORS, refusing

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from conal.data.cleaning import NOT_ANNOTATED, Labels, Rule, missing_rule, read_labels, refusal_words
 from conal.data.encoding import numbers_or_text, spelling, text_column
 from conal.data.frames import is_name_column, is_truth_column, warn_of_truth
-from conal.data.missing import NOT_ANNOTATED, Labels, Rule, missing_rule, read_labels, refusal_words
 from conal.errors import DataWarning, InputError, examples, warn
 from conal.io.annotation_file import UNLABELLED, AnnotationFile, annotations_from
 from conal.io.platforms.base import Importer, register
