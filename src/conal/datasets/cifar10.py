@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -26,7 +24,7 @@ from conal.datasets.base import (
 )
 from conal.datasets.crowd import simulate_crowd
 from conal.errors import InputError
-from conal.parameters import anything, one_of, optional, parameter, whole
+from conal.parameters import one_of, optional, parameter, whole
 from conal.parameters.simulation import CrowdSettings
 
 # Reading the two layouts of CIFAR-10: the binary archive, and features of its images.
@@ -39,32 +37,16 @@ TRAIN_BATCHES = tuple(f"data_batch_{k}.bin" for k in range(1, 6))
 TEST_BATCH = "test_batch.bin"
 
 
-@dataclass(frozen=True)
-class Cifar10Counts:
-    """How many images there are, for training (in five batches) and for testing."""
-
-    train: int = 50_000
-    test: int = 10_000
-
-
-CIFAR10 = Cifar10Counts()
-
-
-class _Layout(NamedTuple):
-    marker: str  # the file that identifies the layout
-    read: Callable[[Path], tuple[Split, Split]]
-
-
-def read_cifar10(folder: Path, expected: Cifar10Counts) -> tuple[Split, Split]:
+def _read(folder: Path) -> tuple[Split, Split]:
     """Training and test part, in the order of the files."""
-    layout = next((layout for layout in _LAYOUTS if (folder / layout.marker).is_file()), None)
-    if layout is None:
-        markers = ", ".join(layout.marker for layout in _LAYOUTS)
-        raise InputError(f"{folder}: contains none of {markers}; unpack {ARCHIVE} and pass the folder it makes")
-    train, test = layout.read(folder)
-    check_count(folder, "training images", len(train), expected.train, ARCHIVE)
-    check_count(folder, "test images", len(test), expected.test, ARCHIVE)
-    return train, test
+    if (folder / TRAIN_BATCHES[0]).is_file():
+        return _read_binary(folder)
+    if (folder / "features_train.npy").is_file():
+        return _read_features(folder)
+    raise InputError(
+        f"{folder}: contains none of {TRAIN_BATCHES[0]}, features_train.npy; unpack {ARCHIVE} and pass the folder it "
+        "makes"
+    )
 
 
 def _read_binary(folder: Path) -> tuple[Split, Split]:
@@ -102,12 +84,6 @@ def _feature_part(folder: Path, part: str) -> Split:
     return Split(x, y)
 
 
-_LAYOUTS = (
-    _Layout(TRAIN_BATCHES[0], _read_binary),
-    _Layout("features_train.npy", _read_features),
-)
-
-
 # CIFAR-10 images, or features of them, labelled by a simulated crowd.
 
 Inputs = Literal["any", "images", "features"]
@@ -132,9 +108,6 @@ class Cifar10Settings(CrowdSettings):
         help="Number of images that the crowd labels (default: all that are not held out).",
     )
     n_valid: int = parameter(default=10_000, must_be=whole(0), help="Number of training images held out.")
-    expected: Cifar10Counts = parameter(
-        default=CIFAR10, must_be=anything(), help="Expected numbers of images; other numbers are an error."
-    )
 
 
 @dataset("cifar10")
@@ -167,7 +140,7 @@ def cifar10(folder: Folder = None, *, settings: Cifar10Settings) -> CrowdDataset
     """
     usual = SIMILAR if settings.common_type == "symmetric" else None
     crowd = settings.narrowed(CrowdSettings, pairs=usual if settings.pairs is None else settings.pairs)
-    labelled, test = read_cifar10(_find_folder(folder, settings.inputs), settings.expected)
+    labelled, test = _read(_find_folder(folder, settings.inputs))
     train, valid = _hold_out(labelled, settings.n_train, settings.n_valid, settings.seed)
     annotations, truth = simulate_crowd(train.y, train.x, CLASSES, crowd)
     return CrowdDataset("cifar10", train.x, annotations, train.y, valid, test, truth)

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from conal.data.annotations import Annotations
-from conal.data.encoding import MISSING, as_names
 from conal.datasets.base import (
     CrowdDataset,
     Folder,
@@ -31,35 +27,8 @@ PARTS = ("train", "valid", "test")
 ANSWERS = "answers.npy"
 
 
-@dataclass(frozen=True)
-class LabelMeCounts:
-    """Expected counts of the archive.
-
-    Parameters
-    ----------
-    originals : int
-        Training images.
-    copies : int
-        Augmented images per original, in the archive as published.
-    valid, test : int
-        Gold images, which are not augmented.
-    annotators, labels : int
-        The crowd, and how many labels it gave to the originals.
-    """
-
-    originals: int = 1000
-    copies: int = 10
-    valid: int = 500
-    test: int = 1188
-    annotators: int = 59
-    labels: int = 2547
-
-
-LABELME = LabelMeCounts()
-
-
 @dataset("labelme")
-def labelme(folder: Folder = None, *, expected: LabelMeCounts = LABELME) -> CrowdDataset:
+def labelme(folder: Folder = None) -> CrowdDataset:
     """LabelMe: 8 kinds of scenes, 1,000 training images with 2,547 labels by 59 people.
 
     Features are those of VGG-16. The public archive contains (10000, 4, 4, 512) of ten augmented images per original,
@@ -72,9 +41,6 @@ def labelme(folder: Folder = None, *, expected: LabelMeCounts = LABELME) -> Crow
         Holds ``answers.npy`` (instances x annotators, -1 = not annotated), ``data_{train,valid,test}_vgg16.npy`` and
         ``labels_{train,valid,test}.npy``, itself or in ``prepared/``. Default: ``labelme`` in the data folder
         (:func:`conal.datasets.base.data_folder`).
-    expected : LabelMeCounts
-        Any other number of instances, annotators or labels is an error. The number of labels is checked where the
-        folder contains only the originals.
 
     References
     ----------
@@ -90,51 +56,22 @@ def labelme(folder: Folder = None, *, expected: LabelMeCounts = LABELME) -> Crow
     """
     place = inner_folder(data_folder(("labelme", "LabelMe"), folder, archive=ARCHIVE), "prepared", "LabelMe/prepared")
     require_files(place, (ANSWERS, *(name for part in PARTS for name in _file_names(part))), ARCHIVE)
-    train, valid, test = (_read_split(place, part, expected) for part in PARTS)
+    train, valid, test = (_read_split(place, part) for part in PARTS)
     widths = {split.x.shape[1] for split in (train, valid, test)}
     if len(widths) > 1:
         raise InputError(f"{place}: train, valid and test have {sorted(widths)} features; unpack {ARCHIVE} again")
-    answers = class_codes(load_array(place / ANSWERS, (2,)), len(CLASSES), place / ANSWERS, lowest=MISSING)
-    _check_answers(place / ANSWERS, answers, len(train), expected)
-    return CrowdDataset("labelme", train.x, _annotations(answers), train.y, valid, test)
+    answers = load_array(place / ANSWERS, (2,))
+    check_count(place / ANSWERS, "rows", len(answers), len(train), ARCHIVE)
+    crowd = Annotations.from_matrix(answers, classes=range(len(CLASSES)), missing=-1, where=str(place / ANSWERS))
+    return CrowdDataset("labelme", train.x, crowd.replace(classes=CLASSES), train.y, valid, test)
 
 
 def _file_names(part: str) -> tuple[str, str]:
     return f"data_{part}_vgg16.npy", f"labels_{part}.npy"
 
 
-def _read_split(place: Path, part: str, expected: LabelMeCounts) -> Split:
+def _read_split(place: Path, part: str) -> Split:
     features, labels = (place / name for name in _file_names(part))
     x, y = load_array(features, (2, 4)), load_array(labels, (1,))
-    counts = {
-        "train": (expected.originals, expected.originals * expected.copies),
-        "valid": (expected.valid,),
-        "test": (expected.test,),
-    }
-    check_count(features, "images", len(x), counts[part], ARCHIVE)
     check_count(labels, "labels", len(y), len(x), ARCHIVE)
-    return Split(_flat_features(x), class_codes(y, len(CLASSES), labels))
-
-
-def _flat_features(x: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
-    return x.reshape(len(x), -1).astype(np.float32, copy=False)
-
-
-def _check_answers(where: Path, answers: npt.NDArray[np.int64], n_train: int, expected: LabelMeCounts) -> None:
-    check_count(where, "rows", len(answers), n_train, ARCHIVE)
-    check_count(where, "annotators", answers.shape[1], expected.annotators, ARCHIVE)
-    if n_train == expected.originals:
-        check_count(where, "annotations", int((answers != MISSING).sum()), expected.labels, ARCHIVE)
-
-
-def _annotations(answers: npt.NDArray[np.int64]) -> Annotations:
-    tasks, annotators = np.nonzero(answers != MISSING)
-    return Annotations(
-        tasks,
-        annotators,
-        answers[tasks, annotators],
-        task_ids=np.arange(answers.shape[0]),
-        annotator_ids=np.arange(answers.shape[1]),
-        classes=as_names(CLASSES),
-        by_position=True,
-    )
+    return Split(x.reshape(len(x), -1).astype(np.float32, copy=False), class_codes(y, len(CLASSES), labels))
