@@ -251,7 +251,7 @@ def test_a_vocabulary_that_does_not_fit_is_refused_whatever_the_digests_say(fold
     document["vocabulary"]["words"].pop()
     path.write_text(json.dumps(document), encoding="utf-8")
     sign(folder)
-    with pytest.raises(ModelFolderError, match="vocabulary of words has"):
+    with pytest.raises(ModelFolderError, match="vocabulary of words must be"):
         conal.load(folder)
 
 

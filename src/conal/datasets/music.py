@@ -57,8 +57,15 @@ def music(folder: Folder = None, *, n_valid: int = 0, seed: int = 0) -> CrowdDat
             f"{place / TEST}: has {x_test.shape[1]} features, {TRAIN} has {x.shape[1]}; unpack {ARCHIVE} again"
         )
     classes = as_names(sorted(set(genres.tolist())))
-    options = {"task": "Input.song", "worker": "WorkerID", "label": "Answer.pred_label", "on_duplicate": "error"}
-    answers = read_annotations(place / ANSWERS, format="csv", classes=classes.tolist(), **options)
+    answers = read_annotations(
+        place / ANSWERS,
+        format="csv",
+        task="Input.song",
+        worker="WorkerID",
+        label="Answer.pred_label",
+        classes=classes.tolist(),
+        on_duplicate="error",
+    )
     unknown = answers.task_ids[decode_position(songs, answers.task_ids) == MISSING]
     if len(unknown):
         raise InputError(

@@ -49,7 +49,6 @@ from conal.parameters import check_parameters
 from conal.parameters.constraints import is_whole
 from conal.report.findings import Report, read_tables
 from conal.text import EncodedTexts, TextFeatures
-from conal.text.storage import from_state, to_state
 from conal.updates import training_records
 
 if TYPE_CHECKING:
@@ -180,7 +179,7 @@ def save(
     tensors |= to_tensors(asked_of(fitted))
     documents: dict[str, Mapping[str, Any]] = {REPORT: fitted.results_.report, **_task_document(fitted)}
     if fitted.text_features_ is not None:
-        numbers, documents[TEXT] = to_state(fitted.text_features_)
+        numbers, documents[TEXT] = fitted.text_features_.state()
         tensors |= {TEXT_TENSOR + name: array for name, array in numbers.items()}
     tables = {**fitted.tables_, **(more_tables or {})}
     data = data_tensors(fitted) if keep_data else None
@@ -292,10 +291,11 @@ def _restore_texts(folder: ModelFolder, tensors: dict[str, Any]) -> TextFeatures
     if TEXT not in folder.files:
         return None
     numbers = {name.removeprefix(TEXT_TENSOR): array for name, array in tensors.items() if name.startswith(TEXT_TENSOR)}
-    where = str(folder.path / TEXT)
-    features = from_state(numbers, folder.document(TEXT), where)
+    document = folder.document(TEXT)
+    kind = EncodedTexts if "encoder" in document else TextFeatures
+    features: TextFeatures | EncodedTexts = kind.from_state(numbers, document)
     if (features.n_features,) != tuple(folder.config["instance_shape"]):
-        raise ModelFolderError(f"{where}: makes features that do not match the model; fit the model again")
+        raise ModelFolderError(f"{folder.path / TEXT}: makes features that do not match the model; fit the model again")
     return features
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 import unicodedata
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import pairwise
@@ -219,23 +219,20 @@ class TermWeights:
     vocabulary : tuple of str
         Terms, in the order of the columns.
     idf : (n_terms,) float64
-    counted : bool
-        Whether :math:`1 + \ln n_{dt}` takes the place of :math:`[n_{dt} > 0]`, as in models of earlier versions.
     """
 
     analyzer: Analyzer
     vocabulary: tuple[str, ...]
     idf: npt.NDArray[np.float64]
-    counted: bool = False
 
     def transform(self, texts: Sequence[str]) -> Any:
         """(n, n_terms) sparse weights."""
         if not self.vocabulary:
             return sparse.csr_matrix((len(texts), 0))
         counts, _ = count_terms(texts, self.analyzer, self.vocabulary)
-        weighting = TfidfTransformer(sublinear_tf=self.counted)
+        weighting = TfidfTransformer()
         weighting.idf_ = self.idf
-        return weighting.transform(counts if self.counted else _occurs(counts))
+        return weighting.transform(_occurs(counts))
 
 
 def fit_terms(texts: Sequence[str], analyzer: Analyzer, max_terms: int) -> tuple[TermWeights, Any]:
@@ -292,6 +289,8 @@ ANALYZERS: dict[str, Analyzer] = {"words": word_terms, "pieces": piece_terms}
 """Kinds of terms, in the order of their columns; each has its own vocabulary."""
 STEPS = len(ANALYZERS) + 2
 """Steps of learning features: the terms of each kind, their decomposition, and the features."""
+VERSION = 2
+"""Of stored features; grows whenever the same text would get other features."""
 SMALLEST = 1e-6
 """Directions with less than this share of the largest singular value are rounding errors."""
 
@@ -328,8 +327,8 @@ class TextFeatures(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
     ----------
     terms_ : dict of str to TermWeights
         Vocabulary and inverse document frequencies of each kind.
-    style_ : StyleWeights or None
-        Means and scales of the numbers about style; None in models of earlier versions, which have none.
+    style_ : StyleWeights
+        Means and scales of the numbers about style.
     components_ : (n_features, n_terms + n_style) float32
         Directions that are kept, rotated: orthogonal rows of length 1.
     mean_ : (n_features,) float64
@@ -347,7 +346,7 @@ class TextFeatures(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
     """
 
     terms_: dict[str, TermWeights]
-    style_: StyleWeights | None
+    style_: StyleWeights
     components_: npt.NDArray[np.float32]
     mean_: npt.NDArray[np.float64]
 
@@ -393,13 +392,40 @@ class TextFeatures(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
         """(n, n_features) features; zero where a text is empty or contains no known term."""
         check_is_fitted(self, "components_")
         texts = check_texts(X)
-        style = None if self.style_ is None else self.style_.transform(texts)
-        return self._project(_joined([terms.transform(texts) for terms in self.terms_.values()], style))
+        terms = [terms.transform(texts) for terms in self.terms_.values()]
+        return self._project(_joined(terms, self.style_.transform(texts)))
 
     @property
     def n_features(self) -> int:
         """Number of features of a text."""
         return len(self.components_)
+
+    def state(self) -> tuple[dict[str, npt.NDArray[Any]], dict[str, Any]]:
+        """Numbers for safetensors, and the rest for JSON."""
+        tensors: dict[str, npt.NDArray[Any]] = {"components": self.components_, "mean": self.mean_}
+        tensors |= {f"{kind}.idf": terms.idf for kind, terms in self.terms_.items()}
+        tensors |= {"style.mean": self.style_.mean, "style.factor": self.style_.factor}
+        parameters = {name: int(value) for name, value in self.get_params().items()}
+        vocabulary = {kind: list(terms.vocabulary) for kind, terms in self.terms_.items()}
+        return tensors, {"version": VERSION, "parameters": parameters, "vocabulary": vocabulary}
+
+    @classmethod
+    def from_state(cls, tensors: Mapping[str, npt.NDArray[Any]], document: Mapping[str, Any]) -> Self:
+        """The inverse of :meth:`state`; a :class:`ValueError` or :class:`KeyError` if it does not fit together."""
+        if document["version"] != VERSION:
+            raise ValueError(f"text features have version {document['version']!r}, this conal reads {VERSION}")
+        made = cls()
+        made.set_params(**document["parameters"])
+        made.terms_ = {
+            kind: _stored_terms(kind, document["vocabulary"][kind], stored_numbers(tensors, f"{kind}.idf"))
+            for kind in ANALYZERS
+        }
+        style = (stored_numbers(tensors, f"style.{name}", (len(STYLE),)) for name in ("mean", "factor"))
+        made.style_ = StyleWeights(*style)
+        made.mean_ = stored_numbers(tensors, "mean")
+        n_terms = sum(len(terms.vocabulary) for terms in made.terms_.values())
+        made.components_ = stored_numbers(tensors, "components", (len(made.mean_), n_terms + len(STYLE)), np.float32)
+        return made
 
     def _directions(self, weights: Any) -> npt.NDArray[np.float32]:
         """(n_features, n_terms + n_style) the rotated directions; in single precision, which takes half of the time."""
@@ -416,6 +442,24 @@ class TextFeatures(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
         features = weights @ self.components_.T.astype(np.float64) - self.mean_
         features[~_informative(weights)] = 0
         return np.asarray(features, dtype=np.float32)
+
+
+def stored_numbers(
+    tensors: Mapping[str, npt.NDArray[Any]], name: str, shape: tuple[int, ...] | None = None, kind: Any = np.float64
+) -> npt.NDArray[Any]:
+    """Finite numbers of this shape, by default a list of them; a :class:`ValueError` if there are others."""
+    found = tensors[name]
+    expected = (len(found),) if shape is None else shape
+    if found.shape != expected or found.dtype != kind or not np.isfinite(found).all():
+        raise ValueError(f"{name} must be finite {np.dtype(kind).name} of shape {expected}, not {found.shape}")
+    return found
+
+
+def _stored_terms(kind: str, names: Any, idf: npt.NDArray[np.float64]) -> TermWeights:
+    is_text = isinstance(names, list) and all(isinstance(name, str) and name for name in names)
+    if not is_text or not len(set(names)) == len(names) == len(idf):
+        raise ValueError(f"the vocabulary of {kind} must be {len(idf):,} different terms")
+    return TermWeights(ANALYZERS[kind], tuple(names), idf)
 
 
 def check_texts(texts: Any) -> list[str]:
@@ -439,8 +483,6 @@ def is_missing(value: Any) -> bool:
 def _joined(parts: list[Any], style: Any) -> Any:
     """All terms side by side, rows of length 1 again, and then the style of texts that have any known term."""
     terms = normalize(sparse.hstack(parts, format="csr"), copy=False)
-    if style is None:
-        return terms
     return sparse.hstack([terms, sparse.diags(_informative(terms).astype(np.float64)) @ style], format="csr")
 
 
