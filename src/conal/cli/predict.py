@@ -138,16 +138,13 @@ def _import(path: Path, reading: ReadOptions) -> AnnotationFile:
 
 def _file_of(path: Path, texts: TextTable) -> AnnotationFile:
     """A table of texts as a file whose tasks nobody has labelled."""
-    import pyarrow as pa
-
     from conal.data.annotations import Annotations
-    from conal.data.encoding import name_column
     from conal.io import AnnotationFile
 
-    names = list(range(len(texts))) if texts.ids is None else name_column(texts.ids)
-    data = pa.table({"task": names, "text": list(texts.texts)})
+    names = range(len(texts)) if texts.ids is None else texts.ids.tolist()
+    fields = {name: {"text": text} for name, text in zip(names, texts.texts, strict=True)}
     nobody = Annotations([], [], [], task_ids=[], annotator_ids=[], classes=[])
-    return AnnotationFile(path, "table", "a table of texts", nobody, data=data)
+    return AnnotationFile(path, "table", "a table of texts", nobody, fields=fields)
 
 
 def _unlabelled(found: ToPredict, path: Path) -> ToPredict:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from os import PathLike
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NoReturn, Self
 
 import pyarrow as pa
@@ -175,10 +178,8 @@ class AnnotationFile:
         Task to true label, where the file carries some.
     dropped : dict
         Reason to the number of annotations (or tasks) that were left out for it.
-    data : Arrow table or None
-        Data of the tasks, such as their texts: ``task`` and a column per field.
     fields : dict
-        The same by task, as the export has them, where fields may be lists and objects.
+        Data of the tasks, such as their texts, by task; values may be lists and objects.
     control : Control or None
         Of Label Studio and Argilla, the control or question that was read.
     choice_question : str or None
@@ -198,7 +199,6 @@ class AnnotationFile:
     question: str | None = None
     true_labels: Mapping[Any, Any] = field(default_factory=dict)
     dropped: Mapping[str, int] = field(default_factory=dict)
-    data: pa.Table | None = None
     fields: Mapping[Any, Mapping[str, Any]] = field(default_factory=dict)
     control: Control | None = None
     choice_question: str | None = None
@@ -228,16 +228,18 @@ class AnnotationFile:
     def all_tasks(self) -> Annotations:
         """The annotations of all tasks in the file; those that nobody has labelled come last."""
         labelled = self.annotations.task_ids.tolist()
-        shown = [] if self.data is None else self.data["task"].to_pylist()
-        rest = [name for name in shown if name is not None and name not in set(labelled)]
+        known = set(labelled)
+        rest = [name for name in self.fields if name is not None and name not in known]
         return self.annotations.reindex([*labelled, *rest]) if rest else self.annotations
 
+    @cached_property
+    def data(self) -> pa.Table | None:
+        """The fields as an Arrow table, ``task`` and a column per field; None if there are none."""
+        return _data_table(self.fields)
+
     def task_data(self) -> Mapping[str, Mapping[str, Any]]:
-        """The data of each task, by its name as text; a field that a task does not have is no field."""
-        if self.fields:
-            return {str(name): fields for name, fields in self.fields.items()}
-        rows = [] if self.data is None else self.data.to_pylist()
-        return {str(row.pop("task")): {name: value for name, value in row.items() if value is not None} for row in rows}
+        """The data of each task, by its name as text."""
+        return {str(name): fields for name, fields in self.fields.items()}
 
     def warn_of_single_labels(self) -> None:
         """Say that no task has two labels, as where the ids of labels are taken for those of tasks."""
@@ -265,6 +267,38 @@ class AnnotationFile:
         return remedy(reason)
 
 
+def _data_table(data: Mapping[Any, Mapping[str, Any]]) -> pa.Table | None:
+    """``task`` and a column per field; lists and objects as JSON text, mixed values as text."""
+    fields = dict.fromkeys(name for row in data.values() for name in row)
+    if not fields:
+        return None
+    columns = {"task": _data_column(list(data))}
+    for name in fields:
+        columns["task_" if name == "task" else name] = _data_column([row.get(name) for row in data.values()])
+    return pa.table(columns)
+
+
+def _data_column(values: list[Any]) -> pa.Array:
+    plain = [
+        json.dumps(value, ensure_ascii=False, default=str) if isinstance(value, dict | list) else value
+        for value in values
+    ]
+    try:
+        return pa.array(plain)
+    except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError, UnicodeEncodeError):
+        texts = (None if value is None else str(value) for value in plain)
+        return pa.array([None if text is None else text.encode("utf-8", "replace").decode() for text in texts])
+
+
+def agreed_labels(pairs: Iterable[tuple[Any, Any]]) -> tuple[dict[Any, Any], int]:
+    """Task to its one label, and how many tasks have several."""
+    found: dict[Any, set[Any]] = {}
+    for task, label in pairs:
+        found.setdefault(task, set()).add(label)
+    agreed = {task: next(iter(labels)) for task, labels in found.items() if len(labels) == 1}
+    return agreed, len(found) - len(agreed)
+
+
 def annotations_from(
     tasks: Any,
     workers: Any,
@@ -272,7 +306,7 @@ def annotations_from(
     options: ReadOptions,
     *,
     where: Path,
-    dropped: Mapping[str, int],
+    dropped: Mapping[str, int] = MappingProxyType({}),
     untyped: bool = False,
     choice_question: str | None = None,
     times: Any = None,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from os import PathLike
 from pathlib import Path
@@ -11,17 +11,15 @@ from typing import Any, NoReturn
 
 from conal._files import real_path
 from conal.data.annotations import Annotations
-from conal.data.cleaning import read_labels
 from conal.data.encoding import as_names, as_text, spelling
 from conal.data.joining import join_annotations, refuse_different_spellings
 from conal.data.matching import differ_in_type
 from conal.errors import DataWarning, InputError, examples, people, warn
 from conal.io import tables
-from conal.io.annotation_file import AnnotationFile, Control
+from conal.io.annotation_file import AnnotationFile, Control, agreed_labels, annotations_from
 from conal.io.arrow_files import splits_of
-from conal.io.delimited import refuse_line_ends
 from conal.io.limits import refusing
-from conal.io.platforms.base import Importer, Reader, data_table, importers
+from conal.io.platforms.base import Importer, Reader, importers
 from conal.io.platforms.head import RECORD_BYTES, Head, read_head
 from conal.io.platforms.json_files import load_json
 from conal.io.tables import UNTYPED, coerce_classes, read_matrix, read_roles, table_kind
@@ -51,7 +49,8 @@ def join_files(parts: Sequence[AnnotationFile], options: ReadOptions) -> Annotat
     classes = as_text(classes) if in_text and classes is not None else classes
     labels = join_annotations(crowds, classes=classes, on_duplicate=options.on_duplicate, where=where)
     rename = _rename_tasks(parts, where)
-    gold, disputed = _join_gold(parts, rename, in_text=in_text)
+    known = ((rename(task), label) for part in parts for task, label in part.true_labels.items())
+    gold, disputed = agreed_labels((task, spelling(label) if in_text else label) for task, label in known)
     if disputed:
         text = (
             f"{where}: left out the true labels of {disputed:,} tasks, which contradict each other in different files"
@@ -69,8 +68,7 @@ def join_files(parts: Sequence[AnnotationFile], options: ReadOptions) -> Annotat
         question=", ".join(questions) or None,
         true_labels=gold,
         dropped=dict(dropped),
-        data=data_table(_join_data(parts, rename)),
-        fields=_join_fields(parts),
+        fields=_join_fields(parts, rename),
         control=_join_controls([part.control for part in parts]),
         choice_question=next((part.choice_question for part in parts if part.choice_question is not None), None),
         people={who: name for part in parts for who, name in part.people.items()},
@@ -90,50 +88,26 @@ def _refuse_nameless(parts: Sequence[AnnotationFile]) -> None:
 
 def _rename_tasks(parts: Sequence[AnnotationFile], where: str) -> Rename:
     """How tasks of single files are called in all files together: as text, if some files have numbers."""
-    shown = [as_names(part.data["task"].drop_null().to_pylist()) for part in parts if part.data is not None]
+    shown = [as_names([task for task in part.fields if task is not None]) for part in parts if part.fields]
     refuse_different_spellings(shown, "tasks", where)
     return spelling if differ_in_type([*(part.annotations.task_ids for part in parts), *shown]) else lambda name: name
 
 
-def _join_gold(parts: Sequence[AnnotationFile], rename: Rename, *, in_text: bool) -> tuple[dict[Any, Any], int]:
-    """Task to true label, and how many tasks have different ones in different files."""
-    found: dict[Any, set[Any]] = {}
-    for part in parts:
-        for task, label in part.true_labels.items():
-            found.setdefault(rename(task), set()).add(spelling(label) if in_text else label)
-    agreed = {task: next(iter(labels)) for task, labels in found.items() if len(labels) == 1}
-    return agreed, len(found) - len(agreed)
-
-
-def _join_data(parts: Sequence[AnnotationFile], rename: Rename) -> Rows:
-    """Task to its fields; the first file that has a field counts."""
+def _join_fields(parts: Sequence[AnnotationFile], rename: Rename) -> Rows:
+    """Task to its fields; the first file that has a field counts. One that a task does not have is no field."""
     joined: Rows = {}
     source: dict[Any, AnnotationFile] = {}
     for part in parts:
-        own = dict(_rows(part, rename))
-        shared = [task for task in own if task in joined]
-        _tell_of_conflicts(joined, own, shared, source, part)
+        own = {
+            rename(task): {name: value for name, value in fields.items() if value is not None}
+            for task, fields in part.fields.items()
+            if task is not None
+        }
+        _tell_of_conflicts(joined, own, [task for task in own if task in joined], source, part)
         for task, fields in own.items():
             joined[task] = fields | joined.get(task, {})
             source.setdefault(task, part)
     return joined
-
-
-def _join_fields(parts: Sequence[AnnotationFile]) -> dict[str, dict[str, Any]]:
-    """The data of each task as the exports have them, by its name as text; empty if no file has them so."""
-    joined: dict[str, dict[str, Any]] = {}
-    for part in parts if any(part.fields for part in parts) else ():
-        for name, fields in part.task_data().items():
-            joined[name] = {**fields, **joined.get(name, {})}
-    return joined
-
-
-def _rows(part: AnnotationFile, rename: Rename) -> Iterator[tuple[Any, dict[str, Any]]]:
-    """The fields of each task; one that a task does not have is no field."""
-    for row in [] if part.data is None else part.data.to_pylist():
-        task = row.pop("task")
-        if task is not None:
-            yield rename(task), {name: value for name, value in row.items() if value is not None}
 
 
 def _tell_of_conflicts(
@@ -197,25 +171,16 @@ class PlainTable(Reader):
         named = {"task": options.task, "worker": options.worker, "label": options.label}
         kind = table_kind(path, options.format)
         columns = read_roles(path, options.format, named)
-        labels = read_labels(
-            columns.pop("label"),
-            missing=options.missing,
-            abstain=options.abstain,
-            classes=options.classes,
-            untyped=kind in UNTYPED,
-            where=str(path),
-        )
-        crowd = Annotations.from_triples(
+        crowd = annotations_from(
             columns.pop("task"),
             columns.pop("worker"),
-            labels,
-            classes=coerce_classes(options.classes, labels.names),
-            on_duplicate=options.on_duplicate,
+            columns.pop("label"),
+            options,
+            where=path,
+            untyped=kind in UNTYPED,
             times=columns.pop("time", None),
-            where=str(path),
         )
         if kind in UNTYPED:
-            refuse_line_ends(path, task=crowd.task_ids, worker=crowd.annotator_ids, label=crowd.classes)
             _warn_of_blanks(crowd, path)
         return AnnotationFile(path, kind, self.title, crowd)
 

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-import json
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, NoReturn, TypeVar
 
-import pyarrow as pa
+import numpy as np
 
 from conal._registry import Registry
+from conal.data.cleaning import missing_rule
+from conal.data.encoding import Names, spelling
+from conal.data.scales import read_times
 from conal.errors import InputError, examples, people
-from conal.io.annotation_file import AnnotationFile, Control, annotations_from
+from conal.io.annotation_file import AnnotationFile, Control, agreed_labels, annotations_from
 from conal.io.platforms.head import Head
 from conal.parameters.reading import ReadOptions
 
@@ -235,15 +236,14 @@ class Collector:
         self.question, self.blank_is_no = question, blank_is_no
         self.path, self.where = path, str(path)
         self.rows: list[tuple[Any, Any, Any]] = []
-        self.times: list[float | None] = []
-        self.gold: dict[Any, Any] = {}
-        self.disputed: set[Any] = set()
+        self.times: list[Any] = []
+        self.gold: list[tuple[Any, Any]] = []
         self.dropped: Counter[str] = Counter()
         self.choices: Counter[str] = Counter()
-        self.data: dict[Any, Mapping[str, Any]] = {}
+        self.fields: dict[Any, Mapping[str, Any]] = {}
         self.people: dict[str, str] = {}
 
-    def add(self, task: Any, worker: Any, value: Any, when: object = None) -> None:
+    def add(self, task: Any, worker: Any, value: Any, when: Any = None) -> None:
         """Add an annotation, unless the answer is missing, multiple or not a label."""
         self._check_name(task, "task")
         self._check_name(worker, "annotator")
@@ -254,30 +254,24 @@ class Collector:
             self.dropped[reason] += 1
             return
         self.rows.append((task, worker, label))
-        self.times.append(_timestamp(when))
+        self.times.append(when)
 
     def show(self, task: Any, fields: Mapping[str, Any]) -> None:
         """Add the data of a task; the first data count."""
         self._check_name(task, "task")
-        self.data.setdefault(task, fields)
+        self.fields.setdefault(task, fields)
 
     def add_gold(self, task: Any, value: Any) -> None:
         """Add a true label; two different labels cancel each other."""
         self._check_name(task, "task")
         label, reason = self._label(value)
-        if reason is None and self.gold.setdefault(task, label) != label:
-            self.disputed.add(task)
+        if reason is None:
+            self.gold.append((task, label))
 
     def _label(self, value: Any) -> tuple[Any, str | None]:
         """The label in an answer, or the reason why there is none."""
         self.choices.update(ticked(value))
         return only_answer(value) if self.question is None else self.question.label(value, blank_is_no=self.blank_is_no)
-
-    def _settled_gold(self, tasks: list[Any], labels: list[Any]) -> dict[Any, Any]:
-        """True labels without contradictions, in the types of tasks and labels."""
-        pairs = [(task, label) for task, label in self.gold.items() if task not in self.disputed]
-        as_text = [bool(names) and isinstance(names[0], str) for names in (tasks, labels)]
-        return {(str(t) if as_text[0] else t): (str(y) if as_text[1] else y) for t, y in pairs}
 
     def _check_name(self, name: Any, role: str) -> None:
         if isinstance(name, dict | list):
@@ -297,34 +291,36 @@ class Collector:
         """
         if self.question is not None and not self.options.unlabelled:
             self.question.check(self.choices, self.path)
-        if self.disputed:
-            self.dropped["true labels that contradict each other"] += len(self.disputed)
-        tasks, workers, labels, times = self._columns()
-        gold = self._settled_gold(tasks, labels)
-        if names is not None:
-            tasks, workers = names(tasks), names(workers)
+        self.dropped = +self.dropped  # without counts of 0
+        times = read_times(self.times)
+        if times is not None and not np.isnat(times).any():
+            order = np.argsort(times, kind="stable")
+            self.rows, times = [self.rows[k] for k in order.tolist()], times[order]
+        asked = _of_one_type([row[0] for row in self.rows], list(self.fields), [task for task, _ in self.gold])
+        tasks, shown, known = asked
+        workers, labels = (_of_one_type([row[k] for row in self.rows])[0] for k in (1, 2))
         example = self._choice_question()
         crowd = annotations_from(
-            tasks,
-            workers,
+            tasks if names is None else names(tasks),
+            workers if names is None else names(workers),
             labels,
             self.options,
             where=self.path,
             dropped=self.dropped,
             untyped=untyped,
             choice_question=example,
-            times=None if all(time is None for time in times) else times,
+            times=times,
         )
+        gold = zip(known, (label for _, label in self.gold), strict=True)
         return AnnotationFile(
             self.path,
             self.importer.name,
             self.importer.title,
             crowd,
             question=self._question_name(),
-            true_labels=gold,
+            true_labels=true_labels_of(gold, crowd.classes, self.options, self.dropped),
             dropped=dict(self.dropped),
-            data=data_table(self.data),
-            fields=self.data,
+            fields=dict(zip(shown, self.fields.values(), strict=True)),
             control=control,
             choice_question=example,
             people=self.people,
@@ -341,57 +337,26 @@ class Collector:
             return None
         return str(self.question._replace(choice=self.choices.most_common(1)[0][0]))
 
-    def _columns(self) -> list[list[Any]]:
-        """Tasks, workers, labels and times, sorted by time if all have one."""
-        rows, times = self.rows, self.times
-        if rows and None not in times:
-            order = sorted(range(len(rows)), key=times.__getitem__)  # type: ignore[arg-type]
-            rows, times = [rows[k] for k in order], [times[k] for k in order]
-        columns = zip(*rows, strict=True) if rows else ((), (), ())
-        return [*(_of_one_type(list(column)) for column in columns), times]
 
-
-def _of_one_type(names: list[Any]) -> list[Any]:
+def _of_one_type(*columns: list[Any]) -> list[list[Any]]:
     """Names unchanged, or all as text if some are text: 7 and "ann" cannot be sorted or stored together."""
-    kinds = {type(name) for name in names}
-    return names if len(kinds) < 2 or kinds == {int, float} else [None if n is None else str(n) for n in names]
+    kinds = {type(name) for names in columns for name in names if name is not None}
+    if len(kinds) < 2 or kinds == {int, float}:
+        return list(columns)
+    return [[None if name is None else str(name) for name in names] for names in columns]
 
 
-def data_table(data: Mapping[Any, Mapping[str, Any]]) -> pa.Table | None:
-    """``task`` and a column per field; lists and objects as JSON text, mixed values as text."""
-    fields = dict.fromkeys(name for row in data.values() for name in row)
-    if not fields:
-        return None
-    columns = {"task": _column(list(data))}
-    for name in fields:
-        columns["task_" if name == "task" else name] = _column([row.get(name) for row in data.values()])
-    return pa.table(columns)
-
-
-def _column(values: Iterable[Any]) -> pa.Array:
-    plain = [
-        json.dumps(value, ensure_ascii=False, default=str) if isinstance(value, dict | list) else value
-        for value in values
-    ]
-    try:
-        return pa.array(plain)
-    except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError, UnicodeEncodeError):
-        texts = (None if value is None else str(value) for value in plain)
-        return pa.array([None if text is None else text.encode("utf-8", "replace").decode() for text in texts])
-
-
-def _number(when: object) -> float | None:
-    try:
-        return float(when) if isinstance(when, int | float) else None
-    except OverflowError:  # an integer beyond 1e308
-        return None
-
-
-def _timestamp(when: object) -> float | None:
-    if not isinstance(when, str):
-        return _number(when)
-    try:
-        moment = datetime.fromisoformat(when)
-    except ValueError:
-        return None
-    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+def true_labels_of(
+    pairs: Iterable[tuple[Any, Any]], classes: Names, options: ReadOptions, dropped: Counter[str], **rule: bool
+) -> dict[Any, Any]:
+    """Task to its one true label, spelled as the classes are; tasks with several are dropped and counted."""
+    is_missing = missing_rule(options.missing, options.classes, **rule)
+    known = {spelling(name): name for name in classes.tolist()}
+    is_text = any(isinstance(name, str) for name in classes.tolist())
+    given = ((task, label) for task, label in pairs if task is not None and label is not None and not is_missing(label))
+    found, disputed = agreed_labels(
+        (task, known.get(spelling(label), spelling(label) if is_text else label)) for task, label in given
+    )
+    if disputed:
+        dropped["true labels that contradict each other"] += disputed
+    return found

@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.compute as pc
-
 from conal.data.frames import is_name_column
 from conal.errors import InputError, examples
 from conal.io.annotation_file import AnnotationFile
-from conal.io.platforms.base import SEVERAL_ANSWERS, Importer, Question, ask, register, ticked
+from conal.io.platforms.base import Collector, Importer, Question, ask, register
 from conal.io.platforms.head import Head
 from conal.io.platforms.json_files import parse_cell
 from conal.io.platforms.sheet import Sheet, read_sheet
@@ -51,36 +47,31 @@ class MTurk(Importer):
         worker = options.worker or next((name for name in sheet.names if name.lower() == "workerid"), None)
         if worker is None or not any(name.startswith(ANSWER) for name in sheet.names):
             self.unlike(path, f"a table with the columns {examples(sheet.names, 8)}")
-        if not options.keep_rejected:
-            sheet.drop_values("AssignmentStatus", ["Rejected"], "rejected by the requester")
-        _sort_by_submission(sheet)
+        rejected = 0 if options.keep_rejected else sheet.drop_values("AssignmentStatus", ["Rejected"])
         answers = _answers(sheet)
         named = options.question or options.label
         wanted = None if named is None else _stripped(named)
         items = _items(answers, wanted)
         question = _of_items(str(wanted)) if items else self._question(answers, wanted, path)
         task = _task_column(sheet, options.task, bool(items))
-        shown = [name for name in sheet.names if name.startswith(INPUT)]
-        truth = gold = next((name for name in shown if _is_truth(name)), None)
-        if gold is not None and question.choice is not None:
-            gold = _choice_of_truth(sheet, gold, question)
-        sheet, choices = _with_items(sheet, answers, items or {"": question.name}, task, question)
-        if not options.unlabelled:
-            question.check(choices, path)
-        several = sheet.dropped[SEVERAL_ANSWERS] and choices
-        return sheet.finish(
-            self,
-            options,
-            task="task*",
-            worker=worker,
-            label="label*",
-            time="SubmitTime",
-            question=str(question),
-            choice_question=str(question._replace(choice=choices.most_common(1)[0][0])) if several else None,
-            gold=None if items else gold,
-            data=[name for name in shown if name != truth],
-            prefix=INPUT,
-        )
+        inputs = [name for name in sheet.names if name.startswith(INPUT)]
+        truth = next((name for name in inputs if _is_truth(name)), None)
+        shown = sheet.fields([name for name in inputs if name != truth], INPUT)
+        gold = [None] * len(shown) if truth is None or items else sheet.column(truth).to_pylist()
+        workers, times = sheet.column(worker).to_pylist(), sheet.values("SubmitTime")
+        found = Collector(self, path, options, question, blank_is_no=True)
+        found.dropped["rejected by the requester"] += rejected
+        for number, name in (items or {"": question.name}).items():
+            hits = sheet.column(task.replace("*", number)).to_pylist()
+            if number and "*" not in task:
+                hits = [f"{hit}/{number}" for hit in hits]
+            for hit, who, answer, known, when, fields in zip(
+                hits, workers, answers[name](), gold, times, shown, strict=True
+            ):
+                found.show(hit, fields)
+                found.add_gold(hit, known)
+                found.add(hit, who, answer, when)
+        return found.finish(untyped=sheet.untyped)
 
     def _question(self, answers: Iterable[str], wanted: str | None, path: Path) -> Question:
         names = list(answers)
@@ -169,43 +160,6 @@ def _items(answers: Iterable[str], wanted: str | None) -> dict[str, str]:
     return found
 
 
-def _with_items(
-    sheet: Sheet, answers: dict[str, Column], items: dict[str, str], task: str, question: Question
-) -> tuple[Sheet, Counter[str]]:
-    """The rows once per item, with columns ``task*`` and ``label*``, and how often each choice was made."""
-    tasks: list[Any] = []
-    found: list[tuple[Any, str | None]] = []
-    choices: Counter[str] = Counter()
-    for number, name in items.items():
-        values = answers[name]()
-        choices.update(choice for value in values for choice in ticked(value))
-        found += [question.label(value, blank_is_no=True) for value in values]
-        names = sheet.column(task.replace("*", number)) if "*" in task else sheet.column(task)
-        tasks += [f"{hit}/{number}" for hit in names.to_pylist()] if number and "*" not in task else names.to_pylist()
-    table = pa.concat_tables([sheet.table] * len(items)).append_column("task*", _one_column(tasks))
-    table = table.append_column("label*", _one_column([label for label, _ in found]))
-    several = pa.array([reason == SEVERAL_ANSWERS for _, reason in found], pa.bool_())
-    whole = Sheet(table.append_column("several*", several), sheet.path)
-    whole.dropped = sheet.dropped
-    whole.drop(whole.column("several*"), SEVERAL_ANSWERS)
-    return whole, choices
-
-
-def _choice_of_truth(sheet: Sheet, gold: str, question: Question) -> str:
-    """A column with the true answer to a question about one choice; its name."""
-    answers = [question.label(text)[0] for text in sheet.texts(gold)]
-    sheet.table = sheet.table.append_column("truth*", pa.array(answers, pa.string()))
-    return "truth*"
-
-
-def _one_column(names: list[Any]) -> pa.Array:
-    """Names of one type, or as text: several items may have numbers here and text there."""
-    try:
-        return pa.array(names)
-    except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
-        return pa.array([None if name is None else str(name) for name in names])
-
-
 def _task_column(sheet: Sheet, wanted: str | None, items: bool) -> str:
     if wanted is not None:
         named = wanted if wanted in sheet.names or wanted.startswith(INPUT) else INPUT + wanted
@@ -230,14 +184,3 @@ def _is_truth(name: str) -> bool:
 
 def _stripped(name: str) -> str:
     return name.removeprefix(ANSWER).removesuffix(".label")
-
-
-def _sort_by_submission(sheet: Sheet) -> None:
-    """The older assignment first, where the times are as MTurk writes them: Wed Dec 08 14:26:17 PST 2010."""
-    if "SubmitTime" not in sheet.names:
-        return
-    # Time zones are those of one requester.
-    plain = pc.replace_substring_regex(sheet.column("SubmitTime").cast(pa.string()), r" [A-Z]{3,4} (\d{4})$", r" \1")
-    times = pc.strptime(plain, format="%a %b %d %H:%M:%S %Y", unit="s", error_is_null=True)
-    if not times.null_count:
-        sheet.table = sheet.table.take(pc.sort_indices(times))

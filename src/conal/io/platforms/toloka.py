@@ -6,7 +6,7 @@ from pathlib import Path
 
 from conal.errors import InputError, examples
 from conal.io.annotation_file import AnnotationFile
-from conal.io.platforms.base import Importer, choose_question, register
+from conal.io.platforms.base import Collector, Importer, Question, choose_question, register
 from conal.io.platforms.head import Head
 from conal.io.platforms.sheet import Sheet, read_sheet
 from conal.parameters.reading import ReadOptions
@@ -41,22 +41,19 @@ class Toloka(Importer):
         label, question = self._label(outputs, options.question or options.label, path)
         task = self._task(sheet, options.task)
         sheet.drop_blank([task, worker, label])
+        found = Collector(self, path, options, Question(question))
+        status = f"{ASSIGNMENT}status"
         if not options.keep_rejected:
-            sheet.drop_values(f"{ASSIGNMENT}status", ["REJECTED"], "rejected by the requester")
-        sheet.drop_values(f"{ASSIGNMENT}status", ["SKIPPED", "EXPIRED", "ACTIVE"], "of assignments not finished")
-        sheet.sort_by_time(f"{ASSIGNMENT}submitted")
-        return sheet.finish(
-            self,
-            options,
-            task=task,
-            worker=worker,
-            label=label,
-            question=question,
-            gold=GOLDEN + question,
-            time=f"{ASSIGNMENT}submitted",
-            data=[name for name in sheet.names if name.startswith(INPUT)],
-            prefix=INPUT,
-        )
+            found.dropped["rejected by the requester"] += sheet.drop_values(status, ["REJECTED"])
+        found.dropped["of assignments not finished"] += sheet.drop_values(status, ["SKIPPED", "EXPIRED", "ACTIVE"])
+        inputs = sheet.fields([name for name in sheet.names if name.startswith(INPUT)], INPUT)
+        columns = [sheet.column(name).to_pylist() for name in (task, worker, label)]
+        gold, times = sheet.values(GOLDEN + question), sheet.values(f"{ASSIGNMENT}submitted")
+        for name, who, answer, truth, when, fields in zip(*columns, gold, times, inputs, strict=True):
+            found.show(name, fields)
+            found.add_gold(name, truth)
+            found.add(name, who, answer, when)
+        return found.finish(untyped=sheet.untyped)
 
     def _label(self, outputs: list[str], named: str | None, path: Path) -> tuple[str, str]:
         wanted = None if named is None else named.removeprefix(OUTPUT)

@@ -16,7 +16,7 @@ from conal.data.encoding import numbers_or_text, spelling, text_column
 from conal.data.frames import is_name_column, is_truth_column, warn_of_truth
 from conal.errors import DataWarning, InputError, examples, warn
 from conal.io.annotation_file import UNLABELLED, AnnotationFile, annotations_from
-from conal.io.platforms.base import Importer, register
+from conal.io.platforms.base import Importer, register, true_labels_of
 from conal.io.platforms.head import Head
 from conal.io.platforms.sheet import Sheet, read_sheet
 from conal.io.tables import blank_to_null, pandas_index
@@ -85,9 +85,11 @@ class Wide(Importer):
         dropped = {UNLABELLED: empty} if empty else {}
         triples = tasks.take(pa.array(row)), workers.take(pa.array(who)), labels.only(present)
         crowd = annotations_from(*triples, options, where=path, dropped=dropped, untyped=sheet.untyped)
-        known = sheet.true_labels(tasks, sheet.column(truth[0]), labels.names, options, in_matrix=True) if truth else {}
+        left_out = Counter(dropped)
+        gold = zip(tasks.to_pylist(), sheet.column(truth[0]).to_pylist(), strict=True) if truth else ()
+        known = true_labels_of(gold, labels.names, options, left_out, in_matrix=True)
         return AnnotationFile(
-            path, self.name, self.title, crowd, true_labels=known, dropped=dropped, numbered=task is None
+            path, self.name, self.title, crowd, true_labels=known, dropped=dict(left_out), numbered=task is None
         )
 
 

@@ -44,7 +44,7 @@ class Zooniverse(Importer):
         question = ask(names, options.question, path, "task")
         found = Collector(self, path, options, question, blank_is_no=True)
         people, subjects = (sheet.column(name).to_pylist() for name in ("user_name", "subject_ids"))
-        times, gold = _times(sheet), _gold(sheet)
+        times, gold = sheet.values("created_at"), _gold(sheet)
         for row, (given, fields) in enumerate(zip(answers, _subjects(sheet), strict=True)):
             if fields is None:
                 found.dropped[SEVERAL_SUBJECTS] += 1
@@ -99,11 +99,6 @@ def _cell(text: str, sheet: Sheet, row: int, column: str, kind: type) -> Any:
     if not isinstance(value, kind):
         raise InputError(f"{sheet.where}: row {row + 1}, column {column!r} is no JSON {kind.__name__}; export it again")
     return value
-
-
-def _times(sheet: Sheet) -> list[str]:
-    texts = sheet.texts("created_at") if "created_at" in sheet.names else [""] * sheet.table.num_rows
-    return [text.replace(" UTC", "+00:00") for text in texts]
 
 
 def _gold(sheet: Sheet) -> list[bool]:
