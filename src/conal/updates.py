@@ -15,7 +15,7 @@ from conal._arrays import FloatArray, IntArray
 from conal.aggregation.base import Aggregator, make
 from conal.aggregation.counts import Votes
 from conal.aggregation.held_out import held_out_certainty
-from conal.data.annotations import Annotations
+from conal.data.annotations import Annotations, frozen
 from conal.data.annotator_info import in_order_of
 from conal.data.encoding import MISSING, Names, name_column
 from conal.data.joining import TrainingRecord
