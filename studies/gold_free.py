@@ -108,7 +108,10 @@ def _members(clf: CrowdClassifier, data: CrowdDataset) -> Iterator[Row]:
     for member in members_of(clf.model_):
         # By name: a model of gold labels may order the classes differently.
         right = clf.classes_[compute.class_probas(member, test).argmax(1)] == data.classes[data.test.y]
-        cleaned = clf.classes_[compute.training_posterior(member, batches).argmax(1)] == data.classes[data.y_true]
+        cleaned = (
+            clf.classes_[compute.predict_training_tasks(member, batches).posterior.argmax(1)]
+            == data.classes[data.y_true]
+        )
         yield {"test_accuracy": right.mean(), "label_accuracy": cleaned.mean(), "right": packed(right)}
 
 

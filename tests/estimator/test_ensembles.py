@@ -35,7 +35,7 @@ def test_an_ensemble_is_the_mean_of_its_members(name: str, data: CrowdDataset) -
     assert np.abs(each[0] - each[1]).max() > 1e-3
     np.testing.assert_allclose(clf.predict_proba(data.x), np.mean(each, axis=0), atol=1e-6)
     batches = CrowdBatches(Instances(data.x), data.annotations, 32)
-    posteriors = [compute.training_posterior(member, batches) for member in model.each]
+    posteriors = [compute.predict_training_tasks(member, batches).posterior for member in model.each]
     np.testing.assert_allclose(clf.probas_, np.mean(posteriors, axis=0), atol=1e-6)
     own = np.mean([member.confusion()[1].detach().numpy() for member in model.each], axis=0)
     np.testing.assert_allclose(clf.annotator_confusion_, own, atol=1e-6)

@@ -232,7 +232,7 @@ def update_model(
     if path is not None:
         X = read_for_model(path, fitted, task=reading.task, text=instances["text_column"], fallback_to_aliases=True)
         check_row_order(X, file.annotations.task_ids)
-    before = None if fitted.kept_ is None else fitted.kept_.get().annotations
+    before = None if fitted.kept_ is None else fitted.kept_.annotations
     info = None
     if annotator_info is not None and before is not None:
         from conal.data.joining import append_labels
@@ -241,7 +241,7 @@ def update_model(
         info = read_annotator_info(annotator_info, whole, worker=reading.worker)
     fitted.update(X, file.annotations, annotator_info=info, where=file.where)
     assert before is not None and fitted.kept_ is not None  # noqa: S101, PT018 - update needs and sets it
-    after = fitted.kept_.get().annotations
+    after = fitted.kept_.annotations
     done = enough_table(after, fitted.probas_, fitted.classes_, enough)
     page = None if no_report else render(fitted.results_.report)
     if out is not None:  # before the folder: whenever the command ends, it can be repeated

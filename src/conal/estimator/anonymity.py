@@ -15,7 +15,7 @@ from conal._arrays import IntArray
 from conal.data.annotator_info import AnnotatorInfo, mentions, pseudonyms, renamed
 from conal.data.encoding import Names, as_names, decode_position
 from conal.errors import InputError, PrivacyWarning, warn
-from conal.estimator.classifier import FittedClassifier
+from conal.estimator.classifier import CrowdClassifier
 from conal.estimator.fitting import build_members
 from conal.estimator.results import FittedResults
 from conal.methods import CrowdMethod, Problem
@@ -23,9 +23,7 @@ from conal.networks.draws import drawing_from
 from conal.report.evidence import AnnotatorPrivacy, about_annotators, plain_names
 from conal.report.findings import Findings
 
-__all__ = ["annotator_axes", "anonymised"]
-
-Fitted = TypeVar("Fitted", bound=FittedClassifier)
+Fitted = TypeVar("Fitted", bound=CrowdClassifier)
 
 
 def anonymised(fitted: Fitted, key: bytes, hide_below: int) -> Fitted:
@@ -77,7 +75,7 @@ def _about_visible(about: AnnotatorInfo, names: Names) -> AnnotatorInfo | None:
     return None if found.groups is None and found.costs is None else found
 
 
-def _warn_of_mentions(fitted: FittedClassifier, results: FittedResults) -> None:
+def _warn_of_mentions(fitted: CrowdClassifier, results: FittedResults) -> None:
     """Tell where ids, texts and other names contain an annotator's name, without repeating it."""
     names = fitted.annotator_ids_
     ids = plain_names(fitted.task_ids_)
@@ -103,7 +101,7 @@ def _warn_of_mentions(fitted: FittedClassifier, results: FittedResults) -> None:
             )
 
 
-def _groups(fitted: FittedClassifier) -> list[str]:
+def _groups(fitted: CrowdClassifier) -> list[str]:
     about = fitted.annotator_info_
     return [] if about is None or about.groups is None else sorted(set(about.groups))
 
@@ -116,7 +114,7 @@ def _places(found: list[int], what: str, file: str, limit: int = 3) -> str:
     return f"{what} {shown}{rest} of {file}"
 
 
-def _with_rows(fitted: FittedClassifier, change: Callable[[Tensor, int], Tensor]) -> CrowdMethod:
+def _with_rows(fitted: CrowdClassifier, change: Callable[[Tensor, int], Tensor]) -> CrowdMethod:
     """A copy of the fitted method with other annotators: ``change`` takes a tensor and its axis of annotators."""
     model = copy.deepcopy(fitted.model_)
     axes = annotator_axes(fitted)
@@ -138,7 +136,7 @@ def _problem(method: CrowdMethod) -> Problem:
     return method.problem.with_annotators(method.labels_per_annotator, features)
 
 
-def annotator_axes(fitted: FittedClassifier) -> dict[str, int]:
+def annotator_axes(fitted: CrowdClassifier) -> dict[str, int]:
     """Name to axis of the tensors with a row per annotator: those that are longer for one annotator more."""
     problem = fitted.model_.problem
     features = problem.annotator_features

@@ -14,7 +14,6 @@ from sklearn.utils.validation import check_is_fitted
 from torch import nn
 
 from conal._arrays import FloatArray
-from conal.data.annotations import Annotations
 from conal.data.annotator_info import AnnotatorInfo, new_key
 from conal.data.encoding import Names, as_names
 from conal.data.frames import kind_of_frame
@@ -42,313 +41,11 @@ if TYPE_CHECKING:
     from conal.planning.crowd_plan import CrowdPlan
     from conal.report.charts import TrainingPlots
 
-__all__ = ["CrowdClassifier", "FittedClassifier", "SharedClassifier"]
-
-
-# What a fitted estimator has, and what it says about instances and annotators.
-
-
 MAX_DENSE_CELLS = 200_000_000
 """More rates than this are not computed unasked."""
 
 
-class FittedClassifier(Reported, ClassifierParameters, ClassifierMixin, BaseEstimator):
-    """Predictions of a fitted classifier, and what it learned about the annotators."""
-
-    method: ClassVar[str]
-
-    classes_: Names
-    annotator_ids_: Names
-    task_ids_: Names
-    probas_: FloatArray
-    labels_: Names
-    history_: list[Row]
-    metrics_: dict[str, Any]
-    model_: CrowdMethod
-    text_features_: TextFeatures | EncodedTexts | None = None
-    ordinal_: bool = False
-    annotator_info_: AnnotatorInfo | None = None
-    asked_: Asked | None = None
-    learned_from_: tuple[TrainingRecord, ...] = ()
-    kept_: TrainingData | None = None
-    instance_shape_: tuple[int, ...]
-    n_features_in_: int
-    _feature_names: tuple[str, ...]
-
-    def predict_proba(self, X: Any) -> FloatArray:
-        """(n, C) class probabilities from features alone; columns follow ``classes_``."""
-        check_is_fitted(self, "model_")
-        return compute.class_probas(self.model_, self._instances(X))
-
-    def predict(self, X: Any) -> Names:
-        """(n,) the most probable class, in the user's own labels."""
-        best = self.predict_proba(X).argmax(1)
-        labels: Names = self.classes_[best]
-        return labels
-
-    def infer(self, X: Any, y: Any, *, task_ids: Any = None) -> FloatArray:
-        """(n_tasks, C) P(true class | features and annotations), one row per task of ``y``.
-
-        Uses all annotations of a task jointly. Annotators unknown to the model count by the common confusion.
-        """
-        check_is_fitted(self, "model_")
-        return compute.posterior(self.model_, self._batches(*self._joined(X, y, task_ids)))
-
-    def plan(
-        self,
-        budget: float,
-        *,
-        annotator_info: Any = None,
-        by: By = "annotator",
-        expert_cost: float | None = None,
-        per_task: int = 3,
-        seed: int = 0,
-    ) -> CrowdPlan:
-        """Whom to ask what next, for at most a budget: a table, and the accuracy to expect.
-
-        Parameters
-        ----------
-        budget : float
-            What all labels together may cost; one costs 1, or as ``annotator_info`` says.
-        annotator_info : frame or AnnotatorInfo, optional
-            Columns worker, ``group``, ``cost`` and ``limit``; by default what the model was fitted with.
-        by : {"annotator", "group"}
-            Whom to ask: single annotators, or anybody of a group.
-        expert_cost : float, optional
-            Cost of a true label, if there is an expert.
-        per_task : int
-            Labels of one task, at most.
-        seed : int
-            Seed of the simulated answers behind the intervals.
-        """
-        from conal.estimator.kept_data import labeling_problem_of
-        from conal.planning.crowd_plan import crowd_plan
-
-        check_is_fitted(self, "model_")
-        problem, names = labeling_problem_of(self, annotator_info, by=by, per_task=per_task)
-        options: dict[str, Any] = {"expert_cost": expert_cost, "per_task": per_task, "seed": seed}
-        return crowd_plan(problem, budget, task_ids=self.task_ids_, people=names, **options)
-
-    def score(self, X: Any, y: Any) -> float:
-        """Accuracy for true labels; for annotations, the mean log-likelihood of a label.
-
-        True labels are one per row of X, in the order of the rows, whatever the index of a Series says; a frame with
-        columns task and label is joined to features with ids.
-
-        The second is what lets ``GridSearchCV`` compare settings without a single true label.
-        """
-        check_is_fitted(self, "model_")
-        if inputs.is_labels(y):
-            features = inputs.as_features(inputs.as_numbers(self.text_features_, X))
-            codes = inputs.as_codes(inputs.true_labels(y, features, "y"), self.classes_, "y")
-            return float((self.predict_proba(features).argmax(1) == codes).mean())
-        return compute.log_likelihood(self.model_, self._batches(*self._joined(X, y, None)))
-
-    @property
-    def feature_names_in_(self) -> Names:
-        """Names of the features; missing if the features have no names, as in scikit-learn."""
-        if not getattr(self, "_feature_names", ()):
-            raise AttributeError("feature_names_in_: the features have no names")
-        return np.array(self._feature_names, dtype=object)
-
-    @feature_names_in_.setter
-    def feature_names_in_(self, names: Sequence[str]) -> None:
-        self._feature_names = tuple(names)
-
-    @property
-    def common_confusion_(self) -> FloatArray:
-        """(C, C) ``[c, l]`` = P(observed l | true c) shared by all annotators.
-
-        Where omega hardly varies, the split between common and individual confusion is not identifiable from the
-        likelihood: a range of matrices fits equally well, and the start of training decides among them.
-        """
-        check_is_fitted(self, "model_")
-        return self.model_.confusion()[0].detach().double().numpy()
-
-    @property
-    def annotator_confusion_(self) -> FloatArray:
-        """(R, C, C) ``[r, c, l]`` = P(observed l | true c) of each annotator; the common one without labels.
-
-        Of an annotator with a handful of labels it says little: rows without labels stay near the
-        start, and the term that pushes the layers apart moves them further.
-        """
-        check_is_fitted(self, "model_")
-        return self.model_.confusion()[1].detach().double().numpy()
-
-    def common_noise_rate(self, X: Any, annotators: Any = None, *, task_ids: Any = None) -> FloatArray:
-        """Omega: how likely annotations are to come from the common confusion.
-
-        Parameters
-        ----------
-        X : features
-        annotators : None, (n,) annotator ids, or annotations in any form that :meth:`fit` takes
-            None gives all (n, n_annotators), refused where that is too large; ids give omega of (row k, annotator k);
-            annotations give one value each, in the order of ``Annotations.to_table()``: by task, then annotator.
-        """
-        check_is_fitted(self, "model_")
-        if not self.model_.separates_noise:
-            raise InputError(f"method {self.method!r} does not separate common from individual confusion; use 'conal'")
-        if inputs.is_annotations(annotators, self.annotator_ids_):
-            return compute.pair_rates(self.model_, self._batches(*self._joined(X, annotators, task_ids)))
-        instances = self._instances(X)
-        if annotators is not None:
-            codes = self._annotator_codes(as_names(annotators))
-            if len(codes) != len(instances):
-                raise InputError(f"{len(codes):,} annotators for {len(instances):,} rows; pass one per row")
-            return compute.row_rates(self.model_, instances, codes)
-        R = len(self.annotator_ids_)
-        if len(instances) * R > MAX_DENSE_CELLS:
-            raise InputError(
-                f"{len(instances):,} x {R:,} rates are too many at once; pass annotators=, or fewer rows of X"
-            )
-        everyone = (np.full(len(instances), r) for r in range(R))
-        return np.stack([compute.row_rates(self.model_, instances, codes) for codes in everyone], axis=1)
-
-    @property
-    def plots(self) -> TrainingPlots:
-        """The charts of the report as Altair charts, such as ``plots.annotators()``; ``dir(plots)`` lists them."""
-        from conal.report.charts import TrainingPlots
-
-        return TrainingPlots(self._fitted_results())
-
-    def _instances(self, X: Any) -> Instances:
-        numbers = inputs.as_numbers(self.text_features_, X)
-        return inputs.as_instances(numbers, self.instance_shape_, columns=self._feature_names)
-
-    def _joined(self, X: Any, y: Any, task_ids: Any) -> tuple[Instances, Annotations]:
-        crowd = inputs.with_classes(inputs.as_target(y, self.model_.takes), self.classes_)
-        numbers, names = inputs.as_numbers(self.text_features_, X), self._feature_names
-        instances, crowd, _ = inputs.aligned(
-            numbers, crowd, task_ids, allow_missing=True, unlabelled=False, columns=names
-        )
-        if instances.shape != self.instance_shape_:
-            raise InputError(f"instances have shape {instances.shape}, the model was trained on {self.instance_shape_}")
-        return instances, crowd
-
-    def _batches(self, instances: Instances, crowd: Annotations) -> CrowdBatches:
-        codes = self._annotator_codes(crowd.annotator_ids)
-        return CrowdBatches(instances, crowd, self.batch_size, codes)
-
-    def _annotator_codes(self, names: Names) -> npt.NDArray[np.int64]:
-        """The model's codes of annotators, -1 of unknown ones."""
-        return match_names(self.annotator_ids_, names, "annotators", "labels", "those that the model was trained on")
-
-
-# Fitted estimators for others: model folders, exports, what reports show, and pseudonyms.
-
-
-class SharedClassifier(FittedClassifier):
-    """What makes of a fitted classifier something to be handed on."""
-
-    def save(self, folder: str | PathLike[str], *, keep_data: bool = False, overwrite: bool = False) -> None:
-        """Write a model folder (safetensors, JSON, CSV); see :func:`conal.load`.
-
-        With ``keep_data``, the folder also has the training labels and features, which :meth:`update` needs.
-        """
-        from conal.estimator.folder import save
-
-        check_is_fitted(self, "model_")
-        save(self, folder, keep_data=keep_data, overwrite=overwrite)
-
-    def to_torch(self, *, features_only: bool = False) -> nn.Module:
-        """The trained networks as one torch module, whose output equals :meth:`predict_proba`.
-
-        Feature scaling, all networks, their mean and a stated class prior are in it; nothing about annotators is. It
-        is a copy on the CPU, in evaluation mode, and takes (n, ...) tensors of raw features: float32, and float64 for
-        features that single precision would lose (``model_.scaler.dtype``).
-
-        Parameters
-        ----------
-        features_only : bool
-            For a model of texts: give the classifier of ``text_features_.transform(texts)``. What makes features of
-            texts is not torch, so without this a model of texts is refused.
-
-        Examples
-        --------
-        >>> import conal, torch
-        >>> data = conal.datasets.synthetic(n_train=60, n_classes=3, seed=1)
-        >>> clf = conal.CrossCoNAL(epochs=2).fit(data.x, data.annotations)
-        >>> probas = clf.to_torch()(torch.from_numpy(data.test.x).float())
-        >>> bool(abs(probas.numpy() - clf.predict_proba(data.test.x)).max() < 1e-6)
-        True
-        """
-        from conal.estimator.export import to_torch
-
-        check_is_fitted(self, "model_")
-        return to_torch(self, features_only=features_only)
-
-    def export(
-        self,
-        path: str | PathLike[str],
-        to: Literal["onnx", "torch"] | None = None,
-        *,
-        features_only: bool = False,
-        overwrite: bool = False,
-    ) -> Exported:
-        """Write one file that predicts what :meth:`predict_proba` does, without conal.
-
-        The file is compared with :meth:`predict_proba` on random rows before it is put into place.
-
-        Parameters
-        ----------
-        path : path
-            A file that ends in ``.onnx`` or ``.pt2``.
-        to : "onnx" or "torch", optional
-            ONNX (``pip install 'conal[onnx]'``), or a program of ``torch.export``; by default from the ending.
-        features_only : bool
-            As in :meth:`to_torch`.
-        overwrite : bool
-            Replace an existing file.
-
-        Returns
-        -------
-        Exported
-            Path, format, metadata, and the largest difference from :meth:`predict_proba` on the random rows.
-        """
-        from conal.estimator.export import export
-
-        check_is_fitted(self, "model_")
-        return export(self, path, to, features_only=features_only, overwrite=overwrite)
-
-    def exhibit(self, exhibits: Exhibits) -> Self:
-        """Show texts, pictures and addresses of tasks, and names of annotators, in the report of a fitted estimator.
-
-        Pictures come before those that are drawn from the features.
-        """
-        check_is_fitted(self, "model_")
-        results = self.results_
-        if not isinstance(results, FittedResults):
-            raise InputError(
-                "a loaded model has its report already; use conal.report.page.write_report(folder, exhibits=...)"
-            )
-        pictures = (*exhibits.pictures, *results.exhibits.pictures)
-        self.results_ = replace(results, exhibits=replace(exhibits, pictures=pictures))
-        return self
-
-    def anonymised(self, key: bytes | None = None, *, hide_below: int = PrivacyOptions.hide_below) -> Self:
-        """A copy of the fitted estimator with pseudonyms for the annotators, to be saved and shared.
-
-        Figures about annotators are rounded in tables and report, and annotators with few labels are left out of
-        them and of the model, which treats them as unknown ones.
-
-        Parameters
-        ----------
-        key : bytes, optional
-            The same key gives an annotator the same pseudonym. By default a random key is used and thrown away.
-        hide_below : int
-            Annotators with fewer labels are left out.
-        """
-        from conal.estimator.anonymity import anonymised
-
-        check_is_fitted(self, "model_")
-        PrivacyOptions.declared["hide_below"].check(hide_below)
-        return anonymised(self, new_key() if key is None else key, hide_below)
-
-
-# The estimator: fit, predict, infer, score, save, for every method.
-
-
-class CrowdClassifier(SharedClassifier):
+class CrowdClassifier(Reported, ClassifierParameters, ClassifierMixin, BaseEstimator):
     """A classifier trained directly from crowd labels, with the conventions of scikit-learn.
 
     Use a subclass: :class:`conal.CoNAL`, or ``conal.make(name)`` for any method.
@@ -383,6 +80,26 @@ class CrowdClassifier(SharedClassifier):
     model_ : conal.methods.CrowdMethod
         The trained torch module.
     """
+
+    method: ClassVar[str]
+
+    classes_: Names
+    annotator_ids_: Names
+    task_ids_: Names
+    probas_: FloatArray
+    labels_: Names
+    history_: list[Row]
+    metrics_: dict[str, Any]
+    model_: CrowdMethod
+    text_features_: TextFeatures | EncodedTexts | None = None
+    ordinal_: bool = False
+    annotator_info_: AnnotatorInfo | None = None
+    asked_: Asked | None = None
+    learned_from_: tuple[TrainingRecord, ...] = ()
+    kept_: TrainingData | None = None
+    instance_shape_: tuple[int, ...]
+    n_features_in_: int
+    _feature_names: tuple[str, ...]
 
     def fit(
         self,
@@ -491,3 +208,265 @@ class CrowdClassifier(SharedClassifier):
         set_fitted_state(self, learned)
         self.learned_from_ = (*self.learned_from_, learned.record)
         return self
+
+    # ---------------------------------------------------------------- what a fitted classifier says
+
+    def predict_proba(self, X: Any) -> FloatArray:
+        """(n, C) class probabilities from features alone; columns follow ``classes_``."""
+        check_is_fitted(self, "model_")
+        return compute.class_probas(self.model_, self._instances(X))
+
+    def predict(self, X: Any) -> Names:
+        """(n,) the most probable class, in the user's own labels."""
+        best = self.predict_proba(X).argmax(1)
+        labels: Names = self.classes_[best]
+        return labels
+
+    def infer(self, X: Any, y: Any, *, task_ids: Any = None) -> FloatArray:
+        """(n_tasks, C) P(true class | features and annotations), one row per task of ``y``.
+
+        Uses all annotations of a task jointly. Annotators unknown to the model count by the common confusion.
+        """
+        check_is_fitted(self, "model_")
+        return compute.posterior(self.model_, self._batches(X, y, task_ids))
+
+    def score(self, X: Any, y: Any) -> float:
+        """Accuracy for true labels; for annotations, the mean log-likelihood of a label.
+
+        True labels are one per row of X, in the order of the rows, whatever the index of a Series says; a frame with
+        columns task and label is joined to features with ids.
+
+        The second is what lets ``GridSearchCV`` compare settings without a single true label.
+        """
+        check_is_fitted(self, "model_")
+        if inputs.is_labels(y):
+            features = inputs.as_features(inputs.as_numbers(self.text_features_, X))
+            codes = inputs.as_codes(inputs.true_labels(y, features, "y"), self.classes_, "y")
+            return float((self.predict_proba(features).argmax(1) == codes).mean())
+        return compute.log_likelihood(self.model_, self._batches(X, y, None))
+
+    @property
+    def feature_names_in_(self) -> Names:
+        """Names of the features; missing if the features have no names, as in scikit-learn."""
+        if not getattr(self, "_feature_names", ()):
+            raise AttributeError("feature_names_in_: the features have no names")
+        return np.array(self._feature_names, dtype=object)
+
+    @feature_names_in_.setter
+    def feature_names_in_(self, names: Sequence[str]) -> None:
+        self._feature_names = tuple(names)
+
+    @property
+    def common_confusion_(self) -> FloatArray:
+        """(C, C) ``[c, l]`` = P(observed l | true c) shared by all annotators.
+
+        Where omega hardly varies, the split between common and individual confusion is not identifiable from the
+        likelihood: a range of matrices fits equally well, and the start of training decides among them.
+        """
+        check_is_fitted(self, "model_")
+        return self.model_.confusion()[0].detach().double().numpy()
+
+    @property
+    def annotator_confusion_(self) -> FloatArray:
+        """(R, C, C) ``[r, c, l]`` = P(observed l | true c) of each annotator; the common one without labels.
+
+        Of an annotator with a handful of labels it says little: rows without labels stay near the
+        start, and the term that pushes the layers apart moves them further.
+        """
+        check_is_fitted(self, "model_")
+        return self.model_.confusion()[1].detach().double().numpy()
+
+    def common_noise_rate(self, X: Any, annotators: Any = None, *, task_ids: Any = None) -> FloatArray:
+        """Omega: how likely annotations are to come from the common confusion.
+
+        Parameters
+        ----------
+        X : features
+        annotators : None, (n,) annotator ids, or annotations in any form that :meth:`fit` takes
+            None gives all (n, n_annotators), refused where that is too large; ids give omega of (row k, annotator k);
+            annotations give one value each, in the order of ``Annotations.to_table()``: by task, then annotator.
+        """
+        check_is_fitted(self, "model_")
+        if not self.model_.separates_noise:
+            raise InputError(f"method {self.method!r} does not separate common from individual confusion; use 'conal'")
+        if inputs.is_annotations(annotators, self.annotator_ids_):
+            return compute.pair_rates(self.model_, self._batches(X, annotators, task_ids))
+        instances = self._instances(X)
+        if annotators is not None:
+            codes = self._annotator_codes(as_names(annotators))
+            if len(codes) != len(instances):
+                raise InputError(f"{len(codes):,} annotators for {len(instances):,} rows; pass one per row")
+            return compute.row_rates(self.model_, instances, codes)
+        R = len(self.annotator_ids_)
+        if len(instances) * R > MAX_DENSE_CELLS:
+            raise InputError(
+                f"{len(instances):,} x {R:,} rates are too many at once; pass annotators=, or fewer rows of X"
+            )
+        everyone = (np.full(len(instances), r) for r in range(R))
+        return np.stack([compute.row_rates(self.model_, instances, codes) for codes in everyone], axis=1)
+
+    @property
+    def plots(self) -> TrainingPlots:
+        """The charts of the report as Altair charts, such as ``plots.annotators()``; ``dir(plots)`` lists them."""
+        from conal.report.charts import TrainingPlots
+
+        return TrainingPlots(self._fitted_results())
+
+    def _instances(self, X: Any) -> Instances:
+        numbers = inputs.as_numbers(self.text_features_, X)
+        return inputs.as_instances(numbers, self.instance_shape_, columns=self._feature_names)
+
+    def _batches(self, X: Any, y: Any, task_ids: Any) -> CrowdBatches:
+        crowd = inputs.with_classes(inputs.as_target(y, self.model_.takes), self.classes_)
+        numbers, names = inputs.as_numbers(self.text_features_, X), self._feature_names
+        instances, crowd, _ = inputs.aligned(
+            numbers, crowd, task_ids, allow_missing=True, unlabelled=False, columns=names
+        )
+        if instances.shape != self.instance_shape_:
+            raise InputError(f"instances have shape {instances.shape}, the model was trained on {self.instance_shape_}")
+        return CrowdBatches(instances, crowd, self.batch_size, self._annotator_codes(crowd.annotator_ids))
+
+    def _annotator_codes(self, names: Names) -> npt.NDArray[np.int64]:
+        """The model's codes of annotators, -1 of unknown ones."""
+        return match_names(self.annotator_ids_, names, "annotators", "labels", "those that the model was trained on")
+
+    # ---------------------------------------------------------------- for others: plans, folders, exports, pseudonyms
+
+    def plan(
+        self,
+        budget: float,
+        *,
+        annotator_info: Any = None,
+        by: By = "annotator",
+        expert_cost: float | None = None,
+        per_task: int = 3,
+        seed: int = 0,
+    ) -> CrowdPlan:
+        """Whom to ask what next, for at most a budget: a table, and the accuracy to expect.
+
+        Parameters
+        ----------
+        budget : float
+            What all labels together may cost; one costs 1, or as ``annotator_info`` says.
+        annotator_info : frame or AnnotatorInfo, optional
+            Columns worker, ``group``, ``cost`` and ``limit``; by default what the model was fitted with.
+        by : {"annotator", "group"}
+            Whom to ask: single annotators, or anybody of a group.
+        expert_cost : float, optional
+            Cost of a true label, if there is an expert.
+        per_task : int
+            Labels of one task, at most.
+        seed : int
+            Seed of the simulated answers behind the intervals.
+        """
+        from conal.estimator.kept_data import labeling_problem_of
+        from conal.planning.crowd_plan import crowd_plan
+
+        check_is_fitted(self, "model_")
+        problem, names = labeling_problem_of(self, annotator_info, by=by, per_task=per_task)
+        options: dict[str, Any] = {"expert_cost": expert_cost, "per_task": per_task, "seed": seed}
+        return crowd_plan(problem, budget, task_ids=self.task_ids_, people=names, **options)
+
+    def save(self, folder: str | PathLike[str], *, keep_data: bool = False, overwrite: bool = False) -> None:
+        """Write a model folder (safetensors, JSON, CSV); see :func:`conal.load`.
+
+        With ``keep_data``, the folder also has the training labels and features, which :meth:`update` needs.
+        """
+        from conal.estimator.folder import save
+
+        check_is_fitted(self, "model_")
+        save(self, folder, keep_data=keep_data, overwrite=overwrite)
+
+    def to_torch(self, *, features_only: bool = False) -> nn.Module:
+        """The trained networks as one torch module, whose output equals :meth:`predict_proba`.
+
+        Feature scaling, all networks, their mean and a stated class prior are in it; nothing about annotators is. It
+        is a copy on the CPU, in evaluation mode, and takes (n, ...) tensors of raw features: float32, and float64 for
+        features that single precision would lose (``model_.scaler.dtype``).
+
+        Parameters
+        ----------
+        features_only : bool
+            For a model of texts: give the classifier of ``text_features_.transform(texts)``. What makes features of
+            texts is not torch, so without this a model of texts is refused.
+
+        Examples
+        --------
+        >>> import conal, torch
+        >>> data = conal.datasets.synthetic(n_train=60, n_classes=3, seed=1)
+        >>> clf = conal.CrossCoNAL(epochs=2).fit(data.x, data.annotations)
+        >>> probas = clf.to_torch()(torch.from_numpy(data.test.x).float())
+        >>> bool(abs(probas.numpy() - clf.predict_proba(data.test.x)).max() < 1e-6)
+        True
+        """
+        from conal.estimator.export import to_torch
+
+        check_is_fitted(self, "model_")
+        return to_torch(self, features_only=features_only)
+
+    def export(
+        self,
+        path: str | PathLike[str],
+        to: Literal["onnx", "torch"] | None = None,
+        *,
+        features_only: bool = False,
+        overwrite: bool = False,
+    ) -> Exported:
+        """Write one file that predicts what :meth:`predict_proba` does, without conal.
+
+        The file is compared with :meth:`predict_proba` on random rows before it is put into place.
+
+        Parameters
+        ----------
+        path : path
+            A file that ends in ``.onnx`` or ``.pt2``.
+        to : "onnx" or "torch", optional
+            ONNX (``pip install 'conal[onnx]'``), or a program of ``torch.export``; by default from the ending.
+        features_only : bool
+            As in :meth:`to_torch`.
+        overwrite : bool
+            Replace an existing file.
+
+        Returns
+        -------
+        Exported
+            Path, format, metadata, and the largest difference from :meth:`predict_proba` on the random rows.
+        """
+        from conal.estimator.export import export
+
+        check_is_fitted(self, "model_")
+        return export(self, path, to, features_only=features_only, overwrite=overwrite)
+
+    def exhibit(self, exhibits: Exhibits) -> Self:
+        """Show texts, pictures and addresses of tasks, and names of annotators, in the report of a fitted estimator.
+
+        Pictures come before those that are drawn from the features.
+        """
+        check_is_fitted(self, "model_")
+        results = self.results_
+        if not isinstance(results, FittedResults):
+            raise InputError(
+                "a loaded model has its report already; use conal.report.page.write_report(folder, exhibits=...)"
+            )
+        pictures = (*exhibits.pictures, *results.exhibits.pictures)
+        self.results_ = replace(results, exhibits=replace(exhibits, pictures=pictures))
+        return self
+
+    def anonymised(self, key: bytes | None = None, *, hide_below: int = PrivacyOptions.hide_below) -> Self:
+        """A copy of the fitted estimator with pseudonyms for the annotators, to be saved and shared.
+
+        Figures about annotators are rounded in tables and report, and annotators with few labels are left out of
+        them and of the model, which treats them as unknown ones.
+
+        Parameters
+        ----------
+        key : bytes, optional
+            The same key gives an annotator the same pseudonym. By default a random key is used and thrown away.
+        hide_below : int
+            Annotators with fewer labels are left out.
+        """
+        from conal.estimator.anonymity import anonymised
+
+        check_is_fitted(self, "model_")
+        PrivacyOptions.declared["hide_below"].check(hide_below)
+        return anonymised(self, new_key() if key is None else key, hide_below)

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from conal._arrays import FloatArray, IntArray
+from conal.data.annotations import Annotations
 from conal.data.encoding import MISSING
 from conal.data.true_labels import without_each_part
 from conal.errors import InputError
@@ -107,11 +108,6 @@ def _replace(found: FloatArray, own: Tensor | None) -> None:
         found[trained] = better[trained]
 
 
-def training_posterior(model: CrowdMethod, batches: CrowdBatches) -> FloatArray:
-    """(n, C) as :func:`posterior`, but with the method's own inference for its training tasks."""
-    return predict_training_tasks(model, batches).posterior
-
-
 def log_likelihood(model: CrowdMethod, batches: CrowdBatches) -> float:
     """Mean log P(label | features) of the annotations."""
     if not len(batches.labelled):
@@ -149,7 +145,7 @@ def _normalised(probas: Tensor) -> FloatArray:
 # What is said about tasks with a true label by fits that did not use it.
 
 
-USUAL = 5
+USUAL_REFITS = 5
 """A fit with four fifths of the true labels is nearly as good as one with all of them."""
 MOST_TASKS = 20_000
 """With more labelled tasks, a few true labels hardly teach the networks anything about their neighbours."""
@@ -202,17 +198,17 @@ def planned_refits(refits: int | Literal["auto"], method: type[CrowdMethod], n_t
     """
     if refits != "auto":
         return refits
-    return USUAL if method.judges_true_labels and n_tasks <= MOST_TASKS and n_true >= MIN_GOLD else 0
+    return USUAL_REFITS if method.judges_true_labels and n_tasks <= MOST_TASKS and n_true >= MIN_GOLD else 0
 
 
-def tasks_to_judge(batches: CrowdBatches, known: IntArray) -> IntArray:
+def tasks_to_judge(known: IntArray, annotations: Annotations) -> IntArray:
     """The tasks that have both labels and a true label."""
-    return np.flatnonzero((known != MISSING) & (batches.annotations.labels_per_task() > 0))
+    return np.flatnonzero((known != MISSING) & (annotations.labels_per_task() > 0))
 
 
 def judged_by_refits(
     fit: Callable[[IntArray, str], list[TrainingResult]],
-    batches: CrowdBatches,
+    data: CrowdBatches,
     known: IntArray,
     refits: int,
     posterior: FloatArray,
@@ -226,7 +222,7 @@ def judged_by_refits(
     ----------
     fit : callable
         Trains every member anew, given the (N,) true labels to use and a title.
-    batches : CrowdBatches
+    data : CrowdBatches
         The training tasks and all their annotations.
     known : (N,)
         True classes of the tasks, and -1 elsewhere.
@@ -236,10 +232,10 @@ def judged_by_refits(
         By the fit with all true labels; it is not changed.
     """
     found = posterior.copy()
-    tasks = tasks_to_judge(batches, known)
+    tasks = tasks_to_judge(known, data.annotations)
     for k, (fewer, part) in enumerate(without_each_part(known, tasks, refits), 1):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # the fit with all true labels has told them
             result = merged(fit(fewer, f"without true labels {k}/{refits}"))
-            found[part] = predict_training_tasks(result.method, batches, result.class_logits).posterior[part]
+            found[part] = predict_training_tasks(result.method, data, result.class_logits).posterior[part]
     return found

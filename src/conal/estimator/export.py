@@ -26,7 +26,7 @@ from conal.io import FeatureTable
 from conal.io.model_folder import names_to_json
 
 if TYPE_CHECKING:
-    from conal.estimator.classifier import FittedClassifier
+    from conal.estimator.classifier import CrowdClassifier
 
 
 # Files that exported classifiers are written to: ONNX, and programs of ``torch.export``.
@@ -202,7 +202,7 @@ class Exported(NamedTuple):
     largest_difference: float
 
 
-def to_torch(fitted: FittedClassifier, *, features_only: bool = False) -> nn.Module:
+def to_torch(fitted: CrowdClassifier, *, features_only: bool = False) -> nn.Module:
     """A copy of the trained networks as one module; see :meth:`CrowdClassifier.to_torch`."""
     check_text_choice(fitted, features_only)
     module = copy.deepcopy(fitted.model_.predictor()).cpu().eval().requires_grad_(False)
@@ -215,7 +215,7 @@ def to_torch(fitted: FittedClassifier, *, features_only: bool = False) -> nn.Mod
 
 
 def export(
-    fitted: FittedClassifier,
+    fitted: CrowdClassifier,
     path: str | PathLike[str],
     to: str | None = None,
     *,
@@ -238,7 +238,7 @@ def export(
     return Exported(place, writer.name, metadata, len(rows), difference)
 
 
-def describe(fitted: FittedClassifier) -> dict[str, Any]:
+def describe(fitted: CrowdClassifier) -> dict[str, Any]:
     """What users of a file need to know, as plain data."""
     from conal import __version__
 
@@ -256,7 +256,7 @@ def describe(fitted: FittedClassifier) -> dict[str, Any]:
     }
 
 
-def check_text_choice(fitted: FittedClassifier, features_only: bool) -> None:
+def check_text_choice(fitted: CrowdClassifier, features_only: bool) -> None:
     """Texts are made into features by conal's own code, which no export contains: the user must know that."""
     if fitted.text_features_ is None:
         if features_only:
@@ -274,7 +274,7 @@ def check_text_choice(fitted: FittedClassifier, features_only: bool) -> None:
         )
 
 
-def random_rows(fitted: FittedClassifier) -> FloatArray:
+def random_rows(fitted: CrowdClassifier) -> FloatArray:
     """Instances about as far apart as those that the model was trained on, from its scaling and in its precision."""
     scaler = fitted.model_.scaler
     z = np.random.default_rng(0).normal(size=(N_ROWS, *fitted.instance_shape_))
@@ -283,7 +283,7 @@ def random_rows(fitted: FittedClassifier) -> FloatArray:
     return rows
 
 
-def _compare(fitted: FittedClassifier, found: FloatArray, rows: FloatArray, what: str) -> float:
+def _compare(fitted: CrowdClassifier, found: FloatArray, rows: FloatArray, what: str) -> float:
     wanted = fitted.predict_proba(FeatureTable(rows, checked=True))
     difference = float(np.abs(found - wanted).max()) if found.shape == wanted.shape else float("nan")
     if not difference <= TOLERANCE:

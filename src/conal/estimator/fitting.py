@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from os import PathLike
 from pathlib import Path
@@ -26,7 +26,6 @@ from conal.data.problems import check_memory
 from conal.data.true_labels import inclusion_of
 from conal.errors import DataWarning, InputError, NetworkWarning, warn
 from conal.estimator import compute, inputs
-from conal.estimator.inputs import Joined
 from conal.estimator.kept_data import TrainingData
 from conal.estimator.results import (
     FittedResults,
@@ -36,7 +35,6 @@ from conal.estimator.results import (
     warn_of_contradiction,
     warn_of_prior,
 )
-from conal.estimator.true_labels import digest_of_truth, truth_for_training, truth_metrics
 from conal.methods import CrowdMethod, Problem
 from conal.methods.base import read_class_prior
 from conal.methods.ensemble import Ensemble
@@ -54,6 +52,7 @@ from conal.training import (
     LastEpoch,
     Selection,
     TrainingResult,
+    WarmStart,
     fit_scaler,
     hold_out,
     train,
@@ -61,7 +60,7 @@ from conal.training import (
 from conal.training.checkpoint import Checkpoint
 
 if TYPE_CHECKING:
-    from conal.estimator.classifier import CrowdClassifier, FittedClassifier
+    from conal.estimator.classifier import CrowdClassifier
 
 
 # The fit itself: arguments become training data, and every member of an ensemble is trained.
@@ -75,23 +74,20 @@ class TrainingInputs(NamedTuple):
 
     Attributes
     ----------
-    joined : Joined
-        Instances and annotations.
+    data : CrowdBatches
+        Instances, annotations and known true classes of the training tasks.
+    columns : tuple of str
+        Names of the features, if they have any.
     validation, monitor
         As in ``fit``; texts have become features.
-    quoted : mapping or None
-        Texts by task, where the instances are texts.
     annotator_features : (R, F) or None
-    known : (N,) or None
-        True classes of the tasks, and -1 elsewhere.
     """
 
-    joined: Joined
-    validation: tuple[Any, Any] | None
-    monitor: Mapping[str, tuple[Any, Any]]
-    quoted: Mapping[Any, str] | None
-    annotator_features: npt.ArrayLike | None
-    known: IntArray | None
+    data: CrowdBatches
+    columns: tuple[str, ...]
+    validation: tuple[Any, Any] | None = None
+    monitor: Mapping[str, tuple[Any, Any]] = {}
+    annotator_features: npt.ArrayLike | None = None
 
 
 class FitResult(NamedTuple):
@@ -101,27 +97,27 @@ class FitResult(NamedTuple):
     ----------
     result, selection
         The trained method, and how its epoch was selected.
-    joined : Joined
-        The training data.
+    data, columns
+        As in :class:`TrainingInputs`.
     quoted : mapping or None
         Texts by task, where the instances are texts.
     kept : TrainingData
         What an update needs.
     record : TrainingRecord
         The labels, as ``learned_from_`` lists them.
-    known, inclusion : (N,) or None
-        True classes of the tasks that were trained on, and the probabilities with which these tasks were drawn.
+    inclusion : (N,) or None
+        Probabilities with which tasks with a true label were drawn.
     refit : callable or None
         Trains every member anew, given the (N,) true labels to use and a title.
     """
 
     result: TrainingResult
     selection: Selection
-    joined: Joined
+    data: CrowdBatches
+    columns: tuple[str, ...]
     quoted: Mapping[Any, str] | None
     kept: TrainingData
     record: TrainingRecord
-    known: IntArray | None = None
     inclusion: FloatArray | None = None
     refit: Callable[[IntArray, str], list[TrainingResult]] | None = None
 
@@ -148,21 +144,21 @@ def run_fit(
     check_memory(crowd, NUMBERS * crowd.n_annotators * crowd.n_classes**2, estimator.method)
     X, estimator.text_features_, quoted = inputs.learn_texts(X, task_ids, estimator)
     validation, monitor = inputs.further_as_numbers(estimator.text_features_, validation, monitor)
-    joined = inputs.aligned(X, crowd, task_ids, allow_missing=allow_missing)
-    crowd = joined.annotations
+    instances, crowd, columns = inputs.aligned(X, crowd, task_ids, allow_missing=allow_missing)
     estimator.annotator_info_, features = about_annotators(annotator_info, annotator_features, crowd)
-    known = truth_for_training(joined, true_labels, takes)
-    given = TrainingInputs(joined, validation, monitor, quoted, features, known)
+    known = inputs.truth_for_training(instances, crowd, true_labels, takes)
+    data = CrowdBatches(instances, crowd, estimator.batch_size, known=known)
+    given = TrainingInputs(data, columns, validation, monitor, features)
     saver = None if checkpoint is None else partial(Checkpoint, Path(checkpoint), resume=resume)
     selection, results = _train(estimator, given, saver)
     return FitResult(
         compute.merged(results),
         selection,
-        joined,
+        data,
+        columns,
         quoted,
-        TrainingData.of(joined.instances, crowd, [result.method for result in results]),
+        TrainingData.of(data, [result.method for result in results]),
         training_record("fit", crowd),
-        known,
         None if known is None else inclusion_of(crowd, true_labels),
         partial(_fit_again, copy.copy(estimator), given),
     )
@@ -172,7 +168,8 @@ def _fit_again(
     estimator: CrowdClassifier, given: TrainingInputs, known: IntArray, purpose: str
 ) -> list[TrainingResult]:
     """The same fit with fewer true labels."""
-    return _train(estimator, given._replace(known=known, monitor={}), None, f" {purpose}")[1]
+    data = CrowdBatches(given.data.instances, given.data.annotations, estimator.batch_size, known=known)
+    return _train(estimator, given._replace(data=data, monitor={}), None, f" {purpose}")[1]
 
 
 def _train(
@@ -186,30 +183,46 @@ def _train(
     ``saver`` makes a checkpoint from the marks of the run; ``purpose`` is added to the title of the progress bar.
     """
     kept, selection = choose_selection(estimator, given)
-    training = CrowdBatches(given.joined.instances, kept, estimator.batch_size, known=given.known)
-    groups = groups_of(estimator)
-    build = make_builder(estimator, training, given.annotator_features, given.known, groups)
-    settings = settings_of(estimator)
-    planned = plan(settings, len(training.labelled))
-    checkpoint = None if saver is None else saver(fingerprint_of(estimator, given, selection, planned, groups))
-    monitors = {f"{name}_accuracy": _gold_accuracy(given.joined, pair, name) for name, pair in given.monitor.items()}
-    results = []
-    for number in range(estimator.ensemble):
-        title = estimator.method if estimator.ensemble == 1 else f"{estimator.method} {number + 1}/{estimator.ensemble}"
-        with make_progress(title + purpose, estimator.verbose, total=planned.epochs) as progress:
-            results.append(
-                train(
-                    build,
-                    training,
-                    selection,
-                    compute.settings_of_member(settings, number),
-                    monitors=monitors,
-                    progress=progress,
-                    checkpoint=None if checkpoint is None else checkpoint.of_member(number),
-                    own_network=not isinstance(estimator.backbone, str),
-                )
-            )
+    training = CrowdBatches(given.data.instances, kept, estimator.batch_size, known=given.data.known)
+    build = make_builder(estimator, training, given.annotator_features)
+    planned = plan(settings_of(estimator), len(training.labelled))
+    checkpoint = None if saver is None else saver(fingerprint_of(estimator, given, selection, planned))
+    monitors = {f"{name}_accuracy": _gold_accuracy(given, pair, name) for name, pair in given.monitor.items()}
+    builders = [build] * estimator.ensemble
+    results = train_members(estimator, builders, training, selection, purpose, monitors=monitors, checkpoint=checkpoint)
     return selection, results
+
+
+def train_members(
+    estimator: CrowdClassifier,
+    builders: Sequence[Callable[[], CrowdMethod]],
+    training: CrowdBatches,
+    selection: Selection,
+    purpose: str,
+    *,
+    monitors: Mapping[str, GoldAccuracy] | None = None,
+    checkpoint: Checkpoint | None = None,
+    warm: Sequence[WarmStart | None] = (),
+) -> list[TrainingResult]:
+    """Train the members of an ensemble one after the other, each with a seed, a bar and a checkpoint of its own."""
+    settings, epochs = settings_of(estimator), planned_epochs(estimator.epochs, len(training.labelled))
+    results = []
+    for number, build in enumerate(builders):
+        title = estimator.method + ("" if len(builders) == 1 else f" {number + 1}/{len(builders)}") + purpose
+        with make_progress(title, estimator.verbose, total=epochs) as progress:
+            result = train(
+                build,
+                training,
+                selection,
+                compute.settings_of_member(settings, number),
+                monitors=monitors,
+                progress=progress,
+                checkpoint=None if checkpoint is None else checkpoint.of_member(number),
+                warm=warm[number] if warm else None,
+                own_network=not isinstance(estimator.backbone, str),
+            )
+        results.append(result)
+    return results
 
 
 # Before training: how to select the epoch, how to build the method, and what identifies the run.
@@ -222,15 +235,14 @@ JUDGED_TASKS = 500
 
 def choose_selection(estimator: CrowdClassifier, given: TrainingInputs) -> tuple[Annotations, Selection]:
     """The annotations to train on, and the rule that selects the epoch; tasks of known truth are not held out."""
-    instances, crowd, _ = given.joined
-    known = given.known
+    instances, crowd, known = given.data.instances, given.data.annotations, given.data.known
     if not crowd.n_annotations:
         raise InputError("no task with features has a label; at least one label is needed")
     rule = estimator.selection
     if rule == "auto":
         rule = _own_rule(estimator, crowd) if given.validation is None else "gold"
     if rule == "gold":
-        return crowd, _gold_accuracy(given.joined, given.validation)
+        return crowd, _gold_accuracy(given, given.validation)
     candidates = crowd.labels_per_task() > 0
     if known is not None:
         candidates &= known < 0
@@ -268,9 +280,7 @@ def _own_rule(estimator: CrowdClassifier, crowd: Annotations) -> str:
 def make_builder(
     estimator: CrowdClassifier,
     training: CrowdBatches,
-    annotator_features: npt.ArrayLike | None,
-    known: IntArray | None = None,
-    groups: IntArray | None = None,
+    annotator_features: npt.ArrayLike | None = None,
     scaler: FeatureScaler | None = None,
 ) -> Callable[[], CrowdMethod]:
     """A function that makes the untrained method, scaler included, once for every (re)start.
@@ -278,6 +288,7 @@ def make_builder(
     The scaler is fitted to the instances, unless one is given.
     """
     crowd, method = training.annotations, methods.get(estimator.method)
+    groups, known = groups_of(estimator), training.known
     problem = Problem(
         shape=training.instances.shape,
         n_classes=crowd.n_classes,
@@ -365,10 +376,10 @@ def groups_of(estimator: CrowdClassifier) -> IntArray | None:
 
 
 def fingerprint_of(
-    estimator: CrowdClassifier, given: TrainingInputs, selection: Selection, planned: Plan, groups: IntArray | None
+    estimator: CrowdClassifier, given: TrainingInputs, selection: Selection, planned: Plan
 ) -> dict[str, str]:
     """What must be the same for a checkpoint to be continued; "auto" is the number that it stands for."""
-    instances, crowd, _ = given.joined
+    crowd, groups = given.data.annotations, groups_of(estimator)
     free = {name for name, found in estimator.declared.items() if found.free_on_resume}
     params = {name: _mark(getattr(estimator, name)) for name in sorted(estimator.declared) if name not in free}
     if "epochs" in methods.get(estimator.method).uses or planned.schedule != "constant":
@@ -381,14 +392,14 @@ def fingerprint_of(
         marks["annotator features"] = inputs.digest(np.asarray(given.annotator_features, dtype=np.float32))
     if groups is not None:
         marks["annotator groups"] = inputs.digest(groups)
-    if given.known is not None:
-        marks["true labels"] = digest_of_truth(crowd, given.known)
+    if given.data.known is not None:
+        marks["true labels"] = inputs.digest_of_truth(crowd, given.data.known)
     names = repr([crowd.classes.tolist(), crowd.annotator_ids.tolist()]).encode()
     return {
         **marks,
         "annotations": inputs.digest(crowd.tasks, crowd.annotators, crowd.labels),
         "classes or annotators": inputs.digest(np.frombuffer(names, dtype=np.uint8)),
-        "features": inputs.digest_features(instances),
+        "features": inputs.digest_features(given.data.instances),
     }
 
 
@@ -404,13 +415,13 @@ def _mark(value: Any) -> str:
     return repr(value.item() if isinstance(value, np.generic) else value)
 
 
-def _gold_accuracy(joined: Joined, given: tuple[Any, Any] | None, name: str = "validation") -> GoldAccuracy:
-    if given is None:
+def _gold_accuracy(given: TrainingInputs, pair: tuple[Any, Any] | None, name: str = "validation") -> GoldAccuracy:
+    if pair is None:
         raise InputError("selection='gold' needs validation=(X, y_true); or use selection='annotations'")
-    features = inputs.as_features(given[0], where=f"{name} features", columns=joined.columns)
-    checked = inputs.as_instances(features, joined.instances.shape, f"{name} features")
-    labels = inputs.true_labels(given[1], features, f"{name} labels")
-    codes = inputs.as_codes(labels, joined.annotations.classes, f"{name} labels")
+    features = inputs.as_features(pair[0], where=f"{name} features", columns=given.columns)
+    checked = inputs.as_instances(features, given.data.instances.shape, f"{name} features")
+    labels = inputs.true_labels(pair[1], features, f"{name} labels")
+    codes = inputs.as_codes(labels, given.data.annotations.classes, f"{name} labels")
     if len(codes) != len(checked):
         raise InputError(f"{name}: {len(checked):,} feature rows but {len(codes):,} labels; pass one for each")
     return GoldAccuracy(checked, codes)
@@ -477,16 +488,16 @@ def _annotator_features(values: npt.ArrayLike | None, n_annotators: int) -> torc
 # What an estimator keeps of a fit or an update: the model, what it says about the tasks, and figures.
 
 
-def set_fitted_state(estimator: FittedClassifier, learned: FitResult) -> None:
+def set_fitted_state(estimator: CrowdClassifier, learned: FitResult) -> None:
     """Set everything that a fitted estimator has, but ``learned_from_``; warn where the labels are in doubt."""
-    result = learned.result
-    instances, crowd, estimator.feature_names_in_ = learned.joined
+    result, crowd = learned.result, learned.data.annotations
+    estimator.feature_names_in_ = learned.columns
     estimator.model_ = result.method
     estimator.classes_ = crowd.classes
     estimator.ordinal_ = crowd.ordinal
     estimator.annotator_ids_ = crowd.annotator_ids
     estimator.task_ids_ = crowd.task_ids
-    estimator.instance_shape_ = instances.shape
+    estimator.instance_shape_ = learned.data.instances.shape
     estimator.n_features_in_ = int(np.prod(estimator.instance_shape_))
     estimator.history_ = result.history
     estimator.metrics_ = _metrics(estimator, learned)
@@ -494,11 +505,10 @@ def set_fitted_state(estimator: FittedClassifier, learned: FitResult) -> None:
     estimator.kept_ = learned.kept
 
 
-def _metrics(estimator: FittedClassifier, learned: FitResult) -> dict[str, Any]:
-    result, known = learned.result, learned.known
-    instances, crowd, _ = learned.joined
+def _metrics(estimator: CrowdClassifier, learned: FitResult) -> dict[str, Any]:
+    result, crowd, known = learned.result, learned.data.annotations, learned.data.known
     n_trained_on = result.method.problem.n_tasks
-    return {
+    found = {
         "method": estimator.method,
         "selection": learned.selection.name,
         "best_epoch": result.best_epoch,
@@ -511,20 +521,21 @@ def _metrics(estimator: FittedClassifier, learned: FitResult) -> dict[str, Any]:
         "n_tasks": crowd.n_tasks,
         "n_annotators": crowd.n_annotators,
         "n_annotations": crowd.n_annotations,
-        "n_tasks_labelled": len(CrowdBatches(instances, crowd, estimator.batch_size, known=known).labelled),
+        "n_tasks_labelled": len(learned.data.labelled),
         "n_tasks_trained_on": n_trained_on,
         "seed": int(estimator.seed),
         **result.members,
-        **({} if known is None else truth_metrics(crowd, known)),
     }
+    if known is None:
+        return found
+    truth = inputs.digest_of_truth(crowd, known)
+    return found | {"n_true_labels": int((known != MISSING).sum()), "true_labels_sha256": truth}
 
 
-def _set_labels(estimator: FittedClassifier, learned: FitResult) -> None:
+def _set_labels(estimator: CrowdClassifier, learned: FitResult) -> None:
     """What the model says about the training tasks, and the results that are computed from it."""
-    model, known = learned.result.method, learned.known
-    instances, crowd, _ = learned.joined
-    batches = CrowdBatches(instances, crowd, estimator.batch_size)
-    found = compute.predict_training_tasks(model, batches, learned.result.class_logits)
+    model, crowd, known = learned.result.method, learned.data.annotations, learned.data.known
+    found = compute.predict_training_tasks(model, learned.data, learned.result.class_logits)
     estimator.probas_ = found.posterior if known is None else clamped(found.posterior, known)
     warn_of_prior(model, estimator.probas_, crowd)
     estimator.labels_ = estimator.classes_[estimator.probas_.argmax(1)]
@@ -540,27 +551,27 @@ def _set_labels(estimator: FittedClassifier, learned: FitResult) -> None:
         model_section(estimator),
         known=known,
         inclusion=learned.inclusion,
-        unseen=None if known is None else _unseen(estimator, learned, batches, known, found.posterior),
+        unseen=None if known is None else _unseen(estimator, learned, known, found.posterior),
         common_meaning=model.common_meaning,
         tempered=model.tempered,
         held_out=model.training_class_proba() is not None,
         **described_annotators(estimator.annotator_info_),
     )
-    exhibits = drawn(instances, crowd.task_ids) if learned.quoted is None else Exhibits()
+    exhibits = drawn(learned.data.instances, crowd.task_ids) if learned.quoted is None else Exhibits()
     estimator.results_ = FittedResults(Findings(evidence, seed=estimator.metrics_["seed"]), exhibits)
     if not (warn_of_contradiction(evidence) or learned.result.lost_classes):
         warn_of_collapse(estimator.method, model, crowd, estimator.probas_, known)
 
 
 def _unseen(
-    estimator: FittedClassifier, learned: FitResult, batches: CrowdBatches, known: IntArray, posterior: FloatArray
+    estimator: CrowdClassifier, learned: FitResult, known: IntArray, posterior: FloatArray
 ) -> compute.Refits | FloatArray | None:
     """(N, C) what is said of tasks with a true label without it: by refits, or by a method that can; None otherwise."""
     method, n_tasks = methods.get(estimator.method), learned.result.method.problem.n_tasks
     parts = compute.planned_refits(estimator.refits, method, n_tasks, int((known != MISSING).sum()))
-    parts = min(parts, len(compute.tasks_to_judge(batches, known)))
+    parts = min(parts, len(compute.tasks_to_judge(known, learned.data.annotations)))
     if parts and learned.refit is not None:
-        judge = partial(compute.judged_by_refits, learned.refit, batches, known, parts, posterior)
+        judge = partial(compute.judged_by_refits, learned.refit, learned.data, known, parts, posterior)
         refits = compute.Refits(parts, judge)
         if process_number() > 1 or estimator.devices * estimator.num_nodes > 1:
             refits()  # with the other processes, which may not be there when somebody asks

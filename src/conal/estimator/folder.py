@@ -7,7 +7,7 @@ import os
 from collections.abc import Mapping
 from math import prod
 from os import PathLike
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import numpy as np
 import pyarrow as pa
@@ -15,7 +15,7 @@ import torch
 
 from conal.data.encoding import Names, as_names
 from conal.errors import InputError, ModelFolderError, examples
-from conal.estimator.classifier import CrowdClassifier, FittedClassifier
+from conal.estimator.classifier import CrowdClassifier
 from conal.estimator.factory import make
 from conal.estimator.fitting import build_members
 from conal.estimator.kept_data import (
@@ -50,12 +50,6 @@ from conal.parameters.constraints import is_whole
 from conal.report.findings import Report, read_tables
 from conal.text import EncodedTexts, TextFeatures
 from conal.updates import training_records
-
-if TYPE_CHECKING:
-    from conal.estimator.classifier import CrowdClassifier
-
-__all__ = ["SCALER", "check_shapes", "checked_instance_shape", "load", "save", "scaled"]
-
 
 # What a configuration describes, compared with the weights that are there, before the model is built.
 #
@@ -146,7 +140,7 @@ UNFIT = (LookupError, TypeError, ValueError, RuntimeError, AttributeError, Arith
 
 
 def save(
-    fitted: FittedClassifier,
+    fitted: CrowdClassifier,
     folder: str | PathLike[str],
     *,
     page: str | None = None,
@@ -186,7 +180,7 @@ def save(
     write_model(folder, tensors, config, fitted.metrics_, tables, documents, page=page, data=data, overwrite=overwrite)
 
 
-def _task_document(fitted: FittedClassifier) -> dict[str, dict[str, Any]]:
+def _task_document(fitted: CrowdClassifier) -> dict[str, dict[str, Any]]:
     """The task ids, unless they are of a type without a JSON form: these are text in a loaded model."""
     try:
         return {TASKS: {"task_ids": names_to_json(fitted.task_ids_)}}

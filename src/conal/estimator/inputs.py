@@ -5,19 +5,21 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from torch.utils.data import Dataset
 
+from conal._arrays import IntArray
 from conal._progress import make_progress
 from conal.data.alignment import RowIndex, align
 from conal.data.annotations import Annotations
 from conal.data.cleaning import read_labels
-from conal.data.encoding import MISSING, Names, decode_position, encode
+from conal.data.encoding import MISSING, Names, as_names, decode_position, encode
 from conal.data.frames import column_names, find_column, open_frame
 from conal.data.matching import match_names, refuse_lookalikes
+from conal.data.true_labels import known_codes, labels_by_task
 from conal.errors import DataWarning, InputError, examples, warn
 from conal.io import FeatureTable, features_from, gold_from_table
 from conal.io.texts import TextTable, is_text, texts_from
@@ -29,7 +31,7 @@ from conal.training import Instances
 
 # Convert texts to features before training and prediction; methods and networks see only numbers.
 
-TOO_MANY = 0.5
+MAX_UNKNOWN_SHARE = 0.5
 """Share of texts without a known term above which they are hardly of the kind that was trained on."""
 
 
@@ -103,7 +105,7 @@ def _warn_of_empty(table: TextTable) -> None:
 
 def _warn_of_unknown(features: npt.NDArray[np.float32], table: TextTable) -> None:
     unknown = ~features.any(1) & ~_is_empty(table.texts)
-    if unknown.mean() > TOO_MANY:
+    if unknown.mean() > MAX_UNKNOWN_SHARE:
         warn(
             f"{table.where}: {int(unknown.sum()):,} of {len(table):,} texts contain no known term, such as "
             f"{table.texts[int(unknown.argmax())][:40]!r}; are they in the language of the training texts?",
@@ -114,12 +116,8 @@ def _warn_of_unknown(features: npt.NDArray[np.float32], table: TextTable) -> Non
 # Convert the arguments of ``fit`` and ``predict`` to matching instances and annotations.
 
 
-class Joined(NamedTuple):
-    """Matching instances and annotations: task i is instance i; and the features' names, if any."""
-
-    instances: Instances
-    annotations: Annotations
-    columns: tuple[str, ...] = ()
+Joined = tuple[Instances, Annotations, tuple[str, ...]]
+"""Matching instances and annotations, where task i is instance i, and the names of the features, if any."""
 
 
 def as_features(
@@ -257,15 +255,15 @@ def aligned(
     if not isinstance(features, FeatureTable):
         n_rows = len(features)  # type: ignore[arg-type]
         joined = align(annotations, n_rows, task_ids, **missing)
-        return Joined(Instances(features, joined.rows), joined.annotations)
+        return Instances(features, joined.rows), joined.annotations, ()
     if annotations.by_position and features.ids is not None and len(features) == annotations.n_tasks:
         known = decode_position(features.ids, annotations.task_ids) != MISSING
         if not known.any():  # a matrix has no ids of its own: its rows are the features' rows
             if annotations.task_ids.dtype == object and not isinstance(features.ids, RowIndex):
                 refuse_lookalikes(features.ids, annotations.task_ids, "tasks", "features", "here and in the labels")
-            return Joined(Instances(features.values), annotations, features.columns)
+            return Instances(features.values), annotations, features.columns
     joined = align(annotations, len(features), features.ids, **missing)
-    return Joined(Instances(features.values, joined.rows), joined.annotations, features.columns)
+    return Instances(features.values, joined.rows), joined.annotations, features.columns
 
 
 def as_codes(y: Any, classes: Names, where: str) -> npt.NDArray[np.int64]:
@@ -299,3 +297,77 @@ def digest_features(instances: Instances) -> str:
     """A digest of the features' shape and of a sample of rows: there may be too many rows to read twice."""
     sample = np.unique(np.linspace(0, len(instances) - 1, num=min(64, len(instances))).astype(np.int64))
     return f"{len(instances)} {instances.shape} {digest(instances.take(sample).numpy())}"
+
+
+# True labels of some training tasks: read, joined to the tasks, and compared with the votes.
+
+
+def truth_for_training(instances: Instances, crowd: Annotations, labels: Any, takes: str) -> IntArray | None:
+    """(N,) true classes of the training tasks, as positions in their classes, and -1 elsewhere; None without any.
+
+    A warning lists labels that contradict every vote, and classes that no annotator used.
+    """
+    if labels is None:
+        return None
+    if takes == "gold":
+        raise InputError("true_labels: the method 'gold' takes the true labels of all rows as y; leave them out")
+    known = known_codes(crowd, _truth_by_task(instances, crowd, labels))
+    given = np.flatnonzero(known != MISSING)
+    if not len(given):
+        return None
+    _warn_of_unused(crowd, known[given])
+    _warn_of_contradicted(crowd, known)
+    return known
+
+
+def digest_of_truth(crowd: Annotations, known: IntArray) -> str:
+    """A digest of tasks and their true labels, whatever their order."""
+    pairs = labels_by_task(crowd, known).items()
+    return digest(np.frombuffer(repr(sorted(map(repr, pairs))).encode(), dtype=np.uint8))
+
+
+def _truth_by_task(instances: Instances, crowd: Annotations, labels: Any) -> Any:
+    """True labels by task; a bare sequence has one for every row of the features, some of them missing."""
+    if hasattr(labels, "items") or column_names(labels) is not None:
+        return labels
+    if isinstance(labels, str) or np.ndim(labels) != 1:
+        return labels  # which is refused
+    n_rows = len(instances.source)
+    if len(labels) != n_rows:
+        raise InputError(
+            f"true_labels: {len(labels):,} for {n_rows:,} rows of features; pass one for each (None where it is "
+            "unknown), or a mapping of task ids to labels"
+        )
+    read = read_labels(labels, missing="", where="true_labels")
+    values = [read.names[code] if code != MISSING else None for code in read.codes.tolist()]
+    rows = np.arange(n_rows) if instances.rows is None else instances.rows
+    return dict(zip(crowd.task_ids.tolist(), as_names([values[k] for k in rows]).tolist(), strict=True))
+
+
+def _warn_of_unused(crowd: Annotations, given: IntArray) -> None:
+    used = np.bincount(crowd.labels, minlength=crowd.n_classes) > 0
+    unused = np.unique(given[~used[given]])
+    if len(unused):
+        warn(
+            f"true_labels: no annotator gave the label {examples(crowd.classes[unused])}; the model learns it from "
+            f"{int(np.isin(given, unused).sum()):,} true labels alone",
+            DataWarning,
+        )
+
+
+def _warn_of_contradicted(crowd: Annotations, known: IntArray) -> None:
+    votes = crowd.votes()
+    judged = np.flatnonzero((known != MISSING) & (votes.sum(1) > 0))
+    against = judged[votes[judged, known[judged]] == 0]
+    if not len(against):
+        return
+    shown = [
+        f"{task!r} ({examples(crowd.classes[known[[i]]])}, votes for {examples(crowd.classes[votes[i] > 0])})"
+        for i, task in zip(against[:3], crowd.task_ids[against[:3]].tolist(), strict=True)
+    ]
+    rest = "" if len(against) <= 3 else f" and {len(against) - 3:,} more"
+    warn(
+        f"true_labels: {len(against):,} of {len(judged):,} contradict every vote of their task: "
+        f"{', '.join(shown)}{rest}. They are taken as true; check that ids and classes are right",
+        DataWarning,
+    )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -22,26 +22,11 @@ from conal.metrics.rates import Rate
 from conal.planning.crowd_plan import PER_TASK
 from conal.planning.gains import LabelingProblem, Pairs, cautious, checked_by_others, measured_accuracy
 from conal.report.evidence import MEASURED
-from conal.training import Instances
+from conal.training import CrowdBatches, Instances
 from conal.updates import labels_from, labels_to
 
 if TYPE_CHECKING:
-    from conal.estimator.classifier import FittedClassifier
-
-__all__ = [
-    "ASKED_TENSOR",
-    "Asked",
-    "By",
-    "Parts",
-    "Remembered",
-    "TrainingData",
-    "asked_of",
-    "data_tensors",
-    "labeling_problem_of",
-    "restored",
-    "to_tensors",
-]
-
+    from conal.estimator.classifier import CrowdClassifier
 
 # Who labelled what, as a model folder remembers it, and the plans that can be made of it.
 
@@ -53,14 +38,11 @@ ANYONE = "anyone"
 """Who is asked where the folder does not say who labelled what."""
 
 
-class Asked(NamedTuple):
-    """Who labelled what, without the labels, and how often each annotator errs as all do."""
-
-    pairs: Pairs
-    common_share: FloatArray
+Asked = tuple[Pairs, FloatArray]
+"""Who labelled what, without the labels, and how often each annotator errs as all do."""
 
 
-def asked_of(fitted: FittedClassifier) -> Asked | None:
+def asked_of(fitted: CrowdClassifier) -> Asked | None:
     """What a fitted model remembers of it; None where annotators have pseudonyms, or labels were true ones."""
     from conal.estimator.results import FittedResults
 
@@ -70,18 +52,18 @@ def asked_of(fitted: FittedClassifier) -> Asked | None:
     if results.evidence.privacy.hides_names or fitted.model_.takes == "gold":
         return None
     crowd = results.evidence.annotations
-    pairs = Pairs(crowd.indptr, crowd.annotators.astype(np.int64))
-    return Asked(pairs, results.findings.evidence.common_share)
+    return Pairs(crowd.indptr, crowd.annotators.astype(np.int64)), results.evidence.common_share
 
 
 def to_tensors(asked: Asked | None) -> dict[str, npt.NDArray[Any]]:
     """For a model folder."""
     if asked is None:
         return {}
+    pairs, share = asked
     found = {
-        "labels_per_task": np.diff(asked.pairs.indptr).astype(np.int32),
-        "annotators": asked.pairs.annotators.astype(np.int32),
-        "common_share": asked.common_share.astype(np.float32),
+        "labels_per_task": np.diff(pairs.indptr).astype(np.int32),
+        "annotators": pairs.annotators.astype(np.int32),
+        "common_share": share.astype(np.float32),
     }
     return {ASKED_TENSOR + name: array for name, array in found.items()}
 
@@ -99,11 +81,11 @@ def restored(tensors: Mapping[str, npt.NDArray[Any]], n_tasks: int, n_annotators
     if (people >= n_annotators).any():
         raise ValueError("somebody labelled a task who is not among the annotators")
     indptr = np.concatenate([[0], np.cumsum(given, dtype=np.int64)])
-    return Asked(Pairs(indptr, people.astype(np.int64)), np.clip(share.astype(np.float64), 0, 1))
+    return Pairs(indptr, people.astype(np.int64)), np.clip(share.astype(np.float64), 0, 1)
 
 
 def labeling_problem_of(
-    fitted: FittedClassifier, info: Any = None, *, by: By = "annotator", per_task: int = PER_TASK
+    fitted: CrowdClassifier, info: Any = None, *, by: By = "annotator", per_task: int = PER_TASK
 ) -> tuple[LabelingProblem, Names]:
     """What a plan is made from, and what those are called who can be asked: annotators, or groups of them.
 
@@ -119,13 +101,13 @@ def labeling_problem_of(
     costs, limits = (None, None) if about is None else (about.costs, about.limits)
     if asked is None:
         return _anyone(fitted, costs, limits, per_task), as_names([ANYONE])
-    share = asked.common_share[:, None, None]
+    pairs, share = asked[0], asked[1][:, None, None]
     learned = share * fitted.common_confusion_ + (1 - share) * fitted.annotator_confusion_
-    counts = checked_by_others(asked.pairs, fitted.probas_, len(names))
-    given = np.bincount(asked.pairs.annotators, minlength=len(names))
+    counts = checked_by_others(pairs, fitted.probas_, len(names))
+    given = np.bincount(pairs.annotators, minlength=len(names))
     active = np.where(given > 0, np.inf if limits is None else limits, 0.0)
     confusion = cautious(learned, counts, fitted.common_confusion_)
-    problem = LabelingProblem(fitted.probas_, confusion, asked.pairs, counts, costs, active, now=_measured(fitted))
+    problem = LabelingProblem(fitted.probas_, confusion, pairs, counts, costs, active, now=_measured(fitted))
     if by == "annotator":
         return problem, names
     coded = None if about is None else about.coded_groups()
@@ -136,7 +118,7 @@ def labeling_problem_of(
     return problem.in_groups(coded[1], len(coded[0]), per_task), as_names(coded[0])
 
 
-def _measured(fitted: FittedClassifier) -> Rate | None:
+def _measured(fitted: CrowdClassifier) -> Rate | None:
     """The share of right labels of all tasks, where it was measured; of a loaded model, as its report has it."""
     from conal.estimator.results import FittedResults
 
@@ -149,7 +131,7 @@ def _measured(fitted: FittedClassifier) -> Rate | None:
     return Rate(first["accuracy"], first["low"], first["high"], 0, 0.0)
 
 
-def _about(fitted: FittedClassifier, info: Any) -> AnnotatorInfo | None:
+def _about(fitted: CrowdClassifier, info: Any) -> AnnotatorInfo | None:
     if info is None:
         return fitted.annotator_info_
     crowd = Annotations([], [], [], task_ids=[], annotator_ids=fitted.annotator_ids_, classes=fitted.classes_)
@@ -157,7 +139,7 @@ def _about(fitted: FittedClassifier, info: Any) -> AnnotatorInfo | None:
 
 
 def _anyone(
-    fitted: FittedClassifier, costs: FloatArray | None, limits: FloatArray | None, per_task: int
+    fitted: CrowdClassifier, costs: FloatArray | None, limits: FloatArray | None, per_task: int
 ) -> LabelingProblem:
     """Plans that name nobody: by the common confusion, at the mean cost."""
     n, c = fitted.probas_.shape
@@ -180,33 +162,29 @@ WORKING = ("posterior", "fold_of")
 REMEDY = "fit old and new labels together, this time with conal fit --keep-data (save(folder, keep_data=True))"
 
 
-class Remembered(NamedTuple):
-    """Instances, their annotations, and the working state of every member of an ensemble."""
-
-    instances: Instances
-    annotations: Annotations
-    working: list[dict[str, Tensor]]
+Remembered = tuple[Instances, Annotations, list[dict[str, Tensor]]]
+"""Instances, their annotations, and the working state of every member of an ensemble."""
 
 
 class TrainingData:
     """The data of a fit, in memory or in a model folder. They are no part of a pickle or copy."""
 
     def __init__(
-        self, found: Remembered | None = None, source: tuple[ModelFolder, FittedClassifier] | None = None
+        self, found: Remembered | None = None, source: tuple[ModelFolder, CrowdClassifier] | None = None
     ) -> None:
         self._found, self._source = found, source
 
     @classmethod
-    def of(cls, instances: Instances, annotations: Annotations, trained: Sequence[CrowdMethod]) -> TrainingData:
+    def of(cls, data: CrowdBatches, trained: Sequence[CrowdMethod]) -> TrainingData:
         """The data that methods have just been trained on."""
         working = [
             {name: tensor.detach().cpu().clone() for name, tensor in method.working_state().items() if name in WORKING}
             for method in trained
         ]
-        return cls(Remembered(instances, annotations, working))
+        return cls((data.instances, data.annotations, working))
 
     @classmethod
-    def stored(cls, folder: ModelFolder, made: FittedClassifier) -> TrainingData | None:
+    def stored(cls, folder: ModelFolder, made: CrowdClassifier) -> TrainingData | None:
         """The data in a folder, which are read when somebody asks for them; None where it has none."""
         return cls(source=(folder, made)) if DATA in folder.files else None
 
@@ -220,6 +198,11 @@ class TrainingData:
         if self._found is None:
             raise InputError(f"a copied or pickled estimator does not contain its training data; {REMEDY}")
         return self._found
+
+    @property
+    def annotations(self) -> Annotations:
+        """The labels among them."""
+        return self.get()[1]
 
 
 class Parts:
@@ -242,7 +225,7 @@ class Parts:
         return made
 
 
-def data_tensors(fitted: FittedClassifier) -> dict[str, npt.NDArray[Any]]:
+def data_tensors(fitted: CrowdClassifier) -> dict[str, npt.NDArray[Any]]:
     """All that a folder keeps for updates."""
     if fitted.kept_ is None:
         raise InputError(f"this estimator does not have the data that it was trained on; {REMEDY}")
@@ -264,7 +247,7 @@ def data_tensors(fitted: FittedClassifier) -> dict[str, npt.NDArray[Any]]:
     return tensors
 
 
-def _read(folder: ModelFolder, made: FittedClassifier) -> Remembered:
+def _read(folder: ModelFolder, made: CrowdClassifier) -> Remembered:
     tensors = folder.tensors(DATA)
     try:
         names = made.task_ids_, made.annotator_ids_, made.classes_
@@ -278,11 +261,11 @@ def _read(folder: ModelFolder, made: FittedClassifier) -> Remembered:
         working = [dict(_working(tensors, number, crowd, made)) for number in range(made.ensemble)]
     except (LookupError, TypeError, ValueError) as error:
         raise ModelFolderError(f"{folder.path / DATA}: does not match the model: {error}; {REMEDY}") from error
-    return Remembered(Instances(features), crowd, working)
+    return Instances(features), crowd, working
 
 
 def _working(
-    tensors: Mapping[str, npt.NDArray[Any]], number: int, crowd: Annotations, made: FittedClassifier
+    tensors: Mapping[str, npt.NDArray[Any]], number: int, crowd: Annotations, made: CrowdClassifier
 ) -> Iterator[tuple[str, Tensor]]:
     n_folds = getattr(members_of(made.model_)[number], "n_folds", 0)
     sizes = {"posterior": (crowd.n_tasks, crowd.n_classes), "fold_of": (crowd.n_tasks,)}

@@ -30,7 +30,7 @@ from conal.report.sections.model import Metrics, ModelSection, plain_value, repr
 from conal.training import Instances
 
 if TYPE_CHECKING:
-    from conal.estimator.classifier import FittedClassifier
+    from conal.estimator.classifier import CrowdClassifier
 
 
 # What the report of a fitted estimator shows of the tasks: features that are pictures are drawn.
@@ -139,7 +139,7 @@ LIBRARIES = ("torch", "numpy", "scipy", "scikit-learn")
 """Libraries that figures depend on, beside conal itself."""
 
 
-def model_section(fitted: FittedClassifier) -> ModelSection:
+def model_section(fitted: CrowdClassifier) -> ModelSection:
     """The model section of the report."""
     parameters = plain_parameters(fitted)
     kind = "features" if fitted.text_features_ is None else "text"
@@ -164,7 +164,7 @@ def model_section(fitted: FittedClassifier) -> ModelSection:
     }
 
 
-def plain_parameters(estimator: FittedClassifier) -> dict[str, Any]:
+def plain_parameters(estimator: CrowdClassifier) -> dict[str, Any]:
     """The parameters as JSON values."""
     parameters = estimator.get_params(deep=False)
     if isinstance(parameters["backbone"], nn.Module) or callable(parameters["backbone"]):

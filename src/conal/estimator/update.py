@@ -8,9 +8,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+from torch import Tensor
 
 from conal import methods
-from conal._progress import make_progress
 from conal.data.alignment import RowIndex
 from conal.data.annotations import Annotations
 from conal.data.encoding import MISSING, Names, as_names, as_text, decode_position
@@ -26,12 +26,11 @@ from conal.io.texts import is_text, texts_from
 from conal.methods.cross_conal import CrossCoNALMethod
 from conal.parameters.training import planned_epochs, planned_folds
 from conal.report.evidence import plain_names
-from conal.training import CrowdBatches, Instances, LastEpoch, WarmStart, train
+from conal.training import CrowdBatches, Instances, LastEpoch, TrainingResult, WarmStart
 
 if TYPE_CHECKING:
     from conal.estimator.classifier import CrowdClassifier
 
-__all__ = ["updated"]
 
 SHARE = 5
 """An update has one of so many epochs, and E-steps, of a fit."""
@@ -54,18 +53,20 @@ def updated(
     if fitted.kept_ is None:
         raise InputError(f"this model was saved without its training data, which an update needs; {REMEDY}")
     _refuse_unsupported(fitted)
-    kept = fitted.kept_.get()
+    instances, annotations, working = fitted.kept_.get()
     new = Annotations.of(y, where=where)
-    crowd, _ = append_labels(kept.annotations, new, where=where)
-    found = _new_instances(fitted, X, task_ids, new, crowd.task_ids[len(kept.annotations) :], where)
-    instances = kept.instances if found.instances is None else _chained(kept.instances, found.instances)
+    crowd, _ = append_labels(annotations, new, where=where)
+    found = _new_instances(fitted, X, task_ids, new, crowd.task_ids[len(annotations) :], where)
+    if found.instances is not None:
+        instances = _chained(instances, found.instances)
     about = fitted.annotator_info_ if annotator_info is None else annotator_info
     fitted.annotator_info_, _ = fitting.about_annotators(about, None, crowd)
-    joined = inputs.Joined(instances, crowd, _feature_names(fitted))
-    results = _train(fitted, joined, kept.working)
-    data = TrainingData.of(instances, crowd, [result.method for result in results])
-    quoted = _quoted(fitted, found.texts)
-    return FitResult(compute.merged(results), LastEpoch(), joined, quoted, data, training_record("update", new))
+    data = CrowdBatches(instances, crowd, fitted.batch_size)
+    results = _train(fitted, data, working)
+    remembered = TrainingData.of(data, [result.method for result in results])
+    names, quoted = _feature_names(fitted), _quoted(fitted, found.texts)
+    record = training_record("update", new)
+    return FitResult(compute.merged(results), LastEpoch(), data, names, quoted, remembered, record)
 
 
 def _feature_names(fitted: CrowdClassifier) -> tuple[str, ...]:
@@ -82,32 +83,14 @@ def _refuse_unsupported(fitted: CrowdClassifier) -> None:
         raise InputError(f"a model that was trained with features of annotators cannot be updated; {together}")
 
 
-def _train(fitted: CrowdClassifier, joined: inputs.Joined, working: list[Any]) -> list[Any]:
+def _train(fitted: CrowdClassifier, data: CrowdBatches, working: list[dict[str, Tensor]]) -> list[TrainingResult]:
     """A short training of every member, from where it was."""
-    crowd = joined.annotations
-    training = CrowdBatches(joined.instances, crowd, fitted.batch_size)
-    _keep_folds(fitted, len(training.labelled))
-    short = _shortened(fitted, len(training.labelled))
-    settings, groups = fitting.settings_of(short), fitting.groups_of(fitted)
-    before = compute.members_of(fitted.model_)
-    results = []
-    for number, (old, state) in enumerate(zip(before, working, strict=True)):
-        build = fitting.make_builder(short, training, None, None, groups, scaler=copy.deepcopy(old.scaler))
-        title = f"{fitted.method} update" + ("" if len(before) == 1 else f" {number + 1}/{len(before)}")
-        tensors = {name: tensor.detach().clone() for name, tensor in old.state_dict().items()}
-        with make_progress(title, fitted.verbose, total=settings.epochs) as progress:  # type: ignore[arg-type]
-            results.append(
-                train(
-                    build,
-                    training,
-                    LastEpoch(),
-                    compute.settings_of_member(settings, number),
-                    progress=progress,
-                    warm=WarmStart(tensors, state),
-                    own_network=not isinstance(fitted.backbone, str),
-                )
-            )
-    return results
+    _keep_folds(fitted, len(data.labelled))
+    short, before = _shortened(fitted, len(data.labelled)), compute.members_of(fitted.model_)
+    builders = [fitting.make_builder(short, data, scaler=copy.deepcopy(old.scaler)) for old in before]
+    tensors = ({name: each.detach().clone() for name, each in old.state_dict().items()} for old in before)
+    warm = [WarmStart(*pair) for pair in zip(tensors, working, strict=True)]
+    return fitting.train_members(short, builders, data, LastEpoch(), " update", warm=warm)
 
 
 def _keep_folds(fitted: CrowdClassifier, n_tasks: int) -> None:

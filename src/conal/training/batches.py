@@ -122,6 +122,7 @@ class CrowdBatches:
         self.instances = instances
         self.annotations = annotations
         self.batch_size = batch_size
+        self.known = known
         has_labels = annotations.labels_per_task() > 0
         self.labelled = np.flatnonzero(has_labels if known is None else has_labels | (known >= 0))
         self._codes = annotator_codes
