@@ -15,7 +15,7 @@ from conal._arrays import FloatArray, IntArray
 from conal.aggregation.base import Aggregator, make
 from conal.aggregation.counts import Votes
 from conal.aggregation.held_out import held_out_certainty
-from conal.data.annotations import Annotations, frozen
+from conal.data.annotations import Annotations
 from conal.data.annotator_info import in_order_of
 from conal.data.encoding import MISSING, Names, name_column
 from conal.data.joining import TrainingRecord
@@ -24,6 +24,7 @@ from conal.io.model_folder import (
     AGGREGATOR,
     TASKS,
     ModelFolder,
+    Tensors,
     annotator_info_from_json,
     annotator_info_to_json,
     names_from_json,
@@ -35,27 +36,13 @@ from conal.parameters import check_parameters, share
 if TYPE_CHECKING:
     from conal.metrics.rates import Rate
 
-__all__ = [
-    "ENOUGH",
-    "check_level",
-    "enough_table",
-    "labels_from",
-    "labels_to",
-    "load",
-    "measured_right",
-    "save",
-    "tempered",
-    "training_records",
-]
-
-
 # Which tasks have enough labels: the model's belief in their label is above a level that the user sets.
 
 ENOUGH = "enough_labels.csv"
 """The table's name in a folder."""
 POOLING = 1.0
 """Labels of the crowd in a row of an annotator's matrix, where labels are left out one by one."""
-LABELS = 20_000
+MAX_LABELS = 20_000
 """So many labels at most are left out, one by one."""
 TINY = 1e-300
 
@@ -74,11 +61,8 @@ def tempered(fitted: Aggregator, posterior: FloatArray | None = None) -> FloatAr
     """
     crowd = fitted.annotations_
     log_posterior = np.log(np.maximum(fitted.probas_, TINY))
-    some = crowd if crowd.n_annotations <= LABELS else _part(crowd)
-    votes: Any = (some.tasks, some.annotators, some.labels)
-    tau = held_out_certainty(
-        log_posterior, votes, Votes(crowd).counts(fitted.probas_), vote_weight=1.0, pooling=POOLING
-    )
+    votes, counts = (crowd.tasks, crowd.annotators, crowd.labels), Votes(crowd).counts(fitted.probas_)
+    tau = held_out_certainty(log_posterior, votes, counts, vote_weight=1.0, pooling=POOLING, max_labels=MAX_LABELS)
     flat = (fitted.probas_ if posterior is None else posterior) ** tau
     flat /= flat.sum(1, keepdims=True)
     if posterior is None:
@@ -108,12 +92,6 @@ def measured_right(fitted: Aggregator, unseen: FloatArray, level: float) -> Rate
     return gold_rate(best[rows], judged, right, inclusion=inclusion)
 
 
-def _part(crowd: Annotations) -> Annotations:
-    """Labels of random tasks, enough to see how sure to be."""
-    kept = np.random.default_rng(0).random(crowd.n_tasks) < LABELS / crowd.n_annotations
-    return crowd.select(kept[crowd.tasks])
-
-
 def enough_table(crowd: Annotations, probas: FloatArray, classes: Any, level: float) -> pa.Table:
     """The tasks whose most probable class has at least this probability; the surest first.
 
@@ -135,12 +113,9 @@ def enough_table(crowd: Annotations, probas: FloatArray, classes: Any, level: fl
 
 # Aggregators to folders and back: labels, posterior, and every fitted attribute that is an array or plain value.
 
-Tensors = dict[str, npt.NDArray[Any]]
 UNFIT = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, pa.ArrowException)
 """What happens where values of a folder have unexpected types or sizes."""
 SUM_TOLERANCE = 1e-6
-TASK_IDS, TASK_ENDS = "task_ids", "task_ids.ends"
-"""The ids of the tasks: numbers, or the bytes of all texts one after the other, and where each ends."""
 FITTED = "fitted."
 """How the names of tensors begin that are fitted attributes."""
 ATTRIBUTE = re.compile(r"[a-z][a-z0-9_]*_")
@@ -179,9 +154,8 @@ def save(
         "learned_from": list(fitted.learned_from_),
         **annotator_info_to_json(fitted.annotator_info_),
     }
-    tensors: Tensors = {
+    tensors: dict[str, npt.NDArray[Any]] = {
         **labels_to(crowd),
-        **_names_to(crowd.task_ids),
         "probas": fitted.probas_,
         "known": fitted.known_codes_,
         **{FITTED + name: value for name, value in own.items() if isinstance(value, np.ndarray)},
@@ -190,7 +164,7 @@ def save(
         tensors["inclusion"] = fitted.inclusion_
     tables = {} if enough is None else {ENOUGH: enough_table(crowd, tempered(fitted), crowd.classes, enough)}
     figures = {"n_tasks": crowd.n_tasks, "n_annotators": crowd.n_annotators, "n_annotations": crowd.n_annotations}
-    documents = {} if TASK_IDS in tensors else {TASKS: {"task_ids": names_to_json(crowd.task_ids)}}
+    documents = {TASKS: {"task_ids": names_to_json(crowd.task_ids)}}
     write_model(folder, tensors, config, figures, tables, documents, format=AGGREGATOR, overwrite=overwrite)
     return tables[ENOUGH].num_rows if tables else 0
 
@@ -222,7 +196,7 @@ def load(folder: str | PathLike[str]) -> Aggregator:
     found.check_complete()
     try:
         return _restore(found)
-    except InputError:
+    except ModelFolderError:
         raise
     except UNFIT as error:
         raise ModelFolderError(f"{folder}: does not match this version of conal: {error}; fit again") from error
@@ -240,7 +214,7 @@ def _restore(folder: ModelFolder) -> Aggregator:
     check_parameters(made)
     classes, annotator_ids = (names_from_json(list(config[name])) for name in ("classes", "annotator_ids"))
     tensors = folder.tensors()
-    task_ids = _names_from(tensors) if TASK_IDS in tensors else names_from_json(folder.document(TASKS)["task_ids"])
+    task_ids = names_from_json(folder.document(TASKS)["task_ids"])
     crowd = labels_from(tensors, (task_ids, annotator_ids, classes), config["ordinal"] is True)
     probas, made.known_codes_ = _posterior(tensors, crowd)
     made.inclusion_ = _inclusion(tensors, made.known_codes_)
@@ -284,62 +258,22 @@ def _inclusion(tensors: Tensors, known: IntArray) -> FloatArray | None:
     return drawn
 
 
-def labels_to(crowd: Annotations) -> Tensors:
+def labels_to(crowd: Annotations) -> dict[str, npt.NDArray[Any]]:
     """The codes of annotations as tensors."""
-    tensors = {"tasks": crowd.tasks, "annotators": crowd.annotators, "labels": crowd.labels}
+    tensors: dict[str, npt.NDArray[Any]] = {
+        "tasks": crowd.tasks,
+        "annotators": crowd.annotators,
+        "labels": crowd.labels,
+    }
     return tensors if crowd.times is None else tensors | {"times": crowd.times.view(np.int64)}
 
 
-def labels_from(
-    tensors: Mapping[str, npt.NDArray[Any]], names: tuple[Names, Names, Names], ordinal: bool
-) -> Annotations:
-    """The annotations of :func:`labels_to`, once it is certain that they are sorted and fit the names."""
-    columns = [tensors[name] for name in ("tasks", "annotators", "labels")]
-    for codes, own in zip(columns, names, strict=True):
-        if codes.dtype != np.int32 or codes.ndim != 1 or len(codes) != len(columns[0]):
-            raise ValueError("codes of labels must be three equally long columns")
-        if len(codes) and (codes.min() < 0 or codes.max() >= len(own)):
-            raise ValueError("codes of labels must be those of the names")
-    pairs = columns[0].astype(np.int64) * max(len(names[1]), 1) + columns[1]
-    if (pairs[1:] <= pairs[:-1]).any():
-        raise ValueError("labels must be sorted by task and annotator, each pair once")
-    times = tensors.get("times")
-    if times is not None and (times.dtype != np.int64 or times.shape != columns[0].shape):
-        raise ValueError("there must be a time for every label")
+def labels_from(tensors: Tensors, names: tuple[Names, Names, Names], ordinal: bool) -> Annotations:
+    """The annotations of :func:`labels_to`; codes that are not those of the names are an error."""
+    columns, times = [tensors[name] for name in ("tasks", "annotators", "labels")], tensors.get("times")
     when = None if times is None else times.view("datetime64[us]")
     tasks, annotators, classes = names
     return Annotations(*columns, task_ids=tasks, annotator_ids=annotators, classes=classes, ordinal=ordinal, times=when)
-
-
-def _names_to(names: Names) -> Tensors:
-    """Names as tensors, which are read and written many times faster than JSON; nothing for names of other types."""
-    if names.dtype.kind == "i":
-        return {TASK_IDS: names}
-    plain = names.tolist()
-    if not all(type(name) is str for name in plain):
-        return {}
-    text = pa.array(plain, pa.large_string())
-    ends, data = (np.frombuffer(text.buffers()[k] or b"", dtype=kind) for k, kind in ((1, np.int64), (2, np.uint8)))
-    return {TASK_IDS: data[: ends[len(plain)]], TASK_ENDS: ends[: len(plain) + 1]}
-
-
-def _names_from(tensors: Tensors) -> Names:
-    names = tensors[TASK_IDS]
-    if names.dtype == np.int64 and names.ndim == 1:
-        return frozen(names)
-    ends = tensors[TASK_ENDS]
-    if (
-        names.dtype != np.uint8
-        or ends.dtype != np.int64
-        or ends[0]
-        or ends[-1] != len(names)
-        or (np.diff(ends) < 0).any()
-    ):
-        raise ValueError("the names of the tasks are damaged")
-    text = pa.LargeStringArray.from_buffers(len(ends) - 1, pa.py_buffer(ends), pa.py_buffer(names))
-    text.validate(full=True)
-    found: Names = text.to_numpy(zero_copy_only=False)
-    return frozen(found)
 
 
 def training_records(config: Mapping[str, Any]) -> tuple[TrainingRecord, ...]:

@@ -123,14 +123,18 @@ Triples = tuple[npt.NDArray[Any], npt.NDArray[Any], npt.NDArray[Any]]
 CANDIDATES = np.geomspace(0.1, 1.0, 40)
 REJECTED_LOG_RATIO = 1.92
 """Half the 95 % point of chi-squared: what a likelihood ratio rejects."""
-MAX_LABELS = 100_000
-"""Labels of random tasks that are looked at in a larger crowd."""
 CELLS_AT_ONCE = 2_000_000
 TINY = 1e-300
 
 
 def held_out_certainty(
-    log_posterior: FloatArray, votes: Triples, counts: FloatArray, *, vote_weight: float, pooling: float, seed: int = 0
+    log_posterior: FloatArray,
+    votes: Triples,
+    counts: FloatArray,
+    *,
+    vote_weight: float,
+    pooling: float,
+    max_labels: int = 100_000,
 ) -> float:
     r"""The exponent :math:`\tau \le 1` of posteriors that is as small as left-out labels allow.
 
@@ -155,8 +159,10 @@ def held_out_certainty(
         :math:`\gamma`, with which votes entered the posterior.
     pooling : float
         Pseudo-labels per row that draw an annotator's matrix to that of all.
+    max_labels : int
+        In a larger crowd, so many labels of random tasks are looked at.
     """
-    tasks, annotators, labels = _some(votes, seed)
+    tasks, annotators, labels = _some(votes, max_labels)
     if not len(tasks):
         return 1.0
     common = counts.sum(0) + 0.5
@@ -188,12 +194,10 @@ def _log_likelihoods(rest: FloatArray, without: FloatArray) -> FloatArray:
     return found
 
 
-def _some(votes: Triples, seed: int) -> Triples:
+def _some(votes: Triples, max_labels: int) -> Triples:
     """The labels of random tasks, if there are too many."""
     tasks, annotators, labels = votes
-    if len(tasks) <= MAX_LABELS:
+    if len(tasks) <= max_labels:
         return votes
-    n_tasks = int(tasks.max()) + 1
-    kept = np.random.default_rng(seed).random(n_tasks) < MAX_LABELS / len(tasks)
-    here = kept[tasks]
+    here = (np.random.default_rng(0).random(int(tasks.max()) + 1) < max_labels / len(tasks))[tasks]
     return tasks[here], annotators[here], labels[here]
