@@ -1,14 +1,13 @@
-"""Plain tables to Altair charts: the charts of the report, for pages and notebooks."""
+"""The charts of the report: rows to Altair charts, for pages and notebooks."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Literal
+from typing import Any
 
 import altair as alt
-import pyarrow as pa
 
 from conal.errors import InputError
 from conal.report.evidence import BELIEF, MEASURED, plain
@@ -18,10 +17,10 @@ from conal.report.sections.annotators import AnnotatorRow, mostly_measured
 from conal.report.sections.common_confusion import ConfusedPair
 from conal.reported import Results
 
-# Plain tables to Altair charts: the same definitions for figures on paper and in pages.
+# Rows to Altair charts: the same definitions for pages and notebooks.
 #
-# Charts know tables only, never models. Colours are Okabe and Ito's, which people with any colour vision can tell
-# apart.
+# Charts know rows of the report only, never models. Colours are Okabe and Ito's, which people with any colour vision
+# can tell apart.
 
 PALETTE = ["#000000", "#E69F00", "#56B4E9", "#009E73", "#0072B2", "#D55E00", "#CC79A7", "#999999", "#8C6D31", "#5D3A9B"]
 
@@ -37,24 +36,26 @@ LEGIBLE = 24
 
 @dataclass(frozen=True)
 class Look:
-    """Colours of a chart; in a page they are the page's own, so that one chart serves light, dark and print."""
+    """Colours of a chart; in a page they are the page's own, so that one chart serves light, dark and print.
+
+    Right and wrong have colours, and shares are their opacity.
+    """
 
     ink: str = "black"
     on_fill: str = "white"
     right: str = PALETTE[4]
     wrong: str = PALETTE[5]
-    ramp: Literal["blues"] | None = "blues"
-    """Colour scheme of heat maps; without one, right and wrong have colours, and shares are their opacity."""
 
 
-PAPER = Look()
-SCREEN = Look(ramp=None)
+SCREEN = Look()
 """As on the page, for places without its style sheet, such as a notebook."""
-PAGE = Look("var(--ink)", "var(--on-fill)", "var(--right)", "var(--wrong)", None)
+PAGE = Look("var(--ink)", "var(--on-fill)", "var(--right)", "var(--wrong)")
+
+Rows = list[dict[str, Any]]
 
 
-def _values(table: pa.Table) -> Any:
-    return alt.InlineData(values=table.to_pylist())
+def _chart(rows: Rows, **properties: Any) -> Any:
+    return alt.Chart(alt.InlineData(values=rows), **properties)
 
 
 def _in_order(names: list[Any]) -> dict[str, Any]:
@@ -63,11 +64,11 @@ def _in_order(names: list[Any]) -> dict[str, Any]:
     return {"scale": alt.Scale(domain=names), "sort": None}
 
 
-def heat_map(table: pa.Table, value: str, *, title: str = "", look: Look = PAPER) -> Any:
-    """A true x observed map, each cell with its number; columns true, observed and ``value``, a share."""
-    order = list(dict.fromkeys(table["true"].to_pylist()))
+def heat_map(rows: Rows, *, look: Look = SCREEN) -> Any:
+    """A map of cells, each with its number: rows with true, observed and share."""
+    order = list(dict.fromkeys(row["true"] for row in rows))
     side = max(220, 34 * len(order))
-    base = alt.Chart(_values(table), title=title, width=side, height=side).encode(
+    base = _chart(rows, width=side, height=side).encode(
         x=alt.X(
             "observed:N",
             **_in_order(order),
@@ -76,22 +77,21 @@ def heat_map(table: pa.Table, value: str, *, title: str = "", look: Look = PAPER
         ),
         y=alt.Y("true:N", **_in_order(order), title="true class"),
     )
-    cells = base.mark_rect().encode(**_fill(value, look), tooltip=["true:N", "observed:N", f"{value}:Q"])
-    numbers = (
-        base.transform_calculate(shown=f"round(100 * datum.{value})")
-        .mark_text(fontSize=11)
-        .encode(
-            text="shown:Q",
-            color=alt.condition(f"datum.{value} > 0.4", alt.value(look.on_fill), alt.value(look.ink)),
-        )
+    share = alt.Scale(type="sqrt", domain=[0, 1], range=[0.03, 1])  # small mistakes are what one looks for
+    cells = base.mark_rect().encode(
+        color=alt.condition("datum.true === datum.observed", alt.value(look.right), alt.value(look.wrong)),
+        opacity=alt.Opacity("share:Q", scale=share, legend=None),
+        tooltip=["true:N", "observed:N", "share:Q"],
     )
-    return cells + numbers
+    numbers = base.transform_calculate(shown="round(100 * datum.share)").mark_text(fontSize=11)
+    ink = alt.condition("datum.share > 0.4", alt.value(look.on_fill), alt.value(look.ink))
+    return cells + numbers.encode(text="shown:Q", color=ink)
 
 
-def correlation_map(table: pa.Table, names: list[str], *, look: Look = SCREEN) -> Any:
-    """A map of pairs: columns row, column and value, between -1 and 1, in the order of the names on both sides."""
+def correlation_map(rows: Rows, names: list[str], *, look: Look = SCREEN) -> Any:
+    """A map of pairs: rows with row, column and value, between -1 and 1, in the order of the names on both sides."""
     step = min(34, max(10, WIDEST_MAP // max(len(names), 1)))
-    base = alt.Chart(_values(table), width=step * len(names), height=step * len(names)).encode(
+    base = _chart(rows, width=step * len(names), height=step * len(names)).encode(
         x=alt.X("column:N", **_in_order(names), title=None, axis=alt.Axis(labelAngle=-45, labelLimit=150)),
         y=alt.Y("row:N", **_in_order(names), title=None, axis=alt.Axis(labelLimit=150)),
     )
@@ -115,28 +115,18 @@ def _are_short(names: list[Any]) -> bool:
     return all(len(str(name)) <= 3 for name in names)
 
 
-def _fill(value: str, look: Look) -> dict[str, Any]:
-    if look.ramp is not None:
-        return {"color": alt.Color(f"{value}:Q", scale=alt.Scale(scheme=look.ramp, domainMin=0), title=value)}
-    share = alt.Scale(type="sqrt", domain=[0, 1], range=[0.03, 1])  # small mistakes are what one looks for
-    return {
-        "color": alt.condition("datum.true === datum.observed", alt.value(look.right), alt.value(look.wrong)),
-        "opacity": alt.Opacity(f"{value}:Q", scale=share, legend=None),
-    }
-
-
-def intervals(table: pa.Table, *, x_title: str, mark: float | None = None, look: Look = PAPER) -> Any:
-    """A dot with its interval for every row, from top to bottom in the table's order.
+def intervals(rows: Rows, *, x_title: str, mark: float | None = None, look: Look = SCREEN) -> Any:
+    """A dot with its interval for every row, from top to bottom in their order.
 
     Parameters
     ----------
-    table : pa.Table
-        Columns name, value, low, high (shares).
+    rows : list of dict
+        With name, value, low and high (shares).
     mark : float, optional
         A share to compare with, drawn as a line; the axis then need not begin at zero.
     """
-    order = table["name"].to_pylist()
-    base = alt.Chart(_values(table), width=INTERVAL_WIDTH, height={"step": 20}).encode(
+    order = [row["name"] for row in rows]
+    base = _chart(rows, width=INTERVAL_WIDTH, height={"step": 20}).encode(
         y=alt.Y("name:N", **_in_order(order), title=None, axis=alt.Axis(labelLimit=260)),
         tooltip=["name:N", alt.Tooltip("value:Q", format=".1%"), *(alt.Tooltip(f"{e}:Q", format=".1%") for e in ENDS)],
     )
@@ -146,12 +136,15 @@ def intervals(table: pa.Table, *, x_title: str, mark: float | None = None, look:
     dots = base.mark_circle(size=55, opacity=1, color=look.right).encode(x="value:Q")
     if mark is None:
         return bars + dots
-    rule = alt.Chart(alt.InlineData(values=[{"at": mark}])).mark_rule(color=look.wrong, strokeDash=[4, 3])
-    return rule.encode(x="at:Q") + bars + dots
+    return _rule(mark, look).encode(x="at:Q") + bars + dots
 
 
-def points(table: pa.Table, *, x_title: str, y_title: str, size_title: str, look: Look = PAPER) -> Any:
-    """A circle for every row: columns name, x (a share), y (a number) and size (a count)."""
+def _rule(at: float, look: Look) -> Any:
+    return _chart([{"at": at}]).mark_rule(color=look.wrong, strokeDash=[4, 3])
+
+
+def points(rows: Rows, *, x_title: str, y_title: str, size_title: str, look: Look = SCREEN) -> Any:
+    """A circle for every row: name, x (a share), y (a number) and size (a count)."""
 
     def axis(form: str) -> dict[str, Any]:  # without digits: Vega takes as many as tell the ticks apart
         look_of_axis = alt.Axis(format=form, tickCount=8, labelFlush=False)
@@ -163,7 +156,7 @@ def points(table: pa.Table, *, x_title: str, y_title: str, size_title: str, look
         alt.Tooltip("y:Q", format=".2f", title=y_title),
     ]
     return (
-        alt.Chart(_values(table), width=360, height=320)
+        _chart(rows, width=360, height=320)
         .mark_circle(color=look.right, opacity=0.6)
         .encode(
             x=alt.X("x:Q", title=x_title, **axis("%")),
@@ -174,29 +167,27 @@ def points(table: pa.Table, *, x_title: str, y_title: str, size_title: str, look
     )
 
 
-def band(table: pa.Table, *, x: str, x_title: str, y_title: str, mark: float | None = None, look: Look = PAPER) -> Any:
+def band(rows: Rows, *, x_title: str, y_title: str, mark: float | None = None, look: Look = SCREEN) -> Any:
     """A line with the band of its intervals.
 
     Parameters
     ----------
-    table : pa.Table
-        Columns ``x``, value, low and high (shares).
+    rows : list of dict
+        With labels (a count), and accuracy, low and high (shares).
     mark : float, optional
         A share to compare with, drawn as a line if the chart reaches it.
     """
-    base = alt.Chart(_values(table), width=420, height=220).encode(
-        x=alt.X(f"{x}:Q", title=x_title, axis=_count_axis(table[x].to_pylist()))
-    )
+    axis = _count_axis([row["labels"] for row in rows])
+    base = _chart(rows, width=420, height=220).encode(x=alt.X("labels:Q", title=x_title, axis=axis))
     share = alt.Axis(format="%", tickCount=8)
     area = base.mark_area(opacity=0.2, color=look.right).encode(
         y=alt.Y("low:Q", title=y_title, axis=share, scale=alt.Scale(zero=False)), y2="high:Q"
     )
-    tips = [f"{x}:Q", *(alt.Tooltip(f"{name}:Q", format=".1%") for name in ("value", *ENDS))]
-    line = base.mark_line(color=look.right, strokeWidth=1.8, point=True).encode(y="value:Q", tooltip=tips)
-    if mark is None or mark > max(table["high"].to_pylist()):
+    tips = ["labels:Q", *(alt.Tooltip(f"{name}:Q", format=".1%") for name in ("accuracy", *ENDS))]
+    line = base.mark_line(color=look.right, strokeWidth=1.8, point=True).encode(y="accuracy:Q", tooltip=tips)
+    if mark is None or mark > max(row["high"] for row in rows):
         return area + line
-    rule = alt.Chart(alt.InlineData(values=[{"at": mark}])).mark_rule(color=look.wrong, strokeDash=[4, 3])
-    return area + line + rule.encode(y="at:Q")
+    return area + line + _rule(mark, look).encode(y="at:Q")
 
 
 def _count_axis(counts: list[int]) -> alt.Axis:
@@ -204,24 +195,20 @@ def _count_axis(counts: list[int]) -> alt.Axis:
     return alt.Axis(values=list(range(low, high + 1)), format="d") if high - low <= FEW_COUNTS else alt.Axis()
 
 
-def course(table: pa.Table, *, value: str, title: str, kept: int | None = None, look: Look = PAPER) -> Any:
+def course(rows: Rows, *, value: str, title: str, kept: int | None = None, look: Look = SCREEN) -> Any:
     """A figure after every epoch, a line per member of an ensemble, and where the kept epoch is.
 
     Parameters
     ----------
-    table : pa.Table
-        Columns epoch, member and ``value``.
+    rows : list of dict
+        With epoch, member and ``value``.
     """
-    base = alt.Chart(_values(table), width=320, height=180).encode(
-        x=alt.X("epoch:Q", title="epoch", axis=_count_axis(table["epoch"].to_pylist()))
-    )
+    axis = _count_axis([row["epoch"] for row in rows])
+    base = _chart(rows, width=320, height=180).encode(x=alt.X("epoch:Q", title="epoch", axis=axis))
     line = base.mark_line(color=look.right, strokeWidth=1.8).encode(
         y=alt.Y(f"{value}:Q", title=title, scale=alt.Scale(zero=False)), detail="member:N"
     )
-    if kept is None:
-        return line
-    mark = alt.Chart(alt.InlineData(values=[{"epoch": kept}])).mark_rule(color=look.wrong, strokeDash=[4, 3])
-    return line + mark.encode(x="epoch:Q")
+    return line if kept is None else line + _rule(kept, look).encode(x="at:Q")
 
 
 # The charts of the report, from its content: for the page as Vega-Lite specifications, elsewhere as Altair charts.
@@ -275,13 +262,13 @@ def common_confusion(report: Report, look: Look) -> Any:
 
 def confusion_map(matrix: list[list[float]], names: list[str], look: Look) -> Any:
     """A matrix of these classes; None if there are none."""
-    return heat_map(pa.Table.from_pylist(matrix_rows(matrix, names)), "share", look=look) if names else None
+    return heat_map(matrix_rows(matrix, names), look=look) if names else None
 
 
 def confused_pairs(report: Report, look: Look) -> Any:
     """The most frequent mistakes of the crowd."""
     pairs = report["common_confusion"]["pairs"]
-    return intervals(_pair_table(pairs), x_title="share of the labels", look=look) if pairs else None
+    return intervals(_pair_rows(pairs), x_title="share of the labels", look=look) if pairs else None
 
 
 def annotators(report: Report, look: Look) -> Any:
@@ -290,14 +277,24 @@ def annotators(report: Report, look: Look) -> Any:
     mark = report["crowd"]["expected_label_accuracy"]
     if not mostly_measured(people):
         mark = report["crowd"].get("believed_label_accuracy", mark)
-    return intervals(_people_table(people), x_title=_quality(people), mark=mark, look=look) if people else None
+    return intervals(_people_rows(people), x_title=_quality(people), mark=mark, look=look) if people else None
 
 
 def shared_mistakes(report: Report, look: Look) -> Any:
     """Whether the annotators' mistakes are those of the others, against their quality."""
     told = [row for row in _people(report) if row.get("co_direction") is not None]
     titles = {"x_title": _quality(told), "y_title": "co-direction with the others", "size_title": "labels"}
-    return points(_mistake_table(told), **titles, look=look) if len(told) > 1 else None
+    names = short_names([called(row) for row in told], 28)
+    rows = [
+        {
+            "name": name,
+            "x": _rounded(row["annotator_quality"]),
+            "y": _rounded(row.get("co_direction")),
+            "size": row["num_examples_labeled"],
+        }
+        for name, row in zip(names, told, strict=True)
+    ]
+    return points(rows, **titles, look=look) if len(rows) > 1 else None
 
 
 def errors_together(report: Report, look: Look) -> Any:
@@ -312,7 +309,7 @@ def errors_together(report: Report, look: Look) -> Any:
         for column, value in zip(names, values, strict=False)
         if value is not None
     ]
-    return correlation_map(pa.Table.from_pylist(cells), names, look=look) if cells else None
+    return correlation_map(cells, names, look=look) if cells else None
 
 
 def groups(report: Report, look: Look) -> list[tuple[str, Any]]:
@@ -332,11 +329,12 @@ def more_labels(report: Report, look: Look) -> Any:
     """The expected accuracy against further labels, as planned; None where none is worth asking for."""
     if "plan" not in report or len(report["plan"]["curve"]) < 2:
         return None
-    points = report["plan"]["curve"]
-    columns = {"labels": [point["labels"] for point in points], "value": [_rounded(p["accuracy"]) for p in points]}
-    columns |= {"low": [_rounded(p["low"]) for p in points], "high": [_rounded(p["high"]) for p in points]}
+    rows = [
+        {"labels": point["labels"], **{name: _rounded(point[name]) for name in ("accuracy", "low", "high")}}
+        for point in report["plan"]["curve"]
+    ]
     titles = {"x_title": "further labels", "y_title": "right labels, as believed"}
-    return band(pa.table(columns), x="labels", **titles, mark=report["plan"]["goal"], look=look)
+    return band(rows, **titles, mark=report["plan"]["goal"], look=look)
 
 
 def curve(report: Report, look: Look, name: str) -> Any:
@@ -352,7 +350,7 @@ def curve(report: Report, look: Look, name: str) -> Any:
     ]
     if len(rows) < 2:
         return None
-    return course(pa.Table.from_pylist(rows), value=name, title=CURVES[name], kept=kept, look=look)
+    return course(rows, value=name, title=CURVES[name], kept=kept, look=look)
 
 
 CHARTS: dict[str, Callable[[Report, Look], Any]] = {
@@ -376,35 +374,25 @@ def _quality(people: list[AnnotatorRow]) -> str:
     return QUALITY if any(row.get("quality_basis") == MEASURED for row in people) else f"{QUALITY}, as believed"
 
 
-def _pair_table(pairs: list[ConfusedPair]) -> pa.Table:
+def _pair_rows(pairs: list[ConfusedPair]) -> Rows:
     names = short_names([f"{short_names([p['true']], 18)[0]} → {short_names([p['observed']], 18)[0]}" for p in pairs])
-    return _interval_table(names, [(pair["share"], pair["low"], pair["high"]) for pair in pairs])
+    return _interval_rows(names, [(pair["share"], pair["low"], pair["high"]) for pair in pairs])
 
 
-def _people_table(people: list[AnnotatorRow]) -> pa.Table:
+def _people_rows(people: list[AnnotatorRow]) -> Rows:
     """The first of the report, in its order."""
     some = people[:MAX_BARS]
     mixed = any(row.get("quality_basis") == MEASURED for row in some)
     marks = [" (belief)" if mixed and row.get("quality_basis") == BELIEF else "" for row in some]
     names = [f"{name}{mark}" for name, mark in zip(short_names([called(row) for row in some], 28), marks, strict=True)]
     ends = [(row["annotator_quality"], row["annotator_quality_low"], row["annotator_quality_high"]) for row in some]
-    return _interval_table(names, ends)
+    return _interval_rows(names, ends)
 
 
-def _mistake_table(people: list[AnnotatorRow]) -> pa.Table:
-    return pa.table(
-        {
-            "name": short_names([called(row) for row in people], 28),
-            "x": [_rounded(row["annotator_quality"]) for row in people],
-            "y": [_rounded(row.get("co_direction")) for row in people],
-            "size": [row["num_examples_labeled"] for row in people],
-        }
-    )
-
-
-def _interval_table(names: list[str], rows: Sequence[tuple[float | None, ...]]) -> pa.Table:
-    columns = zip(("value", "low", "high"), zip(*rows, strict=True), strict=True)
-    return pa.table({"name": names} | {column: [_rounded(share) for share in shares] for column, shares in columns})
+def _interval_rows(names: list[str], shares: Sequence[tuple[float | None, ...]]) -> Rows:
+    columns = ("value", "low", "high")
+    rows = zip(names, shares, strict=True)
+    return [{"name": name} | dict(zip(columns, map(_rounded, row), strict=True)) for name, row in rows]
 
 
 def _rounded(share: float | None) -> float | None:
