@@ -299,7 +299,7 @@ def _stored_results(folder: ModelFolder, made: CrowdClassifier, task_ids: Names 
     names = {"class": made.classes_, "annotator": made.annotator_ids_}
     names |= {} if task_ids is None else {"task": task_ids}
     tables = [folder.checked(name).name for name in folder.files if name.endswith(".csv")]
-    return StoredResults(read_tables(folder.path, tables, report, names), report)
+    return StoredResults(read_tables(folder.path, tables, names), report)
 
 
 def _restore_labels(made: CrowdClassifier, task_ids: Names | None) -> None:

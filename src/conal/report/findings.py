@@ -12,9 +12,8 @@ from typing import Any, NotRequired, TypedDict, cast
 import pyarrow as pa
 
 from conal._arrays import mismatch
-from conal.errors import InputError, ModelFolderError
+from conal.errors import InputError
 from conal.io.images import Thumbnail
-from conal.io.model_folder import REPORT
 from conal.io.results import ColumnKind, NamesOf, read_results
 from conal.report.evidence import Evidence, PictureSection, is_embedded, plain_names
 from conal.report.intervals import CONFIDENCE, Intervals, intervals_of
@@ -78,7 +77,7 @@ def checked_report(document: Mapping[str, Any], where: str = "report.json") -> R
         )
     report = cast(Report, document)
     problem = _half_character(document) or _origin_missing(document)
-    problem = problem or mismatch(document, Report) or _of_findings(document) or _disagreement(report)
+    problem = problem or mismatch(document, Report) or _of_findings(document) or _pictures(report)
     if problem is not None:
         raise InputError(f"{where}: is damaged, {problem}; fit the model again")
     return report
@@ -99,31 +98,6 @@ def origin_of(report: Report) -> ModelSection | AggregationSection:
 def _origin_missing(document: Mapping[str, Any]) -> str | None:
     """A report says how its labels came about, in one of two sections."""
     return "model is missing" if ("model" in document) == ("aggregation" in document) else None
-
-
-def _disagreement(report: Report) -> str | None:
-    """What does not fit together: classes that matrices show and do not exist, and matrices of another size."""
-    n_classes, confusion = len(report["classes"]), report["common_confusion"]
-    if not all(0 <= k < n_classes for k in confusion["classes_shown"]):
-        return f"common_confusion.classes_shown has other numbers than those of the {n_classes} classes"
-    size, people = len(confusion["classes_shown"]), report["annotators"]["rows"]
-    grouped = report["groups"]["rows"] if "groups" in report else []
-    matrices = {f"annotators.rows[{k}].matrix": row["matrix"] for k, row in enumerate(people) if "matrix" in row}
-    matrices |= {f"groups.rows[{k}].matrix": row["matrix"] for k, row in enumerate(grouped)}
-    for place, matrix in ({"common_confusion.matrix": confusion["matrix"]} | matrices).items():
-        if len(matrix) < size or any(len(row) < size for row in matrix):
-            return f"{place} has fewer rows or columns than the {size} classes that are shown"
-    if any(("matrix" in row) != ("classes_met" in row) for row in people):
-        return "annotators.rows has matrices without classes_met"
-    votes = [vote for found in cast(Any, report["tasks"]).values() for row in found["rows"] for vote in row["votes"]]
-    if not all(len(vote) == 2 and type(vote[1]) is int for vote in votes):
-        return "votes in tasks are not pairs of a class and a number"
-    if "plan" in report and not report["plan"]["curve"]:
-        return "plan.curve is empty"
-    advised = report["next_steps"]["people"] if "next_steps" in report else []
-    if not all(0 <= person["place"] < len(people) for person in advised):
-        return "next_steps.people has annotators who are not in annotators.rows"
-    return _pictures(report)
 
 
 def _pictures(report: Report) -> str | None:
@@ -179,7 +153,7 @@ class Tables(Mapping[str, pa.Table]):
         return f"Tables({', '.join(self)})"
 
 
-def read_tables(folder: Path, files: Iterable[str], report: Report, names: NamesOf) -> dict[str, pa.Table]:
+def read_tables(folder: Path, files: Iterable[str], names: NamesOf) -> dict[str, pa.Table]:
     """The tables of a model folder, as :class:`conal.report.findings.Findings` made them.
 
     Names of classes and annotators become what they were; ids of tasks are text unless all of them are numbers.
@@ -189,30 +163,15 @@ def read_tables(folder: Path, files: Iterable[str], report: Report, names: Names
     names : mapping
         Kind of column ("class", "annotator") to the names that it may contain.
     """
-    return {file: _read_table(folder / file, report, names) for file in sorted(files) if file.endswith(".csv")}
+    return {file: _read_table(folder / file, names) for file in sorted(files) if file.endswith(".csv")}
 
 
-def _read_table(path: Path, report: Report, names: NamesOf) -> pa.Table:
-    owners = [finding for finding in all_findings() if finding.table == path.name]
+def _read_table(path: Path, names: NamesOf) -> pa.Table:
     kinds: dict[str, ColumnKind] = {}
-    for finding in owners:
-        kinds |= finding.column_kinds(names["class"])
-    table = read_results(path, kinds, names)
-    stored = [_stored_columns(finding, report) for finding in owners]
-    columns = {name: table[name] for name in table.column_names}
-    for found in stored:
-        columns |= found
-    try:
-        return pa.table(columns)
-    except pa.ArrowInvalid as error:
-        raise ModelFolderError(f"{path}: does not match {REPORT}, so it was changed; fit the model again") from error
-
-
-def _stored_columns(finding: Finding[Any], report: Report) -> dict[str, pa.ChunkedArray]:
-    """Columns for which the report is more exact than the text file."""
-    section = cast(dict[str, Any], report).get(finding.name)
-    found = None if section is None else finding.stored_columns(section)
-    return {} if found is None else {name: found[name] for name in found.column_names}
+    for finding in all_findings():
+        if finding.table == path.name:
+            kinds |= finding.column_kinds(names["class"])
+    return read_results(path, kinds, names)
 
 
 # All findings about a crowd: the tables of a model folder and ``report.json``, each computed once, when needed.

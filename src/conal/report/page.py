@@ -247,8 +247,13 @@ def render(document: Mapping[str, Any]) -> str:
     report = checked_report(document, REPORT)
     try:
         return _rendered(report)
-    except (UndefinedError, KeyError, TypeError) as error:  # of declared types, but without what belongs together
-        raise InputError(f"{REPORT}: is damaged, {error} is missing or of another kind; fit the model again") from error
+    except (
+        UndefinedError,
+        LookupError,
+        TypeError,
+        ValueError,
+    ) as error:  # of declared types, but does not fit together
+        raise InputError(f"{REPORT}: is damaged ({error}); fit the model again") from error
 
 
 def _rendered(report: Report) -> str:

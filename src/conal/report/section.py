@@ -246,10 +246,6 @@ class Finding(ABC, Generic[Section]):
         """Columns for the table, for findings that name one."""
         raise NotImplementedError(f"finding {self.name!r} names a table and must make its columns")
 
-    def stored_columns(self, section: Section) -> pa.Table | None:
-        """The same columns from a stored section, if it contains them all; the file is read otherwise."""
-        return None
-
     def column_kinds(self, classes: Names) -> Mapping[str, ColumnKind]:
         """As :attr:`holds`, for tables whose columns depend on the names of the classes."""
         return self.holds

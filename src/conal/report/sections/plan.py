@@ -138,10 +138,6 @@ class Suggestions(Finding[SuggestionSection]):
         """One row per suggestion."""
         return suggestions_table(findings.section(self.name)["rows"])
 
-    def stored_columns(self, section: SuggestionSection) -> pa.Table:
-        """The section contains the whole table, even if it is empty."""
-        return suggestions_table(section["rows"])
-
 
 def suggestions(evidence: Evidence, quality_low: FloatArray) -> list[Suggestion]:
     """The first answers of a plan, one for each task, by the annotator whose answer is worth most; largest gain first.
