@@ -8,7 +8,7 @@ STAMP := $(VENV)/.installed
 LABEL_STUDIO := .venv-label-studio
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test coverage dist test-wheel test-label-studio lint format results bench bench-aggregation bench-training bench-scale bench-processes bench-components bench-texts bench-fit bench-update bench-threads docs pages golden vega fuzz clean test-exports notebook
+.PHONY: help install demo test coverage dist test-wheel test-label-studio lint format results bench bench-aggregation bench-training bench-scale bench-processes bench-components bench-texts bench-fit bench-update bench-threads docs pages golden vega fuzz clean test-large notebook
 
 help:  ## show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
@@ -30,8 +30,8 @@ test: $(STAMP)  ## run the tests
 coverage: $(STAMP)  ## run the tests, which takes half as long again, and report what they do not reach
 	$(BIN)/python -m pytest $(WORKERS) --cov --cov-report=term:skip-covered --cov-fail-under=90
 
-test-exports: $(STAMP)  ## export every combination of method and network, and run the files without conal (two minutes)
-	CONAL_TEST_EXPORTS=1 $(BIN)/python -m pytest tests/estimator/test_exports.py -k every_method
+test-large: $(STAMP)  ## run the tests that take minutes: exports of all methods and networks, tables of the last release
+	$(BIN)/python -m pytest -m large
 
 dist: $(STAMP)  ## build the wheel and the source distribution in dist/
 	rm -rf dist build

@@ -24,8 +24,13 @@ settings.load_profile("shared")
 logging.getLogger("torch.__trace").setLevel(logging.WARNING)
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Files with slow tests come first: a worker that starts a long file last keeps the others waiting."""
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Large tests are left out unless ``-m large`` asks for them.
+
+    Files with slow tests come first: a worker that starts a long file last keeps the others waiting.
+    """
+    if "large" not in config.option.markexpr:
+        items[:] = [item for item in items if not item.get_closest_marker("large")]
     slow = {item.path for item in items if item.get_closest_marker("slow")}
     items.sort(key=lambda item: item.path not in slow)
 

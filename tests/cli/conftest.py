@@ -18,7 +18,7 @@ import pytest
 
 from conal.cli import main
 from helpers.files import write_lines
-from helpers.processes import one_thread
+from helpers.processes import Started, one_thread
 
 Run = Callable[..., "Outcome"]
 
@@ -103,25 +103,17 @@ def conal_process() -> Run:
 
 
 @pytest.fixture
-def start() -> Iterator[Callable[..., subprocess.Popen[str]]]:
-    """Start ``python -m conal`` and return the running process, which does not outlive the test."""
-    started: list[subprocess.Popen[str]] = []
+def start(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., Started]]:
+    """Start ``conal`` in a process of its own, which does not outlive the test."""
+    started: list[Started] = []
 
-    def run(*arguments: object) -> subprocess.Popen[str]:
-        process = subprocess.Popen(
-            command(*arguments),
-            env=one_thread(),
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # nohup would have it ignored
-        )
-        started.append(process)
-        return process
+    def run(*arguments: object) -> Started:
+        started.append(Started(tmp_path_factory.mktemp("streams"), *arguments))
+        return started[-1]
 
     yield run
     for process in started:
-        process.kill()
+        process.send_signal(signal.SIGKILL)
         process.communicate()
 
 
@@ -176,5 +168,7 @@ def model(shared_crowd: Crowd) -> Path:
     """A model folder fitted to ``shared_crowd`` by a process of its own; no test changes it."""
     folder = shared_crowd.folder / "model"
     arguments = ("fit", shared_crowd.labels, "--features", shared_crowd.features, "--out", folder, "--epochs", 6)
-    subprocess.run(command(*arguments), env=one_thread(), check=True, capture_output=True, timeout=120)
+    process = Started(shared_crowd.folder, *arguments)
+    assert process.communicate()[1] == ""
+    assert process.returncode == 0
     return folder

@@ -2,56 +2,25 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import signal
-import subprocess
-import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 
 from helpers.files import names_in
-from helpers.processes import one_thread
+from helpers.processes import Started, code_of, conal_here, fork
 
 if TYPE_CHECKING:
     from cli.conftest import Crowd, Run
 
-Start = Callable[..., "subprocess.Popen[str]"]
+Start = Callable[..., Started]
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="sends signals")
-
-SERVER = """
-import json, os, signal, sys
-from conal import aggregation, estimator, report
-from conal.cli import main
-
-def signalled(name, at, sent):
-    step, count = getattr(os, name), 0
-    def faulty(*arguments, **options):
-        nonlocal count
-        count += 1
-        if count == at:
-            os.kill(os.getpid(), getattr(signal, sent))
-        return step(*arguments, **options)
-    return faulty
-
-for line in sys.stdin:
-    job = json.loads(line)
-    child = os.fork()
-    if child == 0:
-        for stream, path in ((1, job["out"]), (2, job["err"])):
-            os.dup2(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), stream)
-        setattr(os, job["function"], signalled(job["function"], job["at"], job["signal"]))
-        sys.argv = ["conal", *job["arguments"]]
-        main()
-    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
-"""
-"""Runs ``conal`` in processes that get a signal at the n-th call of a function of ``os``. They are forked from one that
-has loaded everything, which takes longer than the commands."""
 
 Signalled = Callable[..., "Ended"]
 
@@ -63,28 +32,36 @@ class Ended(NamedTuple):
     err: str
 
 
-@pytest.fixture(scope="module")
-def signalled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Signalled]:
-    folder = tmp_path_factory.mktemp("streams")
-    out, err = folder / "out", folder / "err"
-    pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
-    with subprocess.Popen([sys.executable, "-c", SERVER], env=one_thread(), **pipes) as server:
+@pytest.fixture
+def signalled(tmp_path_factory: pytest.TempPathFactory) -> Signalled:
+    """Run ``conal`` in a process that gets a signal at the n-th call of a function of ``os``."""
 
-        def run(function: str, at: int, sent: str, *arguments: object) -> Ended:
-            job = {"function": function, "at": at, "signal": sent, "arguments": [str(word) for word in arguments]}
-            server.stdin.write(json.dumps({**job, "out": str(out), "err": str(err)}) + "\n")  # type: ignore[union-attr]
-            server.stdin.flush()  # type: ignore[union-attr]
-            return Ended(int(server.stdout.readline()), err.read_text())  # type: ignore[union-attr]
+    def act(function: str, at: int, sent: signal.Signals, arguments: tuple[object, ...]) -> None:
+        step, count = getattr(os, function), 0
 
-        yield run
-        server.stdin.close()  # type: ignore[union-attr]
+        def faulty(*arguments: Any, **options: Any) -> Any:
+            nonlocal count
+            count += 1
+            if count == at:
+                os.kill(os.getpid(), sent)
+            return step(*arguments, **options)
+
+        setattr(os, function, faulty)
+        conal_here(*arguments)
+
+    def run(function: str, at: int, sent: signal.Signals, *arguments: object) -> Ended:
+        folder = tmp_path_factory.mktemp("streams")
+        child = fork(partial(act, function, at, sent, arguments), folder / "out", folder / "err")
+        return Ended(code_of(child), (folder / "err").read_text(encoding="utf-8"))
+
+    return run
 
 
 def fit(crowd: Crowd, out: Path, *options: object) -> tuple[Any, ...]:
     return ("fit", crowd.labels, "--features", crowd.features, "--out", out, "--method", "conal", *options)
 
 
-def endless(start: Start, crowd: Crowd, out: Path) -> subprocess.Popen[str]:
+def endless(start: Start, crowd: Crowd, out: Path) -> Started:
     """A fit that has written its first checkpoint."""
     process = start(*fit(crowd, out, "--epochs", 1_000_000))
     end = time.monotonic() + 60
@@ -98,7 +75,7 @@ def endless(start: Start, crowd: Crowd, out: Path) -> subprocess.Popen[str]:
 def test_a_terminated_fit_cleans_up_like_an_interrupted_one(start: Start, shared_crowd: Crowd, tmp_path: Path) -> None:
     process = endless(start, shared_crowd, tmp_path / "m")
     process.send_signal(signal.SIGTERM)
-    printed, said = process.communicate(timeout=60)
+    printed, said = process.communicate()
     assert process.returncode == 143
     assert printed == ""
     assert "the checkpoint is" in said
@@ -111,7 +88,7 @@ def test_a_second_fit_is_refused_at_the_start(start: Start, conal: Run, shared_c
     first = endless(start, shared_crowd, tmp_path / "m")
     second = conal(*fit(shared_crowd, tmp_path / "m", "--epochs", 1_000_000))
     assert "m: is being written by another process; wait until it ends, or choose another place" in second.refusal()
-    first.kill()  # whatever ends the first, the place is free
+    first.send_signal(signal.SIGKILL)  # whatever ends the first, the place is free
     first.communicate()
     third = conal(*fit(shared_crowd, tmp_path / "m", "--epochs", 2))
     assert third.code == 0, third.err
@@ -145,7 +122,7 @@ def test_tables_of_one_command_appear_one_after_the_other(
     for at in (1, 2, 3):
         folder = tmp_path / str(at)
         shutil.copytree(tmp_path / "old", folder)
-        done = signalled("replace", at, "SIGKILL", *aggregate(shared_crowd, folder, "dawid-skene"))
+        done = signalled("replace", at, signal.SIGKILL, *aggregate(shared_crowd, folder, "dawid-skene"))
         assert done.code == -signal.SIGKILL
         assert contents(folder) == new[: at - 1] + old[at - 1 :]
         assert visible(folder) == sorted(TABLES)
@@ -158,7 +135,7 @@ def test_tables_are_all_old_if_the_command_is_terminated_before_they_are_complet
 ) -> None:
     assert conal(*aggregate(shared_crowd, tmp_path, "majority-vote")).code == 0
     old = contents(tmp_path)
-    done = signalled("fsync", 2, "SIGTERM", *aggregate(shared_crowd, tmp_path, "dawid-skene"))
+    done = signalled("fsync", 2, signal.SIGTERM, *aggregate(shared_crowd, tmp_path, "dawid-skene"))
     assert done == (143, "terminated\n")
     assert contents(tmp_path) == old
     assert names_in(tmp_path) == sorted(TABLES)
@@ -169,7 +146,7 @@ def test_what_a_killed_report_leaves_does_not_block_overwriting(
 ) -> None:
     folder = shutil.copytree(model, tmp_path / "m")
     before = (folder / "report.html").read_bytes()
-    assert signalled("replace", 1, "SIGKILL", "report", folder).code == -signal.SIGKILL
+    assert signalled("replace", 1, signal.SIGKILL, "report", folder).code == -signal.SIGKILL
     assert any(name.startswith(".conal-") for name in names_in(folder))
     assert (folder / "report.html").read_bytes() == before
     assert conal("predict", folder, shared_crowd.features, "--out", tmp_path / "p.csv").code == 0
@@ -185,7 +162,7 @@ def test_a_model_that_was_being_replaced_is_whole(
     """Killed while the new folder is written, and once it is in place."""
     folder = shutil.copytree(model, tmp_path / "m")
     for function, at in (("fsync", 3), ("fsync", 6), ("rename", 1), ("rmdir", 1)):
-        done = signalled(function, at, "SIGKILL", *fit(shared_crowd, folder, "--epochs", 2, "--overwrite"))
+        done = signalled(function, at, signal.SIGKILL, *fit(shared_crowd, folder, "--epochs", 2, "--overwrite"))
         assert done.code == -signal.SIGKILL
         assert conal("predict", folder, shared_crowd.features, "--out", tmp_path / "p.csv", "--overwrite").code == 0
     assert conal(*fit(shared_crowd, folder, "--epochs", 2, "--overwrite")).code == 0

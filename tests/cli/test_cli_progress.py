@@ -5,14 +5,14 @@ from __future__ import annotations
 import os
 import pty
 import re
-import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from conal.cli import main
-from helpers.processes import one_thread
+from helpers.processes import code_of, conal_here, fork
 
 
 @pytest.fixture
@@ -28,18 +28,12 @@ def crowd(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def fit_in_terminal(crowd: Path, *options: str) -> str:
-    """What ``conal fit`` writes to a terminal on standard error, without control sequences."""
-    command = [sys.executable, "-m", "conal", "fit", str(crowd / "labels.csv")]
-    command += ["--features", str(crowd / "features.npy"), "--out", str(crowd.parent / "model"), "--epochs", "30"]
-    command += [
-        "--valid-features",
-        str(crowd / "valid_features.npy"),
-        "--valid-labels",
-        str(crowd / "valid_labels.csv"),
-    ]
+    """What ``conal fit`` writes to a terminal, without control sequences."""
+    words = ["fit", crowd / "labels.csv", "--features", crowd / "features.npy", "--out", crowd.parent / "model"]
+    words += ["--valid-features", crowd / "valid_features.npy", "--valid-labels", crowd / "valid_labels.csv"]
     ours, theirs = pty.openpty()
-    environment = one_thread(TERM="xterm", COLUMNS="120")
-    process = subprocess.Popen([*command, *options], stdout=subprocess.DEVNULL, stderr=theirs, env=environment)
+    act = partial(conal_here, *words, "--epochs", 30, *options)
+    child = fork(act, Path(os.ttyname(theirs)), TERM="xterm", COLUMNS="120")
     os.close(theirs)
     seen = b""
     while True:
@@ -51,7 +45,7 @@ def fit_in_terminal(crowd: Path, *options: str) -> str:
             break
         seen += piece
     os.close(ours)
-    assert process.wait() == 0
+    assert code_of(child) == 0
     return re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", seen.decode())
 
 

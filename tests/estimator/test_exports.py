@@ -118,7 +118,7 @@ def test_files_give_what_predict_proba_gives_where_conal_cannot_be_imported(endi
             assert private not in content
 
 
-@pytest.mark.skipif("CONAL_TEST_EXPORTS" not in os.environ, reason="takes minutes: make test-exports")
+@pytest.mark.large
 @pytest.mark.parametrize("ending", CHOSEN)
 def test_every_method_with_every_backbone(ending: str, tmp_path: Path) -> None:
     check_files(EVERY, ending, tmp_path)

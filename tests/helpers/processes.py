@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import importlib
 import os
+import signal
 import socket
 import subprocess
 import sys
 import traceback
 import warnings
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-__all__ = ["code_of", "conal_and_its_modules", "conal_here", "fork", "fork_pair", "one_thread"]
+__all__ = ["Started", "code_of", "conal_and_its_modules", "conal_here", "fork", "fork_pair", "one_thread"]
 
 _LIST_MODULES = """
 import sys
@@ -39,8 +41,8 @@ def conal_and_its_modules(*arguments: object) -> tuple[str, set[str]]:
     return done.stdout, set(done.stderr.split())
 
 
-def fork(act: Callable[[], object], said: Path, **environment: str) -> int:
-    """The number of a process that runs ``act``, with the environment of a launcher; its streams go into a file.
+def fork(act: Callable[[], object], out: Path, err: Path | None = None, **environment: str) -> int:
+    """The number of a process that runs ``act``, with these variables; its streams go into one file, or into two.
 
     A fork of this process has loaded everything already, which takes a new one longer than most tests. Forks need one
     thread, which tests have.
@@ -51,10 +53,11 @@ def fork(act: Callable[[], object], said: Path, **environment: str) -> int:
     code: Any = 1
     try:
         os.environ.update(environment)
-        for stream in (1, 2):
-            os.dup2(os.open(said, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), stream)
+        for stream, path in ((1, out), (2, err or out)):
+            os.dup2(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), stream)
         sys.stdout, sys.stderr = (os.fdopen(stream, "w", buffering=1, closefd=False) for stream in (1, 2))
         warnings.resetwarnings()
+        signal.signal(signal.SIGINT, signal.default_int_handler)
         act()
         code = 0
     except SystemExit as ended:
@@ -84,7 +87,34 @@ def fork_pair(act: Callable[[], object], folder: Path) -> list[int]:
     for rank in "01":
         (folder / f"{rank}.txt").unlink(missing_ok=True)
     size = {"WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2", "GROUP_RANK": "0"}
-    return [fork(act, folder / f"{rank}.txt", **where, **size, RANK=rank, LOCAL_RANK=rank) for rank in "01"]
+    return [fork(act, folder / f"{rank}.txt", None, **where, **size, RANK=rank, LOCAL_RANK=rank) for rank in "01"]
+
+
+class Started:
+    """``conal`` with these arguments, in a fork of this process: as ``subprocess.Popen``."""
+
+    def __init__(self, folder: Path, *arguments: object) -> None:
+        importlib.import_module("conal.cli.fit")
+        self.out, self.err = folder / "out", folder / "err"
+        self.returncode: int | None = None
+        self.child = fork(partial(conal_here, *arguments), self.out, self.err)
+
+    def poll(self) -> int | None:
+        """The exit code, or None while it runs."""
+        if self.returncode is None:
+            done, status = os.waitpid(self.child, os.WNOHANG)
+            self.returncode = os.waitstatus_to_exitcode(status) if done else None
+        return self.returncode
+
+    def send_signal(self, number: int) -> None:
+        if self.poll() is None:
+            os.kill(self.child, number)
+
+    def communicate(self) -> tuple[str, str]:
+        """What it said, when it has ended."""
+        if self.returncode is None:
+            self.returncode = code_of(self.child)
+        return self.out.read_text(encoding="utf-8"), self.err.read_text(encoding="utf-8")
 
 
 def code_of(child: int) -> int:

@@ -130,7 +130,7 @@ def _write_bomb(path: Path) -> None:
         zeros = pa.array(np.zeros(7_000_000))
         lists = pa.ListArray.from_arrays(np.arange(11, dtype=np.int32) * 700_000, zeros)
         with pq.ParquetWriter(path, pa.schema({"x": lists.type}), compression="zstd") as file:
-            for _ in range(100):
+            for _ in range(25):
                 file.write_table(pa.table({"x": lists}))
     elif path.suffix == ".parquet":
         pq.write_table(table, path, compression="zstd", dictionary_pagesize_limit=2**30, store_schema=False)

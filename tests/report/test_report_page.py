@@ -138,28 +138,27 @@ def test_long_names_are_cut_and_stay_apart() -> None:
     assert len(set(shown)) == 2
 
 
-def test_a_hundred_classes_and_twenty_thousand_annotators() -> None:
-    report = make_report(n_tasks=20_000, n_annotators=20_000, classes=["a", "b"])
-    assert report["annotators"]["total"] == 20_000
+def test_many_classes_and_annotators() -> None:
+    report = make_report(n_tasks=3000, n_annotators=3000, classes=["a", "b"])
+    assert report["annotators"]["total"] == 3000
     assert len(report["annotators"]["rows"]) == 300
-    many = make_report(n_tasks=400, n_annotators=300, classes=[f"class {k}" for k in range(100)])
+    many = make_report(n_tasks=400, n_annotators=50, classes=[f"class {k}" for k in range(40)])
     assert len(many["common_confusion"]["classes_shown"]) == common_confusion.MAX_CLASSES
     for each in (report, many):
         page = render(each)
         assert len(page.encode()) < MOST
         assert "annotators.csv" in page
-    assert "The matrix shows the 25 classes with the most mistakes, of 100" in render(many)
-    assert "Showing 300 of 20,000" in render(report)
+    assert "The matrix shows the 25 classes with the most mistakes, of 40" in render(many)
+    assert "Showing 300 of 3,000" in render(report)
 
 
-@pytest.mark.slow
-def test_a_million_tasks() -> None:
+def test_many_tasks() -> None:
     """The page shows the worst and says where the rest is."""
-    report = make_report(n_tasks=1_000_000, n_annotators=2000)
+    report = make_report(n_tasks=30_000, n_annotators=200)
     page = render(report)
     assert len(page.encode()) < MOST
     total = report["tasks"]["ambiguous"]["total"]
-    assert total > 100_000
+    assert total > 3000
     assert f"Showing 300 of {total:,}; <code>labels.csv</code> has all." in page
 
 

@@ -98,6 +98,7 @@ VERDICTS = {
 """What the tables of 0.2.0 say, claim by claim: as its own page of results did, in other words."""
 
 
+@pytest.mark.large
 @pytest.mark.parametrize("name", STUDIES)
 def test_the_tables_of_the_release_say_what_they_said(name: str) -> None:
     study = study_of(name)
