@@ -173,6 +173,16 @@ def test_lists_of_tasks() -> None:
         assert row["classifier_label"] != row["majority_vote"]
 
 
+def test_votes_that_true_labels_overrule_are_known_to_be_wrong() -> None:
+    """The list of likely ones began with them, which the user knew already."""
+    q = np.array([[0.0, 1.0], [0.3, 0.7], [0.9, 0.1]])
+    crowd = Annotations.from_matrix([[0, 0, 0]] * 3, classes=range(2))
+    pi = np.stack([np.eye(2)] * 3)
+    found = tasks.task_findings(Evidence(crowd, q, None, np.eye(2), pi, known=np.array([1, -1, -1])))["likely_wrong"]
+    assert found["total"] == 1
+    assert [row["task"] for row in found["rows"]] == [1]
+
+
 def test_lists_are_sorted_by_what_rounding_hides() -> None:
     """One minus 1e-18 is one, but a majority vote with a probability of 1e-20 is the less probable one."""
     small = np.array([1e-18, 1e-20, 1e-4, 1e-19])

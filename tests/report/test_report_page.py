@@ -303,6 +303,15 @@ def test_figures_on_the_page_are_those_of_the_data() -> None:
         assert f'data-v="{row["majority_vote_probability"]}"' in page
 
 
+def test_a_belief_is_never_shown_as_certain() -> None:
+    report = make_report()
+    row = report["tasks"]["ambiguous"]["rows"][0] | {"probability": 1.0, "majority_vote_probability": 0.0}
+    report["tasks"]["likely_wrong"] = {"total": 1, "rows": [row]}
+    first = render(report).split('id="t-wrong"')[1].split("<tbody>")[1].split("</tr>")[0]
+    assert ">&gt;99.9\u00a0%<" in first
+    assert ">&lt;0.1\u00a0%<" in first
+
+
 def test_what_is_no_report_is_refused() -> None:
     with pytest.raises(InputError, match="is not a report that this version of conal reads"):
         render({"format": "other"})

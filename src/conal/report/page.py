@@ -58,9 +58,9 @@ def headlines(report: Report) -> list[Markup]:
 
 
 MEASURE = {
-    "model": "<code>conal plan MODEL --experts 50 --out plan.csv</code> chooses them for "
-    "<code>conal fit --true-labels</code>",
-    "aggregation": "label fifty random ones and pass <code>conal aggregate --true-labels FILE</code>",
+    "model": "<code>conal plan MODEL</code> <code>--experts 50</code> <code>--out plan.csv</code> chooses them for "
+    "<code>conal fit</code> <code>--true-labels</code>",
+    "aggregation": "label fifty random ones and pass <code>conal aggregate</code> <code>--true-labels FILE</code>",
 }
 
 

@@ -167,9 +167,11 @@ def _contradiction(evidence: Evidence, classifier: FloatArray) -> FloatArray:
 def task_findings(evidence: Evidence) -> TaskSection:
     """The tasks that most deserve a second look, in lists, each with the total number of such tasks.
 
-    Lists are sorted by small probabilities: one minus such a number is 1 for all of them.
+    Majority votes are likely wrong where no true label says so. Lists are sorted by small probabilities: one minus such
+    a number is 1 for all of them.
     """
-    wrong = np.flatnonzero((evidence.majority >= 0) & (evidence.majority != evidence.inferred))
+    overruled = (evidence.majority >= 0) & (evidence.majority != evidence.inferred)
+    wrong = np.flatnonzero(overruled if evidence.known is None else overruled & (evidence.known < 0))
     bits = entropy(evidence.posterior)
     unclear = np.flatnonzero(evidence.informed & (evidence.posterior.max(1) < 0.9))
     found: TaskSection = {
