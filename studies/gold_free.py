@@ -11,7 +11,7 @@ from conal import metrics
 from conal.datasets import CrowdDataset
 from conal.estimator import CrowdClassifier, compute
 from conal.estimator.compute import members_of
-from conal.training import CrowdBatches, Instances
+from conal.training.batches import CrowdBatches, Instances
 from studies.fits import Fit, every_method, figures_of, fit, packed, unpacked
 from studies.runs import Options, Setting
 from studies.statistics import Difference, bootstrap_difference, counts, coverage, holm, judge, paired_difference

@@ -10,8 +10,6 @@ from typing import Any, NotRequired, Union, get_args, get_origin, get_type_hints
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["BoolArray", "FloatArray", "IntArray", "draw_from_rows", "grouped_sums", "mismatch", "row_slices"]
-
 BoolArray = npt.NDArray[np.bool_]
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]

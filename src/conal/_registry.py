@@ -21,8 +21,6 @@ from typing import Any, Generic, TypeVar
 
 from conal.errors import InputError
 
-__all__ = ["Registry", "closest", "names_in_source"]
-
 T = TypeVar("T")
 
 

@@ -14,9 +14,6 @@ from typing import Any, cast
 
 from conal.errors import InputError
 
-__all__ = ["Kernel", "kernel", "peak_memory", "process_number", "process_rank", "versions"]
-
-
 # Loops compiled by numba. Everything works without it, only slower.
 
 

@@ -31,18 +31,6 @@ from conal.parameters import check_parameters
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
 
-__all__ = [
-    "OneCpu",
-    "SharedEngine",
-    "fit_shared",
-    "gathered",
-    "guarded",
-    "is_shared",
-    "leave_at_exit",
-    "make_fabric",
-    "setup",
-]
-
 
 # Aggregation by several processes: each has a part of the tasks, and their expected counts are summed.
 

@@ -13,7 +13,7 @@ from conal.datasets import CrowdDataset
 from conal.errors import InputError
 from conal.estimator import compute
 from conal.methods.ensemble import Ensemble
-from conal.training import CrowdBatches, Instances
+from conal.training.batches import CrowdBatches, Instances
 
 pytestmark = pytest.mark.filterwarnings("ignore::conal.errors.ConalWarning")
 FAST: dict[str, Any] = {"epochs": 4, "verbose": False, "seed": 3}

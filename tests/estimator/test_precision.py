@@ -16,7 +16,8 @@ import conal
 from conal.datasets import CrowdDataset
 from conal.errors import FeatureWarning
 from conal.io import read_features
-from conal.training import Instances, fit_scaler
+from conal.training.batches import Instances
+from conal.training.scaling import fit_scaler
 
 OFFSET = 1e8
 Features = npt.NDArray[np.float64]

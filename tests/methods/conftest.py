@@ -13,7 +13,7 @@ from conal import methods
 from conal.data.annotations import Annotations
 from conal.methods import Batch, CrowdMethod, Problem
 from conal.networks import MLP, FeatureScaler
-from conal.training import CrowdBatches, Instances
+from conal.training.batches import CrowdBatches, Instances
 
 N, R, C, D = 12, 4, 3, 5
 

@@ -12,7 +12,7 @@ from scipy.special import softmax
 
 from conal.errors import InputError
 from conal.methods import Batch
-from conal.training import CrowdBatches
+from conal.training.batches import CrowdBatches
 
 from .loops import triples
 

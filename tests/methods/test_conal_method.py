@@ -14,7 +14,7 @@ from conal.errors import InputError
 from conal.methods import Batch, Problem
 from conal.methods.conal import CoNALMethod
 from conal.networks import MLP
-from conal.training import CrowdBatches, Instances
+from conal.training.batches import CrowdBatches, Instances
 
 D = 4
 

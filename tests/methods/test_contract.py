@@ -12,7 +12,7 @@ from conal import methods
 from conal.data.annotations import Annotations
 from conal.methods import Batch, CrowdMethod, Problem
 from conal.networks import MLP
-from conal.training import CrowdBatches, Instances
+from conal.training.batches import CrowdBatches, Instances
 
 pytestmark = pytest.mark.filterwarnings("ignore::conal.errors.CollapseWarning")  # labels at random
 

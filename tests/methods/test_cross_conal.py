@@ -21,7 +21,7 @@ from conal.estimator.results import FittedResults
 from conal.methods import Batch, Problem
 from conal.methods.cross_conal import CrossCoNALMethod, aligned_with_votes
 from conal.networks import MLP
-from conal.training import CrowdBatches, Instances
+from conal.training.batches import CrowdBatches, Instances
 
 from .loops import slow_sources
 

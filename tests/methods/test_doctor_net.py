@@ -16,7 +16,7 @@ from conal.methods import doctor_net as module
 from conal.methods.doctor_net import DoctorNetMethod
 from conal.networks import MLP, VGG16
 from conal.networks.backbones import AnnotatorHeads, split_head
-from conal.training import CrowdBatches
+from conal.training.batches import CrowdBatches
 
 Made = Callable[..., tuple[Any, CrowdBatches]]
 Whole = Callable[[CrowdBatches], Batch]

@@ -15,7 +15,7 @@ from conal.aggregation import CommonConfusion
 from conal.data.annotations import Annotations
 from conal.errors import InputError
 from conal.methods import Batch, Problem
-from conal.training import CrowdBatches
+from conal.training.batches import CrowdBatches
 
 from .loops import triples
 

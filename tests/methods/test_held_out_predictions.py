@@ -12,7 +12,7 @@ import torch
 import conal
 from conal.methods import Batch, cross_conal
 from conal.methods.cross_conal import ScaledBatches
-from conal.training import CrowdBatches, Instances
+from conal.training.batches import CrowdBatches, Instances
 
 
 class Counted:

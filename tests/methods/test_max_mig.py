@@ -13,7 +13,7 @@ from scipy.special import softmax
 from conal import methods
 from conal.data.annotations import Annotations
 from conal.methods import Batch, Problem
-from conal.training import CrowdBatches
+from conal.training.batches import CrowdBatches
 
 Made = Callable[..., tuple[Any, CrowdBatches]]
 Whole = Callable[[CrowdBatches], Batch]

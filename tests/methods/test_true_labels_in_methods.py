@@ -23,7 +23,7 @@ from conal.methods.em import SingleNetworkEM
 from conal.methods.true_label_correction import PosteriorCorrection, _certainty
 from conal.methods.two_stage import TwoStageMethod
 from conal.networks import MLP
-from conal.training import CrowdBatches, Instances
+from conal.training.batches import CrowdBatches, Instances
 
 pytestmark = pytest.mark.filterwarnings("ignore::conal.errors.CollapseWarning")  # labels at random
 

@@ -23,7 +23,7 @@ from conal.methods.two_stage import (
     TwoStageMethod,
     WorkerClusteringMethod,
 )
-from conal.training import CrowdBatches, Instances
+from conal.training.batches import CrowdBatches, Instances
 from conal.training.selection import estimate_confusion
 
 CROWD = Annotations.from_matrix([[0, 0, 1], [1, -1, 1], [-1, 2, -1]])

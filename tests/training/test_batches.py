@@ -8,8 +8,8 @@ import torch
 from torch.utils.data import Dataset
 
 from conal.data.annotations import Annotations
-from conal.training import CrowdBatches, Instances
 from conal.training import batches as batches_module
+from conal.training.batches import CrowdBatches, Instances
 
 
 def triples(batches: CrowdBatches, rng: np.random.Generator) -> list[tuple[int, int, int]]:

@@ -20,9 +20,11 @@ from conal.errors import EarlyEpochWarning, InputError, TrainingError, VanishedC
 from conal.methods import CrowdMethod, Problem
 from conal.methods.conal import CoNALMethod
 from conal.networks import MLP
-from conal.training import CrowdBatches, GoldAccuracy, Instances, LastEpoch, Settings, train
+from conal.parameters.training import Settings
+from conal.training.batches import CrowdBatches, Instances
 from conal.training.checkpoint import Checkpoint
-from conal.training.loop import lost_classes
+from conal.training.loop import lost_classes, train
+from conal.training.selection import GoldAccuracy, LastEpoch
 from helpers.progress import Listener
 
 N, R, C, D = 60, 4, 3, 5

@@ -8,9 +8,9 @@ import torch
 
 import conal
 from conal.errors import FeatureWarning, InputError
-from conal.training import Instances, fit_scaler
 from conal.training import batches as instances_module
-from conal.training.scaling import GLOBAL_STD, PENALTIES, leave_one_out_error
+from conal.training.batches import Instances
+from conal.training.scaling import GLOBAL_STD, PENALTIES, fit_scaler, leave_one_out_error
 
 RNG = np.random.default_rng(0)
 SIGNED = (RNG.normal(size=(200, 5)) * [1, 2, 3, 4, 5] + [0, 10, -3, 5, 1]).astype(np.float32)

@@ -11,7 +11,8 @@ from conal.data.annotations import Annotations
 from conal.methods import Problem
 from conal.methods.conal import CoNALMethod
 from conal.methods.two_stage import MajorityVoteMethod
-from conal.training import AnnotationLikelihood, CrowdBatches, GoldAccuracy, Instances, LastEpoch, hold_out
+from conal.training.batches import CrowdBatches, Instances
+from conal.training.selection import AnnotationLikelihood, GoldAccuracy, LastEpoch, hold_out
 
 X = np.eye(4, dtype=np.float32)
 CROWD = Annotations.from_matrix([[0, 1], [1, 1], [0, -1], [1, 0]])

@@ -32,7 +32,7 @@ from conal.parameters.training import ClassifierParameters
 from conal.report.exhibits import Exhibits
 from conal.reported import Reported
 from conal.text import EncodedTexts, TextFeatures
-from conal.training import CrowdBatches, Instances
+from conal.training.batches import CrowdBatches, Instances
 from conal.training.loop import Row
 
 if TYPE_CHECKING:

@@ -21,7 +21,8 @@ from conal.methods.base import BatchPrediction
 from conal.methods.ensemble import Ensemble
 from conal.parameters.training import Settings
 from conal.report.evidence import MIN_GOLD
-from conal.training import CrowdBatches, Instances, TrainingResult
+from conal.training.batches import CrowdBatches, Instances
+from conal.training.loop import TrainingResult
 from conal.training.selection import predict_proba
 
 # Fits of an ensemble: a seed for each, and the combined result.

@@ -9,8 +9,6 @@ from conal import methods
 from conal.errors import InputError
 from conal.estimator.classifier import CrowdClassifier
 
-__all__ = ["estimator_class", "make"]
-
 _CLASSES: dict[str, type[CrowdClassifier]] = {}
 
 

@@ -44,20 +44,11 @@ from conal.report.evidence import Evidence
 from conal.report.evidence import about_annotators as described_annotators
 from conal.report.exhibits import Exhibits
 from conal.report.findings import Findings
-from conal.training import (
-    AnnotationLikelihood,
-    CrowdBatches,
-    GoldAccuracy,
-    Instances,
-    LastEpoch,
-    Selection,
-    TrainingResult,
-    WarmStart,
-    fit_scaler,
-    hold_out,
-    train,
-)
-from conal.training.checkpoint import Checkpoint
+from conal.training.batches import CrowdBatches, Instances
+from conal.training.checkpoint import Checkpoint, WarmStart
+from conal.training.loop import TrainingResult, train
+from conal.training.scaling import fit_scaler
+from conal.training.selection import AnnotationLikelihood, GoldAccuracy, LastEpoch, Selection, hold_out
 
 if TYPE_CHECKING:
     from conal.estimator.classifier import CrowdClassifier

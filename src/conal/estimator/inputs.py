@@ -27,7 +27,7 @@ from conal.parameters.training import ClassifierParameters
 from conal.report.evidence import plain_names
 from conal.text import EncodedTexts, TextFeatures
 from conal.text.features import STEPS
-from conal.training import Instances
+from conal.training.batches import Instances
 
 # Convert texts to features before training and prediction; methods and networks see only numbers.
 

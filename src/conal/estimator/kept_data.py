@@ -22,7 +22,7 @@ from conal.metrics.rates import Rate
 from conal.planning.crowd_plan import PER_TASK
 from conal.planning.gains import LabelingProblem, Pairs, cautious, checked_by_others, measured_accuracy
 from conal.report.evidence import MEASURED
-from conal.training import CrowdBatches, Instances
+from conal.training.batches import CrowdBatches, Instances
 from conal.updates import labels_from, labels_to
 
 if TYPE_CHECKING:

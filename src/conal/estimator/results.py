@@ -27,7 +27,7 @@ from conal.report.exhibits import Exhibits, exhibited
 from conal.report.findings import Findings, Report
 from conal.report.sections.contradiction import contradiction
 from conal.report.sections.model import Metrics, ModelSection, plain_value, reproducing_command
-from conal.training import Instances
+from conal.training.batches import Instances
 
 if TYPE_CHECKING:
     from conal.estimator.classifier import CrowdClassifier

@@ -26,7 +26,10 @@ from conal.io.texts import is_text, texts_from
 from conal.methods.cross_conal import CrossCoNALMethod
 from conal.parameters.training import planned_epochs, planned_folds
 from conal.report.evidence import plain_names
-from conal.training import CrowdBatches, Instances, LastEpoch, TrainingResult, WarmStart
+from conal.training.batches import CrowdBatches, Instances
+from conal.training.checkpoint import WarmStart
+from conal.training.loop import TrainingResult
+from conal.training.selection import LastEpoch
 
 if TYPE_CHECKING:
     from conal.estimator.classifier import CrowdClassifier

@@ -249,7 +249,7 @@ class ClassifierParameters(Settings):
         default=None,
         must_be=optional(one_of("auto", "robust", "global", "standard", "none")),
         help="How features are scaled, as a part of the model: 'global' (one factor), 'standard' (per feature, of "
-        "images per channel), 'robust', 'auto' or 'none' (see conal.training.fit_scaler). None: a module or callable "
+        "images per channel), 'robust', 'auto' or 'none' (see conal.training.scaling). None: a module or callable "
         "of your own as backbone gets what you pass to fit and predict, as float32; conal's networks have 'robust' "
         "for xconal and otherwise 'auto'.",
         option=Option(

@@ -311,39 +311,31 @@ class Draws:
             torch.set_rng_state(state["global"])
 
 
+@dataclass
 class _Trainer:
-    def __init__(
-        self,
-        fabric: OneCpu | Fabric,
-        build: Callable[[], CrowdMethod],
-        data: CrowdBatches,
-        selection: Selection,
-        settings: Settings,
-        monitors: Mapping[str, GoldAccuracy],
-        progress: Progress,
-        checkpoint: Checkpoint | None,
-        warm: WarmStart | None,
-        draws: Draws,
-    ) -> None:
-        self.warm = warm
-        self.draws = draws
-        self.fabric = fabric
-        self.build = build
-        self.data = data
-        self.selection = selection
-        self.settings = settings
-        self.plan = plan(settings, len(data.labelled))
-        self.monitors = monitors
-        self.progress = progress
-        self.checkpoint = checkpoint
-        self.module: torch.nn.Module
+    fabric: OneCpu | Fabric
+    build: Callable[[], CrowdMethod]
+    data: CrowdBatches
+    selection: Selection
+    settings: Settings
+    monitors: Mapping[str, GoldAccuracy]
+    progress: Progress
+    checkpoint: Checkpoint | None
+    warm: WarmStart | None
+    draws: Draws
+    epoch: int = 0
+    best_epoch: int = 0
+    restarts: int = 0
+    best_score: float | None = None
+    best: dict[str, Tensor] = field(default_factory=dict)
+    best_working: dict[str, Tensor] = field(default_factory=dict)
+    history: list[Row] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.plan = plan(self.settings, len(self.data.labelled))
+        self.is_several = self.fabric.world_size > 1
+        self.module: nn.Module
         self.optimizer: Any
-        self._is_several = fabric.world_size > 1
-        self.epoch, self.best_epoch, self.restarts = 0, 0, 0
-        self.best_score: float | None = None
-        self.best: dict[str, Tensor] = {}
-        self.best_working: dict[str, Tensor] = {}
-        self.history: list[Row] = []
 
     def fit(self) -> TrainingResult:
         if not self._resume():
@@ -368,7 +360,7 @@ class _Trainer:
         began = time.perf_counter()
         self.module.train()
         total = torch.zeros((), device=self.fabric.device)
-        if self._is_several:  # a seed per epoch and process, so that going on from a checkpoint needs no other state
+        if self.is_several:  # a seed per epoch and process, so that going on from a checkpoint needs no other state
             self.draws.seed(_seed(self.settings.seed, self.restarts, self.epoch, self.fabric.global_rank))
         for batch in self.data.shuffled(self.rng, self.fabric.global_rank, self.fabric.world_size):
             total += self.train_step(batch) * (1 / batch.label_weight)
@@ -459,11 +451,20 @@ class _Trainer:
 
     def _build(self) -> None:
         with drawing_from(self.draws.generator, torch_too=True):
-            self._make()
+            self.method = self.build()
+            self._check_device()
+            self.method.prepare(self.data.annotations)
+            if self.warm is not None:
+                self.warm.load(self.method, self.data.annotations)
+            if isinstance(self.fabric, OneCpu):
+                self.method.merge_networks(self.method.scaler(self.data.cut(self.data.labelled[:2]).x))
+            optimizer = LazyAdam(self.method.learned_parameters(), lr=self.settings.lr, fused=True)
+            self.scheduler = make_scheduler(optimizer, self.settings.lr, self.plan, self.data.n_batches, self.epoch)
+            optimizer.gather = gathered if self.is_several else None
+            self.module, self.optimizer = setup(self.fabric, self.method, optimizer)
 
-    def _make(self) -> None:
-        self.method = self.build()
-        if self._is_several and not self.method.divisible:
+    def _check_device(self) -> None:
+        if self.is_several and not self.method.divisible:
             raise InputError(
                 f"{self.method.name} compares all instances of a batch, which cannot be split between processes; "
                 "train it with one process"
@@ -473,15 +474,6 @@ class _Trainer:
                 "these features differ by less than single precision resolves, and this device has no other; subtract "
                 "their means and divide by their deviations first, or train with accelerator='cpu'"
             )
-        self.method.prepare(self.data.annotations)
-        if self.warm is not None:
-            self.warm.load(self.method, self.data.annotations)
-        if isinstance(self.fabric, OneCpu):
-            self.method.merge_networks(self.method.scaler(self.data.cut(self.data.labelled[:2]).x))
-        optimizer = LazyAdam(self.method.learned_parameters(), lr=self.settings.lr, fused=True)
-        self.scheduler = make_scheduler(optimizer, self.settings.lr, self.plan, self.data.n_batches, self.epoch)
-        optimizer.gather = gathered if self._is_several else None
-        self.module, self.optimizer = setup(self.fabric, self.method, optimizer)
 
     def _state(self) -> State:
         groups = {
