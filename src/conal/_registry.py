@@ -21,6 +21,7 @@ from typing import Any, Generic, TypeVar
 
 from conal.errors import InputError
 
+C = TypeVar("C")
 T = TypeVar("T")
 
 
@@ -33,6 +34,8 @@ class Registry(Generic[T]):
         What the things are, for error messages ("method", "dataset").
     package : str
         The package whose modules register themselves; imported on first use.
+    makes_instances : bool
+        Whether an object of a registered class is kept, in place of the class.
 
     Examples
     --------
@@ -44,19 +47,20 @@ class Registry(Generic[T]):
     True
     """
 
-    def __init__(self, kind: str, package: str) -> None:
-        self.kind = kind
-        self.package = package
-        self._entries: dict[str, T] = {}
+    def __init__(self, kind: str, package: str, *, makes_instances: bool = False) -> None:
+        self.kind, self.package, self.makes_instances = kind, package, makes_instances
+        self._entries: dict[str, Any] = {}
         self._discovered = not package
 
-    def register(self, name: str) -> Callable[[T], T]:
-        """Decorate a class or function to register it under ``name``."""
+    def register(self, name: str) -> Callable[[C], C]:
+        """Decorate a class or function to register it under ``name``, which a class has as an attribute then."""
 
-        def enter(thing: T) -> T:
+        def enter(thing: C) -> C:
             if name in self._entries:
                 raise ValueError(f"{self.kind} {name!r} is registered twice")
-            self._entries[name] = thing
+            if isinstance(thing, type):
+                thing.name = name  # type: ignore[attr-defined]
+            self._entries[name] = thing() if self.makes_instances else thing  # type: ignore[operator]
             return thing
 
         return enter
@@ -81,7 +85,8 @@ class Registry(Generic[T]):
         """The object registered as ``name``; an unknown name is an error that lists the known ones."""
         self.discover()
         if name in self._entries:
-            return self._entries[name]
+            found: T = self._entries[name]
+            return found
         close = closest(str(name).lower(), self.names())
         hint = f"; did you mean {close!r}?" if close else "."
         raise InputError(f"there is no {self.kind} {name!r}{hint} Known: {', '.join(self.names())}")

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import copy
 from abc import ABC, abstractmethod
-from collections.abc import Callable
 from functools import cached_property
 from os import PathLike
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Self, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -142,23 +141,11 @@ def _log_prior(asked: Asked, rates: FloatArray) -> float:
 
 # Base of all aggregators: registration, construction, fitting and results.
 
-A = TypeVar("A", bound="Aggregator")
-
 FEW_LABELS = 4
 """Fewer labels per task than this may be the reason why a class is lost."""
 
 aggregators: Registry[type[Aggregator]] = Registry("aggregator", "conal.aggregation")
-
-
-def register(name: str) -> Callable[[type[A]], type[A]]:
-    """Register an aggregator under a name for the command line, stored as ``cls.name``."""
-
-    def enter(cls: type[A]) -> type[A]:
-        cls.name = name
-        aggregators.register(name)(cls)
-        return cls
-
-    return enter
+register = aggregators.register
 
 
 def make(name: str, **parameters: Any) -> Aggregator:

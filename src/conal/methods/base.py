@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
 import numpy as np
@@ -176,16 +176,7 @@ class BatchPrediction(NamedTuple, Generic[Array]):
 # The base of all methods: a backbone, a loss over observed annotations, and the annotators' confusion.
 
 methods: Registry[type[CrowdMethod]] = Registry("method", "conal.methods")
-
-
-def register(name: str) -> Callable[[type[CrowdMethod]], type[CrowdMethod]]:
-    """Register a method under the paper's name, stored as ``cls.name``."""
-
-    def enter(cls: type[CrowdMethod]) -> type[CrowdMethod]:
-        cls.name = name
-        return methods.register(name)(cls)
-
-    return enter
+register = methods.register
 
 
 class CrowdMethod(nn.Module):

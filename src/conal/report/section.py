@@ -259,20 +259,14 @@ class Finding(ABC, Generic[Section]):
         return panel_of(self.name, section, title=self.title, file=self.table)
 
 
-findings_registry: Registry[Finding[Any]] = Registry("finding", "conal.report.sections")
+findings_registry: Registry[Finding[Any]] = Registry("finding", "conal.report.sections", makes_instances=True)
 
 
 def register(name: str) -> Callable[[F], F]:
     """Decorate a :class:`Finding` to add its section to ``report.json`` under ``name``."""
     if name in RESERVED:
         raise ValueError(f"{name!r} is a key of report.json itself; choose another name for the finding")
-
-    def enter(cls: F) -> F:
-        cls.name = name
-        findings_registry.register(name)(cls())
-        return cls
-
-    return enter
+    return findings_registry.register(name)
 
 
 def all_findings() -> list[Finding[Any]]:

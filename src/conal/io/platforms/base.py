@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple, NoReturn, TypeVar
+from typing import Any, ClassVar, NamedTuple, NoReturn
 
 import numpy as np
 
@@ -20,8 +20,6 @@ from conal.io.platforms.head import Head
 from conal.parameters.reading import ReadOptions
 
 # Base classes: readers of annotation files, and importers, which read the format of a platform.
-
-I = TypeVar("I", bound="type[Importer]")  # noqa: E741
 
 
 class Reader(ABC):
@@ -82,18 +80,8 @@ class Importer(Reader):
         )
 
 
-importers: Registry[Importer] = Registry("format", "conal.io.platforms")
-
-
-def register(name: str) -> Callable[[I], I]:
-    """Decorate an :class:`Importer` to register its format as ``name``."""
-
-    def enter(cls: I) -> I:
-        cls.name = name
-        importers.register(name)(cls())
-        return cls
-
-    return enter
+importers: Registry[Importer] = Registry("format", "conal.io.platforms", makes_instances=True)
+register = importers.register
 
 
 def choose_question(names: Iterable[str], wanted: str | None, where: object, kind: str) -> str:
