@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -13,9 +14,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import conal.io.coded as coded
 from conal import Annotations
 from conal.data.encoding import encode
+from conal.io import delimited, tables
 from conal.io.tables import read_table
 
 N = 500
@@ -23,8 +24,8 @@ N = 500
 
 @pytest.fixture
 def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(coded, "BLOCK_BYTES", 256)
-    monkeypatch.setattr(coded, "BATCH_ROWS", 7)
+    monkeypatch.setattr(delimited, "BLOCK_BYTES", 256)
+    monkeypatch.setattr(tables, "CODED_ROWS", 7)
 
 
 @pytest.fixture
@@ -67,7 +68,11 @@ def test_many_batches_give_the_annotations_of_the_whole(frame: pd.DataFrame, tmp
 
 def test_only_the_columns_asked_for_are_kept(frame: pd.DataFrame, tmp_path: Path) -> None:
     frame.to_csv(tmp_path / "a.csv", index=False)
-    table = coded.read_coded(tmp_path / "a.csv", "csv", lambda header: [name for name in header if name != "note"])
+
+    def but_the_note(header: Sequence[str]) -> list[str]:
+        return [name for name in header if name != "note"]
+
+    table = delimited.read_delimited(tmp_path / "a.csv", ",", but_the_note, coded=True)
     assert table.column_names == ["task", "worker", "label"]
     assert all(pa.types.is_dictionary(column.type) for column in table.columns)
     assert {column.type.index_type for column in table.columns} == {pa.int32()}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import struct
-from collections.abc import Iterable, Iterator, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
@@ -39,6 +39,19 @@ def as_names_or_refuse(column: pa.ChunkedArray, where: str) -> pa.ChunkedArray:
         with refusing(VALUE_ERRORS, f"{where} contains dates that do not exist ({{}}); correct them"):
             column.unique().to_pylist()
     return column
+
+
+def map_names(column: pa.ChunkedArray, change: Callable[[pa.ChunkedArray], pa.ChunkedArray]) -> pa.ChunkedArray:
+    """A column with every distinct name changed; for a plain column, every value."""
+    if not pa.types.is_dictionary(column.type):
+        return change(column)
+    whole = column.unify_dictionaries().combine_chunks()
+    if isinstance(whole, pa.ChunkedArray):  # no rows, or too much text for one array
+        return change(column.cast(column.type.value_type))
+    names = change(pa.chunked_array([whole.dictionary])).combine_chunks()
+    if isinstance(names, pa.ChunkedArray):
+        names = names.chunk(0) if names.num_chunks else pa.array([], type=names.type)
+    return pa.chunked_array([pa.DictionaryArray.from_arrays(whole.indices, names)])
 
 
 def check_field_names(fields: Iterable[pa.Field]) -> None:

@@ -6,7 +6,7 @@ import codecs
 import csv
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import chain
 from pathlib import Path
@@ -15,8 +15,8 @@ from typing import Any, TypeVar
 import pyarrow as pa
 
 from conal.data.encoding import Names, numbers_or_text, text_column
-from conal.data.frames import is_name_column
 from conal.errors import InputError, examples, people
+from conal.io.arrow_files import map_names
 from conal.io.limits import ARROW_ERRORS, JSON_BYTES, TABLE_BYTES, blocks_of, check_json_lines, refusing
 
 # Quotes in CSV and TSV: a value that begins with one and does not end where it should swallows the rows after it.
@@ -112,39 +112,42 @@ def name_with_line_end(names: Names) -> str | None:
 LARGEST_BLOCK = 2**30
 """Maximum number of bytes in a row."""
 START_BYTES = 2**16
+BLOCK_BYTES = 2**20
+CODED = pa.dictionary(pa.int32(), pa.string())
+Choose = Callable[[Sequence[str]], Sequence[str]]
+"""From the header of a table to its columns of names; an error if something is wrong with the header."""
 
 Read = TypeVar("Read")
 
 
-def read_delimited(path: Path, delimiter: str, names: Collection[str], roles: Iterable[str]) -> pa.Table:
+def read_delimited(path: Path, delimiter: str, choose: Choose, *, coded: bool = False) -> pa.Table:
     """Read a table; columns that contain names (ids, labels) are text unless all of them are plain numbers.
 
     Arrow alone would read ``007`` as 7, ``12:00`` as a time and ``true`` as a truth value.
 
     Parameters
     ----------
-    names : collection of str
-        Columns that contain names.
-    roles : iterable of str
-        Columns that are called like one of these (:data:`conal.data.frames.ALIASES`) contain names too.
+    choose : callable
+        The columns of names, by the header.
+    coded : bool
+        Keep these columns only, as 32-bit codes and distinct names: a hundred million rows fit into memory.
     """
     import pyarrow.csv as pv
 
-    wanted = set(names)
+    def read(block_size: int | None) -> tuple[pa.Table, list[str]]:
+        header, blocks, parse = open_delimited(path, delimiter, block_size or (BLOCK_BYTES if coded else None))
+        names = list(choose(header))
+        types = dict.fromkeys(names, CODED if coded else pa.string())
+        convert = pv.ConvertOptions(column_types=types, include_columns=names if coded else None)
+        return pv.read_csv(path, blocks, parse, convert), names
 
-    def read(block_size: int | None) -> tuple[pa.Table, list[str], set[str]]:
-        header, blocks, parse = open_delimited(path, delimiter, block_size)
-        text = {name for name in header if name in wanted or is_name_column(name, roles)}
-        convert = pv.ConvertOptions(column_types=dict.fromkeys(text, pa.string()))
-        return pv.read_csv(path, blocks, parse, convert), header, text
-
-    table, header, text = with_long_rows(read)
-    times = Counter(header)
+    table, names = with_long_rows(read)
+    text = set(names)
     columns = [
-        numbers_or_text(column, padded=is_padded(name)) if name in text and times[name] == 1 else column
-        for name, column in zip(header, table.columns, strict=True)
+        map_names(column, partial(numbers_or_text, padded=is_padded(name))) if name in text else column
+        for name, column in zip(table.column_names, table.columns, strict=True)
     ]
-    return pa.Table.from_arrays(columns, names=header)
+    return pa.Table.from_arrays(columns, names=table.column_names)
 
 
 def csv_delimiter(header: str) -> str:
@@ -209,9 +212,7 @@ def _from_utf_16(path: Path) -> bytes | None:
     """A file in UTF-16 as UTF-8; None for others."""
     with pa.input_stream(path) as stream:
         start = bytes(stream.read(2))
-    if encoding_of(start) != "utf-16":
-        return None
-    return b"".join(blocks_of(path, JSON_BYTES)).decode("utf-16").encode()
+    return b"".join(text_blocks(path)) if encoding_of(start) == "utf-16" else None
 
 
 def with_long_rows(read: Callable[[int | None], Read]) -> Read:

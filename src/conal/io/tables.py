@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import partial
 from itertools import islice
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 import pyarrow as pa
@@ -21,18 +22,26 @@ from conal.data.encoding import Names, text_column
 from conal.data.frames import NAME_ROLES, find_columns, find_time, is_name_column
 from conal.errors import DataWarning, InputError, examples, warn
 from conal.io.arrow_files import (
+    arrow_batches,
     arrow_schema,
     as_names_or_refuse,
     class_names,
     is_saved_dataset,
+    map_names,
     open_parquet,
     parquet_batches,
     read_arrow,
     read_parquet,
     with_class_names,
 )
-from conal.io.coded import map_names, read_coded
-from conal.io.delimited import name_with_line_end, read_delimited, read_json_lines, refuse_repeated, write_delimited
+from conal.io.delimited import (
+    Choose,
+    name_with_line_end,
+    read_delimited,
+    read_json_lines,
+    refuse_repeated,
+    write_delimited,
+)
 from conal.io.excel_files import read_excel
 from conal.io.limits import ARROW_ERRORS, COMPRESSED, check_depth, first_line
 from conal.io.numpy_files import read_npy
@@ -91,8 +100,11 @@ ENDINGS = {
     ".jsonl": "jsonl",
     ".ndjson": "jsonl",
 }
-UNTYPED = ("csv", "tsv")
+DELIMITERS = {"csv": ",", "tsv": "\t"}
+UNTYPED = tuple(DELIMITERS)
 """Formats in which everything is text."""
+CODED_ROWS = 2**20
+"""Rows that become codes at a time."""
 UNNAMED_INDEX = re.compile(r"__index_level_\d+__$")
 """What pandas calls an index without a name in Parquet files."""
 BATCH = 10_000
@@ -141,38 +153,34 @@ def read_table(
     ``names`` are columns that contain names, in addition to those that are called like one of the ``roles``: in CSV and
     TSV they are text unless all of them are numbers.
     """
-    given = [name for name in names if name is not None]
+    given = {name for name in names if name is not None}
 
-    def read(path: Path, kind: str) -> pa.Table:
-        table = _READERS[kind](path, given, roles)
-        _check_header(path, kind, table.column_names)
-        for name, classes in class_names(table.schema).items():
-            place = table.schema.get_field_index(name)
-            if place >= 0:
-                named = with_class_names(table[name], classes, f"{path}: column {name!r}")
-                table = table.set_column(place, name, named)
-        return table
+    def choose(header: Sequence[str]) -> list[str]:
+        return [name for name in header if name in given or is_name_column(name, roles)]
 
-    return _read(Path(path), format, read)
+    def fits(header: Sequence[str]) -> bool:
+        return given <= set(header) and bool(choose(header))
 
-
-def _may_be(header: Sequence[str], names: Sequence[str], roles: Sequence[str]) -> bool:
-    """Whether a sheet is the wanted one: it has all columns that the user named, and one that is called like a role."""
-    named = set(names) <= set(header)
-    return named and (bool(names) or any(is_name_column(name, roles) for name in header))
+    table = _read(Path(path), format, choose, fits)
+    for name, classes in class_names(table.schema).items():
+        place = table.schema.get_field_index(name)
+        if place >= 0:
+            named = with_class_names(table[name], classes, f"{path}: column {name!r}")
+            table = table.set_column(place, name, named)
+    return table
 
 
 def read_first_row(path: Path) -> pa.Table:
     """The first row of a Parquet file, with the errors of :func:`read_table`."""
 
-    def read(path: Path, kind: str) -> pa.Table:
-        with open_parquet(path) as file:
-            schema = file.schema_arrow
-        _check_header(path, kind, schema.names)
+    check_readable(path)
+    with _refusing_damage(path, "parquet"):
+        schema = table_schema(path, "parquet")
+        _check_header(path, "parquet", schema.names)
         first = list(islice(parquet_batches(path, rows=1), 1))
-        return pa.Table.from_batches(first) if first else schema.empty_table()
-
-    return _read(path, "parquet", read)
+    if not first:
+        _refuse_no_rows(path, schema.names)
+    return pa.Table.from_batches(first)
 
 
 def read_roles(path: Path, format: str | None, wanted: Mapping[str, str | None]) -> dict[str, pa.ChunkedArray]:  # noqa: A002
@@ -182,18 +190,20 @@ def read_roles(path: Path, format: str | None, wanted: Mapping[str, str | None])
     """
     found: dict[str, str] = {}
 
-    def read(path: Path, kind: str) -> pa.Table:
-        def choose(header: Sequence[str]) -> list[str]:
-            _check_header(path, kind, header)
-            _refuse_wide(path, header, wanted)
-            found.update(find_columns(header, wanted, str(path)))
-            time = find_time([name for name in header if name not in found.values()])
-            found.update({} if time is None else {"time": time})
-            return list(found.values())
+    def choose(header: Sequence[str]) -> list[str]:
+        _refuse_wide(path, header, wanted)
+        found.update(find_columns(header, wanted, str(path)))
+        time = find_time([name for name in header if name not in found.values()])
+        found.update({} if time is None else {"time": time})
+        return list(found.values())
 
-        return read_coded(path, kind, choose)
+    def fits(header: Sequence[str]) -> bool:
+        try:
+            return bool(choose(header))
+        except InputError:
+            return False
 
-    table = _read(path, format, read)
+    table = _read(path, format, choose, fits, coded=True)
     pa.default_memory_pool().release_unused()  # what parsing took, before the codes are sorted
     classes = class_names(table_schema(path, table_kind(path, format)))
 
@@ -227,12 +237,67 @@ def table_schema(path: Path, kind: str) -> pa.Schema:
         return file.schema_arrow
 
 
-def _read(path: Path, format: str | None, reader: Callable[[Path, str], pa.Table]) -> pa.Table:  # noqa: A002
-    """What the reader makes of a file of this kind; errors of Arrow in words for users."""
+def _read(
+    path: Path,
+    format: str | None,  # noqa: A002
+    choose: Choose,
+    fits: Callable[[Sequence[str]], bool],
+    *,
+    coded: bool = False,
+) -> pa.Table:
+    """The table, whose columns of names are chosen by its header; with ``coded``, these as dictionaries, and no others.
+
+    A batch becomes codes before the next one is read. Of several sheets of a workbook, that is read whose header fits.
+    """
     kind = table_kind(path, format)
     check_readable(path)
+
+    def checked(header: Sequence[str]) -> Sequence[str]:
+        _check_header(path, kind, header)
+        return choose(header)
+
+    with _refusing_damage(path, kind):
+        table = _load(path, kind, checked, fits, coded)
+    if not table.num_rows:
+        _refuse_no_rows(path, table.column_names)
+    return table
+
+
+def _load(path: Path, kind: str, choose: Choose, fits: Callable[[Sequence[str]], bool], coded: bool) -> pa.Table:
+    if kind in DELIMITERS:
+        return read_delimited(path, DELIMITERS[kind], choose, coded=coded)
+    if kind in ("parquet", "arrow"):
+        columns = list(choose(table_schema(path, kind).names))
+        if not coded:
+            return read_parquet(path) if kind == "parquet" else read_arrow(path)
+        is_parquet = kind == "parquet"
+        batches = parquet_batches(path, columns, CODED_ROWS, coded=True) if is_parquet else arrow_batches(path, columns)
+    else:
+        table = read_excel(path, fits) if kind == "xlsx" else read_json_lines(path)
+        columns = list(choose(table.column_names)) if table.num_rows else []
+        if not coded or not table.num_rows:
+            return table
+        batches = iter(table.select(columns).to_batches())
+    found = [_coded(batch) for batch in batches]
+    return pa.Table.from_batches(found) if found else pa.table({name: pa.array([]) for name in columns})
+
+
+def _coded(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Distinct values and 32-bit codes; values that Arrow cannot compare, such as lists, are unchanged."""
+    kept = [_code(column) for column in batch.columns]
+    return pa.RecordBatch.from_arrays(kept, names=batch.schema.names)
+
+
+def _code(column: pa.Array) -> pa.Array:
+    is_plain = not (pa.types.is_nested(column.type) or pa.types.is_null(column.type))
+    return column.dictionary_encode() if is_plain and not pa.types.is_dictionary(column.type) else column
+
+
+@contextmanager
+def _refusing_damage(path: Path, kind: str) -> Iterator[None]:
+    """Errors of Arrow in words for users."""
     try:
-        table = reader(path, kind)
+        yield
     except ARROW_ERRORS as error:
         reason = first_line(error)
         if "UTF8" in reason:
@@ -240,9 +305,10 @@ def _read(path: Path, format: str | None, reader: Callable[[Path, str], pa.Table
         raise InputError(
             f"{path}: cannot be read as {kind}: {reason}. Check the file, or set its format with format= (--format)"
         ) from error
-    if not table.num_rows:
-        raise InputError(f"{path}: has a header ({', '.join(map(repr, table.column_names))}) but no rows")
-    return table
+
+
+def _refuse_no_rows(path: Path, header: Sequence[str]) -> NoReturn:
+    raise InputError(f"{path}: has a header ({', '.join(map(repr, header))}) but no rows")
 
 
 def _check_header(path: Path, kind: str, header: Sequence[str]) -> None:
@@ -315,7 +381,7 @@ def table_kind(path: Path, format: str | None) -> str:  # noqa: A002
     """The format of a table to read, which may be compressed: "csv" of ``a.csv.gz``."""
     if format is None and is_saved_dataset(path):
         return "arrow"
-    return _kind(without_compression(path), format, _READERS)
+    return _kind(without_compression(path), format, set(ENDINGS.values()))
 
 
 def without_compression(path: Path) -> Path:
@@ -328,7 +394,7 @@ def file_kind(path: Path, format: str | None) -> str:  # noqa: A002
     return _kind(path, format, _WRITERS)
 
 
-def _kind(path: Path, format: str | None, known_kinds: Mapping[str, Any]) -> str:  # noqa: A002
+def _kind(path: Path, format: str | None, known_kinds: Collection[str]) -> str:  # noqa: A002
     kind = format or ENDINGS.get(path.suffix.lower())
     if kind is not None and kind in known_kinds:
         return kind
@@ -408,17 +474,8 @@ def _write_jsonl(table: pa.Table, path: Path) -> None:
             file.writelines(json.dumps(row, ensure_ascii=False, default=str) + "\n" for row in batch.to_pylist())
 
 
-_READERS: dict[str, Callable[[Path, Sequence[str], Sequence[str]], pa.Table]] = {
-    "csv": lambda path, names, roles: read_delimited(path, ",", names, roles),
-    "tsv": lambda path, names, roles: read_delimited(path, "\t", names, roles),
-    "parquet": lambda path, *_: read_parquet(path),
-    "arrow": lambda path, *_: read_arrow(path),
-    "xlsx": lambda path, names, roles: read_excel(path, partial(_may_be, names=names, roles=roles)),
-    "jsonl": lambda path, *_: read_json_lines(path),
-}
 _WRITERS: dict[str, Callable[[pa.Table, Path], None]] = {
-    "csv": lambda table, path: write_delimited(table, path, ","),
-    "tsv": lambda table, path: write_delimited(table, path, "\t"),
+    **{kind: partial(write_delimited, delimiter=mark) for kind, mark in DELIMITERS.items()},
     "parquet": _write_parquet,
     "jsonl": _write_jsonl,
 }
