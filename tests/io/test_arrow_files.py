@@ -16,7 +16,7 @@ import pytest
 from conal import Annotations
 from conal.errors import DataWarning, InputError
 from conal.io import import_file, read_annotations, read_gold, read_texts
-from conal.io.arrow_files import read_arrow
+from conal.io.arrow_files import read_columns
 
 DATASETS = Path(__file__).parent / "exports" / "datasets"
 LISTS = [
@@ -61,7 +61,7 @@ def test_one_annotation_per_row_in_several_files() -> None:
 
 
 def test_true_labels_get_their_names_too(tmp_path: Path) -> None:
-    table = read_arrow(DATASETS / "long")
+    table = read_columns(DATASETS / "long", "arrow")
     assert table["label"].to_pylist() == [2, 1, -1]
     path = write_ipc(tmp_path / "gold.arrow", table.select(["task", "label"]).slice(1, 1))
     assert read_gold(path).labels.tolist() == ["dog"]
@@ -165,21 +165,21 @@ def test_a_compressed_buffer_that_promises_too_much_is_refused(tmp_path: Path) -
     assert content.count(promised) == 1
     path.write_bytes(content.replace(promised, (2**40).to_bytes(8, "little")))
     with pytest.raises(InputError, match="unpacks to more than"):
-        read_arrow(path)
+        read_columns(path, "arrow")
 
 
 def test_rows_that_take_no_room_are_refused(tmp_path: Path) -> None:
     path = write_ipc(tmp_path / "a.arrow", pa.table({"task": pa.nulls(2**30)}))
     assert path.stat().st_size < 1000
     with pytest.raises(InputError, match="unpacks to more than"):
-        read_arrow(path)
+        read_columns(path, "arrow")
 
 
 def test_one_long_name_for_many_rows_is_refused(tmp_path: Path) -> None:
     names = pa.DictionaryArray.from_arrays(pa.array(np.zeros(2**20, np.int8)), pa.array(["x" * 2**20]))
     path = write_ipc(tmp_path / "a.arrow", pa.table({"task": names}))
     with pytest.raises(InputError, match="unpacks to more than"):
-        read_arrow(path)
+        read_columns(path, "arrow")
 
 
 def test_damaged_files_are_refused(tmp_path: Path) -> None:

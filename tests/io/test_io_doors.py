@@ -23,7 +23,7 @@ from conal import Annotations
 from conal.data.encoding import numbers_or_text, spelling
 from conal.io import import_file, read_annotations, read_features, read_gold, read_texts, write_annotations
 from conal.io.delimited import is_padded
-from conal.io.platform_files import label_studio_tasks, write_label_studio
+from conal.io.platform_files import fill_prelabels, label_studio_tasks
 from conal.io.tables import UNTYPED, write_table
 
 Triples = list[tuple[str, str, str]]
@@ -221,7 +221,7 @@ def test_label_studio_there_and_back(rows: Triples) -> None:
     with TemporaryDirectory() as place:
         source, tasks = Path(place) / "a.parquet", Path(place) / "tasks.json"
         write_annotations(Annotations.from_triples(*columns_of(rows).values()), source)
-        write_label_studio(label_studio_tasks(import_file(source), {}, with_annotations=True), tasks)
+        fill_prelabels("label-studio", label_studio_tasks(import_file(source), {}, with_annotations=True), tasks)
         assert content(read_annotations(tasks, task="task")) == by_hand(rows)
 
 

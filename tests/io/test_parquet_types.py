@@ -16,7 +16,7 @@ import pytest
 from conal.errors import DataWarning, InputError
 from conal.io import import_file, read_annotations, read_features, read_gold, read_table, read_texts
 from conal.io.annotation_file import read_people
-from conal.io.arrow_files import parquet_batches
+from conal.io.arrow_files import table_batches
 from conal.io.task_items import items_of
 
 N = 8
@@ -226,7 +226,7 @@ def test_values_are_counted_before_they_are_copied(kind: str, tmp_path: Path, mo
     before = pa.total_allocated_bytes()
     most = 0
     with pytest.raises(InputError, match=r"a\.parquet: unpacks to more than 16 MB"):  # noqa: PT012
-        for _ in parquet_batches(tmp_path / "a.parquet"):
+        for _ in table_batches(tmp_path / "a.parquet", "parquet"):
             most = max(most, pa.total_allocated_bytes() - before)
     assert most < 2**25
     monkeypatch.setattr("conal.io.limits.TABLE_BYTES", 2**30)

@@ -87,8 +87,10 @@ def match_names(names: Names, wanted: Names, kind: Kind, where: str, other: str)
     >>> match_names(as_names([7, 8]), as_names(["8", "x"]), "tasks", "new.csv", "old.csv").tolist()
     [1, -1]
     """
-    in_text = differ_in_type([names, wanted])
-    position = decode_position(*((as_text(names), as_text(wanted)) if in_text else (names, wanted)))
+    position = decode_position(names, wanted)
+    lost = position == MISSING
+    if lost.any() and differ_in_type([names, wanted]):
+        position[lost] = decode_position(as_text(names), as_text(wanted[lost]))
     refuse_lookalikes(*unmatched(names, wanted, position), kind, where, f"here and in {other}")
     return position
 

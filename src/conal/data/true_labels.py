@@ -22,20 +22,38 @@ INCLUSION = "inclusion_probability"
 
 def known_codes(crowd: Annotations, true_labels: Any) -> npt.NDArray[np.int64]:
     """(N,) true classes of a crowd's tasks, as positions in its classes; -1 where they are not given."""
-    codes = np.full(crowd.n_tasks, MISSING, dtype=np.int64)
     if true_labels is None:
-        return codes
-    tasks, labels = _pairs(true_labels)
-    at = match_names(crowd.task_ids, tasks, "tasks", "true_labels", "the annotations")
-    classes = match_names(crowd.classes, labels, "classes", "true_labels", "the annotations")
+        return np.full(crowd.n_tasks, MISSING, dtype=np.int64)
+    return matched_codes(crowd, *_pairs(true_labels), "true_labels")
+
+
+def matched_codes(crowd: Annotations, tasks: Names, labels: Names, where: str) -> npt.NDArray[np.int64]:
+    """As :func:`known_codes`, from tasks and their labels; those of other tasks are left out and counted.
+
+    A file that contains few tasks or classes may have numbers where the annotations have text: 7 matches "7".
+    """
+    at = match_names(crowd.task_ids, tasks, "tasks", where, "the labels")
+    classes = match_names(crowd.classes, labels, "classes", where, "the labels")
     here = at != MISSING
+    others = tasks[~here].tolist()
+    if others and len(others) == len(tasks):
+        raise InputError(
+            f"{where}: no task of the {len(others):,} true labels has annotations; the tasks are {examples(others)}, "
+            f"those with annotations {examples(crowd.task_ids)}"
+        )
+    if others:
+        warn(
+            f"{where}: ignored {len(others):,} of {len(tasks):,} true labels, of tasks without annotations: "
+            f"{examples(others)} (tasks with annotations: {examples(crowd.task_ids)})",
+            DataWarning,
+        )
     unknown = list(dict.fromkeys(labels[here & (classes == MISSING)].tolist()))
     if unknown:
         raise InputError(
-            f"true_labels: {examples(unknown)} are not among the classes {examples(crowd.classes)}; correct them, or "
-            "pass all classes to the annotations (classes=)"
+            f"{where}: true labels {examples(unknown)} are not among the classes {examples(crowd.classes)}; correct "
+            "them, or list all classes with classes= (--classes)"
         )
-    _report_others(crowd, tasks[~here].tolist(), len(tasks))
+    codes = np.full(crowd.n_tasks, MISSING, dtype=np.int64)
     codes[at[here]] = classes[here]
     return codes
 
@@ -137,14 +155,3 @@ def _refuse_repeated(tasks: Names, labels: Names) -> None:
             f"true_labels: a task occurs more than once: {examples(repeated)}; the labels of {repeated[0]!r} are "
             f"{examples(given)}. Pass one label per task"
         )
-
-
-def _report_others(crowd: Annotations, others: list[Any], total: int) -> None:
-    """Report ignored true labels: ids of a different type match nothing, and would be lost silently."""
-    if others and len(others) == total:
-        raise InputError(
-            f"true_labels: no task has annotations; the tasks are {examples(others)}, those with annotations "
-            f"{examples(crowd.task_ids)}"
-        )
-    if others:
-        warn(f"true_labels: ignored {len(others):,} of {total:,}, of unknown tasks: {examples(others)}", DataWarning)

@@ -189,16 +189,7 @@ def open_parquet(path: Path, **options: Any) -> Iterator[Any]:
         yield file
 
 
-def parquet_batches(
-    path: Path, columns: Sequence[str] | None = None, rows: int = BATCH_ROWS, *, coded: bool = False
-) -> Iterator[pa.RecordBatch]:
-    """Batches of at most this many rows of these columns, or all.
-
-    Parameters
-    ----------
-    coded : bool
-        Leave columns of text as Arrow dictionaries, that is as codes and distinct values.
-    """
+def _parquet_batches(path: Path, columns: Sequence[str] | None, rows: int, coded: bool) -> Iterator[pa.RecordBatch]:
     room = Room(path, path.stat().st_size)
     with open_parquet(path) as file:
         schema, n_rows = file.schema_arrow, file.metadata.num_rows
@@ -221,15 +212,6 @@ def parquet_batches(
     if found != n_rows:
         count = "more" if found > n_rows else f"{found:,}"
         raise InputError(f"{path}: says that it has {n_rows:,} rows, and has {count}; write it again")
-
-
-def read_parquet(path: Path, columns: Sequence[str] | None = None) -> pa.Table:
-    """These columns, or all."""
-    batches = list(parquet_batches(path, columns))
-    if batches:
-        return pa.Table.from_batches(batches)
-    with open_parquet(path) as file:
-        return file.schema_arrow.empty_table().select(file.schema_arrow.names if columns is None else columns)
 
 
 def _leaves(file: Any, columns: set[str]) -> list[Leaf]:
@@ -376,13 +358,7 @@ def _load(path: Path) -> dict[str, Any]:
 # ---------------------------------------------------------------- batches
 
 
-def arrow_schema(path: Path) -> pa.Schema:
-    """The columns of a file or saved dataset, with their metadata."""
-    with _open(data_files(path)[0]) as reader:
-        return reader.schema
-
-
-def arrow_batches(path: Path, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
+def _arrow_batches(path: Path, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
     """Batches of these columns, or all; a small file may promise much."""
     files = data_files(path)
     size = sum(file.stat().st_size for file in files)
@@ -395,12 +371,6 @@ def arrow_batches(path: Path, columns: Sequence[str] | None = None) -> Iterator[
                 stored = without_extensions(batch)
                 room.take(sum(map(weight, stored.columns)))
                 yield without_views(stored if columns is None else stored.select(list(columns)))
-
-
-def read_arrow(path: Path, columns: Sequence[str] | None = None) -> pa.Table:
-    """These columns, or all."""
-    batches = list(arrow_batches(path, columns))
-    return pa.Table.from_batches(batches) if batches else arrow_schema(path).empty_table()
 
 
 @contextmanager
@@ -495,3 +465,39 @@ def _at(data: memoryview, place: int, kind: str) -> int:
         raise IndexError("a damaged header")
     value: int = struct.unpack_from(kind, data, place)[0]
     return value
+
+
+# ---------------------------------------------------------------- both
+
+
+def table_schema(path: Path, kind: str) -> pa.Schema:
+    """The columns of a Parquet file, Arrow file or saved dataset, with its metadata; none for other files."""
+    if kind == "arrow":
+        with _open(data_files(path)[0]) as reader:
+            return reader.schema
+    if kind != "parquet":
+        return pa.schema([])
+    with open_parquet(path) as file:
+        return file.schema_arrow
+
+
+def table_batches(
+    path: Path, kind: str, columns: Sequence[str] | None = None, rows: int = BATCH_ROWS, *, coded: bool = False
+) -> Iterator[pa.RecordBatch]:
+    """Batches of these columns, or all; of Parquet files, of at most this many rows.
+
+    Parameters
+    ----------
+    coded : bool
+        Leave columns of text in Parquet files as Arrow dictionaries, that is as codes and distinct values.
+    """
+    return _parquet_batches(path, columns, rows, coded) if kind == "parquet" else _arrow_batches(path, columns)
+
+
+def read_columns(path: Path, kind: str, columns: Sequence[str] | None = None) -> pa.Table:
+    """These columns of a Parquet or Arrow file, or all."""
+    batches = list(table_batches(path, kind, columns))
+    if batches:
+        return pa.Table.from_batches(batches)
+    schema = table_schema(path, kind)
+    return schema.empty_table().select(schema.names if columns is None else columns)

@@ -20,7 +20,7 @@ from conal.data.cleaning import drop_blank_names
 from conal.data.encoding import MISSING, Names, encode
 from conal.data.frames import find_column, is_name_column, open_frame
 from conal.errors import DataWarning, InputError, examples, warn
-from conal.io.arrow_files import open_parquet, parquet_batches, read_parquet
+from conal.io.arrow_files import open_parquet, read_columns, table_batches
 from conal.io.delimited import refuse_line_ends
 from conal.io.numpy_files import map_npy, read_npz
 from conal.io.tables import check_readable, decoded, pandas_index, read_first_row, read_table
@@ -38,7 +38,7 @@ def fill_rows(path: Path, columns: list[str], convert: Callable[[pa.Table], Floa
     with open_parquet(path) as file:
         n_rows, start = file.metadata.num_rows, 0
     rows: FloatRows | None = None
-    for batch in parquet_batches(path, columns):
+    for batch in table_batches(path, "parquet", columns):
         part = convert(pa.Table.from_batches([batch]))
         if rows is None:
             rows = _room((n_rows, *part.shape[1:]), part.dtype)
@@ -255,7 +255,7 @@ def _read_parquet(path: Path, task: str | None, fallback_to_aliases: bool) -> Fe
     where = str(path)
     head = read_first_row(path)
     task_column, names = _layout(head, task, where, fallback_to_aliases)
-    ids = None if task_column is None else ids_from(read_parquet(path, [task_column])[task_column], where)
+    ids = None if task_column is None else ids_from(read_columns(path, "parquet", [task_column])[task_column], where)
     values = fill_rows(path, list(names), lambda batch: _values(batch, names, where))
     _warn_of_names(names, where)
     return FeatureTable(values, ids, () if _is_list(head, names) else names, where)

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
-from conal._files import atomic_file
 from conal.data.annotations import Annotations
 from conal.data.encoding import spelling
 from conal.errors import InputError, examples
@@ -102,24 +101,6 @@ NEW_CONTROL = Control(from_name="label", to_name="item", type="choices", key="ch
 """The control of the labelling interface that results belong to, unless the file names one."""
 
 OWN_FORMATS = ("label-studio", "label-studio-min")
-
-
-def write_label_studio(records: Iterable[dict[str, Any]], path: Path) -> int:
-    """Write a list of records atomically; returns how many there are."""
-    with atomic_file(path) as temporary:
-        return fill_label_studio(records, temporary)
-
-
-def fill_label_studio(records: Iterable[dict[str, Any]], temporary: Path) -> int:
-    """Write a list of records to a temporary place; returns how many there are."""
-    count = 0
-    with temporary.open("w", encoding="utf-8") as out:
-        for record in records:
-            out.write(",\n" if count else "[\n")
-            out.write(json.dumps(record, ensure_ascii=False, default=str))
-            count += 1
-        out.write("\n]\n" if count else "[]\n")
-    return count
 
 
 def label_studio_predictions(file: AnnotationFile, predictions: Predictions) -> Iterator[dict[str, Any]]:
@@ -308,53 +289,37 @@ def prelabels(
     if predictions is None and to != "label-studio":
         raise InputError(f"--to {to} writes predictions; pass them with --labels")
     exists = file.format.startswith(to) and not new_tasks and predictions is not None
-    return _WRITERS[to](file, predictions or {}, exists, with_annotations, only_predicted)
-
-
-def _label_studio(
-    file: AnnotationFile, predictions: Predictions, exists: bool, with_annotations: bool, only_predicted: bool
-) -> Prelabels:
-    if exists:
+    found = predictions or {}
+    if to == "label-studio" and exists:
         note = "predictions for the project's own tasks; send them to its import/predictions"
-        return Prelabels(label_studio_predictions(file, predictions), note)
-    tasks = list(predictions) if only_predicted else None
-    records = label_studio_tasks(file, predictions, with_annotations=with_annotations, only=tasks)
-    return Prelabels(records, "tasks; import them into a project")
-
-
-def _argilla(file: AnnotationFile, predictions: Predictions, exists: bool, *_: bool) -> Prelabels:
-    if exists:
+        return Prelabels(label_studio_predictions(file, found), note)
+    if to == "label-studio":
+        only = list(found) if only_predicted else None
+        records = label_studio_tasks(file, found, with_annotations=with_annotations, only=only)
+        return Prelabels(records, "tasks; import them into a project")
+    if to == "argilla" and exists:
         note = "suggestions for the dataset's own records; log them with dataset.records.from_json"
-        return Prelabels(argilla_suggestions(file, predictions), note)
-    note = "records with suggestions; log them with dataset.records.from_json"
-    return Prelabels(argilla_new_records(file, predictions), note)
-
-
-def _doccano(file: AnnotationFile, predictions: Predictions, exists: bool, *_: bool) -> Prelabels:
+        return Prelabels(argilla_suggestions(file, found), note)
+    if to == "argilla":
+        note = "records with suggestions; log them with dataset.records.from_json"
+        return Prelabels(argilla_new_records(file, found), note)
     if exists:
         raise InputError(
             f"{file.path}: doccano cannot add labels to documents that it has; pass --new-tasks, and import the file "
             "into a new project"
         )
-    return Prelabels(doccano_documents(file, predictions), "labelled documents; import them as JSONL into a project")
-
-
-_WRITERS: dict[str, Callable[[AnnotationFile, Predictions, bool, bool, bool], Prelabels]] = {
-    "label-studio": _label_studio,
-    "argilla": _argilla,
-    "doccano": _doccano,
-}
+    return Prelabels(doccano_documents(file, found), "labelled documents; import them as JSONL into a project")
 
 
 def fill_prelabels(to: str, records: Iterable[dict[str, Any]], temporary: Path) -> int:
     """Write the records to a temporary place, as the platform reads them; returns how many there are."""
-    if ENDINGS[to] == ".json":
-        return fill_label_studio(records, temporary)
+    first, between, last = ("[\n", ",\n", "\n]\n") if ENDINGS[to] == ".json" else ("", "\n", "\n")
     count = 0
     with temporary.open("w", encoding="utf-8") as out:
         for record in records:
-            out.write(json.dumps(record, ensure_ascii=False, default=_plain) + "\n")
+            out.write((between if count else first) + json.dumps(record, ensure_ascii=False, default=_plain))
             count += 1
+        out.write(last if count else "[]\n" if first else "")
     return count
 
 

@@ -22,16 +22,13 @@ from conal.data.encoding import Names, text_column
 from conal.data.frames import NAME_ROLES, find_columns, find_time, is_name_column
 from conal.errors import DataWarning, InputError, examples, warn
 from conal.io.arrow_files import (
-    arrow_batches,
-    arrow_schema,
     as_names_or_refuse,
     class_names,
     is_saved_dataset,
     map_names,
-    open_parquet,
-    parquet_batches,
-    read_arrow,
-    read_parquet,
+    read_columns,
+    table_batches,
+    table_schema,
     with_class_names,
 )
 from conal.io.delimited import (
@@ -177,7 +174,7 @@ def read_first_row(path: Path) -> pa.Table:
     with _refusing_damage(path, "parquet"):
         schema = table_schema(path, "parquet")
         _check_header(path, "parquet", schema.names)
-        first = list(islice(parquet_batches(path, rows=1), 1))
+        first = list(islice(table_batches(path, "parquet", rows=1), 1))
     if not first:
         _refuse_no_rows(path, schema.names)
     return pa.Table.from_batches(first)
@@ -227,16 +224,6 @@ def _refuse_wide(path: Path, header: Sequence[str], wanted: Mapping[str, str | N
         )
 
 
-def table_schema(path: Path, kind: str) -> pa.Schema:
-    """The schema of a Parquet or Arrow file, with its metadata; an empty one for other files."""
-    if kind == "arrow":
-        return arrow_schema(path)
-    if kind != "parquet":
-        return pa.schema([])
-    with open_parquet(path) as file:
-        return file.schema_arrow
-
-
 def _read(
     path: Path,
     format: str | None,  # noqa: A002
@@ -269,9 +256,8 @@ def _load(path: Path, kind: str, choose: Choose, fits: Callable[[Sequence[str]],
     if kind in ("parquet", "arrow"):
         columns = list(choose(table_schema(path, kind).names))
         if not coded:
-            return read_parquet(path) if kind == "parquet" else read_arrow(path)
-        is_parquet = kind == "parquet"
-        batches = parquet_batches(path, columns, CODED_ROWS, coded=True) if is_parquet else arrow_batches(path, columns)
+            return read_columns(path, kind)
+        batches = table_batches(path, kind, columns, CODED_ROWS, coded=True)
     else:
         table = read_excel(path, fits) if kind == "xlsx" else read_json_lines(path)
         columns = list(choose(table.column_names)) if table.num_rows else []

@@ -15,10 +15,10 @@ import pyarrow as pa
 
 from conal.data.annotations import Annotations
 from conal.data.cleaning import Labels, match_classes, read_labels, remedy_for
-from conal.data.encoding import MISSING, Names, as_names, as_text, decode_position, name_column
+from conal.data.encoding import MISSING, Names, as_names, name_column
 from conal.data.frames import find_column, is_name_column
 from conal.data.matching import match_names, warn_of_lookalikes
-from conal.data.true_labels import INCLUSION, inclusion_values
+from conal.data.true_labels import INCLUSION, inclusion_values, labels_by_task, matched_codes
 from conal.errors import DataWarning, InputError, examples, warn
 from conal.io.delimited import refuse_line_ends
 from conal.io.features import ids_from
@@ -63,31 +63,17 @@ class GoldLabels:
         return self.labels[at]
 
     def for_tasks(self, crowd: Annotations) -> dict[Any, Any]:
-        """Task id to true label in the annotations' own names; labels of other tasks are left out and counted.
-
-        A file that contains few tasks or classes may have numbers where the annotations have text: 7 matches "7".
-        """
-        ids = self._ids_for(crowd)
-        at = match_names(crowd.task_ids, ids, "tasks", self.where, "the labels")
-        here = at != MISSING
-        self._report_others(ids[~here].tolist(), crowd)
-        labels = self.labels[here]
-        codes = _position(crowd.classes, labels)
-        unknown = list(dict.fromkeys(labels[codes == MISSING].tolist()))
-        if unknown:
-            raise InputError(
-                f"{self.where}: true labels {examples(unknown)} are not among the classes {examples(crowd.classes)}; "
-                "correct them, or list all classes with classes= (--classes)"
-            )
-        return dict(zip(crowd.task_ids[at[here]].tolist(), crowd.classes[codes].tolist(), strict=True))
+        """Task id to true label in the annotations' own names; labels of other tasks are left out and counted."""
+        return labels_by_task(crowd, matched_codes(crowd, self._ids_for(crowd), self.labels, self.where))
 
     def sample_of(self, crowd: Annotations) -> dict[Any, Any] | pa.Table:
         """As :meth:`for_tasks`, or as a table with the probabilities by which the tasks were drawn, if there are."""
         known = self.for_tasks(crowd)
         if self.drawn is None:
             return known
-        at = _position(self._ids_for(crowd), as_names(list(known)))
-        columns = {"task": name_column(as_names(list(known))), "label": name_column(as_names(list(known.values())))}
+        tasks, labels = as_names(list(known)), as_names(list(known.values()))
+        at = match_names(self._ids_for(crowd), tasks, "tasks", "the labels", self.where)
+        columns = {"task": name_column(tasks), "label": name_column(labels)}
         return pa.table(columns | {INCLUSION: pa.array(self.drawn[at])})
 
     def _ids_for(self, crowd: Annotations) -> Names:
@@ -98,19 +84,6 @@ class GoldLabels:
         raise InputError(
             f"{self.where}: {len(self.labels):,} true labels without task ids; add a column 'task' with the task ids"
         )
-
-    def _report_others(self, others: list[Any], crowd: Annotations) -> None:
-        if len(others) == len(self.labels):
-            raise InputError(
-                f"{self.where}: no task of the {len(others):,} true labels has annotations; the tasks are "
-                f"{examples(others)}, those with annotations {examples(crowd.task_ids)}"
-            )
-        if others:
-            warn(
-                f"{self.where}: ignored {len(others):,} of {len(self.labels):,} true labels, of tasks without "
-                f"annotations: {examples(others)} (tasks with annotations: {examples(crowd.task_ids)})",
-                DataWarning,
-            )
 
 
 def read_gold(
@@ -222,12 +195,3 @@ def _checked(labels: Labels, ids: Names | None, classes: Sequence[Any] | Names |
 
 def _repeated(ids: Names) -> list[Any]:
     return [name for name, count in Counter(ids.tolist()).items() if count > 1]
-
-
-def _position(names: Names, wanted: Names) -> npt.NDArray[np.int64]:
-    """Position of each of ``wanted`` among the ``names``, also if one side has text and the other numbers."""
-    at = decode_position(names, wanted)
-    lost = at == MISSING
-    if names.dtype.kind != wanted.dtype.kind and lost.any():
-        at[lost] = decode_position(as_text(names), as_text(wanted[lost]))
-    return at

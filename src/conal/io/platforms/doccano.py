@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zipfile
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -47,7 +48,7 @@ class Doccano(Importer):
         return {"id", "text", "label"} <= head.fields and isinstance(label, list)
 
     def read(self, path: Path, options: ReadOptions) -> AnnotationFile:
-        alone = path.exists() and not path.is_dir() and not _is_zip(path)
+        alone = path.exists() and not path.is_dir() and not zipfile.is_zipfile(path)
         if alone and not options.unlabelled:
             raise InputError(
                 f"{path}: is one file of a doccano export, whose file names are the annotators; "
@@ -104,9 +105,3 @@ def _labels(record: dict[str, Any], is_table: bool) -> Any:
     if isinstance(labels, list) and any(isinstance(label, list) for label in labels):
         return {"spans": labels}
     return labels
-
-
-def _is_zip(path: Path) -> bool:
-    import zipfile
-
-    return zipfile.is_zipfile(path)

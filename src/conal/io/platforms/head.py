@@ -16,11 +16,9 @@ from conal.errors import InputError, examples
 from conal.io.arrow_files import (
     FILE_START,
     STREAM_START,
-    arrow_batches,
-    arrow_schema,
     is_saved_dataset,
-    open_parquet,
-    parquet_batches,
+    table_batches,
+    table_schema,
 )
 from conal.io.delimited import csv_delimiter, encoding_of
 from conal.io.excel_files import WORKBOOK, sheet_heads
@@ -84,7 +82,7 @@ class Head:
 def read_head(path: Path) -> Head:
     """Look at the beginning of a file, or at the names in a folder or zip."""
     if is_saved_dataset(path):
-        return _arrow_head(path)
+        return _columns_head(path, "arrow")
     if path.is_dir():
         return _folder_head(path)
     with path.open("rb") as file:
@@ -92,9 +90,9 @@ def read_head(path: Path) -> Head:
     if magic.startswith((b"PK\x03\x04", b"PK\x05\x06")):
         return _zip_head(path)
     if magic.startswith(b"PAR1"):
-        return _parquet_head(path)
+        return _columns_head(path, "parquet")
     if magic == FILE_START or magic.startswith(STREAM_START):
-        return _arrow_head(path)
+        return _columns_head(path, "arrow")
     if magic == b"\x93NUMPY":
         return Head("npy")
     start = _beginning(path, TABLE_BYTES).lstrip()
@@ -137,27 +135,16 @@ def _excel_head(path: Path) -> Head:
     return Head("xlsx", header=sheets[0].header, rows=sheets[0].rows) if len(sheets) == 1 else Head("xlsx")
 
 
-def _parquet_head(path: Path) -> Head:
+def _columns_head(path: Path, kind: str) -> Head:
+    """The columns of a Parquet or Arrow file; its first row, if there are lists and structs, as in no plain table."""
     try:
-        with open_parquet(path) as file:
-            schema = file.schema_arrow
-            nested = any(pa.types.is_nested(kind) for kind in schema.types)  # no plain table is
-        first = next(parquet_batches(path, rows=1), None) if nested else None
-        rows = [] if first is None else first.to_pylist()
-    except VALUE_ERRORS:  # an InputError too; whoever reads the file says what is wrong with it
-        return Head("damaged parquet")
-    return Head("parquet", header=tuple(schema.names), record=rows[0] if rows else None)
-
-
-def _arrow_head(path: Path) -> Head:
-    try:
-        schema = arrow_schema(path)
-        nested = any(pa.types.is_nested(kind) for kind in schema.types)
-        first = next(arrow_batches(path), None) if nested else None
+        schema = table_schema(path, kind)
+        nested = any(pa.types.is_nested(column) for column in schema.types)
+        first = next(table_batches(path, kind, rows=1), None) if nested else None
         rows = [] if first is None else first.slice(0, 1).to_pylist()
-    except VALUE_ERRORS:
-        return Head("damaged arrow")
-    return Head("arrow", header=tuple(schema.names), record=rows[0] if rows else None)
+    except VALUE_ERRORS:  # an InputError too; whoever reads the file says what is wrong with it
+        return Head(f"damaged {kind}")
+    return Head(kind, header=tuple(schema.names), record=rows[0] if rows else None)
 
 
 def json_head(text: str) -> Head:

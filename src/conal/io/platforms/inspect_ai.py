@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zipfile
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -76,7 +77,7 @@ class InspectAi(Importer):
         return found.finish()
 
     def _log(self, path: Path) -> Log:
-        if path.suffix.lower() != ".json" and _is_zip(path):
+        if path.suffix.lower() != ".json" and zipfile.is_zipfile(path):
             members = archive_members(path, folders=True)
             header = next((members[name] for name in HEADERS if name in members), None)
             texts = {name: text for name, text in members.items() if name.startswith(SAMPLES)}
@@ -178,9 +179,3 @@ def _parts(messages: list[Any]) -> Iterator[str]:
 def _attached(text: str, attachments: Record) -> str:
     """Long texts are kept apart from where they occur."""
     return str(attachments.get(text.removeprefix(ATTACHMENT), text)) if text.startswith(ATTACHMENT) else text
-
-
-def _is_zip(path: Path) -> bool:
-    import zipfile
-
-    return zipfile.is_zipfile(path)

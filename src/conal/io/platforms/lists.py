@@ -10,11 +10,10 @@ from typing import Any
 from conal.data.frames import find_column, is_name_column
 from conal.errors import InputError, examples
 from conal.io.annotation_file import UNLABELLED, AnnotationFile
-from conal.io.arrow_files import class_names, name_of
+from conal.io.arrow_files import class_names, name_of, table_schema
 from conal.io.platforms.base import NO_ANSWER, Collector, Importer, register
 from conal.io.platforms.head import Head, read_head
 from conal.io.platforms.json_files import load_records
-from conal.io.tables import table_schema
 from conal.parameters.reading import ReadOptions
 
 
