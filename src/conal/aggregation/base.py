@@ -254,7 +254,7 @@ class Aggregator(Fitted, Reported, Parameterised, ABC):
         return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in changed)})"
 
     def _repr_html_(self) -> str:
-        from conal.report.summaries import aggregator_summary
+        from conal.report.notebook import aggregator_summary
 
         return aggregator_summary(self)
 

@@ -569,7 +569,7 @@ class Annotations:
         self.__dict__.update(state)
 
     def _repr_html_(self) -> str:
-        from conal.report.summaries import annotations_summary
+        from conal.report.notebook import annotations_summary
 
         return annotations_summary(self)
 

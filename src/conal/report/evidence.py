@@ -333,13 +333,17 @@ class Evidence:
         return tasks if len(tasks) >= MIN_TRUE_LABELS else tasks[:0]
 
     @cached_property
-    def co_direction_by_truth(self) -> CoDirection | None:
-        """Whether different annotators make the same mistakes, by true labels; None where these do not tell."""
+    def by_truth(self) -> tuple[Annotations, FloatArray] | None:
+        """The annotations of :attr:`true_tasks`, and the posterior, which is certain; None where there are none."""
         if self.known is None or not len(self.true_tasks):
             return None
-        certain = np.eye(self.annotations.n_classes)[self.known[self.true_tasks]]
-        found = co_direction(self.annotations[self.true_tasks], certain)
-        return found if np.isfinite(found.overall.value) else None
+        return self.annotations[self.true_tasks], np.eye(self.annotations.n_classes)[self.known[self.true_tasks]]
+
+    @cached_property
+    def co_direction_by_truth(self) -> CoDirection | None:
+        """Whether different annotators make the same mistakes, by true labels; None where these do not tell."""
+        found = None if self.by_truth is None else co_direction(*self.by_truth)
+        return found if found is not None and np.isfinite(found.overall.value) else None
 
     @cached_property
     def co_direction(self) -> CoDirection:
@@ -354,11 +358,8 @@ class Evidence:
     @cached_property
     def errors_by_truth(self) -> EffectiveNumber | None:
         """How annotators err together, by true labels; None where there are too few, or no two people share them."""
-        if self.known is None or not len(self.true_tasks):
-            return None
-        certain = np.eye(self.annotations.n_classes)[self.known[self.true_tasks]]
-        found = effective_number(self.annotations[self.true_tasks], certain)
-        return found if np.isfinite([found.value, found.low]).all() else None
+        found = None if self.by_truth is None else effective_number(*self.by_truth)
+        return found if found is not None and np.isfinite([found.value, found.low]).all() else None
 
     @cached_property
     def errors_by_posterior(self) -> EffectiveNumber:
@@ -388,7 +389,7 @@ class Evidence:
         crowd = self.annotations
         if self.omega is None:
             return np.zeros(crowd.n_annotators)
-        total = np.bincount(crowd.annotators, weights=self.omega, minlength=crowd.n_annotators)
+        total = grouped_sums(crowd.annotators, self.omega, crowd.n_annotators)
         return np.asarray(total / np.maximum(crowd.labels_per_annotator(), 1))
 
     def confusion_of(self, annotators: IntArray) -> FloatArray:
@@ -401,10 +402,14 @@ class Evidence:
         return quoted((self.texts or {}).get(task, ""))
 
     @cached_property
+    def expected_counts(self) -> FloatArray:
+        """(R, C, C) ``[r, c, l]``: expected number of labels l of annotator r on tasks of class c."""
+        return self.annotations.expected_counts(self.posterior[self.annotations.tasks])
+
+    @cached_property
     def classes_met(self) -> FloatArray:
         """(R, C) expected number of tasks of each true class among those that an annotator labelled."""
-        crowd = self.annotations
-        return grouped_sums(crowd.annotators, self.posterior[crowd.tasks], crowd.n_annotators)
+        return np.asarray(self.expected_counts.sum(2))
 
 
 def about_annotators(info: AnnotatorInfo | None, *, names_hidden: bool = False) -> dict[str, Any]:

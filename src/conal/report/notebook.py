@@ -1,18 +1,29 @@
-"""The report in a notebook: the whole page inside a frame of its own."""
+"""What notebooks show: the report, in a frame of its own, and summaries of annotations and aggregators."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from functools import cached_property
 from os import PathLike
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
+import numpy as np
 from markupsafe import Markup
 
+from conal._arrays import FloatArray, IntArray
 from conal._files import atomic_file, check_file_place
-from conal.report.findings import Report, origin_of
-from conal.report.page import lead, render
-from conal.report.section import count, short
+from conal.io.results import labelled_tasks
+from conal.report.evidence import MIN_GOLD
+from conal.report.section import NONE, count, percent, short
+
+if TYPE_CHECKING:
+    from conal.aggregation.base import Aggregator
+    from conal.data.annotations import Annotations
+    from conal.data.encoding import Names
+    from conal.report.findings import Report
+
+# The report.
 
 HEIGHT = 720
 """Pixels of the frame, which readers can drag longer."""
@@ -55,11 +66,15 @@ class ReportPage:
     @cached_property
     def html(self) -> str:
         """The whole page."""
+        from conal.report.page import render  # loading charts takes a second
+
         return render(cast(dict[str, Any], self.document))
 
     @property
     def lead(self) -> str:
         """The first lines of the page as plain text: how many labels are right, as measured or as believed."""
+        from conal.report.page import lead
+
         return lead(self.document).striptags().replace("\xa0", " ")
 
     def save(self, path: str | PathLike[str], *, overwrite: bool = False) -> Path:
@@ -81,6 +96,8 @@ class ReportPage:
         return str(FRAME.format(page=self.html, height=HEIGHT))
 
     def __repr__(self) -> str:
+        from conal.report.findings import origin_of
+
         crowd = self.document["crowd"]
         numbers = ", ".join(
             count(crowd[key], word, f"{word}s")  # type: ignore[literal-required]
@@ -88,3 +105,103 @@ class ReportPage:
         )
         method = short(origin_of(self.document)["method"])
         return f'{type(self).__name__}({method}: {numbers}; .save("report.html") writes it)'
+
+
+# Short summaries of annotations and aggregators. Everything from users is escaped.
+
+MOST_CLASSES = 10
+"""Classes in a table, those with the most labels."""
+
+
+def annotations_summary(crowd: Annotations) -> str:
+    """Counts, how many labels tasks and annotators have, and the labels by class.
+
+    >>> from conal import Annotations
+    >>> text = annotations_summary(Annotations.from_triples([0, 0], ["<a>", "b"], ["<b>", "c"]))
+    >>> "&lt;b&gt;" in text, "<b>c" in text
+    (True, False)
+    """
+    facts = [
+        ("labels per task", _spread(crowd.labels_per_task())),
+        ("labels per annotator", _spread(crowd.labels_per_annotator())),
+    ]
+    given = np.bincount(crowd.labels, minlength=crowd.n_classes)
+    return _summary("Annotations", _counts(crowd), facts, ("class", "labels"), _by_class(crowd.classes, given))
+
+
+def aggregator_summary(aggregator: Aggregator) -> str:
+    """The parameters, and after ``fit`` how it ended and the inferred labels by class."""
+    if not hasattr(aggregator, "probas_"):
+        return _summary(repr(aggregator), "not fitted", [], (), [])
+    crowd = aggregator.annotations_
+    labelled = labelled_tasks(aggregator)
+    facts = []
+    converged = getattr(aggregator, "converged_", None)
+    if converged is not None:
+        iterations = count(aggregator.n_iter_, "iteration", "iterations")  # type: ignore[attr-defined]
+        facts.append(("converged" if converged else "not converged", f"after {iterations}"))
+    known = int((aggregator.known_codes_ >= 0).sum())
+    if known >= MIN_GOLD:
+        facts.append((f"measured by {count(known)} true labels", 'see report() and table("annotators")'))
+    else:
+        believed = _quality(aggregator.skills_[crowd.labels_per_annotator() > 0])
+        facts.append(("right labels of the annotators, as the model believes", believed))
+    if not labelled.all():
+        facts.append(("tasks without labels", count(int((~labelled).sum()))))
+    given = np.bincount(aggregator.codes_[labelled], minlength=crowd.n_classes)
+    return _summary(repr(aggregator), _counts(crowd), facts, ("label", "tasks"), _by_class(crowd.classes, given))
+
+
+def _counts(crowd: Annotations) -> str:
+    annotators = count(crowd.n_annotators, "annotator", "annotators")
+    classes = count(crowd.n_classes, "class", "classes")
+    labels = count(crowd.n_annotations, "annotation", "annotations")
+    return f"{count(crowd.n_tasks, 'task', 'tasks')}, {annotators}, {classes}, {labels}"
+
+
+def _spread(counts: IntArray) -> str:
+    if not len(counts):
+        return NONE
+    return f"{count(int(counts.min()))} to {count(int(counts.max()))}, mean {counts.mean():,.1f}"
+
+
+def _quality(skills: FloatArray) -> str:
+    if not len(skills):
+        return NONE
+    least, middle, most = (percent(float(share)) for share in np.quantile(skills, [0, 0.5, 1]))
+    return f"{least} to {most}, median {middle}"
+
+
+def _by_class(classes: Names, given: IntArray) -> list[tuple[str, str, str]]:
+    """Class, number and share, most first; the rest together."""
+    order = np.argsort(-given, kind="stable").tolist()
+    total = max(int(given.sum()), 1)
+    shown, rest = order[:MOST_CLASSES], order[MOST_CLASSES:]
+    names = classes.tolist()
+    rows = [(short(names[k]), count(int(given[k])), percent(given[k] / total)) for k in shown]
+    if rest:
+        left = int(given[rest].sum())
+        rows.append((f"{count(len(rest))} more", count(left), percent(left / total)))
+    return rows
+
+
+def _summary(
+    title: str, counts: str, facts: Iterable[tuple[str, str]], heads: Sequence[str], rows: list[tuple[str, str, str]]
+) -> str:
+    parts = [Markup("<p><b>{}</b><br>{}</p>").format(short(title, 200), counts)]
+    lines = [_row("th", "td", cells) for cells in facts]
+    if lines:
+        parts.append(_table(lines))
+    if rows:
+        parts.append(_table([_row("th", "th", (*heads, "share")), *(_row("td", "td", cells) for cells in rows)]))
+    return str(Markup("<div>{}</div>").format(Markup("").join(parts)))
+
+
+def _table(rows: Iterable[Markup]) -> Markup:
+    return Markup("<table>{}</table>").format(Markup("").join(rows))
+
+
+def _row(first: str, others: str, cells: Sequence[Any]) -> Markup:
+    kinds = [first, *[others] * (len(cells) - 1)]
+    made = (Markup('<{0} style="text-align: left">{1}</{0}>').format(k, c) for k, c in zip(kinds, cells, strict=True))
+    return Markup("<tr>{}</tr>").format(Markup("").join(made))

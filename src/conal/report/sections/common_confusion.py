@@ -143,7 +143,7 @@ def _pairs(evidence: Evidence, found: Intervals) -> list[ConfusedPair]:
     names = plain_names(evidence.annotations.classes)
     pairs: list[ConfusedPair] = []
     for true, observed in (divmod(int(k), len(shares)) for k in order if mistakes.flat[k] > 0):
-        made, met = _who(evidence, true, observed)
+        made, met = evidence.expected_counts[:, true, observed], evidence.classes_met[:, true]
         pairs.append(
             {
                 "true": names[true],
@@ -153,21 +153,11 @@ def _pairs(evidence: Evidence, found: Intervals) -> list[ConfusedPair]:
                 "high": float(high[true, observed]),
                 "learned": float(evidence.common[true, observed]),
                 "expected_count": float(counts[true, observed]),
-                "annotators_who_made_it": made,
-                "annotators_who_met_it": met,
+                "annotators_who_made_it": int((made >= 0.5).sum()),  # at least once, rather than not
+                "annotators_who_met_it": int((met >= 0.5).sum()),
             }
         )
     return pairs
-
-
-def _who(evidence: Evidence, true: int, observed: int) -> tuple[int, int]:
-    """How many annotators probably made the mistake at least once, and how many met the class at least once."""
-    crowd = evidence.annotations
-    such = crowd.labels == observed
-    weights = evidence.posterior[crowd.tasks[such], true]
-    made = np.bincount(crowd.annotators[such], weights=weights, minlength=crowd.n_annotators)
-    met = evidence.classes_met[:, true]
-    return int((made >= 0.5).sum()), int((met >= 0.5).sum())
 
 
 def _true_column(classes: Names) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Literal, NotRequired, TypedDict
+from typing import TYPE_CHECKING, Literal, NotRequired, TypedDict, cast
 
 import numpy as np
 from markupsafe import Markup
@@ -116,4 +116,4 @@ def _alpha(evidence: Evidence, seed: int) -> Alpha | None:
         found = krippendorff_alpha(crowd, level, n_boot=200, confidence=CONFIDENCE, seed=seed)
     except InputError:
         return None
-    return {"value": found.value, "low": found.low, "high": found.high}
+    return cast(Alpha, found._asdict())

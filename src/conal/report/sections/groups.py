@@ -11,7 +11,6 @@ from markupsafe import Markup
 from scipy.special import betaincinv
 
 from conal._arrays import FloatArray, IntArray
-from conal.aggregation.counts import Votes
 from conal.aggregation.group_confusion import Levels, levels_of
 from conal.data.encoding import encode
 from conal.report.evidence import Evidence, plain_names
@@ -156,7 +155,7 @@ def _grouped(evidence: Evidence) -> Grouped:
     found = _codes(evidence)
     assert found is not None  # noqa: S101 - the finding applies
     names, people, codes = found
-    counts = Votes(evidence.annotations).counts(evidence.posterior)[people]
+    counts = evidence.expected_counts[people]
     return Grouped(names, people, codes, counts, levels_of(counts, codes))
 
 
@@ -201,11 +200,10 @@ def _shown(matrix: FloatArray, shown: IntArray) -> list[list[float]]:
 def _everybody(evidence: Evidence, found: Grouped) -> list[Pair]:
     """Mistakes that no group is free of, the most frequent first."""
     matrices = found.levels.groups
-    low = matrices.min(0)
-    met = found.counts.sum((0, 2))[:, None] >= 1
+    low, met = matrices.min(0), found.counts.sum((0, 2))[:, None] >= 1
     shares = matrices.mean(0), low, matrices.max(0)
-    places = _largest(np.where(met, low, 0.0), MOST_OF_EVERYBODY)
-    pairs = [_pair(evidence, c, k, shares, (c, k)) for c, k in places if c != k and low[c, k] >= CONFUSED]
+    places = _worst(low[None], (met & (low >= CONFUSED))[None])[:MOST_OF_EVERYBODY]
+    pairs = [_pair(evidence, true, observed, shares, (true, observed)) for _, true, observed in places]
     return sorted(pairs, key=lambda pair: -pair["share"])
 
 
@@ -287,13 +285,6 @@ def _worst(gaps: FloatArray, reliable: npt.NDArray[np.bool_]) -> list[tuple[int,
     order = np.argsort(-found, axis=None, kind="stable")[:MAX_PAIRS]
     places = np.stack(np.unravel_index(order[found.flat[order] > 0], found.shape), axis=1)
     return [(int(who), int(true), int(observed)) for who, true, observed in places]
-
-
-def _largest(shares: FloatArray, most: int) -> list[tuple[int, int]]:
-    """The largest cells off the diagonal."""
-    mistakes = np.where(np.eye(len(shares), dtype=bool), 0.0, shares)
-    order = np.argsort(-mistakes, axis=None, kind="stable")[:most]
-    return [divmod(int(k), len(shares)) for k in order]
 
 
 def _share(evidence: Evidence, value: float) -> float:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, NotRequired, TypedDict
 
 import numpy as np
@@ -155,11 +154,7 @@ def _makers(evidence: Evidence, true: int, observed: int, share: float, slips: f
     of them, half-way between slips and the crowd's share. If all had the crowd's share, the binomial distribution says
     how many would: few, where n is small.
     """
-    crowd = evidence.annotations
-    such = crowd.labels == observed
-    weights = evidence.posterior[crowd.tasks[such], true]
-    made = np.bincount(crowd.annotators[such], weights=weights, minlength=crowd.n_annotators)
-    met = evidence.classes_met[:, true]
+    made, met = evidence.expected_counts[:, true, observed], evidence.classes_met[:, true]
     least = np.maximum(0.5, met * (share + slips) / 2)
     n = np.round(met[met >= 0.5])
     expected = bdtrc(np.maximum(1, np.ceil(n * (share + slips) / 2)) - 1, n.astype(np.int64), share)
@@ -192,16 +187,6 @@ def _people(findings: Findings, rows: list[AnnotatorRow], rewrite: list[Rewrite]
     return found
 
 
-def _directions(evidence: Evidence, rewrite: list[Rewrite]) -> Iterator[tuple[int, int]]:
-    """Codes of the true and the observed class of every confusion that many make."""
-    code = {name: c for c, name in enumerate(plain_names(evidence.annotations.classes))}
-    for pair in rewrite:
-        true, observed = code[pair["true"]], code[pair["observed"]]
-        yield true, observed
-        if pair["back_share"] is not None:
-            yield observed, true
-
-
 def information(evidence: Evidence, annotator: int) -> float:
     r"""How much an annotator's answers depend on the true class, from 0 for guesses to 1 for right answers.
 
@@ -221,18 +206,15 @@ def information(evidence: Evidence, annotator: int) -> float:
 
 def _main_mistake(evidence: Evidence, annotator: int, rewrite: list[Rewrite]) -> dict[str, Any]:
     """The confusion that an annotator makes most often, beside those that many make, if it happened a few times."""
-    crowd = evidence.annotations
-    mine = np.flatnonzero(crowd.annotators == annotator)
-    counts = np.zeros((crowd.n_classes, crowd.n_classes))
-    np.add.at(counts.T, crowd.labels[mine], evidence.posterior[crowd.tasks[mine]])
+    names, counts = plain_names(evidence.annotations.classes), evidence.expected_counts[annotator].copy()
     np.fill_diagonal(counts, 0.0)
-    for pair in _directions(evidence, rewrite):
-        counts[pair] = 0.0
-    true, observed = divmod(int(counts.argmax()), crowd.n_classes)
-    if counts[true, observed] < 2:
-        return {}
-    names = plain_names(crowd.classes)
-    return {"true": names[true], "observed": names[observed]}
+    for pair in rewrite:
+        true, observed = names.index(pair["true"]), names.index(pair["observed"])
+        counts[true, observed] = 0.0
+        if pair["back_share"] is not None:
+            counts[observed, true] = 0.0
+    true, observed = divmod(int(counts.argmax()), len(names))
+    return {"true": names[true], "observed": names[observed]} if counts[true, observed] >= 2 else {}
 
 
 def _relabelling(gains: list[float]) -> Relabelling | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NotRequired, TypedDict
+from typing import TYPE_CHECKING, Any, NotRequired, TypedDict, cast
 
 import numpy as np
 from markupsafe import Markup
@@ -233,17 +233,11 @@ def _annotators(evidence: Evidence, found: GoldRates) -> list[AnnotatorRate]:
 
 
 def _above(found: Difference) -> Above:
-    return {"value": found.value, "low": found.low, "high": found.high, "share": found.share}
+    return cast(Above, found._asdict())
 
 
 def _figure(rate: Rate) -> RateFigure:
-    return {
-        "value": rate.value,
-        "low": rate.low,
-        "high": rate.high,
-        "n_gold": rate.n_gold,
-        "n_effective": rate.n_effective,
-    }
+    return cast(RateFigure, rate._asdict())
 
 
 def _row(name: str, rate: RateFigure, above: Above | None = None) -> tuple[str, ...]:
