@@ -219,6 +219,13 @@ def test_the_headline_names_those_who_are_worse_than_the_crowd() -> None:
     assert headline_about(eager, ("bob", 9, 0.9, 0.7, 0.99)).startswith("No annotator is reliably worse")
 
 
+def test_an_interval_below_the_crowd_is_shown_below_it() -> None:
+    """Rounded outwards, 79.7 % was shown as 80 % beside a crowd of 80 %."""
+    sentence = headline_about(("ann", 90, 0.9, 0.8, 0.95), ("bob", 40, 0.5, 0.4, 0.797)).replace("\xa0", " ")
+    assert "crowd average of 80.0 %" in sentence
+    assert "(50.0 % of 40 labels right, 40.0 to 79.7 %)" in sentence
+
+
 def test_where_nobody_is_left_to_ask_the_page_says_so() -> None:
     report = make_report(n_annotators=1)
     full = report["crowd"]["n_tasks"] * report["crowd"]["n_annotators_active"]

@@ -39,6 +39,7 @@ from conal.report.sections.annotators import (
     AnnotatorRow,
     mistakes_above,
     mostly_measured,
+    shown_digits,
     usual_share,
     worse_annotators,
 )
@@ -196,6 +197,7 @@ def _environment() -> Environment:
         "interval": interval,
         "mistakes_above": mistakes_above,
         "mostly_measured": mostly_measured,
+        "shown_digits": shown_digits,
         "usual_share": usual_share,
         "worse_annotators": worse_annotators,
     }

@@ -109,16 +109,17 @@ def percent(share: float | None, digits: int = 0) -> str:
     return f"{text}\u00a0%"
 
 
-def interval(low: float | None, high: float | None) -> str:
+def interval(low: float | None, high: float | None, digits: int = 0) -> str:
     """Both ends in percent, rounded outwards, so that the shown interval contains the exact one.
 
-    >>> interval(0.251, 0.371)
-    '25 to 38\\xa0%'
+    >>> interval(0.251, 0.371), interval(0.251, 0.3712, 1)
+    ('25 to 38\\xa0%', '25.1 to 37.2\\xa0%')
     """
     if low is None or high is None or not all(abs(end) <= LARGEST for end in (low, high)):
         return NONE
-    ends = math.floor(round(100 * low, 6)), math.ceil(round(100 * high, 6))
-    return f"{ends[0]} to {ends[1]}\u00a0%"
+    scale = 10**digits
+    ends = math.floor(round(100 * scale * low, 6)) / scale, math.ceil(round(100 * scale * high, 6)) / scale
+    return f"{ends[0]:.{digits}f} to {ends[1]:.{digits}f}\u00a0%"
 
 
 def points(low: float, high: float) -> str:

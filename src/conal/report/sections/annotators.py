@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, NotRequired, TypedDict, cast
 
@@ -150,23 +151,34 @@ def worse_annotators(rows: list[AnnotatorRow], crowd: CrowdSection) -> list[Anno
     return [row for _, row in sorted(worse, key=lambda pair: -pair[0])]
 
 
+def shown_digits(worse: list[AnnotatorRow], crowd: CrowdSection) -> int:
+    """Decimals that let readers see that each interval is below the crowd's share: one, where whole percents do not.
+
+    >>> row = {"annotator_quality_high": 0.763}
+    >>> [shown_digits([row], {"expected_label_accuracy": usual}) for usual in (0.764, 0.8)]  # type: ignore
+    [1, 0]
+    """
+    ends = [(row["annotator_quality_high"] or 0.0, usual_share(row, crowd) or 0.0) for row in worse]
+    return int(any(math.ceil(round(100 * high, 6)) >= round(100 * usual) for high, usual in ends))
+
+
 def _worse_than(crowd: CrowdSection, worse: list[AnnotatorRow]) -> Markup:
     """Who is reliably worse than the crowd; many are counted."""
     if not worse:
         return Markup("No annotator is reliably worse than the crowd average.")
     verb = "is" if len(worse) == 1 else "are"
-    number = count(len(worse), "annotator", "annotators")
+    number, digits = count(len(worse), "annotator", "annotators"), shown_digits(worse, crowd)
     named = Markup(", ").join(
         Markup("<b>{}</b> ({} of {} right, {})").format(
             short(called(row)),
-            percent(row["annotator_quality"]),
+            percent(row["annotator_quality"], digits),
             count(row["num_examples_labeled"], "label", "labels"),
-            interval(row["annotator_quality_low"], row["annotator_quality_high"]),
+            interval(row["annotator_quality_low"], row["annotator_quality_high"], digits),
         )
         for row in worse[:MAX_NAMED]
     )
     rest = f" and {count(len(worse) - MAX_NAMED)} more" if len(worse) > MAX_NAMED else ""
-    usual = {percent(usual_share(row, crowd)) for row in worse}
+    usual = {percent(usual_share(row, crowd), digits) for row in worse}
     return Markup("<b>{}</b> {} reliably worse than the crowd average{}{}: {}{}.").format(
         number,
         verb,

@@ -187,8 +187,12 @@ def _rivals(section: GoldRatesSection) -> Markup:
         return Markup("")
     found, others = section["comparison"], [each for each in section["annotators"] if "above" in each]
     if not found["as_good"]:
-        return Markup("They are above the majority vote{}, reliably so above {:,} of these {:,}.").format(
-            f" and {count(found['compared'] - 1, 'annotator', 'annotators')}" if others else "",
+        vote, people = section["above_majority"], count(found["compared"] - 1, "annotator", "annotators")
+        return Markup(
+            "They are above the majority vote (difference {} points){}, reliably so above {:,} of these {:,}."
+        ).format(
+            points(vote["low"], vote["high"]),
+            f" and {people} with {MIN_OF_ANNOTATOR} true labels or more" if others else "",
             found["worse"],
             found["compared"],
         )
