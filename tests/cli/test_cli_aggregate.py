@@ -769,7 +769,7 @@ def test_what_takes_long_to_load_is_not_loaded_for_a_small_file(crowd: Crowd, tm
 def test_the_table_of_annotators_has_the_figures_of_the_report(
     conal: Run, shared_crowd: Crowd, write: Write, tmp_path: Path, measured: bool
 ) -> None:
-    """Two estimates of the same share differed by up to three points."""
+    """Two estimates of the same share differed by as much as fourteen points."""
     truth = write(tmp_path / "truth.csv", ("task", "label"), list(enumerate(shared_crowd.z))[:30])
     known = ("--true-labels", truth) if measured else ()
     options = ("--annotators", tmp_path / "a.csv", "--report", tmp_path / "r", *known)
