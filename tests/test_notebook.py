@@ -96,6 +96,7 @@ def test_a_run_that_differs_is_found() -> None:
         check_alike(other, kept)
 
 
+@pytest.mark.large
 def test_the_notebook_runs_and_shows_its_progress() -> None:
     messages: list[Any] = []
 

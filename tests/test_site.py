@@ -21,6 +21,7 @@ EXECUTED = ("tutorial.md", "label-studio.md", "common-noise.md")
 BLOCK = re.compile(r"^```(python|console)\n(.*?)^```", flags=re.MULTILINE | re.DOTALL)
 
 
+@pytest.mark.large
 def test_the_site_builds_without_a_warning(tmp_path: Path) -> None:
     pytest.importorskip("mkdocs", reason="the site is built with mkdocs: pip install conal[docs]")
     done = subprocess.run(

@@ -13,8 +13,9 @@ from conal.aggregation.base import aggregators
 from conal.aggregation.voting import VoteAggregator
 from conal.data.annotations import Annotations
 from conal.errors import CollapseWarning
-from helpers.crowds import graded_crowd, ragged_crowd, thin_matrices
+from helpers.crowds import graded_crowd, ragged_crowd
 from helpers.guide import guide_code
+from helpers.hard import CROWDS
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::conal.errors.VanishedClassWarning"),
@@ -57,7 +58,7 @@ def test_it_says_when_to_use_it(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(2))
 def test_ragged_crowds(name: str, seed: int) -> None:
     """Some tasks and some annotators have no label, and no class is safe."""
     crowd = ragged_crowd(seed)
@@ -66,9 +67,9 @@ def test_ragged_crowds(name: str, seed: int) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_crowds_at_the_edge(name: str) -> None:
-    for matrix in thin_matrices():
-        crowd = Annotations.from_matrix(matrix, classes=range(4))
-        check_contract(aggregation.make(name).fit(crowd), crowd)
+    for crowd in (*CROWDS.values(), Annotations.from_triples(["t"], ["w"], ["x"])):
+        suited = crowd.as_ordinal(crowd.classes) if aggregation.get(name).ordered else crowd
+        check_contract(aggregation.make(name).fit(suited), suited)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -90,6 +91,7 @@ def test_unanimous_annotators_are_right(name: str) -> None:
     z = np.arange(40) % 3
     fitted = aggregation.make(name).fit(np.repeat(z[:, None], 5, axis=1))
     assert (fitted.codes_ == z).all()
+    assert (fitted.confusion_.argmax(-1) == np.arange(3)).all()
     assert (fitted.skills_ > 0.85).all()
 
 
@@ -157,7 +159,7 @@ def test_the_aggregator_of_the_contributing_guide_keeps_the_contract(monkeypatch
     exec(compile(guide_code("SmoothedVotes"), "CONTRIBUTING.md", "exec"), {"__name__": "guide"})  # noqa: S102
     cases: list[tuple[str, list[dict[str, int]]]] = [
         ("n_tasks", [dict(zip(SIZE, size, strict=True)) for size in SIZES]),
-        ("seed", [{"seed": seed} for seed in range(3)]),
+        ("seed", [{"seed": seed} for seed in range(2)]),
         ("name", [{}]),
     ]
     contract = [test for key, test in globals().items() if key.startswith("test_") and "name" in test.__annotations__]

@@ -26,7 +26,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::conal.errors.ConalWarning")
 
 FAST: dict[str, Any] = {"epochs": 1, "batch_size": 4, "verbose": False, "selection": "last"}
 EVERY = [f"{method} {backbone}" for method in ("xconal", "conal", "dl-cl") for backbone in ("mlp", "vgg16", "cnn")]
-CHOSEN = {".onnx": ["xconal mlp", "conal cnn"], ".pt2": ["ensemble mlp", "conal cnn", "dl-cl vgg16"]}
+CHOSEN = {".onnx": ["xconal mlp", "conal cnn"], ".pt2": ["ensemble mlp", "conal cnn"]}
 """Exports take seconds each: these stand for all in the usual tests."""
 PRIOR = {"cat": 0.8, "dog": 0.1, "é ☃": 0.1}
 SIZES = ("classes", "n_features", "instance_shape")

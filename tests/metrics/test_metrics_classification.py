@@ -26,7 +26,7 @@ def split(pairs: list[tuple[int, int]]) -> tuple[list[int], list[int]]:
 
 
 @given(pairs=labels)
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=60, deadline=None)
 def test_they_agree_with_scikit_learn(pairs: list[tuple[int, int]]) -> None:
     true, predicted = split(pairs)
     assert accuracy(true, predicted) == pytest.approx(accuracy_score(true, predicted), abs=1e-14)

@@ -72,7 +72,7 @@ def test_one_person_changes_the_counts_by_the_bound(kind: str, labels: str, tmp_
     rows = crowd_of(classes)
     before = counted(write(tmp_path / f"a.{kind}", rows), kind, classes)
     assert before.sum() == UNIT * len(rows)  # nobody has more labels than the bound
-    for odd in ODD:
+    for odd in ODD[list(KINDS).index(labels) % 3 :: 3]:  # each with two kinds of labels, in every format
         new: Rows = [(task, 99, odd if task < 5 else classes[0]) for task in TASKS]
         persons = [new] if kind == "npy" else [new, [*new, (f"x{odd}", 99, odd)], [(0, f"x{odd}", classes[0])]]
         for k, person in enumerate(persons):

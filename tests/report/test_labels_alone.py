@@ -136,7 +136,7 @@ def test_another_fit_gives_another_report() -> None:
 @pytest.mark.filterwarnings("ignore::conal.errors.ConalWarning")
 def test_every_aggregator_has_a_report(name: str) -> None:
     n_classes = 2 if name == "kos" else 3
-    made = aggregation.get(name)().fit(graded_crowd(9, n_classes=n_classes))
+    made = aggregation.get(name)().fit(graded_crowd(9, n_tasks=15, n_classes=n_classes))
     page = render(made.report().document)
     assert f"conal report · {name}" in page
     words = shlex.split(made.results_.report["aggregation"]["command"])

@@ -320,9 +320,9 @@ def test_what_cannot_be_meant_is_refused(change: dict[str, Any], words: str) -> 
 
 
 def test_many_instances_need_little_memory() -> None:
-    """N x R x C x C would be 58 GB here."""
+    """N x R x C x C would be 9 GB here."""
     rng = np.random.default_rng(8)
-    N, R, C = 3000, 300, 90
+    N, R, C = 1500, 200, 60
     pi_r = np.broadcast_to(np.full((C, C), 1 / C), (R, C, C))
     observed = np.zeros((N, R), dtype=bool)
     observed[np.arange(N), rng.integers(R, size=N)] = True
